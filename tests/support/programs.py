@@ -1,0 +1,22 @@
+"""Programs of the machine that a test runs for real."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+
+def require_program(name: str) -> Path:
+    """Where the program is; the test is skipped, with the reason, on a machine without it.
+
+    Where ``RYE_REQUIRE_PROGRAMS=1`` is set, as `.ci/run` does, a missing program fails the test:
+    a build that skipped what it should have tried must not look green.
+    """
+    found = shutil.which(name)
+    if found:
+        return Path(found)
+    reason = f"{name} is not on the PATH of this machine"
+    if os.environ.get("RYE_REQUIRE_PROGRAMS") == "1":
+        pytest.fail(f"{reason}, and RYE_REQUIRE_PROGRAMS=1 asks for it")
+    pytest.skip(reason)
