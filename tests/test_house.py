@@ -1,0 +1,270 @@
+"""What is true of the whole tree: sizes, names, doors, documents, scripts."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ryeos
+
+ROOT = Path(__file__).resolve().parent.parent
+MADE = {".git", "build", "dist", "__pycache__"}  # not written by us, or not by hand
+
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 60
+EMPTY_NAMES = {"utils", "helpers", "common", "manager", "base"}
+
+
+def project_files(pattern: str) -> Iterator[Path]:
+    """Every file of the checkout that somebody wrote, hidden tool caches left out."""
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [
+            name
+            for name in folders
+            if name not in MADE
+            and not name.endswith((".egg-info", "_cache"))
+            and name != ".hypothesis"
+        ]
+        yield from (Path(folder, name) for name in names if Path(name).match(pattern))
+
+
+def modules() -> Iterator[Path]:
+    """The modules of the layers, sorted."""
+    for layer in ("lillux", "ryeos"):
+        yield from sorted((ROOT / layer).rglob("*.py"))
+
+
+def outside_cli() -> Iterator[Path]:
+    """The modules of the layers without those that speak to a person."""
+    return (path for path in modules() if not path.is_relative_to(ROOT / "ryeos" / "cli"))
+
+
+def syntax(path: Path) -> ast.Module:
+    """What Python reads in the file."""
+    return ast.parse(path.read_text("utf-8"))
+
+
+def place(path: Path, node: ast.expr | ast.stmt) -> str:
+    """``lillux/files.py:12``: where a reader has to look."""
+    return f"{path.relative_to(ROOT).as_posix()}:{node.lineno}"
+
+
+def scripts() -> list[Path]:
+    """The commands of the house."""
+    return sorted((ROOT / "scripts").iterdir())
+
+
+def decisions() -> list[Path]:
+    """The pages of the decisions, without their index."""
+    return sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
+
+
+# --- code -----------------------------------------------------------------------------------------
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    named = [path for path in modules() if {path.stem, path.parent.name} & EMPTY_NAMES]
+
+    assert named == []
+
+
+def test_no_module_is_longer_than_a_reader_can_hold() -> None:
+    lines = {
+        path.relative_to(ROOT).as_posix(): len(path.read_text("utf-8").splitlines())
+        for path in modules()
+    }
+
+    assert {name: count for name, count in lines.items() if count > MAX_FILE_LINES} == {}
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    long = [
+        f"{place(path, node)} {node.name}"
+        for path in modules()
+        for node in ast.walk(syntax(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or node.lineno) - node.lineno >= MAX_FUNCTION_LINES
+    ]
+
+    assert long == []
+
+
+def test_only_the_command_line_reads_the_environment() -> None:
+    names = {"environ", "environb", "getenv", "getenvb"}
+    reads = [
+        place(path, node)
+        for path in outside_cli()
+        for node in ast.walk(syntax(path))
+        if (
+            isinstance(node, ast.Attribute)
+            and ast.unparse(node.value) == "os"
+            and node.attr in names
+        )
+        or (
+            isinstance(node, ast.ImportFrom)
+            and node.module == "os"
+            and names & {alias.name for alias in node.names}
+        )
+    ]
+
+    assert reads == []
+
+
+def test_only_the_command_line_prints() -> None:
+    prints = [
+        place(path, node)
+        for path in outside_cli()
+        for node in ast.walk(syntax(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "print"
+    ]
+
+    assert prints == []
+
+
+def test_an_outside_library_is_imported_only_by_the_function_that_needs_it() -> None:
+    ours = {"lillux", "ryeos"} | sys.stdlib_module_names
+    early = [
+        f"{place(path, node)} {name}"
+        for path in modules()
+        for node in syntax(path).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in imported_packages(node)
+        if name not in ours
+    ]
+
+    assert early == []
+
+
+def imported_packages(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """The top-level packages that a statement imports."""
+    if isinstance(node, ast.ImportFrom):
+        return [(node.module or "").partition(".")[0]]
+    return [alias.name.partition(".")[0] for alias in node.names]
+
+
+# --- the house ------------------------------------------------------------------------------------
+
+
+def test_no_file_of_the_project_needs_a_path_outside_it() -> None:
+    workplace = re.compile(rb"(?<![\w.])/" + b"work/")
+    outside = [path for path in project_files("*") if workplace.search(path.read_bytes())]
+
+    assert outside == []
+
+
+@pytest.mark.parametrize("script", scripts(), ids=lambda path: path.name)
+def test_a_script_is_strict_and_finds_the_checkout_by_itself(script: Path) -> None:
+    lines = script.read_text("utf-8").splitlines()
+
+    assert lines[0] == "#!/bin/sh"
+    assert "set -eu" in lines
+    assert 'cd -- "$(dirname -- "$0")/.."' in lines
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no executable bit")
+@pytest.mark.parametrize("command", [*scripts(), ROOT / ".ci" / "run"], ids=lambda path: path.name)
+def test_a_command_of_the_house_is_executable_and_its_shell_can_read_it(command: Path) -> None:
+    shell = "bash" if command.name == "run" else "sh"
+
+    parsed = subprocess.run([shell, "-n", command], capture_output=True, text=True, check=False)
+
+    assert os.access(command, os.X_OK)
+    assert (parsed.returncode, parsed.stderr) == (0, "")
+
+
+def test_the_build_machine_runs_the_checks_and_the_two_commands_of_the_readme() -> None:
+    lines = (ROOT / ".ci" / "run").read_text("utf-8").splitlines()
+
+    assert "set -euo pipefail" in lines
+    assert [line for line in lines if line.startswith("scripts/")] == [
+        "scripts/check",
+        "scripts/quickstart",
+        "scripts/test",
+    ]
+
+
+def test_the_changelog_has_the_version_of_the_code() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+    newest = re.search(r"^## \[(.+?)\]", changelog, re.MULTILINE)
+
+    assert newest is not None
+    assert newest[1] == ryeos.__version__
+
+
+def test_the_wheel_depends_on_exactly_what_the_runtime_lock_was_made_from() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    asked = (ROOT / "requirements" / "runtime.in").read_text("utf-8").splitlines()
+
+    wheel = {re.split(r"[<>=~! ]", line)[0] for line in project["dependencies"]}
+
+    assert wheel == {line for line in asked if not line.startswith("#")}
+
+
+@pytest.mark.parametrize("lock", ["runtime.txt", "dev.txt"])
+def test_every_pinned_requirement_carries_hashes(lock: str) -> None:
+    text = (ROOT / "requirements" / lock).read_text("utf-8").replace("\\\n", "")
+
+    pins = [line for line in text.splitlines() if line and not line.lstrip().startswith("#")]
+
+    assert pins != []
+    assert [pin for pin in pins if not re.match(r"[\w.-]+==\S+\s+--hash=sha256:", pin)] == []
+
+
+# --- documents ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", decisions(), ids=lambda path: path.stem)
+def test_a_decision_tells_context_options_decision_and_price(page: Path) -> None:
+    lines = page.read_text("utf-8").splitlines()
+
+    assert lines[0].startswith(f"# {page.name[:4]}. ")
+    assert lines[2].startswith("- Status: ")
+    assert [line for line in lines if line.startswith("## ")] == [
+        "## Context",
+        "## Options considered",
+        "## Decision",
+        "## Consequences (the price)",
+    ]
+
+
+def test_the_index_of_decisions_lists_each_with_its_title_and_status() -> None:
+    index = (ROOT / "docs" / "adr" / "README.md").read_text("utf-8")
+
+    listed = [line for line in index.splitlines() if line.startswith("| [")]
+
+    assert listed == [index_line(page) for page in decisions()]
+
+
+def index_line(page: Path) -> str:
+    """The row of the index for a decision, from the page itself."""
+    title, _, status, *_ = page.read_text("utf-8").splitlines()
+    number, _, words = title.removeprefix("# ").partition(". ")
+    return f"| [{number}]({page.name}) | {words} | {status.removeprefix('- Status: ')} |"
+
+
+def test_every_link_between_documents_leads_somewhere() -> None:
+    broken = [
+        f"{page.relative_to(ROOT).as_posix()}: {target}"
+        for page in project_files("*.md")
+        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
+        if not (page.parent / target).exists()
+    ]
+
+    assert broken == []
+
+
+def test_every_page_that_the_code_cites_exists() -> None:
+    cited = {
+        page
+        for path in project_files("*.py")
+        for page in re.findall(r"\bdocs/[\w./-]+\.md\b", path.read_text("utf-8"))
+    }
+
+    assert sorted(page for page in cited if not (ROOT / page).is_file()) == []
