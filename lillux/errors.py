@@ -1,0 +1,49 @@
+"""The root of every failure in this project, and the failures of layer 1.
+
+A class per failure, with fields; words are made in the class. ``code`` is stable and part of the
+result envelope, ``exit_status`` is what a command ends with, ``hint`` says how to mend it.
+The two families of the style guide: a tool that failed is a *result* and never an exception.
+"""
+
+from typing import ClassVar
+
+
+class LilluxError(Exception):
+    """Something that could not be done. The text names the thing, what was expected and found."""
+
+    code: ClassVar[str] = "INTERNAL"
+    exit_status: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        self.hint = hint
+        super().__init__(message)
+
+
+class ConfigurationError(LilluxError):
+    """A value handed to layer 1 is wrong. ``field`` is its path, like ``env_config.env.X``."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, field: str, problem: str, *, hint: str = "") -> None:
+        self.field, self.problem = field, problem
+        super().__init__(f"{field}: {problem}", hint=hint)
+
+
+class FileSystemError(LilluxError):
+    """The file system refused: full disk, read-only mount, missing permission. ``path`` is where."""
+
+    code, exit_status = "FILE_SYSTEM_ERROR", 1
+
+    def __init__(self, path: str, problem: str, *, hint: str = "") -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"{path}: {problem}", hint=hint)
+
+
+class UnsafePathError(LilluxError):
+    """A relative path that would leave its root, or that no platform should accept."""
+
+    code, exit_status = "INVALID_REF", 2
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"unsafe path {path!r}: {problem}")

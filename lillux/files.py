@@ -1,0 +1,296 @@
+"""Files that are whole or absent: bounded reads, atomic durable writes, paths that stay inside.
+
+Every failure of the file system leaves here as `FileSystemError`, with the path and a way out.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import ClassVar
+
+from lillux.errors import FileSystemError, LilluxError, UnsafePathError
+
+LOCK_TIMEOUT_S = 30.0
+LOCK_POLL_S = 0.02
+
+_WINDOWS_DEVICES = frozenset(
+    {"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10)}
+)
+_HINTS = {
+    errno.ENOSPC: "free some disk space and try again; nothing was changed",
+    errno.EDQUOT: "your disk quota is used up; nothing was changed",
+    errno.EROFS: "the file system is read-only; nothing was changed",
+    errno.EACCES: "check the permissions of the file and of its folder",
+    errno.EPERM: "check the permissions of the file and of its folder",
+}
+
+
+class FileTooLargeError(LilluxError):
+    """A file is larger than what this program is willing to read."""
+
+    code, exit_status = "RESOURCE_EXCEEDED", 6
+
+    def __init__(self, path: str, size: int, limit: int) -> None:
+        self.path, self.size, self.limit = path, size, limit
+        super().__init__(f"{path}: expected at most {limit} bytes, found {size}")
+
+
+class FileChangedError(LilluxError):
+    """A file is no longer what was read from it: somebody else wrote it in between."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{path}: changed by someone else while it was being written",
+            hint="nothing was overwritten; run the command again",
+        )
+
+
+class LockTimeoutError(LilluxError):
+    """Another process keeps a lock for longer than anybody should wait."""
+
+    code: ClassVar[str] = "CONFLICT"
+
+    def __init__(self, path: str, waited_s: float) -> None:
+        self.path, self.waited_s = path, waited_s
+        super().__init__(
+            f"{path}: still locked by another process after {waited_s:g} s",
+            hint="wait for the other command to end, or end it, and try again",
+        )
+
+
+def file_system_error(path: Path | str, error: OSError) -> FileSystemError:
+    """The failure to raise for an ``OSError`` at ``path``."""
+    problem = error.strerror or str(error)
+    return FileSystemError(str(path), problem.lower(), hint=_HINTS.get(error.errno or 0, ""))
+
+
+def read_bytes(path: Path, max_bytes: int) -> bytes:
+    """The content of a regular file of at most ``max_bytes``.
+
+    Never blocks: a FIFO, a device or a directory is refused before anything is read from it.
+    Raises FileNotFoundError as it is (absence is for callers to judge), FileTooLargeError,
+    FileSystemError.
+    """
+    try:
+        descriptor = os.open(path, _READ_FLAGS)
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise FileSystemError(str(path), "expected a regular file")
+            if status.st_size > max_bytes:
+                raise FileTooLargeError(str(path), status.st_size, max_bytes)
+            data = file.read(max_bytes + 1)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise file_system_error(path, error) from error
+    if len(data) > max_bytes:
+        raise FileTooLargeError(str(path), len(data), max_bytes)
+    return data
+
+
+_READ_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_NONBLOCK", 0)  # opening a FIFO must not wait for a writer
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+
+def write_atomic(
+    path: Path, data: bytes, *, mode: int = 0o644, expected: bytes | None = None
+) -> None:
+    """Replace ``path`` with ``data``: readers see the old file or the new one, also after a crash.
+
+    A temporary file beside it is written, synced and renamed; the folder is synced too. An
+    existing file keeps its permission bits, a new one gets ``mode`` less the umask. With
+    ``expected``, the file must still hold those bytes right before the rename.
+
+    Raises FileSystemError (nothing is left behind), FileChangedError.
+    """
+    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
+    try:
+        _write_new(temporary, data, _permissions(path, mode))
+        if expected is not None and path.read_bytes() != expected:
+            raise FileChangedError(str(path))
+        os.replace(temporary, path)
+        _sync_directory(path.parent)
+    except OSError as error:
+        raise file_system_error(path, error) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def create_file(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+    """Write a file that must not exist yet, with its final mode from the first byte.
+
+    Raises FileExistsError as it is, FileSystemError for the rest (nothing half-written stays).
+    """
+    try:
+        _write_new(path, data, mode)
+        _sync_directory(path.parent)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise file_system_error(path, error) from error
+
+
+def make_directory(path: Path, *, mode: int = 0o755) -> None:
+    """Create a folder and its parents; one that exists keeps its permissions."""
+    try:
+        path.mkdir(mode=mode, parents=True, exist_ok=True)
+    except OSError as error:
+        raise file_system_error(path, error) from error
+
+
+def safe_join(root: Path, relative: str) -> Path:
+    """The path of ``relative`` (POSIX separators) below ``root``, links followed and checked.
+
+    Refuses what is absolute, has empty, ``.`` or ``..`` segments, control characters,
+    backslashes, colons, Windows device names, or leads outside ``root`` through a link.
+    Raises UnsafePathError.
+    """
+    check_relative(relative)
+    path = root.joinpath(*relative.split("/"))
+    if not is_inside(path, root):
+        raise UnsafePathError(relative, f"leads outside {root} through a link")
+    return path
+
+
+def check_relative(relative: str) -> None:
+    """Refuse a relative path that is not plain on every platform. Raises UnsafePathError."""
+    problem = _path_problem(relative)
+    if problem:
+        raise UnsafePathError(relative, problem)
+
+
+def is_inside(path: Path, root: Path) -> bool:
+    """Whether ``path``, all its links followed, lies below ``root`` (or is it)."""
+    try:
+        real, real_root = os.path.realpath(path), os.path.realpath(root)
+    except (OSError, ValueError):
+        return False
+    return os.path.commonpath((real, real_root)) == real_root
+
+
+@contextmanager
+def locked(path: Path, *, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+    """Hold the lock file at ``path`` (created if missing) while the block runs.
+
+    On a file system without locks the block runs unlocked: callers must stay correct through
+    `write_atomic` alone, the lock only spares them retries. Raises LockTimeoutError.
+    """
+    make_directory(path.parent)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    except OSError as error:
+        raise file_system_error(path, error) from error
+    try:
+        _acquire(descriptor, path, timeout_s)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(descriptor: int, path: Path, timeout_s: float) -> None:
+    from time import monotonic, sleep
+
+    deadline = monotonic() + timeout_s
+    while not _try_lock(descriptor):
+        if monotonic() > deadline:
+            raise LockTimeoutError(str(path), timeout_s)
+        sleep(LOCK_POLL_S)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        import fcntl
+    except ImportError:
+        return _try_lock_windows(descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
+    return True
+
+
+def _try_lock_windows(descriptor: int) -> bool:
+    import msvcrt
+
+    try:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+    except OSError as error:
+        return error.errno not in (errno.EACCES, errno.EDEADLK)
+    return True
+
+
+def _permissions(path: Path, mode: int) -> int:
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return mode
+
+
+def _write_new(path: Path, data: bytes, mode: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags, mode)
+    try:
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+    except BaseException:
+        with suppress(OSError):
+            path.unlink()
+        raise
+
+
+def _sync_directory(path: Path) -> None:
+    if os.name == "nt":  # Windows cannot open folders; its rename is journalled
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems without folder sync
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _path_problem(relative: str) -> str:
+    if not relative:
+        return "expected a relative path, found nothing"
+    if any(ord(character) < 0x20 or character == "\x7f" for character in relative):
+        return "control characters are not allowed"
+    if "\\" in relative:
+        return "expected '/' as separator, found a backslash"
+    if relative.startswith("/"):
+        return "expected a relative path, found an absolute one"
+    for segment in relative.split("/"):
+        problem = _segment_problem(segment)
+        if problem:
+            return problem
+    return ""
+
+
+def _segment_problem(segment: str) -> str:
+    if not segment:
+        return "empty segments are not allowed"
+    if segment in {".", ".."}:
+        return f"'{segment}' segments are not allowed"
+    if ":" in segment:
+        return "':' is not allowed (drive letters, alternate streams)"
+    if segment.endswith((".", " ")):
+        return f"segment {segment!r} ends in a dot or a blank, which Windows drops"
+    if segment.split(".")[0].lower() in _WINDOWS_DEVICES:
+        return f"{segment!r} names a device on Windows"
+    return ""

@@ -1,0 +1,80 @@
+"""Keys carried by a project that the user approved, kept in user space.
+
+File: ``<user>/.ai/config/keys/approved.json``, ``{"version": 1, "projects": {PATH: [FP, ...]}}``,
+where PATH is the real path of the project folder.
+"""
+
+import json
+import os
+from pathlib import Path
+
+from lillux.files import make_directory, read_bytes, write_atomic
+from ryeos.errors import KeyDocumentError
+
+MAX_APPROVALS_BYTES = 1024 * 1024
+APPROVALS_VERSION = 1
+
+
+class Approvals:
+    """The approvals file of one user space; read when first asked."""
+
+    def __init__(self, user_ai: Path) -> None:
+        self.path = user_ai / "config" / "keys" / "approved.json"
+        self._projects: dict[str, list[str]] = {}
+        self._state: tuple[int, ...] = ()
+
+    def is_approved(self, project: Path, fingerprint: str) -> bool:
+        """Whether the user approved this key for this project. Raises KeyDocumentError."""
+        return fingerprint in self._load().get(os.path.realpath(project), [])
+
+    def approve(self, project: Path, fingerprint: str) -> None:
+        """Let a key that the project carries count there from now on."""
+        projects = self._load()
+        approved = set(projects.get(os.path.realpath(project), ())) | {fingerprint}
+        self._save(projects | {os.path.realpath(project): sorted(approved)})
+
+    def withdraw(self, project: Path, fingerprint: str) -> bool:
+        """Take an approval back; False if there was none."""
+        projects = self._load()
+        if not self.is_approved(project, fingerprint):
+            return False
+        key = os.path.realpath(project)
+        self._save(projects | {key: [fp for fp in projects[key] if fp != fingerprint]})
+        return True
+
+    def _load(self) -> dict[str, list[str]]:
+        """The file's content; a long-lived process must notice that an approval was taken back."""
+        state = _state(self.path)
+        if state != self._state:
+            self._projects, self._state = self._read(), state
+        return self._projects
+
+    def _read(self) -> dict[str, list[str]]:
+        try:
+            document = json.loads(read_bytes(self.path, MAX_APPROVALS_BYTES))
+        except FileNotFoundError:
+            return {}
+        except (ValueError, RecursionError) as error:
+            raise KeyDocumentError(str(self.path), f"expected JSON, found: {error}") from error
+        projects = document.get("projects") if isinstance(document, dict) else None
+        if not isinstance(projects, dict) or document.get("version") != APPROVALS_VERSION:
+            raise KeyDocumentError(
+                str(self.path), f"expected an approvals file of version {APPROVALS_VERSION}"
+            )
+        return {path: list(keys) for path, keys in projects.items() if isinstance(keys, list)}
+
+    def _save(self, projects: dict[str, list[str]]) -> None:
+        document = {
+            "version": APPROVALS_VERSION,
+            "projects": {path: keys for path, keys in sorted(projects.items()) if keys},
+        }
+        make_directory(self.path.parent, mode=0o700)
+        write_atomic(self.path, json.dumps(document, indent=2).encode() + b"\n", mode=0o600)
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns

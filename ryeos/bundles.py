@@ -1,0 +1,157 @@
+"""System spaces: the bundle that came with this program, and further ones.
+
+A bundle made by Rye has a manifest, ``.ai/bundles/<id>/files.manifest``: a ``# rye:signed`` line,
+then JSON ``{"bundle": {"id", "version"}, "files": {PATH: {"sha256": HEX, "header"?: {...}}}}`` with
+PATH below ``.ai``. One signature check covers all files; ``header`` is the parsed metadata, so that
+a short command needs no YAML parser. Format: ``docs/bundles.md``.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from lillux.files import read_bytes
+from lillux.signing import compute_key_fingerprint, verify_signature
+from ryeos.errors import BundleError, IntegrityError
+from ryeos.items import AI_DIRECTORY, SYSTEM, Space
+from ryeos.signature import CommentForm, Signature, content_hash, decode, split
+
+MAX_MANIFEST_BYTES = 32 * 1024 * 1024
+EMBEDDED_ID = "ryeos"
+MANIFEST_FORM = CommentForm("# ")
+_ENTRY_POINT_GROUP = "rye.bundles"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The verified list of a bundle's files."""
+
+    signature: Signature
+    files: Mapping[str, Mapping[str, Any]]
+
+    def holds(self, relative: str, data: bytes) -> bool:
+        """Whether ``data`` is the listed content of ``relative``."""
+        entry = self.files.get(relative)
+        return entry is not None and entry.get("sha256") == sha256(data).hexdigest()
+
+    def header(self, relative: str) -> Mapping[str, Any] | None:
+        """The parsed metadata of a listed file, if the manifest carries it."""
+        header = self.files[relative].get("header")
+        return header if isinstance(header, dict) else None
+
+
+def manifest_path(space: Space) -> Path:
+    """Where a bundle keeps its manifest."""
+    return space.ai / "bundles" / space.bundle_id / "files.manifest"
+
+
+def dump_manifest(bundle_id: str, version: str, files: Mapping[str, Mapping[str, Any]]) -> str:
+    """The manifest's text below its signature line."""
+    document = {"bundle": {"id": bundle_id, "version": version}, "files": files}
+    return json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def read_manifest(space: Space, public_pem: bytes) -> Manifest | None:
+    """The bundle's manifest, its signature checked with ``public_pem``; None if it has none.
+
+    Raises IntegrityError when it is not what that key signed.
+    """
+    path = manifest_path(space)
+    try:
+        text = decode(read_bytes(path, MAX_MANIFEST_BYTES), str(path))
+    except FileNotFoundError:
+        return None
+    signed = split(text, MANIFEST_FORM, str(path))
+    signature = signed.signature
+    if (
+        signature is None
+        or signature.fingerprint != compute_key_fingerprint(public_pem)
+        or signature.content_hash != content_hash(signed.body)
+        or not verify_signature(signature.content_hash, signature.value, public_pem)
+    ):
+        raise IntegrityError(
+            str(path),
+            "the bundle's manifest is not what its publisher signed",
+            hint="install the bundle (or rye.pyz) again",
+        )
+    return Manifest(signature, json.loads(signed.body)["files"])
+
+
+def manifest_signer(space: Space) -> str:
+    """The fingerprint that the manifest names, unchecked; ``""`` without a manifest."""
+    path = manifest_path(space)
+    try:
+        with path.open(encoding="utf-8") as file:
+            first = file.readline(1024)
+    except (OSError, UnicodeDecodeError):
+        return ""
+    signature = split(first, MANIFEST_FORM, str(path)).signature
+    return signature.fingerprint if signature else ""
+
+
+def embedded_bundle(root: Path, version: str) -> Space:
+    """The bundle that came with this program: ``root`` has ``.ai`` and ``public_key.pem``.
+
+    Raises BundleError when the program is incomplete.
+    """
+    try:
+        pinned = read_bytes(root / "public_key.pem", 1024)
+    except FileNotFoundError:
+        raise BundleError(str(root), "no public_key.pem; this copy of rye is incomplete") from None
+    return Space(f"{SYSTEM}:{EMBEDDED_ID}", root, version, pinned)
+
+
+def discover(embedded: Space | None, env: Mapping[str, str]) -> tuple[Space, ...]:
+    """Every bundle, sorted by id; of two with one id the first stays, with a warning.
+
+    Sources: the embedded one, folders in ``RYE_BUNDLE_PATH``, and with
+    ``RYE_BUNDLE_ENTRY_POINTS=1`` the entry points of installed packages. The last runs code of
+    those packages and reads all of their metadata, so it must be asked for.
+    """
+    found = [embedded] if embedded else []
+    found += [_bundle_at(Path(p)) for p in env.get("RYE_BUNDLE_PATH", "").split(os.pathsep) if p]
+    if env.get("RYE_BUNDLE_ENTRY_POINTS") == "1":
+        found += _from_entry_points()
+    bundles: dict[str, Space] = {}
+    for bundle in found:
+        if bundle.label in bundles:
+            logger.warning("bundle %s: %s is hidden by another", bundle.bundle_id, bundle.base)
+        bundles.setdefault(bundle.label, bundle)
+    return tuple(bundles[label] for label in sorted(bundles))
+
+
+def _bundle_at(root: Path, bundle_id: str = "", version: str = "0.0.0") -> Space:
+    if not root.is_absolute():
+        raise BundleError(str(root), "expected an absolute path")
+    if not (root / AI_DIRECTORY).is_dir():
+        raise BundleError(str(root), f"expected a folder that holds {AI_DIRECTORY}/")
+    return Space(f"{SYSTEM}:{bundle_id or _sole_id(root)}", root, version)
+
+
+def _sole_id(root: Path) -> str:
+    """The id in the bundle's own manifest folder if there is just one, else the folder's name."""
+    folder = root / AI_DIRECTORY / "bundles"
+    ids = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    return ids[0] if len(ids) == 1 else root.name
+
+
+def _from_entry_points() -> Iterator[Space]:
+    from importlib.metadata import entry_points
+
+    for entry in sorted(entry_points(group=_ENTRY_POINT_GROUP), key=lambda entry: entry.name):
+        try:
+            described = entry.load()()
+            yield _bundle_at(
+                Path(described["root_path"]),
+                str(described.get("bundle_id", entry.name)),
+                str(described.get("version", "0.0.0")),
+            )
+        except Exception as error:  # noqa: BLE001 - a door: foreign code may raise anything
+            logger.warning("bundle entry point %s skipped: %s", entry.name, error)

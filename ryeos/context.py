@@ -1,0 +1,122 @@
+"""Everything ambient, read once: directories, environment, platform. Immutable, passed on.
+
+Only `ryeos.cli` reads the real environment; it calls `context_from` and hands the value down.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from ryeos.errors import NoProjectError, UsageError
+from ryeos.items import AI_DIRECTORY, PROJECT, USER, Space, Spaces
+
+
+class LockMode(StrEnum):
+    """What ``RYE_LOCK`` says about lockfiles."""
+
+    OFF = "off"
+    WARN = "warn"
+    STRICT = "strict"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """One invocation's surroundings.
+
+    process_env   the environment that tools start from
+    dev_mode      integrity errors become loud warnings (``RYE_DEV_MODE=1``)
+    key_directory where the private signing key is
+    """
+
+    spaces: Spaces
+    process_env: Mapping[str, str]
+    key_directory: Path
+    dev_mode: bool = False
+    lock_mode: LockMode = LockMode.STRICT
+    platform: str = sys.platform
+
+    @property
+    def project_path(self) -> Path | None:
+        """The project folder, or None outside a project."""
+        return self.spaces.project.base if self.spaces.project else None
+
+    @property
+    def working_directory(self) -> Path:
+        """Where tools run: the project, else the user base."""
+        return self.project_path or self.spaces.user.base
+
+
+def context_from(
+    env: Mapping[str, str],
+    *,
+    cwd: Path,
+    project: str | None = None,
+    user_space: str | None = None,
+    bundles: tuple[Space, ...] = (),
+    platform: str = sys.platform,
+) -> Context:
+    """The context for an environment, a working directory and the global flags.
+
+    Raises NoProjectError when a named project is no folder, UsageError for an unknown RYE_LOCK.
+    """
+    user_base = _user_base(env, user_space, platform)
+    project_path = _project_path(env, cwd, project, user_base)
+    spaces = Spaces(
+        project=Space(PROJECT, project_path) if project_path else None,
+        user=Space(USER, user_base),
+        bundles=bundles,
+        protect_core=env.get("RYE_PROTECT_CORE") == "1",
+    )
+    key_directory = env.get("RYE_SIGNING_KEY_DIR")
+    default = spaces.user.ai / "config" / "keys" / "signing"
+    return Context(
+        spaces=spaces,
+        process_env=dict(env),
+        key_directory=Path(key_directory) if key_directory else default,
+        dev_mode=env.get("RYE_DEV_MODE") == "1",
+        lock_mode=_lock_mode(env.get("RYE_LOCK", "")),
+        platform=platform,
+    )
+
+
+def _user_base(env: Mapping[str, str], user_space: str | None, platform: str) -> Path:
+    named = user_space or env.get("USER_SPACE", "")
+    home = env.get("USERPROFILE" if platform == "win32" else "HOME", "")
+    if named == "~" or named.startswith("~/"):
+        named = home + named[1:]
+    base = Path(named or home or Path.cwd().anchor)
+    # An older convention let the variable name the .ai folder itself.
+    return base.parent if base.name == AI_DIRECTORY else base.absolute()
+
+
+def _project_path(
+    env: Mapping[str, str], cwd: Path, project: str | None, user_base: Path
+) -> Path | None:
+    named = project or env.get("RYE_PROJECT") or env.get("CLAUDE_PROJECT_DIR")
+    if named:
+        return _named_project(named, cwd)
+    for folder in (cwd, *cwd.parents):
+        if folder == user_base:
+            break
+        if (folder / AI_DIRECTORY).is_dir():
+            return folder
+    return None if cwd == user_base or cwd.parent == cwd else cwd
+
+
+def _named_project(named: str, cwd: Path) -> Path:
+    path = cwd / Path(named).expanduser()
+    if path.name == AI_DIRECTORY:
+        path = path.parent
+    if not path.is_dir():
+        raise NoProjectError(f"{named} is not a folder")
+    return path.resolve()
+
+
+def _lock_mode(word: str) -> LockMode:
+    try:
+        return LockMode(word) if word else LockMode.STRICT
+    except ValueError:
+        known = ", ".join(mode.value for mode in LockMode)
+        raise UsageError(f"RYE_LOCK: expected one of {known}, found {word!r}") from None

@@ -1,0 +1,332 @@
+"""What Rye can refuse: one class per failure, with fields, a stable code, a status and a hint.
+
+Codes and exit statuses are listed in ``docs/reference/errors.md``, generated from these classes.
+Failures that carry an item name it the way a user would type it: ``tool:rye/bash/bash``.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from lillux.errors import LilluxError
+
+
+class RyeError(LilluxError):
+    """Something Rye could not do. ``suggestions`` are references the user may have meant."""
+
+    suggestions: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+
+
+# ---------------------------------------------------------------- references, spaces, items
+
+
+class InvalidRefError(RyeError):
+    """An item reference that no space could hold."""
+
+    code, exit_status = "INVALID_REF", 2
+
+    def __init__(self, ref: str, problem: str) -> None:
+        self.ref, self.problem = ref, problem
+        super().__init__(
+            f"item reference {ref[:200]!r}: {problem}",
+            hint="a reference is kind:path, like tool:rye/bash/bash, or just the path",
+        )
+
+
+class AmbiguousItemError(RyeError):
+    """A bare id that more than one kind of item answers to."""
+
+    code, exit_status = "AMBIGUOUS_ITEM", 2
+
+    def __init__(self, item_id: str, candidates: Sequence[str]) -> None:
+        self.item_id = item_id
+        self.suggestions = tuple(candidates)
+        super().__init__(
+            f"{item_id}: more than one item has this id: {', '.join(candidates)}",
+            hint=f"name the kind, like {candidates[0]}",
+        )
+
+
+class ItemNotFoundError(RyeError):
+    """No space holds the item."""
+
+    code, exit_status = "ITEM_NOT_FOUND", 3
+
+    def __init__(self, ref: str, searched: Sequence[str], suggestions: Sequence[str] = ()) -> None:
+        self.ref, self.searched = ref, tuple(searched)
+        self.suggestions = tuple(suggestions)
+        hint = f"did you mean {', '.join(suggestions)}?" if suggestions else ""
+        super().__init__(
+            f"{_item_word(ref)} not found: {_bare(ref)} (searched: {', '.join(searched)})",
+            hint=hint or "list what there is with: rye search '*'",
+        )
+
+
+class NoProjectError(RyeError):
+    """The command needs a project and there is none here."""
+
+    code, exit_status = "NO_PROJECT", 2
+
+    def __init__(self, found: str) -> None:
+        super().__init__(
+            f"no project: {found}",
+            hint="name one with --project DIR, or make one with: rye init --project",
+        )
+
+
+class SystemImmutableError(RyeError):
+    """System items are part of a signed bundle and never change."""
+
+    code, exit_status = "SYSTEM_IMMUTABLE", 2
+
+    def __init__(self, ref: str) -> None:
+        self.ref = ref
+        super().__init__(
+            f"{ref}: system items cannot be changed",
+            hint=f"copy it first: rye load {ref} --to project",
+        )
+
+
+class BundleError(RyeError):
+    """A system bundle that cannot be used. ``root`` is its folder."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, root: str, problem: str) -> None:
+        self.root, self.problem = root, problem
+        super().__init__(
+            f"bundle {root}: {problem}",
+            hint="a bundle is an absolute folder that holds .ai/ (see RYE_BUNDLE_PATH)",
+        )
+
+
+class SpecError(RyeError):
+    """A metadata header has a wrong value. ``where`` is its path, like ``env_config.env.X``."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, where: str, problem: str, *, hint: str = "") -> None:
+        self.where, self.problem = where, problem
+        super().__init__(f"{where}: {problem}", hint=hint)
+
+
+class ItemValidationError(RyeError):
+    """An item breaks rules of its kind; nothing was signed. ``details`` has every problem."""
+
+    code, exit_status = "VALIDATION_FAILED", 6
+
+    def __init__(self, path: str, issues: Sequence[str]) -> None:
+        self.path = path
+        self.details = tuple(issues)
+        super().__init__(f"{path}: {'; '.join(issues)}", hint="mend the file and sign it again")
+
+
+# ---------------------------------------------------------------- trust
+
+
+class IntegrityError(RyeError):
+    """The bytes at ``path`` are not what a trusted key signed, or cannot be checked."""
+
+    code, exit_status = "INTEGRITY", 4
+    state: ClassVar[str] = "tampered"
+
+    def __init__(self, path: str, problem: str, *, hint: str = "") -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"{problem}: {path}", hint=hint)
+
+
+class UnsignedError(IntegrityError):
+    """The item has no signature line, and nothing unsigned runs."""
+
+    code = "UNSIGNED"
+    state = "unsigned"
+
+    def __init__(self, path: str, sign_command: str) -> None:
+        super().__init__(
+            path,
+            "unsigned item, expected a rye:signed line",
+            hint=f"read it, and if you trust it: {sign_command}",
+        )
+
+
+class UntrustedKeyError(IntegrityError):
+    """The signature is by a key that the trust store does not hold for this space."""
+
+    code = "UNTRUSTED_KEY"
+    state = "untrusted-key"
+
+    def __init__(self, path: str, fingerprint: str, hint: str) -> None:
+        self.fingerprint = fingerprint
+        super().__init__(path, f"signed by the untrusted key {fingerprint}", hint=hint)
+
+
+class SignatureFormatError(IntegrityError):
+    """The file cannot be read as a signed item: encoding, size, a second signature line."""
+
+    code = "INTEGRITY"
+    state = "bad-format"
+
+
+class NoSignatureFormError(RyeError):
+    """The file type has no comment syntax to hold a signature, and no ``.sig`` lies beside it."""
+
+    code, exit_status = "VALIDATION_FAILED", 6
+
+    def __init__(self, path: str, suffix: str) -> None:
+        self.path, self.suffix = path, suffix
+        super().__init__(f"{path}: no signature form for files ending in {suffix!r}")
+
+
+class NoSigningKeyError(RyeError):
+    """There is no private key to sign with."""
+
+    code, exit_status = "NO_SIGNING_KEY", 4
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        super().__init__(
+            f"no signing key in {directory}", hint="make one with: rye keys generate"
+        )
+
+
+class KeyDocumentError(RyeError):
+    """A key document or PEM file handed over by the user is not what it says."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"{path}: {problem}")
+
+
+class KeyMissingError(RyeError):
+    """A fingerprint that no document of the searched spaces carries."""
+
+    code, exit_status = "ITEM_NOT_FOUND", 3
+
+    def __init__(self, fingerprint: str) -> None:
+        self.fingerprint = fingerprint
+        super().__init__(
+            f"key {fingerprint}: not found in any space", hint="list keys with: rye keys list"
+        )
+
+
+# ---------------------------------------------------------------- chain
+
+
+class ChainError(RyeError, ValueError):
+    """A chain that cannot be built."""
+
+    code, exit_status = "CHAIN_INVALID", 5
+
+
+class ExecutorNotFoundError(ChainError):
+    """An element names an executor that no space it may use holds."""
+
+    code = "EXECUTOR_NOT_FOUND"
+
+    def __init__(self, executor_id: str, child_id: str, suggestions: Sequence[str] = ()) -> None:
+        self.executor_id, self.child_id = executor_id, child_id
+        self.suggestions = tuple(suggestions)
+        hint = f"did you mean {', '.join(suggestions)}?" if suggestions else ""
+        super().__init__(f"Executor not found: {executor_id} (needed by {child_id})", hint=hint)
+
+
+class NoExecutorDeclaredError(ChainError):
+    """A tool that says neither what runs it nor that it is a primitive."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, item_id: str, path: str) -> None:
+        self.item_id, self.path = item_id, path
+        super().__init__(
+            f"{item_id} declares no executor ({path})",
+            hint='add one, like __executor_id__ = "rye/core/runtimes/python/script"',
+        )
+
+
+class CircularDependencyError(ChainError):
+    """An element is reached a second time."""
+
+    code = "CIRCULAR_DEPENDENCY"
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        self.ids = tuple(ids)
+        super().__init__(f"Circular dependency: {' -> '.join(ids)}")
+
+
+class ChainTooDeepError(ChainError):
+    """More elements than `MAX_CHAIN_DEPTH`."""
+
+    code = "CHAIN_TOO_DEEP"
+
+    def __init__(self, item_id: str, limit: int) -> None:
+        self.item_id, self.limit = item_id, limit
+        super().__init__(f"Chain too deep (max {limit}): {item_id}")
+
+
+class UnknownPrimitiveError(ChainError):
+    """The last element is no primitive that this engine has."""
+
+    code = "EXECUTOR_NOT_FOUND"
+
+    def __init__(self, item_id: str, known: Sequence[str]) -> None:
+        self.item_id = item_id
+        super().__init__(
+            f"Unknown primitive: {item_id}", hint=f"known primitives: {', '.join(known)}"
+        )
+
+
+class ChainValidationError(ChainError):
+    """The chain breaks space, input/output or version rules; ``details`` has every issue."""
+
+    def __init__(self, issues: Sequence[str]) -> None:
+        self.details = tuple(issues)
+        super().__init__(f"Chain validation failed: {'; '.join(issues)}")
+
+
+class LockfileMismatchError(ChainError):
+    """The chain is not the one that the lockfile pins."""
+
+    code = "LOCKFILE_MISMATCH"
+
+    def __init__(self, problem: str, tool_id: str, path: str) -> None:
+        self.problem, self.tool_id, self.path = problem, tool_id, path
+        super().__init__(
+            f"{problem} (lockfile: {path})",
+            hint=f"if you meant this change: rye lock update {tool_id}",
+        )
+
+
+# ---------------------------------------------------------------- running
+
+
+class ParameterError(RyeError):
+    """Parameters do not fit the item's schema; nothing was started."""
+
+    code, exit_status = "VALIDATION_FAILED", 6
+
+    def __init__(self, problems: Sequence[str], *, hint: str = "") -> None:
+        self.details = tuple(problems)
+        super().__init__(f"Parameter validation failed: {'; '.join(problems)}", hint=hint)
+
+
+class UnsupportedError(RyeError):
+    """Something that is named by the design but that this build does not do."""
+
+    code, exit_status = "UNSUPPORTED", 2
+
+
+class UsageError(RyeError):
+    """The command line makes no sense as typed."""
+
+    code, exit_status = "INVALID_PARAMS", 2
+
+
+def _item_word(ref: str) -> str:
+    kind, _, rest = ref.partition(":")
+    return kind.capitalize() if rest else "Item"
+
+
+def _bare(ref: str) -> str:
+    return ref.partition(":")[2] or ref

@@ -1,0 +1,212 @@
+"""From a reference to the file that holds it: precedence, shadowing, short ids, suggestions.
+
+The order is fixed (``docs/items.md``): space by space, suffix by suffix, the first regular file
+wins. A miss then tries the alias table and the two spellings ``x/y`` and ``x/y/y``.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from lillux.files import is_inside
+from ryeos.errors import AmbiguousItemError, IntegrityError, ItemNotFoundError
+from ryeos.items import (
+    AI_DIRECTORY,
+    EXECUTABLE_KINDS,
+    PROJECT,
+    SYSTEM,
+    ItemRef,
+    Kind,
+    Location,
+    Reference,
+    Resolution,
+    Space,
+    Spaces,
+)
+
+CORE_PREFIXES = tuple(
+    f"rye/core/{folder}/"
+    for folder in ("primitives", "runtimes", "parsers", "processors", "extractors")
+)
+_EXECUTOR_FOLDERS = ("rye/core/primitives", "rye/core/runtimes", "")
+_SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", ".venv", ".git", "state"})
+_MAX_SUGGESTIONS = 3
+
+Aliases = Callable[[], Mapping[str, str]]
+
+
+class Resolver:
+    """Finds items in the spaces of one invocation.
+
+    ``aliases`` gives the table of short ids when it is first needed; the table is data in the
+    bundle, so reading it is the caller's business.
+    """
+
+    def __init__(self, spaces: Spaces, aliases: Aliases = dict) -> None:
+        self.spaces = spaces
+        self._aliases = aliases
+
+    def resolve(self, reference: Reference, start: str = PROJECT) -> Resolution:
+        """The winning file for a reference, seen from space ``start``.
+
+        Raises ItemNotFoundError with suggestions, AmbiguousItemError for a bare id of several
+        kinds, IntegrityError for a link that leaves its space.
+        """
+        found = [
+            resolution
+            for ref in reference.refs()
+            if (resolution := self.find(ref, start)) is not None
+        ]
+        if not found:
+            raise ItemNotFoundError(
+                str(reference), self.searched(start), self.suggest(reference, start)
+            )
+        if len(found) > 1:
+            raise AmbiguousItemError(reference.id, [str(r.location.ref) for r in found])
+        return found[0]
+
+    def find(self, ref: ItemRef, start: str = PROJECT) -> Resolution | None:
+        """The winning file for one item, its other spellings included, or None."""
+        missed: list[Path] = []
+        for candidate in self._spellings(ref):
+            hits = list(self._hits(candidate, start, missed))
+            if hits:
+                return self._resolution(ref, hits, missed)
+        return None
+
+    def find_executor(self, executor_id: str, start: str) -> Resolution | None:
+        """As `find` for a tool; a name without slashes may also be a unique file name."""
+        found = self.find(ItemRef(Kind.TOOL, executor_id), start)
+        if found or "/" in executor_id:
+            return found
+        for folder in _EXECUTOR_FOLDERS:
+            named = sorted(
+                ref for ref in self.known(Kind.TOOL, start, folder) if ref.name == executor_id
+            )
+            if len(named) > 1:
+                raise AmbiguousItemError(executor_id, [str(ref) for ref in named])
+            if named:
+                return self.find(named[0], start)
+        return None
+
+    def known(self, kind: Kind, start: str = PROJECT, below: str = "") -> Iterator[ItemRef]:
+        """Every item of a kind, each once, by walking the folders below ``below``."""
+        seen = set()
+        for space in self.spaces.seen_from(start):
+            for location in locations(space, kind, below):
+                if location.ref not in seen:
+                    seen.add(location.ref)
+                    yield location.ref
+
+    def suggest(self, reference: Reference, start: str = PROJECT) -> tuple[str, ...]:
+        """Up to three references the user may have meant, best first."""
+        from difflib import get_close_matches
+
+        kinds = (reference.kind,) if reference.kind else EXECUTABLE_KINDS
+        known = {str(ref): ref for kind in kinds for ref in self.known(kind, start)}
+        last = reference.id.rpartition("/")[2]
+        same_name = sorted(text for text, ref in known.items() if ref.name == last)
+        by_id = {ref.id: text for text, ref in known.items()}
+        close = [by_id[i] for i in get_close_matches(reference.id, by_id, _MAX_SUGGESTIONS, 0.75)]
+        names = {ref.name: text for text, ref in known.items()}
+        close += [names[n] for n in get_close_matches(last, names, _MAX_SUGGESTIONS, 0.75)]
+        return tuple(dict.fromkeys(same_name + close))[:_MAX_SUGGESTIONS]
+
+    def searched(self, start: str = PROJECT) -> tuple[str, ...]:
+        """The labels of the spaces that a search from ``start`` looks into."""
+        return tuple(space.label for space in self.spaces.seen_from(start))
+
+    def _spellings(self, ref: ItemRef) -> Iterator[ItemRef]:
+        yield ref
+        alias = self._aliases().get(ref.id) if ref.kind is Kind.TOOL else None
+        if alias:
+            yield ItemRef(ref.kind, alias)
+        category, _, name = ref.id.rpartition("/")
+        yield ItemRef(ref.kind, f"{ref.id}/{name}")
+        if category.rpartition("/")[2] == name:
+            yield ItemRef(ref.kind, category)
+
+    def _hits(self, ref: ItemRef, start: str, missed: list[Path]) -> Iterator[Location]:
+        """The winner of each space that holds the item; misses above the first are noted."""
+        found = False
+        for space in self._searchable(ref, start):
+            for path in candidates(space, ref):
+                if is_regular_file(path):
+                    found = True
+                    yield Location(ref=ref, space=space, path=path)
+                    break
+                if not found:
+                    missed.append(path)
+
+    def _searchable(self, ref: ItemRef, start: str) -> Iterable[Space]:
+        seen = self.spaces.seen_from(start)
+        if self.spaces.protect_core and ref.id.startswith(CORE_PREFIXES):
+            return [space for space in seen if space.tier == SYSTEM]
+        return seen
+
+    def _resolution(
+        self, requested: ItemRef, hits: list[Location], missed: list[Path]
+    ) -> Resolution:
+        winner, *shadowed = hits
+        check_inside(winner)
+        return Resolution(
+            location=winner,
+            requested=requested,
+            shadowed=tuple(shadowed),
+            missed=tuple(missed),
+            warnings=tuple(_warnings(winner, shadowed)),
+        )
+
+
+def candidates(space: Space, ref: ItemRef) -> Iterator[Path]:
+    """The paths that may hold an item in a space, in order of preference."""
+    stem = os.path.join(space.base, AI_DIRECTORY, ref.kind.directory, *ref.id.split("/"))
+    for suffix in ref.kind.suffixes:
+        yield Path(stem + suffix)
+
+
+def is_regular_file(path: Path) -> bool:
+    """Whether a regular file is there, links followed; any doubt is a no."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def check_inside(location: Location) -> None:
+    """Refuse a file that a link takes out of its space. Raises IntegrityError."""
+    if not is_inside(location.path, location.space.directory(location.ref.kind)):
+        raise IntegrityError(
+            str(location.path),
+            f"symlink escape: the file lies outside the {location.space.label} space",
+            hint="put the file itself into the space instead of a link",
+        )
+
+
+def locations(space: Space, kind: Kind, below: str = "") -> Iterator[Location]:
+    """Every item file of a kind in a space, sorted by path; hidden and linked-away ones left out."""
+    root = space.directory(kind)
+    for folder, folders, files in os.walk(root / below if below else root):
+        folders[:] = sorted(n for n in folders if n not in _SKIPPED_FOLDERS and n[0] != ".")
+        for name in sorted(files):
+            path = Path(folder, name)
+            if name[0] not in "._" and path.suffix.lower() in kind.suffixes:
+                item_id = path.relative_to(root).with_suffix("").as_posix()
+                yield Location(ref=ItemRef(kind, item_id), space=space, path=path)
+
+
+def _warnings(winner: Location, shadowed: list[Location]) -> Iterator[str]:
+    twins = [
+        path.name
+        for path in candidates(winner.space, winner.ref)
+        if path != winner.path and is_regular_file(path)
+    ]
+    if twins:
+        yield f"{winner.ref}: {winner.path.name} wins over {', '.join(twins)} beside it"
+    system = [location for location in shadowed if location.space.tier == SYSTEM]
+    if system and winner.space.tier != SYSTEM and winner.ref.id.startswith(CORE_PREFIXES):
+        yield (
+            f"{winner.ref}: the {winner.space.label} space replaces a core item"
+            f" of {system[0].space.label}"
+        )

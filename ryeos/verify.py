@@ -1,0 +1,366 @@
+"""Verification: the only place that makes a `VerifiedItem`, which is all the executor takes.
+
+Steps, in this order (``docs/signatures.md``):
+
+(1) read at most 8 MiB of a regular file, once; these bytes are what is parsed and run later
+(2) a bundle's file: its digest must be in the bundle's signed manifest
+(3) decode as UTF-8, find the signature line of the file type
+(4) the stated hash must be that of the covered text
+(5) the key must count for the file's space
+(6) the Ed25519 signature must hold
+(7) a text that the first line leaves partly uncovered needs the covers line, if the key says so
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from lillux.files import FileTooLargeError, is_inside, read_bytes
+from lillux.signing import compute_key_fingerprint, verify_signature
+from ryeos.bundles import Manifest, manifest_signer, read_manifest
+from ryeos.errors import IntegrityError, SignatureFormatError, UnsignedError, UntrustedKeyError
+from ryeos.items import SYSTEM, Kind, Location, Space, Spaces
+from ryeos.signature import (
+    DETACHED_SUFFIXES,
+    FORMS,
+    MAX_ITEM_BYTES,
+    Covers,
+    Signature,
+    SignedText,
+    content_hash,
+    decode,
+    detached_path,
+    form_for,
+    hashed_text,
+    needs_covers,
+    parse_core,
+    split,
+)
+from ryeos.trust import TrustedKey, TrustStore
+
+MAX_DETACHED_BYTES = 1024
+
+logger = logging.getLogger(__name__)
+
+
+class Coverage(StrEnum):
+    """How much of the file the signature covers."""
+
+    FULL = "full"
+    PARTIAL = "partial"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A file to verify: where it is, as which kind, in which space."""
+
+    path: Path
+    kind: Kind
+    space: Space
+
+    @property
+    def suffix(self) -> str:
+        """The last suffix in lower case."""
+        return self.path.suffix.lower()
+
+    @property
+    def sign_command(self) -> str:
+        """What a user types to sign this file."""
+        return f"rye sign {self.path}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedItem:
+    """Bytes that a trusted key signed; made by `Verifier` only.
+
+    content_hash  SHA-256 of the text that the first signature line covers
+    header        parsed metadata, when the bundle's manifest vouches for it
+    verified      False only in dev mode, for bytes that failed the check
+    """
+
+    target: Target
+    data: bytes = field(repr=False)
+    text: str = field(repr=False)
+    content_hash: str
+    signature: Signature | None
+    key: TrustedKey | None
+    coverage: Coverage
+    header: Mapping[str, Any] | None = field(default=None, repr=False)
+    verified: bool = True
+
+    @property
+    def sha256(self) -> str:
+        """Digest of the very bytes, for the check right before they run."""
+        return sha256(self.data).hexdigest()
+
+
+class Verifier:
+    """Checks files of the spaces against a trust store. Thread-safe: all state is memoised facts.
+
+    ``warn`` gets one line per item that dev mode let through.
+    """
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        trust: TrustStore,
+        *,
+        dev_mode: bool = False,
+        warn: Callable[[str], None] = logger.warning,
+    ) -> None:
+        self._spaces = spaces
+        self.trust = trust
+        self._dev_mode = dev_mode
+        self._warn = warn
+        self._manifests: dict[str, Manifest | None] = {}
+
+    def verify_location(self, location: Location) -> VerifiedItem:
+        """Verify a resolved item. Raises IntegrityError and its kin."""
+        return self.verify(
+            Target(path=location.path, kind=location.ref.kind, space=location.space)
+        )
+
+    def verify(self, target: Target) -> VerifiedItem:
+        """Verify a file. Raises IntegrityError and its kin, NoSignatureFormError."""
+        data = self._read(target)  # (1)
+        try:
+            return self._check(target, data)
+        except IntegrityError as error:
+            if not self._dev_mode or isinstance(error, SignatureFormatError):
+                raise
+            self._warn(f"RYE_DEV_MODE: {error}")
+            return self._unverified(target, data)
+
+    def _check(self, target: Target, data: bytes) -> VerifiedItem:
+        manifest = self._manifest(target.space)
+        if manifest and is_inside(target.path, target.space.ai):
+            return self._check_listed(target, data, manifest)
+        signed, detached = self._signed_text(target, data)
+        signature = detached or signed.signature
+        if signature is None:
+            raise UnsignedError(str(target.path), target.sign_command)
+        where = str(target.path)
+        covered = sha256(data).hexdigest() if detached else _covered_hash(target, signed)
+        if signature.content_hash != covered:  # (4)
+            raise IntegrityError(
+                where,
+                "content modified since signing",
+                hint=f"if the change is yours: {target.sign_command}",
+            )
+        key = self._key_for(target, signature.fingerprint, data)  # (5)
+        _check_value(where, signature.content_hash, signature.value, key)  # (6)
+        coverage = Coverage.FULL if detached else self._check_coverage(target, signed, key)  # (7)
+        return VerifiedItem(
+            target=target,
+            data=data,
+            text=_text(signed),
+            content_hash=covered,
+            signature=signature,
+            key=key,
+            coverage=coverage,
+        )
+
+    def _check_listed(self, target: Target, data: bytes, manifest: Manifest) -> VerifiedItem:
+        """(2) A file of a bundle that has a manifest: nothing that is not listed counts."""
+        relative = target.path.relative_to(target.space.ai).as_posix()
+        if not manifest.holds(relative, data):
+            raise IntegrityError(
+                str(target.path),
+                f"not the file that the bundle {target.space.bundle_id} was published with",
+                hint="install the bundle (or rye.pyz) again",
+            )
+        signed, _ = self._signed_text(target, data)
+        key = self._bundle_key(target.space, manifest.signature.fingerprint)
+        return VerifiedItem(
+            target=target,
+            data=data,
+            text=_text(signed),
+            content_hash=_covered_hash(target, signed),
+            signature=signed.signature,
+            key=key,
+            coverage=Coverage.FULL,
+            header=manifest.header(relative),
+        )
+
+    def _read(self, target: Target) -> bytes:
+        try:
+            return read_bytes(target.path, MAX_ITEM_BYTES)
+        except FileNotFoundError:
+            raise IntegrityError(str(target.path), "the file is no longer there") from None
+        except FileTooLargeError as error:
+            raise SignatureFormatError(
+                str(target.path),
+                f"item larger than {error.limit} bytes ({error.size})",
+                hint="keep data out of item files; read it from the project at run time",
+            ) from None
+
+    def _signed_text(self, target: Target, data: bytes) -> tuple[SignedText, Signature | None]:
+        """(3) The text taken apart, and the signature beside it where none can be inside."""
+        where = str(target.path)
+        has_form = target.suffix in FORMS[target.kind]
+        if has_form:
+            signed = split(decode(data, where), form_for(target.kind, target.suffix), where)
+            if signed.signature or target.suffix not in DETACHED_SUFFIXES:
+                return signed, None
+        detached = _read_detached(target.path)
+        if detached is None and not has_form:
+            form_for(target.kind, target.suffix, where)
+        text = data.decode("utf-8", "replace")
+        return SignedText(shebang="", signature=None, covers=None, body=text), detached
+
+    def _key_for(self, target: Target, fingerprint: str, data: bytes) -> TrustedKey:
+        key = self.trust.get_key(fingerprint, target.space.label)
+        key = key or self._key_of_copied_item(target, fingerprint, data)
+        if key:
+            return key
+        raise UntrustedKeyError(str(target.path), fingerprint, self._trust_hint(fingerprint))
+
+    def _key_of_copied_item(
+        self, target: Target, fingerprint: str, data: bytes
+    ) -> TrustedKey | None:
+        """A bundle's key counts elsewhere for an untouched copy of the bundle's own item."""
+        if target.space.tier == SYSTEM or not is_inside(target.path, target.space.ai):
+            return None
+        relative = target.path.relative_to(target.space.ai)
+        for bundle in self._spaces.bundles:
+            original = Target(path=bundle.ai / relative, kind=target.kind, space=bundle)
+            try:
+                if read_bytes(original.path, MAX_ITEM_BYTES) == data:
+                    verified = self._check(original, data)
+                    if verified.key and verified.key.fingerprint == fingerprint:
+                        return verified.key
+            except (OSError, IntegrityError, FileTooLargeError):
+                continue
+        return None
+
+    def _trust_hint(self, fingerprint: str) -> str:
+        if self.trust.carried(fingerprint):
+            return (
+                "this project carries the key; if you know whose it is:"
+                f" rye keys trust {fingerprint}"
+            )
+        return "if you know whose key it is: rye keys trust PEMFILE; or review and sign it yourself"
+
+    def _check_coverage(self, target: Target, signed: SignedText, key: TrustedKey) -> Coverage:
+        if not needs_covers(target.kind, signed.body):
+            return Coverage.FULL
+        where, covers = str(target.path), signed.covers
+        if covers:
+            _check_covers(where, covers, signed, key)
+            return Coverage.FULL
+        if key.covers_all:
+            raise IntegrityError(
+                where,
+                "the rye:covers line is missing, and this key signs nothing without it",
+                hint=f"somebody removed the line; review the text, then: {target.sign_command}",
+            )
+        return Coverage.PARTIAL
+
+    def _manifest(self, space: Space) -> Manifest | None:
+        if space.tier != SYSTEM:
+            return None
+        if space.label not in self._manifests:
+            self._manifests[space.label] = self._read_manifest(space)
+        return self._manifests[space.label]
+
+    def _read_manifest(self, space: Space) -> Manifest | None:
+        if space.pinned_pem:
+            manifest = read_manifest(space, space.pinned_pem)
+            if manifest is None:
+                raise IntegrityError(
+                    str(space.ai), "the embedded bundle has no manifest", hint="install rye again"
+                )
+            return manifest
+        fingerprint = manifest_signer(space)
+        key = self.trust.get_key(fingerprint, space.label) if fingerprint else None
+        return read_manifest(space, key.public_pem) if key else None
+
+    def _bundle_key(self, space: Space, fingerprint: str) -> TrustedKey | None:
+        if not space.pinned_pem:
+            return self.trust.get_key(fingerprint, space.label)
+        return TrustedKey(
+            fingerprint=compute_key_fingerprint(space.pinned_pem),
+            owner=space.bundle_id,
+            public_pem=space.pinned_pem,
+            source=space.label,
+            covers_all=True,
+        )
+
+    def _unverified(self, target: Target, data: bytes) -> VerifiedItem:
+        signed, _ = self._signed_text(target, data)
+        return VerifiedItem(
+            target=target,
+            data=data,
+            text=_text(signed),
+            content_hash=_covered_hash(target, signed),
+            signature=signed.signature,
+            key=None,
+            coverage=Coverage.PARTIAL,
+            verified=False,
+        )
+
+
+def unchanged(item: VerifiedItem) -> None:
+    """Refuse to go on if the file no longer holds the verified bytes. Raises IntegrityError."""
+    try:
+        same = read_bytes(item.target.path, MAX_ITEM_BYTES) == item.data
+    except (OSError, FileTooLargeError):
+        same = False
+    if not same:
+        raise IntegrityError(
+            str(item.target.path),
+            "changed between its verification and its start",
+            hint="somebody is writing to this file; run the command again when that is done",
+        )
+
+
+def _text(signed: SignedText) -> str:
+    return signed.shebang + signed.body
+
+
+def _covered_hash(target: Target, signed: SignedText) -> str:
+    return content_hash(hashed_text(target.kind, signed, str(target.path)))
+
+
+def _check_covers(where: str, covers: Covers, signed: SignedText, key: TrustedKey) -> None:
+    if covers.fingerprint != key.fingerprint or covers.content_hash != content_hash(signed.body):
+        raise IntegrityError(
+            where,
+            "content modified since signing (outside the signed block)",
+            hint="review the whole text, then sign the file again",
+        )
+    _check_value(where, covers.content_hash, covers.value, key)
+
+
+def _check_value(where: str, covered: str, value: str, key: TrustedKey) -> None:
+    if not _holds(covered, value, key.public_pem):
+        raise IntegrityError(
+            where,
+            f"Ed25519 signature does not hold for key {key.fingerprint} ({key.owner})",
+            hint="possible tampering; get the file again from where it came",
+        )
+
+
+@lru_cache(maxsize=8192)
+def _holds(covered: str, value: str, public_pem: bytes) -> bool:
+    """Pure, so a long-lived process checks each signature once. Nothing is kept on disk."""
+    return verify_signature(covered, value, public_pem)
+
+
+def _read_detached(path: Path) -> Signature | None:
+    beside = detached_path(path)
+    try:
+        text = read_bytes(beside, MAX_DETACHED_BYTES).decode("ascii")
+    except FileNotFoundError:
+        return None
+    except (UnicodeDecodeError, FileTooLargeError):
+        text = ""
+    signature = parse_core(text.strip())
+    if signature is None:
+        raise SignatureFormatError(str(beside), "expected one rye:signed line")
+    return signature
