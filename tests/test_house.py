@@ -172,10 +172,10 @@ def test_a_script_is_strict_and_finds_the_checkout_by_itself(script: Path) -> No
 def test_a_command_of_the_house_is_executable_and_its_shell_can_read_it(command: Path) -> None:
     shell = "bash" if command.name == "run" else "sh"
 
-    parsed = subprocess.run([shell, "-n", command], capture_output=True, text=True, check=False)
+    parsed = subprocess.run([shell, "-n", command], capture_output=True, check=False)
 
     assert os.access(command, os.X_OK)
-    assert (parsed.returncode, parsed.stderr) == (0, "")
+    assert (parsed.returncode, parsed.stderr) == (0, b"")
 
 
 def test_the_build_machine_runs_the_checks_and_the_two_commands_of_the_readme() -> None:
