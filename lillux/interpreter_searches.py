@@ -1,0 +1,257 @@
+"""How each type of an interpreter block searches. A new type is a function and a row of `SEARCHES`.
+
+All types but ``command`` only look at files. PATH is the one of the environment that is being
+resolved, never the engine's own.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lillux.env_values import as_text, as_texts
+from lillux.errors import ConfigurationError
+
+if TYPE_CHECKING:  # an import that only the type `command` needs
+    from lillux.process import Outcome, ProcessRunner
+
+COMMAND_TIMEOUT_S = 5.0
+MAX_COMMAND_OUTPUT_BYTES = 64 * 1024
+
+_LONGEST_SHOWN_LINE = 200
+_SPACES = ("project", "user", "system")
+_WINDOWS_SUFFIXES = (".exe", ".cmd", "")
+_VENV_FOLDERS = (".venv", "venv", ".virtualenv")
+_VENV_PROGRAMS = ("bin/python", "Scripts/python.exe", "bin/python3")
+_VENV_SYSTEM_PROGRAMS = ("python3", "python")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterpreterBlock:
+    """One interpreter block of an ``env_config``; ``where`` is its path, ``keys`` all it says.
+
+    ``fallback`` is empty when there is none.
+    """
+
+    where: str
+    type: str
+    var: str
+    fallback: str
+    keys: Mapping[str, Any]
+
+    def text(self, key: str) -> str:
+        """The string under ``key``, which must be there and not be empty."""
+        text = as_text(f"{self.where}.{key}", self.keys.get(key))
+        if not text:
+            raise ConfigurationError(f"{self.where}.{key}", "expected a string, got an empty one")
+        return text
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """The strings listed under ``key``; none where it is missing."""
+        return as_texts(f"{self.where}.{key}", self.keys.get(key))
+
+    def some_texts(self, key: str) -> tuple[str, ...]:
+        """The strings listed under ``key``, at least one of them."""
+        texts = self.texts(key)
+        if not texts:
+            where = f"{self.where}.{key}"
+            raise ConfigurationError(where, "expected a list of at least one string, got none")
+        return texts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a search may look at: the variables resolved so far, and the folders of the spaces.
+
+    ``runner`` runs the program of the type ``command``; None is the process manager of this layer.
+    """
+
+    variables: Mapping[str, str]
+    project_path: Path | None
+    user_base: Path | None
+    platform: str
+    runner: "ProcessRunner | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What one search did: the program it found, or the names and folders it tried in vain.
+
+    ``problem`` says why nothing was found, where names and folders do not tell.
+    """
+
+    found: str | None
+    names: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def find_on_path(name: str, search_path: str, *, platform: str) -> str | None:
+    """The program ``name`` in the folders of ``search_path``, as an absolute path, or None.
+
+    Empty and relative entries are passed over: they mean whatever folder a process stands in. An
+    absolute name is found where it is, a relative one with a separator nowhere. On Windows a name
+    is tried with ``.exe`` and ``.cmd`` before it is tried as it stands.
+    """
+    if Path(name).is_absolute():
+        return _first_program((Path(name),), platform)
+    if not name or not _is_bare(name, platform):
+        return None
+    folders = _directories(search_path, platform)
+    return _first_program((Path(folder, name) for folder in folders), platform)
+
+
+def search_names(names: tuple[str, ...], around: Surroundings) -> Search:
+    """The first of the names that PATH knows, or that is the absolute path of a program."""
+    search_path = around.variables.get("PATH", "" if around.platform == "win32" else os.defpath)
+    programs = (find_on_path(name, search_path, platform=around.platform) for name in names)
+    found = next(filter(None, programs), None)
+    looked_up = any(_is_bare(name, around.platform) for name in names)
+    directories = _directories(search_path, around.platform) if looked_up else ()
+    return Search(found=found, names=names, directories=directories)
+
+
+def unique(texts: Iterable[str]) -> tuple[str, ...]:
+    """The texts in order, each once."""
+    return tuple(dict.fromkeys(texts))
+
+
+def either(names: tuple[str, ...]) -> str:
+    """The names as a sentence has them: ``a, b or c``."""
+    return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+# --- the types
+
+
+def _search_local_binary(block: InterpreterBlock, around: Surroundings) -> Search:
+    names = unique((block.text("binary"), *block.texts("candidates")))
+    roots = (*block.texts("search_roots"), "")  # the project itself comes last
+    folders = block.some_texts("search_paths")
+    base = around.project_path or Path()  # without a project a relative root means no place
+    places = (base / root / folder for root in roots for folder in folders)
+    directories = unique(str(place) for place in places if place.is_absolute())
+    programs = (Path(folder, name) for folder in directories for name in names)
+    found = _first_program(programs, around.platform)
+    return Search(found=found, names=names, directories=directories)
+
+
+def _search_system_binary(block: InterpreterBlock, around: Surroundings) -> Search:
+    return search_names((block.text("binary"),), around)
+
+
+def _search_command(block: InterpreterBlock, around: Surroundings) -> Search:
+    from lillux.process import Command, ProcessManager, SpawnError
+
+    name, *arguments = block.some_texts("resolve_cmd")
+    program = search_names((name,), around)
+    if not program.found:
+        return program
+    command = Command(
+        argv=(program.found, *arguments),
+        env=around.variables,
+        cwd=around.project_path,
+        timeout_s=COMMAND_TIMEOUT_S,
+        max_output_bytes=MAX_COMMAND_OUTPUT_BYTES,
+    )
+    try:
+        outcome = (around.runner or ProcessManager()).run(command)
+    except SpawnError as error:
+        return Search(found=None, names=(name,), problem=str(error))
+    return _search_printed(name, outcome, around)
+
+
+def _search_printed(name: str, outcome: "Outcome", around: Surroundings) -> Search:
+    """The program that the first line of the output names, if the command ended well."""
+    if outcome.timed_out:
+        problem = f"{name!r} did not end within {COMMAND_TIMEOUT_S:g} s"
+    elif outcome.exit_code != 0:
+        problem = f"{name!r} ended with {_ending(outcome)}, expected status 0"
+    else:
+        line = os.fsdecode(outcome.stdout.data.partition(b"\n")[0].strip())
+        if "\0" not in line and (found := search_names((line,), around).found):
+            return Search(found=found, names=(name,))
+        shown = ascii(line[:_LONGEST_SHOWN_LINE]) if line else "nothing"
+        problem = f"{name!r} printed {shown}, expected the path of a program"
+    return Search(found=None, names=(name,), problem=problem)
+
+
+def _ending(outcome: "Outcome") -> str:
+    if outcome.exit_code is None:
+        return f"signal {outcome.signal}"
+    return f"status {outcome.exit_code}"
+
+
+def _search_venv_python(block: InterpreterBlock, around: Surroundings) -> Search:
+    folders = _VENV_FOLDERS if block.texts("search") else _VENV_FOLDERS[:1]
+    if "venv_path" in block.keys:
+        folders = (block.text("venv_path"),)
+    searches = []
+    for space in _spaces(block):
+        searches.append(_search_venv_space(space, folders, around))
+        if searches[-1].found:
+            return searches[-1]
+    return Search(
+        found=None,
+        names=unique(name for search in searches for name in search.names),
+        directories=unique(folder for search in searches for folder in search.directories),
+    )
+
+
+def _spaces(block: InterpreterBlock) -> tuple[str, ...]:
+    spaces = block.texts("search") or _SPACES[:1]
+    for index, space in enumerate(spaces):
+        if space not in _SPACES:
+            where = f"{block.where}.search[{index}]"
+            raise ConfigurationError(where, f"expected {either(_SPACES)}, got {space!r}")
+    return spaces
+
+
+def _search_venv_space(space: str, folders: tuple[str, ...], around: Surroundings) -> Search:
+    if space == "system":
+        return search_names(_VENV_SYSTEM_PROGRAMS, around)
+    base = around.project_path if space == "project" else around.user_base
+    venvs = tuple(str(base / folder) for folder in folders) if base else ()
+    programs = (Path(venv, program) for venv in venvs for program in _VENV_PROGRAMS)
+    found = _first_program(programs, around.platform)
+    return Search(found=found, names=_VENV_PROGRAMS, directories=venvs)
+
+
+SEARCHES: Mapping[str, Callable[[InterpreterBlock, Surroundings], Search]] = {
+    "command": _search_command,
+    "local_binary": _search_local_binary,
+    "system_binary": _search_system_binary,
+    "venv_python": _search_venv_python,
+}
+
+
+# --- files
+
+
+def _directories(search_path: str, platform: str) -> tuple[str, ...]:
+    entries = search_path.split(";" if platform == "win32" else ":")
+    return unique(entry for entry in entries if Path(entry).is_absolute())
+
+
+def _first_program(paths: Iterable[Path], platform: str) -> str | None:
+    suffixes = _WINDOWS_SUFFIXES if platform == "win32" else ("",)
+    candidates = (f"{path}{suffix}" for path in paths for suffix in suffixes)
+    return next((path for path in candidates if _is_program(path, platform)), None)
+
+
+def _is_program(path: str, platform: str) -> bool:
+    return is_file(path) and (platform == "win32" or os.access(path, os.X_OK))
+
+
+def is_file(path: str) -> bool:
+    """Whether there is a regular file, perhaps behind links."""
+    try:
+        return stat.S_ISREG(Path(path).stat().st_mode)
+    except (OSError, ValueError):  # ValueError: a NUL, or what the system cannot encode
+        return False
+
+
+def _is_bare(name: str, platform: str) -> bool:
+    return "/" not in name and not (platform == "win32" and "\\" in name)

@@ -1,0 +1,112 @@
+"""Which interpreter an item gets: interpreter blocks, read and answered.
+
+A block is ``{type, var, fallback, ...}``: the program that the search of its ``type`` finds goes
+into the environment variable ``var``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lillux.env_values import as_text, as_variable_name
+from lillux.interpreter_searches import (
+    SEARCHES,
+    InterpreterBlock,
+    Search,
+    Surroundings,
+    either,
+    is_file,
+    search_names,
+    unique,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MissingInterpreter:
+    """An interpreter looked for in vain: its variable, the names tried, the folders searched."""
+
+    var: str
+    names: tuple[str, ...]
+    directories: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What became of a block: the value of its variable, empty when it stays unset.
+
+    ``missing`` is there when neither the search nor the fallback led to a program.
+    """
+
+    value: str
+    warnings: tuple[str, ...] = ()
+    missing: MissingInterpreter | None = None
+
+
+def parse_interpreter(where: str, keys: Mapping[str, Any]) -> InterpreterBlock | None:
+    """The block at ``where``; None when it names no ``var``, and so asks for nothing.
+
+    Raises ConfigurationError for a wrong shape of what all types share.
+    """
+    if keys.get("var") is None:
+        return None
+    fallback = keys.get("fallback")
+    return InterpreterBlock(
+        where=where,
+        var=as_variable_name(f"{where}.var", keys["var"]),
+        type=as_text(f"{where}.type", keys.get("type")),
+        fallback="" if fallback is None else as_text(f"{where}.fallback", fallback),
+        keys=keys,
+    )
+
+
+def find_interpreter(block: InterpreterBlock, around: Surroundings, *, preset: str = "") -> Finding:
+    """The program for the block's variable, as an absolute path wherever one can be told.
+
+    1. ``preset``, the variable's value in the process environment, if it is an existing file.
+    2. What the search of the block's type finds. An unknown type finds nothing.
+    3. The fallback: a bare name is made absolute through PATH; where that finds no program, the
+       fallback is taken as it stands.
+
+    Raises ConfigurationError for a wrong shape of what the type needs.
+    """
+    # (1) whoever starts the engine may choose the interpreter
+    if Path(preset).is_absolute() and is_file(preset):
+        return Finding(preset)
+    warnings = _preset_warnings(block, preset)
+    # (2) nothing is asked but the file system, except by the type `command`
+    search = SEARCHES.get(block.type, _search_unknown_type)(block, around)
+    if search.found:
+        return Finding(search.found, warnings)
+    # (3) as it stands, a name may still mean something to whoever starts the program
+    fallback = search_names((block.fallback,) if block.fallback else (), around)
+    if fallback.found:
+        return Finding(fallback.found, (*warnings, *_type_warnings(block, search)))
+    names = unique((*search.names, *fallback.names))
+    directories = unique((*search.directories, *fallback.directories))
+    missing = MissingInterpreter(block.var, names, directories)
+    return Finding(block.fallback, (*warnings, _missing_warning(block, search, missing)), missing)
+
+
+def _search_unknown_type(block: InterpreterBlock, _around: Surroundings) -> Search:
+    expected = either(tuple(sorted(SEARCHES)))
+    problem = f"type {block.type!r} is not known, expected {expected}"
+    return Search(found=None, problem=problem)
+
+
+def _type_warnings(block: InterpreterBlock, search: Search) -> tuple[str, ...]:
+    return () if block.type in SEARCHES else (f"{block.where}: {search.problem}",)
+
+
+def _preset_warnings(block: InterpreterBlock, preset: str) -> tuple[str, ...]:
+    if not preset:
+        return ()
+    reason = "is set in the environment, but not to the absolute path of a file: it is searched for"
+    return (f"{block.where}: {block.var} {reason}",)
+
+
+def _missing_warning(block: InterpreterBlock, search: Search, missing: MissingInterpreter) -> str:
+    outcome = f"is the fallback {block.fallback!r}" if block.fallback else "stays unset"
+    places = ", ".join(missing.directories) or "no folder at all"
+    reason = search.problem or f"no {either(missing.names)} in {places}"
+    return f"{block.where}: {block.var} {outcome}: {reason}"
