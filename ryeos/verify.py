@@ -136,6 +136,25 @@ class Verifier:
             self._warn(f"RYE_DEV_MODE: {error}")
             return self._unverified(target, data)
 
+    def key_counts(self, item: VerifiedItem) -> bool:
+        """Whether the key that an item was verified with still counts for its space."""
+        key, space = item.key, item.target.space
+        if key is None or key.source.startswith(SYSTEM):
+            return key is not None
+        return self.trust.get_key(key.fingerprint, space.label) is not None
+
+    def verify_unless_unsigned(self, target: Target) -> VerifiedItem:
+        """As `verify`, but an unsigned file comes back with ``verified`` false, and a warning.
+
+        For configuration, which people edit by hand: unsigned is fine, tampered is not.
+        """
+        data = self._read(target)
+        try:
+            return self._check(target, data)
+        except UnsignedError:
+            self._warn(f"unsigned configuration is used: {target.path}")
+            return self._unverified(target, data)
+
     def _check(self, target: Target, data: bytes) -> VerifiedItem:
         manifest = self._manifest(target.space)
         if manifest and is_inside(target.path, target.space.ai):

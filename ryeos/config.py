@@ -1,0 +1,123 @@
+"""Configuration of the three tiers: ``.ai/config/<path>``, merged or first found.
+
+``deep_merge``  bundles, then user, then project: mappings merge, everything else replaces; a key
+                ``extends`` of an overriding layer is dropped
+``first_match`` project, user, bundles: the first file, unmerged
+
+An unsigned file counts, with a warning; a tampered one, or one by an untrusted key, is an error.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lillux.errors import UnsafePathError
+from lillux.files import safe_join
+from ryeos.errors import SpecError
+from ryeos.items import SYSTEM, Kind, Space, Spaces
+from ryeos.metadata import parse_header
+from ryeos.resolver import is_regular_file
+from ryeos.specs import type_name
+from ryeos.verify import Target, Verifier
+
+DEEP_MERGE, FIRST_MATCH = "deep_merge", "first_match"
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One space's version of a config file."""
+
+    label: str
+    path: Path
+    values: Mapping[str, Any]
+
+
+class ConfigReader:
+    """Reads config files of the spaces, each verified before it is parsed."""
+
+    def __init__(self, spaces: Spaces, verifier: Verifier) -> None:
+        self._spaces = spaces
+        self._verifier = verifier
+
+    def resolve(self, spec: object, where: str = "config_resolve") -> dict[str, Any]:
+        """What ``{path, mode}`` stands for; for a list of them, a mapping from each path.
+
+        Raises SpecError, IntegrityError.
+        """
+        if isinstance(spec, list):
+            return {
+                str(entry.get("path", "")): self._resolve_one(entry, f"{where}[{index}]")
+                for index, entry in enumerate(spec)
+                if isinstance(entry, dict)
+            }
+        return self._resolve_one(spec, where) if isinstance(spec, dict) else {}
+
+    def layers(self, path: str, where: str = "config_resolve.path") -> tuple[Layer, ...]:
+        """The file in every space that has it, bundles first, project last."""
+        found = (self._layer(space, path, where) for space in self._spaces)
+        present = [layer for layer in found if layer]
+        bundles = [layer for layer in present if layer.label.startswith(SYSTEM)]
+        own = [layer for layer in present if not layer.label.startswith(SYSTEM)]
+        return (*bundles, *reversed(own))
+
+    def _resolve_one(self, spec: Mapping[str, Any], where: str) -> dict[str, Any]:
+        path, mode = spec.get("path"), spec.get("mode", DEEP_MERGE)
+        if not path:
+            return {}
+        if not isinstance(path, str):
+            raise SpecError(f"{where}.path", f"expected a string, got {type_name(path)}")
+        if mode == DEEP_MERGE:
+            return merge_layers(self.layers(path, f"{where}.path"))
+        if mode == FIRST_MATCH:
+            return self._first(path, f"{where}.path")
+        raise SpecError(f"{where}.mode", f"expected {DEEP_MERGE} or {FIRST_MATCH}, got {mode!r}")
+
+    def _first(self, path: str, where: str) -> dict[str, Any]:
+        for space in self._spaces:
+            layer = self._layer(space, path, where)
+            if layer:
+                return dict(layer.values)
+        return {}
+
+    def _layer(self, space: Space, path: str, where: str) -> Layer | None:
+        try:
+            file = safe_join(space.directory(Kind.CONFIG), path)
+        except UnsafePathError as error:
+            raise SpecError(where, f"expected a path below .ai/config: {error}") from None
+        if not is_regular_file(file):
+            return None
+        item = self._verifier.verify_unless_unsigned(
+            Target(path=file, kind=Kind.CONFIG, space=space)
+        )
+        header = item.header
+        if header is None:
+            header = parse_header(file.suffix.lower(), item.text, str(file))
+        return Layer(space.label, file, header)
+
+
+def merge_layers(layers: Sequence[Layer]) -> dict[str, Any]:
+    """Layers merged in order, later ones on top."""
+    merged: dict[str, Any] = {}
+    for index, layer in enumerate(layers):
+        values = dict(layer.values) if index == 0 else _without_extends(layer.values)
+        merged = deep_merge(merged, values)
+    return merged
+
+
+def deep_merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    """``high`` over ``low``: mappings merge, lists, scalars and nulls replace. Changes neither."""
+    merged = dict(low)
+    for key, value in high.items():
+        mine = merged.get(key)
+        both = isinstance(mine, dict) and isinstance(value, dict)
+        merged[key] = deep_merge(mine, value) if both else value
+    return merged
+
+
+def _without_extends(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_extends(value) if isinstance(value, dict) else value
+        for key, value in values.items()
+        if key != "extends"
+    }

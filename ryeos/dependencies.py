@@ -1,0 +1,99 @@
+"""Verification of the files around a tool, before anything starts (``verify_deps``).
+
+Every regular file with a listed suffix below the base must be signed like a tool, or have its
+signature beside it, and must really lie below the base. Links to folders are refused: what they
+lead to would be importable but never looked at.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lillux.files import is_inside
+from ryeos.errors import IntegrityError, SpecError
+from ryeos.items import Kind, Space
+from ryeos.signature import detached_path
+from ryeos.specs import type_name
+from ryeos.verify import Target, VerifiedItem, Verifier
+
+DEFAULT_EXCLUDED = ("__pycache__", ".venv", "node_modules", ".git")
+# Written by package managers, not by tool authors; nothing imports them as code.
+MANAGED_JSON = frozenset({"package.json", "package-lock.json", "tsconfig.json"})
+_SCOPES = ("anchor", "tool_dir", "tool_siblings", "tool_file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DependencyRules:
+    """The checked form of a ``verify_deps`` block."""
+
+    enabled: bool = False
+    scope: str = "anchor"
+    recursive: bool = True
+    extensions: tuple[str, ...] = ()
+    exclude_dirs: tuple[str, ...] = DEFAULT_EXCLUDED
+
+
+def dependency_rules(config: Mapping[str, Any]) -> DependencyRules:
+    """Make the value from metadata. Raises SpecError."""
+    scope = config.get("scope", "anchor")
+    if scope not in _SCOPES:
+        raise SpecError(
+            "verify_deps.scope", f"expected one of {', '.join(_SCOPES)}, got {scope!r}"
+        )
+    return DependencyRules(
+        enabled=config.get("enabled") is True,
+        scope=scope,
+        recursive=config.get("recursive", True) is not False and scope != "tool_siblings",
+        extensions=_texts(config, "extensions", ()),
+        exclude_dirs=_texts(config, "exclude_dirs", DEFAULT_EXCLUDED),
+    )
+
+
+def verify_tree(
+    base: Path, rules: DependencyRules, space: Space, verifier: Verifier
+) -> tuple[VerifiedItem, ...]:
+    """Every file that the rules name below ``base``, verified, in path order.
+
+    Raises IntegrityError at the first file that fails.
+    """
+    real = base.resolve()
+    return tuple(
+        verifier.verify(Target(path=path, kind=Kind.TOOL, space=space))
+        for path in _files(real, rules)
+        if not (path.name in MANAGED_JSON and not detached_path(path).exists())
+    )
+
+
+def _files(base: Path, rules: DependencyRules) -> Iterator[Path]:
+    for folder, folders, names in os.walk(base):
+        folders[:] = sorted(name for name in folders if name not in rules.exclude_dirs)
+        for name in folders:
+            if Path(folder, name).is_symlink():
+                raise _escape(Path(folder, name), "a link to a folder")
+        for name in sorted(names):
+            path = Path(folder, name)
+            if path.suffix in rules.extensions:
+                if not is_inside(path, base):
+                    raise _escape(path, f"resolves to {os.path.realpath(path)}")
+                yield path
+        if not rules.recursive:
+            return
+
+
+def _escape(path: Path, problem: str) -> IntegrityError:
+    return IntegrityError(
+        str(path),
+        f"Symlink escape ({problem})",
+        hint="put the files themselves beside the tool and sign them",
+    )
+
+
+def _texts(config: Mapping[str, Any], name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    value = config.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+        raise SpecError(f"verify_deps.{name}", f"expected a list of strings, got {type_name(value)}")
+    return tuple(value)

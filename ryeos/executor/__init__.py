@@ -1,0 +1,1 @@
+"""From an item id to a result: chain, rules, environment, invocation, primitive."""

@@ -1,0 +1,144 @@
+"""Building chains: follow ``executor_id`` from the tool to a primitive, verifying every file.
+
+Guards: at most 10 elements, no element twice, every executor must exist in a space that its child
+may use. Two caches, neither ever stale: parsed headers by the digest of their bytes, and chains,
+which are used again only if every file still holds the verified bytes, its key still counts, and
+no file has appeared where the search looked in vain.
+"""
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+from lillux.errors import LilluxError
+from lillux.files import read_bytes
+from ryeos.errors import (
+    ChainTooDeepError,
+    CircularDependencyError,
+    ExecutorNotFoundError,
+    NoExecutorDeclaredError,
+    UnknownPrimitiveError,
+)
+from ryeos.executor.model import BUILT_IN_SPACE, Chain, ChainElement
+from ryeos.items import Kind, Reference, Resolution
+from ryeos.metadata import parse_header
+from ryeos.resolver import Resolver
+from ryeos.signature import MAX_ITEM_BYTES
+from ryeos.specs import ABSENT, PRIMITIVE_TYPE, ToolSpec, tool_spec
+from ryeos.verify import VerifiedItem, Verifier
+
+MAX_CHAIN_DEPTH = 10
+
+
+class ChainBuilder:
+    """Builds chains and remembers them. Thread-safe: entries are immutable and replaced whole."""
+
+    def __init__(
+        self, resolver: Resolver, verifier: Verifier, primitives: Collection[str]
+    ) -> None:
+        self._resolver = resolver
+        self._verifier = verifier
+        self._primitives = primitives
+        self.chains: dict[str, Chain] = {}
+        self.specs: dict[str, ToolSpec] = {}
+
+    def build(self, item_id: str, *, force_refresh: bool = False) -> Chain:
+        """The chain of a tool. Raises ItemNotFoundError, ChainError, IntegrityError and kin."""
+        cached = None if force_refresh else self.chains.get(item_id)
+        if cached and self._is_fresh(cached):
+            return cached
+        chain = self._build(item_id)
+        self.chains[item_id] = chain
+        return chain
+
+    def forget(self, item_id: str) -> None:
+        """Drop every chain that holds an item."""
+        for root, chain in list(self.chains.items()):
+            if any(item_id in (e.item_id, e.requested_id) for e in chain.elements):
+                self.chains.pop(root, None)
+
+    def clear(self) -> None:
+        """Drop everything remembered."""
+        self.chains.clear()
+        self.specs.clear()
+
+    def _build(self, item_id: str) -> Chain:
+        elements: list[ChainElement] = []
+        missed: list[Path] = []
+        warnings: list[str] = []
+        current: str | None = item_id
+        while current is not None:
+            if len(elements) == MAX_CHAIN_DEPTH:
+                raise ChainTooDeepError(item_id, MAX_CHAIN_DEPTH)
+            resolution = self._resolve(current, elements)
+            element = self._element(current, resolution)
+            if any(element.item_id == earlier.item_id for earlier in elements):
+                ids = [earlier.item_id for earlier in elements]
+                raise CircularDependencyError([*ids, element.item_id])
+            elements.append(element)
+            if resolution:
+                missed.extend(resolution.missed)
+                warnings.extend(resolution.warnings)
+            current = element.executor_id
+        if elements[-1].item_id not in self._primitives:
+            raise UnknownPrimitiveError(elements[-1].item_id, sorted(self._primitives))
+        return Chain(elements=tuple(elements), missed=tuple(missed), warnings=tuple(warnings))
+
+    def _resolve(self, item_id: str, elements: list[ChainElement]) -> Resolution | None:
+        """Where an element is; None for a primitive that exists without a file."""
+        if not elements:
+            return self._resolver.resolve(Reference(Kind.TOOL, item_id))
+        child = elements[-1]
+        resolution = self._resolver.find_executor(item_id, child.space)
+        if resolution is None and item_id not in self._primitives:
+            wanted = Reference(Kind.TOOL, item_id)
+            raise ExecutorNotFoundError(
+                item_id, child.item_id, self._resolver.suggest(wanted, child.space)
+            )
+        return resolution
+
+    def _element(self, requested_id: str, resolution: Resolution | None) -> ChainElement:
+        if resolution is None:
+            spec = tool_spec({"tool_type": PRIMITIVE_TYPE, "executor_id": None}, "")
+            return ChainElement(
+                item_id=requested_id, requested_id=requested_id, space=BUILT_IN_SPACE, spec=spec
+            )
+        location = resolution.location
+        item = self._verifier.verify_location(location)
+        spec = self._spec(item)
+        if spec.executor_id is ABSENT and spec.tool_type != PRIMITIVE_TYPE:
+            raise NoExecutorDeclaredError(location.ref.id, str(location.path))
+        return ChainElement(
+            item_id=location.ref.id,
+            requested_id=requested_id,
+            space=location.space.label,
+            spec=spec,
+            item=item,
+            shadowed=resolution.shadowed,
+            provider_version=location.space.version,
+        )
+
+    def _spec(self, item: VerifiedItem) -> ToolSpec:
+        key = f"{item.sha256}{item.target.suffix}"
+        spec = self.specs.get(key)
+        if spec is None:
+            suffix = item.target.suffix
+            header = item.header
+            if header is None:
+                header = parse_header(suffix, item.text, str(item.target.path))
+            spec = tool_spec(header, suffix)
+            self.specs[key] = spec
+        return spec
+
+    def _is_fresh(self, chain: Chain) -> bool:
+        if any(os.path.lexists(path) for path in chain.missed):
+            return False
+        return all(self._still_holds(e.item) for e in chain.elements if e.item)
+
+    def _still_holds(self, item: VerifiedItem) -> bool:
+        """The same bytes, and a key that still counts: then the signature need not be redone."""
+        try:
+            same = read_bytes(item.target.path, MAX_ITEM_BYTES) == item.data
+        except (OSError, LilluxError):
+            return False
+        return same and item.verified and self._verifier.key_counts(item)

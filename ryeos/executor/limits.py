@@ -1,0 +1,69 @@
+"""How long a tool may run, and other numbers that several places may set. Pure.
+
+Highest first: the caller; ``tools.<id>`` of the project's or user's ``execution.yaml``; the tool's
+config; their ``defaults``; ``tools.<id>`` of a bundle; the runtime's config; the bundle's
+``defaults``; the numbers here.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ryeos.config import Layer, merge_layers
+from ryeos.errors import SpecError
+from ryeos.items import SYSTEM
+from ryeos.specs import type_name
+
+BUILT_IN = {"timeout": 300, "max_steps": 1000, "max_concurrency": 10}
+GRACE_OVER_TOOL_TIMEOUT_S = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitSources:
+    """Everything that may set a limit, in no order."""
+
+    tool_id: str
+    caller: Mapping[str, Any]
+    tool_config: Mapping[str, Any]
+    runtime_config: Mapping[str, Any]
+    layers: Sequence[Layer] = ()
+
+
+def limit(name: str, sources: LimitSources) -> int | float | None:
+    """The value of a limit. For ``timeout``: seconds, None for no limit. Raises SpecError."""
+    for where, values in _ladder(sources):
+        if name in values:
+            return _checked(name, values[name], where)
+    return BUILT_IN.get(name)
+
+
+def _ladder(sources: LimitSources) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    own = merge_layers([x for x in sources.layers if not x.label.startswith(SYSTEM)])
+    shipped = merge_layers([x for x in sources.layers if x.label.startswith(SYSTEM)])
+    tool = f"tools.{sources.tool_id}"
+    yield "parameters", sources.caller
+    yield tool, _mapping(_mapping(own, "tools"), sources.tool_id)
+    yield "config", sources.tool_config
+    yield "defaults", _mapping(own, "defaults")
+    yield tool, _mapping(_mapping(shipped, "tools"), sources.tool_id)
+    yield "config", sources.runtime_config
+    yield "defaults", _mapping(shipped, "defaults")
+
+
+def _mapping(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = values.get(name) or {}
+    if not isinstance(value, dict):
+        raise SpecError(
+            f"execution.yaml: {name}", f"expected a mapping, got {type_name(value)}"
+        )
+    return value
+
+
+def _checked(name: str, value: object, where: str) -> int | float | None:
+    if value is None or value == 0:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise SpecError(f"{where}.{name}", f"expected a number, got {type_name(value)}")
+    if not 0 < value < float("inf"):
+        raise SpecError(f"{where}.{name}", f"expected a number above 0, got {value}")
+    return value

@@ -1,0 +1,40 @@
+"""Parameters against the tool's schema: defaults first, then every problem at once. Pure."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ryeos.errors import ParameterError
+
+RESOLVED_CONFIG = "resolved_config"
+
+
+def checked_parameters(
+    parameters: Mapping[str, Any], schema: Mapping[str, Any] | None, steering: tuple[str, ...]
+) -> dict[str, Any]:
+    """The parameters with the schema's defaults filled in. Never changes its input.
+
+    ``steering`` names may be given although the schema does not list them. Raises ParameterError
+    with all violations, SchemaError for a schema that is none.
+    """
+    if not schema:
+        return dict(parameters)
+    from lillux.schema import violations, with_defaults
+
+    declared = schema.get("properties") or {}
+    exempt = {name for name in (*steering, RESOLVED_CONFIG) if name not in declared}
+    checked = {name: value for name, value in parameters.items() if name not in exempt}
+    filled = with_defaults(checked, schema)
+    found = violations(filled, schema)
+    if found or not isinstance(filled, dict):
+        hint = next(_hints(found, parameters), "")
+        raise ParameterError([str(violation) for violation in found], hint=hint)
+    return filled | {name: parameters[name] for name in exempt if name in parameters}
+
+
+def _hints(found: Any, parameters: Mapping[str, Any]) -> Iterator[str]:  # noqa: ANN401
+    for violation in found:
+        name = violation.pointer.removeprefix("/")
+        value = parameters.get(name)
+        if isinstance(value, str) and not violation.expected.startswith("string"):
+            yield f"{name}=... is text; give JSON with {name}:=..."
+    yield "see what the item takes: rye load ITEM"

@@ -1,0 +1,133 @@
+"""The ends of chains: what the engine itself can do. Ids are in `PRIMITIVES`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lillux.process import (
+    Cancellation,
+    Command,
+    Outcome,
+    ProcessManager,
+    ProcessRunner,
+    SpawnError,
+)
+from lillux.templating import Names, as_text, fill
+from ryeos.executor.model import Invocation
+from ryeos.executor.results import map_outcome
+
+# A config that brings this many variables is taken for a whole environment.
+WHOLE_ENVIRONMENT_SIZE = 50
+DEFAULT_TIMEOUT_S = 300
+
+OnStderr = Callable[[bytes], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecuteResult:
+    """What running a command gave: the shape of direct library use.
+
+    return_code  the exit code; -1 when it was not started, timed out or died by a signal
+    signal       its number, when it died by one
+    """
+
+    success: bool
+    stdout: str
+    stderr: str
+    return_code: int
+    duration_ms: float
+    signal: int | None = None
+
+
+class ExecutePrimitive:
+    """Runs a program to its end through a `ProcessRunner`."""
+
+    def __init__(
+        self, runner: ProcessRunner | None = None, process_env: Mapping[str, str] | None = None
+    ) -> None:
+        self._runner = runner or ProcessManager()
+        self._process_env = dict(process_env or {})
+
+    def run(
+        self,
+        invocation: Invocation,
+        *,
+        cancellation: Cancellation | None = None,
+        on_stderr: OnStderr | None = None,
+    ) -> Outcome:
+        """Run a resolved invocation. Raises ProgramNotFoundError, SpawnError."""
+        command = Command(
+            argv=invocation.argv,
+            env=invocation.env,
+            cwd=invocation.cwd,
+            stdin=invocation.stdin,
+            timeout_s=invocation.timeout_s,
+            max_output_bytes=invocation.max_output_bytes,
+        )
+        return self._runner.run(command, cancellation=cancellation, on_stderr=on_stderr)
+
+    def execute(
+        self, config: Mapping[str, Any], params: Mapping[str, Any] | None = None
+    ) -> ExecuteResult:
+        """Run ``{command, args, cwd, input_data, env, timeout}`` without a chain.
+
+        ``${VARIABLE}`` is filled from the environment and ``{name}`` from ``params``, in one pass.
+        What cannot be started is a result with ``return_code`` -1.
+        """
+        env = self._environment(config.get("env") or {})
+        names = Names(variables=env, opaque=params or {})
+        command = as_text(fill(config.get("command") or "", names))
+        if not command:
+            return _not_started("No command specified")
+        filled: Any = fill(config.get("args") or [], names)
+        cwd = as_text(fill(config.get("cwd") or "", names))
+        timeout_s = config.get("timeout", DEFAULT_TIMEOUT_S) or None
+        try:
+            outcome = self._runner.run(
+                Command(
+                    argv=(command, *map(as_text, filled)),
+                    env=env,
+                    cwd=Path(cwd) if cwd else None,
+                    stdin=as_text(fill(config.get("input_data") or "", names)).encode(),
+                    timeout_s=timeout_s,
+                )
+            )
+        except SpawnError as error:
+            return _not_started(f"Failed to spawn: {error}")
+        return _execute_result(outcome, timeout_s)
+
+    def _environment(self, declared: Mapping[str, Any]) -> dict[str, str]:
+        given = {name: as_text(value) for name, value in declared.items()}
+        whole = len(given) >= WHOLE_ENVIRONMENT_SIZE and "PATH" in given
+        return given if whole else {**self._process_env, **given}
+
+
+class SubprocessPrimitive(ExecutePrimitive):
+    """The same engine under its older name."""
+
+
+def _not_started(reason: str) -> ExecuteResult:
+    return ExecuteResult(success=False, stdout="", stderr=reason, return_code=-1, duration_ms=0.0)
+
+
+def _execute_result(outcome: Outcome, timeout_s: float | None) -> ExecuteResult:
+    stderr = outcome.stderr.data.decode("utf-8", "replace")
+    if outcome.timed_out:
+        stderr = f"{map_outcome(outcome, timeout_s).error}\n{stderr}".rstrip()
+    ended_well = outcome.exit_code == 0 and not outcome.timed_out and not outcome.cancelled
+    code = outcome.exit_code
+    return ExecuteResult(
+        success=ended_well,
+        stdout=outcome.stdout.data.decode("utf-8", "replace"),
+        stderr=stderr,
+        return_code=-1 if code is None or outcome.timed_out else code,
+        duration_ms=outcome.duration_ms,
+        signal=outcome.signal,
+    )
+
+
+PRIMITIVES: Mapping[str, type[ExecutePrimitive]] = {
+    "rye/core/primitives/execute": ExecutePrimitive,
+    "rye/core/primitives/subprocess": SubprocessPrimitive,
+}

@@ -1,0 +1,144 @@
+"""From what a process left behind to a result. Pure.
+
+(1) the whole standard output as JSON of any type, else its last line as a JSON object, else text
+(2) a failure is a non-zero exit, ``success: false`` or ``status: "error"`` in an object
+(3) the error text: the tool's own, else its standard error, else how it ended
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from lillux.process import Captured, Outcome, signal_name
+
+STDERR_TAIL_CHARACTERS = 8192
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappedResult:
+    """The part of a result that depends on the process alone. ``code`` is set for a failure."""
+
+    success: bool
+    data: Any
+    error: str | None
+    code: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+def map_outcome(outcome: Outcome, timeout_s: float | None) -> MappedResult:
+    """The result of a finished process."""
+    stdout, stderr = _text(outcome.stdout), _text(outcome.stderr)
+    metadata = _metadata(outcome, stderr)
+    interruption = _interruption(outcome, timeout_s)
+    if interruption:
+        code, words = interruption
+        text = {"stdout": stdout, "stderr": f"{words}\n{stderr}".rstrip(), "return_code": -1}
+        return MappedResult(success=False, data=text, error=words, code=code, metadata=metadata)
+    if outcome.stdout.truncated:
+        return _too_large(outcome, stdout, stderr, metadata)
+    data, preamble = parse_output(stdout)
+    if preamble:
+        metadata["stdout_preamble"] = preamble
+    if isinstance(data, _NotJson):
+        data = {"stdout": stdout, "stderr": stderr, "return_code": _return_code(outcome)}
+        own_failure, own_error = False, ""
+    else:
+        own_failure, own_error = _declared_failure(data)
+    success = outcome.exit_code == 0 and not own_failure
+    error = None if success else own_error or stderr.strip() or _ending(outcome)
+    return MappedResult(
+        success=success,
+        data=data,
+        error=error,
+        code="" if success else "EXECUTION_FAILED",
+        metadata=metadata,
+    )
+
+
+class _NotJson:
+    """The output is plain text."""
+
+
+def parse_output(stdout: str) -> tuple[Any, str]:
+    """The JSON in a tool's output, and what stands before it; `_NotJson` for plain text."""
+    whole = _json(stdout)
+    if not isinstance(whole, _NotJson):
+        return whole, ""
+    before, _, last = stdout.rstrip().rpartition("\n")
+    value = _json(last) if before else _NotJson()
+    return (value, before) if isinstance(value, dict) else (_NotJson(), "")
+
+
+def _json(text: str) -> Any:  # noqa: ANN401 - JSON passes through
+    if not text.strip():
+        return _NotJson()
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return _NotJson()
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def _declared_failure(data: object) -> tuple[bool, str]:
+    if not isinstance(data, dict):
+        return False, ""
+    failed = data.get("success") is False or data.get("status") == "error"
+    error = data.get("error") or ""
+    return failed, error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
+
+
+def _too_large(
+    outcome: Outcome, stdout: str, stderr: str, metadata: dict[str, Any]
+) -> MappedResult:
+    error = (
+        f"output too large: {outcome.stdout.total_bytes} bytes on standard output,"
+        f" of which {outcome.stdout.left_out_bytes} were left out"
+    )
+    return MappedResult(
+        success=False,
+        data={"stdout": stdout, "stderr": stderr, "return_code": _return_code(outcome)},
+        error=error,
+        code="RESOURCE_EXCEEDED",
+        metadata=metadata,
+    )
+
+
+def _interruption(outcome: Outcome, timeout_s: float | None) -> tuple[str, str] | None:
+    if outcome.timed_out:
+        return "TIMEOUT", f"Command timed out after {timeout_s:g} seconds"
+    if outcome.cancelled:
+        return "CANCELLED", "Command was cancelled"
+    return None
+
+
+def _metadata(outcome: Outcome, stderr: str) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"return_code": _return_code(outcome)}
+    if outcome.signal is not None:
+        metadata["signal"] = signal_name(outcome.signal)
+    if stderr:
+        metadata["stderr"] = stderr[-STDERR_TAIL_CHARACTERS:]
+    if outcome.stdout.truncated or outcome.stderr.truncated:
+        metadata["truncated"] = {
+            "stdout": outcome.stdout.truncated,
+            "stderr": outcome.stderr.truncated,
+            "stdout_bytes": outcome.stdout.total_bytes,
+            "stderr_bytes": outcome.stderr.total_bytes,
+        }
+    return metadata
+
+
+def _ending(outcome: Outcome) -> str:
+    if outcome.signal is not None:
+        return f"terminated by signal {signal_name(outcome.signal)}"
+    return f"Process exited with code {outcome.exit_code}"
+
+
+def _return_code(outcome: Outcome) -> int:
+    return -1 if outcome.exit_code is None else outcome.exit_code
+
+
+def _text(captured: Captured) -> str:
+    return captured.data.decode("utf-8", "replace")

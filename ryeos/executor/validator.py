@@ -1,0 +1,152 @@
+"""Rules between neighbours of a chain: spaces, inputs and outputs, versions. Pure.
+
+Every adjacent pair (child, parent) is checked, all violations are reported at once.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol
+
+from ryeos.items import SYSTEM, rank_of, tier_of
+
+_RULES = {
+    "project": "project, user and system",
+    "user": "user and system",
+    "system": "system only",
+}
+
+
+class Spec(Protocol):
+    """What the rules look at; `ryeos.specs.ToolSpec` has it."""
+
+    @property
+    def version(self) -> str | None: ...
+    @property
+    def inputs(self) -> tuple[str, ...] | None: ...
+    @property
+    def outputs(self) -> tuple[str, ...] | None: ...
+    @property
+    def child_constraints(self) -> Mapping[str, Any]: ...
+
+
+class Link(Protocol):
+    """An element of a chain; `ryeos.executor.model.ChainElement` is one."""
+
+    @property
+    def item_id(self) -> str: ...
+    @property
+    def space(self) -> str: ...
+    @property
+    def spec(self) -> Spec: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainValidationResult:
+    """Whether a chain may run. ``validated_pairs`` counts the neighbours that were looked at."""
+
+    valid: bool = True
+    issues: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    validated_pairs: int = 0
+
+
+class ChainValidator:
+    """Applies the rules to a chain; keeps no state."""
+
+    def validate_chain(self, links: Sequence[Link]) -> ChainValidationResult:
+        """All violations of a chain ``[tool, runtime, ..., primitive]``."""
+        issues: list[str] = []
+        warnings: list[str] = []
+        for child, parent in pairwise(links):
+            issues.extend(space_issues(child, parent))
+            issues.extend(io_issues(child, parent))
+            for finding in version_findings(child, parent):
+                (issues if finding.violates else warnings).append(finding.text)
+        issues.extend(delegation_issues(links))
+        return ChainValidationResult(
+            valid=not issues,
+            issues=tuple(issues),
+            warnings=tuple(warnings),
+            validated_pairs=max(0, len(links) - 1),
+        )
+
+
+def space_issues(child: Link, parent: Link) -> Iterator[str]:
+    """A child depends on its own tier and those below: project 3, user 2, system 1."""
+    for link in (child, parent):
+        if not rank_of(link.space):
+            yield f"Invalid space {link.space!r} of {link.item_id}"
+    if 0 < rank_of(child.space) < rank_of(parent.space):
+        yield (
+            f"{tier_of(child.space)} tool {child.item_id} depends on {tier_of(parent.space)}"
+            f" runtime {parent.item_id} ({child.space} items may use"
+            f" {_RULES[tier_of(child.space)]})"
+        )
+
+
+def io_issues(child: Link, parent: Link) -> Iterator[str]:
+    """If both declare, what the parent takes must be among what the child gives."""
+    takes, gives = parent.spec.inputs, child.spec.outputs
+    if takes is None or gives is None:
+        return
+    missing = sorted(set(takes) - set(gives))
+    if missing:
+        yield (
+            f"I/O mismatch: {parent.item_id} needs {', '.join(missing)},"
+            f" {child.item_id} gives {', '.join(sorted(gives)) or 'nothing'}"
+        )
+
+
+def delegation_issues(links: Sequence[Link]) -> Iterator[str]:
+    """A system item must never hand over to a file that its user can change."""
+    for child, parent in pairwise(links):
+        if tier_of(child.space) == SYSTEM and tier_of(parent.space) != SYSTEM:
+            yield (
+                f"Invalid chain: system item {child.item_id} delegates to"
+                f" {parent.space} item {parent.item_id}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A version rule that is broken, or that could not be applied."""
+
+    text: str
+    violates: bool
+
+
+def version_findings(child: Link, parent: Link) -> Iterator[Finding]:
+    """Findings about ``child_constraints`` of the parent, compared as PEP 440 versions.
+
+    Forms: ``{id: {min_version, max_version}}``, ``{"*": {...}}``, or the two keys alone.
+    """
+    constraints = parent.spec.child_constraints
+    flat = {"min_version", "max_version"} & constraints.keys()
+    wanted = constraints if flat else constraints.get(child.item_id, constraints.get("*"))
+    if not isinstance(wanted, Mapping) or not wanted:
+        return
+    if child.spec.version is None:
+        yield Finding(
+            f"{child.item_id} has no version but {parent.item_id} specifies version constraints",
+            violates=False,
+        )
+        return
+    yield from _bounds(child.item_id, child.spec.version, wanted)
+
+
+def _bounds(child_id: str, version: str, wanted: Mapping[str, Any]) -> Iterator[Finding]:
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        found = Version(version)
+        least = Version(str(wanted["min_version"])) if "min_version" in wanted else None
+        most = Version(str(wanted["max_version"])) if "max_version" in wanted else None
+    except InvalidVersion as error:
+        yield Finding(f"{child_id}: version constraint not checked: {error}", violates=False)
+        return
+    failed = f"Version constraint failed: {child_id} has version {version}"
+    if least and found < least:
+        yield Finding(f"{failed}, minimum required {least}", violates=True)
+    if most and found > most:
+        yield Finding(f"{failed}, maximum allowed {most}", violates=True)

@@ -1,0 +1,163 @@
+"""What each kind of item must declare: the rules as data, and the one function that applies them.
+
+A rule names a field, whether it is required, and which checks its value must pass. Checks are a
+closed set of words; adding a rule is adding a row. The table is printed in ``docs/items.md``.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ryeos.items import ItemRef, Kind
+from ryeos.metadata import parse_header
+from ryeos.metadata.directive import Directive, parse_directive
+from ryeos.metadata.knowledge import parse_knowledge
+from ryeos.specs import ABSENT, SPELLINGS, header_field, type_name
+
+_SEMVER = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
+_SNAKE_CASE = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A field, whether an item may go without it, and the checks of its value."""
+
+    field: str
+    required: bool = True
+    checks: tuple[str, ...] = ("text",)
+
+
+@dataclass(frozen=True, slots=True)
+class Extractor:
+    """The rules of a kind, and how much a search hit in each field weighs."""
+
+    rules: tuple[Rule, ...]
+    search_fields: Mapping[str, float]
+
+
+_SEARCH_FIELDS = {"title": 3.0, "name": 3.0, "description": 2.0, "category": 1.5, "content": 1.0}
+
+EXTRACTORS: Mapping[Kind, Extractor] = {
+    Kind.TOOL: Extractor(
+        (
+            Rule("version", checks=("text", "semver")),
+            Rule("tool_type"),
+            Rule("category", checks=("text", "match_path")),
+            Rule("description"),
+        ),
+        _SEARCH_FIELDS,
+    ),
+    Kind.DIRECTIVE: Extractor(
+        (
+            Rule("name", checks=("text", "match_filename", "snake_case")),
+            Rule("version", checks=("text", "semver")),
+            Rule("description"),
+            Rule("category", checks=("text", "match_path")),
+            Rule("author"),
+        ),
+        _SEARCH_FIELDS,
+    ),
+    Kind.KNOWLEDGE: Extractor(
+        (
+            Rule("name", checks=("text", "match_filename")),
+            Rule("title"),
+            Rule("version", checks=("text", "semver")),
+            Rule("entry_type"),
+            Rule("category", required=False, checks=("text", "match_path")),
+        ),
+        _SEARCH_FIELDS,
+    ),
+    Kind.CONFIG: Extractor(
+        (
+            Rule("version", checks=("text", "semver")),
+            Rule("category", checks=("text", "match_path")),
+        ),
+        _SEARCH_FIELDS,
+    ),
+}
+
+
+def extract(kind: Kind, suffix: str, text: str, where: str) -> dict[str, Any]:
+    """The metadata of an item's verified or reviewed text, field names without dunders.
+
+    Raises MetadataError when the text cannot be parsed.
+    """
+    match kind:
+        case Kind.DIRECTIVE:
+            return _directive_fields(parse_directive(text))
+        case Kind.KNOWLEDGE:
+            metadata = dict(parse_knowledge(text, suffix).metadata)
+            if "name" not in metadata and "id" in metadata:
+                metadata["name"] = metadata["id"]
+            return metadata
+        case Kind.TOOL | Kind.CONFIG:
+            return _plain_names(parse_header(suffix, text, where))
+
+
+def problems(ref: ItemRef, header: Mapping[str, Any]) -> tuple[str, ...]:
+    """Every rule of its kind that an item breaks, in the order of the table."""
+    found: list[str] = []
+    for rule in EXTRACTORS[ref.kind].rules:
+        value = header.get(rule.field)
+        if value is None or (value == "" and "match_path" not in rule.checks):
+            if rule.required:
+                found.append(f"Missing required field: {rule.field}")
+            continue
+        failures = (_CHECKS[check](rule.field, value, ref) for check in rule.checks)
+        found.extend(filter(None, [next(filter(None, failures), "")]))
+    return tuple(found)
+
+
+def _plain_names(header: dict[str, Any]) -> dict[str, Any]:
+    named = {name: header_field(header, name) for name in SPELLINGS}
+    return header | {name: value for name, value in named.items() if value is not ABSENT}
+
+
+def _directive_fields(directive: Directive) -> dict[str, Any]:
+    return dict(directive.extra) | {
+        "name": directive.name,
+        "version": directive.version,
+        "description": directive.description,
+        "category": directive.category,
+        "author": directive.author,
+    }
+
+
+def _text(field: str, value: object, _: ItemRef) -> str:
+    if isinstance(value, str):
+        return ""
+    return f"Field '{field}' must be a string, got {type_name(value)}"
+
+
+def _semver(field: str, value: str, _: ItemRef) -> str:
+    if _SEMVER.fullmatch(value):
+        return ""
+    return f"Field '{field}' must be semver format (X.Y.Z), got '{value[:60]}'"
+
+
+def _match_filename(field: str, value: str, ref: ItemRef) -> str:
+    if value == ref.name:
+        return ""
+    return f"Field '{field}' value '{value[:60]}' must match filename '{ref.name}'"
+
+
+def _match_path(field: str, value: str, ref: ItemRef) -> str:
+    if value == ref.category:
+        return ""
+    return f"Field '{field}' value '{value[:60]}' must match path category '{ref.category}'"
+
+
+def _snake_case(field: str, value: str, _: ItemRef) -> str:
+    if _SNAKE_CASE.fullmatch(value):
+        return ""
+    return f"Field '{field}' must be snake_case, got '{value[:60]}'"
+
+
+_CHECKS: Mapping[str, Callable[[str, Any, ItemRef], str]] = {
+    "text": _text,
+    "semver": _semver,
+    "match_filename": _match_filename,
+    "match_path": _match_path,
+    "snake_case": _snake_case,
+}

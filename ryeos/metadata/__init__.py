@@ -1,0 +1,91 @@
+"""What a file says about itself, read as data. The door of PyYAML; formats: docs/metadata.md.
+
+Text goes in that is verified already, a mapping comes out. Nothing is imported or executed, and
+whatever the text is, the only exception is MetadataError.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ryeos.metadata.errors import MetadataError
+from ryeos.metadata.values import MAX_DEPTH, MAX_HEADER_BYTES
+
+__all__ = ["MAX_DEPTH", "MAX_HEADER_BYTES", "PARSERS", "MetadataError", "parse_header"]
+
+
+def parse_header(suffix: str, text: str, where: str = "") -> dict[str, Any]:
+    """The header of a tool or a configuration file, by the suffix of its name.
+
+    ``text`` may begin with a shebang and a signature line. ``where`` is the item or file that
+    messages name. Keys are as the format spells them: ``__version__`` in a Python file, ``version``
+    in a YAML file.
+
+    Raises MetadataError, also for a suffix that has no parser.
+    """
+    parse = PARSERS.get(suffix.lower())
+    if parse is None:
+        known = " ".join(PARSERS)
+        raise MetadataError("tool", f"expected a suffix of {known}, found {suffix!r}", place=where)
+    try:
+        return parse(text)
+    except MetadataError as error:
+        if not where:
+            raise
+        place = f"{where}: {error.place}"
+        raise MetadataError(
+            error.parser, error.problem, error.line, place=place, hint=error.hint
+        ) from error
+
+
+# One function per format, so that a Python tool does not pay for PyYAML.
+
+
+def _python(text: str) -> dict[str, Any]:
+    from ryeos.metadata.python import parse_python
+
+    return parse_python(text)
+
+
+def _yaml(text: str) -> dict[str, Any]:
+    from ryeos.metadata.yaml_documents import parse_yaml
+
+    return parse_yaml(text, "yaml header")
+
+
+def _json(text: str) -> dict[str, Any]:
+    from ryeos.metadata.json_documents import parse_json
+
+    return parse_json(text)
+
+
+def _javascript(text: str) -> dict[str, Any]:
+    from ryeos.metadata.javascript import parse_javascript
+
+    return parse_javascript(text)
+
+
+def _shell(text: str) -> dict[str, Any]:
+    from ryeos.metadata.shell import parse_shell
+
+    return parse_shell(text)
+
+
+def _toml(text: str) -> dict[str, Any]:
+    from ryeos.metadata.toml import parse_toml
+
+    return parse_toml(text)
+
+
+PARSERS: Mapping[str, Callable[[str], dict[str, Any]]] = {
+    ".py": _python,
+    ".yaml": _yaml,
+    ".yml": _yaml,
+    ".json": _json,
+    ".js": _javascript,
+    ".ts": _javascript,
+    ".mjs": _javascript,
+    ".cjs": _javascript,
+    ".sh": _shell,
+    ".toml": _toml,
+}
+"""Suffix -> parser, in the order in which files of one id are looked for."""

@@ -1,0 +1,79 @@
+"""Headers of Python files, read from the syntax tree: the file is never imported or run."""
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from ryeos.metadata.errors import MetadataError
+from ryeos.metadata.values import UnreadableValueError, check_header_text, plain_value
+
+if TYPE_CHECKING:
+    import ast
+
+# `warnings.catch_warnings` swaps a list that the whole process shares.
+_warnings_lock = threading.Lock()
+
+
+def parse_python(text: str) -> dict[str, Any]:
+    """The constants that a Python file assigns at its top level, and its docstring.
+
+    Read are ``NAME = literal`` and ``NAME: T = literal``; the last assignment of a literal wins.
+    Anything computed is skipped, and so is a literal that JSON cannot hold (bytes, a set, a
+    complex number, keys that are not strings). Tuples are lists. The docstring is under
+    ``__docstring__``. Examples: docs/metadata.md.
+
+    Raises MetadataError for a file that is not Python, with the line.
+    """
+    check_header_text("python", text)
+    module = _syntax_tree(text)
+    header: dict[str, Any] = {}
+    for statement in module.body:
+        header.update(_assigned(statement))
+    return _docstring(module) | header
+
+
+def _syntax_tree(text: str) -> "ast.Module":
+    import ast
+    import warnings
+
+    try:
+        with _warnings_lock, warnings.catch_warnings():
+            # A doubtful escape in a tool is its author's business; here it would reach stderr.
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except SyntaxError as error:
+        problem = f"expected Python, found a syntax error: {error.msg[:200]}"
+        raise MetadataError("python", problem, error.lineno) from error
+    except (MemoryError, RecursionError) as error:
+        raise MetadataError("python", "expected Python, found nesting too deep for it") from error
+
+
+def _assigned(statement: "ast.stmt") -> dict[str, Any]:
+    import ast
+
+    match statement:
+        case (
+            ast.Assign(targets=[ast.Name(id=name)], value=value)
+            | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+        ):
+            return _literal(name, value)
+        case _:
+            return {}
+
+
+def _literal(name: str, value: "ast.expr") -> dict[str, Any]:
+    import ast
+
+    try:
+        return {name: plain_value(ast.literal_eval(value))}
+    except (ValueError, TypeError, RecursionError, UnreadableValueError):
+        return {}
+
+
+def _docstring(module: "ast.Module") -> dict[str, Any]:
+    import ast
+
+    match module.body:
+        case [ast.Expr(value=ast.Constant(value=str())) as first, *_]:
+            return _literal("__docstring__", first.value)
+        case _:
+            return {}

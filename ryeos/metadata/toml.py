@@ -1,0 +1,68 @@
+"""TOML files: tools and configuration, and the documents of public keys."""
+
+import re
+from typing import Any
+
+from ryeos.metadata.errors import MetadataError, line_of
+from ryeos.metadata.values import (
+    MAX_DEPTH,
+    UnreadableValueError,
+    check_header_text,
+    plain_value,
+)
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The table that a TOML text holds (TOML 1.0); dates and times are their RFC 3339 text.
+
+    Raises MetadataError.
+    """
+    import tomllib
+
+    check_header_text("toml", text)
+    _check_dotted_keys(text)
+    try:
+        table = tomllib.loads(text)
+        return {key: plain_value(value) for key, value in table.items()}
+    except RecursionError as error:
+        raise MetadataError(
+            "toml", f"expected at most {MAX_DEPTH} levels of nesting, found more"
+        ) from error
+    except UnreadableValueError as error:
+        raise MetadataError("toml", error.problem) from error
+    except ValueError as error:
+        raise MetadataError("toml", f"expected TOML, found {_lower_first(str(error))}") from error
+
+
+# Strings and comments, each closed by the end of its line or text at the latest, so that no
+# character is looked at twice.
+_QUOTED = re.compile(
+    r'"""(?:[^"\\]|\\.|"(?!""))*+(?:""")?'
+    r"|'''(?:[^']|'(?!''))*+(?:''')?"
+    r'|"(?:[^"\\\n]|\\.)*+"?'
+    r"|'[^'\n]*+'?"
+    r"|\#[^\n]*+",
+    re.DOTALL,
+)
+_DOTTED = re.compile(r"[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++)*+")
+
+
+def _check_dotted_keys(text: str) -> None:
+    """Refuse keys of very many parts, on which the standard library spends quadratic time."""
+
+    def blank(quoted: re.Match[str]) -> str:
+        return "q" + "\n" * quoted[0].count("\n")
+
+    bare = _QUOTED.sub(blank, text)
+    for dotted in _DOTTED.finditer(bare):
+        parts = dotted[0].count(".") + 1
+        if parts > MAX_DEPTH:
+            raise MetadataError(
+                "toml",
+                f"expected a key of at most {MAX_DEPTH} parts, found {parts}",
+                line_of(bare, dotted.start()),
+            )
+
+
+def _lower_first(words: str) -> str:
+    return words[:1].lower() + words[1:200]

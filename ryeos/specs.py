@@ -1,0 +1,226 @@
+"""A tool's metadata as a value: every field type-checked once, errors with a path into the file.
+
+Fields and spellings are in ``docs/metadata.md``. A Python or JavaScript file writes
+``__version__`` or ``CONFIG_SCHEMA``, a YAML file ``version`` or ``config_schema``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from ryeos.errors import SpecError
+
+PRIMITIVE_TYPE = "primitive"
+_BASH_RUNTIME = "rye/core/runtimes/bash/bash"
+
+
+class Absent(Enum):
+    """The file does not say; unlike an explicit null, which ends a chain."""
+
+    ABSENT = "absent"
+
+
+ABSENT = Absent.ABSENT
+
+# field -> spellings in the file, the first found wins
+SPELLINGS: Mapping[str, tuple[str, ...]] = {
+    "version": ("__version__", "version"),
+    "tool_type": ("__tool_type__", "tool_type"),
+    "executor_id": ("__executor_id__", "executor_id"),
+    "category": ("__category__", "category"),
+    "description": ("__tool_description__", "__description__", "description"),
+    "name": ("__name__", "name"),
+    "env_config": ("ENV_CONFIG", "env_config"),
+    "config_schema": ("CONFIG_SCHEMA", "config_schema", "input_schema", "INPUT_SCHEMA"),
+    "parameters": ("PARAMETERS", "parameters"),
+    "config": ("CONFIG", "config"),
+    "anchor": ("ANCHOR", "anchor"),
+    "verify_deps": ("VERIFY_DEPS", "verify_deps"),
+    "config_resolve": ("CONFIG_RESOLVE", "config_resolve"),
+    "execution_params": ("EXECUTION_PARAMS", "execution_params"),
+    "inputs": ("__inputs__", "INPUTS", "inputs"),
+    "outputs": ("__outputs__", "OUTPUTS", "outputs"),
+    "child_constraints": ("CHILD_CONSTRAINTS", "child_constraints"),
+    "params_mode": ("__params_mode__", "params_mode"),
+    "variants": ("VARIANTS", "variants"),
+}
+_KNOWN_KEYS = frozenset(spelling for names in SPELLINGS.values() for spelling in names)
+
+
+class ParamsMode(Enum):
+    """How a tool gets its parameters besides standard input."""
+
+    AUTO = "auto"
+    STDIN = "stdin"
+    ARGS = "args"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """What a tool, runtime or primitive declares.
+
+    executor_id    the next element; None ends the chain; ABSENT when the file does not say
+    config         the element's part of the execution config
+    variants       alternative configs of a runtime, chosen by the tool file's suffix
+    unrecognized   every other key of the header, kept as it is
+    """
+
+    version: str | None
+    tool_type: str | None
+    executor_id: str | None | Absent
+    category: str | None
+    description: str
+    env_config: Mapping[str, Any] = field(default_factory=dict)
+    config_schema: Mapping[str, Any] | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    anchor: Mapping[str, Any] | None = None
+    verify_deps: Mapping[str, Any] | None = None
+    config_resolve: Any = None
+    execution_params: tuple[str, ...] = ()
+    inputs: tuple[str, ...] | None = None
+    outputs: tuple[str, ...] | None = None
+    child_constraints: Mapping[str, Any] = field(default_factory=dict)
+    params_mode: ParamsMode = ParamsMode.AUTO
+    variants: tuple[Mapping[str, Any], ...] = ()
+    unrecognized: Mapping[str, Any] = field(default_factory=dict)
+
+
+def header_field(header: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - JSON passes through
+    """The value of a field under any of its spellings, or ABSENT."""
+    for spelling in SPELLINGS.get(name, (name,)):
+        if spelling in header:
+            return header[spelling]
+    return ABSENT
+
+
+def tool_spec(header: Mapping[str, Any], suffix: str) -> ToolSpec:
+    """Make the value from a parsed header. Raises SpecError with the path of the first problem."""
+    read = _Reader(header)
+    return ToolSpec(
+        version=read.text("version"),
+        tool_type=read.text("tool_type") or ("bash" if suffix == ".sh" else None),
+        executor_id=_executor_id(header, suffix),
+        category=read.text("category"),
+        description=read.text("description") or "",
+        env_config=read.mapping("env_config") or {},
+        config_schema=_schema(read),
+        config=read.mapping("config") or {},
+        anchor=read.mapping("anchor"),
+        verify_deps=read.mapping("verify_deps"),
+        config_resolve=read.any("config_resolve"),
+        execution_params=read.names("execution_params") or (),
+        inputs=read.names("inputs"),
+        outputs=read.names("outputs"),
+        child_constraints=read.mapping("child_constraints") or {},
+        params_mode=_params_mode(read),
+        variants=_variants(read),
+        unrecognized={key: value for key, value in header.items() if key not in _KNOWN_KEYS},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Type-checked reads from a header."""
+
+    header: Mapping[str, Any]
+
+    def any(self, name: str) -> Any:  # noqa: ANN401 - JSON passes through
+        value = header_field(self.header, name)
+        return None if value is ABSENT else value
+
+    def text(self, name: str) -> str | None:
+        value = self.any(name)
+        if value is not None and not isinstance(value, str):
+            raise SpecError(name, f"expected a string, got {type_name(value)}")
+        return value
+
+    def mapping(self, name: str) -> Mapping[str, Any] | None:
+        value = self.any(name)
+        if value is not None and not isinstance(value, dict):
+            raise SpecError(name, f"expected a mapping, got {type_name(value)}")
+        return value
+
+    def names(self, name: str) -> tuple[str, ...] | None:
+        """A list of names; a mapping counts as its keys, which is how JSON Schema lists them."""
+        value = self.any(name)
+        if value is None:
+            return None
+        if not isinstance(value, (list, dict)):
+            raise SpecError(name, f"expected a list of names, got {type_name(value)}")
+        for index, entry in enumerate(value):
+            if not isinstance(entry, (str, dict)):
+                raise SpecError(f"{name}[{index}]", f"expected a name, got {type_name(entry)}")
+        named = (entry if isinstance(entry, str) else str(entry.get("name", "")) for entry in value)
+        return tuple(named)
+
+
+def type_name(value: object) -> str:
+    """A value's type in the words of JSON."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "list"
+        case dict():
+            return "mapping"
+        case _:
+            return type(value).__name__
+
+
+def _executor_id(header: Mapping[str, Any], suffix: str) -> str | None | Absent:
+    value = header_field(header, "executor_id")
+    if value is ABSENT:
+        return _BASH_RUNTIME if suffix == ".sh" else ABSENT
+    if value is None or (isinstance(value, str) and value):
+        return value  # type: ignore[no-any-return]
+    raise SpecError("executor_id", f"expected an id or null, got {type_name(value)}")
+
+
+def _schema(read: _Reader) -> Mapping[str, Any] | None:
+    schema = read.mapping("config_schema")
+    parameters = read.any("parameters")
+    if schema is not None or parameters is None:
+        return schema
+    if not isinstance(parameters, list):
+        raise SpecError("parameters", f"expected a list, got {type_name(parameters)}")
+    from lillux.schema import schema_from_parameter_list
+
+    return schema_from_parameter_list(parameters)
+
+
+def _params_mode(read: _Reader) -> ParamsMode:
+    word = read.text("params_mode") or _config_mode(read)
+    try:
+        return ParamsMode(word or "auto")
+    except ValueError:
+        known = ", ".join(mode.value for mode in ParamsMode)
+        raise SpecError("params_mode", f"expected one of {known}, got {word!r}") from None
+
+
+def _config_mode(read: _Reader) -> str | None:
+    """The mode written inside ``config``, where older tools keep it."""
+    config = read.mapping("config") or {}
+    mode = config.get("params_mode")
+    return mode if isinstance(mode, str) else None
+
+
+def _variants(read: _Reader) -> tuple[Mapping[str, Any], ...]:
+    value = read.any("variants")
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise SpecError("variants", f"expected a list, got {type_name(value)}")
+    for index, variant in enumerate(value):
+        if not isinstance(variant, dict) or not isinstance(variant.get("config"), dict):
+            raise SpecError(f"variants[{index}]", "expected a mapping with suffixes and config")
+    return tuple(value)
