@@ -1,0 +1,157 @@
+"""What is run, what came of it, and why it could not be run."""
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from lillux.errors import ConfigurationError, LilluxError
+from lillux.process.cancellation import Cancellation
+
+MIB = 1024 * 1024
+
+
+class SpawnError(LilluxError):
+    """A program was not started. ``reason`` is what the system had against it."""
+
+    code, exit_status = "EXECUTION_FAILED", 6
+
+    def __init__(self, program: str, reason: str, *, hint: str = "") -> None:
+        self.program, self.reason = program, reason
+        super().__init__(f"program {program!r}: {reason}", hint=hint)
+
+
+class ProgramNotFoundError(SpawnError):
+    """There is no such program. ``searched`` are the directories looked into, none for a path."""
+
+    code = "INTERPRETER_NOT_FOUND"
+
+    def __init__(self, program: str, reason: str, *, searched: tuple[str, ...] = ()) -> None:
+        self.searched = searched
+        super().__init__(
+            program, reason, hint="install it, or correct its name or the PATH it is looked up on"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One program to run to its end.
+
+    argv              the program and its arguments. A name without a separator is looked up on
+                      ``env["PATH"]``; anything else is taken as it is, relative to ``cwd``.
+    env               the whole environment of the child; nothing is inherited.
+    cwd               where it runs; None is where this process is.
+    stdin             what it can read; never the standard input of this process.
+    timeout_s         seconds until it is ended; None for no limit.
+    max_output_bytes  kept of each output stream: its first half and its last half.
+
+    Raises ConfigurationError for values that no system could run.
+    """
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(repr=False)
+    cwd: Path | None = None
+    stdin: bytes = field(default=b"", repr=False)
+    timeout_s: float | None = None
+    max_output_bytes: int = 10 * MIB
+
+    def __post_init__(self) -> None:
+        if not self.argv or not self.argv[0]:
+            raise ConfigurationError("argv[0]", "expected a program, got nothing")
+        for position, argument in enumerate(self.argv):
+            _require_passable(f"argv[{position}]", argument)
+        for name, value in self.env.items():
+            if not name or "=" in name:
+                raise ConfigurationError("env", f"expected a name without '=', got {name!r}")
+            _require_passable("env", name)
+            _require_passable(f"env.{name}", value)
+        if self.cwd is not None:
+            _require_passable("cwd", str(self.cwd))
+        if self.timeout_s is not None and not 0 < self.timeout_s < math.inf:
+            raise ConfigurationError(
+                "timeout_s", f"expected seconds above 0, or none for no limit, got {self.timeout_s}"
+            )
+        if self.max_output_bytes < 0:
+            raise ConfigurationError(
+                "max_output_bytes", f"expected 0 or more, got {self.max_output_bytes}"
+            )
+
+
+def _require_passable(where: str, text: str) -> None:
+    if "\0" in text:
+        raise ConfigurationError(where, "expected text without NUL characters")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(
+            where, f"expected text this system can encode, found {error.object[error.start]!r}"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """One output stream of a child.
+
+    ``data`` of a truncated stream is its first half, a marker line, and its last half.
+    """
+
+    data: bytes
+    total_bytes: int
+    left_out_bytes: int = 0
+
+    @property
+    def truncated(self) -> bool:
+        """Whether more was written than was kept."""
+        return self.left_out_bytes > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a command that was started.
+
+    Either ``exit_code`` or ``signal`` (a number, see `signal_name`) is set. Both are None in two
+    cases only: it was cancelled before it began, or not even KILL could end it (a program that
+    took the rights of another user). ``timed_out`` and ``cancelled`` say that it was ended by us,
+    whatever code it then ended with.
+    """
+
+    exit_code: int | None
+    signal: int | None
+    stdout: Captured
+    stderr: Captured
+    timed_out: bool = False
+    cancelled: bool = False
+    duration_ms: float = 0.0
+
+
+class ProcessRunner(Protocol):
+    """The seam through which programs are run."""
+
+    def run(
+        self,
+        command: Command,
+        *,
+        cancellation: Cancellation | None = None,
+        on_stderr: Callable[[bytes], None] | None = None,
+    ) -> Outcome:
+        """Run the command to its end and say what came of it; safe to call from many threads.
+
+        A cancellation ends it at once, and prevents it when it came before. ``on_stderr`` gets the
+        standard error piece by piece while it is written, all of it, in the calling thread; what
+        it raises ends the command.
+
+        Raises ProgramNotFoundError, SpawnError, and ConfigurationError for a missing ``cwd``.
+        """
+        ...
+
+
+def signal_name(number: int) -> str:
+    """The name of a signal, ``SIGTERM``; ``signal 35`` where the system has no name for it."""
+    import signal
+
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,160 @@
+"""The pump of POSIX: one thread that sleeps until a pipe, the child or a waker has news."""
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
+from subprocess import Popen
+from threading import RLock, Thread
+from typing import IO
+
+from lillux.process.pump import CHUNK_BYTES, Sink, await_exit
+
+
+def open_pidfd(pid: int) -> int | None:
+    """A descriptor that is readable once the child has ended; None where there is no such thing.
+
+    Linux from 5.3 on has it, unless a sandbox forbids it.
+    """
+    pidfd_open: Callable[[int], int] | None = getattr(os, "pidfd_open", None)
+    if pidfd_open is None:
+        return None
+    try:
+        return pidfd_open(pid)
+    except OSError:
+        return None
+
+
+class SelectorPump:
+    """Moves the pipes of one child in the thread that waits. See `lillux.process.pump.Pump`."""
+
+    def __init__(
+        self,
+        process: Popen[bytes],
+        stdin: bytes,
+        on_stdout: Sink,
+        on_stderr: Sink,
+        *,
+        open_exit_fd: Callable[[int], int | None] = open_pidfd,
+    ) -> None:
+        self._unsent = memoryview(stdin)
+        self._open_outputs = 0
+        self._has_exited = False
+        with ExitStack() as opened:
+            for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
+                opened.callback(pipe.close)
+            self._selector = opened.enter_context(DefaultSelector())
+            self._bell = Bell()
+            opened.callback(self._bell.close)
+            self._selector.register(self._bell, EVENT_READ, self._bell.silence)
+            self._watch_output(process.stdout, on_stdout)
+            self._watch_output(process.stderr, on_stderr)
+            if process.stdin is not None:
+                self._watch_input(process.stdin)
+            self._watch_exit(process, open_exit_fd(process.pid), opened)
+            self._opened = opened.pop_all()
+
+    @property
+    def has_exited(self) -> bool:
+        """Whether the child has ended."""
+        return self._has_exited
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether both outputs were read to their end."""
+        return self._open_outputs == 0
+
+    def wait(self, timeout_s: float | None) -> None:
+        """Sleep until there is news, and act on it."""
+        for key, _events in self._selector.select(timeout_s):
+            key.data()
+
+    def wake(self) -> None:
+        """Make a `wait` return."""
+        self._bell.ring()
+
+    def close(self) -> None:
+        """Close all pipes."""
+        self._opened.close()
+
+    def _watch_output(self, pipe: IO[bytes] | None, sink: Sink) -> None:
+        if pipe is None:
+            return
+
+        def read() -> None:
+            chunk = os.read(pipe.fileno(), CHUNK_BYTES)
+            if chunk:
+                sink(chunk)
+            else:
+                self._selector.unregister(pipe)
+                pipe.close()
+                self._open_outputs -= 1
+
+        self._selector.register(pipe, EVENT_READ, read)
+        self._open_outputs += 1
+
+    def _watch_input(self, pipe: IO[bytes]) -> None:
+        os.set_blocking(pipe.fileno(), False)
+
+        def write() -> None:
+            try:
+                sent = os.write(pipe.fileno(), self._unsent[:CHUNK_BYTES])
+            except BlockingIOError:
+                return
+            except OSError:  # nobody reads it any more, which is for the child to decide
+                sent = len(self._unsent)
+            self._unsent = self._unsent[sent:]
+            if not self._unsent:
+                self._selector.unregister(pipe)
+                pipe.close()
+
+        self._selector.register(pipe, EVENT_WRITE, write)
+
+    def _watch_exit(self, process: Popen[bytes], exit_fd: int | None, opened: ExitStack) -> None:
+        if exit_fd is None:
+            Thread(target=self._report_exit, args=(process,), daemon=True).start()
+            return
+        opened.callback(os.close, exit_fd)
+
+        def note() -> None:
+            self._selector.unregister(exit_fd)
+            self._has_exited = True
+
+        self._selector.register(exit_fd, EVENT_READ, note)
+
+    def _report_exit(self, process: Popen[bytes]) -> None:
+        await_exit(process)
+        self._has_exited = True
+        self._bell.ring()
+
+
+class Bell:
+    """A pipe to itself: what wakes a selector. ``ring`` is safe in any thread, signal and state."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
+        self._is_closed = False
+        # Reentrant: a signal handler may ring while its own thread closes.
+        self._lock = RLock()
+
+    def fileno(self) -> int:
+        """The descriptor that is readable after a `ring`."""
+        return self._reader
+
+    def ring(self) -> None:
+        """Make the descriptor readable."""
+        with self._lock, suppress(BlockingIOError):  # a full pipe is readable already
+            if not self._is_closed:  # the number may be another file's by now
+                os.write(self._writer, b"!")
+
+    def silence(self) -> None:
+        """Make it unreadable again, once it was rung."""
+        os.read(self._reader, CHUNK_BYTES)
+
+    def close(self) -> None:
+        """Close both ends."""
+        with self._lock:
+            self._is_closed = True
+            os.close(self._reader)
+            os.close(self._writer)

@@ -1,0 +1,80 @@
+"""A child and its descendants, as far as the system can name them together."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+
+class ProcessTree(Protocol):
+    """What can be ended as one. Both calls return at once and never raise for what is gone."""
+
+    def terminate(self) -> None:
+        """Ask all of it to end."""
+        ...
+
+    def kill(self) -> None:
+        """End all of it."""
+        ...
+
+
+class PosixGroup:
+    """The process group that a child leads.
+
+    Its number stays taken until the child is reaped and its last member is gone, so it is safe to
+    use until then.
+    """
+
+    def __init__(self, leader_pid: int) -> None:
+        self._group = leader_pid
+
+    def terminate(self) -> None:
+        """Send TERM to every member."""
+        self._send(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send KILL to every member."""
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: signal.Signals) -> None:
+        # Permission is missing when all that is left is a zombie (macOS) or has another user's
+        # rights; in both cases there is nothing that we could do.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._group, number)
+
+
+class WindowsTree:
+    """A running child and the processes that descend from it."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+
+    def terminate(self) -> None:
+        """The same as `kill`: nothing gentler reaches a process without a window."""
+        self.kill()
+
+    def kill(self) -> None:
+        """End the tree while its root runs; without the root its members cannot be found."""
+        if self._process.poll() is not None:
+            return
+        # By its full path: Windows would look in the working directory first.
+        system_root = Path(os.environ.get("SYSTEMROOT", r"C:\Windows"))
+        taskkill = system_root / "System32" / "taskkill.exe"
+        with suppress(OSError):
+            subprocess.run(
+                [taskkill, "/T", "/F", "/PID", str(self._process.pid)],
+                check=False,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        with suppress(OSError):
+            self._process.kill()
+
+
+def tree_of(process: "subprocess.Popen[bytes]", *, platform: str = sys.platform) -> ProcessTree:
+    """The tree that a child started by `spawn` is the root of."""
+    return WindowsTree(process) if platform == "win32" else PosixGroup(process.pid)
