@@ -1,0 +1,71 @@
+import os
+import select
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from lillux.process.pump import pump_for
+from lillux.process.selector_pump import Bell, SelectorPump, open_pidfd
+from lillux.process.thread_pump import ThreadPump
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a selector of pipes is POSIX")
+
+
+@pytest.fixture
+def bell() -> Iterator[Bell]:
+    bell = Bell()
+    yield bell
+    bell.close()
+
+
+def is_audible(bell: Bell) -> bool:
+    return bool(select.select([bell], [], [], 0)[0])
+
+
+def test_windows_moves_pipes_by_threads_and_posix_by_a_selector() -> None:
+    assert pump_for("win32") is ThreadPump
+    assert pump_for("linux") is SelectorPump
+    assert pump_for("darwin") is SelectorPump
+
+
+def test_a_bell_is_audible_until_silenced(bell: Bell) -> None:
+    bell.ring()
+    assert is_audible(bell)
+
+    bell.silence()
+
+    assert not is_audible(bell)
+
+
+def test_a_bell_rung_more_often_than_a_pipe_can_hold_does_not_block(bell: Bell) -> None:
+    for _ in range(200_000):
+        bell.ring()
+
+    assert is_audible(bell)
+
+
+def test_a_closed_bell_does_not_write_into_the_file_that_has_its_number_now() -> None:
+    bell = Bell()
+    writer = bell._writer
+    bell.close()
+    reader, new_writer = os.pipe()
+    if new_writer != writer:
+        os.dup2(new_writer, writer)
+        os.close(new_writer)
+
+    bell.ring()
+
+    os.close(writer)
+    assert os.read(reader, 1) == b""
+    os.close(reader)
+
+
+def test_a_system_that_refuses_a_pidfd_is_one_without() -> None:
+    assert open_pidfd(-1) is None
+
+
+def test_a_system_without_pidfd_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+
+    assert open_pidfd(os.getpid()) is None

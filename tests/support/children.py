@@ -1,0 +1,55 @@
+"""Commands for tests of processes, and a way to learn that a whole family of them has died."""
+
+import os
+import select
+import shlex
+import sys
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+from lillux.process import Command
+
+PATIENCE_MS = 20_000
+
+
+class Fields(TypedDict, total=False):
+    """What a test may say about a command besides its program."""
+
+    cwd: Path
+    stdin: bytes
+    timeout_s: float
+    max_output_bytes: int
+
+
+def shell(script: str, **fields: Unpack[Fields]) -> Command:
+    """A POSIX shell that runs the script."""
+    return Command(argv=("/bin/sh", "-c", script), env={"PATH": os.environ["PATH"]}, **fields)
+
+
+def python(code: str, *arguments: str, **fields: Unpack[Fields]) -> Command:
+    """A Python without site packages that runs the code."""
+    argv = (sys.executable, "-I", "-S", "-c", code, *arguments)
+    return Command(argv=argv, env={"PATH": os.environ["PATH"]}, **fields)
+
+
+class Lifeline:
+    """A FIFO that a child and all its descendants hold open for as long as one of them lives.
+
+    A shell script takes it with the line ``hold``; what it starts afterwards inherits it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "lifeline"
+        os.mkfifo(self.path)
+        self._reader = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+        self.hold = f"exec 3>{shlex.quote(str(self.path))}; printf held >&3"
+
+    def is_released(self) -> bool:
+        """Whether everybody who held it is dead by now, or dies very soon."""
+        assert os.read(self._reader, 4) == b"held"
+        poll = select.poll()
+        poll.register(self._reader, select.POLLHUP)
+        return bool(poll.poll(PATIENCE_MS))
+
+    def close(self) -> None:
+        os.close(self._reader)

@@ -1,0 +1,32 @@
+import pytest
+
+from lillux.process import Cancellation, Command
+from tests.support.scripted_process import Answer, ScriptedProcess
+
+ONE = Command(argv=("one",), env={})
+TWO = Command(argv=("two",), env={})
+
+
+def test_it_answers_in_order_and_remembers_what_it_was_asked() -> None:
+    runner = ScriptedProcess(Answer(stdout=b"1"), Answer(stdout=b"2"))
+
+    answers = [runner.run(command).stdout.data for command in (ONE, TWO)]
+
+    assert answers == [b"1", b"2"]
+    assert runner.commands == [ONE, TWO]
+
+
+def test_a_command_it_has_no_answer_for_fails_the_test() -> None:
+    runner = ScriptedProcess()
+
+    with pytest.raises(AssertionError, match=r"no answer is left for \('one',\)"):
+        runner.run(ONE)
+
+
+def test_it_is_not_asked_what_was_cancelled_before() -> None:
+    runner, cancellation = ScriptedProcess(), Cancellation()
+    cancellation.cancel()
+
+    runner.run(ONE, cancellation=cancellation)
+
+    assert runner.commands == []
