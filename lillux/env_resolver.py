@@ -157,12 +157,11 @@ class EnvResolver:
             ),
             preset=self._process_env.get(var, ""),
         )
-        if finding.value:
-            variables[var] = finding.value
+        added = {var: finding.value} if finding.value else {}
         kept = tuple(missing for missing in env.missing if missing.var != var)
         return ResolvedEnv(
-            variables=variables,
-            contributed=_sorted_names(env.contributed, (var,) if finding.value else ()),
+            variables={**variables, **added},
+            contributed=_sorted_names(env.contributed, added),
             warnings=env.warnings + finding.warnings,
             missing=kept if finding.missing is None else (*kept, finding.missing),
         )
