@@ -4,7 +4,6 @@ Process environment, then the project's ``.env``, then each item's ``env_config`
 it asks for and its own variables. Everything comes in as an argument; ``os.environ`` is not read.
 """
 
-import logging
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +34,6 @@ _REFERENCE = re.compile(
     r"|(?<!\$)\{(?P<placeholder>[a-z_][a-z0-9_]*)\}"
 )
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z_][a-z0-9_]*)\}")
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +125,8 @@ class EnvResolver:
         base = self.base() if include_dotenv else ResolvedEnv(variables=self._process_env)
         # (3), (4) what the item asks for
         resolved = self.apply(base, env_config, {})
-        for warning in resolved.warnings:
-            _log.warning("%s", warning)
+        if resolved.warnings:
+            _log(resolved.warnings)
         # (5) the caller has the last word
         overlay = {self._name(name): value for name, value in (tool_env or {}).items()}
         return {**resolved.variables, **overlay}
@@ -185,6 +183,13 @@ class EnvResolver:
 
     def _name(self, name: str) -> str:
         return canonical_name(name, self._platform)
+
+
+def _log(warnings: tuple[str, ...]) -> None:
+    import logging  # seldom needed, and slow to import
+
+    for warning in warnings:
+        logging.getLogger(__name__).warning("%s", warning)
 
 
 def expand_variables(text: str, variables: Mapping[str, str]) -> str:
