@@ -54,8 +54,9 @@ class ProcessManager:
     ) -> Outcome:
         """Run the command to its end. See `ProcessRunner.run`.
 
-        Takes at most ``timeout_s`` + ``grace_s`` + ``drain_s``, whatever the child does. Whatever
-        interrupts it (Ctrl-C, an error of ``on_stderr``) kills the group on its way out.
+        Takes at most ``timeout_s`` + ``grace_s`` + ``drain_s``, whatever the child does, and
+        ``drain_s`` more for one that not even KILL can end. Whatever interrupts it (Ctrl-C, an
+        error of ``on_stderr``) kills the group on its way out.
         """
         if cancellation is not None and cancellation.is_set:
             return _never_started()
