@@ -110,8 +110,10 @@ def deep_merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any
     merged = dict(low)
     for key, value in high.items():
         mine = merged.get(key)
-        both = isinstance(mine, dict) and isinstance(value, dict)
-        merged[key] = deep_merge(mine, value) if both else value
+        if isinstance(mine, dict) and isinstance(value, dict):
+            merged[key] = deep_merge(mine, value)
+        else:
+            merged[key] = value
     return merged
 
 

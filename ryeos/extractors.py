@@ -11,8 +11,6 @@ from typing import Any
 
 from ryeos.items import ItemRef, Kind
 from ryeos.metadata import parse_header
-from ryeos.metadata.directive import Directive, parse_directive
-from ryeos.metadata.knowledge import parse_knowledge
 from ryeos.specs import ABSENT, SPELLINGS, header_field, type_name
 
 _SEMVER = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
@@ -85,12 +83,9 @@ def extract(kind: Kind, suffix: str, text: str, where: str) -> dict[str, Any]:
     """
     match kind:
         case Kind.DIRECTIVE:
-            return _directive_fields(parse_directive(text))
+            return _directive_fields(text)
         case Kind.KNOWLEDGE:
-            metadata = dict(parse_knowledge(text, suffix).metadata)
-            if "name" not in metadata and "id" in metadata:
-                metadata["name"] = metadata["id"]
-            return metadata
+            return _knowledge_fields(text, suffix)
         case Kind.TOOL | Kind.CONFIG:
             return _plain_names(parse_header(suffix, text, where))
 
@@ -114,7 +109,10 @@ def _plain_names(header: dict[str, Any]) -> dict[str, Any]:
     return header | {name: value for name, value in named.items() if value is not ABSENT}
 
 
-def _directive_fields(directive: Directive) -> dict[str, Any]:
+def _directive_fields(text: str) -> dict[str, Any]:
+    from ryeos.metadata.directive import parse_directive
+
+    directive = parse_directive(text)
     return dict(directive.extra) | {
         "name": directive.name,
         "version": directive.version,
@@ -122,6 +120,14 @@ def _directive_fields(directive: Directive) -> dict[str, Any]:
         "category": directive.category,
         "author": directive.author,
     }
+
+
+def _knowledge_fields(text: str, suffix: str) -> dict[str, Any]:
+    """An older spelling of ``name`` is ``id``."""
+    from ryeos.metadata.knowledge import parse_knowledge
+
+    metadata = dict(parse_knowledge(text, suffix).metadata)
+    return {"name": metadata["id"], **metadata} if "id" in metadata else metadata
 
 
 def _text(field: str, value: object, _: ItemRef) -> str:

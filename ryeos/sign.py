@@ -7,81 +7,33 @@
 (5) verify the written file as any reader would
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from hashlib import sha256
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from lillux.errors import LilluxError
 from lillux.files import locked, read_bytes, write_atomic
-from lillux.signing import KeyPair, compute_key_fingerprint, sign_hash
 from ryeos.errors import (
-    InvalidRefError,
     ItemNotFoundError,
     ItemValidationError,
     SignatureFormatError,
     SystemImmutableError,
 )
 from ryeos.extractors import extract, problems
-from ryeos.items import (
-    AI_DIRECTORY,
-    SYSTEM,
-    ItemRef,
-    Kind,
-    Reference,
-    Space,
-    Spaces,
-    kind_of_directory,
-)
-from ryeos.resolver import candidates, is_regular_file, locations
+from ryeos.items import SYSTEM
+from ryeos.sign_targets import SignTarget
 from ryeos.signature import (
     DETACHED_SUFFIXES,
     MAX_ITEM_BYTES,
-    CommentForm,
-    Covers,
     Signature,
     SignedText,
-    compose,
-    content_hash,
     decode,
     detached_path,
     form_for,
     hashed_text,
-    needs_covers,
     split,
 )
-from ryeos.verify import Target, Verifier
-
-GLOB_CHARACTERS = frozenset("*?[")
-SKIPPED_FILES = frozenset({"package.json", "package-lock.json", "yarn.lock", "pnpm-lock.yaml"})
-
-Clock = Callable[[], datetime]
-
-
-def utc_now() -> datetime:
-    """The time that goes into a signature line."""
-    return datetime.now(UTC)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignTarget:
-    """A file to sign. ``ref`` is None for a data file that is no item, like a ``.json`` beside one."""
-
-    path: Path
-    kind: Kind
-    space: Space
-    ref: ItemRef | None
-
-    @property
-    def label(self) -> str:
-        """How reports name it."""
-        return str(self.ref) if self.ref else str(self.path)
-
-    @property
-    def verify_target(self) -> Target:
-        """The same file for the verifier."""
-        return Target(path=self.path, kind=self.kind, space=self.space)
+from ryeos.signing_key import SigningKey
+from ryeos.verify import Verifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,11 +50,9 @@ class SignReport:
 class Signer:
     """Signs files of the project and user spaces with one key."""
 
-    def __init__(self, keypair: KeyPair, verifier: Verifier, *, clock: Clock = utc_now) -> None:
-        self._keypair = keypair
+    def __init__(self, key: SigningKey, verifier: Verifier) -> None:
+        self._key = key
         self._verifier = verifier
-        self._clock = clock
-        self.fingerprint = compute_key_fingerprint(keypair.public_pem)
 
     def sign_all(self, targets: Sequence[SignTarget], *, force: bool) -> Iterator[SignReport]:
         """Sign one after the other; a failure is a report, and the rest goes on."""
@@ -133,38 +83,17 @@ class Signer:
             verified = self._verifier.verify(target.verify_target)
         except LilluxError:
             return None
-        ours = verified.verified and verified.key and verified.key.fingerprint == self.fingerprint
+        ours = verified.verified and verified.key and verified.key.fingerprint == self._key.fingerprint
         return verified.signature if ours else None
 
     def _write(self, target: SignTarget, data: bytes, signed: SignedText | None) -> None:
         path = target.path.resolve()
         if signed is None:
-            line = self._signature(sha256(data).hexdigest()).core() + "\n"
-            write_atomic(detached_path(path), line.encode())
+            write_atomic(detached_path(path), self._key.detached_line(data).encode())
         else:
             form = form_for(target.kind, target.verify_target.suffix)
-            text = self.signed_text(target.kind, signed, form, str(path))
+            text = self._key.signed_text(target.kind, signed, form, str(path))
             write_atomic(path, text.encode(), expected=data)
-
-    def signed_text(self, kind: Kind, signed: SignedText, form: CommentForm, where: str) -> str:
-        """The text with fresh signature lines; the first line covers the second."""
-        bare = replace(signed, signature=None, covers=None, signature_first=False)
-        if needs_covers(kind, bare.body):
-            covered = content_hash(bare.body)
-            bare = replace(bare, covers=Covers(covered, self._sign(covered), self.fingerprint))
-        signature = self._signature(content_hash(hashed_text(kind, bare, where)))
-        return compose(replace(bare, signature=signature), form)
-
-    def _signature(self, covered: str) -> Signature:
-        return Signature(
-            timestamp=self._clock().strftime("%Y-%m-%dT%H:%M:%SZ"),
-            content_hash=covered,
-            value=self._sign(covered),
-            fingerprint=self.fingerprint,
-        )
-
-    def _sign(self, covered: str) -> str:
-        return sign_hash(covered, self._keypair.private_pem)
 
 
 def check_writable(target: SignTarget) -> None:
@@ -204,98 +133,6 @@ def check_item(target: SignTarget, data: bytes) -> SignedText | None:
         raise ItemValidationError(where, issues)
     hashed_text(target.kind, signed, where)
     return signed
-
-
-def targets_of_reference(reference: Reference, space: Space) -> tuple[SignTarget, ...]:
-    """The file that a reference names in one space. Raises ItemNotFoundError, InvalidRefError."""
-    found = []
-    for ref in reference.refs(tuple(Kind)):
-        for path in candidates(space, ref):
-            if is_regular_file(path):
-                found.append(SignTarget(path=path, kind=ref.kind, space=space, ref=ref))
-                break
-    if len({target.kind for target in found}) > 1:
-        raise InvalidRefError(
-            str(reference), f"several kinds have it: {', '.join(t.label for t in found)}"
-        )
-    if not found:
-        _check_not_a_folder(reference, space)
-        raise ItemNotFoundError(str(reference), [space.label])
-    return tuple(found)
-
-
-def targets_of_glob(kind: Kind | None, pattern: str, space: Space) -> tuple[SignTarget, ...]:
-    """Every item of a space whose id matches, by id. Raises ItemNotFoundError for none.
-
-    Without a slash the pattern is for the last segment at any depth; with one it starts at the
-    kind's folder, ``*`` stays within a segment and ``**`` crosses them.
-    """
-    matches = _glob_matcher(pattern)
-    kinds = (kind,) if kind else (Kind.TOOL, Kind.DIRECTIVE, Kind.KNOWLEDGE)
-    found = [
-        SignTarget(path=location.path, kind=one, space=space, ref=location.ref)
-        for one in kinds
-        for location in locations(space, one)
-        if location.path.name not in SKIPPED_FILES and matches(location.ref.id)
-    ]
-    if not found:
-        raise ItemNotFoundError(f"{kind.value}:{pattern}" if kind else pattern, [space.label])
-    return tuple(sorted(found, key=lambda target: str(target.ref)))
-
-
-def target_of_path(path: Path, spaces: Spaces) -> SignTarget:
-    """The file at a path, which must lie in a space. Raises InvalidRefError otherwise."""
-    absolute = path.absolute()
-    for space in spaces:
-        target = _target_below(absolute, space) or _target_below(absolute.resolve(), space)
-        if target:
-            return target
-    raise InvalidRefError(
-        str(path),
-        f"expected a file below {AI_DIRECTORY}/ of the project or user space"
-        f" (tools, directives, knowledge, config), found one outside",
-    )
-
-
-def _target_below(path: Path, space: Space) -> SignTarget | None:
-    for root in (space.ai, space.ai.resolve()):
-        if path.is_relative_to(root):
-            folder, _, rest = path.relative_to(root).as_posix().partition("/")
-            kind = kind_of_directory(folder)
-            if kind and rest:
-                is_item = path.suffix.lower() in kind.suffixes
-                ref = ItemRef(kind, Path(rest).with_suffix("").as_posix()) if is_item else None
-                return SignTarget(path=path, kind=kind, space=space, ref=ref)
-    return None
-
-
-def _check_not_a_folder(reference: Reference, space: Space) -> None:
-    for ref in reference.refs(tuple(Kind)):
-        if (space.directory(ref.kind) / ref.id).is_dir():
-            raise InvalidRefError(
-                str(reference), f"names a folder; for all items in it: {reference}/**"
-            )
-
-
-def _glob_matcher(pattern: str) -> Callable[[str], bool]:
-    import re
-    from fnmatch import translate
-
-    if "/" not in pattern:
-        last = re.compile(translate(pattern))
-        return lambda item_id: bool(last.match(item_id.rpartition("/")[2]))
-    whole = re.compile(_translate_path(pattern))
-    return lambda item_id: bool(whole.fullmatch(item_id))
-
-
-def _translate_path(pattern: str) -> str:
-    import re
-
-    parts = re.split(r"(\*\*/?|\*|\?|\[[^\]/]+\])", pattern)
-    special = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return "".join(
-        special.get(part) or (part if part.startswith("[") else re.escape(part)) for part in parts
-    )
 
 
 def _warnings(target: SignTarget) -> Iterator[str]:

@@ -53,7 +53,7 @@ FORMS: dict[Kind, dict[str, CommentForm]] = {
         **dict.fromkeys((".py", ".yaml", ".yml", ".json", ".sh", ".toml"), _HASH_TOOL),
         **dict.fromkeys((".js", ".ts", ".mjs", ".cjs"), _SLASHES),
     },
-    Kind.CONFIG: dict.fromkeys((".yaml", ".yml", ".toml"), _HASH_CONFIG),
+    Kind.CONFIG: dict.fromkeys((".yaml", ".yml", ".toml", ".manifest"), _HASH_CONFIG),
     Kind.DIRECTIVE: {".md": _MARKDOWN},
     Kind.KNOWLEDGE: dict.fromkeys((".md", ".yaml", ".yml"), _MARKDOWN),
 }

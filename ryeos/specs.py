@@ -182,7 +182,7 @@ def _executor_id(header: Mapping[str, Any], suffix: str) -> str | None | Absent:
     if value is ABSENT:
         return _BASH_RUNTIME if suffix == ".sh" else ABSENT
     if value is None or (isinstance(value, str) and value):
-        return value  # type: ignore[no-any-return]
+        return value
     raise SpecError("executor_id", f"expected an id or null, got {type_name(value)}")
 
 

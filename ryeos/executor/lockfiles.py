@@ -121,7 +121,7 @@ class LockfileResolver:
 
     def _is_outdated(self, lockfile: Lockfile) -> bool:
         versions = {bundle.bundle_id: bundle.version for bundle in self._spaces.bundles}
-        pinned = (lockfile.root, *lockfile.resolved_chain)
+        pinned: list[LockfileRoot | LockfileElement] = [lockfile.root, *lockfile.resolved_chain]
         return any(
             entry.provider_id in versions and entry.provider_version != versions[entry.provider_id]
             for entry in pinned

@@ -35,8 +35,9 @@ _PLAIN = re.compile(
   | (?P<number> (?: 0[xXoObB][0-9a-fA-F_]++
                   | (?: [0-9][0-9_]*+ (?:\.[0-9_]*+)?+ | \.[0-9][0-9_]*+ ) (?:[eE][+-]?[0-9_]++)?+
                 ) [\w$]*+ )
-  | (?P<string> " (?:[^"\\\n]|\\.)*+ "?+ | ' (?:[^'\\\n]|\\.)*+ '?+ )
-  | (?P<mark>   => | ={2,3} | !=?=?+ | <= | >= | \+\+ | -- | \?\.(?![0-9]) | . )
+  | (?P<string> " (?:[^"\\\n]|\\.)*+ " | ' (?:[^'\\\n]|\\.)*+ ' )
+  | (?P<mark>   " (?:[^"\\\n]|\\.)*+ | ' (?:[^'\\\n]|\\.)*+  # never closed on its line
+              | => | ={2,3} | !=?=?+ | <= | >= | \+\+ | -- | \?\.(?![0-9]) | . )
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -48,7 +49,8 @@ _CLOSED_BY = {"(": ")", "[": "]", "{": "}", "${": "}", "`": "`", "/*": "*/"}
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 _ENDS_A_VALUE = frozenset({")", "]", "++", "--"})
 _KEYWORDS_BEFORE_A_VALUE = frozenset(
-    "return typeof case in of delete void throw new else do await yield instanceof".split()
+    {"return", "typeof", "case", "in", "of", "delete", "void", "throw", "new", "else", "do"}
+    | {"await", "yield", "instanceof"}
 )
 
 

@@ -1,14 +1,11 @@
 """JavaScript literals as values: what a header may hold, read off the tokens without evaluating."""
 
 import re
-from typing import NoReturn
 
 from ryeos.metadata.errors import shown
 from ryeos.metadata.javascript_tokens import (
     NAME,
     NUMBER,
-    STRING,
-    TEMPLATE,
     JavaScriptTokens,
     Token,
 )
@@ -19,9 +16,13 @@ _ESCAPE = re.compile(
     r"\\(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(\d+)|(.))", re.DOTALL
 )
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "\n": ""}
-_DECIMAL = re.compile(r"(?:0|[1-9][0-9_]*)(\.[0-9_]*)?([eE][+-]?[0-9_]+)?|\.[0-9_]+([eE].*)?")
+_OTHER_BASE = re.compile(r"-?0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)")
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
+_FLOAT = re.compile(
+    r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)"
+    r"|\.[0-9]+(?:[eE][+-]?[0-9]+)?)"
+)
 _MAX_NUMBER_CHARACTERS = 300
-_LARGEST_CODE_POINT = 0x10FFFF
 
 
 def read_literal(tokens: JavaScriptTokens) -> PlainValue:
@@ -33,8 +34,7 @@ def read_literal(tokens: JavaScriptTokens) -> PlainValue:
 
     Raises UnreadableValueError for everything else, and MetadataError for a text without end.
     """
-    value = plain_value(_value(tokens, 0))
-    return value
+    return plain_value(_value(tokens, 0))
 
 
 def _value(tokens: JavaScriptTokens, depth: int) -> PlainValue:
@@ -58,7 +58,7 @@ def _value(tokens: JavaScriptTokens, depth: int) -> PlainValue:
         case Token(text="{"):
             value = _object(tokens, depth)
         case _:
-            _refuse("a literal", token)
+            raise _refused("a literal", token)
     _skip_as_const(tokens)
     return value
 
@@ -70,7 +70,7 @@ def _array(tokens: JavaScriptTokens, depth: int) -> list[PlainValue]:
         if tokens.current.text == ",":
             tokens.advance()
         elif tokens.current.text != "]":
-            _refuse("a comma or ]", tokens.current)
+            raise _refused("a comma or ]", tokens.current)
     tokens.advance()
     return values
 
@@ -81,12 +81,12 @@ def _object(tokens: JavaScriptTokens, depth: int) -> dict[str, PlainValue]:
         key = _key(tokens.advance())
         colon = tokens.advance()
         if colon.text != ":":
-            _refuse(f"a colon after the key {shown(key)}", colon)
+            raise _refused(f"a colon after the key {shown(key)}", colon)
         entries[key] = _value(tokens, depth + 1)
         if tokens.current.text == ",":
             tokens.advance()
         elif tokens.current.text != "}":
-            _refuse("a comma or }", tokens.current)
+            raise _refused("a comma or }", tokens.current)
     tokens.advance()
     return entries
 
@@ -97,29 +97,54 @@ def _key(token: Token) -> str:
             return token.text
         case "string":
             return _text(token)
-        case "number":
-            return str(_number(token, token.text))
+        case "number" if token.text.isdecimal():
+            return token.text
         case _:
-            _refuse("a key", token)
+            raise _refused("a key", token)
 
 
 def _skip_as_const(tokens: JavaScriptTokens) -> None:
     if tokens.current.kind == NAME and tokens.current.text == "as":
         word = tokens.advance()
         if tokens.current.text != "const":
-            _refuse("as const", word)
+            raise _refused("as const", word)
         tokens.advance()
 
 
 def _text(token: Token) -> str:
-    quote = token.text[0]
-    if len(token.text) < len("''") or token.text[-1] != quote or quote == "}":
-        _refuse("a string closed on its line", token)
     inside = token.text[1:-1]
+    if token.text[0] == "}":  # the last part of a template with ${
+        raise _refused("a literal", token)
     if "\\" not in inside:
         return inside
-    text = _ESCAPE.sub(_unescaped, inside)
     try:
+        text = _ESCAPE.sub(_unescaped, inside)
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
-    except UnicodeDecodeError:
-        _refuse("Unicode text", token)
+    except ValueError as error:
+        raise _refused("a string with escapes of Unicode characters", token) from error
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    braced, four, two, digits, other = escape.groups()
+    if digits is None and other not in {"u", "x", None}:
+        return _ESCAPED.get(other, other)
+    if digits == "0":
+        return "\0"
+    return chr(int(braced or four or two or "out of place", 16))
+
+
+def _number(token: Token, text: str) -> int | float:
+    digits = text.replace("_", "")
+    if len(text) <= _MAX_NUMBER_CHARACTERS:
+        if _OTHER_BASE.fullmatch(digits):
+            return int(digits, 0)
+        if _INTEGER.fullmatch(digits):
+            return int(digits)
+        if _FLOAT.fullmatch(digits):
+            return float(digits)
+    raise _refused(f"a number of at most {_MAX_NUMBER_CHARACTERS} characters", token)
+
+
+def _refused(expected: str, token: Token) -> UnreadableValueError:
+    found = shown(token.text) if token.text else "the end of the file"
+    return UnreadableValueError(f"expected {expected}, found {found}", token.start)

@@ -1,0 +1,204 @@
+"""The public API: one object per context that wires resolver, trust, verification and executor.
+
+Every method answers with an `Answer`; what Rye cannot do is a `LilluxError` for the caller's door.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from lillux.files import make_directory, write_atomic
+from lillux.process import Cancellation, ProcessRunner
+from ryeos.approvals import Approvals
+from ryeos.audit import AuditReport, audit
+from ryeos.config import ConfigReader
+from ryeos.context import Context
+from ryeos.envelope import EXIT_BY_CODE, TOOL_FAILED, Answer, error_envelope
+from ryeos.errors import IntegrityError, NoProjectError
+from ryeos.executor.engine import PrimitiveExecutor
+from ryeos.executor.model import ExecutionResult, Request
+from ryeos.executor.primitives import OnStderr
+from ryeos.items import PROJECT, Kind, Location, Reference, Resolution, Space, parse_reference
+from ryeos.resolver import Resolver
+from ryeos.trust import TrustStore
+from ryeos.verify import Coverage, Target, VerifiedItem, Verifier
+
+__all__ = ["Rye"]
+
+ALIASES_PATH = "rye/aliases.yaml"
+INTEGRITY_PATH = "integrity/integrity.yaml"
+
+logger = logging.getLogger(__name__)
+
+
+class Rye:
+    """Everything that can be done with the items of a context.
+
+    ``warn`` gets one line for each thing that a person should hear about.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        runner: ProcessRunner | None = None,
+        warn: Callable[[str], None] = logger.warning,
+    ) -> None:
+        self.context = context
+        self._runner = runner
+        self.warn = warn
+        self.approvals = Approvals(context.spaces.user.ai)
+        self.trust = TrustStore(context.spaces, self.approvals)
+        self.verifier = Verifier(
+            context.spaces, self.trust, dev_mode=context.dev_mode, warn=warn
+        )
+        self.resolver = Resolver(context.spaces, lambda: self._aliases)
+        self.config = ConfigReader(context.spaces, self.verifier)
+
+    @cached_property
+    def executor(self) -> PrimitiveExecutor:
+        """The executor of this context."""
+        return PrimitiveExecutor(
+            self.context, self.resolver, self.verifier, runner=self._runner
+        )
+
+    def execute(
+        self,
+        reference: Reference,
+        request: Request,
+        *,
+        cancellation: Cancellation | None = None,
+        on_stderr: OnStderr | None = None,
+    ) -> Answer:
+        """Run a tool, render a directive, or give a knowledge text.
+
+        Raises LilluxError for an item that cannot be found; what goes wrong later is an answer.
+        """
+        kind = self._kind(reference)
+        if kind is Kind.TOOL:
+            result = self.executor.execute(
+                request, cancellation=cancellation, on_stderr=on_stderr
+            )
+            return tool_answer(result, request)
+        resolution = self.resolver.resolve(reference)
+        item = self.verifier.verify_location(resolution.location)
+        self._require_coverage(resolution.location, item)
+        from ryeos.directives import render_directive
+        from ryeos.knowledge import render_knowledge
+
+        if kind is Kind.DIRECTIVE:
+            envelope = render_directive(
+                item.text,
+                resolution.location.ref,
+                request.parameters,
+                self.context.process_env,
+                dry_run=request.dry_run,
+            )
+        else:
+            suffix = resolution.location.suffix
+            envelope = render_knowledge(item.text, resolution.location.ref, suffix)
+        for warning in envelope.pop("warnings", ()):
+            self.warn(warning)
+        return Answer(envelope)
+
+    def load(self, reference: Reference, *, source: str = "") -> tuple[Resolution, VerifiedItem]:
+        """The verified item that a reference names. Raises ItemNotFoundError, IntegrityError."""
+        resolution = self.resolver.resolve(reference, source or PROJECT)
+        return resolution, self.verifier.verify_location(resolution.location)
+
+    def copy(
+        self, resolution: Resolution, item: VerifiedItem, destination: Space, *, overwrite: bool
+    ) -> tuple[Path, bool]:
+        """Copy an item's very bytes to a space; the path, and whether they were there already.
+
+        Raises FileExistsError when another file is there and ``overwrite`` is false.
+        """
+        location = resolution.location
+        relative = f"{location.ref.id}{location.path.suffix}"
+        path = destination.directory(location.ref.kind) / relative
+        if path.is_file():
+            existing = path.read_bytes()
+            if existing == item.data:
+                return path, True
+            if not overwrite:
+                raise FileExistsError(str(path))
+            write_atomic(path.with_name(f"{path.name}.bak"), existing)
+        make_directory(path.parent)
+        write_atomic(path, item.data, mode=location.path.stat().st_mode & 0o777)
+        return path, False
+
+    def audit(self, targets: list[Target]) -> list[AuditReport]:
+        """The state of each target."""
+        return list(audit(targets, self.verifier))
+
+    def space(self, label: str) -> Space:
+        """The project or user space. Raises NoProjectError outside a project."""
+        space = self.context.spaces.named(label)
+        if space is None:
+            raise NoProjectError("this folder is the home folder or a file system root")
+        return space
+
+    def reference(self, text: str, item_type: str | None = None) -> Reference:
+        """Parse a reference; a path to an item file in a space means that item."""
+        if text.endswith(tuple(Kind.TOOL.suffixes + Kind.KNOWLEDGE.suffixes)) and ":" not in text:
+            for space in self.context.spaces:
+                for kind in Kind:
+                    path = Path(text).absolute()
+                    if path.is_relative_to(space.directory(kind)) and path.is_file():
+                        relative = path.relative_to(space.directory(kind)).with_suffix("")
+                        return Reference(kind, relative.as_posix())
+        return parse_reference(text, item_type)
+
+    @cached_property
+    def _aliases(self) -> Mapping[str, str]:
+        """The table of short ids: data of the bundles, so that no project can redirect one."""
+        aliases: dict[str, str] = {}
+        for layer in self.config.layers(ALIASES_PATH):
+            if layer.label.startswith("system"):
+                table = layer.values.get("aliases") or {}
+                aliases |= table
+                for prefix in layer.values.get("prefixes") or ():
+                    aliases |= {f"{prefix}{name}": target for name, target in table.items()}
+        return aliases
+
+    def _kind(self, reference: Reference) -> Kind:
+        if reference.kind:
+            return reference.kind
+        return self.resolver.resolve(reference).location.ref.kind
+
+    def _require_coverage(self, location: Location, item: VerifiedItem) -> None:
+        if item.coverage is Coverage.FULL or not item.verified:
+            return
+        layers = self.config.layers(INTEGRITY_PATH)
+        if any(layer.values.get("require_full_coverage") is True for layer in layers):
+            raise IntegrityError(
+                str(location.path),
+                "the signature covers only a part of the text, and full coverage is required",
+                hint="review the text and sign it with your own key",
+            )
+        self.warn(f"{location.ref}: the signature covers only a part of the text")
+
+
+def tool_answer(result: ExecutionResult, request: Request) -> Answer:
+    """The envelope and the status for a tool's result."""
+    metadata = {"duration_ms": round(result.duration_ms, 3), **result.metadata}
+    common: dict[str, Any] = {"chain": result.chain, "metadata": metadata}
+    if request.trace:
+        common["trace"] = result.trace
+    item_id = request.item_id
+    if result.failure:
+        envelope = error_envelope(result.failure) | {"item_id": item_id} | common
+        return Answer(envelope, result.failure.exit_status)
+    if request.dry_run:
+        message = f"{item_id} would run: every check passed"
+        envelope = {"status": "validation_passed", "type": "tool", "message": message}
+        return Answer(envelope | {"item_id": item_id} | common)
+    if result.success:
+        envelope = {"status": "success", "type": "tool", "item_id": item_id, "data": result.data}
+        return Answer(envelope | common)
+    code = str(metadata.get("error_code", "EXECUTION_FAILED"))
+    envelope = {"status": "error", "type": "tool", "error": result.error, "code": code}
+    envelope |= {"item_id": item_id, "data": result.data}
+    return Answer(envelope | common, EXIT_BY_CODE.get(code, TOOL_FAILED))

@@ -1,0 +1,95 @@
+"""Making a bundle: a signed copy of a folder of items, with its manifest and key document.
+
+The source stays as it is, so that it reads well in version control. The result holds ``.ai`` and
+``public_key.pem``, and is the same to the byte for the same source, key and time.
+"""
+
+import shutil
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from ryeos.bundles import MANIFEST_FORM, dump_manifest, manifest_path
+from ryeos.errors import BundleError
+from ryeos.extractors import extract
+from ryeos.items import SYSTEM, ItemRef, Kind, Space, kind_of_directory
+from ryeos.sign import check_item
+from ryeos.sign_targets import SignTarget
+from ryeos.signature import SignedText, form_for
+from ryeos.signing_key import SigningKey
+from ryeos.trust import document_path, write_key_document
+
+_LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
+
+
+def publish_bundle(
+    source: Path, target: Path, *, bundle_id: str, version: str, key: SigningKey
+) -> Space:
+    """Copy ``source`` (the content of ``.ai``) to ``target/.ai`` and sign all of it.
+
+    ``target`` must not exist yet. Raises ItemValidationError for the first item that breaks a rule,
+    BundleError for a file that cannot be signed.
+    """
+    space = Space(f"{SYSTEM}:{bundle_id}", target, version, key.public_pem)
+    shutil.copytree(source, space.ai, ignore=_LEFT_OUT)
+    files = {
+        path.relative_to(space.ai).as_posix(): _publish_file(path, space, key)
+        for path in sorted(space.ai.rglob("*"))
+        if path.is_file()
+    }
+    _write_key_document(space, key)
+    _write_manifest(space, files, key)
+    (target / "public_key.pem").write_bytes(key.public_pem)
+    return space
+
+
+def _publish_file(path: Path, space: Space, key: SigningKey) -> dict[str, Any]:
+    """Sign one file in place; its manifest entry."""
+    target = _target(path, space)
+    signed = check_item(target, path.read_bytes())
+    if signed is None:
+        raise BundleError(str(path), "a bundle holds only files with a signature line of their own")
+    suffix = target.verify_target.suffix
+    form = form_for(target.kind, suffix)
+    path.write_bytes(key.signed_text(target.kind, signed, form, str(path)).encode())
+    entry: dict[str, Any] = {"sha256": sha256(path.read_bytes()).hexdigest()}
+    if target.kind in (Kind.TOOL, Kind.CONFIG):
+        entry["header"] = _header(target, signed)
+    return entry
+
+
+def _header(target: SignTarget, signed: SignedText) -> Mapping[str, Any]:
+    suffix = target.verify_target.suffix
+    return extract(target.kind, suffix, signed.shebang + signed.body, str(target.path))
+
+
+def _target(path: Path, space: Space) -> SignTarget:
+    folder, _, rest = path.relative_to(space.ai).as_posix().partition("/")
+    kind = kind_of_directory(folder)
+    if kind is None or path.suffix not in kind.suffixes:
+        raise BundleError(str(path), "a bundle holds only tools, directives, knowledge and config")
+    ref = ItemRef(kind, Path(rest).with_suffix("").as_posix())
+    return SignTarget(path=path, kind=kind, space=space, ref=ref)
+
+
+def _write_key_document(space: Space, key: SigningKey) -> None:
+    text = write_key_document(key.public_pem, space.bundle_id, covers_all=True)
+    body = SignedText(shebang="", signature=None, covers=None, body=text)
+    path = document_path(space, key.fingerprint)
+    path.parent.mkdir(parents=True)
+    form = form_for(Kind.CONFIG, ".toml")
+    path.write_bytes(key.signed_text(Kind.CONFIG, body, form, str(path)).encode())
+
+
+def _write_manifest(space: Space, files: Mapping[str, Any], key: SigningKey) -> None:
+    path = manifest_path(space)
+    document = document_path(space, key.fingerprint)
+    listed = dict(files)
+    listed[document.relative_to(space.ai).as_posix()] = {
+        "sha256": sha256(document.read_bytes()).hexdigest()
+    }
+    text = dump_manifest(space.bundle_id, space.version, listed)
+    body = SignedText(shebang="", signature=None, covers=None, body=text)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(key.signed_text(Kind.CONFIG, body, MANIFEST_FORM, str(path)).encode())

@@ -1,0 +1,130 @@
+"""Which files a user means to sign: by reference, by glob, by path. Looks at names only."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import translate
+from pathlib import Path
+
+from ryeos.errors import InvalidRefError, ItemNotFoundError
+from ryeos.items import (
+    AI_DIRECTORY,
+    ItemRef,
+    Kind,
+    Reference,
+    Space,
+    Spaces,
+    kind_of_directory,
+)
+from ryeos.resolver import candidates, is_regular_file, locations
+from ryeos.verify import Target
+
+GLOB_CHARACTERS = frozenset("*?[")
+SKIPPED_FILES = frozenset({"package.json", "package-lock.json", "yarn.lock", "pnpm-lock.yaml"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignTarget:
+    """A file to sign. ``ref`` is None for a data file that is no item, like a ``.json`` beside one."""
+
+    path: Path
+    kind: Kind
+    space: Space
+    ref: ItemRef | None
+
+    @property
+    def label(self) -> str:
+        """How reports name it."""
+        return str(self.ref) if self.ref else str(self.path)
+
+    @property
+    def verify_target(self) -> Target:
+        """The same file for the verifier."""
+        return Target(path=self.path, kind=self.kind, space=self.space)
+
+
+def targets_of_reference(reference: Reference, space: Space) -> tuple[SignTarget, ...]:
+    """The file that a reference names in one space. Raises ItemNotFoundError, InvalidRefError."""
+    found = []
+    for ref in reference.refs(tuple(Kind)):
+        for path in candidates(space, ref):
+            if is_regular_file(path):
+                found.append(SignTarget(path=path, kind=ref.kind, space=space, ref=ref))
+                break
+    if len({target.kind for target in found}) > 1:
+        raise InvalidRefError(
+            str(reference), f"several kinds have it: {', '.join(t.label for t in found)}"
+        )
+    if not found:
+        _check_not_a_folder(reference, space)
+        raise ItemNotFoundError(str(reference), [space.label])
+    return tuple(found)
+
+
+def targets_of_glob(kind: Kind | None, pattern: str, space: Space) -> tuple[SignTarget, ...]:
+    """Every item of a space whose id matches, by id. Raises ItemNotFoundError for none.
+
+    Without a slash the pattern is for the last segment at any depth; with one it starts at the
+    kind's folder, ``*`` stays within a segment and ``**`` crosses them.
+    """
+    matches = _glob_matcher(pattern)
+    kinds = (kind,) if kind else (Kind.TOOL, Kind.DIRECTIVE, Kind.KNOWLEDGE)
+    found = [
+        SignTarget(path=location.path, kind=one, space=space, ref=location.ref)
+        for one in kinds
+        for location in locations(space, one)
+        if location.path.name not in SKIPPED_FILES and matches(location.ref.id)
+    ]
+    if not found:
+        raise ItemNotFoundError(f"{kind.value}:{pattern}" if kind else pattern, [space.label])
+    return tuple(sorted(found, key=lambda target: str(target.ref)))
+
+
+def target_of_path(path: Path, spaces: Spaces) -> SignTarget:
+    """The file at a path, which must lie in a space. Raises InvalidRefError otherwise."""
+    absolute = path.absolute()
+    for space in spaces:
+        target = _target_below(absolute, space) or _target_below(absolute.resolve(), space)
+        if target:
+            return target
+    raise InvalidRefError(
+        str(path),
+        f"expected a file below {AI_DIRECTORY}/ of the project or user space"
+        f" (tools, directives, knowledge, config), found one outside",
+    )
+
+
+def _target_below(path: Path, space: Space) -> SignTarget | None:
+    for root in (space.ai, space.ai.resolve()):
+        if path.is_relative_to(root):
+            folder, _, rest = path.relative_to(root).as_posix().partition("/")
+            kind = kind_of_directory(folder)
+            if kind and rest:
+                is_item = path.suffix.lower() in kind.suffixes
+                ref = ItemRef(kind, Path(rest).with_suffix("").as_posix()) if is_item else None
+                return SignTarget(path=path, kind=kind, space=space, ref=ref)
+    return None
+
+
+def _check_not_a_folder(reference: Reference, space: Space) -> None:
+    for ref in reference.refs(tuple(Kind)):
+        if (space.directory(ref.kind) / ref.id).is_dir():
+            raise InvalidRefError(
+                str(reference), f"names a folder; for all items in it: {reference}/**"
+            )
+
+
+def _glob_matcher(pattern: str) -> Callable[[str], bool]:
+    if "/" not in pattern:
+        last = re.compile(translate(pattern))
+        return lambda item_id: bool(last.match(item_id.rpartition("/")[2]))
+    whole = re.compile(_translate_path(pattern))
+    return lambda item_id: bool(whole.fullmatch(item_id))
+
+
+def _translate_path(pattern: str) -> str:
+    parts = re.split(r"(\*\*/?|\*|\?|\[[^\]/]+\])", pattern)
+    special = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "".join(
+        special.get(part) or (part if part.startswith("[") else re.escape(part)) for part in parts
+    )
