@@ -30,7 +30,7 @@ class ConfigurationError(LilluxError):
 
 
 class FileSystemError(LilluxError):
-    """The file system refused: full disk, read-only mount, missing permission. ``path`` is where."""
+    """The file system refused: full disk, read-only mount, no permission. ``path`` is where."""
 
     code, exit_status = "FILE_SYSTEM_ERROR", 1
 

@@ -119,7 +119,7 @@ def write_atomic(
         _write_new(temporary, data, _permissions(path, mode))
         if expected is not None and path.read_bytes() != expected:
             raise FileChangedError(str(path))
-        os.replace(temporary, path)
+        temporary.replace(path)
         _sync_directory(path.parent)
     except OSError as error:
         raise file_system_error(path, error) from error
@@ -269,7 +269,7 @@ def _sync_directory(path: Path) -> None:
 def _path_problem(relative: str) -> str:
     if not relative:
         return "expected a relative path, found nothing"
-    if any(ord(character) < 0x20 or character == "\x7f" for character in relative):
+    if any(character < " " or character == "\x7f" for character in relative):
         return "control characters are not allowed"
     if "\\" in relative:
         return "expected '/' as separator, found a backslash"
@@ -291,6 +291,6 @@ def _segment_problem(segment: str) -> str:
         return "':' is not allowed (drive letters, alternate streams)"
     if segment.endswith((".", " ")):
         return f"segment {segment!r} ends in a dot or a blank, which Windows drops"
-    if segment.split(".")[0].lower() in _WINDOWS_DEVICES:
+    if segment.partition(".")[0].lower() in _WINDOWS_DEVICES:
         return f"{segment!r} names a device on Windows"
     return ""

@@ -51,18 +51,14 @@ class Rye:
         self.warn = warn
         self.approvals = Approvals(context.spaces.user.ai)
         self.trust = TrustStore(context.spaces, self.approvals)
-        self.verifier = Verifier(
-            context.spaces, self.trust, dev_mode=context.dev_mode, warn=warn
-        )
+        self.verifier = Verifier(context.spaces, self.trust, dev_mode=context.dev_mode, warn=warn)
         self.resolver = Resolver(context.spaces, lambda: self._aliases)
         self.config = ConfigReader(context.spaces, self.verifier)
 
     @cached_property
     def executor(self) -> PrimitiveExecutor:
         """The executor of this context."""
-        return PrimitiveExecutor(
-            self.context, self.resolver, self.verifier, runner=self._runner
-        )
+        return PrimitiveExecutor(self.context, self.resolver, self.verifier, runner=self._runner)
 
     def execute(
         self,
@@ -78,9 +74,7 @@ class Rye:
         """
         kind = self._kind(reference)
         if kind is Kind.TOOL:
-            result = self.executor.execute(
-                request, cancellation=cancellation, on_stderr=on_stderr
-            )
+            result = self.executor.execute(request, cancellation=cancellation, on_stderr=on_stderr)
             return tool_answer(result, request)
         resolution = self.resolver.resolve(reference)
         item = self.verifier.verify_location(resolution.location)

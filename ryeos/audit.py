@@ -148,9 +148,11 @@ def _kind(path: Path, ai: Path) -> Kind | None:
         return None
     parts = path.relative_to(ai).parts
     if parts[0] == "bundles":
-        return (Kind.CONFIG if path.suffix == ".manifest" else Kind.TOOL) if (
-            path.name in _MANIFESTS
-        ) else None
+        return (
+            (Kind.CONFIG if path.suffix == ".manifest" else Kind.TOOL)
+            if (path.name in _MANIFESTS)
+            else None
+        )
     return kind_of_directory(parts[0]) if len(parts) > 1 else None
 
 

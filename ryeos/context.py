@@ -102,7 +102,7 @@ def _project_path(
             break
         if (folder / AI_DIRECTORY).is_dir():
             return folder
-    return None if cwd == user_base or cwd.parent == cwd else cwd
+    return None if cwd in (user_base, cwd.parent) else cwd
 
 
 def _named_project(named: str, cwd: Path) -> Path:

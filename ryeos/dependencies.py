@@ -39,9 +39,7 @@ def dependency_rules(config: Mapping[str, Any]) -> DependencyRules:
     """Make the value from metadata. Raises SpecError."""
     scope = config.get("scope", "anchor")
     if scope not in _SCOPES:
-        raise SpecError(
-            "verify_deps.scope", f"expected one of {', '.join(_SCOPES)}, got {scope!r}"
-        )
+        raise SpecError("verify_deps.scope", f"expected one of {', '.join(_SCOPES)}, got {scope!r}")
     return DependencyRules(
         enabled=config.get("enabled") is True,
         scope=scope,
@@ -95,5 +93,7 @@ def _texts(config: Mapping[str, Any], name: str, default: tuple[str, ...]) -> tu
     if value is None:
         return default
     if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
-        raise SpecError(f"verify_deps.{name}", f"expected a list of strings, got {type_name(value)}")
+        raise SpecError(
+            f"verify_deps.{name}", f"expected a list of strings, got {type_name(value)}"
+        )
     return tuple(value)

@@ -87,6 +87,18 @@ class SystemImmutableError(RyeError):
         )
 
 
+class CopyConflictError(RyeError):
+    """Another file is where an item was to be copied to."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{path}: another file is there", hint="replace it with --overwrite; a .bak is kept"
+        )
+
+
 class BundleError(RyeError):
     """A system bundle that cannot be used. ``root`` is its folder."""
 
@@ -184,9 +196,7 @@ class NoSigningKeyError(RyeError):
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
-        super().__init__(
-            f"no signing key in {directory}", hint="make one with: rye keys generate"
-        )
+        super().__init__(f"no signing key in {directory}", hint="make one with: rye keys generate")
 
 
 class KeyDocumentError(RyeError):
@@ -225,10 +235,19 @@ class ExecutorNotFoundError(ChainError):
 
     code = "EXECUTOR_NOT_FOUND"
 
-    def __init__(self, executor_id: str, child_id: str, suggestions: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        executor_id: str,
+        child_id: str,
+        *,
+        out_of_reach: str = "",
+        suggestions: Sequence[str] = (),
+    ) -> None:
         self.executor_id, self.child_id = executor_id, child_id
         self.suggestions = tuple(suggestions)
         hint = f"did you mean {', '.join(suggestions)}?" if suggestions else ""
+        if out_of_reach:
+            hint = f"{out_of_reach} space has it, but only items of that space may use it"
         super().__init__(f"Executor not found: {executor_id} (needed by {child_id})", hint=hint)
 
 
@@ -309,6 +328,17 @@ class ParameterError(RyeError):
     def __init__(self, problems: Sequence[str], *, hint: str = "") -> None:
         self.details = tuple(problems)
         super().__init__(f"Parameter validation failed: {'; '.join(problems)}", hint=hint)
+
+
+class DirectiveInputError(RyeError):
+    """Parameters do not fit a directive's inputs; ``details`` lists what it takes."""
+
+    code, exit_status = "VALIDATION_FAILED", 6
+
+    def __init__(self, ref: str, problems: Sequence[str], declared: Sequence[str]) -> None:
+        self.ref = ref
+        self.details = tuple(declared)
+        super().__init__(f"{ref}: {'; '.join(problems)}", hint=f"it takes: {'; '.join(declared)}")
 
 
 class UnsupportedError(RyeError):

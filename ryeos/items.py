@@ -45,7 +45,7 @@ _DIRECTORIES = {
     Kind.CONFIG: "config",
 }
 _SUFFIXES = {
-    Kind.TOOL: tuple(".py .yaml .yml .json .js .ts .mjs .cjs .sh .toml".split()),
+    Kind.TOOL: (".py", ".yaml", ".yml", ".json", ".js", ".ts", ".mjs", ".cjs", ".sh", ".toml"),
     Kind.DIRECTIVE: (".md",),
     Kind.KNOWLEDGE: (".md", ".yaml", ".yml"),
     Kind.CONFIG: (".yaml", ".yml", ".toml"),

@@ -12,7 +12,6 @@ from pathlib import Path
 from lillux.files import is_inside
 from ryeos.errors import AmbiguousItemError, IntegrityError, ItemNotFoundError
 from ryeos.items import (
-    AI_DIRECTORY,
     EXECUTABLE_KINDS,
     PROJECT,
     SYSTEM,
@@ -161,7 +160,7 @@ class Resolver:
 
 def candidates(space: Space, ref: ItemRef) -> Iterator[Path]:
     """The paths that may hold an item in a space, in order of preference."""
-    stem = os.path.join(space.base, AI_DIRECTORY, ref.kind.directory, *ref.id.split("/"))
+    stem = f"{space.directory(ref.kind)}{os.sep}{ref.id}"
     for suffix in ref.kind.suffixes:
         yield Path(stem + suffix)
 
@@ -169,7 +168,7 @@ def candidates(space: Space, ref: ItemRef) -> Iterator[Path]:
 def is_regular_file(path: Path) -> bool:
     """Whether a regular file is there, links followed; any doubt is a no."""
     try:
-        return stat.S_ISREG(os.stat(path).st_mode)
+        return stat.S_ISREG(path.stat().st_mode)
     except (OSError, ValueError):
         return False
 
@@ -185,7 +184,7 @@ def check_inside(location: Location) -> None:
 
 
 def locations(space: Space, kind: Kind, below: str = "") -> Iterator[Location]:
-    """Every item file of a kind in a space, sorted by path; hidden and linked-away ones left out."""
+    """Every item file of a kind in a space, sorted by path; hidden ones left out."""
     root = space.directory(kind)
     for folder, folders, files in os.walk(root / below if below else root):
         folders[:] = sorted(n for n in folders if n not in _SKIPPED_FOLDERS and n[0] != ".")

@@ -83,7 +83,9 @@ class Signer:
             verified = self._verifier.verify(target.verify_target)
         except LilluxError:
             return None
-        ours = verified.verified and verified.key and verified.key.fingerprint == self._key.fingerprint
+        ours = (
+            verified.verified and verified.key and verified.key.fingerprint == self._key.fingerprint
+        )
         return verified.signature if ours else None
 
     def _write(self, target: SignTarget, data: bytes, signed: SignedText | None) -> None:
@@ -139,4 +141,3 @@ def _warnings(target: SignTarget) -> Iterator[str]:
     mode = target.path.stat().st_mode
     if mode & 0o002:
         yield f"{target.path} can be written by every user of this machine"
-

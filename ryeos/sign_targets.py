@@ -25,7 +25,7 @@ SKIPPED_FILES = frozenset({"package.json", "package-lock.json", "yarn.lock", "pn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignTarget:
-    """A file to sign. ``ref`` is None for a data file that is no item, like a ``.json`` beside one."""
+    """A file to sign. ``ref`` is None for a data file that is no item."""
 
     path: Path
     kind: Kind

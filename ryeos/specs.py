@@ -69,7 +69,7 @@ class ToolSpec:
 
     version: str | None
     tool_type: str | None
-    executor_id: str | None | Absent
+    executor_id: str | Absent | None
     category: str | None
     description: str
     env_config: Mapping[str, Any] = field(default_factory=dict)
@@ -156,28 +156,23 @@ class _Reader:
         return tuple(named)
 
 
+_TYPE_NAMES: Mapping[type, str] = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "list",
+    dict: "mapping",
+}
+
+
 def type_name(value: object) -> str:
     """A value's type in the words of JSON."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "list"
-        case dict():
-            return "mapping"
-        case _:
-            return type(value).__name__
+    return _TYPE_NAMES.get(type(value), type(value).__name__)
 
 
-def _executor_id(header: Mapping[str, Any], suffix: str) -> str | None | Absent:
+def _executor_id(header: Mapping[str, Any], suffix: str) -> str | Absent | None:
     value = header_field(header, "executor_id")
     if value is ABSENT:
         return _BASH_RUNTIME if suffix == ".sh" else ABSENT

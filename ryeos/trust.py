@@ -8,7 +8,6 @@ A key document is ``.ai/config/keys/trusted/<fingerprint>.toml``. It counts
   cloned repository may carry any document it likes.
 """
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -188,7 +187,7 @@ class TrustStore:
         """The document in a space whose PEM really has this fingerprint, or None."""
         path = document_path(space, fingerprint)
         try:
-            status = os.stat(path)
+            status = path.stat()
         except (OSError, ValueError):
             return None
         state = (status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns)
@@ -237,7 +236,7 @@ def _text(header: dict[str, Any], name: str, default: str) -> str:
 
 
 def _check_owner(owner: str) -> None:
-    if not owner or any(ord(character) < 0x20 or character in "\"\\\x7f" for character in owner):
+    if not owner or any(character < " " or character in '"\\\x7f' for character in owner):
         raise KeyDocumentError(
             "owner", "expected a plain name without quotes, backslashes or control characters"
         )

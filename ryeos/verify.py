@@ -121,9 +121,7 @@ class Verifier:
 
     def verify_location(self, location: Location) -> VerifiedItem:
         """Verify a resolved item. Raises IntegrityError and its kin."""
-        return self.verify(
-            Target(path=location.path, kind=location.ref.kind, space=location.space)
-        )
+        return self.verify(Target(path=location.path, kind=location.ref.kind, space=location.space))
 
     def verify(self, target: Target) -> VerifiedItem:
         """Verify a file. Raises IntegrityError and its kin, NoSignatureFormError."""

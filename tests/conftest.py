@@ -1,9 +1,13 @@
 """Settings of the whole suite."""
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from ryeos.items import Space
+from tests.support.workspace import Workspace, publish
 
 # Time is not what these tests measure: a busy machine must not fail them. In CI the examples are
 # the same in every run, so that a red build is red again when it is looked at.
@@ -17,3 +21,15 @@ settings.load_profile("ci" if os.environ.get("CI") else "laptop")
 def the_encoding_warning_is_for_our_own_process() -> None:
     """Children that tests start must not write this warning into an output that is compared."""
     os.environ.pop("PYTHONWARNDEFAULTENCODING", None)
+
+
+@pytest.fixture(scope="session")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Space:
+    """The standard bundle, signed for this run; nobody writes to it."""
+    return publish(tmp_path_factory.mktemp("bundle") / "ryeos")
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, bundle: Space) -> Workspace:
+    """A user with a key, a project, and the standard bundle."""
+    return Workspace(tmp_path, (bundle,))

@@ -109,9 +109,7 @@ def _checked(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return config
 
 
-def _active_root(
-    config: Mapping[str, Any], item: VerifiedItem, context: Context
-) -> Path | None:
+def _active_root(config: Mapping[str, Any], item: VerifiedItem, context: Context) -> Path | None:
     """The anchor folder, or None when the anchor stays inactive."""
     mode = config.get("mode", "auto")
     if config.get("enabled") is not True or mode == "never":
@@ -144,9 +142,7 @@ def _env_paths(
             raise SpecError(
                 f"anchor.env_paths.{variable}", f"expected a mapping, got {type_name(entry)}"
             )
-        sides = (
-            tuple(_existing(entry.get(side) or (), names)) for side in ("prepend", "append")
-        )
+        sides = (tuple(_existing(entry.get(side) or (), names)) for side in ("prepend", "append"))
         prepended, appended = sides
         yield variable, (prepended, appended)
 

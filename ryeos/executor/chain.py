@@ -20,7 +20,7 @@ from ryeos.errors import (
     UnknownPrimitiveError,
 )
 from ryeos.executor.model import BUILT_IN_SPACE, Chain, ChainElement
-from ryeos.items import Kind, Reference, Resolution
+from ryeos.items import PROJECT, Kind, Reference, Resolution
 from ryeos.metadata import parse_header
 from ryeos.resolver import Resolver
 from ryeos.signature import MAX_ITEM_BYTES
@@ -33,9 +33,7 @@ MAX_CHAIN_DEPTH = 10
 class ChainBuilder:
     """Builds chains and remembers them. Thread-safe: entries are immutable and replaced whole."""
 
-    def __init__(
-        self, resolver: Resolver, verifier: Verifier, primitives: Collection[str]
-    ) -> None:
+    def __init__(self, resolver: Resolver, verifier: Verifier, primitives: Collection[str]) -> None:
         self._resolver = resolver
         self._verifier = verifier
         self._primitives = primitives
@@ -91,11 +89,17 @@ class ChainBuilder:
         child = elements[-1]
         resolution = self._resolver.find_executor(item_id, child.space)
         if resolution is None and item_id not in self._primitives:
-            wanted = Reference(Kind.TOOL, item_id)
-            raise ExecutorNotFoundError(
-                item_id, child.item_id, self._resolver.suggest(wanted, child.space)
-            )
+            raise self._executor_not_found(item_id, child)
         return resolution
+
+    def _executor_not_found(self, item_id: str, child: ChainElement) -> ExecutorNotFoundError:
+        elsewhere = self._resolver.find_executor(item_id, PROJECT)
+        if elsewhere:
+            above = elsewhere.location.space.label
+            return ExecutorNotFoundError(item_id, child.item_id, out_of_reach=above)
+        wanted = Reference(Kind.TOOL, item_id)
+        suggestions = self._resolver.suggest(wanted, child.space)
+        return ExecutorNotFoundError(item_id, child.item_id, suggestions=suggestions)
 
     def _element(self, requested_id: str, resolution: Resolution | None) -> ChainElement:
         if resolution is None:

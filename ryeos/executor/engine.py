@@ -104,8 +104,9 @@ class PrimitiveExecutor:
         cancellation: Cancellation | None = None,
         on_stderr: OnStderr | None = None,
     ) -> ExecutionResult:
-        """Run a tool, or with ``dry_run`` do everything short of starting it. Never raises
-        LilluxError: it is in the result's ``failure``.
+        """Run a tool, or with ``dry_run`` do everything short of starting it.
+
+        Raises no LilluxError: it is in the result's ``failure``.
         """
         started = perf_counter()
         progress = _Progress()
@@ -170,7 +171,9 @@ class PrimitiveExecutor:
         parameters = checked_parameters(request.parameters, schema, STEERING)
         env = self._environment(chain, anchor, progress)  # (6)
         parameters |= self._resolved_config(chain)  # (7)
-        invocation = self._invocation(chain, parameters, request, anchor, env, progress)  # (8)
+        invocation = self._invocation(
+            chain, parameters, request, anchor, env=env, progress=progress
+        )  # (8)
         return _Prepared(
             chain=chain,
             invocation=invocation,
@@ -191,9 +194,7 @@ class PrimitiveExecutor:
             if item and item.verified:
                 unchanged(item)
         primitive = self.PRIMITIVE_MAP[prepared.chain.primitive.item_id](self._runner)
-        outcome = primitive.run(
-            prepared.invocation, cancellation=cancellation, on_stderr=on_stderr
-        )
+        outcome = primitive.run(prepared.invocation, cancellation=cancellation, on_stderr=on_stderr)
         mapped = map_outcome(outcome, prepared.invocation.timeout_s)  # (10)
         metadata = dict(mapped.metadata)
         metadata["resolved_env_keys"] = list(prepared.invocation.contributed)
@@ -289,6 +290,7 @@ class PrimitiveExecutor:
         parameters: Mapping[str, Any],
         request: Request,
         anchor: Anchor,
+        *,
         env: ResolvedEnv,
         progress: _Progress,
     ) -> Invocation:
@@ -328,9 +330,7 @@ class PrimitiveExecutor:
         declared = [element.spec.env_config for element in chain.elements]
         unset = [name for block in declared for name in block.get("unset") or () if name]
         minimal = any(block.get("env_policy") == "minimal" for block in declared)
-        kept = child_environment(
-            env, unset=unset, minimal=minimal, platform=self._context.platform
-        )
+        kept = child_environment(env, unset=unset, minimal=minimal, platform=self._context.platform)
         return {
             **kept,
             "RYE_PROJECT_PATH": anchor.names["project_path"],

@@ -66,7 +66,9 @@ def caller_values(
     return CallerValues(
         tool={**own, **fixed},
         steering=steering,
-        warnings=tuple(f"parameter {name} is fixed by the tool; yours is not used" for name in clashes),
+        warnings=tuple(
+            f"parameter {name} is fixed by the tool; yours is not used" for name in clashes
+        ),
     )
 
 
@@ -129,7 +131,9 @@ def build_invocation(
     mode = _params_mode(chain)
     if _wants_params_argument(chain, mode, config):
         arguments = _with_params(arguments, anchor.names["tool_path"], params_json)
-    stdin = "" if mode is ParamsMode.ARGS else fill(config.get("input_data", "{params_json}"), names)
+    stdin = (
+        "" if mode is ParamsMode.ARGS else fill(config.get("input_data", "{params_json}"), names)
+    )
     return Invocation(
         argv=(command, *arguments),
         env=child_env,
@@ -175,9 +179,7 @@ def _script_keys(config: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(key for key in keys if isinstance(key, str))
 
 
-def _script(
-    chain: Chain, config: Mapping[str, Any], values: CallerValues, names: Names
-) -> str:
+def _script(chain: Chain, config: Mapping[str, Any], values: CallerValues, names: Names) -> str:
     """The text after ``-c``: the tool's own with quoted values, else the caller's as it is."""
     for key in _script_keys(config):
         template = chain.tool.spec.config.get(key)
@@ -206,9 +208,7 @@ def _require_command(command: str, config: Mapping[str, Any], env: ResolvedEnv) 
     raise SpecError("config.command", "No command specified")
 
 
-def _cwd(
-    config: Mapping[str, Any], values: CallerValues, names: Names, anchor: Anchor
-) -> Path:
+def _cwd(config: Mapping[str, Any], values: CallerValues, names: Names, anchor: Anchor) -> Path:
     chosen = values.steering.get("cwd")
     if chosen is None:
         chosen = fill(config.get("cwd") or "", names) or anchor.cwd

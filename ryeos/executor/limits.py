@@ -53,9 +53,7 @@ def _ladder(sources: LimitSources) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _mapping(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = values.get(name) or {}
     if not isinstance(value, dict):
-        raise SpecError(
-            f"execution.yaml: {name}", f"expected a mapping, got {type_name(value)}"
-        )
+        raise SpecError(f"execution.yaml: {name}", f"expected a mapping, got {type_name(value)}")
     return value
 
 

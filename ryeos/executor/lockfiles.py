@@ -137,9 +137,7 @@ class LockfileResolver:
             return
 
 
-def mismatches(
-    lockfile: Lockfile, chain: Chain, dependencies: Mapping[str, str]
-) -> Iterator[str]:
+def mismatches(lockfile: Lockfile, chain: Chain, dependencies: Mapping[str, str]) -> Iterator[str]:
     """Every difference between what is pinned and what was built, the root first."""
     if lockfile.root.integrity != chain.tool.integrity:
         yield f"Lockfile integrity mismatch for {chain.tool.item_id}"

@@ -6,8 +6,9 @@ Every adjacent pair (child, parent) is checked, all violations are reported at o
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
+from ryeos.executor.model import ChainElement
 from ryeos.items import SYSTEM, rank_of, tier_of
 
 _RULES = {
@@ -15,30 +16,6 @@ _RULES = {
     "user": "user and system",
     "system": "system only",
 }
-
-
-class Spec(Protocol):
-    """What the rules look at; `ryeos.specs.ToolSpec` has it."""
-
-    @property
-    def version(self) -> str | None: ...
-    @property
-    def inputs(self) -> tuple[str, ...] | None: ...
-    @property
-    def outputs(self) -> tuple[str, ...] | None: ...
-    @property
-    def child_constraints(self) -> Mapping[str, Any]: ...
-
-
-class Link(Protocol):
-    """An element of a chain; `ryeos.executor.model.ChainElement` is one."""
-
-    @property
-    def item_id(self) -> str: ...
-    @property
-    def space(self) -> str: ...
-    @property
-    def spec(self) -> Spec: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +31,7 @@ class ChainValidationResult:
 class ChainValidator:
     """Applies the rules to a chain; keeps no state."""
 
-    def validate_chain(self, links: Sequence[Link]) -> ChainValidationResult:
+    def validate_chain(self, links: Sequence[ChainElement]) -> ChainValidationResult:
         """All violations of a chain ``[tool, runtime, ..., primitive]``."""
         issues: list[str] = []
         warnings: list[str] = []
@@ -72,7 +49,7 @@ class ChainValidator:
         )
 
 
-def space_issues(child: Link, parent: Link) -> Iterator[str]:
+def space_issues(child: ChainElement, parent: ChainElement) -> Iterator[str]:
     """A child depends on its own tier and those below: project 3, user 2, system 1."""
     for link in (child, parent):
         if not rank_of(link.space):
@@ -85,7 +62,7 @@ def space_issues(child: Link, parent: Link) -> Iterator[str]:
         )
 
 
-def io_issues(child: Link, parent: Link) -> Iterator[str]:
+def io_issues(child: ChainElement, parent: ChainElement) -> Iterator[str]:
     """If both declare, what the parent takes must be among what the child gives."""
     takes, gives = parent.spec.inputs, child.spec.outputs
     if takes is None or gives is None:
@@ -98,7 +75,7 @@ def io_issues(child: Link, parent: Link) -> Iterator[str]:
         )
 
 
-def delegation_issues(links: Sequence[Link]) -> Iterator[str]:
+def delegation_issues(links: Sequence[ChainElement]) -> Iterator[str]:
     """A system item must never hand over to a file that its user can change."""
     for child, parent in pairwise(links):
         if tier_of(child.space) == SYSTEM and tier_of(parent.space) != SYSTEM:
@@ -116,7 +93,7 @@ class Finding:
     violates: bool
 
 
-def version_findings(child: Link, parent: Link) -> Iterator[Finding]:
+def version_findings(child: ChainElement, parent: ChainElement) -> Iterator[Finding]:
     """Findings about ``child_constraints`` of the parent, compared as PEP 440 versions.
 
     Forms: ``{id: {min_version, max_version}}``, ``{"*": {...}}``, or the two keys alone.

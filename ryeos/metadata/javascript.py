@@ -13,14 +13,6 @@ _DECLARES = frozenset({"const", "let", "var"})
 _READ_NAME = re.compile(r"__\w+__|[A-Z][A-Z0-9_]*")
 # Skipping this one would run the tool with parameters that nobody checked.
 _NEVER_SKIPPED = "CONFIG_SCHEMA"
-_FIRST_DOC_COMMENT = re.compile(
-    r"""
-    (?: \s++ | \#(?:!|[ ]rye:)[^\n]*+ | //[^\n]*+ | (?:"use[ ]strict"|'use[ ]strict');?+
-      | /\*(?!\*(?!/)) (?:[^*]|\*(?!/))*+ \*/ )*+
-    /\*\*(?!/) ((?:[^*]|\*(?!/))*+) \*/
-    """,
-    re.VERBOSE,
-)
 
 
 def parse_javascript(text: str) -> dict[str, Any]:
@@ -35,19 +27,18 @@ def parse_javascript(text: str) -> dict[str, Any]:
     bracket that is never closed.
     """
     check_header_text("javascript", text)
-    header: dict[str, Any] = dict(_doc_comment_tags(text))
+    header: dict[str, Any] = {}
     tokens = JavaScriptTokens(text)
     while tokens.current.kind != END:
         token = tokens.advance()
         if token.depth == 0 and token.kind == NAME and token.text in _DECLARES:
             header.update(_declared(tokens, text))
-    return header
+    return _doc_comment_tags(tokens.doc_comment) | header
 
 
-def _doc_comment_tags(text: str) -> dict[str, str]:
-    comment = _FIRST_DOC_COMMENT.match(text)
-    tags: dict[str, str] = {}
-    for line in comment[1].split("\n") if comment else ():
+def _doc_comment_tags(comment: str) -> dict[str, Any]:
+    tags: dict[str, Any] = {}
+    for line in comment.split("\n"):
         tag, *rest = line.strip().lstrip("*").split(maxsplit=1) or [""]
         if rest and tag.startswith("@") and tag[1:] in TAGS:
             tags[TAGS[tag[1:]]] = rest[0]

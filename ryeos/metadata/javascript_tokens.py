@@ -18,7 +18,8 @@ NAME, NUMBER, STRING, TEMPLATE, REGEX, MARK, END = (
 class Token(NamedTuple):
     """A token: its kind, its text with quotes, where it starts, how deep in brackets it stands.
 
-    A template with ``${`` in it is not one token: its first part has the kind MARK.
+    A template with ``${`` is several tokens: parts that stop at ``${`` have the kind MARK, the
+    last part has the kind TEMPLATE and starts with ``}``.
     """
 
     kind: str
@@ -28,22 +29,23 @@ class Token(NamedTuple):
     on_new_line: bool
 
 
-_SKIPPED = re.compile(r"(?:[\s\ufeff]++|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
+# No possessive quantifiers: CPython before 3.11.5 gets some of them wrong.
+_BLANK = re.compile(r"[\s\ufeff]*")
 _PLAIN = re.compile(
     r"""
-    (?P<name>   [^\W\d][\w$]*+ | \$[\w$]*+ )
-  | (?P<number> (?: 0[xXoObB][0-9a-fA-F_]++
-                  | (?: [0-9][0-9_]*+ (?:\.[0-9_]*+)?+ | \.[0-9][0-9_]*+ ) (?:[eE][+-]?[0-9_]++)?+
-                ) [\w$]*+ )
-  | (?P<string> " (?:[^"\\\n]|\\.)*+ " | ' (?:[^'\\\n]|\\.)*+ ' )
-  | (?P<mark>   " (?:[^"\\\n]|\\.)*+ | ' (?:[^'\\\n]|\\.)*+  # never closed on its line
-              | => | ={2,3} | !=?=?+ | <= | >= | \+\+ | -- | \?\.(?![0-9]) | . )
+    (?P<name>   [^\W\d][\w$]* | \$[\w$]* )
+  | (?P<number> (?: 0[xXoObB][0-9a-fA-F_]+
+                  | (?: [0-9][0-9_]* (?:\.[0-9_]*)? | \.[0-9][0-9_]* ) (?:[eE][+-]?[0-9_]+)?
+                ) [\w$]* )
+  | (?P<string> " [^"\\\n]* (?:\\.[^"\\\n]*)* " | ' [^'\\\n]* (?:\\.[^'\\\n]*)* ' )
+  | (?P<mark>   " [^"\\\n]* (?:\\.[^"\\\n]*)*   | ' [^'\\\n]* (?:\\.[^'\\\n]*)*  # never closed
+              | => | ={2,3} | !={1,2} | <= | >= | \+\+ | -- | \?\.(?![0-9]) | . )
     """,
     re.VERBOSE | re.DOTALL,
 )
-_REGEX = re.compile(r"/(?:[^/\\\[\n]|\\[^\n]|\[(?:[^\]\\\n]|\\[^\n])*+\])++/\w*+")
-_TEMPLATE_PART = re.compile(r"(?:[^`\\$]|\\.|\$(?!\{))*+(`|\$\{)?+", re.DOTALL)
-_FOREIGN_LINES = re.compile(r"\A(?:(?:#!|# rye:)[^\n]*\n?)*")
+_REGEX = re.compile(r"/(?:[^/\\\[\n]|\\[^\n]|\[(?:[^\]\\\n]|\\[^\n])*\])+/\w*")
+_TEMPLATE_PART = re.compile(r"[^`\\$]*(?:(?:\\.|\$(?!\{))[^`\\$]*)*(`|\$\{)?", re.DOTALL)
+_FOREIGN_LINES = re.compile(r"(?:(?:#!|# rye:)[^\n]*\n?)*")
 
 _CLOSED_BY = {"(": ")", "[": "]", "{": "}", "${": "}", "`": "`", "/*": "*/"}
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
@@ -52,10 +54,15 @@ _KEYWORDS_BEFORE_A_VALUE = frozenset(
     {"return", "typeof", "case", "in", "of", "delete", "void", "throw", "new", "else", "do"}
     | {"await", "yield", "instanceof"}
 )
+_BEFORE_CODE = frozenset({'"use strict"', "'use strict'", ";"})
 
 
 class JavaScriptTokens:
-    """The tokens of a text, one at a time: `current` is the one to look at."""
+    """The tokens of a text, one at a time.
+
+    current       the token to look at; of kind END behind the last one
+    doc_comment   the inside of the first ``/** */`` above the code; ``""`` when there is none
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -63,6 +70,8 @@ class JavaScriptTokens:
         self._position = foreign.end() if foreign else 0
         self._open: list[tuple[str, int]] = []
         self._no_regex_before = 0
+        self._above_code = True
+        self.doc_comment = ""
         self.current = Token(MARK, "", 0, 0, on_new_line=True)
         self.advance()
 
@@ -79,14 +88,30 @@ class JavaScriptTokens:
         text = self._text[start : self._position]
         on_new_line = "\n" in self._text[end_of_passed:start]
         self.current = Token(kind, text, start, depth, on_new_line)
+        self._above_code = self._above_code and text in _BEFORE_CODE
         return passed
 
     def _skip(self, position: int) -> int:
-        skipped = _SKIPPED.match(self._text, position)
-        start = skipped.end() if skipped else position
-        if self._text.startswith("/*", start):
+        """Where the next token starts, behind blanks and comments."""
+        while True:
+            blank = _BLANK.match(self._text, position)
+            start = blank.end() if blank else position
+            if self._text.startswith("//", start):
+                newline = self._text.find("\n", start)
+                position = newline if newline >= 0 else len(self._text)
+            elif self._text.startswith("/*", start):
+                position = self._skip_block_comment(start)
+            else:
+                return start
+
+    def _skip_block_comment(self, start: int) -> int:
+        closed = self._text.find("*/", start + len("/*"))
+        if closed < 0:
             raise self._unclosed("/*", start)
-        return start
+        inside = self._text[start + len("/*") : closed]
+        if self._above_code and not self.doc_comment and inside.startswith("*"):
+            self.doc_comment = inside
+        return closed + len("*/")
 
     def _take(self, start: int, before: Token) -> str:
         """Move the position behind the token that starts here; its kind."""
@@ -125,8 +150,8 @@ class JavaScriptTokens:
         if matched is None:
             # A division after all, and so is the rest of the line: trying again at each of its
             # slashes could take quadratic time.
-            end_of_line = self._text.find("\n", start)
-            self._no_regex_before = end_of_line if end_of_line >= 0 else len(self._text)
+            newline = self._text.find("\n", start)
+            self._no_regex_before = newline if newline >= 0 else len(self._text)
             return False
         self._position = matched.end()
         return True

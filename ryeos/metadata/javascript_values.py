@@ -142,7 +142,7 @@ def _number(token: Token, text: str) -> int | float:
             return int(digits)
         if _FLOAT.fullmatch(digits):
             return float(digits)
-    raise _refused(f"a number of at most {_MAX_NUMBER_CHARACTERS} characters", token)
+    raise _refused(f"a number of at most {_MAX_NUMBER_CHARACTERS} digits", token)
 
 
 def _refused(expected: str, token: Token) -> UnreadableValueError:

@@ -37,14 +37,18 @@ def parse_toml(text: str) -> dict[str, Any]:
 # Strings and comments, each closed by the end of its line or text at the latest, so that no
 # character is looked at twice.
 _QUOTED = re.compile(
-    r'"""(?:[^"\\]|\\.|"(?!""))*+(?:""")?'
-    r"|'''(?:[^']|'(?!''))*+(?:''')?"
-    r'|"(?:[^"\\\n]|\\.)*+"?'
-    r"|'[^'\n]*+'?"
-    r"|\#[^\n]*+",
-    re.DOTALL,
+    r'''
+    """ [^"\\]* (?: (?:\\.|"{1,2}(?!")) [^"\\]* )* (?: """ | \\?\Z )
+  | " [^"\\\n]* (?:\\.[^"\\\n]*)* "?
+  | '''
+    r"""
+    ''' .*? (?: ''' | \Z )
+  | ' [^'\n]* '?
+  | \# [^\n]*
+    """,
+    re.DOTALL | re.VERBOSE,
 )
-_DOTTED = re.compile(r"[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++)*+")
+_DOTTED = re.compile(r"[\w-]+(?:[ \t]*\.[ \t]*[\w-]+)*")
 
 
 def _check_dotted_keys(text: str) -> None:

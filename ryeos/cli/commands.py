@@ -1,0 +1,85 @@
+"""The table of commands: the only list of them, and the only place with late imports.
+
+Each command's module has ``COMMANDS``, a mapping from its words to a `Command` that knows its
+arguments and what to do. Help, completion and "did you mean" all read this table.
+"""
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """One row: the words a user types, the module that has it, a line for ``rye help``."""
+
+    words: str
+    module: str
+    summary: str
+    group: str
+
+
+_ITEMS, _TRUST, _SETUP = "Items", "Trust", "Set-up and support"
+
+TABLE: tuple[Entry, ...] = (
+    Entry("run", "run", "execute a tool, render a directive, print knowledge", _ITEMS),
+    Entry("search", "search", "find items", _ITEMS),
+    Entry("load", "load", "print an item, or copy it to a space", _ITEMS),
+    Entry("new", "new", "write a template for a new item", _ITEMS),
+    Entry("chain", "chain", "show what runs a tool, file by file", _ITEMS),
+    Entry("sign", "sign", "validate and sign items", _TRUST),
+    Entry("verify", "verify", "check signatures of items, globs and folders", _TRUST),
+    Entry("keys generate", "keys", "make a signing key", _TRUST),
+    Entry("keys show", "keys", "show your public key", _TRUST),
+    Entry("keys list", "keys", "list the keys that count", _TRUST),
+    Entry("keys trust", "keys", "let a key count", _TRUST),
+    Entry("keys untrust", "keys", "no longer let a key count", _TRUST),
+    Entry("keys export", "keys", "write your public key to a file", _TRUST),
+    Entry("keys import", "keys", "take over a private key", _TRUST),
+    Entry("lock show", "lock", "show what a tool's lockfile pins", _TRUST),
+    Entry("lock update", "lock", "pin a tool's chain as it is now", _TRUST),
+    Entry("lock delete", "lock", "remove a tool's lockfile", _TRUST),
+    Entry("init", "init", "set up user space and a project", _SETUP),
+    Entry("doctor", "doctor", "check this installation", _SETUP),
+    Entry("self where", "self_commands", "where this program and its files are", _SETUP),
+    Entry("version", "version", "the version of this program", _SETUP),
+    Entry("help", "help", "help on a command or a topic", _SETUP),
+)
+ALIASES = {"execute": "run"}
+# Flags of every command, and whether a value follows.
+GLOBAL_FLAGS = {
+    "-p": True,
+    "--project": True,
+    "--project-path": True,
+    "--user-space": True,
+    "--color": True,
+    "--json": False,
+    "-q": False,
+    "--quiet": False,
+    "-v": False,
+    "--verbose": False,
+    "--no-input": False,
+    "-h": False,
+    "--help": False,
+    "-V": False,
+    "--version": False,
+}
+
+
+def find(words: list[str]) -> Entry | None:
+    """The command that the words begin with, the longest first."""
+    for length in (2, 1):
+        typed = " ".join(ALIASES.get(word, word) for word in words[:length])
+        for entry in TABLE:
+            if entry.words == typed and len(words) >= length:
+                return entry
+    return None
+
+
+def actions(word: str) -> tuple[str, ...]:
+    """The second words of a group of commands, like ``keys``."""
+    pairs = (entry.words.split() for entry in TABLE)
+    return tuple(pair[1] for pair in pairs if len(pair) > 1 and pair[0] == word)
+
+
+def first_words() -> tuple[str, ...]:
+    """Every word that a command may begin with."""
+    words = (entry.words.split()[0] for entry in TABLE)
+    return (*dict.fromkeys(words), *ALIASES)

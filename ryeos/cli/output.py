@@ -1,0 +1,70 @@
+"""Standard output carries the answer and nothing else; notes and warnings go to standard error."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+_CODES = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
+
+
+class Output:
+    """Shows answers as text or JSON, in colour only where that makes sense."""
+
+    def __init__(
+        self,
+        *,
+        as_json: bool = False,
+        quiet: bool = False,
+        color: str = "auto",
+        environ: Mapping[str, str],
+    ) -> None:
+        self.as_json = as_json
+        self.quiet = quiet
+        self._color = color
+        self._environ = environ
+        self._warned: set[str] = set()
+
+    def answer(self, envelope: Mapping[str, Any], text: str) -> None:
+        """Show an answer: the envelope with ``--json``, else the text."""
+        if self.as_json:
+            import json
+
+            self.text(json.dumps(envelope, ensure_ascii=False, default=str))
+        elif text:
+            self.text(text)
+
+    def text(self, text: str) -> None:
+        """Write to standard output, with one newline at the end, as UTF-8 everywhere."""
+        data = text.encode("utf-8", "surrogateescape")
+        stream = sys.stdout
+        stream.flush()
+        stream.buffer.write(data if data.endswith(b"\n") else data + b"\n")
+        stream.buffer.flush()
+
+    def note(self, text: str) -> None:
+        """Say something that is not the answer."""
+        if not self.quiet:
+            self._say(text)
+
+    def warn(self, text: str) -> None:
+        """Say something that a person should hear about, once."""
+        if text not in self._warned:
+            self._warned.add(text)
+            self._say(f"{self.paint('warning:', 'yellow', stream=sys.stderr)} {text}")
+
+    def paint(self, text: str, color: str, *, stream: Any = None) -> str:  # noqa: ANN401 - a stream
+        """The text in a colour, if the stream it goes to shows colours."""
+        return f"\x1b[{_CODES[color]}m{text}\x1b[0m" if self._shows_color(stream) else text
+
+    def _say(self, text: str) -> None:
+        encoding = sys.stderr.encoding or "utf-8"
+        sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+
+    def _shows_color(self, stream: Any) -> bool:  # noqa: ANN401 - a stream
+        if self._color != "auto":
+            return self._color == "always"
+        if self._environ.get("NO_COLOR") or self._environ.get("TERM") == "dumb":
+            return False
+        if self._environ.get("FORCE_COLOR") or self._environ.get("CLICOLOR_FORCE"):
+            return True
+        return bool((stream or sys.stdout).isatty())

@@ -1,0 +1,213 @@
+"""``rye run``: execute a tool, render a directive, print a knowledge text."""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ryeos.cli.session import Command, Session
+from ryeos.envelope import Answer
+from ryeos.errors import UnsupportedError, UsageError
+from ryeos.executor.model import Request
+
+MAX_INPUT_BYTES = 64 * 1024 * 1024
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("ref", metavar="REF", help="kind:id, an id, or the path of an item file")
+    add("pairs", metavar="k=v", nargs="*", help="text k=v, JSON k:=JSON, a file's text k@FILE")
+    add("--params", metavar="JSON|@FILE|-", help="all parameters as one JSON object")
+    add("--stdin", action="store_true", help="parameters as JSON on standard input")
+    add("--dry-run", action="store_true", help="every check, but start nothing")
+    add("--trace", action="store_true", help="show every decision on the way")
+    add("--timeout", metavar="S", type=float, help="seconds; 0 for no limit")
+    add("--async", dest="detached", action="store_true", help="in the background")
+    add("--target", default="local", help="local, or remote[:NAME]")
+    add("--no-lock", action="store_true", help="neither check nor write a lockfile")
+
+
+def _run(session: Session) -> int:
+    arguments = session.arguments
+    _check_supported(arguments)
+    rye = session.rye
+    reference = rye.reference(arguments.ref)
+    request = Request(
+        item_id=reference.id,
+        parameters=_parameters(arguments),
+        timeout_s=_timeout(arguments.timeout),
+        trace=arguments.trace,
+        use_lockfile=not arguments.no_lock,
+        dry_run=arguments.dry_run,
+    )
+    _undo_ignored_child_signals()
+    answer = rye.execute(reference, request, on_stderr=_live_stderr)
+    _show(session, answer)
+    return answer.exit_status
+
+
+def _show(session: Session, answer: Answer) -> None:
+    envelope, output = answer.envelope, session.output
+    for warning in envelope.get("metadata", {}).get("warnings", ()):
+        output.warn(warning)
+    if output.as_json:
+        output.answer(envelope, "")
+        return
+    for event in envelope.get("trace", ()):
+        output.note(_event_line(event))
+    if envelope["type"] == "tool" and envelope["status"] == "success":
+        output.answer(envelope, _data_text(envelope["data"]))
+    elif envelope["status"] == "error":
+        _show_failure(session, envelope)
+    else:
+        output.answer(envelope, _text_of(envelope))
+
+
+def _show_failure(session: Session, envelope: Mapping[str, Any]) -> None:
+    """The tool's own output first, if there is any, then why it counts as failed."""
+    data = envelope.get("data")
+    if data:
+        text = _data_text(data)
+        if text:
+            session.output.text(text)
+    error = str(envelope["error"])
+    shown = isinstance(data, dict) and error.strip() == str(data.get("stderr", "")).strip()
+    if shown:
+        error = f"{envelope['item_id']} exited with code {data['return_code']}"  # type: ignore[index]
+    sys.stderr.write(f"error: {error}\n")
+    if envelope.get("hint"):
+        sys.stderr.write(f"  hint: {envelope['hint']}\n")
+
+
+def _text_of(envelope: Mapping[str, Any]) -> str:
+    for name in ("content", "your_directions", "message"):
+        if name in envelope:
+            return str(envelope[name])
+    return ""
+
+
+def _data_text(data: Any) -> str:  # noqa: ANN401 - JSON passes through
+    """A tool's own output: text as it is, other values as indented JSON."""
+    if isinstance(data, dict) and data.keys() == {"stdout", "stderr", "return_code"}:
+        return str(data["stdout"])
+    if isinstance(data, str):
+        return data
+    return json.dumps(data, ensure_ascii=False, indent=2)
+
+
+def _event_line(event: Mapping[str, Any]) -> str:
+    details = " ".join(f"{name}={value}" for name, value in event.items() if name != "step")
+    return f"{event['step']:<16} {details}"
+
+
+def _parameters(arguments: argparse.Namespace) -> dict[str, Any]:
+    parameters: dict[str, Any] = {}
+    if arguments.stdin and arguments.params:
+        raise UsageError("--stdin and --params: expected one of them")
+    source = "-" if arguments.stdin else arguments.params
+    if source:
+        parameters = _json_object(_read_source(source), "--params")
+    for pair in arguments.pairs:
+        name, value = _pair(pair)
+        parameters[name] = value
+    return parameters
+
+
+def _read_source(source: str) -> str:
+    if source == "-":
+        data = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
+    elif source.startswith("@"):
+        data = _read_file(source[1:])
+    else:
+        return source
+    if len(data) > MAX_INPUT_BYTES:
+        raise UsageError(f"parameters: expected at most {MAX_INPUT_BYTES} bytes")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{source}: expected UTF-8 text ({error.reason})") from None
+
+
+def _read_file(name: str) -> bytes:
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise UsageError(f"{name}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _json_object(text: str, where: str) -> dict[str, Any]:
+    if not text.strip():
+        return {}
+    value = _json_value(text, where)
+    if not isinstance(value, dict):
+        raise UsageError(f"{where}: expected a JSON object, found {type(value).__name__}")
+    return value
+
+
+def _json_value(text: str, where: str) -> Any:  # noqa: ANN401 - JSON passes through
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where}: expected JSON: {error}") from None
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    """``k=v`` text, ``k:=JSON``, ``k@FILE`` a file's text, ``k:=@FILE`` a file's JSON."""
+    marks = [(text.find(mark), mark) for mark in (":=", "=", "@")]
+    found = [(position, -len(mark), mark) for position, mark in marks if position > 0]
+    if not found:
+        raise UsageError(
+            f"parameter {text!r}: expected k=v, k:=JSON or k@FILE", hint="see: rye run --help"
+        )
+    position, _, mark = min(found)
+    name, value = text[:position], text[position + len(mark) :]
+    if mark == "=":
+        return name, value
+    if mark == "@":
+        return name, _read_source(value if value == "-" else f"@{value}")
+    return name, _json_value(_read_source(value) if value.startswith("@") else value, name)
+
+
+def _timeout(seconds: float | None) -> float | None:
+    if seconds is not None and not 0 <= seconds < float("inf"):
+        raise UsageError(f"--timeout: expected seconds from 0 up, found {seconds}")
+    return seconds
+
+
+def _check_supported(arguments: argparse.Namespace) -> None:
+    if arguments.detached:
+        raise UnsupportedError("--async: not yet available")
+    if arguments.target != "local":
+        raise UnsupportedError(
+            f"--target {arguments.target}: no remote is known", hint="run it here: --target local"
+        )
+
+
+def _undo_ignored_child_signals() -> None:
+    """A parent that ignores SIGCHLD passes that on, and exit codes of children get lost."""
+    import signal
+
+    if hasattr(signal, "SIGCHLD") and signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
+def _live_stderr(chunk: bytes) -> None:
+    sys.stderr.flush()
+    sys.stderr.buffer.write(chunk)
+    sys.stderr.buffer.flush()
+
+
+COMMANDS = {
+    "run": Command(
+        _configure,
+        _run,
+        [
+            "rye run rye/bash/bash command='ls -la'",
+            "rye run mine/resize width:=640 image@photo.txt",
+            "echo '{\"width\": 640}' | rye run mine/resize --params -",
+            "rye run directive:mine/review --dry-run",
+        ],
+    )
+}

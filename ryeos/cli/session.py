@@ -1,0 +1,155 @@
+"""What every command shares: its arguments, the context, and how answers are shown."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ryeos import __version__
+from ryeos.cli.commands import Entry
+from ryeos.cli.output import Output
+from ryeos.errors import UsageError
+
+if TYPE_CHECKING:  # the engine is imported by the commands that use it
+    from ryeos.app import Rye
+    from ryeos.context import Context
+
+
+@dataclass(slots=True)
+class Session:
+    """One invocation of the command line."""
+
+    arguments: argparse.Namespace
+    output: Output
+    bundle_root: Path | None
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    _context: "Context | None" = None
+    _rye: "Rye | None" = None
+
+    @property
+    def context(self) -> "Context":
+        """The surroundings, read when first asked for."""
+        if self._context is None:
+            self._context = self._make_context()
+        return self._context
+
+    @property
+    def rye(self) -> "Rye":
+        """The public API on this context."""
+        if self._rye is None:
+            from ryeos.app import Rye
+
+            if self.context.dev_mode:
+                self.output.warn("RYE_DEV_MODE=1: integrity errors are only warnings")
+            self._rye = Rye(self.context, warn=self.output.warn)
+        return self._rye
+
+    @property
+    def bundle_version(self) -> str:
+        """The version of the bundle that came with this program."""
+        return next((b.version for b in self.context.spaces.bundles if b.pinned_pem), "")
+
+    def _make_context(self) -> "Context":
+        from ryeos.bundles import discover, embedded_bundle
+        from ryeos.context import context_from
+
+        root = self.bundle_root or Path(__file__).parent.parent / "bundle"
+        return context_from(
+            self.environ,
+            cwd=_working_directory(),
+            project=self.arguments.project,
+            user_space=self.arguments.user_space,
+            bundles=discover(embedded_bundle(root, __version__), self.environ),
+        )
+
+
+Configure = Callable[[argparse.ArgumentParser], None]
+Run = Callable[[Session], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: what it takes, what it does, and examples for its help."""
+
+    configure: Configure
+    run: Run
+    examples: Sequence[str] = ()
+
+
+def run_command(
+    command: Command, entry: Entry, arguments: list[str], bundle_root: Path | None
+) -> int:
+    """Parse the arguments and run the command."""
+    parser = _parser(command, entry)
+    parsed = parser.parse_intermixed_args(arguments)
+    output = Output(as_json=parsed.json, quiet=parsed.quiet, color=parsed.color, environ=os.environ)
+    _configure_logging(verbose=parsed.verbose)
+    return command.run(Session(parsed, output, bundle_root))
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse whose errors are ours, with a suggestion for a mistyped flag."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{self.prog}: {message}", hint=self._hint(message))
+
+    def _hint(self, message: str) -> str:
+        from difflib import get_close_matches
+
+        _, _, typed = message.partition("unrecognized arguments: ")
+        flags = [flag for action in self._actions for flag in action.option_strings]
+        close = get_close_matches(typed.split(" ")[0].split("=")[0], flags, 1, 0.5) if typed else []
+        return f"did you mean {close[0]}?" if close else f"see: {self.prog} --help"
+
+
+class _VersionAction(argparse.Action):
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 - argparse's signature
+        sys.stdout.write(f"rye {__version__}\n")
+        raise SystemExit(0)
+
+
+def _parser(command: Command, entry: Entry) -> _Parser:
+    examples = "\n".join(f"  {example}" for example in command.examples)
+    parser = _Parser(
+        prog=f"rye {entry.words}",
+        description=entry.summary,
+        epilog=f"examples:\n{examples}" if examples else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.configure(parser)
+    shared = parser.add_argument_group("everywhere")
+    shared.add_argument("-p", "--project", "--project-path", metavar="DIR", help="the project")
+    shared.add_argument("--user-space", metavar="DIR", help="the base of user space")
+    shared.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    shared.add_argument("-q", "--quiet", action="store_true", help="no notes, no progress")
+    shared.add_argument("-v", "--verbose", action="count", default=0, help="say more")
+    shared.add_argument("--color", choices=("auto", "always", "never"), default="auto")
+    shared.add_argument("--no-input", action="store_true", help="never ask")
+    shared.add_argument("-V", "--version", action=_VersionAction, nargs=0, help="the version")
+    return parser
+
+
+def _working_directory() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise UsageError(
+            f"the current folder cannot be used: {error.strerror}",
+            hint="change to a folder that exists, or name one with --project DIR",
+        ) from None
+
+
+def _configure_logging(*, verbose: int) -> None:
+    level = os.environ.get("RYE_LOG", "").upper() or ("DEBUG" if verbose > 1 else "")
+    if not level:
+        return
+    import logging
+
+    names = logging.getLevelNamesMapping()
+    if level not in names:
+        raise UsageError(f"RYE_LOG: expected one of {', '.join(names)}, found {level!r}")
+    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")

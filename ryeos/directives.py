@@ -1,0 +1,182 @@
+"""Rendering a directive: inputs checked, then written into its text once. Pure.
+
+The engine carries nothing out: the caller, a person or an agent, follows ``your_directions``.
+References: ``{input:k}`` (stays when not given), ``{input:k?}`` (empty then),
+``{input:k:default}``, ``{input:k|default}``, ``${inputs.k}``, ``{env:NAME}``, ``{env:NAME:default}``.
+What is inserted is never read again. See ``docs/writing-directives.md``.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ryeos.errors import DirectiveInputError
+from ryeos.items import ItemRef
+from ryeos.metadata.directive import DirectiveInput, DirectiveOutput, parse_directive
+
+# Parameters that steer a run and are no inputs, unless a directive declares one so named.
+STEERING = frozenset({"model", "limit_overrides", "previous_thread_id", "thread", "async"})
+# What a text may ask of the environment: any other variable could be a secret.
+ENV_ALLOWED = ("USER_SPACE", "AI_DIR", "HOME", "PWD", "LANG", "TZ", "RYE_*")
+ENV_SECRET = ("*KEY*", "*TOKEN*", "*SECRET*", "*PASSWORD*")
+INSTRUCTIONS = "Carry out your_directions now."
+
+_REFERENCE = re.compile(
+    r"\{env:(?P<env>[A-Za-z_][A-Za-z0-9_]*)(?::(?P<env_default>[^{}]*))?\}"
+    r"|\{input:(?P<input>[A-Za-z_][\w-]*)(?:(?P<optional>\?)|[:|](?P<default>[^{}]*))?\}"
+    r"|\$\{inputs\.(?P<dotted>[A-Za-z_][\w-]*)\}"
+)
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "object": (dict,),
+    "array": (list,),
+}
+
+
+def render_directive(
+    text: str,
+    ref: ItemRef,
+    parameters: Mapping[str, Any],
+    env: Mapping[str, str],
+    *,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """The envelope with the directions; ``warnings`` when something stayed unfilled.
+
+    Raises MetadataError, DirectiveInputError.
+    """
+    directive = parse_directive(text)
+    inputs = checked_inputs(directive.inputs, parameters, str(ref))
+    warnings: list[str] = []
+    directions = interpolate(directive.body or directive.xml, inputs, env, warnings)
+    envelope: dict[str, Any] = {
+        "status": "success",
+        "type": "directive",
+        "item_id": ref.id,
+        "your_directions": directions,
+        "body": directions,
+        "inputs": inputs,
+        "outputs": [_declared(output) for output in directive.outputs],
+        "permissions": list(directive.permissions),
+        "instructions": INSTRUCTIONS,
+        "metadata": {"version": directive.version, "description": directive.description},
+        "warnings": warnings,
+    }
+    if dry_run:
+        message = f"{ref} would render: every input fits"
+        envelope |= {"status": "validation_passed", "message": message}
+        del envelope["your_directions"], envelope["body"], envelope["instructions"]
+    return envelope
+
+
+def checked_inputs(
+    declared: Sequence[DirectiveInput], parameters: Mapping[str, Any], ref: str
+) -> dict[str, Any]:
+    """The inputs with defaults, in declaration order, each of its declared type.
+
+    Without any declared input everything passes. Raises DirectiveInputError with all problems.
+    """
+    names = [entry.name for entry in declared]
+    given = {k: v for k, v in parameters.items() if k not in STEERING or k in names}
+    if not declared:
+        return given
+    problems = []
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        problems.append(
+            f"Unknown parameters: {', '.join(unknown)}. Valid inputs: {', '.join(names)}"
+        )
+    missing = [e.name for e in declared if e.required and e.default is None and e.name not in given]
+    if missing:
+        problems.append(f"Missing required inputs: {', '.join(missing)}")
+    inputs, wrong = _typed(declared, given)
+    if wrong:
+        problems.append(f"Invalid input types: {', '.join(wrong)}")
+    if problems:
+        raise DirectiveInputError(ref, problems, [_describe(entry) for entry in declared])
+    return inputs
+
+
+def interpolate(
+    text: str, inputs: Mapping[str, Any], env: Mapping[str, str], warnings: list[str]
+) -> str:
+    """The text with every reference replaced, left to right, once."""
+
+    def replacement(match: re.Match[str]) -> str:
+        if match["env"]:
+            return _env_value(match, env, warnings)
+        name = match["input"] or match["dotted"]
+        if name in inputs:
+            return as_prose(inputs[name])
+        if match["optional"]:
+            return ""
+        default = match["default"]
+        return match.group() if default is None else default
+
+    return _REFERENCE.sub(replacement, text)
+
+
+def as_prose(value: object) -> str:
+    """A value as it stands in a text: strings as they are, all else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _env_value(match: re.Match[str], env: Mapping[str, str], warnings: list[str]) -> str:
+    name, default = match["env"], match["env_default"]
+    allowed = any(fnmatchcase(name, pattern) for pattern in ENV_ALLOWED)
+    if not allowed or any(fnmatchcase(name.upper(), pattern) for pattern in ENV_SECRET):
+        warnings.append(f"{{env:{name}}} is left as it is: a directive may not read this variable")
+        return match.group()
+    return env.get(name, match.group() if default is None else default)
+
+
+def _typed(
+    declared: Sequence[DirectiveInput], given: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    inputs: dict[str, Any] = {}
+    wrong: list[str] = []
+    for entry in declared:
+        if entry.name in given:
+            value = given[entry.name]
+        elif entry.default is not None:
+            value = entry.default
+        else:
+            continue
+        inputs[entry.name] = value = _coerced(value, entry.type)
+        expected = _TYPES.get(entry.type or "")
+        is_misplaced_bool = isinstance(value, bool) and entry.type != "boolean"
+        if expected and (not isinstance(value, expected) or is_misplaced_bool):
+            wrong.append(f"{entry.name} (expected {entry.type}, got {as_prose(value)[:40]!r})")
+    return inputs, wrong
+
+
+def _coerced(value: object, type_name: str | None) -> object:
+    """Text for an input of another type is read as JSON, as the command line and files give it."""
+    if not isinstance(value, str) or type_name in (None, "string") or type_name not in _TYPES:
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+def _describe(entry: DirectiveInput) -> str:
+    facts = [entry.type or "string", "required" if entry.required else "optional"]
+    if entry.default is not None:
+        facts.append(f"default {entry.default!r}")
+    description = f": {entry.description}" if entry.description else ""
+    return f"{entry.name} ({', '.join(facts)}){description}"
+
+
+def _declared(output: DirectiveOutput) -> dict[str, Any]:
+    return {
+        "name": output.name,
+        "type": output.type,
+        "required": output.required,
+        "description": output.description,
+    }
