@@ -1,0 +1,1 @@
+"""Ratios against floors measured in the same run; see README.md."""

@@ -1,0 +1,91 @@
+"""Interleaved measurement: every contender once per round, in random order, medians at the end."""
+
+import gc
+import random
+import statistics
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+MS = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A row of the table: what was measured, against what, and what is wanted of it."""
+
+    name: str
+    measured_ms: float
+    floor_name: str
+    floor_ms: float
+    wanted: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """How many times the floor."""
+        return self.measured_ms / self.floor_ms
+
+    @property
+    def difference_ms(self) -> float:
+        """Milliseconds over the floor."""
+        return self.measured_ms - self.floor_ms
+
+
+def medians(contenders: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """The median time of each contender in milliseconds, over ``rounds`` interleaved rounds."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(rounds):
+        names = list(contenders)
+        random.shuffle(names)
+        for name in names:
+            times[name].append(elapsed_ms(contenders[name]))
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def elapsed_ms(action: Callable[[], object]) -> float:
+    """How long an action takes, the garbage collector held still."""
+    gc.collect()
+    gc.disable()
+    started = perf_counter()
+    action()
+    elapsed = (perf_counter() - started) * MS
+    gc.enable()
+    return elapsed
+
+
+def process(
+    argv: Sequence[str | Path], *, env: Mapping[str, str], cwd: Path
+) -> Callable[[], object]:
+    """An action that runs a program to its end and insists that it ends well."""
+    command = [str(argument) for argument in argv]
+
+    def run() -> None:
+        subprocess.run(
+            command, env=dict(env), cwd=cwd, check=True, capture_output=True, stdin=subprocess.DEVNULL
+        )
+
+    return run
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """The figures as aligned text."""
+    rows = [("figure", "ms", "floor", "ms", "ratio", "difference", "wanted")]
+    rows += [
+        (
+            figure.name,
+            f"{figure.measured_ms:.2f}",
+            figure.floor_name,
+            f"{figure.floor_ms:.2f}",
+            f"{figure.ratio:.2f}",
+            f"{figure.difference_ms:+.2f} ms",
+            figure.wanted,
+        )
+        for figure in figures
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
