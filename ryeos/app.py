@@ -16,12 +16,13 @@ from ryeos.audit import AuditReport, audit
 from ryeos.config import ConfigReader
 from ryeos.context import Context
 from ryeos.envelope import EXIT_BY_CODE, TOOL_FAILED, Answer, error_envelope
-from ryeos.errors import IntegrityError, NoProjectError
+from ryeos.errors import IntegrityError, NoProjectError, NoSigningKeyError
 from ryeos.executor.engine import PrimitiveExecutor
 from ryeos.executor.model import ExecutionResult, Request
 from ryeos.executor.primitives import OnStderr
 from ryeos.items import PROJECT, Kind, Location, Reference, Resolution, Space, parse_reference
 from ryeos.resolver import Resolver
+from ryeos.signing_key import SigningKey
 from ryeos.trust import TrustStore
 from ryeos.verify import Coverage, Target, VerifiedItem, Verifier
 
@@ -133,6 +134,15 @@ class Rye:
         if space is None:
             raise NoProjectError("this folder is the home folder or a file system root")
         return space
+
+    def signing_key(self) -> SigningKey:
+        """The user's private key at work. Raises NoSigningKeyError, KeyMismatchError, PemError."""
+        from lillux.signing import KeyNotFoundError, load_keypair
+
+        try:
+            return SigningKey(load_keypair(self.context.key_directory))
+        except KeyNotFoundError:
+            raise NoSigningKeyError(str(self.context.key_directory)) from None
 
     def reference(self, text: str, item_type: str | None = None) -> Reference:
         """Parse a reference; a path to an item file in a space means that item."""

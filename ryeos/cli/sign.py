@@ -18,7 +18,6 @@ from ryeos.sign_targets import (
     targets_of_glob,
     targets_of_reference,
 )
-from ryeos.signing_key import SigningKey
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -40,10 +39,7 @@ def _run(session: Session) -> int:
     if arguments.dry_run:
         reports = [_checked(target) for target in targets]
     else:
-        from lillux.signing import load_keypair
-
-        key = SigningKey(load_keypair(session.context.key_directory))
-        signer = Signer(key, session.rye.verifier)
+        signer = Signer(session.rye.signing_key(), session.rye.verifier)
         reports = list(_with_progress(session, signer.sign_all(targets, force=arguments.force)))
     for report in reports:
         for warning in report.warnings:
