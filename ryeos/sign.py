@@ -7,19 +7,21 @@
 (5) verify the written file as any reader would
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lillux.errors import LilluxError
-from lillux.files import locked, read_bytes, write_atomic
+from lillux.files import is_inside, locked, read_bytes, write_atomic
 from ryeos.errors import (
+    IntegrityError,
     ItemNotFoundError,
     ItemValidationError,
     SignatureFormatError,
     SystemImmutableError,
 )
 from ryeos.extractors import extract, problems
-from ryeos.items import SYSTEM
+from ryeos.items import SYSTEM, Kind
 from ryeos.sign_targets import SignTarget
 from ryeos.signature import (
     DETACHED_SUFFIXES,
@@ -74,7 +76,7 @@ class Signer:
             self._write(target, data, signed)  # (3) (4)
             verified = self._verifier.verify(target.verify_target)  # (5)
         return SignReport(
-            target=target, signature=verified.signature, warnings=tuple(_warnings(target))
+            target=target, signature=verified.signature, warnings=tuple(_warnings(target, signed))
         )
 
     def _current(self, target: SignTarget) -> Signature | None:
@@ -99,9 +101,18 @@ class Signer:
 
 
 def check_writable(target: SignTarget) -> None:
-    """Refuse what belongs to a bundle. Raises SystemImmutableError."""
+    """Refuse what belongs to a bundle, and a link that leads elsewhere.
+
+    Raises SystemImmutableError, IntegrityError.
+    """
     if target.space.tier == SYSTEM:
         raise SystemImmutableError(target.label)
+    if not is_inside(target.path, target.space.ai):
+        raise IntegrityError(
+            str(target.path),
+            f"symlink escape: the file lies outside the {target.space.label} space",
+            hint="put the file itself into the space instead of a link",
+        )
 
 
 def read_item(target: SignTarget) -> bytes:
@@ -130,14 +141,26 @@ def check_item(target: SignTarget, data: bytes) -> SignedText | None:
             hint="delete the shebang; the runtime chooses the interpreter",
         )
     header = extract(target.kind, suffix, signed.body, where)
-    issues = problems(target.ref, header)
+    issues = () if is_module(target, header) else problems(target.ref, header)
     if issues:
         raise ItemValidationError(where, issues)
     hashed_text(target.kind, signed, where)
     return signed
 
 
-def _warnings(target: SignTarget) -> Iterator[str]:
-    mode = target.path.stat().st_mode
-    if mode & 0o002:
+def is_module(target: SignTarget, header: Mapping[str, Any]) -> bool:
+    """Whether a file among the tools is no tool but a part of one, like ``__init__.py``.
+
+    Such a file says neither what it is nor what runs it, so nothing can run it as a tool.
+    """
+    return target.kind is Kind.TOOL and not {"tool_type", "executor_id"} & header.keys()
+
+
+def _warnings(target: SignTarget, signed: SignedText | None) -> Iterator[str]:
+    if target.path.stat().st_mode & 0o002:
         yield f"{target.path} can be written by every user of this machine"
+    if signed is None:
+        return
+    header = extract(target.kind, target.verify_target.suffix, signed.body, str(target.path))
+    if is_module(target, header):
+        yield f"{target.path} has no header: signed as a module, not as a tool that can be run"
