@@ -149,9 +149,9 @@ def check_item(target: SignTarget, data: bytes) -> SignedText | None:
 
 
 def is_module(target: SignTarget, header: Mapping[str, Any]) -> bool:
-    """Whether a file among the tools is no tool but a part of one, like ``__init__.py``.
+    """Whether a file among the tools says neither what it is nor what runs it.
 
-    Such a file says neither what it is nor what runs it, so nothing can run it as a tool.
+    It is a part of a tool, like ``__init__.py``; only a shell script runs without a header.
     """
     return target.kind is Kind.TOOL and not {"tool_type", "executor_id"} & header.keys()
 
@@ -159,7 +159,7 @@ def is_module(target: SignTarget, header: Mapping[str, Any]) -> bool:
 def _warnings(target: SignTarget, signed: SignedText | None) -> Iterator[str]:
     if target.path.stat().st_mode & 0o002:
         yield f"{target.path} can be written by every user of this machine"
-    if signed is None:
+    if signed is None or target.verify_target.suffix == ".sh":
         return
     header = extract(target.kind, target.verify_target.suffix, signed.body, str(target.path))
     if is_module(target, header):
