@@ -40,10 +40,7 @@ def read_directive_element(text: str) -> tuple[Fence, Element]:
         raise MetadataError(
             "directive", f"expected the XML block to end with {_END}, found another end", last_line
         )
-    root = parse_xml("directive", mask_opaque(fence.inside), fence.lines_above)
-    if root.tag != "directive":
-        raise directive_error(root, f"expected <directive>, found <{root.tag[:60]}>")
-    return fence, root
+    return fence, parse_xml("directive", mask_opaque(fence.inside), fence.lines_above)
 
 
 def directive_error(element: Element, problem: str) -> MetadataError:

@@ -113,24 +113,24 @@ def _skip_as_const(tokens: JavaScriptTokens) -> None:
 
 def _text(token: Token) -> str:
     inside = token.text[1:-1]
-    if token.text[0] == "}":  # the last part of a template with ${
-        raise _refused("a literal", token)
     if "\\" not in inside:
         return inside
     try:
         text = _ESCAPE.sub(_unescaped, inside)
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except ValueError as error:
-        raise _refused("a string with escapes of Unicode characters", token) from error
+        raise _refused("escapes of Unicode characters", token) from error
 
 
 def _unescaped(escape: re.Match[str]) -> str:
     braced, four, two, digits, other = escape.groups()
-    if digits is None and other not in {"u", "x", None}:
-        return _ESCAPED.get(other, other)
+    if code_point := braced or four or two:
+        return chr(int(code_point, 16))
     if digits == "0":
         return "\0"
-    return chr(int(braced or four or two or "out of place", 16))
+    if digits or other in {"u", "x"}:
+        raise ValueError(escape[0])
+    return _ESCAPED.get(other, other)
 
 
 def _number(token: Token, text: str) -> int | float:

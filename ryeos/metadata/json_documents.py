@@ -29,7 +29,7 @@ def parse_json(text: str) -> dict[str, Any]:
     try:
         value = plain_value(json.loads(bare, object_pairs_hook=_object_of_unique_keys))
     except json.JSONDecodeError as error:
-        problem = f"expected JSON, found {error.msg[:1].lower()}{error.msg[1:]}"
+        problem = f"expected JSON: {error.msg[:1].lower()}{error.msg[1:]}"
         raise MetadataError("json", problem, error.lineno) from error
     except UnreadableValueError as error:
         raise MetadataError("json", error.problem) from error

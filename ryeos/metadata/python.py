@@ -41,7 +41,7 @@ def _syntax_tree(text: str) -> "ast.Module":
             warnings.simplefilter("ignore")
             return ast.parse(text)
     except SyntaxError as error:
-        problem = f"expected Python, found a syntax error: {error.msg[:200]}"
+        problem = f"expected Python: {error.msg[:200]}"
         raise MetadataError("python", problem, error.lineno) from error
     except (MemoryError, RecursionError) as error:
         raise MetadataError("python", "expected Python, found nesting too deep for it") from error

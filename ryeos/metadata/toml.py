@@ -31,7 +31,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     except UnreadableValueError as error:
         raise MetadataError("toml", error.problem) from error
     except ValueError as error:
-        raise MetadataError("toml", f"expected TOML, found {_lower_first(str(error))}") from error
+        raise _foreign_error(str(error)) from error
 
 
 # Strings and comments, each closed by the end of its line or text at the latest, so that no
@@ -48,6 +48,7 @@ _QUOTED = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
+_PLACE = re.compile(r" \(at line ([0-9]+), column [0-9]+\)$")
 _DOTTED = re.compile(r"[\w-]+(?:[ \t]*\.[ \t]*[\w-]+)*")
 
 
@@ -68,5 +69,8 @@ def _check_dotted_keys(text: str) -> None:
             )
 
 
-def _lower_first(words: str) -> str:
-    return words[:1].lower() + words[1:200]
+def _foreign_error(words: str) -> MetadataError:
+    place = _PLACE.search(words)
+    problem = words[: place.start()] if place else words
+    problem = f"expected TOML: {problem[:1].lower()}{problem[1:200]}"
+    return MetadataError("toml", problem, int(place[1]) if place else None)

@@ -7,7 +7,7 @@ is installed, so that a hostile text is refused before anything is built from it
 import re
 from collections.abc import Callable, Mapping
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ryeos.metadata.errors import MetadataError, line_of, shown
 from ryeos.metadata.values import (
@@ -108,15 +108,18 @@ class _Document:
         return mapping
 
     def _next(self) -> "yaml.Event":
-        event = self._loader.get_event()
-        if event is None:
-            raise MetadataError("yaml", "expected more, found the end", place=self._where)
-        return event
+        # None only behind the end of the stream, and nothing here reads on from there.
+        return cast("yaml.Event", self._loader.get_event())
 
     def _node(self, depth: int) -> object:
         import yaml
 
-        match event := self._next():
+        # A value begins with one of these four, or PyYAML would have refused the text.
+        event = cast(
+            "yaml.AliasEvent | yaml.ScalarEvent | yaml.SequenceStartEvent | yaml.MappingStartEvent",
+            self._next(),
+        )
+        match event:
             case yaml.AliasEvent():
                 return self._anchor(event)
             case yaml.ScalarEvent():
@@ -125,8 +128,6 @@ class _Document:
                 value = self._sequence(event, depth)
             case yaml.MappingStartEvent():
                 value = self._mapping(event, depth)
-            case _:
-                raise self._error("expected a value, found none", event)
         # Only now: an alias inside the value it names finds nothing, and nothing is circular.
         if event.anchor is not None:
             self._anchored[event.anchor] = value
