@@ -2,7 +2,8 @@
 
 The engine carries nothing out: the caller, a person or an agent, follows ``your_directions``.
 References: ``{input:k}`` (stays when not given), ``{input:k?}`` (empty then),
-``{input:k:default}``, ``{input:k|default}``, ``${inputs.k}``, ``{env:NAME}``, ``{env:NAME:default}``.
+``{input:k:default}``, ``{input:k|default}``, ``${inputs.k}``, ``{env:NAME}`` and
+``{env:NAME:default}``.
 What is inserted is never read again. See ``docs/writing-directives.md``.
 """
 

@@ -28,6 +28,7 @@ from ryeos.signature import (
     MAX_ITEM_BYTES,
     Signature,
     SignedText,
+    compose,
     decode,
     detached_path,
     form_for,
@@ -140,7 +141,7 @@ def check_item(target: SignTarget, data: bytes) -> SignedText | None:
             "shebang in a file whose signature must stand on the first line",
             hint="delete the shebang; the runtime chooses the interpreter",
         )
-    header = extract(target.kind, suffix, signed.body, where)
+    header = extract(target.kind, suffix, compose(signed, form), where)
     issues = () if is_module(target, header) else problems(target.ref, header)
     if issues:
         raise ItemValidationError(where, issues)

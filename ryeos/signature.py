@@ -130,7 +130,7 @@ class SignedText:
 
 
 def decode(data: bytes, where: str) -> str:
-    """The text of an item file: UTF-8, every line end made ``\\n``. Raises SignatureFormatError."""
+    """The text of an item file: UTF-8, line ends made line feeds. Raises SignatureFormatError."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -175,7 +175,7 @@ class Verifier:
         return VerifiedItem(
             target=target,
             data=data,
-            text=_text(signed),
+            text=_text(target, data),
             content_hash=covered,
             signature=signature,
             key=key,
@@ -196,7 +196,7 @@ class Verifier:
         return VerifiedItem(
             target=target,
             data=data,
-            text=_text(signed),
+            text=_text(target, data),
             content_hash=_covered_hash(target, signed),
             signature=signed.signature,
             key=key,
@@ -313,7 +313,7 @@ class Verifier:
         return VerifiedItem(
             target=target,
             data=data,
-            text=_text(signed),
+            text=_text(target, data),
             content_hash=_covered_hash(target, signed),
             signature=signed.signature,
             key=None,
@@ -336,8 +336,11 @@ def unchanged(item: VerifiedItem) -> None:
         )
 
 
-def _text(signed: SignedText) -> str:
-    return signed.shebang + signed.body
+def _text(target: Target, data: bytes) -> str:
+    """The whole text, signature lines included, so that parsers count lines as editors do."""
+    if target.suffix in FORMS[target.kind]:
+        return decode(data, str(target.path))
+    return data.decode("utf-8", "replace")
 
 
 def _covered_hash(target: Target, signed: SignedText) -> str:

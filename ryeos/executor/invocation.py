@@ -240,7 +240,8 @@ def _with_params(arguments: tuple[str, ...], tool_path: str, params_json: str) -
     if size > MAX_ARGUMENT_BYTES:
         raise SpecError(
             "params_mode",
-            f"parameters of {size} bytes do not fit on a command line (at most {MAX_ARGUMENT_BYTES})",
+            f"expected parameters of at most {MAX_ARGUMENT_BYTES} bytes on a command line,"
+            f" found {size}",
             hint="let the tool read its parameters from standard input",
         )
     position = arguments.index(tool_path) + 1 if tool_path in arguments else len(arguments)

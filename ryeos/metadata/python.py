@@ -9,6 +9,8 @@ from ryeos.metadata.values import UnreadableValueError, check_header_text, plain
 if TYPE_CHECKING:
     import ast
 
+_NEEDED = frozenset({"CONFIG_SCHEMA", "ENV_CONFIG", "CONFIG", "CONFIG_RESOLVE", "__executor_id__"})
+
 # `warnings.catch_warnings` swaps a list that the whole process shares.
 _warnings_lock = threading.Lock()
 
@@ -18,8 +20,9 @@ def parse_python(text: str) -> dict[str, Any]:
 
     Read are ``NAME = literal`` and ``NAME: T = literal``; the last assignment of a literal wins.
     Anything computed is skipped, and so is a literal that JSON cannot hold (bytes, a set, a
-    complex number, keys that are not strings). Tuples are lists. The docstring is under
-    ``__docstring__``. Examples: docs/metadata.md.
+    complex number, keys that are not strings); but a header block (``CONFIG_SCHEMA`` and its like)
+    that cannot be read is an error, since going on without it would check nothing. Tuples are
+    lists. The docstring is under ``__docstring__``. Examples: docs/metadata.md.
 
     Raises MetadataError for a file that is not Python, with the line.
     """
@@ -65,7 +68,10 @@ def _literal(name: str, value: "ast.expr") -> dict[str, Any]:
 
     try:
         return {name: plain_value(ast.literal_eval(value))}
-    except (ValueError, TypeError, RecursionError, UnreadableValueError):
+    except (ValueError, TypeError, RecursionError, UnreadableValueError) as error:
+        if name in _NEEDED:
+            problem = f"expected {name} to be a literal, found something computed"
+            raise MetadataError("python", problem, value.lineno) from error
         return {}
 
 
