@@ -57,7 +57,7 @@ class SpaceFolder:
         path.write_bytes(text if isinstance(text, bytes) else textwrap.dedent(text).encode())
         return path
 
-    def tool(  # noqa: PLR0917 - a test names what it needs
+    def tool(
         self,
         item_id: str,
         body: str = "",
@@ -92,7 +92,8 @@ class SpaceFolder:
         text = (
             f'version: "1.0.0"\ntool_type: runtime\nexecutor_id: rye/core/primitives/execute\n'
             f'category: "{category}"\ndescription: test runtime\n'
-            f'env_config:\n  interpreter: {{type: system_binary, binary: python3, var: RYE_PYTHON}}\n'
+            "env_config:\n  interpreter:\n"
+            "    {type: system_binary, binary: python3, var: RYE_PYTHON}\n"
             f'config:\n  command: "{command}"\n  args: ["{{tool_path}}"]\n'
         )
         return self.write(f"tools/{item_id}.yaml", text + textwrap.dedent(extra))
