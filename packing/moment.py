@@ -1,0 +1,41 @@
+"""The one time of a build: in signature lines, in the zip file, in what ``shiv-info`` shows."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from packing.errors import BuildError
+
+VARIABLE = "SOURCE_DATE_EPOCH"
+# What the time stamps of a zip file can say.
+_EARLIEST, _LATEST = 315_532_800, 4_354_819_198  # 1980-01-01 00:00:00, 2107-12-31 23:59:58
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Seconds since 1970, UTC."""
+
+    epoch: int
+
+    def now(self) -> datetime:
+        """This moment, as the clock of a signing key."""
+        return datetime.fromtimestamp(self.epoch, UTC)
+
+    def zip_time(self) -> tuple[int, int, int, int, int, int]:
+        """This moment, as a zip file stores it."""
+        year, month, day, hour, minute, second, *_ = time.gmtime(self.epoch)
+        return year, month, day, hour, minute, second
+
+
+def build_moment(environ: Mapping[str, str]) -> Moment:
+    """The moment in ``SOURCE_DATE_EPOCH``, else now. Raises BuildError for one that is no time.
+
+    https://reproducible-builds.org/specs/source-date-epoch/
+    """
+    text = environ.get(VARIABLE, "")
+    if not text:
+        return Moment(int(time.time()))
+    if not (text.isascii() and text.isdigit() and _EARLIEST <= int(text) <= _LATEST):
+        raise BuildError(VARIABLE, f"expected seconds from 1970, in 1980 or later, found {text!r}")
+    return Moment(int(text))

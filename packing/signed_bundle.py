@@ -1,0 +1,36 @@
+"""The bundle that a build carries: a signed copy of ``bundle.ai``, and the key that signed it."""
+
+from pathlib import Path
+
+from lillux.files import read_bytes
+from lillux.pem import MAX_PEM_BYTES
+from lillux.signing import KeyPair, generate_keypair, public_pem_of
+from packing.errors import BuildError
+from packing.moment import Moment
+from ryeos import __version__
+from ryeos.bundles import EMBEDDED_ID
+from ryeos.publish import publish_bundle
+from ryeos.signing_key import SigningKey
+
+
+def publisher_key(pem_file: Path | None, moment: Moment) -> SigningKey:
+    """The key in a file, else a fresh one whose private half is nowhere but in this process.
+
+    Raises BuildError for a missing file, PemError for a file that holds no private key.
+    """
+    return SigningKey(generate_keypair() if pem_file is None else _read(pem_file), moment.now)
+
+
+def _read(pem_file: Path) -> KeyPair:
+    try:
+        private_pem = read_bytes(pem_file, MAX_PEM_BYTES)
+    except FileNotFoundError:
+        raise BuildError("sign", f"expected a private key in {pem_file}, found no file") from None
+    return KeyPair(private_pem, public_pem_of(private_pem))
+
+
+def stage_bundle(checkout: Path, target: Path, key: SigningKey) -> None:
+    """Make ``target``, which must not exist: ``.ai`` with everything signed, ``public_key.pem``."""
+    publish_bundle(
+        checkout / "bundle.ai", target, bundle_id=EMBEDDED_ID, version=__version__, key=key
+    )
