@@ -1,0 +1,40 @@
+"""The build hook of the wheel: puts the signed bundle into it, as ``ryeos/bundle``.
+
+hatchling loads it; ``pyproject.toml`` names it. Page: ``docs/building.md``.
+"""
+
+import os
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+SIGN_KEY = "RYE_SIGN_KEY"
+
+
+class SignedBundleHook(BuildHookInterface[Any]):
+    """Signs ``bundle.ai`` with the key in the file ``RYE_SIGN_KEY``, else with a fresh one."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Sign the bundle and have it packed. An editable wheel has none: use ``rye.py``."""
+        if self.target_name != "wheel" or version == "editable":
+            return
+        # Builders isolate what they run: the checkout is not on the path by itself.
+        sys.path.insert(0, self.root)
+        from packing.moment import build_moment
+        from packing.signed_bundle import publisher_key, stage_bundle
+
+        moment = build_moment(os.environ)
+        pem_file = os.environ.get(SIGN_KEY)
+        key = publisher_key(Path(pem_file) if pem_file else None, moment)
+        self._scratch = TemporaryDirectory(prefix="rye-wheel-")
+        bundle = Path(self._scratch.name, "bundle")
+        stage_bundle(Path(self.root), bundle, key)
+        build_data["force_include"][str(bundle)] = "ryeos/bundle"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
+        """Remove the signed copy once it is packed."""
+        if hasattr(self, "_scratch"):
+            self._scratch.cleanup()

@@ -1,0 +1,40 @@
+"""Run this checkout: ``python rye.py ...`` is what ``python rye.pyz ...`` is.
+
+It takes the Python that ``scripts/install`` makes, or any that has the libraries.
+"""
+
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+LIBRARIES = ("dotenv", "fastjsonschema", "nacl", "packaging", "yaml")
+NO_LIBRARIES = 78  # EX_CONFIG of sysexits.h: the surroundings are wrong, not the command
+
+
+def main() -> int:
+    """Run the command line on the bundle of the checkout; the exit status."""
+    checkout = Path(__file__).resolve().parent
+    missing = [name for name in LIBRARIES if PathFinder.find_spec(name) is None]
+    if missing:
+        sys.stderr.write(
+            f"error: {sys.executable} has no {', '.join(missing)}\n"
+            f"  hint: run scripts/install, then build/venv/bin/python {sys.argv[0]}\n"
+        )
+        return NO_LIBRARIES
+
+    from lillux.errors import LilluxError
+    from packing.checkout import staged_bundle
+    from ryeos.cli import entry
+
+    try:
+        bundle = staged_bundle(checkout)
+    except LilluxError as error:
+        sys.stderr.write(f"error: the bundle of this checkout: {error}\n")
+        if error.hint:
+            sys.stderr.write(f"  hint: {error.hint}\n")
+        return error.exit_status
+    return entry.main(bundle_root=bundle)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
