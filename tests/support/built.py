@@ -1,0 +1,95 @@
+"""``rye.pyz`` as the checkout builds it now, and ways to start it."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+import pytest
+
+from lillux.files import locked
+from packing.checkout import source_digest
+from packing.folders import remove_outdated
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKED = ("bundle.ai", "lillux", "packing", "requirements", "ryeos", "zipboot")
+ANY_BUILD_S, UNUSED_S = 600, 24 * 3600
+
+# Without the libraries of the environment that runs the tests: the file has to bring its own.
+BASE_PYTHON = Path(getattr(sys, "_base_executable", sys.executable))
+
+
+@pytest.fixture(scope="session")
+def built_pyz() -> Path:
+    """The built file, made once for each state of the sources; nobody writes to it."""
+    builds = ROOT / "build" / "tested"
+    pyz = builds / f"{sys.implementation.cache_tag}-{source_digest(ROOT, PACKED)}" / "rye.pyz"
+    with locked(builds / "lock", timeout_s=ANY_BUILD_S):
+        if not pyz.is_file():
+            build_pyz(ROOT, "--out", str(pyz.parent))
+            remove_outdated(builds, keep=pyz.parent, before_s=time.time() - UNUSED_S)
+    return pyz
+
+
+def build_pyz(checkout: Path, *arguments: str, **environ: str) -> str:
+    """Run ``build_zipapp.py`` of a checkout; what it said. Fails the test when it fails."""
+    command: list[str | Path] = [sys.executable, checkout / "build_zipapp.py", *arguments]
+    ended = run(command, environ=os.environ | environ, cwd=checkout)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+class Start(TypedDict, total=False):
+    """How a program is started."""
+
+    environ: Mapping[str, str]
+    cwd: Path
+    umask: int
+    user: int
+
+
+def run(command: list[str | Path], **start: Unpack[Start]) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, with nothing on standard input."""
+    return subprocess.run(
+        command,
+        env=start.get("environ"),
+        cwd=start.get("cwd"),
+        umask=start.get("umask", -1),
+        user=start.get("user"),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+class Machine:
+    """A home, a project and a temporary folder of their own, and Rye in some form."""
+
+    def __init__(self, folder: Path, *rye: str | Path) -> None:
+        self.rye = rye
+        self.home, self.project = folder / "home", folder / "project"
+        self.temporary = folder / "tmp"
+        for made in (self.home, self.project, self.temporary):
+            made.mkdir()
+        self.cache = self.home / ".cache" / "rye" / "unpacked"
+
+    def environ(self, **more: str) -> dict[str, str]:
+        """Nothing of the environment of the tests but where programs are."""
+        kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
+        places = {"HOME": str(self.home), "USERPROFILE": str(self.home)}
+        return kept | places | {"TMPDIR": str(self.temporary)} | more
+
+    def run(self, *arguments: str, **start: Unpack[Start]) -> subprocess.CompletedProcess[str]:
+        """Rye with the arguments, in the project."""
+        settings: Start = {"environ": self.environ(), "cwd": self.project}
+        return run([*self.rye, *arguments], **(settings | start))
+
+    def ask(self, *arguments: str, **start: Unpack[Start]) -> str:
+        """What Rye answers. Fails the test with the whole of standard error otherwise."""
+        ended = self.run(*arguments, **start)
+        assert (ended.stderr, ended.returncode) == ("", 0)
+        return ended.stdout
