@@ -101,6 +101,56 @@ def test_what_another_program_packed_by_shiv_left_behind_is_ignored(machine: Mac
     assert not (machine.home / "shiv").exists()
 
 
+# --- its main job ---------------------------------------------------------------------------------
+
+GREET = """
+import json, sys
+__version__ = "1.0.0"
+__tool_type__ = "python"
+__executor_id__ = "rye/core/runtimes/python/script"
+__category__ = "mine"
+__tool_description__ = "Greets somebody"
+CONFIG_SCHEMA = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
+print(json.dumps("hello " + json.load(sys.stdin)["name"]))
+"""
+
+
+@pytest.fixture
+def greet(machine: Machine) -> Path:
+    """A tool of the project, and a key of the user."""
+    path = machine.project / ".ai" / "tools" / "mine" / "greet.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(GREET, encoding="utf-8")
+    assert machine.run("keys", "generate").returncode == 0
+    return path
+
+
+def test_a_tool_that_it_signed_runs(machine: Machine, greet: Path) -> None:
+    machine.run("sign", "mine/greet")
+
+    answer = machine.ask("run", "mine/greet", "name=${HOME}; 'world'")
+
+    assert answer == "hello ${HOME}; 'world'\n"
+
+
+def test_a_tool_that_nobody_signed_is_refused(machine: Machine, greet: Path) -> None:
+    ended = machine.run("run", "mine/greet", "name=world")
+
+    assert (ended.stdout, ended.returncode) == ("", 4)
+    assert ended.stderr.startswith("error: unsigned item, expected a rye:signed line: ")
+
+
+def test_a_tool_that_was_changed_after_it_was_signed_is_refused(
+    machine: Machine, greet: Path
+) -> None:
+    machine.run("sign", "mine/greet")
+    greet.write_bytes(greet.read_bytes().replace(b"hello", b"jello"))
+
+    ended = machine.run("run", "mine/greet", "name=world")
+
+    assert (ended.stdout, ended.returncode) == ("", 4)
+
+
 # --- what it leaves on the disk -------------------------------------------------------------------
 
 
