@@ -29,9 +29,10 @@ _CORE = re.compile(_FIELDS)
 _SHEBANG = re.compile(r"#!/[^\n]*\n")
 _PLAIN_SHEBANG = re.compile(r"#!/[\t\x20-\x7e]*\n")
 _ENCODING_DECLARATION = re.compile(r"coding[:=](?!\s*utf-?8\b)", re.IGNORECASE)
-_DIRECTIVE_START = re.compile(r"<directive[^>]*>")
+_DIRECTIVE_START = "<directive"
 _DIRECTIVE_END = "</directive>"
 _FRONT_MATTER = "---"
+_SIGNATURE_WORDS = ("rye:signed:", "rye:validated:", "kiwi-mcp:signed:", "kiwi-mcp:validated:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ def decode(data: bytes, where: str) -> str:
         ) from None
     if "\r" not in text:
         return text
-    if where.endswith(".sh"):
+    if where.lower().endswith(".sh"):
         raise SignatureFormatError(
             where,
             "carriage return in a shell script",
@@ -152,17 +153,19 @@ def decode(data: bytes, where: str) -> str:
 def split(text: str, form: CommentForm, where: str) -> SignedText:
     """Take a normalised text apart. No signature line where one belongs means an unsigned text.
 
+    Old, placeholder and left-over lines count as no signature, and are not part of the text either.
     Raises SignatureFormatError for a second signature line, for text behind the signature on its
     line, and for a shebang that is more than a program and its arguments.
     """
     shebang, rest = _take_shebang(text, where) if form.after_shebang else ("", text)
-    signature, rest = _take_signature(rest, form, where)
+    signature, below = _take_signature(rest, form, where)
+    has_line, rest = len(below) < len(rest), below
     signature_first = False
     if not shebang and form is not _MARKDOWN:
         shebang, rest = _take_shebang(rest, where)
         signature_first = bool(shebang and signature)
-    covers, rest = _take_covers(rest, form, where) if signature else (None, rest)
-    if signature and _starts_signed(rest, form):
+    covers, rest = _take_covers(rest, form, where)
+    if (has_line or covers) and _starts_signed(rest, form):
         raise SignatureFormatError(
             where,
             "two signature lines, expected one",
@@ -232,18 +235,23 @@ def _take_shebang(text: str, where: str) -> tuple[str, str]:
 
 def _take_signature(text: str, form: CommentForm, where: str) -> tuple[Signature | None, str]:
     line, newline, rest = text.partition("\n")
-    if not line.startswith(f"{form.prefix}rye:signed:"):
-        return None, _drop_legacy(text, form)
+    if not newline or not _is_signature_line(line, form):
+        return None, text
     match = _CORE.match(line, len(form.prefix))
     if not match:
-        return None, rest if newline else text
+        return None, rest
     if not _ends_well(line[match.end() :], form):
         raise SignatureFormatError(
             where,
             "text behind the signature on its line, which no signature covers",
             hint="delete what follows the key's fingerprint on that line",
         )
-    return _from_match(match), rest if newline else text
+    return _from_match(match), rest
+
+
+def _is_signature_line(line: str, form: CommentForm) -> bool:
+    words = (form.prefix + word for word in _SIGNATURE_WORDS)
+    return any(line.startswith(word) and line != word for word in words)
 
 
 def _ends_well(tail: str, form: CommentForm) -> bool:
@@ -251,15 +259,6 @@ def _ends_well(tail: str, form: CommentForm) -> bool:
     if form.end:
         return tail == form.end
     return not tail.strip("0123456789abcdef")
-
-
-def _drop_legacy(text: str, form: CommentForm) -> str:
-    """Old and placeholder lines count as no signature and are not part of the text either."""
-    line, newline, rest = text.partition("\n")
-    legacy = ("kiwi-mcp:signed:", "kiwi-mcp:validated:", "rye:validated:")
-    if newline and line.startswith(tuple(form.prefix + word for word in legacy)):
-        return rest
-    return text
 
 
 def _take_covers(text: str, form: CommentForm, where: str) -> tuple[Covers | None, str]:
@@ -294,15 +293,14 @@ def _from_match(match: re.Match[str]) -> Signature:
 
 
 def _directive_block(text: str, where: str) -> str:
-    start = _DIRECTIVE_START.search(text)
-    end = text.rfind(_DIRECTIVE_END)
-    if not start or end < start.start():
+    start, end = text.find(_DIRECTIVE_START), text.rfind(_DIRECTIVE_END)
+    if start < 0 or end < start or text.find(">", start) < 0:
         raise SignatureFormatError(
             where,
             "no <directive> block in the file",
             hint="a directive holds one XML block, <directive name=... version=...>",
         )
-    return text[start.start() : end + len(_DIRECTIVE_END)].strip()
+    return text[start : end + len(_DIRECTIVE_END)].strip()
 
 
 def _after_front_matter(text: str) -> str:
