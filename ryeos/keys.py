@@ -1,0 +1,230 @@
+"""The user's own key pair, and the documents that let keys count (``docs/keys.md``).
+
+What ``rye keys`` and ``rye init`` do, without a word to anybody. Only public halves are ever part
+of a document; a private key stays in the file it was written to.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from lillux.errors import LilluxError
+from lillux.files import file_system_error, make_directory, read_bytes, write_atomic
+from lillux.pem import PemError
+from lillux.signing import (
+    PRIVATE_KEY_FILE,
+    PUBLIC_KEY_FILE,
+    KeyExistsError,
+    KeyPair,
+    canonical_public_pem,
+    compute_key_fingerprint,
+    load_keypair,
+    save_keypair,
+    verify_signature,
+)
+from ryeos.context import Context
+from ryeos.errors import KeyDocumentError, NoUserSpaceError, SigningKeyExistsError
+from ryeos.items import Kind, Space
+from ryeos.signature import SignedText, content_hash, form_for
+from ryeos.signing_key import SigningKey
+from ryeos.trust import (
+    MAX_DOCUMENT_BYTES,
+    KeyDocument,
+    TrustedKey,
+    document_path,
+    parse_key_document,
+    write_key_document,
+)
+
+OWN_OWNER, UNKNOWN_OWNER = "local", "unknown"
+_PEM_START = b"-----BEGIN "
+
+
+def require_user_space(context: Context) -> Space:
+    """User space, if it may be written to: never the root of the file system.
+
+    Raises NoUserSpaceError.
+    """
+    user = context.spaces.user
+    if user.base == user.base.parent:
+        raise NoUserSpaceError(str(user.base))
+    return user
+
+
+# --- the user's own pair --------------------------------------------------------------------------
+
+
+def install_keypair(directory: Path, keypair: KeyPair, command: str) -> None:
+    """Write a pair where there is none. ``command`` is what the user typed, for the hint.
+
+    Raises SigningKeyExistsError, FileSystemError.
+    """
+    try:
+        save_keypair(directory, keypair)
+    except KeyExistsError as error:
+        raise SigningKeyExistsError(error.path, own_fingerprint(directory), command) from None
+
+
+def replace_keypair(directory: Path, keypair: KeyPair) -> tuple[Path, ...]:
+    """Write a pair; the files that were there are kept under the names that come back.
+
+    Nothing is overwritten: the first replaced key is ``private_key.pem.bak``, the next
+    ``private_key.pem.2.bak``. When the new pair cannot be written the old one is back in its place.
+
+    Raises FileSystemError.
+    """
+    moved: list[tuple[Path, Path]] = []
+    try:
+        # The public half first: a private key alone is still a usable pair.
+        for name in (PUBLIC_KEY_FILE, PRIVATE_KEY_FILE):
+            path = directory / name
+            if os.path.lexists(path):
+                moved.append((path, _set_aside(path)))
+        save_keypair(directory, keypair)
+    except BaseException:
+        for path, backup in reversed(moved):
+            with suppress(OSError):
+                backup.rename(path)
+        raise
+    return tuple(backup for _, backup in moved)
+
+
+def own_fingerprint(directory: Path) -> str:
+    """The fingerprint of the user's own key; ``""`` without one that can be used."""
+    try:
+        return compute_key_fingerprint(load_keypair(directory).public_pem)
+    except LilluxError:
+        return ""
+
+
+def _set_aside(path: Path) -> Path:
+    backup = next(name for name in _backup_names(path) if not os.path.lexists(name))
+    try:
+        path.rename(backup)
+    except OSError as error:
+        raise file_system_error(path, error) from error
+    return backup
+
+
+def _backup_names(path: Path) -> Iterator[Path]:
+    yield path.with_name(f"{path.name}.bak")
+    for number in count(2):
+        yield path.with_name(f"{path.name}.{number}.bak")
+
+
+# --- documents ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedKey:
+    """A public key that somebody hands over.
+
+    owner       as its document says, ``""`` when it says nothing of use
+    covers_all  its own document, signed by the key itself, says that it signs texts whole
+    """
+
+    fingerprint: str
+    public_pem: bytes
+    owner: str = ""
+    covers_all: bool = False
+
+
+def read_offered_key(path: Path) -> OfferedKey:
+    """The public key in a PEM file or in a key document.
+
+    Raises FileNotFoundError, KeyDocumentError, PemError, FileSystemError, FileTooLargeError.
+    """
+    data = read_bytes(path, MAX_DOCUMENT_BYTES)
+    if data.lstrip().startswith(_PEM_START):
+        return _offered_pem(data, str(path))
+    document = parse_key_document(data, str(path))
+    return OfferedKey(
+        fingerprint=document.fingerprint,
+        public_pem=document.public_pem,
+        # Everybody calls the own key `local`: under that name it would look like the reader's.
+        owner="" if document.owner in {OWN_OWNER, UNKNOWN_OWNER} else document.owner,
+        covers_all=document.covers_all and _is_self_signed(document, str(path)),
+    )
+
+
+def trust_own_key(key: SigningKey, user: Space, owner: str = "") -> tuple[Path, bool]:
+    """Let the own key count; the document's path, and whether it was there already.
+
+    The document is signed by the key itself and marks it as one that signs texts whole. Raises
+    KeyDocumentError for an owner that cannot be written down, FileSystemError.
+    """
+    path = document_path(user, key.fingerprint)
+    known = _read_own_document(path, key)
+    if known and owner in {"", known.owner}:
+        return path, True
+    return _write_document(path, key.public_pem, owner or OWN_OWNER, key, covers_all=True), False
+
+
+def trust_key(
+    offered: OfferedKey, space: Space, key: SigningKey, *, owner: str, known: TrustedKey | None
+) -> Path:
+    """Write the document of another's key, signed by the own one; its path.
+
+    ``known`` is the key as it counts already: what its document says must not get lost.
+    Raises KeyDocumentError, FileSystemError.
+    """
+    said = owner or offered.owner or (known.owner if known else "")
+    return _write_document(
+        document_path(space, offered.fingerprint),
+        offered.public_pem,
+        said if said not in {"", OWN_OWNER} else UNKNOWN_OWNER,
+        key,
+        covers_all=offered.covers_all or (known is not None and known.covers_all),
+    )
+
+
+def verifies_with(document: KeyDocument, public_pem: bytes) -> bool:
+    """Whether a document is signed, unchanged since, by the key of ``public_pem``."""
+    signature = document.signature
+    return (
+        signature is not None
+        and signature.content_hash == content_hash(document.signed_text)
+        and verify_signature(signature.content_hash, signature.value, public_pem)
+    )
+
+
+def _offered_pem(data: bytes, where: str) -> OfferedKey:
+    try:
+        public_pem = canonical_public_pem(data)
+    except PemError as error:
+        raise PemError(where, error.problem, hint=error.hint) from None
+    return OfferedKey(fingerprint=compute_key_fingerprint(public_pem), public_pem=public_pem)
+
+
+def _is_self_signed(document: KeyDocument, where: str) -> bool:
+    signature = document.signature
+    if signature is None or signature.fingerprint != document.fingerprint:
+        return False
+    if not verifies_with(document, document.public_pem):
+        raise KeyDocumentError(where, "changed since it was signed, or not signed by its own key")
+    return True
+
+
+def _read_own_document(path: Path, key: SigningKey) -> KeyDocument | None:
+    """The document at the path, if nothing about it needs to be written again."""
+    try:
+        document = parse_key_document(read_bytes(path, MAX_DOCUMENT_BYTES), str(path))
+    except (FileNotFoundError, LilluxError):
+        return None
+    is_whole = document.covers_all and document.fingerprint == key.fingerprint
+    return document if is_whole and verifies_with(document, key.public_pem) else None
+
+
+def _write_document(
+    path: Path, public_pem: bytes, owner: str, key: SigningKey, *, covers_all: bool
+) -> Path:
+    text = write_key_document(public_pem, owner, covers_all=covers_all)
+    body = SignedText(shebang="", signature=None, covers=None, body=text)
+    form = form_for(Kind.CONFIG, ".toml")
+    signed = key.signed_text(Kind.CONFIG, body, form, str(path))
+    make_directory(path.parent)
+    write_atomic(path, signed.encode())
+    return path
