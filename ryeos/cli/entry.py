@@ -44,6 +44,8 @@ def _dispatch(arguments: list[str], bundle_root: Path | None) -> int:
     module = import_module(f"ryeos.cli.{entry.module}")
     for word in entry.words.split() if words else ():
         arguments = _without(arguments, word)
+    if not words:  # `rye -h` is `rye help`, not help on `rye help`
+        arguments = [argument for argument in arguments if argument not in {"-h", "--help"}]
     return run_command(module.COMMANDS[entry.words], entry, arguments, bundle_root)
 
 

@@ -68,3 +68,13 @@ class Output:
         if self._environ.get("FORCE_COLOR") or self._environ.get("CLICOLOR_FORCE"):
             return True
         return bool((stream or sys.stdout).isatty())
+
+
+def one_line(text: str, width: int = 0) -> str:
+    """Text of a file nobody vouched for, safe to show: one line, no control characters.
+
+    Cut to ``width`` characters, unless that is 0.
+    """
+    words = " ".join(text.split())
+    plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words)
+    return plain if not width or len(plain) <= width else f"{plain[: max(width - 1, 0)]}…"

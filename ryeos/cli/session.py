@@ -83,7 +83,7 @@ def run_command(
     command: Command, entry: Entry, arguments: list[str], bundle_root: Path | None
 ) -> int:
     """Parse the arguments and run the command."""
-    parser = _parser(command, entry)
+    parser = command_parser(command, entry)
     parsed = parser.parse_intermixed_args(arguments)
     output = Output(as_json=parsed.json, quiet=parsed.quiet, color=parsed.color, environ=os.environ)
     _configure_logging(verbose=parsed.verbose)
@@ -95,6 +95,10 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{self.prog}: {message}", hint=self._hint(message))
+
+    def takes(self, flag: str) -> bool:
+        """Whether the flag is known already."""
+        return any(flag in action.option_strings for action in self._actions)
 
     def _hint(self, message: str) -> str:
         from difflib import get_close_matches
@@ -111,7 +115,8 @@ class _VersionAction(argparse.Action):
         raise SystemExit(0)
 
 
-def _parser(command: Command, entry: Entry) -> _Parser:
+def command_parser(command: Command, entry: Entry) -> argparse.ArgumentParser:
+    """The parser of a command: its own arguments, and those that every command takes."""
     examples = "\n".join(f"  {example}" for example in command.examples)
     parser = _Parser(
         prog=f"rye {entry.words}",
@@ -122,7 +127,8 @@ def _parser(command: Command, entry: Entry) -> _Parser:
     )
     command.configure(parser)
     shared = parser.add_argument_group("everywhere")
-    shared.add_argument("-p", "--project", "--project-path", metavar="DIR", help="the project")
+    if not parser.takes("--project"):  # `init` may go without DIR
+        shared.add_argument("-p", "--project", "--project-path", metavar="DIR", help="the project")
     shared.add_argument("--user-space", metavar="DIR", help="the base of user space")
     shared.add_argument("--json", action="store_true", help="one JSON document on stdout")
     shared.add_argument("-q", "--quiet", action="store_true", help="no notes, no progress")

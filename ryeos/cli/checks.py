@@ -1,0 +1,263 @@
+"""What ``rye doctor`` looks at: a function for each part of an installation.
+
+Each yields what it found: fine, worth a look, or broken, with what to do about it. Nothing is
+changed, no network is asked.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from lillux.errors import LilluxError
+from ryeos.cli.output import one_line
+from ryeos.cli.session import Session
+
+OK, WARN, FAIL = "ok", "warn", "fail"
+OLDEST_PYTHON = (3, 11)
+_MAX_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding. ``status`` is ``ok``, ``warn`` or ``fail``; ``fix`` is what to do."""
+
+    name: str
+    status: str
+    message: str
+    fix: str = ""
+
+    def describe(self) -> dict[str, str]:
+        """The finding as ``doctor --json`` shows it."""
+        described = {"name": self.name, "status": self.status, "message": self.message}
+        return described | ({"fix": self.fix} if self.fix else {})
+
+
+Probe = Callable[[Session], Iterator[Check]]
+
+
+def all_checks(session: Session) -> list[Check]:
+    """Everything, in an order that puts causes before effects."""
+    found = _collect(session, _MACHINE)
+    if any(check.name == "settings" and check.status == FAIL for check in found):
+        return found  # nothing else can be looked at
+    return found + _collect(session, (*_QUICK, *_ITEMS))
+
+
+def quick_checks(session: Session) -> list[Check]:
+    """What can be said without reading items."""
+    return _collect(session, _QUICK)
+
+
+def _collect(session: Session, probes: tuple[tuple[str, Probe], ...]) -> list[Check]:
+    found: list[Check] = []
+    for name, probe in probes:
+        try:
+            found += probe(session)
+        except LilluxError as error:
+            found.append(Check(name, FAIL, str(error), error.hint))
+    return found
+
+
+# --- the machine ----------------------------------------------------------------------------------
+
+
+def _python(_: Session) -> Iterator[Check]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    status = OK if sys.version_info >= OLDEST_PYTHON else FAIL
+    fix = "" if status == OK else "run rye with Python 3.11 or newer"
+    yield Check("python", status, f"{version}, {sys.executable}", fix)
+
+
+def _program(_: Session) -> Iterator[Check]:
+    from ryeos.cli.places import program_path
+
+    path = program_path()
+    yield Check("program", OK, str(path) if path else "inside another program")
+
+
+def _cryptography(_: Session) -> Iterator[Check]:
+    from lillux.signing import NativeCryptoMissingError, generate_keypair
+
+    try:
+        generate_keypair()  # the one thing that surely needs the library
+    except NativeCryptoMissingError as error:
+        message = f"pure Python: verifying works, signing does not ({error.problem})"
+        yield Check("cryptography", WARN, message, error.hint)
+    else:
+        yield Check("cryptography", OK, "libsodium")
+
+
+def _settings(session: Session) -> Iterator[Check]:
+    if session.context.dev_mode:
+        message = "RYE_DEV_MODE=1: unsigned and tampered items run, with a warning"
+        yield Check("settings", WARN, message, "unset RYE_DEV_MODE")
+    if session.context.lock_mode.value != "strict":
+        message = f"RYE_LOCK={session.context.lock_mode.value}: changed chains run"
+        yield Check("settings", WARN, message, "unset RYE_LOCK")
+
+
+# --- the bundle, user space, keys, the project ----------------------------------------------------
+
+
+def _bundles(session: Session) -> Iterator[Check]:
+    from ryeos.bundles import manifest_signer, read_manifest
+
+    for bundle in session.context.spaces.bundles:
+        key = session.rye.trust.get_key(manifest_signer(bundle), bundle.label)
+        public_pem = bundle.pinned_pem or (key.public_pem if key else b"")
+        manifest = read_manifest(bundle, public_pem) if public_pem else None
+        if manifest:
+            message = f"{bundle.label} {bundle.version}: {len(manifest.files)} files, signed"
+            yield Check("bundle", OK, f"{message}, {bundle.base}")
+        else:
+            message = f"{bundle.label}: no manifest; each file is verified by itself"
+            yield Check("bundle", WARN, f"{message}, {bundle.base}")
+
+
+def _user_space(session: Session) -> Iterator[Check]:
+    from ryeos.keys import require_user_space
+
+    ai = require_user_space(session.context).ai
+    if not ai.is_dir():
+        fix = "only needed to sign, and for items of your own: rye init"
+        yield Check("user space", WARN, f"{ai}: not there yet", fix)
+    elif not os.access(ai, os.W_OK):
+        message = f"{ai}: read-only; keys and approvals cannot be kept"
+        yield Check("user space", WARN, message, "name another: USER_SPACE=DIR")
+    else:
+        yield Check("user space", OK, str(ai))
+
+
+def _signing_key(session: Session) -> Iterator[Check]:
+    from lillux.signing import exposed_key_files
+    from ryeos.errors import NoSigningKeyError
+    from ryeos.items import USER
+
+    try:
+        key = session.rye.signing_key()
+    except NoSigningKeyError as error:
+        yield Check("signing key", WARN, str(error), "only needed to sign: rye keys generate")
+        return
+    yield Check("signing key", OK, f"{key.fingerprint}, {session.context.key_directory}")
+    for path in exposed_key_files(session.context.key_directory):
+        message = f"{path}: other users of this machine can read or write it"
+        yield Check("signing key", FAIL, message, f"chmod 600 {path}")
+    if session.rye.trust.get_key(key.fingerprint, USER) is None:
+        message = f"{key.fingerprint} does not count, so what you sign is refused"
+        yield Check("signing key", FAIL, message, "rye init")
+
+
+def _trust(session: Session) -> Iterator[Check]:
+    from ryeos.key_states import key_states
+
+    states = key_states(session.rye.trust, session.rye.approvals)
+    counting = {state.fingerprint for state in states if state.counts}
+    yield Check("trust", OK, f"{len(counting)} keys count")
+    for state in states:
+        if not state.counts:
+            message = f"{state.path}: {one_line(state.problem)}"
+            yield Check("trust", WARN, message, state.hint or "rye keys list")
+
+
+def _project(session: Session) -> Iterator[Check]:
+    from ryeos.cli.places import project_reason
+
+    path, reason = session.context.project_path, project_reason(session)
+    if path is None:
+        yield Check("project", OK, reason)
+    elif path.is_dir() and not os.access(path, os.W_OK):
+        yield Check("project", WARN, f"{path} ({reason}): read-only, no lockfiles are written")
+    else:
+        yield Check("project", OK, f"{path} ({reason})")
+
+
+# --- runtimes and items ---------------------------------------------------------------------------
+
+
+def _interpreters(session: Session) -> Iterator[Check]:
+    from ryeos.items import Kind
+    from ryeos.resolver import locations
+
+    for bundle in session.context.spaces.bundles:
+        for location in locations(bundle, Kind.TOOL):
+            item = session.rye.verifier.verify_location(location)
+            if item.header and item.header.get("tool_type") == "runtime":
+                yield from _interpreters_of(session, location.ref.id, item.header)
+
+
+def _interpreters_of(session: Session, runtime: str, header: Any) -> Iterator[Check]:  # noqa: ANN401
+    from lillux.env_resolver import EnvResolver
+
+    declared = header.get("env_config") or {}
+    resolver = EnvResolver(
+        project_path=session.context.project_path,
+        user_base=session.context.spaces.user.base,
+        process_env=session.context.process_env,
+        platform=session.context.platform,
+    )
+    env = resolver.apply(resolver.base(), declared, {})
+    missing = {interpreter.var: interpreter for interpreter in env.missing}
+    blocks = (block for block in declared.values() if isinstance(block, dict))
+    for var in (block["var"] for block in blocks if "var" in block):
+        if var in missing:
+            names = " or ".join(missing[var].names)
+            message = f"{runtime}: no {names} on the PATH; its tools cannot run"
+            yield Check("interpreter", WARN, message, f"install {names}, or set {var} to its path")
+        else:
+            yield Check("interpreter", OK, f"{runtime}: {env.variables.get(var, '')}")
+
+
+def _signatures(session: Session) -> Iterator[Check]:
+    from ryeos.audit import SKIPPED, VALID, counts, targets_in_spaces
+    from ryeos.items import SYSTEM
+
+    own = [space for space in session.context.spaces if space.tier != SYSTEM]
+    reports = session.rye.audit(list(targets_in_spaces(own)))
+    found = {state: n for state, n in counts(reports).items() if state != SKIPPED}
+    message = ", ".join(f"{number} {state}" for state, number in found.items()) or "no items yet"
+    bad = [report for report in reports if report.state not in (VALID, SKIPPED)]
+    broken = [report for report in bad if report.state in ("tampered", "bad-format")]
+    fix = f"rye verify {bad[0].target.path}" if bad else ""
+    yield Check("items", FAIL if broken else WARN if bad else OK, message, fix)
+
+
+def _shadowing(session: Session) -> Iterator[Check]:
+    from ryeos.items import EXECUTABLE_KINDS, SYSTEM
+    from ryeos.resolver import CORE_PREFIXES, locations
+
+    below: set[object] = set()
+    hiding = []
+    for space in reversed(list(session.context.spaces)):
+        refs = {found.ref for kind in EXECUTABLE_KINDS for found in locations(space, kind)}
+        hiding += [(ref, space) for ref in sorted(refs & below) if space.tier != SYSTEM]
+        below |= refs
+    core = [(ref, space) for ref, space in hiding if ref.id.startswith(CORE_PREFIXES)]
+    named = ", ".join(f"{ref} ({space.label})" for ref, space in hiding[:_MAX_NAMED])
+    more = f" and {len(hiding) - _MAX_NAMED} more" if len(hiding) > _MAX_NAMED else ""
+    if hiding:
+        yield Check("shadowing", OK, f"{len(hiding)} items hide others: {named}{more}")
+    for ref, space in core:
+        message = f"{ref}: the {space.label} space replaces a part of the core"
+        yield Check("core", WARN, message, "remove it, or set RYE_PROTECT_CORE=1")
+
+
+_MACHINE: tuple[tuple[str, Probe], ...] = (
+    ("python", _python),
+    ("program", _program),
+    ("cryptography", _cryptography),
+    ("settings", _settings),
+)
+_QUICK: tuple[tuple[str, Probe], ...] = (
+    ("bundle", _bundles),
+    ("user space", _user_space),
+    ("signing key", _signing_key),
+    ("trust", _trust),
+    ("project", _project),
+)
+_ITEMS: tuple[tuple[str, Probe], ...] = (
+    ("interpreter", _interpreters),
+    ("items", _signatures),
+    ("shadowing", _shadowing),
+)

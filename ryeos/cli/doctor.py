@@ -1,0 +1,43 @@
+"""``rye doctor``: is everything there that Rye needs, and what to do where it is not."""
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from ryeos.cli.checks import FAIL, OK, WARN, Check, all_checks
+from ryeos.cli.session import Command, Session
+
+_COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
+
+
+def _configure(_: argparse.ArgumentParser) -> None:
+    """No arguments of its own."""
+
+
+def _run(session: Session) -> int:
+    checks = all_checks(session)
+    found = Counter(check.status for check in checks)
+    summary = f"{found[OK]} ok, {found[WARN]} to look at, {found[FAIL]} broken"
+    envelope: dict[str, Any] = {
+        "status": "error" if found[FAIL] else "success",
+        "checks": [check.describe() for check in checks],
+        "counts": {status: found[status] for status in (OK, WARN, FAIL)},
+    }
+    if found[FAIL]:
+        first = next(check for check in checks if check.status == FAIL)
+        envelope |= {"error": f"{first.name}: {first.message}", "code": "CONFIG_ERROR"}
+        envelope |= {"hint": first.fix} if first.fix else {}
+    session.output.answer(envelope, "\n".join([*_lines(session, checks), summary]))
+    return 1 if found[FAIL] else 0
+
+
+def _lines(session: Session, checks: list[Check]) -> Iterator[str]:
+    for check in checks:
+        status = session.output.paint(f"{check.status:<4}", _COLORS[check.status])
+        yield f"{status}  {check.name:<12}  {check.message}"
+        if check.fix:
+            yield f"{'':<20}fix: {check.fix}"
+
+
+COMMANDS = {"doctor": Command(_configure, _run, ["rye doctor", "rye doctor --json"])}

@@ -1,0 +1,176 @@
+"""``rye init``: user space, the own key, and the project, each only where it is missing.
+
+Asks nothing, overwrites nothing; a second run changes nothing and says so.
+"""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lillux.files import create_file, make_directory
+from lillux.signing import PRIVATE_KEY_FILE, generate_keypair, load_keypair, save_keypair
+from ryeos.cli.session import Command, Session
+from ryeos.errors import UsageError
+from ryeos.items import AI_DIRECTORY, PROJECT, Kind, Space
+from ryeos.keys import require_user_space, trust_own_key
+from ryeos.signing_key import SigningKey
+from ryeos.trust import document_path
+
+MADE, THERE, WOULD_MAKE = "made", "there already", "would make"
+REPOSITORY_MARKS = (".git", ".hg", ".svn", ".jj", "_darcs", ".fslckout")
+GITIGNORE = """\
+# Written by rye init: what belongs to this machine only.
+state/
+outputs/
+threads/
+*.bak
+config/keys/signing/
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that was made, or need not be. ``status`` is one of the words above."""
+
+    what: str
+    path: Path
+    status: str
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "-p",
+        "--project",
+        "--project-path",
+        metavar="DIR",
+        nargs="?",
+        const=".",
+        help="set up a project too: here, or in DIR (default: where .ai/ or a repository is)",
+    )
+    add("--user", action="store_true", help="user space only")
+    add("--no-key", action="store_true", help="make no signing key")
+    add("--dry-run", action="store_true", help="say what would be made")
+
+
+def _run(session: Session) -> int:
+    arguments = session.arguments
+    if arguments.user and arguments.project:
+        raise UsageError("--user, --project: expected one of them")
+    user = require_user_space(session.context)
+    project = None if arguments.user else _project(session)
+    make = not arguments.dry_run
+    steps = [_folders(user, make=make, mode=0o700)]
+    if not arguments.no_key:
+        steps += _key(session, user, make=make)
+    if project:
+        steps += [_folders(project, make=make, mode=0o755), _gitignore(project, make=make)]
+    _show(session, steps, project)
+    return 0
+
+
+def _project(session: Session) -> Space | None:
+    """The project to set up: the one that was named, else a folder that looks like one."""
+    project = session.rye.space(PROJECT) if session.arguments.project else None
+    found = project or session.context.spaces.project
+    if found is None:
+        return None
+    if found.base.resolve() == session.context.spaces.user.base.resolve():
+        raise UsageError(
+            f"{found.base}: expected a project folder, found the base of user space",
+            hint="change to the project's folder, or name it: --project DIR",
+        )
+    marks = (AI_DIRECTORY, *REPOSITORY_MARKS)
+    looks_like_one = any((found.base / mark).exists() for mark in marks)
+    return found if project or looks_like_one else None
+
+
+def _folders(space: Space, *, make: bool, mode: int) -> Step:
+    folders = (space.ai, *(space.directory(kind) for kind in Kind))
+    missing = [path for path in folders if not path.is_dir()]
+    for path in missing if make else ():
+        make_directory(path, mode=mode)
+    return Step(f"{space.label} space", space.ai, _status(missing=bool(missing), make=make))
+
+
+def _status(*, missing: bool, make: bool) -> str:
+    if not missing:
+        return THERE
+    return MADE if make else WOULD_MAKE
+
+
+def _key(session: Session, user: Space, *, make: bool) -> Iterator[Step]:
+    directory = session.context.key_directory
+    private = directory / PRIVATE_KEY_FILE
+    if not private.exists() and not make:
+        yield Step("signing key", private, WOULD_MAKE)
+        return
+    status = THERE
+    if not private.exists():
+        save_keypair(directory, generate_keypair())
+        status = MADE
+    key = SigningKey(load_keypair(directory))
+    yield Step(f"signing key {key.fingerprint}", private, status)
+    yield _own_document(key, user, make=make)
+
+
+def _own_document(key: SigningKey, user: Space, *, make: bool) -> Step:
+    path = document_path(user, key.fingerprint)
+    if not make:
+        return Step("trust in it", path, _status(missing=not path.is_file(), make=False))
+    _, was_there = trust_own_key(key, user)
+    return Step("trust in it", path, _status(missing=not was_there, make=True))
+
+
+def _gitignore(project: Space, *, make: bool) -> Step:
+    path = project.ai / ".gitignore"
+    if not make and not path.exists():
+        return Step("ignore list", path, WOULD_MAKE)
+    try:
+        create_file(path, GITIGNORE.encode())
+    except FileExistsError:
+        return Step("ignore list", path, THERE)
+    return Step("ignore list", path, MADE)
+
+
+def _show(session: Session, steps: list[Step], project: Space | None) -> None:
+    from ryeos.cli.checks import OK, quick_checks
+
+    checks = [] if session.arguments.dry_run else quick_checks(session)
+    problems = [check for check in checks if check.status != OK]
+    following = _next_command(session, project)
+    envelope = {
+        "status": "success",
+        "actions": [
+            {"what": step.what, "path": str(step.path), "status": step.status} for step in steps
+        ],
+        "project": str(project.base) if project else None,
+        "checks": [check.describe() for check in problems],
+        "next": following,
+    }
+    for check in problems:
+        session.output.warn(f"{check.name}: {check.message}")
+        if check.fix:
+            session.output.note(f"  fix: {check.fix}")
+    shown = steps if session.arguments.verbose else [s for s in steps if s.status != THERE]
+    lines = [f"{step.status}: {step.what}, {step.path}" for step in shown]
+    session.output.answer(envelope, "\n".join(lines or ["everything is there already"]))
+    session.output.note(f"next: {following}")
+
+
+def _next_command(session: Session, project: Space | None) -> str:
+    if session.arguments.dry_run:
+        return "rye init"
+    if not (session.context.key_directory / PRIVATE_KEY_FILE).exists():
+        return "rye keys generate"
+    return "rye new tool mine/hello" if project else "rye init --project"
+
+
+COMMANDS = {
+    "init": Command(
+        _configure,
+        _run,
+        ["rye init", "rye init --project", "rye init --project ../shop", "rye init --dry-run"],
+    )
+}

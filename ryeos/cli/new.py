@@ -1,0 +1,135 @@
+"""``rye new``: a template that is valid, runs as it is, and only waits to be signed."""
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from lillux.files import create_file, make_directory
+from ryeos.cli.item_templates import TEMPLATES, Template
+from ryeos.cli.output import one_line
+from ryeos.cli.session import Command, Session
+from ryeos.errors import InvalidRefError, TargetExistsError, UsageError
+from ryeos.items import PROJECT, USER, ItemRef, Kind, Reference, Space, parse_reference
+from ryeos.keys import require_user_space
+from ryeos.resolver import candidates
+
+DEFAULT_LANGUAGE = "python"
+_LANGUAGES = tuple(language for kind, language in TEMPLATES if kind is Kind.TOOL)
+# What needs no quoting in any of the languages, and does not hide the file.
+_PLAIN_SEGMENT = re.compile(r"[^\W_][\w.-]*")
+_SNAKE_CASE = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("kind", metavar="KIND", choices=[kind.value for kind in Kind], help=", ".join(Kind))
+    add("id", metavar="ID", help="folders and a name, like mine/hello")
+    add("--space", choices=(PROJECT, USER), default=PROJECT, help="default: project")
+    add("--language", choices=_LANGUAGES, help=f"of a tool; default: {DEFAULT_LANGUAGE}")
+
+
+def _run(session: Session) -> int:
+    arguments = session.arguments
+    reference = parse_reference(arguments.id, arguments.kind)
+    ref = ItemRef(Kind(arguments.kind), reference.id)
+    _check_name(ref)
+    template = _template(ref, arguments.language)
+    space = _space(session)
+    _check_free(ref, space)
+    path = Path(f"{space.directory(ref.kind) / ref.id}{template.suffix}")
+    text = template.fill(name=ref.name, category=ref.category, author=_author(session))
+    make_directory(path.parent)
+    try:
+        create_file(path, text.encode())
+    except FileExistsError:
+        raise _taken(path) from None
+    _show(session, ref, path, template)
+    return 0
+
+
+def _check_name(ref: ItemRef) -> None:
+    for segment in ref.id.split("/"):
+        if not _PLAIN_SEGMENT.fullmatch(segment):
+            problem = f"expected letters, digits, '-', '_' and '.' in {segment[:60]!r}"
+            raise InvalidRefError(str(ref), f"{problem}, a letter or digit first")
+    if ref.kind is Kind.DIRECTIVE and not _SNAKE_CASE.fullmatch(ref.name):
+        better = re.sub(r"\W+", "_", ref.name.lower()).lstrip("0123456789_")
+        hint = f"rye new directive {'/'.join(filter(None, (ref.category, better)))}"
+        raise UsageError(f"{ref}: expected a name in snake_case, found {ref.name!r}", hint=hint)
+
+
+def _template(ref: ItemRef, language: str | None) -> Template:
+    if ref.kind is Kind.TOOL:
+        return TEMPLATES[ref.kind, language or DEFAULT_LANGUAGE]
+    if language:
+        raise UsageError(f"--language {language}: expected with a tool, found a {ref.kind.value}")
+    return TEMPLATES[ref.kind, ""]
+
+
+def _space(session: Session) -> Space:
+    if session.arguments.space == USER:
+        return require_user_space(session.context)
+    return session.rye.space(PROJECT)
+
+
+def _check_free(ref: ItemRef, space: Space) -> None:
+    """One id, one file: the same name with another suffix would hide one of the two."""
+    for path in candidates(space, ref):
+        if path.exists():
+            raise _taken(path)
+
+
+def _taken(path: Path) -> TargetExistsError:
+    return TargetExistsError(
+        str(path), "an item of this id", "choose another id, or edit that file"
+    )
+
+
+def _author(session: Session) -> str:
+    """The user's name, as far as it can stand in any header."""
+    named = session.environ.get("USER") or session.environ.get("USERNAME") or ""
+    return re.sub(r"[^\w.-]", "", named) or "unknown"
+
+
+def _show(session: Session, ref: ItemRef, path: Path, template: Template) -> None:
+    for note in _notes(session, ref, template):
+        session.output.warn(note)
+    place = f" --space {USER}" if session.arguments.space == USER else ""
+    sign = f"rye sign {ref}{place}"
+    following = [sign, template.try_it.format(id=ref.id)] if template.try_it else [sign]
+    envelope = {
+        "status": "success",
+        "ref": str(ref),
+        "path": str(path),
+        "space": session.arguments.space,
+        "next": following,
+    }
+    session.output.answer(envelope, str(path))
+    for command in following:
+        session.output.note(f"next: {command}")
+
+
+def _notes(session: Session, ref: ItemRef, template: Template) -> Iterator[str]:
+    resolver = session.rye.resolver
+    reference = Reference(ref.kind, ref.id)
+    hidden = resolver.resolve(reference).shadowed if ref.kind is not Kind.CONFIG else ()
+    for location in hidden:
+        yield f"{ref} hides {one_line(str(location.path))} ({location.space.label})"
+    executor = template.executor
+    if executor and resolver.find_executor(executor, session.arguments.space) is None:
+        yield f"{executor}, which runs it, is in no space; it cannot run before that is there"
+
+
+COMMANDS = {
+    "new": Command(
+        _configure,
+        _run,
+        [
+            "rye new tool mine/hello",
+            "rye new tool mine/count --language bash",
+            "rye new directive mine/review",
+            "rye new knowledge mine/style --space user",
+        ],
+    )
+}
