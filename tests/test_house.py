@@ -56,8 +56,8 @@ def place(path: Path, node: ast.expr | ast.stmt) -> str:
 
 
 def scripts() -> list[Path]:
-    """The commands of the house."""
-    return sorted((ROOT / "scripts").iterdir())
+    """The commands of the house: shell scripts, without a suffix."""
+    return sorted(path for path in (ROOT / "scripts").iterdir() if not path.suffix)
 
 
 def decisions() -> list[Path]:

@@ -1,0 +1,100 @@
+"""Pages that repeat what the code says: tables and names are the code's own."""
+
+import re
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+
+from ryeos.extractors import EXTRACTORS
+from ryeos.items import Kind
+from ryeos.signature import FORMS
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+
+
+def page(name: str) -> str:
+    """The text of a page below ``docs/``."""
+    return (DOCS / name).read_text("utf-8")
+
+
+def rows(name: str, heading: str) -> list[tuple[str, ...]]:
+    """The cells of the table under a heading row that begins with these words."""
+    _, _, below = page(name).partition(f"\n| {heading}")
+    lines = below.split("\n\n")[0].splitlines()[2:]
+    return [tuple(cell.strip() for cell in line.strip("|").split(" | ")) for line in lines]
+
+
+def code(cell: str) -> list[str]:
+    """What stands in backquotes in a cell."""
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def test_the_page_of_errors_is_what_the_classes_say() -> None:
+    generate = runpy.run_path(str(ROOT / "scripts" / "generate_reference.py"))
+
+    assert page("reference/errors.md") == generate["errors_page"](), (
+        "run: build/venv/bin/python scripts/generate_reference.py"
+    )
+
+
+def test_the_table_of_required_fields_is_that_of_the_extractors() -> None:
+    known = [
+        (kind.value, rule.field, "yes" if rule.required else "no", ", ".join(rule.checks))
+        for kind, extractor in EXTRACTORS.items()
+        for rule in extractor.rules
+    ]
+
+    assert rows("items.md", "kind | field") == known
+
+
+def test_the_table_of_kinds_has_their_folders_and_suffixes_in_order() -> None:
+    known = [(kind.value, [f"{kind.directory}/"], list(kind.suffixes)) for kind in Kind]
+
+    shown = [(kind, code(folder), code(suffixes)) for kind, folder, suffixes, _ in kinds()]
+
+    assert shown == known
+
+
+def kinds() -> list[tuple[str, ...]]:
+    """The rows of the table of kinds."""
+    return rows("items.md", "kind | folder")
+
+
+def test_the_table_of_line_forms_is_that_of_the_signatures() -> None:
+    shown = {
+        (kind, suffix): code(line)[0]
+        for kind, suffixes, line, _ in rows("signatures.md", "kind | suffixes | line")
+        for suffix in code(suffixes)
+    }
+
+    assert shown == {
+        (kind.value, suffix): form.prefix
+        for kind, forms in FORMS.items()
+        for suffix, form in forms.items()
+    }
+
+
+def test_every_variable_of_ours_that_the_code_names_has_a_line_in_a_page() -> None:
+    pages = page("environment.md") + page("building.md")
+
+    named = {name for path in sources() for name in re.findall(r"\bRYE_[A-Z_]+\b", text_of(path))}
+
+    assert sorted(name for name in named if f"`{name}" not in pages) == []
+
+
+def sources() -> Iterator[Path]:
+    """The modules of the program, without those that start it."""
+    for layer in ("lillux", "ryeos"):
+        yield from sorted((ROOT / layer).rglob("*.py"))
+
+
+def text_of(path: Path) -> str:
+    """The text of a module."""
+    return path.read_text("utf-8")
+
+
+def test_every_test_that_the_threat_model_names_exists() -> None:
+    named = re.findall(r"`(\w[\w/]*/test_\w+\.py)`", page("threat-model.md"))
+
+    assert [name for name in named if not (ROOT / "tests" / name).is_file()] == []
