@@ -2,9 +2,13 @@
 
 import re
 import runpy
+from argparse import ArgumentParser
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
+from ryeos.cli.commands import TABLE, Entry
+from ryeos.cli.session import Command
 from ryeos.extractors import EXTRACTORS
 from ryeos.items import Kind
 from ryeos.signature import FORMS
@@ -22,7 +26,7 @@ def rows(name: str, heading: str) -> list[tuple[str, ...]]:
     """The cells of the table under a heading row that begins with these words."""
     _, _, below = page(name).partition(f"\n| {heading}")
     lines = below.split("\n\n")[0].splitlines()[2:]
-    return [tuple(cell.strip() for cell in line.strip("|").split(" | ")) for line in lines]
+    return [tuple(cell.strip() for cell in line[1:-1].split(" | ")) for line in lines]
 
 
 def code(cell: str) -> list[str]:
@@ -98,3 +102,32 @@ def test_every_test_that_the_threat_model_names_exists() -> None:
     named = re.findall(r"`(\w[\w/]*/test_\w+\.py)`", page("threat-model.md"))
 
     assert [name for name in named if not (ROOT / "tests" / name).is_file()] == []
+
+
+def test_the_table_of_commands_has_every_command_with_every_flag_of_its_own() -> None:
+    shown = {
+        command_of(code(command)[0]): {flag for cell in code(flags) for flag in words(cell)}
+        for command, _, flags in rows("cli.md", "command | does | flags")
+    }
+
+    assert shown == {entry.words: flags_of(entry) for entry in TABLE}
+
+
+def command_of(usage: str) -> str:
+    """The command's own words in ``keys trust PEMFILE``."""
+    return " ".join(word for word in usage.split() if re.fullmatch(r"[a-z]+", word))
+
+
+def words(cell: str) -> list[str]:
+    """The flags in ``--timeout S``."""
+    return re.findall(r"--[\w-]+", cell)
+
+
+def flags_of(entry: Entry) -> set[str]:
+    """The long flags that this command takes and not every command does."""
+    module = import_module(f"ryeos.cli.{entry.module}")
+    command: Command = module.COMMANDS[entry.words]
+    parser = ArgumentParser()
+    command.configure(parser)
+    flags = {flag for action in parser._actions for flag in action.option_strings}
+    return {flag for flag in flags if flag.startswith("--")} - {"--help", "--project-path"}
