@@ -88,6 +88,8 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
             data = file.read(max_bytes + 1)
     except FileNotFoundError:
         raise
+    except NotADirectoryError as error:  # a file where a folder would have to be: nothing is there
+        raise FileNotFoundError(*error.args) from error
     except OSError as error:
         raise file_system_error(path, error) from error
     if len(data) > max_bytes:

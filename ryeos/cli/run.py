@@ -57,7 +57,7 @@ def _show(session: Session, answer: Answer) -> None:
         return
     for event in envelope.get("trace", ()):
         output.note(_event_line(event))
-    if envelope["type"] == "tool" and envelope["status"] == "success":
+    if envelope.get("type") == "tool" and envelope["status"] == "success":
         output.answer(envelope, _data_text(envelope["data"]))
     elif envelope["status"] == "error":
         _show_failure(session, envelope)
