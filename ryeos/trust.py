@@ -86,7 +86,7 @@ def parse_key_document(data: bytes, where: str) -> KeyDocument:
 
 def write_key_document(public_pem: bytes, owner: str, *, covers_all: bool) -> str:
     """The unsigned text of a key document, fields in the order that every reader knows."""
-    _check_owner(owner)
+    check_owner(owner)
     fingerprint = compute_key_fingerprint(public_pem)
     coverage = f'coverage = "{COVERAGE_ALL}"\n' if covers_all else ""
     return (
@@ -99,6 +99,14 @@ def write_key_document(public_pem: bytes, owner: str, *, covers_all: bool) -> st
         "\n[public_key]\n"
         f'pem = """\n{canonical_public_pem(public_pem).decode()}"""\n'
     )
+
+
+def check_owner(owner: str) -> None:
+    """Refuse a name that a key document could not hold as it is. Raises KeyDocumentError."""
+    if not owner or not owner.isprintable() or not {'"', "\\"}.isdisjoint(owner):
+        raise KeyDocumentError(
+            "owner", "expected a plain name without quotes, backslashes or control characters"
+        )
 
 
 class TrustStore:
@@ -233,10 +241,3 @@ def _pem_of(header: dict[str, Any], where: str) -> bytes:
 def _text(header: dict[str, Any], name: str, default: str) -> str:
     value = header.get(name, default)
     return value if isinstance(value, str) else default
-
-
-def _check_owner(owner: str) -> None:
-    if not owner or any(character < " " or character in '"\\\x7f' for character in owner):
-        raise KeyDocumentError(
-            "owner", "expected a plain name without quotes, backslashes or control characters"
-        )

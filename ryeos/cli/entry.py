@@ -100,11 +100,10 @@ def _unknown(words: list[str]) -> LilluxError:
 
 def _report(error: LilluxError, *, as_json: bool) -> int:
     if as_json:
-        import json
-
+        from ryeos.cli.output import Output
         from ryeos.envelope import error_envelope
 
-        sys.stdout.write(json.dumps(error_envelope(error), ensure_ascii=False) + "\n")
+        Output(as_json=True, environ=os.environ).answer(error_envelope(error), "")
     else:
         sys.stderr.write(f"error: {error}\n")
         cause = error.__cause__

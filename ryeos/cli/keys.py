@@ -15,6 +15,7 @@ from ryeos.cli.session import Command, Session
 from ryeos.errors import TargetExistsError, UsageError
 from ryeos.items import USER
 from ryeos.keys import (
+    OWN_OWNER,
     install_keypair,
     own_fingerprint,
     replace_keypair,
@@ -22,7 +23,7 @@ from ryeos.keys import (
     trust_own_key,
 )
 from ryeos.signing_key import SigningKey
-from ryeos.trust import document_path
+from ryeos.trust import check_owner, document_path
 
 SIGNING_KEY_VARIABLE = "RYE_SIGNING_KEY"
 
@@ -71,6 +72,7 @@ def _private_pem(session: Session) -> tuple[str, bytes]:
 def _take_up(session: Session, keypair: KeyPair, command: str, done: str) -> int:
     """Write the pair, and let it count."""
     user = require_user_space(session.context)
+    check_owner(session.arguments.owner or OWN_OWNER)
     key = SigningKey(keypair)
     directory = session.context.key_directory
     make_directory(user.ai, mode=0o700)

@@ -29,17 +29,15 @@ class Output:
         if self.as_json:
             import json
 
-            self.text(json.dumps(envelope, ensure_ascii=False, default=str))
+            text = json.dumps(envelope, ensure_ascii=False, default=str)
+            # Bytes of a path that are no UTF-8 become escapes, which JSON has for them.
+            self._write(text.encode("utf-8", "backslashreplace"))
         elif text:
             self.text(text)
 
     def text(self, text: str) -> None:
         """Write to standard output, with one newline at the end, as UTF-8 everywhere."""
-        data = text.encode("utf-8", "surrogateescape")
-        stream = sys.stdout
-        stream.flush()
-        stream.buffer.write(data if data.endswith(b"\n") else data + b"\n")
-        stream.buffer.flush()
+        self._write(text.encode("utf-8", "surrogateescape"))
 
     def note(self, text: str) -> None:
         """Say something that is not the answer."""
@@ -55,6 +53,12 @@ class Output:
     def paint(self, text: str, color: str, *, stream: Any = None) -> str:  # noqa: ANN401 - a stream
         """The text in a colour, if the stream it goes to shows colours."""
         return f"\x1b[{_CODES[color]}m{text}\x1b[0m" if self._shows_color(stream) else text
+
+    def _write(self, data: bytes) -> None:
+        stream = sys.stdout
+        stream.flush()
+        stream.buffer.write(data if data.endswith(b"\n") else data + b"\n")
+        stream.buffer.flush()
 
     def _say(self, text: str) -> None:
         encoding = sys.stderr.encoding or "utf-8"
