@@ -12,7 +12,6 @@ from ryeos.cli.session import Command, Session
 from ryeos.errors import (
     KeyDocumentError,
     KeyMissingError,
-    OwnKeyError,
     UnsupportedError,
     UsageError,
 )
@@ -20,6 +19,7 @@ from ryeos.items import PROJECT, SYSTEM, USER, Space
 from ryeos.key_states import KeyState, document_problem, key_states
 from ryeos.keys import (
     OfferedKey,
+    OwnKeyError,
     own_fingerprint,
     read_offered_key,
     require_user_space,
