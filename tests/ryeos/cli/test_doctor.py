@@ -123,6 +123,16 @@ def test_a_carried_key_that_is_not_approved_is_worth_a_look(
     assert found[1]["fix"].endswith(f"rye keys trust {stranger.fingerprint}")
 
 
+def test_a_broken_file_of_approvals_fails(project: CommandLine) -> None:
+    approvals = project.user_space.ai / "config" / "keys" / "approved.json"
+    approvals.write_text("{", "utf-8")
+
+    (found,) = checks(project, "trust")
+
+    assert found["status"] == "fail"
+    assert found["message"].startswith(f"{approvals}: expected JSON, found: ")
+
+
 def test_an_unsigned_item_is_worth_a_look(project: CommandLine) -> None:
     path = Path(project.json("new", "tool", "mine/hello")["path"])
 
