@@ -230,6 +230,17 @@ def test_without_a_home_doctor_says_what_is_missing(cli: CommandLine) -> None:
     assert found["fix"].startswith("name a folder: USER_SPACE=DIR")
 
 
+def test_a_home_that_cannot_hold_user_space_is_said(cli: CommandLine, tmp_path: Path) -> None:
+    home = tmp_path / "file"
+    home.write_bytes(b"")
+
+    (found,) = checks(cli, "user space", HOME=str(home))
+
+    assert found["status"] == "warn"
+    assert found["message"] == f"{home / '.ai'}: not there, and {home} cannot be written to"
+    assert found["fix"] == "name another: USER_SPACE=DIR"
+
+
 @pytest.fixture
 def torn_bundle(bundle: Space, tmp_path: Path) -> Space:
     """A copy of the bundle with one changed byte."""
