@@ -91,13 +91,17 @@ def targets_at(path: Path, spaces: Spaces) -> list[Target]:
     if absolute.is_file():
         kind = _kind(absolute, space.ai) or Kind.TOOL
         return [Target(path=absolute, kind=kind, space=space)]
-    if absolute.is_relative_to(space.ai) and space.label != OUTSIDE:
-        return list(targets_below(absolute, space))
-    return [
-        target
-        for ai in _ai_folders(absolute)
-        for target in targets_below(ai, _space_of(ai, spaces))
-    ]
+    if absolute.is_relative_to(space.ai):
+        found = list(targets_below(absolute, space))
+    else:
+        found = [
+            target
+            for ai in _ai_folders(absolute)
+            for target in targets_below(ai, _space_of(ai, spaces))
+        ]
+    if not found:
+        raise ItemNotFoundError(f"items in {path}", ["the file system"])
+    return found
 
 
 def targets_below(folder: Path, space: Space) -> Iterator[Target]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from lillux.files import read_bytes
 from lillux.signing import compute_key_fingerprint, verify_signature
-from ryeos.errors import BundleError, IntegrityError
+from ryeos.errors import BundleError, IntegrityError, SignatureFormatError
 from ryeos.items import AI_DIRECTORY, SYSTEM, Space
 from ryeos.signature import CommentForm, Signature, content_hash, decode, split
 
@@ -81,18 +81,29 @@ def read_manifest(space: Space, public_pem: bytes) -> Manifest | None:
             "the bundle's manifest is not what its publisher signed",
             hint="install the bundle (or rye.pyz) again",
         )
-    return Manifest(signature, json.loads(signed.body)["files"])
+    return Manifest(signature, _listed_files(signed.body, path))
+
+
+def _listed_files(text: str, path: Path) -> Mapping[str, Mapping[str, Any]]:
+    """The ``files`` of a manifest's JSON. Raises SignatureFormatError for another shape."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        document = None
+    files = document.get("files") if isinstance(document, dict) else None
+    if not isinstance(files, dict) or not all(isinstance(e, dict) for e in files.values()):
+        raise SignatureFormatError(str(path), "expected a manifest with a mapping of files")
+    return files
 
 
 def manifest_signer(space: Space) -> str:
     """The fingerprint that the manifest names, unchecked; ``""`` without a manifest."""
     path = manifest_path(space)
     try:
-        with path.open(encoding="utf-8") as file:
-            first = file.readline(1024)
-    except (OSError, UnicodeDecodeError):
+        text = decode(read_bytes(path, MAX_MANIFEST_BYTES), str(path))
+    except FileNotFoundError:
         return ""
-    signature = split(first, MANIFEST_FORM, str(path)).signature
+    signature = split(text, MANIFEST_FORM, str(path)).signature
     return signature.fingerprint if signature else ""
 
 

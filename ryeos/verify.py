@@ -20,7 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from lillux.files import FileTooLargeError, is_inside, read_bytes
+from lillux.files import FileTooLargeError, path_inside, read_bytes
 from lillux.signing import compute_key_fingerprint, verify_signature
 from ryeos.bundles import Manifest, manifest_signer, read_manifest
 from ryeos.errors import IntegrityError, SignatureFormatError, UnsignedError, UntrustedKeyError
@@ -155,8 +155,9 @@ class Verifier:
 
     def _check(self, target: Target, data: bytes) -> VerifiedItem:
         manifest = self._manifest(target.space)
-        if manifest and is_inside(target.path, target.space.ai):
-            return self._check_listed(target, data, manifest)
+        listed = path_inside(target.path, target.space.ai) if manifest else None
+        if manifest and listed:
+            return self._check_listed(target, data, manifest, listed)
         signed, detached = self._signed_text(target, data)
         signature = detached or signed.signature
         if signature is None:
@@ -182,9 +183,10 @@ class Verifier:
             coverage=coverage,
         )
 
-    def _check_listed(self, target: Target, data: bytes, manifest: Manifest) -> VerifiedItem:
+    def _check_listed(
+        self, target: Target, data: bytes, manifest: Manifest, relative: str
+    ) -> VerifiedItem:
         """(2) A file of a bundle that has a manifest: nothing that is not listed counts."""
-        relative = target.path.relative_to(target.space.ai).as_posix()
         if not manifest.holds(relative, data):
             raise IntegrityError(
                 str(target.path),
@@ -241,9 +243,9 @@ class Verifier:
         self, target: Target, fingerprint: str, data: bytes
     ) -> TrustedKey | None:
         """A bundle's key counts elsewhere for an untouched copy of the bundle's own item."""
-        if target.space.tier == SYSTEM or not is_inside(target.path, target.space.ai):
+        relative = path_inside(target.path, target.space.ai)
+        if target.space.tier == SYSTEM or relative is None:
             return None
-        relative = target.path.relative_to(target.space.ai)
         for bundle in self._spaces.bundles:
             original = Target(path=bundle.ai / relative, kind=target.kind, space=bundle)
             try:
