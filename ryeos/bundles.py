@@ -35,21 +35,29 @@ class Manifest:
 
     signature: Signature
     files: Mapping[str, Mapping[str, Any]]
+    own_name: str
+    own_digest: str
 
     def holds(self, relative: str, data: bytes) -> bool:
-        """Whether ``data`` is the listed content of ``relative``."""
+        """Whether ``data`` is the listed content of ``relative``, or that of the list itself."""
+        if relative == self.own_name:
+            return self.own_digest == sha256(data).hexdigest()
         entry = self.files.get(relative)
         return entry is not None and entry.get("sha256") == sha256(data).hexdigest()
 
     def header(self, relative: str) -> Mapping[str, Any] | None:
         """The parsed metadata of a listed file, if the manifest carries it."""
-        header = self.files[relative].get("header")
+        header = self.files.get(relative, {}).get("header")
         return header if isinstance(header, dict) else None
 
 
 def manifest_path(space: Space) -> Path:
     """Where a bundle keeps its manifest."""
-    return space.ai / "bundles" / space.bundle_id / "files.manifest"
+    return space.ai / _manifest_name(space)
+
+
+def _manifest_name(space: Space) -> str:
+    return f"bundles/{space.bundle_id}/files.manifest"
 
 
 def dump_manifest(bundle_id: str, version: str, files: Mapping[str, Mapping[str, Any]]) -> str:
@@ -65,10 +73,10 @@ def read_manifest(space: Space, public_pem: bytes) -> Manifest | None:
     """
     path = manifest_path(space)
     try:
-        text = decode(read_bytes(path, MAX_MANIFEST_BYTES), str(path))
+        data = read_bytes(path, MAX_MANIFEST_BYTES)
     except FileNotFoundError:
         return None
-    signed = split(text, MANIFEST_FORM, str(path))
+    signed = split(decode(data, str(path)), MANIFEST_FORM, str(path))
     signature = signed.signature
     if (
         signature is None
@@ -81,7 +89,12 @@ def read_manifest(space: Space, public_pem: bytes) -> Manifest | None:
             "the bundle's manifest is not what its publisher signed",
             hint="install the bundle (or rye.pyz) again",
         )
-    return Manifest(signature, _listed_files(signed.body, path))
+    return Manifest(
+        signature,
+        _listed_files(signed.body, path),
+        _manifest_name(space),
+        sha256(data).hexdigest(),
+    )
 
 
 def _listed_files(text: str, path: Path) -> Mapping[str, Mapping[str, Any]]:

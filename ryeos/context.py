@@ -13,6 +13,9 @@ from ryeos.errors import NoProjectError, UsageError
 from ryeos.items import AI_DIRECTORY, PROJECT, USER, Space, Spaces
 
 
+PRIVATE_KEY_VARIABLE = "RYE_SIGNING_KEY"
+
+
 class LockMode(StrEnum):
     """What ``RYE_LOCK`` says about lockfiles."""
 
@@ -73,7 +76,8 @@ def context_from(
     default = spaces.user.ai / "config" / "keys" / "signing"
     return Context(
         spaces=spaces,
-        process_env=dict(env),
+        # A key handed over for `keys import` is no business of any tool.
+        process_env={name: value for name, value in env.items() if name != PRIVATE_KEY_VARIABLE},
         key_directory=Path(key_directory) if key_directory else default,
         dev_mode=env.get("RYE_DEV_MODE") == "1",
         lock_mode=_lock_mode(env.get("RYE_LOCK", "")),

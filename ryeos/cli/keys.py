@@ -12,6 +12,7 @@ from lillux.files import create_file, make_directory, read_bytes
 from lillux.pem import MAX_PEM_BYTES, PemError
 from lillux.signing import KeyPair, generate_keypair, public_pem_of
 from ryeos.cli.session import Command, Session
+from ryeos.context import PRIVATE_KEY_VARIABLE
 from ryeos.errors import TargetExistsError, UsageError
 from ryeos.items import USER
 from ryeos.keys import (
@@ -25,8 +26,6 @@ from ryeos.keys import (
 from ryeos.signing_key import SigningKey
 from ryeos.trust import check_owner, document_path
 
-SIGNING_KEY_VARIABLE = "RYE_SIGNING_KEY"
-
 
 def _configure_generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--owner", default="", help="the name in its document (default: local)")
@@ -39,7 +38,7 @@ def _generate(session: Session) -> int:
 
 def _configure_import(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("source", metavar="FILE|-", nargs="?", help=f"a private PEM; else ${SIGNING_KEY_VARIABLE}")
+    add("source", metavar="FILE|-", nargs="?", help=f"a private PEM; else ${PRIVATE_KEY_VARIABLE}")
     add("--owner", default="", help="the name in its document (default: local)")
     add("--force", action="store_true", help="replace another key; it is kept as .bak")
 
@@ -57,13 +56,13 @@ def _private_pem(session: Session) -> tuple[str, bytes]:
     """What to call the source in messages, and what it holds."""
     source = session.arguments.source
     if source is None:
-        text = session.environ.get(SIGNING_KEY_VARIABLE, "")
+        text = session.environ.get(PRIVATE_KEY_VARIABLE, "")
         if not text:
             raise UsageError(
-                f"rye keys import: expected FILE, - or {SIGNING_KEY_VARIABLE}, found none of them"
+                f"rye keys import: expected FILE, - or {PRIVATE_KEY_VARIABLE}, found none of them"
             )
         # What sets variables often cannot write a line end into one.
-        return SIGNING_KEY_VARIABLE, text.replace("\\n", "\n").encode("utf-8", "surrogateescape")
+        return PRIVATE_KEY_VARIABLE, text.replace("\\n", "\n").encode("utf-8", "surrogateescape")
     if source == "-":
         return "standard input", sys.stdin.buffer.read(MAX_PEM_BYTES + 1)
     return source, _read(Path(source))
@@ -162,7 +161,7 @@ COMMANDS = {
         [
             "rye keys import private_key.pem",
             "rye keys import - < private_key.pem",
-            f"{SIGNING_KEY_VARIABLE}=... rye keys import",
+            f"{PRIVATE_KEY_VARIABLE}=... rye keys import",
         ],
     ),
 }
