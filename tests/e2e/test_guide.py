@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 _BLOCK = re.compile(r"^(`{3,4})console\n(.*?)^\1$", re.DOTALL | re.MULTILINE)
 _STATUS = re.compile(r"\[status (\d+)\]")
 
@@ -74,6 +74,7 @@ def test_every_command_of_the_guide_prints_what_the_guide_shows(
             stdin=subprocess.DEVNULL,
             text=True,
             encoding="utf-8",
+            check=False,
         )
 
         assert done.returncode == step.status, f"$ {step.command}\n{done.stdout}"
