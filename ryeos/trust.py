@@ -26,6 +26,8 @@ from ryeos.signature import Signature, content_hash, decode, form_for, split
 MAX_DOCUMENT_BYTES = 64 * 1024
 TRUSTED_FOLDER = "config/keys/trusted"
 COVERAGE_ALL = "all"
+# Honest documents are signed by their own key or by one that is; a bundle may bring any number.
+MAX_VOUCHERS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +72,14 @@ def parse_key_document(data: bytes, where: str) -> KeyDocument:
         signed = split(decode(data, where), form_for(Kind.TOOL, ".toml"), where)
         header = parse_toml(signed.body)
         public_pem = canonical_public_pem(_pem_of(header, where))
+        owner = _text(header, "owner", "unknown")
+        if not owner.isprintable():
+            raise SignatureFormatError(where, "expected the owner's name in visible characters")
     except LilluxError as error:
         raise KeyDocumentError(where, f"not a key document: {error}") from error
     return KeyDocument(
         fingerprint=compute_key_fingerprint(public_pem),
-        owner=_text(header, "owner", "unknown"),
+        owner=owner,
         public_pem=public_pem,
         covers_all=header.get("coverage") == COVERAGE_ALL,
         version=_text(header, "version", "1.0.0"),
@@ -158,7 +163,7 @@ class TrustStore:
             public_pem=document.public_pem,
             source=space.label,
             # One document that says so is enough: a second one must not be able to take it back.
-            covers_all=any(found.covers_all for _, found in survivors),
+            covers_all=any(_has_mark(space, found) for space, found in survivors),
         )
 
     def _sources(self, label: str) -> Iterator[Space]:
@@ -186,7 +191,7 @@ class TrustStore:
             return False
         if signature.fingerprint == document.fingerprint:
             return _verifies(signature, document.public_pem)
-        if signature.fingerprint in pending:
+        if signature.fingerprint in pending or len(pending) == MAX_VOUCHERS:
             return False
         signer = self._lookup(signature.fingerprint, label, pending)
         return signer is not None and _verifies(signature, signer.public_pem)
@@ -207,6 +212,14 @@ class TrustStore:
             document = None
         self._parsed[path] = state, document
         return document
+
+
+def _has_mark(space: Space, document: KeyDocument) -> bool:
+    """Whether all that the key signs is covered whole, as far as anybody can know.
+
+    Who may write into a project may take the signature off a document there, and then the mark.
+    """
+    return document.covers_all or (space.tier == PROJECT and document.signature is None)
 
 
 def _read_document(path: Path) -> KeyDocument | None:
