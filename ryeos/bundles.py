@@ -7,18 +7,18 @@ a short command needs no YAML parser. Format: ``docs/bundles.md``.
 """
 
 import json
-import logging
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from lillux.digests import sha256_hex
 from lillux.files import read_bytes
 from lillux.signing import compute_key_fingerprint, verify_signature
 from ryeos.errors import BundleError, IntegrityError, SignatureFormatError
 from ryeos.items import AI_DIRECTORY, SYSTEM, Space
+from ryeos.log import log_warning
 from ryeos.signature import CommentForm, Signature, content_hash, decode, split
 
 MAX_MANIFEST_BYTES = 32 * 1024 * 1024
@@ -26,7 +26,32 @@ EMBEDDED_ID = "ryeos"
 MANIFEST_FORM = CommentForm("# ")
 _ENTRY_POINT_GROUP = "rye.bundles"
 
-logger = logging.getLogger(__name__)
+
+class BundleHome(Protocol):
+    """Where the bundle that came with this program is, and what can mend it."""
+
+    def locate(self) -> str:
+        """The folder that holds ``.ai`` and ``public_key.pem``. Raises OSError."""
+        ...
+
+    def restore(self, path: str) -> bool:
+        """Write a file of that folder anew; False where that is not possible."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BundleFolder:
+    """A bundle that simply lies in a folder."""
+
+    root: Path
+
+    def locate(self) -> str:
+        """The folder."""
+        return str(self.root)
+
+    def restore(self, path: str) -> bool:  # noqa: ARG002 - there is nothing to restore from
+        """Never: there is no other copy."""
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +66,9 @@ class Manifest:
     def holds(self, relative: str, data: bytes) -> bool:
         """Whether ``data`` is the listed content of ``relative``, or that of the list itself."""
         if relative == self.own_name:
-            return self.own_digest == sha256(data).hexdigest()
+            return self.own_digest == sha256_hex(data)
         entry = self.files.get(relative)
-        return entry is not None and entry.get("sha256") == sha256(data).hexdigest()
+        return entry is not None and entry.get("sha256") == sha256_hex(data)
 
     def header(self, relative: str) -> Mapping[str, Any] | None:
         """The parsed metadata of a listed file, if the manifest carries it."""
@@ -69,7 +94,7 @@ def dump_manifest(bundle_id: str, version: str, files: Mapping[str, Mapping[str,
 def read_manifest(space: Space, public_pem: bytes) -> Manifest | None:
     """The bundle's manifest, its signature checked with ``public_pem``; None if it has none.
 
-    Raises IntegrityError when it is not what that key signed.
+    Raises IntegrityError when it is not what that key signed for this bundle.
     """
     path = manifest_path(space)
     try:
@@ -91,21 +116,28 @@ def read_manifest(space: Space, public_pem: bytes) -> Manifest | None:
         )
     return Manifest(
         signature,
-        _listed_files(signed.body, path),
+        _listed_files(signed.body, space),
         _manifest_name(space),
-        sha256(data).hexdigest(),
+        sha256_hex(data),
     )
 
 
-def _listed_files(text: str, path: Path) -> Mapping[str, Mapping[str, Any]]:
-    """The ``files`` of a manifest's JSON. Raises SignatureFormatError for another shape."""
+def _listed_files(text: str, space: Space) -> Mapping[str, Mapping[str, Any]]:
+    """The ``files`` of a manifest's JSON. Raises IntegrityError for that of another bundle."""
+    where = str(manifest_path(space))
     try:
         document = json.loads(text)
-    except (ValueError, RecursionError):
-        document = None
-    files = document.get("files") if isinstance(document, dict) else None
+        bundle_id, files = document["bundle"]["id"], document["files"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        bundle_id, files = None, None
     if not isinstance(files, dict) or not all(isinstance(e, dict) for e in files.values()):
-        raise SignatureFormatError(str(path), "expected a manifest with a mapping of files")
+        raise SignatureFormatError(where, "expected a manifest with a bundle's id and its files")
+    if bundle_id != space.bundle_id:
+        raise IntegrityError(
+            where,
+            f"the manifest is that of another bundle, {bundle_id!r}",
+            hint="install the bundle (or rye.pyz) again",
+        )
     return files
 
 
@@ -146,7 +178,7 @@ def discover(embedded: Space | None, env: Mapping[str, str]) -> tuple[Space, ...
     bundles: dict[str, Space] = {}
     for bundle in found:
         if bundle.label in bundles:
-            logger.warning("bundle %s: %s is hidden by another", bundle.bundle_id, bundle.base)
+            log_warning(f"bundle {bundle.bundle_id}: {bundle.base} is hidden by another")
         bundles.setdefault(bundle.label, bundle)
     return tuple(bundles[label] for label in sorted(bundles))
 
@@ -178,4 +210,4 @@ def _from_entry_points() -> Iterator[Space]:
                 str(described.get("version", "0.0.0")),
             )
         except Exception as error:  # noqa: BLE001 - a door: foreign code may raise anything
-            logger.warning("bundle entry point %s skipped: %s", entry.name, error)
+            log_warning(f"bundle entry point {entry.name} skipped: {error}")

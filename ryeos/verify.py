@@ -11,20 +11,20 @@ Steps, in this order (``docs/signatures.md``):
 (7) a text that the first line leaves partly uncovered needs the covers line, if the key says so
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from lillux.digests import sha256_hex
 from lillux.files import FileTooLargeError, path_inside, read_bytes
 from lillux.signing import compute_key_fingerprint, verify_signature
 from ryeos.bundles import Manifest, manifest_signer, read_manifest
 from ryeos.errors import IntegrityError, SignatureFormatError, UnsignedError, UntrustedKeyError
-from ryeos.items import SYSTEM, Kind, Location, Space, Spaces
+from ryeos.items import AI_DIRECTORY, SYSTEM, Kind, Location, Space, Spaces
+from ryeos.log import log_warning
 from ryeos.signature import (
     DETACHED_SUFFIXES,
     FORMS,
@@ -44,8 +44,6 @@ from ryeos.signature import (
 from ryeos.trust import TrustedKey, TrustStore
 
 MAX_DETACHED_BYTES = 1024
-
-logger = logging.getLogger(__name__)
 
 
 class Coverage(StrEnum):
@@ -96,13 +94,14 @@ class VerifiedItem:
     @property
     def sha256(self) -> str:
         """Digest of the very bytes, for the check right before they run."""
-        return sha256(self.data).hexdigest()
+        return sha256_hex(self.data)
 
 
 class Verifier:
     """Checks files of the spaces against a trust store. Thread-safe: all state is memoised facts.
 
-    ``warn`` gets one line per item that dev mode let through.
+    ``warn`` gets one line per item that dev mode let through. ``restore`` writes a file of the own
+    bundle anew from where it came; it gets the path below the folder that holds ``.ai``.
     """
 
     def __init__(
@@ -111,12 +110,14 @@ class Verifier:
         trust: TrustStore,
         *,
         dev_mode: bool = False,
-        warn: Callable[[str], None] = logger.warning,
+        warn: Callable[[str], None] = log_warning,
+        restore: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._spaces = spaces
         self.trust = trust
         self._dev_mode = dev_mode
         self._warn = warn
+        self._restore = restore
         self._manifests: dict[str, Manifest | None] = {}
 
     def verify_location(self, location: Location) -> VerifiedItem:
@@ -155,7 +156,7 @@ class Verifier:
 
     def _check(self, target: Target, data: bytes) -> VerifiedItem:
         manifest = self._manifest(target.space)
-        listed = path_inside(target.path, target.space.ai) if manifest else None
+        listed = _path_in_bundle(target) if manifest else None
         if manifest and listed:
             return self._check_listed(target, data, manifest, listed)
         signed, detached = self._signed_text(target, data)
@@ -163,7 +164,7 @@ class Verifier:
         if signature is None:
             raise UnsignedError(str(target.path), target.sign_command)
         where = str(target.path)
-        covered = sha256(data).hexdigest() if detached else _covered_hash(target, signed)
+        covered = sha256_hex(data) if detached else _covered_hash(target, signed)
         if signature.content_hash != covered:  # (4)
             raise IntegrityError(
                 where,
@@ -188,11 +189,7 @@ class Verifier:
     ) -> VerifiedItem:
         """(2) A file of a bundle that has a manifest: nothing that is not listed counts."""
         if not manifest.holds(relative, data):
-            raise IntegrityError(
-                str(target.path),
-                f"not the file that the bundle {target.space.bundle_id} was published with",
-                hint="install the bundle (or rye.pyz) again",
-            )
+            data = self._restored(target, relative, manifest)
         signed, _ = self._signed_text(target, data)
         key = self._bundle_key(target.space, manifest.signature.fingerprint)
         return VerifiedItem(
@@ -204,6 +201,18 @@ class Verifier:
             key=key,
             coverage=Coverage.FULL,
             header=manifest.header(relative),
+        )
+
+    def _restored(self, target: Target, relative: str, manifest: Manifest) -> bytes:
+        """The published bytes of the own bundle's file, written anew. Raises IntegrityError."""
+        if target.space.pinned_pem and self._restore(f"{AI_DIRECTORY}/{relative}"):
+            data = self._read(target)
+            if manifest.holds(relative, data):
+                return data
+        raise IntegrityError(
+            str(target.path),
+            f"not the file that the bundle {target.space.bundle_id} was published with",
+            hint="install the bundle (or rye.pyz) again",
         )
 
     def _read(self, target: Target) -> bytes:
@@ -336,6 +345,12 @@ def unchanged(item: VerifiedItem) -> None:
             "changed between its verification and its start",
             hint="somebody is writing to this file; run the command again when that is done",
         )
+
+
+def _path_in_bundle(target: Target) -> str | None:
+    """The path below ``.ai`` as it is spelled: a link is not the file that it leads to."""
+    path, ai = target.path, target.space.ai
+    return path.relative_to(ai).as_posix() if path.is_relative_to(ai) else path_inside(path, ai)
 
 
 def _text(target: Target, data: bytes) -> str:
