@@ -3,7 +3,6 @@
 Every method answers with an `Answer`; what Rye cannot do is a `LilluxError` for the caller's door.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -22,6 +21,7 @@ from ryeos.executor.engine import PrimitiveExecutor
 from ryeos.executor.model import ExecutionResult, Request
 from ryeos.executor.primitives import OnStderr
 from ryeos.items import PROJECT, Kind, Location, Reference, Resolution, Space, parse_reference
+from ryeos.log import log_warning
 from ryeos.resolver import Resolver
 from ryeos.signing_key import SigningKey
 from ryeos.trust import TrustStore
@@ -32,13 +32,13 @@ __all__ = ["Rye"]
 ALIASES_PATH = "rye/aliases.yaml"
 INTEGRITY_PATH = "integrity/integrity.yaml"
 
-logger = logging.getLogger(__name__)
 
 
 class Rye:
     """Everything that can be done with the items of a context.
 
-    ``warn`` gets one line for each thing that a person should hear about.
+    ``warn`` gets one line for each thing that a person should hear about. ``restore`` writes a file
+    of the own bundle anew, where there is something to restore it from.
     """
 
     def __init__(
@@ -46,14 +46,17 @@ class Rye:
         context: Context,
         *,
         runner: ProcessRunner | None = None,
-        warn: Callable[[str], None] = logger.warning,
+        warn: Callable[[str], None] = log_warning,
+        restore: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.context = context
         self._runner = runner
         self.warn = warn
         self.approvals = Approvals(context.spaces.user.ai)
         self.trust = TrustStore(context.spaces, self.approvals)
-        self.verifier = Verifier(context.spaces, self.trust, dev_mode=context.dev_mode, warn=warn)
+        self.verifier = Verifier(
+            context.spaces, self.trust, dev_mode=context.dev_mode, warn=warn, restore=restore
+        )
         self.resolver = Resolver(context.spaces, lambda: self._aliases)
         self.config = ConfigReader(context.spaces, self.verifier)
 
