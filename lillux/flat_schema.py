@@ -31,24 +31,30 @@ _FITS: Mapping[str, Callable[[object], bool]] = {
 
 def fitted(value: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any] | None:
     """The value with its defaults if it surely fits the schema, else None. Changes nothing."""
-    if not schema.keys() <= _OBJECT_KEYWORDS or schema.get("type") != "object":
+    if not _is_understood(schema):
         return None
+    properties = schema.get("properties", {})
+    defaults = {name: rules["default"] for name, rules in properties.items() if "default" in rules}
+    filled = {**value, **{name: defaults[name] for name in defaults if name not in value}}
+    fits = (
+        value.keys() <= properties.keys()
+        and all(name in filled for name in schema.get("required", []))
+        and all(_fits(filled[name], properties[name]) for name in filled)
+    )
+    return filled if fits else None
+
+
+def _is_understood(schema: Mapping[str, Any]) -> bool:
     properties, required = schema.get("properties", {}), schema.get("required", [])
-    if not isinstance(properties, dict) or not isinstance(required, list):
-        return None
-    if not isinstance(schema.get("additionalProperties", True), bool):
-        return None
-    if not value.keys() <= properties.keys() or not _are_names(required, properties):
-        return None
-    filled = dict(value)
-    for name, rules in properties.items():
-        if not isinstance(rules, dict) or not _is_plain(name, rules):
-            return None
-        if name not in filled and "default" in rules:
-            filled[name] = rules["default"]
-        if name in filled and not _fits(filled[name], rules):
-            return None
-    return filled if all(name in filled for name in required) else None
+    return (
+        schema.keys() <= _OBJECT_KEYWORDS
+        and schema.get("type") == "object"
+        and isinstance(schema.get("additionalProperties", True), bool)
+        and isinstance(properties, dict)
+        and isinstance(required, list)
+        and _are_names(required, properties)
+        and all(_is_plain(name, rules) for name, rules in properties.items())
+    )
 
 
 def _are_names(required: list[Any], properties: Mapping[str, Any]) -> bool:
@@ -57,7 +63,9 @@ def _are_names(required: list[Any], properties: Mapping[str, Any]) -> bool:
     return len(texts) == len(required) == len(set(texts))
 
 
-def _is_plain(name: object, rules: Mapping[str, Any]) -> bool:
+def _is_plain(name: object, rules: object) -> bool:
+    if not isinstance(rules, dict):
+        return False
     shortest = rules.get("minLength", 0)
     return (
         isinstance(name, str)
