@@ -15,7 +15,12 @@ from typing import Any
 
 from ryeos.errors import DirectiveInputError
 from ryeos.items import ItemRef
-from ryeos.metadata.directive import DirectiveInput, DirectiveOutput, parse_directive
+from ryeos.metadata.directive import (
+    Directive,
+    DirectiveInput,
+    DirectiveOutput,
+    parse_directive,
+)
 
 # Parameters that steer a run and are no inputs, unless a directive declares one so named.
 STEERING = frozenset({"model", "limit_overrides", "previous_thread_id", "thread", "async"})
@@ -70,7 +75,7 @@ def render_directive(
     }
     if dry_run:
         message = f"{ref} would render: every input fits"
-        envelope |= {"status": "validation_passed", "message": message}
+        envelope |= {"status": "validation_passed", "message": message, "data": _parsed(directive)}
         del envelope["your_directions"], envelope["body"], envelope["instructions"]
     return envelope
 
@@ -164,6 +169,25 @@ def _coerced(value: object, type_name: str | None) -> object:
         return json.loads(value)
     except (ValueError, RecursionError):
         return value
+
+
+def _parsed(directive: Directive) -> dict[str, Any]:
+    """What the header says, for whoever looks at a directive before following it."""
+    return {
+        "name": directive.name,
+        "version": directive.version,
+        "description": directive.description,
+        "category": directive.category,
+        "author": directive.author,
+        "model": dict(directive.model) if directive.model else None,
+        "limits": dict(directive.limits),
+        "permissions": list(directive.permissions),
+        "inputs": [_describe(entry) for entry in directive.inputs],
+        "actions": [
+            {"primary": action.primary, **action.attributes, "params": dict(action.params)}
+            for action in directive.actions
+        ],
+    }
 
 
 def _describe(entry: DirectiveInput) -> str:
