@@ -36,7 +36,9 @@ from ryeos.signature import (
     split,
 )
 from ryeos.signing_key import SigningKey
-from ryeos.verify import Verifier
+from ryeos.verify import Coverage, Verifier
+
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,15 +83,15 @@ class Signer:
         )
 
     def _current(self, target: SignTarget) -> Signature | None:
-        """The signature that is there, if it is valid and ours."""
+        """The signature that is there, if it is valid, ours, and over the whole text."""
         try:
             verified = self._verifier.verify(target.verify_target)
         except LilluxError:
             return None
-        ours = (
-            verified.verified and verified.key and verified.key.fingerprint == self._key.fingerprint
-        )
-        return verified.signature if ours else None
+        # Another program may have signed with this key, and covered less of the text.
+        whole = verified.verified and verified.coverage is Coverage.FULL
+        ours = verified.key and verified.key.fingerprint == self._key.fingerprint
+        return verified.signature if whole and ours else None
 
     def _write(self, target: SignTarget, data: bytes, signed: SignedText | None) -> None:
         path = target.path.resolve()
@@ -134,7 +136,14 @@ def check_item(target: SignTarget, data: bytes) -> SignedText | None:
     if suffix in DETACHED_SUFFIXES or target.ref is None:
         return None
     form = form_for(target.kind, suffix, where)
-    signed = split(decode(data, where), form, where)
+    text = decode(data, where)
+    if text.startswith(_BYTE_ORDER_MARK):
+        raise SignatureFormatError(
+            where,
+            "byte order mark at the start of the file",
+            hint="save the file as UTF-8 without one; below a signature line it would be text",
+        )
+    signed = split(text, form, where)
     if signed.shebang and not form.after_shebang:
         raise SignatureFormatError(
             where,
