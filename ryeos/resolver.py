@@ -103,7 +103,8 @@ class Resolver:
         from difflib import get_close_matches
 
         kinds = (reference.kind,) if reference.kind else EXECUTABLE_KINDS
-        known = {str(ref): ref for kind in kinds for ref in self.known(kind, start)}
+        found = (ref for kind in kinds for ref in self.known(kind, start))
+        known = {str(ref): ref for ref in found if ref.id.isprintable()}
         last = reference.id.rpartition("/")[2]
         same_name = sorted(text for text, ref in known.items() if ref.name == last)
         by_id = {ref.id: text for text, ref in known.items()}
@@ -140,7 +141,7 @@ class Resolver:
 
     def _searchable(self, ref: ItemRef, start: str) -> Iterable[Space]:
         seen = self.spaces.seen_from(start)
-        if self.spaces.protect_core and ref.id.startswith(CORE_PREFIXES):
+        if self.spaces.protect_core and _is_core(ref):
             return [space for space in seen if space.tier == SYSTEM]
         return seen
 
@@ -195,6 +196,11 @@ def locations(space: Space, kind: Kind, below: str = "") -> Iterator[Location]:
                 yield Location(ref=ItemRef(kind, item_id), space=space, path=path)
 
 
+def _is_core(ref: ItemRef) -> bool:
+    """In any case of letters: some file systems do not tell them apart."""
+    return ref.id.lower().startswith(CORE_PREFIXES)
+
+
 def _warnings(winner: Location, shadowed: list[Location]) -> Iterator[str]:
     twins = [
         path.name
@@ -204,7 +210,7 @@ def _warnings(winner: Location, shadowed: list[Location]) -> Iterator[str]:
     if twins:
         yield f"{winner.ref}: {winner.path.name} wins over {', '.join(twins)} beside it"
     system = [location for location in shadowed if location.space.tier == SYSTEM]
-    if system and winner.space.tier != SYSTEM and winner.ref.id.startswith(CORE_PREFIXES):
+    if system and winner.space.tier != SYSTEM and _is_core(winner.ref):
         yield (
             f"{winner.ref}: the {winner.space.label} space replaces a core item"
             f" of {system[0].space.label}"
