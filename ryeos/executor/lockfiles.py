@@ -175,8 +175,8 @@ def mismatches(
 def lockfile_path(space: Space, tool_id: str, version: str) -> Path:
     """Where a space keeps the lockfile of a tool's version.
 
-    Raises SpecError for a version that cannot be part of a file name, UnsafePathError for a folder
-    that is a link out of the space.
+    Raises SpecError for a version that cannot be part of a file name, UnsafePathError where a link
+    leads out of the space.
     """
     name = f"{version}{LOCKFILE_SUFFIX}"
     try:
@@ -185,7 +185,7 @@ def lockfile_path(space: Space, tool_id: str, version: str) -> Path:
         raise SpecError("version", error.problem) from None
     if "/" in version:
         raise SpecError("version", f"expected text without '/', got {version[:60]!r}")
-    return safe_join(space.ai / LOCKFILE_FOLDER, f"{tool_id}@{name}")
+    return safe_join(space.ai, f"{LOCKFILE_FOLDER}/{tool_id}@{name}")
 
 
 def version_of(element: ChainElement) -> str:
