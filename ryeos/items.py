@@ -17,7 +17,6 @@ MAX_REF_BYTES = 512
 
 PROJECT, USER, SYSTEM = "project", "user", "system"
 _RANKS = {PROJECT: 3, USER: 2, SYSTEM: 1}
-_NOT_ON_WINDOWS = '<>"|?*'
 
 
 class Kind(StrEnum):
@@ -101,10 +100,8 @@ class Reference:
 def parse_reference(text: str, item_type: str | None = None) -> Reference:
     """Parse ``tool:a/b``, or ``a/b`` with or without a separate item type.
 
-    ``./a/b`` means ``a/b``. Absolute paths, ``..``, empty segments, backslashes, what cannot be
-    seen or be in a file name everywhere, and more than 512 bytes are refused.
-
-    Raises InvalidRefError.
+    ``./a/b`` means ``a/b``. Absolute paths, ``..``, empty segments, backslashes, characters that
+    cannot be seen, and more than 512 bytes are refused. Raises InvalidRefError.
     """
     prefix, colon, rest = text.partition(":")
     kind = parse_kind(item_type, text) if item_type else None
@@ -142,10 +139,6 @@ def check_id(item_id: str, typed: str | None = None) -> str:
     # Bytes that are no text are visible enough: no item has them, and messages say so.
     if not item_id.encode("utf-8", "ignore").decode().isprintable():
         raise InvalidRefError(typed or item_id, "invisible characters are not allowed")
-    for character in _NOT_ON_WINDOWS:
-        if character in item_id:
-            problem = f"{character!r} is not allowed in file names on Windows"
-            raise InvalidRefError(typed or item_id, problem)
     return item_id
 
 
