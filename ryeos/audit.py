@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
+from lillux.files import is_inside
 from ryeos.errors import IntegrityError, ItemNotFoundError, NoSignatureFormError
 from ryeos.items import AI_DIRECTORY, ItemRef, Kind, Space, Spaces, kind_of_directory
+from ryeos.resolver import escaped
 from ryeos.verify import Coverage, Target, VerifiedItem, Verifier
 
 VALID, SKIPPED, BAD_FORMAT = "valid", "skipped", "bad-format"
@@ -119,6 +121,7 @@ def targets_below(folder: Path, space: Space) -> Iterator[Target]:
 def _audit_one(target: Target, verifier: Verifier) -> AuditReport:
     ref = _ref(target)
     try:
+        _check_inside(target)
         item = verifier.verify(target)
     except NoSignatureFormError as error:
         return AuditReport(target=target, ref=None, state=SKIPPED, problem=error.suffix)
@@ -138,6 +141,16 @@ def _audit_one(target: Target, verifier: Verifier) -> AuditReport:
         )
     state = VALID if item.verified else "unverified"
     return AuditReport(target=target, ref=ref, state=state, item=item)
+
+
+def _check_inside(target: Target) -> None:
+    """Refuse what no resolver would find: a link that leads out of the folder of its kind."""
+    space, path = target.space, target.path
+    for root in (space.directory(target.kind), space.ai):
+        if path.is_relative_to(root):
+            if not is_inside(path, root):
+                raise escaped(path, space)
+            return
 
 
 def _ref(target: Target) -> ItemRef | None:

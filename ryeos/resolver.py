@@ -177,11 +177,16 @@ def is_regular_file(path: Path) -> bool:
 def check_inside(location: Location) -> None:
     """Refuse a file that a link takes out of its space. Raises IntegrityError."""
     if not is_inside(location.path, location.space.directory(location.ref.kind)):
-        raise IntegrityError(
-            str(location.path),
-            f"symlink escape: the file lies outside the {location.space.label} space",
-            hint="put the file itself into the space instead of a link",
-        )
+        raise escaped(location.path, location.space)
+
+
+def escaped(path: Path, space: Space) -> IntegrityError:
+    """The refusal of a file that a link takes out of its space."""
+    return IntegrityError(
+        str(path),
+        f"symlink escape: the file lies outside the {space.label} space",
+        hint="put the file itself into the space instead of a link",
+    )
 
 
 def locations(space: Space, kind: Kind, below: str = "") -> Iterator[Location]:

@@ -14,7 +14,6 @@ from typing import Any
 from lillux.errors import LilluxError
 from lillux.files import is_inside, locked, read_bytes, write_atomic
 from ryeos.errors import (
-    IntegrityError,
     ItemNotFoundError,
     ItemValidationError,
     SignatureFormatError,
@@ -22,6 +21,7 @@ from ryeos.errors import (
 )
 from ryeos.extractors import extract, problems
 from ryeos.items import SYSTEM, Kind
+from ryeos.resolver import escaped
 from ryeos.sign_targets import SignTarget
 from ryeos.signature import (
     DETACHED_SUFFIXES,
@@ -110,12 +110,8 @@ def check_writable(target: SignTarget) -> None:
     """
     if target.space.tier == SYSTEM:
         raise SystemImmutableError(target.label)
-    if not is_inside(target.path, target.space.ai):
-        raise IntegrityError(
-            str(target.path),
-            f"symlink escape: the file lies outside the {target.space.label} space",
-            hint="put the file itself into the space instead of a link",
-        )
+    if not is_inside(target.path, target.space.directory(target.kind)):
+        raise escaped(target.path, target.space)
 
 
 def read_item(target: SignTarget) -> bytes:

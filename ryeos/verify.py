@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.digests import sha256_hex
+from lillux.errors import LilluxError
 from lillux.files import FileTooLargeError, path_inside, read_bytes
 from lillux.signing import compute_key_fingerprint, verify_signature
 from ryeos.bundles import Manifest, manifest_signer, read_manifest
@@ -337,7 +338,7 @@ def unchanged(item: VerifiedItem) -> None:
     """Refuse to go on if the file no longer holds the verified bytes. Raises IntegrityError."""
     try:
         same = read_bytes(item.target.path, MAX_ITEM_BYTES) == item.data
-    except (OSError, FileTooLargeError):
+    except (OSError, LilluxError):
         same = False
     if not same:
         raise IntegrityError(
