@@ -226,8 +226,9 @@ class Workspace:
         return self.rye(lock_mode=lock_mode).executor.execute(request)
 
     def command(self, item_id: str, **options: Any) -> Command:  # noqa: ANN401 - as `run`
-        """The process that running a tool asks for; nothing is started."""
+        """The process that running a tool asks for; nothing is started, and nothing pinned."""
         scripted = ScriptedProcess(Answer(stdout=b"{}"))
+        options.setdefault("use_lockfile", False)
         request = Request(item_id=item_id, parameters=options.pop("params", {}), **options)
         result = self.rye(runner=scripted).executor.execute(request)
         assert result.error is None, result.error

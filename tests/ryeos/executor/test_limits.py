@@ -131,14 +131,14 @@ def test_the_ladder_holds_for_a_real_tool(workspace: Workspace) -> None:
     workspace.project.signed(file, execution_yaml(defaults="{timeout: 5}"))
     found.append(timeout())
     workspace.project.signed_yaml(tool, "config: {script: echo, timeout: 4}")
-    found.append(timeout(use_lockfile=False))
+    found.append(timeout())
     workspace.user.signed(file, execution_yaml(tools="{mine/slow: {timeout: 3}}"))
-    found.append(timeout(use_lockfile=False))
+    found.append(timeout())
     workspace.project.signed(file, execution_yaml(tools="{mine/slow: {timeout: 2}}"))
-    found.append(timeout(use_lockfile=False))
-    found.append(timeout(use_lockfile=False, params={"timeout": 1.5}))
-    found.append(timeout(use_lockfile=False, params={"timeout": 1.5}, timeout_s=1))
-    found.append(timeout(use_lockfile=False, timeout_s=0))
+    found.append(timeout())
+    found.append(timeout(params={"timeout": 1.5}))
+    found.append(timeout(params={"timeout": 1.5}, timeout_s=1))
+    found.append(timeout(timeout_s=0))
 
     assert found == [300, 6, 5, 4, 3, 2, 1.5, 1, None]
 
