@@ -1,4 +1,4 @@
-"""The words of a command: templates filled once, shell scripts among them with quoting. Pure."""
+"""The words of a command: templates filled once, values kept out of shell code. Pure."""
 
 from dataclasses import replace
 
@@ -33,4 +33,4 @@ def filled_script(template: object, names: Names, where: str) -> str:
     if isinstance(template, str) and template.strip() == _WHOLE_COMMAND:
         return as_text(fill(template, names))
     text = ShellText(where)
-    return text.quoted(as_text(fill(template, replace(names, quote=text.mark))))
+    return text.finished(as_text(fill(template, replace(names, quote=text.mark))))

@@ -506,7 +506,11 @@ def test_with_shell_every_argument_is_shell_text(workspace: Workspace) -> None:
     runtime(workspace, {"command": "/r", "args": ["do {x}", "{x}"], "shell": True})
     tool(workspace)
 
-    assert argv(workspace, x="a b") == ("/r", "do 'a b'", "'a b'")
+    assert argv(workspace, x="a b") == (
+        "/r",
+        "__rye_0_='a b'\ndo \"${__rye_0_}\"",
+        "__rye_0_='a b'\n\"${__rye_0_}\"",
+    )
 
 
 def test_a_script_of_the_old_shape_still_runs_the_callers_command(workspace: Workspace) -> None:
