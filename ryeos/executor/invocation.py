@@ -163,7 +163,9 @@ def build_invocation(
 
 def _script_keys(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Where a shell runtime looks for the tool's script, in order: its ``script_from``."""
-    keys = config.get("script_from") or ()
+    keys = config.get("script_from") or []
+    if not isinstance(keys, list):
+        raise SpecError("config.script_from", f"expected a list, got {type_name(keys)}")
     return tuple(key for key in keys if isinstance(key, str))
 
 

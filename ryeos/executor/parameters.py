@@ -19,8 +19,9 @@ def checked_parameters(
     """
     if not schema:
         return _plain(parameters)
-    from lillux.schema import violations, with_defaults
+    from lillux.schema import check_schema, violations, with_defaults
 
+    check_schema(schema)
     declared = schema.get("properties") or {}
     passed_by = {name for name in exempt if name not in declared}
     checked = {name: value for name, value in parameters.items() if name not in passed_by}
