@@ -105,11 +105,13 @@ class Resolver:
         kinds = (reference.kind,) if reference.kind else EXECUTABLE_KINDS
         found = (ref for kind in kinds for ref in self.known(kind, start))
         known = {str(ref): ref for ref in found if ref.id.isprintable()}
-        last = reference.id.rpartition("/")[2]
-        same_name = sorted(text for text, ref in known.items() if ref.name == last)
-        by_id = {ref.id: text for text, ref in known.items()}
-        close = [by_id[i] for i in get_close_matches(reference.id, by_id, _MAX_SUGGESTIONS, 0.75)]
-        names = {ref.name: text for text, ref in known.items()}
+        # In any case of letters: Rye/Bash is a slip like any other.
+        wanted = reference.id.lower()
+        last = wanted.rpartition("/")[2]
+        same_name = sorted(text for text, ref in known.items() if ref.name.lower() == last)
+        by_id = {ref.id.lower(): text for text, ref in known.items()}
+        close = [by_id[i] for i in get_close_matches(wanted, by_id, _MAX_SUGGESTIONS, 0.75)]
+        names = {ref.name.lower(): text for text, ref in known.items()}
         close += [names[n] for n in get_close_matches(last, names, _MAX_SUGGESTIONS, 0.75)]
         return tuple(dict.fromkeys(same_name + close))[:_MAX_SUGGESTIONS]
 
