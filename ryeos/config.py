@@ -91,9 +91,16 @@ class ConfigReader:
             Target(path=file, kind=Kind.CONFIG, space=space)
         )
         header = item.header
+        if header is None and _says_nothing(item.text):
+            header = {}
         if header is None:
             header = parse_header(file.suffix.lower(), item.text, str(file))
         return Layer(space.label, file, header)
+
+
+def _says_nothing(text: str) -> bool:
+    """Whether all of a file is comments: somebody switched every line off."""
+    return all(line.lstrip()[:1] in {"", "#"} for line in text.splitlines())
 
 
 def merge_layers(layers: Sequence[Layer]) -> dict[str, Any]:
