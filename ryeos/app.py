@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lillux.files import create_file, make_directory, safe_join, write_atomic
 from lillux.process import Cancellation, ProcessRunner
 from ryeos.approvals import Approvals
-from ryeos.audit import AuditReport, audit
 from ryeos.config import ConfigReader
 from ryeos.context import Context
 from ryeos.envelope import EXIT_BY_CODE, TOOL_FAILED, Answer, error_envelope
@@ -23,15 +22,17 @@ from ryeos.executor.primitives import OnStderr
 from ryeos.items import PROJECT, Kind, Location, Reference, Resolution, Space, parse_reference
 from ryeos.log import log_warning
 from ryeos.resolver import Resolver
-from ryeos.signing_key import SigningKey
 from ryeos.trust import TrustStore
 from ryeos.verify import Coverage, Target, VerifiedItem, Verifier
+
+if TYPE_CHECKING:  # a run of a tool needs neither
+    from ryeos.audit import AuditReport
+    from ryeos.signing_key import SigningKey
 
 __all__ = ["Rye"]
 
 ALIASES_PATH = "rye/aliases.yaml"
 INTEGRITY_PATH = "integrity/integrity.yaml"
-
 
 
 class Rye:
@@ -133,8 +134,10 @@ class Rye:
         write_atomic(path, item.data, mode=location.path.stat().st_mode & 0o777)
         return path, False
 
-    def audit(self, targets: list[Target]) -> list[AuditReport]:
+    def audit(self, targets: list[Target]) -> "list[AuditReport]":
         """The state of each target."""
+        from ryeos.audit import audit
+
         return list(audit(targets, self.verifier))
 
     def space(self, label: str) -> Space:
@@ -144,9 +147,10 @@ class Rye:
             raise NoProjectError("this folder is the home folder or a file system root")
         return space
 
-    def signing_key(self) -> SigningKey:
+    def signing_key(self) -> "SigningKey":
         """The user's private key at work. Raises NoSigningKeyError, KeyMismatchError, PemError."""
         from lillux.signing import KeyNotFoundError, load_keypair
+        from ryeos.signing_key import SigningKey
 
         try:
             return SigningKey(load_keypair(self.context.key_directory))

@@ -12,7 +12,6 @@ from pathlib import Path
 from ryeos.errors import NoProjectError, UsageError
 from ryeos.items import AI_DIRECTORY, PROJECT, USER, Space, Spaces
 
-
 PRIVATE_KEY_VARIABLE = "RYE_SIGNING_KEY"
 
 

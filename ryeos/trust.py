@@ -20,7 +20,6 @@ from lillux.signing import canonical_public_pem, compute_key_fingerprint, verify
 from ryeos.approvals import Approvals
 from ryeos.errors import KeyDocumentError, SignatureFormatError
 from ryeos.items import PROJECT, SYSTEM, USER, Kind, Space, Spaces
-from ryeos.metadata.toml import parse_toml
 from ryeos.signature import Signature, content_hash, decode, form_for, split
 
 MAX_DOCUMENT_BYTES = 64 * 1024
@@ -68,6 +67,8 @@ def document_path(space: Space, fingerprint: str) -> Path:
 
 def parse_key_document(data: bytes, where: str) -> KeyDocument:
     """Parse a key document, signed or not. Raises KeyDocumentError with the reason."""
+    from ryeos.metadata.toml import parse_toml
+
     try:
         signed = split(decode(data, where), form_for(Kind.TOOL, ".toml"), where)
         header = parse_toml(signed.body)

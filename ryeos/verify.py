@@ -21,11 +21,12 @@ from typing import Any
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import FileTooLargeError, path_inside, read_bytes
-from lillux.signing import compute_key_fingerprint, verify_signature
-from ryeos.bundles import Manifest, manifest_signer, read_manifest
+from lillux.signing import verify_signature
+from ryeos.bundles import Manifest
 from ryeos.errors import IntegrityError, SignatureFormatError, UnsignedError, UntrustedKeyError
 from ryeos.items import AI_DIRECTORY, SYSTEM, Kind, Location, Space, Spaces
 from ryeos.log import log_warning
+from ryeos.manifests import Manifests
 from ryeos.signature import (
     DETACHED_SUFFIXES,
     FORMS,
@@ -119,7 +120,7 @@ class Verifier:
         self._dev_mode = dev_mode
         self._warn = warn
         self._restore = restore
-        self._manifests: dict[str, Manifest | None] = {}
+        self._manifests = Manifests(trust)
 
     def verify_location(self, location: Location) -> VerifiedItem:
         """Verify a resolved item. Raises IntegrityError and its kin."""
@@ -156,7 +157,7 @@ class Verifier:
             return self._unverified(target, data)
 
     def _check(self, target: Target, data: bytes) -> VerifiedItem:
-        manifest = self._manifest(target.space)
+        manifest = self._manifests.of(target.space)
         listed = _path_in_bundle(target) if manifest else None
         if manifest and listed:
             return self._check_listed(target, data, manifest, listed)
@@ -192,7 +193,7 @@ class Verifier:
         if not manifest.holds(relative, data):
             data = self._restored(target, relative, manifest)
         signed, _ = self._signed_text(target, data)
-        key = self._bundle_key(target.space, manifest.signature.fingerprint)
+        key = self._manifests.key(target.space, manifest)
         return VerifiedItem(
             target=target,
             data=data,
@@ -289,36 +290,6 @@ class Verifier:
                 hint=f"somebody removed the line; review the text, then: {target.sign_command}",
             )
         return Coverage.PARTIAL
-
-    def _manifest(self, space: Space) -> Manifest | None:
-        if space.tier != SYSTEM:
-            return None
-        if space.label not in self._manifests:
-            self._manifests[space.label] = self._read_manifest(space)
-        return self._manifests[space.label]
-
-    def _read_manifest(self, space: Space) -> Manifest | None:
-        if space.pinned_pem:
-            manifest = read_manifest(space, space.pinned_pem)
-            if manifest is None:
-                raise IntegrityError(
-                    str(space.ai), "the embedded bundle has no manifest", hint="install rye again"
-                )
-            return manifest
-        fingerprint = manifest_signer(space)
-        key = self.trust.get_key(fingerprint, space.label) if fingerprint else None
-        return read_manifest(space, key.public_pem) if key else None
-
-    def _bundle_key(self, space: Space, fingerprint: str) -> TrustedKey | None:
-        if not space.pinned_pem:
-            return self.trust.get_key(fingerprint, space.label)
-        return TrustedKey(
-            fingerprint=compute_key_fingerprint(space.pinned_pem),
-            owner=space.bundle_id,
-            public_pem=space.pinned_pem,
-            source=space.label,
-            covers_all=True,
-        )
 
     def _unverified(self, target: Target, data: bytes) -> VerifiedItem:
         signed, _ = self._signed_text(target, data)

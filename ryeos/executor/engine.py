@@ -15,10 +15,8 @@ A tool that fails is a result. What Rye cannot do is a `LilluxError`, which the 
 ``failure`` together with what was found out before it.
 """
 
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar
@@ -49,13 +47,13 @@ from ryeos.executor.primitives import PRIMITIVES, ExecutePrimitive, OnStderr
 from ryeos.executor.results import map_outcome
 from ryeos.executor.trace import chain_events, env_events
 from ryeos.executor.validator import ChainValidator
+from ryeos.log import log_warning
+from ryeos.moments import Clock, utc_now
 from ryeos.resolver import Resolver
 from ryeos.verify import Verifier, unchanged
 
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 SHORTEST_SECRET = 4
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -95,7 +93,7 @@ class PrimitiveExecutor:
         verifier: Verifier,
         *,
         runner: ProcessRunner | None = None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Clock = utc_now,
     ) -> None:
         self._context = context
         self._verifier = verifier
@@ -148,7 +146,7 @@ class PrimitiveExecutor:
         """Pin a tool's chain as it is now; the lockfile's path. Raises as `build_chain`."""
         chain = self.build_chain(item_id)
         anchor = anchor_of(chain, self._context)
-        files = verify_anchored_files(chain, anchor, self._verifier, logger.warning)
+        files = verify_anchored_files(chain, anchor, self._verifier, log_warning)
         return self._lockfiles.save_lockfile(self._lockfiles.create_lockfile(chain, files.pins))
 
     @property

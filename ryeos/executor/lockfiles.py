@@ -6,23 +6,20 @@ to the project, else to user space, and only where an ``.ai`` folder already is.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lillux.errors import UnsafePathError
 from lillux.files import check_relative, file_system_error, make_directory, safe_join
-from lillux.lockfile import (
-    Lockfile,
-    LockfileElement,
-    LockfileRoot,
-    load_lockfile,
-    save_lockfile,
-)
 from ryeos.errors import LockfileMismatchError, SpecError, SystemImmutableError
 from ryeos.executor.model import Chain, ChainElement
 from ryeos.items import SYSTEM, Space, Spaces
+from ryeos.moments import Clock
+
+if TYPE_CHECKING:  # most runs see no lockfile at all
+    from lillux.lockfile import Lockfile, LockfileElement, LockfileRoot
 
 DEFAULT_VERSION = "0.0.0"
 LOCKFILE_FOLDER = "lockfiles"
@@ -33,7 +30,7 @@ LOCKFILE_SUFFIX = ".lock.json"
 class FoundLockfile:
     """A lockfile and where it is."""
 
-    lockfile: Lockfile
+    lockfile: "Lockfile"
     path: Path
     space: Space
 
@@ -41,7 +38,7 @@ class FoundLockfile:
 class LockfileResolver:
     """Finds, checks, writes and removes lockfiles in the spaces."""
 
-    def __init__(self, spaces: Spaces, now: Callable[[], datetime]) -> None:
+    def __init__(self, spaces: Spaces, now: Clock) -> None:
         self._spaces = spaces
         self._now = now
 
@@ -52,10 +49,10 @@ class LockfileResolver:
         """
         for space in self._spaces:
             path = lockfile_path(space, tool_id, version)
-            try:
+            if os.path.lexists(path):
+                from lillux.lockfile import load_lockfile
+
                 return FoundLockfile(load_lockfile(path), path, space)
-            except FileNotFoundError:
-                continue
         return None
 
     def exists(self, tool_id: str, version: str) -> bool:
@@ -78,8 +75,10 @@ class LockfileResolver:
             raise LockfileMismatchError(problem, chain.tool.item_id, str(found.path))
         return None if updated else found
 
-    def create_lockfile(self, chain: Chain, dependencies: Mapping[str, str]) -> Lockfile:
+    def create_lockfile(self, chain: Chain, dependencies: Mapping[str, str]) -> "Lockfile":
         """The lockfile that pins a chain as it is now."""
+        from lillux.lockfile import Lockfile, LockfileRoot
+
         root = chain.tool
         return Lockfile(
             lockfile_version=1,
@@ -96,12 +95,14 @@ class LockfileResolver:
             verified_deps=dict(dependencies) or None,
         )
 
-    def save_lockfile(self, lockfile: Lockfile) -> Path | None:
+    def save_lockfile(self, lockfile: "Lockfile") -> Path | None:
         """Write a lockfile; None where no space has an ``.ai`` folder. Raises FileSystemError."""
         for space in (self._spaces.project, self._spaces.user):
             if space and space.ai.is_dir():
                 path = lockfile_path(space, lockfile.root.tool_id, lockfile.root.version)
                 make_directory(path.parent)
+                from lillux.lockfile import save_lockfile
+
                 save_lockfile(path, lockfile)
                 return path
         return None
@@ -128,7 +129,7 @@ class LockfileResolver:
         """Every lockfile of a space, sorted."""
         yield from sorted((space.ai / LOCKFILE_FOLDER).rglob(f"*{LOCKFILE_SUFFIX}"))
 
-    def _updated_bundles(self, lockfile: Lockfile) -> frozenset[str]:
+    def _updated_bundles(self, lockfile: "Lockfile") -> frozenset[str]:
         """The ids of pinned bundles that are installed in another version."""
         versions = {bundle.bundle_id: bundle.version for bundle in self._spaces.bundles}
         pinned: list[LockfileRoot | LockfileElement] = [lockfile.root, *lockfile.resolved_chain]
@@ -141,7 +142,7 @@ class LockfileResolver:
 
 
 def mismatches(
-    lockfile: Lockfile,
+    lockfile: "Lockfile",
     chain: Chain,
     dependencies: Mapping[str, str],
     updated: Collection[str] = (),
@@ -198,7 +199,9 @@ def _provider(element: ChainElement) -> str:
     return bundle_id or tier
 
 
-def _pinned(element: ChainElement) -> LockfileElement:
+def _pinned(element: ChainElement) -> "LockfileElement":
+    from lillux.lockfile import LockfileElement
+
     return LockfileElement(
         item_id=element.item_id,
         space=element.space,

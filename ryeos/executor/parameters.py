@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from lillux.flat_schema import fitted
 from lillux.integrity import CanonicalJsonError, require_json
 from ryeos.errors import ParameterError
 
@@ -19,18 +20,27 @@ def checked_parameters(
     """
     if not schema:
         return _plain(parameters)
+    properties = schema.get("properties")
+    declared = properties if isinstance(properties, dict) else {}
+    passed_by = {name for name in exempt if name not in declared}
+    checked = {name: value for name, value in parameters.items() if name not in passed_by}
+    filled = fitted(checked, schema)
+    if filled is None:
+        filled = _judged(checked, schema)
+    return filled | {name: parameters[name] for name in passed_by if name in parameters}
+
+
+def _judged(parameters: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters with their defaults, after the whole verdict."""
     from lillux.schema import check_schema, violations, with_defaults
 
     check_schema(schema)
-    declared = schema.get("properties") or {}
-    passed_by = {name for name in exempt if name not in declared}
-    checked = {name: value for name, value in parameters.items() if name not in passed_by}
-    filled = with_defaults(checked, schema)
+    filled = with_defaults(parameters, schema)
     found = violations(filled, schema)
     if found or not isinstance(filled, dict):
         hint = next(_hints(found, parameters), "")
         raise ParameterError([str(violation) for violation in found], hint=hint)
-    return filled | {name: parameters[name] for name in passed_by if name in parameters}
+    return filled
 
 
 def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
