@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from lillux.integrity import CanonicalJsonError, require_json
 from ryeos.errors import DirectiveInputError
 from ryeos.items import ItemRef
 from ryeos.metadata.directive import (
@@ -87,6 +88,11 @@ def checked_inputs(
 
     Without any declared input everything passes. Raises DirectiveInputError with all problems.
     """
+    try:
+        require_json(dict(parameters))
+    except CanonicalJsonError as error:
+        described = [_describe(entry) for entry in declared]
+        raise DirectiveInputError(ref, [str(error)], described) from error
     names = [entry.name for entry in declared]
     given = {k: v for k, v in parameters.items() if k not in STEERING or k in names}
     if not declared:
@@ -166,9 +172,11 @@ def _coerced(value: object, type_name: str | None) -> object:
     if not isinstance(value, str) or type_name in (None, "string") or type_name not in _TYPES:
         return value
     try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
+        parsed: object = json.loads(value)
+        require_json(parsed)
+    except (ValueError, RecursionError, CanonicalJsonError):
         return value
+    return parsed
 
 
 def _parsed(directive: Directive) -> dict[str, Any]:
