@@ -172,12 +172,11 @@ class Rye:
     def _aliases(self) -> Mapping[str, str]:
         """The table of short ids: data of the bundles, so that no project can redirect one."""
         aliases: dict[str, str] = {}
-        for layer in self.config.layers(ALIASES_PATH):
-            if layer.label.startswith("system"):
-                table = layer.values.get("aliases") or {}
-                aliases |= table
-                for prefix in layer.values.get("prefixes") or ():
-                    aliases |= {f"{prefix}{name}": target for name, target in table.items()}
+        for layer in self.config.shipped_layers(ALIASES_PATH):
+            table = layer.values.get("aliases") or {}
+            aliases |= table
+            for prefix in layer.values.get("prefixes") or ():
+                aliases |= {f"{prefix}{name}": target for name, target in table.items()}
         return aliases
 
     def _kind(self, reference: Reference) -> Kind:
