@@ -159,6 +159,14 @@ def make_directory(path: Path, *, mode: int = 0o755) -> None:
         raise file_system_error(path, error) from error
 
 
+def is_directory(path: Path) -> bool:
+    """Whether a folder is there, links followed; any doubt is a no."""
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
 def safe_join(root: Path, relative: str) -> Path:
     """The path of ``relative`` (POSIX separators) below ``root``, links followed and checked.
 

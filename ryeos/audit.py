@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
-from lillux.files import is_inside
+from lillux.files import is_directory, is_inside
 from ryeos.errors import IntegrityError, ItemNotFoundError, NoSignatureFormError
 from ryeos.items import AI_DIRECTORY, ItemRef, Kind, Space, Spaces, kind_of_directory
-from ryeos.resolver import escaped
+from ryeos.resolver import escaped, is_regular_file
 from ryeos.verify import Coverage, Target, VerifiedItem, Verifier
 
 VALID, SKIPPED, BAD_FORMAT = "valid", "skipped", "bad-format"
@@ -87,12 +87,12 @@ def targets_at(path: Path, spaces: Spaces) -> list[Target]:
     Raises ItemNotFoundError when there is nothing at the path.
     """
     absolute = path.absolute()
-    if not absolute.exists():
-        raise ItemNotFoundError(str(path), ["the file system"])
     space = _space_around(absolute, spaces)
-    if absolute.is_file():
+    if is_regular_file(absolute):
         kind = _kind(absolute, space.ai) or Kind.TOOL
         return [Target(path=absolute, kind=kind, space=space)]
+    if not is_directory(absolute):
+        raise ItemNotFoundError(str(path), ["the file system"])
     if absolute.is_relative_to(space.ai):
         found = list(targets_below(absolute, space))
     else:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lillux.digests import sha256_hex
-from lillux.files import read_bytes
+from lillux.files import is_directory, read_bytes
 from lillux.signing import compute_key_fingerprint, verify_signature
 from ryeos.errors import BundleError, IntegrityError, SignatureFormatError
 from ryeos.items import AI_DIRECTORY, SYSTEM, Space
@@ -186,7 +186,7 @@ def discover(embedded: Space | None, env: Mapping[str, str]) -> tuple[Space, ...
 def _bundle_at(root: Path, bundle_id: str = "", version: str = "0.0.0") -> Space:
     if not root.is_absolute():
         raise BundleError(str(root), "expected an absolute path")
-    if not (root / AI_DIRECTORY).is_dir():
+    if not is_directory(root / AI_DIRECTORY):
         raise BundleError(str(root), f"expected a folder that holds {AI_DIRECTORY}/")
     return Space(f"{SYSTEM}:{bundle_id or _sole_id(root)}", root, version)
 
@@ -194,7 +194,10 @@ def _bundle_at(root: Path, bundle_id: str = "", version: str = "0.0.0") -> Space
 def _sole_id(root: Path) -> str:
     """The id in the bundle's own manifest folder if there is just one, else the folder's name."""
     folder = root / AI_DIRECTORY / "bundles"
-    ids = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    try:
+        ids = sorted(path.name for path in folder.iterdir())
+    except OSError:
+        ids = []
     return ids[0] if len(ids) == 1 else root.name
 
 

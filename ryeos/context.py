@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from lillux.files import is_directory
 from ryeos.errors import NoProjectError, UsageError
 from ryeos.items import AI_DIRECTORY, PROJECT, USER, Space, Spaces
 
@@ -109,7 +110,7 @@ def _project_path(
     for folder in (here, *here.parents):
         if folder == home_folder:
             break
-        if (folder / AI_DIRECTORY).is_dir():
+        if is_directory(folder / AI_DIRECTORY):
             return folder
     return None if here in (home_folder, here.parent) else here
 
@@ -118,7 +119,7 @@ def _named_project(named: str, cwd: Path) -> Path:
     path = cwd / named
     if path.name == AI_DIRECTORY:
         path = path.parent
-    if not path.is_dir():
+    if not is_directory(path):
         raise NoProjectError(f"{named} is not a folder")
     return path.resolve()
 

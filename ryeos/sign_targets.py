@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fnmatch import translate
 from pathlib import Path
 
+from lillux.files import is_directory
 from ryeos.errors import InvalidRefError, ItemNotFoundError
 from ryeos.items import (
     AI_DIRECTORY,
@@ -118,7 +119,7 @@ def _target_below(path: Path, space: Space) -> SignTarget | None:
 
 def _check_not_a_folder(reference: Reference, space: Space) -> None:
     for ref in reference.refs(tuple(Kind)):
-        if (space.directory(ref.kind) / ref.id).is_dir():
+        if is_directory(space.directory(ref.kind) / ref.id):
             raise InvalidRefError(
                 str(reference), f"names a folder; for all items in it: {reference}/**"
             )

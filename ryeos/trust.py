@@ -136,7 +136,7 @@ class TrustStore:
     def carried(self, fingerprint: str) -> Space | None:
         """The project space, if it carries a document of this key that is not approved."""
         project = self._spaces.project
-        if not project or not document_path(project, fingerprint).is_file():
+        if not project or not self._document(project, fingerprint):
             return None
         approved = self._approvals.is_approved(project.base, fingerprint)
         return None if approved else project

@@ -15,6 +15,7 @@ from lillux.files import (
     LockTimeoutError,
     create_file,
     file_system_error,
+    is_directory,
     is_inside,
     locked,
     make_directory,
@@ -364,6 +365,17 @@ def test_a_root_that_is_reached_through_a_link_holds_its_files(tmp_path: Path) -
 
 def test_a_path_that_no_file_can_have_is_inside_of_nothing(tmp_path: Path) -> None:
     assert not is_inside(Path("a\0b"), tmp_path)
+
+
+def test_whatever_is_no_folder_is_none(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+
+    assert is_directory(tmp_path)
+    assert not is_directory(tmp_path / "file")
+    assert not is_directory(tmp_path / "nothing")
+    assert not is_directory(tmp_path / "file" / "below")
+    assert not is_directory(tmp_path / ("x" * 5000))
+    assert not is_directory(Path("a\0b"))
 
 
 # --- locks ----------------------------------------------------------------------------------------

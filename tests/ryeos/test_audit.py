@@ -242,7 +242,7 @@ def test_outside_of_the_spaces_only_the_users_keys_count(
     assert (states["mine.py"], states["theirs.py"]) == ("valid", "untrusted-key")
 
 
-@pytest.mark.parametrize("name", ["nothing", "empty"])
+@pytest.mark.parametrize("name", ["nothing", "empty", "x" * 5000, "a\0b"])
 def test_a_path_without_any_item_is_not_found(workspace: Workspace, name: str) -> None:
     (workspace.folder / "empty").mkdir()
 

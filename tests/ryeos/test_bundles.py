@@ -199,7 +199,11 @@ def test_of_two_bundles_with_one_id_the_first_stays(
 
 @pytest.mark.parametrize(
     ("name", "problem"),
-    [("relative", "expected an absolute path"), ("", "expected a folder that holds .ai/")],
+    [
+        ("relative", "expected an absolute path"),
+        ("", "expected a folder that holds .ai/"),
+        ("/" + "x" * 5000, "expected a folder that holds .ai/"),
+    ],
 )
 def test_a_folder_that_is_no_bundle_is_an_error(tmp_path: Path, name: str, problem: str) -> None:
     path = name or str(tmp_path)

@@ -80,11 +80,12 @@ def test_a_folder_is_no_item_but_says_how_to_sign_what_is_in_it(space: Space) ->
     assert error.value.problem == "names a folder; for all items in it: tool:a/b/**"
 
 
-def test_an_item_that_is_not_there_is_not_found(space: Space) -> None:
+@pytest.mark.parametrize("item_id", ["nothing", "x" * 500])
+def test_an_item_that_is_not_there_is_not_found(space: Space, item_id: str) -> None:
     with pytest.raises(ItemNotFoundError) as error:
-        targets_of_reference(parse_reference("tool:nothing"), space)
+        targets_of_reference(parse_reference(f"tool:{item_id}"), space)
 
-    assert str(error.value) == "Tool not found: nothing (searched: project)"
+    assert str(error.value) == f"Tool not found: {item_id} (searched: project)"
 
 
 # --- globs ----------------------------------------------------------------------------------------
