@@ -91,7 +91,7 @@ def _files(base: Path, rules: DependencyRules, kept: Path) -> Iterator[Path]:
             if name not in rules.exclude_dirs or kept.is_relative_to(Path(folder, name))
         )
         for name in folders:
-            if Path(folder, name).is_symlink():
+            if os.path.islink(Path(folder, name)):  # noqa: PTH114 - raises for no name
                 raise _escape(Path(folder, name), "a link to a folder")
         for name in sorted(names):
             path = Path(folder, name)
