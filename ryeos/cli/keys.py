@@ -4,13 +4,13 @@ A private key goes from its file (or standard input, or ``RYE_SIGNING_KEY``) int
 here ever shows one.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
 from lillux.files import create_file, make_directory, read_bytes
 from lillux.pem import MAX_PEM_BYTES, PemError
 from lillux.signing import KeyPair, generate_keypair, public_pem_of
+from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.context import PRIVATE_KEY_VARIABLE
 from ryeos.errors import TargetExistsError, UsageError
@@ -27,7 +27,7 @@ from ryeos.signing_key import SigningKey
 from ryeos.trust import check_owner, document_path
 
 
-def _configure_generate(parser: argparse.ArgumentParser) -> None:
+def _configure_generate(parser: Arguments) -> None:
     parser.add_argument("--owner", default="", help="the name in its document (default: local)")
     parser.add_argument("--force", action="store_true", help="replace a key; it is kept as .bak")
 
@@ -36,7 +36,7 @@ def _generate(session: Session) -> int:
     return _take_up(session, generate_keypair(), "rye keys generate", "made a key")
 
 
-def _configure_import(parser: argparse.ArgumentParser) -> None:
+def _configure_import(parser: Arguments) -> None:
     add = parser.add_argument
     add("source", metavar="FILE|-", nargs="?", help=f"a private PEM; else ${PRIVATE_KEY_VARIABLE}")
     add("--owner", default="", help="the name in its document (default: local)")
@@ -98,7 +98,7 @@ def _take_up(session: Session, keypair: KeyPair, command: str, done: str) -> int
     return 0
 
 
-def _configure_nothing(_: argparse.ArgumentParser) -> None:
+def _configure_nothing(_: Arguments) -> None:
     """No arguments of its own."""
 
 
@@ -120,7 +120,7 @@ def _show(session: Session) -> int:
     return 0
 
 
-def _configure_export(parser: argparse.ArgumentParser) -> None:
+def _configure_export(parser: Arguments) -> None:
     parser.add_argument("file", metavar="FILE", nargs="?", help="default: standard output")
 
 

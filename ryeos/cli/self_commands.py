@@ -1,14 +1,14 @@
 """``rye self``: this program itself."""
 
-import argparse
 import sys
 from pathlib import Path
 
 from ryeos.cli.places import modules_path, program_path, project_reason, unpacked_root
+from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 
 
-def _configure(_: argparse.ArgumentParser) -> None:
+def _configure(_: Arguments) -> None:
     """No arguments of its own."""
 
 
