@@ -242,6 +242,8 @@ class PrimitiveExecutor:
     def _pin(self, prepared: _Prepared, progress: _Progress) -> None:
         if self._context.lock_mode is LockMode.OFF or prepared.chain.tool.spec.version is None:
             return
+        if not self._lockfiles.has_place():
+            return
         lockfile = self._lockfiles.create_lockfile(prepared.chain, prepared.files.pins)
         try:
             path = self._lockfiles.save_lockfile(lockfile)

@@ -1,5 +1,6 @@
 """The environment of a tool's process, folded from its chain. See ``docs/executor.md``."""
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from ryeos.executor.model import Chain
 from ryeos.specs import type_name
 
 _POLICIES = ("inherit", "minimal")
+_MODULE_FOLDERS = ("PYTHONPATH", "NODE_PATH")
 
 
 def resolved_environment(
@@ -54,12 +56,22 @@ def process_environment(
         platform=platform,
     )
     return {
-        **kept,
+        **_without_empty_entries(kept),
         "RYE_PROJECT_PATH": anchor.names["project_path"],
         "RYE_TOOL_PATH": anchor.names["tool_path"],
         "RYE_TOOL_ID": chain.tool.item_id,
         **extra,
     }
+
+
+def _without_empty_entries(env: Mapping[str, str]) -> dict[str, str]:
+    """An empty entry in a list of module folders would be the project, which nobody has signed.
+
+    They come from ``export PYTHONPATH=$PYTHONPATH:/mine``, and not by intent.
+    """
+    lists = {name: env[name].split(os.pathsep) for name in _MODULE_FOLDERS if name in env}
+    cleaned = {name: os.pathsep.join(filter(None, lists[name])) for name in lists}
+    return {name: cleaned.get(name, value) for name, value in env.items() if cleaned.get(name, "-")}
 
 
 def _unset(block: Mapping[str, Any]) -> Iterator[str]:

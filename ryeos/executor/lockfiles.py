@@ -97,15 +97,23 @@ class LockfileResolver:
 
     def save_lockfile(self, lockfile: "Lockfile") -> Path | None:
         """Write a lockfile; None where no space has an ``.ai`` folder. Raises FileSystemError."""
-        for space in (self._spaces.project, self._spaces.user):
-            if space and space.ai.is_dir():
-                path = lockfile_path(space, lockfile.root.tool_id, lockfile.root.version)
-                make_directory(path.parent)
-                from lillux.lockfile import save_lockfile
+        space = self._place()
+        if space is None:
+            return None
+        from lillux.lockfile import save_lockfile
 
-                save_lockfile(path, lockfile)
-                return path
-        return None
+        path = lockfile_path(space, lockfile.root.tool_id, lockfile.root.version)
+        make_directory(path.parent)
+        save_lockfile(path, lockfile)
+        return path
+
+    def has_place(self) -> bool:
+        """Whether a lockfile could be kept anywhere."""
+        return self._place() is not None
+
+    def _place(self) -> Space | None:
+        own = (self._spaces.project, self._spaces.user)
+        return next((space for space in own if space and space.ai.is_dir()), None)
 
     def delete_lockfile(self, tool_id: str, version: str) -> Path | None:
         """Remove the lockfile that counts, readable or not; its path, None if there is none.

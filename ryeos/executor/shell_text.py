@@ -10,13 +10,8 @@ are. Pure. See ``docs/templates.md``.
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import PurePath
 
 from ryeos.errors import SpecError
-
-_SHELL_NAME = re.compile(r"(?:ba|da|z|k|mk|a|ya|rba)?sh[-.\d]*(?:\.exe)?", re.IGNORECASE)
-_COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
-_OPTION_WITH_ARGUMENT = re.compile(r"[-+][A-Za-z]*[oO]|--rcfile|--init-file")
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _TOKEN = re.compile(
@@ -33,28 +28,6 @@ _EVALUATES = re.compile(r"\(\(|\$\[|\[\[|\w\[|\s-v\s|\b(?:let|declare|typeset)\b
 
 _BARE, _SINGLE, _DOUBLE, _BACKQUOTES, _ARITHMETIC = "(", "'", '"', "`", "(("
 _HERE, _QUOTED_HERE, _BACKSLASH = "<<", "<<'", "\\"
-
-
-def script_positions(words: Sequence[str]) -> frozenset[int]:
-    """Which of a command's words a shell parses as a script: what follows its ``-c``.
-
-    The shell may be the program, or come later: ``env bash -c ...``. ``-c`` may be one of several
-    letters, and options may stand between it and the script.
-    """
-    positions = set()
-    shell = script = has_argument = False
-    for index, word in enumerate(words):
-        goes_on = word[:1] in {"-", "+"} or has_argument
-        if script:
-            positions.add(index)
-            script = shell = goes_on
-        elif _SHELL_NAME.fullmatch(PurePath(word).name):
-            shell = True
-        else:
-            script = shell and _COMMAND_OPTION.fullmatch(word) is not None
-            shell = shell and goes_on
-        has_argument = _OPTION_WITH_ARGUMENT.fullmatch(word) is not None
-    return frozenset(positions)
 
 
 class ShellText:

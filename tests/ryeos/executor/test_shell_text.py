@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from lillux.templating import Names
 from ryeos.errors import SpecError
-from ryeos.executor.arguments import filled_script
-from ryeos.executor.shell_text import script_positions
+from ryeos.executor.arguments import filled_script, script_positions
 from tests.support.programs import require_program
 
 # Characters that mean something to a shell come often.
