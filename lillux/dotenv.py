@@ -10,12 +10,12 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from lillux.env_values import canonical_name
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
+from lillux.values import dataclass
 
 MAX_DOTENV_BYTES = 1024 * 1024
 MAX_WARNINGS = 50

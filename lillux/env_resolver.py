@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from lillux.env_values import as_variable_name, canonical_name, kind_of, require
 from lillux.errors import ConfigurationError
 from lillux.interpreter_searches import InterpreterBlock, Surroundings
 from lillux.interpreters import MissingInterpreter, find_interpreter, parse_interpreter
+from lillux.values import dataclass
 
 if TYPE_CHECKING:  # an import that only interpreters of type `command` need
     from lillux.process import ProcessRunner

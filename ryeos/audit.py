@@ -7,12 +7,12 @@ file type that has no signature form. Nothing is parsed, nothing stops at the fi
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.files import is_directory, is_inside
+from lillux.values import dataclass
 from ryeos.errors import IntegrityError, ItemNotFoundError, NoSignatureFormError
 from ryeos.items import AI_DIRECTORY, ItemRef, Kind, Space, Spaces, kind_of_directory
 from ryeos.resolver import escaped, is_regular_file

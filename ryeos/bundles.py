@@ -9,13 +9,13 @@ a short command needs no YAML parser. Format: ``docs/bundles.md``.
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from lillux.digests import sha256_hex
 from lillux.files import is_directory, read_bytes
 from lillux.signing import compute_key_fingerprint, verify_signature
+from lillux.values import dataclass
 from ryeos.errors import BundleError, IntegrityError, SignatureFormatError
 from ryeos.items import AI_DIRECTORY, SYSTEM, Space
 from ryeos.log import log_warning

@@ -8,12 +8,12 @@ An unsigned file counts, with a warning; a tampered one, or one by an untrusted 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lillux.errors import UnsafePathError
 from lillux.files import safe_join
+from lillux.values import dataclass
 from ryeos.errors import SpecError
 from ryeos.items import Kind, Space, Spaces
 from ryeos.metadata import parse_header

@@ -5,11 +5,11 @@ Only `ryeos.cli` reads the real environment; it calls `context_from` and hands t
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from lillux.files import is_directory
+from lillux.values import dataclass
 from ryeos.errors import NoProjectError, UsageError
 from ryeos.items import AI_DIRECTORY, PROJECT, USER, Space, Spaces
 

@@ -7,11 +7,11 @@ lead to would be importable but never looked at.
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lillux.files import is_inside
+from lillux.values import dataclass
 from ryeos.errors import IntegrityError, NoSignatureFormError, SpecError
 from ryeos.items import Kind, Space
 from ryeos.signature import detached_path

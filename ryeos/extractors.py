@@ -6,9 +6,9 @@ closed set of words; adding a rule is adding a row. The table is printed in ``do
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from lillux.values import dataclass
 from ryeos.items import ItemRef, Kind
 from ryeos.metadata import MetadataError, parse_header
 from ryeos.specs import ABSENT, SPELLINGS, header_field, type_name

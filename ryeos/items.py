@@ -4,12 +4,12 @@ Formats are defined in ``docs/items.md``.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
 from lillux.errors import UnsafePathError
 from lillux.files import check_relative
+from lillux.values import dataclass, field
 from ryeos.errors import InvalidRefError
 
 AI_DIRECTORY = ".ai"

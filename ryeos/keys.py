@@ -7,7 +7,6 @@ of a document; a private key stays in the file it was written to.
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from lillux.signing import (
     save_keypair,
     verify_signature,
 )
+from lillux.values import dataclass
 from ryeos.context import Context
 from ryeos.errors import KeyDocumentError, RyeError
 from ryeos.items import Kind, Space

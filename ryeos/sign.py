@@ -8,11 +8,11 @@
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.files import is_inside, locked, read_bytes, write_atomic
+from lillux.values import dataclass
 from ryeos.errors import (
     ItemNotFoundError,
     ItemValidationError,

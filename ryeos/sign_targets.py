@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fnmatch import translate
 from pathlib import Path
 
 from lillux.files import is_directory
+from lillux.values import dataclass
 from ryeos.errors import InvalidRefError, ItemNotFoundError
 from ryeos.items import (
     AI_DIRECTORY,

@@ -1,9 +1,8 @@
 """A private key at work: makes signature lines. Pure but for the clock it is given."""
 
-from dataclasses import replace
-
 from lillux.digests import sha256_hex
 from lillux.signing import KeyPair, compute_key_fingerprint, sign_hash
+from lillux.values import replace
 from ryeos.items import Kind
 from ryeos.moments import Clock, utc_now
 from ryeos.signature import (

@@ -9,7 +9,6 @@ A key document is ``.ai/config/keys/trusted/<fingerprint>.toml``. It counts
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
 from lillux.signing import canonical_public_pem, compute_key_fingerprint, verify_signature
+from lillux.values import dataclass, field
 from ryeos.approvals import Approvals
 from ryeos.errors import KeyDocumentError, SignatureFormatError
 from ryeos.items import PROJECT, SYSTEM, USER, Kind, Space, Spaces

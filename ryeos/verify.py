@@ -12,7 +12,6 @@ Steps, in this order (``docs/signatures.md``):
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +21,7 @@ from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import FileTooLargeError, path_inside, read_bytes
 from lillux.signing import verify_signature
+from lillux.values import dataclass, field
 from ryeos.bundles import Manifest
 from ryeos.errors import IntegrityError, SignatureFormatError, UnsignedError, UntrustedKeyError
 from ryeos.items import AI_DIRECTORY, SYSTEM, Kind, Location, Space, Spaces
@@ -264,7 +264,7 @@ class Verifier:
                     verified = self._check(original, data)
                     if verified.key and verified.key.fingerprint == fingerprint:
                         return verified.key
-            except (OSError, IntegrityError, FileTooLargeError):
+            except (OSError, LilluxError):
                 continue
         return None
 

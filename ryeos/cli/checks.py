@@ -7,10 +7,10 @@ changed, no network is asked.
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from lillux.errors import LilluxError
+from lillux.values import dataclass
 from ryeos.cli.output import one_line
 from ryeos.cli.session import Session
 

@@ -4,11 +4,11 @@ Asks nothing, overwrites nothing; a second run changes nothing and says so.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from lillux.files import create_file, make_directory
 from lillux.signing import PRIVATE_KEY_FILE, generate_keypair, load_keypair, save_keypair
+from lillux.values import dataclass
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.errors import UsageError

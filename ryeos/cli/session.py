@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from lillux.files import file_system_error
+from lillux.values import dataclass, field
 from ryeos import __version__
 from ryeos.cli.commands import Entry
 from ryeos.cli.output import Output

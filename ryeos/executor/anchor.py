@@ -6,10 +6,10 @@ Names available to templates: ``tool_path``, ``tool_dir``, ``tool_parent``, ``an
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lillux.values import dataclass, field
 from ryeos.context import Context
 from ryeos.errors import SpecError
 from ryeos.executor.model import Chain

@@ -1,9 +1,9 @@
 """The files that a tool could import: all of them verified before anything starts."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from lillux.values import dataclass, field
 from ryeos.dependencies import dependency_rules, verify_tree
 from ryeos.executor.anchor import Anchor
 from ryeos.executor.model import Chain

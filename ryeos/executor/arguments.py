@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import PurePath
 
 from lillux.templating import Names, as_text, fill
+from lillux.values import replace
 from ryeos.errors import SpecError
 from ryeos.specs import type_name
 

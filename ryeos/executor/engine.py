@@ -16,7 +16,6 @@ A tool that fails is a result. What Rye cannot do is a `LilluxError`, which the 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar
@@ -24,6 +23,7 @@ from typing import Any, ClassVar
 from lillux.env_resolver import ResolvedEnv
 from lillux.errors import LilluxError
 from lillux.process import Cancellation, ProcessRunner
+from lillux.values import dataclass, field
 from ryeos.config import ConfigReader
 from ryeos.context import Context, LockMode
 from ryeos.errors import ChainValidationError, LockfileMismatchError

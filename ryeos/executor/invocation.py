@@ -12,13 +12,13 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
 from lillux.env_resolver import ResolvedEnv
 from lillux.process import MIB, ProgramNotFoundError
 from lillux.templating import Names, as_text, fill
+from lillux.values import dataclass, field
 from ryeos.errors import SpecError
 from ryeos.executor.anchor import Anchor
 from ryeos.executor.arguments import filled_arguments, filled_script

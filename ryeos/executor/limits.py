@@ -6,9 +6,9 @@ config; their ``defaults``; ``tools.<id>`` of a bundle; the runtime's config; th
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from lillux.values import dataclass
 from ryeos.config import Layer, merge_layers
 from ryeos.errors import SpecError
 from ryeos.items import SYSTEM

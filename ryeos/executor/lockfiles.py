@@ -7,12 +7,12 @@ to the project, else to user space, and only where an ``.ai`` folder already is.
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lillux.errors import UnsafePathError
 from lillux.files import check_relative, file_system_error, make_directory, safe_join
+from lillux.values import dataclass
 from ryeos.errors import LockfileMismatchError, SpecError, SystemImmutableError
 from ryeos.executor.model import Chain, ChainElement
 from ryeos.items import SYSTEM, Space, Spaces

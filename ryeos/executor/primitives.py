@@ -1,7 +1,6 @@
 """The ends of chains: what the engine itself can do. Ids are in `PRIMITIVES`."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from lillux.process import (
     ProcessRunner,
 )
 from lillux.templating import Names, as_text, fill
+from lillux.values import dataclass
 from ryeos.errors import SpecError
 from ryeos.executor.arguments import filled_arguments
 from ryeos.executor.limits import BUILT_IN, checked_limit

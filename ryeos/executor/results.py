@@ -6,11 +6,11 @@
 """
 
 import json
-from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, NoReturn
 
 from lillux.process import Captured, Outcome, signal_name
+from lillux.values import dataclass, field
 
 STDERR_TAIL_CHARACTERS = 8192
 

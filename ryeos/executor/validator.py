@@ -4,10 +4,10 @@ Every adjacent pair (child, parent) is checked, all violations are reported at o
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from lillux.values import dataclass
 from ryeos.executor.model import ChainElement
 from ryeos.items import SYSTEM, rank_of, tier_of
 from ryeos.specs import type_name

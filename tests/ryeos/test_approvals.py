@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lillux.errors import FileSystemError
 from lillux.files import FileTooLargeError
 from ryeos.approvals import MAX_APPROVALS_BYTES, Approvals
 from ryeos.errors import KeyDocumentError
@@ -120,6 +121,15 @@ def test_a_broken_file_is_an_error_and_no_empty_list(
         approvals.is_approved(project, ONE)
 
     assert str(error.value) == f"{approvals.path}: {problem}"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a FIFO")
+def test_a_file_that_is_none_is_an_error_and_no_wait(approvals: Approvals, project: Path) -> None:
+    approvals.path.parent.mkdir(parents=True)
+    os.mkfifo(approvals.path)
+
+    with pytest.raises(FileSystemError, match="expected a regular file"):
+        approvals.is_approved(project, ONE)
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"[" * 100_000, b'{"a": ' + b"1" * 10_000 + b"}"])

@@ -80,7 +80,7 @@ def test_each_state_has_its_cause(workspace: Workspace) -> None:
     (project.space.ai / "tools" / "folder.py").mkdir()
     states = {
         "tampered": tampered,
-        "bad-format": project.write("tools/bad.py", b"\xff"),
+        "bad-format": project.space.ai / "tools" / "folder.py",
         "skipped": project.write("tools/readme.txt", "text"),
         "unsigned": project.write("tools/data.json", "{}"),
     }
@@ -147,6 +147,16 @@ def test_a_link_within_its_space_is_valid(workspace: Workspace) -> None:
     link.symlink_to("x.py")
 
     assert report_of(workspace, link).state == "valid"
+
+
+@posix
+def test_a_file_type_without_a_form_may_lie_in_a_bundle_of_others(workspace: Workspace) -> None:
+    path = workspace.project.write("bundles/x/manifest.yaml", "a: 1\n")
+    target = Target(path=path, kind=Kind.TOOL, space=workspace.project.space)
+
+    (report,) = audit([target], workspace.rye().verifier)
+
+    assert (report.state, report.ref) == ("unsigned", None)
 
 
 # --- which files ----------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 import logging
 import os
 import sys
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
+from lillux.values import replace
 from ryeos.bundles import (
     EMBEDDED_ID,
     MANIFEST_FORM,

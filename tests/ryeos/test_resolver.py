@@ -1,11 +1,11 @@
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lillux.values import replace
 from ryeos.errors import AmbiguousItemError, IntegrityError, ItemNotFoundError
 from ryeos.items import PROJECT, SYSTEM, USER, ItemRef, Kind, Location, Spaces, parse_reference
 from ryeos.resolver import Resolver, candidates, check_inside, is_regular_file, locations

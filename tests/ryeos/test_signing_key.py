@@ -5,8 +5,8 @@ import pytest
 from lillux.signing import verify_signature
 from ryeos.errors import SignatureFormatError
 from ryeos.items import Kind
-from ryeos.signature import form_for, parse_core, split
 from ryeos.moments import utc_now
+from ryeos.signature import form_for, parse_core, split
 from ryeos.signing_key import SigningKey
 from tests.support.signed_files import DIRECTIVE_BLOCK, SEED_FINGERPRINT, seed_keypair
 from tests.support.workspace import fixed_clock

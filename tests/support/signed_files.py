@@ -1,10 +1,10 @@
 """Signed files of every kind and suffix, by one key that is always the same."""
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lillux.pem import encode_private
 from lillux.signing import KeyPair, compute_key_fingerprint, public_pem_of, sign_hash
+from lillux.values import dataclass, replace
 from ryeos.items import Kind, Space
 from ryeos.signature import CommentForm, content_hash, form_for, hashed_text, split
 from ryeos.signing_key import SigningKey

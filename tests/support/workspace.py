@@ -3,7 +3,6 @@
 import os
 import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from lillux.process import Command, ProcessRunner
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
+from lillux.values import replace
 from ryeos.app import Rye
 from ryeos.context import Context, LockMode, context_from
 from ryeos.envelope import Answer as Envelope

@@ -16,8 +16,8 @@ WORDS = st.sampled_from(
     ["a/b", "k=v", "-", "tool", "project", "user", "json", "auto", "never", "5", "", "é", "a b"]
 )
 FLAGS = st.sampled_from(
-    "--json -q -v -p --color --space --dry-run --trace --timeout --to --all --force --limit".split()
-)
+    ["--json", "-q", "-v", "-p", "--color", "--space", "--dry-run", "--trace"]
+) | st.sampled_from(["--timeout", "--to", "--all", "--force", "--limit"])
 ODD = st.sampled_from(["--", "-x", "--json=1", "-qv", "-1", "--nosuch", "-h", "-V", "--color=auto"])
 
 

@@ -4,13 +4,13 @@ import json
 import shutil
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lillux.lockfile import LockfileError, load_lockfile
+from lillux.values import replace
 from ryeos.context import LockMode
 from ryeos.errors import SpecError, SystemImmutableError
 from ryeos.executor.lockfiles import lockfile_path
