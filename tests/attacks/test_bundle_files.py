@@ -279,3 +279,24 @@ def test_a_key_document_dropped_into_the_programs_bundle_lets_nothing_in(
     (bundle.ai / TOOL).write_text(sign_text(Kind.TOOL, ".yaml", text, attacker), encoding="utf-8")
 
     assert_not_published(workspace, bundle)
+
+
+@pytest.mark.parametrize("found", ["folder", "large", "broken manifest"])
+def test_trouble_in_a_bundle_does_not_hide_what_is_wrong_with_a_copy(
+    workspace: Workspace, bundle: Space, found: str
+) -> None:
+    workspace.bundles = (bundle,)
+    copy = workspace.project.write(TOOL, (bundle.ai / TOOL).read_bytes())
+    if found == "broken manifest":
+        manifest_path(bundle).write_bytes(b"")
+    else:
+        (bundle.ai / TOOL).unlink()
+    if found == "folder":
+        (bundle.ai / TOOL).mkdir()
+    elif found == "large":
+        (bundle.ai / TOOL).write_bytes(b"#" * (9 * 1024 * 1024))
+
+    with pytest.raises(UntrustedKeyError) as error:
+        workspace.rye().verifier.verify(workspace.project.target(copy).verify_target)
+
+    assert error.value.path == str(copy)

@@ -1,11 +1,11 @@
 """Somebody who may write into the project puts a file where one of the bundle's is used."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lillux.signing import KeyPair, generate_keypair
+from lillux.values import replace
 from ryeos.errors import IntegrityError, UnsignedError, UntrustedKeyError
 from ryeos.items import Spaces
 from ryeos.resolver import Resolver
