@@ -74,12 +74,19 @@ def _show_failure(session: Session, envelope: Mapping[str, Any]) -> None:
         if text:
             session.output.text(text)
     error = str(envelope["error"])
-    shown = isinstance(data, dict) and error.strip() == str(data.get("stderr", "")).strip()
-    if shown:
-        error = f"{envelope['item_id']} exited with code {data['return_code']}"  # type: ignore[index]
+    code = _streamed_code(error, data)
+    if code > 0:
+        error = f"{envelope['item_id']} exited with code {code}"
     sys.stderr.write(f"error: {error}\n")
     if envelope.get("hint"):
         sys.stderr.write(f"  hint: {envelope['hint']}\n")
+
+
+def _streamed_code(error: str, data: Any) -> int:  # noqa: ANN401 - JSON passes through
+    """The exit code, if the error is what the tool wrote to standard error and so was seen."""
+    if not isinstance(data, dict) or data.keys() != {"stdout", "stderr", "return_code"}:
+        return 0
+    return int(data["return_code"]) if error.strip() == data["stderr"].strip() else 0
 
 
 def _text_of(envelope: Mapping[str, Any]) -> str:
