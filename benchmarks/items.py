@@ -38,7 +38,7 @@ def figures(scratch: Path) -> Iterator[Figure]:
     project, home = workspace.project_path, workspace.home
     python = [sys.executable, "-c"]
     libraries = [path for path in sys.path if path.endswith("site-packages")]
-    verify = [*python, _VERIFY, project, home, str(COUNT), ROOT, *libraries]
+    verify: list[str | Path] = [*python, _VERIFY, project, home, str(COUNT), ROOT, *libraries]
     env = {"PATH": "", "PYTHONPYCACHEPREFIX": str(scratch / "pyc")}
     found = medians(
         {

@@ -18,7 +18,7 @@ def figures(pyz: Path, scratch: Path) -> Iterator[Figure]:
     # `-I -S`: start-up hooks of the machine's Python would make every floor look high.
     python = [sys.executable, "-I", "-S"]
     env = {"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin"}
-    hello = [*python, pyz, "run", "rye/bash/bash", "command=echo hi"]
+    hello: list[str | Path] = [*python, pyz, "run", "rye/bash/bash", "command=echo hi"]
     first = [_first_run(hello, env, home) for _ in range(FIRST_RUNS)]
     found = medians(
         {

@@ -71,7 +71,7 @@ def _command_texts(words: list[str]) -> Iterator[str]:
         command: Command = module.COMMANDS[entry.words]
         from ryeos.cli.parser import command_parser
 
-        yield command_parser(command, entry).format_help().rstrip()
+        yield command_parser(entry, command.configure, command.examples).format_help().rstrip()
 
 
 def _group_texts(words: list[str]) -> Iterator[str]:

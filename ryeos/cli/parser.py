@@ -2,12 +2,13 @@
 
 import argparse
 import sys
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from ryeos import __version__
 from ryeos.cli.commands import Entry
-from ryeos.cli.session import Command, declare_shared
+from ryeos.cli.plain_arguments import Arguments, declare_shared
 from ryeos.errors import UsageError
 
 
@@ -36,24 +37,31 @@ class _VersionAction(argparse.Action):
         raise SystemExit(0)
 
 
-def command_parser(command: Command, entry: Entry) -> argparse.ArgumentParser:
+def command_parser(
+    entry: Entry, configure: Callable[[Arguments], None], examples: Sequence[str]
+) -> argparse.ArgumentParser:
     """The parser of a command: its own arguments, and those that every command takes."""
-    examples = "\n".join(f"  {example}" for example in command.examples)
+    shown = "\n".join(f"  {example}" for example in examples)
     parser = _Parser(
         prog=f"rye {entry.words}",
         description=entry.summary,
-        epilog=f"examples:\n{examples}" if examples else None,
+        epilog=f"examples:\n{shown}" if shown else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    command.configure(parser)
+    configure(parser)
     shared = parser.add_argument_group("everywhere")
     declare_shared(shared, has_project=parser.takes("--project"))
     shared.add_argument("-V", "--version", action=_VersionAction, nargs=0, help="the version")
     return parser
 
 
-def parse(command: Command, entry: Entry, arguments: list[str]) -> SimpleNamespace:
+def parse(
+    entry: Entry,
+    configure: Callable[[Arguments], None],
+    examples: Sequence[str],
+    arguments: list[str],
+) -> SimpleNamespace:
     """The values of a command line. Raises UsageError; ends the program for ``--help``."""
-    parsed = command_parser(command, entry).parse_intermixed_args(arguments)
+    parsed = command_parser(entry, configure, examples).parse_intermixed_args(arguments)
     return SimpleNamespace(**vars(parsed))

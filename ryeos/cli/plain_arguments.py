@@ -19,6 +19,18 @@ class Arguments(Protocol):
         ...
 
 
+def declare_shared(shared: Arguments, *, has_project: bool) -> None:
+    """Declare the flags that every command takes; `init` has a ``--project`` of its own."""
+    if not has_project:
+        shared.add_argument("-p", "--project", "--project-path", metavar="DIR", help="the project")
+    shared.add_argument("--user-space", metavar="DIR", help="the base of user space")
+    shared.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    shared.add_argument("-q", "--quiet", action="store_true", help="no notes, no progress")
+    shared.add_argument("-v", "--verbose", action="count", default=0, help="say more")
+    shared.add_argument("--color", choices=("auto", "always", "never"), default="auto")
+    shared.add_argument("--no-input", action="store_true", help="never ask")
+
+
 class PlainArguments:
     """Declared arguments, and the reading of plain command lines."""
 

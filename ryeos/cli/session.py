@@ -11,7 +11,7 @@ from lillux.values import dataclass, field
 from ryeos import __version__
 from ryeos.cli.commands import Entry
 from ryeos.cli.output import Output
-from ryeos.cli.plain_arguments import Arguments, PlainArguments
+from ryeos.cli.plain_arguments import Arguments, PlainArguments, declare_shared
 from ryeos.errors import UsageError
 
 if TYPE_CHECKING:  # the engine is imported by the commands that use it
@@ -94,18 +94,6 @@ def run_command(
     return command.run(Session(parsed, output, bundle or _own_bundle()))
 
 
-def declare_shared(shared: Arguments, *, has_project: bool) -> None:
-    """Declare the flags that every command takes; `init` has a ``--project`` of its own."""
-    if not has_project:
-        shared.add_argument("-p", "--project", "--project-path", metavar="DIR", help="the project")
-    shared.add_argument("--user-space", metavar="DIR", help="the base of user space")
-    shared.add_argument("--json", action="store_true", help="one JSON document on stdout")
-    shared.add_argument("-q", "--quiet", action="store_true", help="no notes, no progress")
-    shared.add_argument("-v", "--verbose", action="count", default=0, help="say more")
-    shared.add_argument("--color", choices=("auto", "always", "never"), default="auto")
-    shared.add_argument("--no-input", action="store_true", help="never ask")
-
-
 def _parsed(command: "Command", entry: Entry, arguments: list[str]) -> SimpleNamespace:
     plain = PlainArguments()
     command.configure(plain)
@@ -114,7 +102,7 @@ def _parsed(command: "Command", entry: Entry, arguments: list[str]) -> SimpleNam
     if values is None:
         from ryeos.cli.parser import parse
 
-        values = parse(command, entry, arguments)
+        values = parse(entry, command.configure, command.examples, arguments)
     return values
 
 

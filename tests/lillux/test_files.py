@@ -399,6 +399,7 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        encoding="utf-8",
     ) as process:
         assert process.stdout
         assert process.stdout.readline() == "held\n"

@@ -237,7 +237,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     info = site / "acme_bundles-1.0.dist-info"
     info.mkdir(parents=True)
     (site / "acme_bundles.py").write_text(ENTRY_POINT % str(root), encoding="utf-8")
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-bundles\nVersion: 1.0\n")
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: acme-bundles\nVersion: 1.0\n", "utf-8"
+    )
     names = "".join(f"{name} = acme_bundles:{name}\n" for name in ("good", "relative", "broken"))
     (info / "entry_points.txt").write_text(f"[rye.bundles]\n{names}", encoding="utf-8")
     monkeypatch.syspath_prepend(site)

@@ -117,6 +117,7 @@ def test_the_order_does_not_depend_on_the_hash_seed(workspace: Workspace) -> Non
             cwd=ROOT,
             env={**workspace.env, "PYTHONHASHSEED": seed},
             text=True,
+            encoding="utf-8",
         )
         for seed in ("0", "1", "2", "3")
     }

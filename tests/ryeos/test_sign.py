@@ -136,7 +136,7 @@ def test_a_validly_signed_file_is_left_alone(workspace: Workspace) -> None:
 
 def test_an_edited_file_is_signed_again(workspace: Workspace) -> None:
     path = workspace.project.signed_tool("x")
-    with path.open("a") as file:
+    with path.open("a", encoding="utf-8") as file:
         file.write("# more\n")
 
     report = sign_afresh(workspace, path)

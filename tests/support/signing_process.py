@@ -87,6 +87,7 @@ class SigningProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            encoding="utf-8",
         )
         assert self.line() == "ready"
 

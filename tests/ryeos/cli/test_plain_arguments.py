@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ryeos.cli.commands import TABLE, Entry
 from ryeos.cli.parser import parse
-from ryeos.cli.plain_arguments import PlainArguments
-from ryeos.cli.session import Command, declare_shared
+from ryeos.cli.plain_arguments import PlainArguments, declare_shared
+from ryeos.cli.session import Command
 from ryeos.errors import UsageError
 
 WORDS = st.sampled_from(
@@ -44,7 +44,7 @@ def test_what_is_read_plainly_is_what_argparse_reads(entry: Entry, arguments: li
     plain = plainly(command, arguments)
 
     if plain is not None:
-        full = vars(parse(command, entry, arguments))
+        full = vars(parse(entry, command.configure, (), arguments))
         full.pop("version", None)
         assert plain == full
 
@@ -70,6 +70,6 @@ def test_a_mistake_is_still_said_in_our_words() -> None:
     entry = next(entry for entry in TABLE if entry.words == "version")
 
     with pytest.raises(UsageError) as error:
-        parse(command_of(entry), entry, ["--jsn"])
+        parse(entry, command_of(entry).configure, (), ["--jsn"])
 
     assert error.value.hint == "did you mean --json?"

@@ -563,6 +563,7 @@ print(result.error, result.data["stdout"].strip(), result.metadata["warnings"])
         env={**os.environ, "PYTHONHASHSEED": seed},
         capture_output=True,
         text=True,
+        encoding="utf-8",
         check=False,
     )
 
