@@ -6,7 +6,6 @@ Run by the Python of ``scripts/install``. Page: ``docs/building.md``.
 import argparse
 import os
 import sys
-import sysconfig
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +13,11 @@ from tempfile import TemporaryDirectory
 from lillux.errors import LilluxError
 from lillux.files import make_directory, write_atomic
 from packing.archive import pack
+from packing.interpreters import MINORS, interpreters
 from packing.moment import Moment, build_moment
+from packing.natives import strip_any_processor, strip_if_possible
+from packing.parts import Recipe
+from packing.platforms import PLATFORMS, this_platform
 from packing.signed_bundle import publisher_key
 from packing.stage import stage_tree
 from ryeos import __version__
@@ -30,7 +33,8 @@ def main() -> int:
     try:
         moment = build_moment(os.environ)
         key = publisher_key(arguments.sign_key, moment)
-        data = build(key, moment)
+        recipe = recipe_for(host_only=arguments.host)
+        data = build(key, moment, recipe)
         make_directory(target.parent)
         write_atomic(target, data)
         target.chmod(0o755)
@@ -39,11 +43,11 @@ def main() -> int:
         if error.hint:
             print(f"  hint: {error.hint}", file=sys.stderr)
         return error.exit_status
-    print(_report(target, data, key, arguments.sign_key))
+    print(_report(target, data, key, arguments.sign_key, recipe))
     return 0
 
 
-def build(key: SigningKey, moment: Moment) -> bytes:
+def build(key: SigningKey, moment: Moment, recipe: Recipe) -> bytes:
     """The content of ``rye.pyz``: the same bytes for the same tree, key and moment.
 
     Raises BuildError, and ItemValidationError for an item of the bundle that breaks a rule.
@@ -53,7 +57,16 @@ def build(key: SigningKey, moment: Moment) -> bytes:
     with TemporaryDirectory(prefix="stage-", dir=scratch) as folder:
         tree = Path(folder, "tree")
         stage_tree(CHECKOUT, tree, key)
-        return pack(tree, CHECKOUT, Path(folder, "shiv.pyz"), moment)
+        return pack(tree, CHECKOUT, Path(folder), moment, recipe)
+
+
+def recipe_for(*, host_only: bool) -> Recipe:
+    """What a build packs for: this machine, or every platform. Raises BuildError."""
+    own = this_platform()
+    if host_only:
+        platforms = (own,) if own else ()
+        return Recipe(interpreters=interpreters(), platforms=platforms, strip=strip_if_possible)
+    return Recipe(interpreters=interpreters(), platforms=PLATFORMS, strip=strip_any_processor)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -61,12 +74,18 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--out", metavar="DIR", type=Path, default=CHECKOUT / "dist", help="default: dist")
     add("--sign-key", metavar="FILE.pem", type=Path, help="default: a fresh key, thrown away")
-    add("--host", action="store_true", help="compiled parts for this machine only (the default)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--fat", action="store_true", help="for every platform (the default)")
+    which.add_argument("--host", action="store_true", help="for this machine only, quickly")
     return parser
 
 
-def _report(target: Path, data: bytes, key: SigningKey, pem_file: Path | None) -> str:
-    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+def _report(
+    target: Path, data: bytes, key: SigningKey, pem_file: Path | None, recipe: Recipe
+) -> str:
+    packed = ", ".join(f"3.{minor}" for minor in recipe.interpreters)
+    missing = ", ".join(f"3.{minor}" for minor in MINORS if minor not in recipe.interpreters)
+    slower = f"; not found on this machine, so slower to start: {missing}" if missing else ""
     signer = "a key made for this build, its private half is gone" if pem_file is None else pem_file
     return "\n".join(
         (
@@ -75,7 +94,8 @@ def _report(target: Path, data: bytes, key: SigningKey, pem_file: Path | None) -
             f"size      {len(data):,} bytes",
             f"sha256    {sha256(data).hexdigest()}",
             f"signed    by {key.fingerprint}, {signer}",
-            f"compiled  for CPython {python} on {sysconfig.get_platform()}; others run without",
+            f"code      for CPython {packed}{slower}",
+            f"compiled  for {', '.join(p.name for p in recipe.platforms) or 'no platform'}",
         )
     )
 

@@ -7,42 +7,54 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from io import BytesIO
-from json import loads
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from packing.errors import BuildError
 from packing.moment import VARIABLE, Moment
+from packing.parts import Part, Recipe, fast_parts
 
-ENTRY_POINT = "ryeos.cli.entry:main"
+ENTRY_POINT = "zipboot.start:enter"
 INTERPRETER = "/usr/bin/env python3"
+SHEBANG = f"#!{INTERPRETER}\n".encode("ascii")
+SOURCES = "rye"
 
-_BOOT = ("zipboot/__init__.py", "zipboot/start.py")
+_COMPILED = frozenset({".so", ".pyd", ".dylib"})
 _UNIX, _REGULAR_FILE = 3, 0o100644
-_BUILD_ID_DIGITS = 32  # of shiv's 64; Windows paths are short
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """An entry of the archive. ``stored`` entries are read where they lie, without inflating."""
+def pack(
+    tree: Path, checkout: Path, scratch: Path, moment: Moment, recipe: Recipe
+) -> bytes:
+    """The bytes of the executable zip file that holds ``tree``.
 
-    name: str
-    data: bytes
-    stored: bool = False
-
-
-def pack(tree: Path, checkout: Path, target: Path, moment: Moment) -> bytes:
-    """The bytes of the executable zip file that holds ``tree``. ``target`` is for shiv's own file.
-
-    Raises BuildError when shiv cannot pack it.
+    In front of what shiv packs stand our start and what it reads in place. ``scratch`` is an empty
+    folder. Raises BuildError.
     """
-    _run_shiv(tree, target, moment)
+    sources = scratch / "sources"
+    target = scratch / "shiv.pyz"
+    _write_sources(tree, sources, moment)
+    _run_shiv(sources, target, moment)
+    parts = [*_boot_parts(checkout), *fast_parts(tree, checkout, recipe)]
     with ZipFile(target) as shivs:
-        build_id = loads(shivs.read("environment.json"))["build_id"][:_BUILD_ID_DIGITS]
-        parts = [*_boot_parts(checkout, build_id), *_kept_parts(shivs)]
-    return _compose(parts, moment)
+        return _compose([*parts, *_kept_parts(shivs)], moment)
+
+
+def _write_sources(tree: Path, folder: Path, moment: Moment) -> None:
+    """What shiv unpacks for interpreters that no code is packed for: one zip of all sources.
+
+    One entry instead of hundreds, since every start reads the archive's directory.
+    """
+    folder.mkdir()
+    bundle = tree / "ryeos" / "bundle"
+    parts = [
+        Part(path.relative_to(tree).as_posix(), path.read_bytes())
+        for path in sorted(tree.rglob("*"))
+        if path.is_file() and path.suffix not in _COMPILED and not path.is_relative_to(bundle)
+    ]
+    (folder / f"{SOURCES}.zip").write_bytes(_compose(parts, moment, shebang=b""))
+    (folder / f"{SOURCES}.pth").write_text(f"{SOURCES}.zip\n", "ascii")
 
 
 def _run_shiv(tree: Path, target: Path, moment: Moment) -> None:
@@ -56,11 +68,11 @@ def _run_shiv(tree: Path, target: Path, moment: Moment) -> None:
         raise BuildError("shiv", ended.stderr.decode("utf-8", "replace").strip())
 
 
-def _boot_parts(checkout: Path, build_id: str) -> Iterator[Part]:
+def _boot_parts(checkout: Path) -> Iterator[Part]:
     yield Part("__main__.py", _source(checkout, "zipboot/__main__.py"), stored=True)
-    for name in _BOOT:
-        yield Part(name, _source(checkout, name), stored=True)
-    yield Part("zipboot/build_id", build_id.encode("ascii"), stored=True)
+    for path in sorted((checkout / "zipboot").glob("*.py")):
+        if path.name != "__main__.py":
+            yield Part(f"zipboot/{path.name}", path.read_bytes(), stored=True)
 
 
 def _source(checkout: Path, name: str) -> bytes:
@@ -74,8 +86,8 @@ def _kept_parts(shivs: ZipFile) -> Iterator[Part]:
             yield Part(name, shivs.read(name))
 
 
-def _compose(parts: list[Part], moment: Moment) -> bytes:
-    buffer = BytesIO(f"#!{INTERPRETER}\n".encode("ascii"))
+def _compose(parts: list[Part], moment: Moment, shebang: bytes = SHEBANG) -> bytes:
+    buffer = BytesIO(shebang)
     buffer.seek(0, os.SEEK_END)
     with ZipFile(buffer, "w") as archive:
         for part in parts:

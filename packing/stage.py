@@ -8,7 +8,7 @@ from packing.dependencies import locked_site_packages
 from packing.signed_bundle import stage_bundle
 from ryeos.signing_key import SigningKey
 
-PACKAGES = ("lillux", "ryeos")
+PACKAGES = ("lillux", "ryeos", "zipboot")
 
 # PyNaCl is compiled with cffi; at run time it wants `_cffi_backend`, which is a module of its own.
 _BUILD_TIME_PACKAGES = ("cffi", "pycparser")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from lillux.files import read_bytes
 from lillux.signing import compute_key_fingerprint, verify_signature
@@ -27,6 +27,33 @@ MANIFEST_FORM = CommentForm("# ")
 _ENTRY_POINT_GROUP = "rye.bundles"
 
 logger = logging.getLogger(__name__)
+
+
+class BundleHome(Protocol):
+    """Where the bundle that came with this program is, and what can mend it."""
+
+    def locate(self) -> str:
+        """The folder that holds ``.ai`` and ``public_key.pem``. Raises OSError."""
+        ...
+
+    def restore(self, path: str) -> bool:
+        """Write a file of that folder anew; False where that is not possible."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BundleFolder:
+    """A bundle that simply lies in a folder."""
+
+    root: Path
+
+    def locate(self) -> str:
+        """The folder."""
+        return str(self.root)
+
+    def restore(self, path: str) -> bool:  # noqa: ARG002 - there is nothing to restore from
+        """Never: there is no other copy."""
+        return False
 
 
 @dataclass(frozen=True, slots=True)

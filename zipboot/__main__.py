@@ -1,6 +1,7 @@
 """The first thing that runs in rye.pyz. Every Python since 2.7 can parse it, to say what is wrong.
 
-No annotations, no f-strings, no imports but `sys` above the gate.
+Compiled from source at every start: no annotations, no f-strings, as little as possible. Page:
+``docs/boot.md``.
 """
 
 import sys
@@ -15,6 +16,28 @@ if sys.version_info < (3, 11):  # noqa: UP036 - the point of this file
     )
     sys.exit(78)  # EX_CONFIG of sysexits.h: the surroundings are wrong, not the command
 
-from zipboot.start import start
 
-sys.exit(start())
+def boot(archive):
+    """Run the code packed for this interpreter, or else what shiv unpacks; the exit status."""
+    import os
+    from _frozen_importlib_external import MAGIC_NUMBER
+
+    try:
+        index = archive.get_data("_rye/" + sys.implementation.cache_tag + ".idx")
+    except OSError:
+        index = b""
+    if not index.startswith(MAGIC_NUMBER) or os.environ.get("RYE_BOOT") == "shiv":
+        from zipboot.start import start
+
+        return start(archive)
+    import marshal
+
+    index = marshal.loads(index[len(MAGIC_NUMBER) :])  # noqa: S302 - our own archive
+    for name, code in index["boot"]:
+        module = type(sys)(name)
+        sys.modules[name] = module
+        exec(marshal.loads(code), module.__dict__)  # noqa: S102, S302 - our own archive
+    return sys.modules["zipboot.launch"].run(index, archive)
+
+
+sys.exit(boot(__loader__))

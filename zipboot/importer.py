@@ -1,0 +1,87 @@
+"""Imports modules from the code of this interpreter's version, packed in one part of the archive.
+
+Nothing is unpacked and nothing is compiled: a module is a piece of the part, unmarshalled. What the
+index says about a module: is it a package, where its code is, how long, whether it is deflated.
+Page: ``docs/boot.md``.
+"""
+
+from __future__ import annotations
+
+import marshal
+from _frozen_importlib import ModuleSpec
+
+TYPE_CHECKING = False  # `typing` would cost more than everything else here
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import CodeType, ModuleType
+    from zipimport import zipimporter
+
+    from zipboot.parts import Part
+
+    # is a package, offset, size, is deflated
+    Entry = tuple[bool, int, int, bool]
+
+
+class CodeImporter:
+    """Finder and loader (PEP 451) of the modules of one part."""
+
+    def __init__(self, archive: zipimporter, part: Part, entries: dict[str, Entry]) -> None:
+        self._archive = archive
+        self._part = part
+        self._entries = entries
+        self._root = archive.archive + "/"
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec of a packed module, None for any other. Part of the finder protocol."""
+        entry = self._entries.get(name)
+        if entry is None:
+            return None
+        spec = ModuleSpec(name, self, origin=self.get_filename(name), is_package=entry[0])
+        spec.has_location = True
+        if spec.submodule_search_locations is not None:
+            spec.submodule_search_locations.append(self._root + name.replace(".", "/"))
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Let the interpreter make the module. Part of the loader protocol."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module's code. Part of the loader protocol."""
+        exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102 - what a loader does
+
+    def get_code(self, name: str) -> CodeType:
+        """The code of a module."""
+        _, offset, size, deflated = self._entries[name]
+        data = self._part.read(offset, size)
+        if deflated:
+            from zlib import decompress
+
+            data = decompress(data)
+        code: CodeType = marshal.loads(data)  # noqa: S302 - our own archive
+        return code
+
+    def get_filename(self, name: str) -> str:
+        """What stands in tracebacks and ``__file__``."""
+        tail = "/__init__.py" if self._entries[name][0] else ".py"
+        return self._root + name.replace(".", "/") + tail
+
+    def is_package(self, name: str) -> bool:
+        """Whether a module is a package. Part of the inspect-loader protocol."""
+        return self._entries[name][0]
+
+    def get_source(self, name: str) -> str | None:
+        """The source, for tracebacks; read from the nested archive that the fallback uses."""
+        from io import BytesIO
+        from zipfile import ZipFile
+
+        path = self.get_filename(name)[len(self._root) :]
+        try:
+            with ZipFile(BytesIO(self._archive.get_data("site-packages/rye.zip"))) as sources:
+                return sources.read(path).decode("utf-8")
+        except (KeyError, OSError):
+            return None
+
+    def invalidate_caches(self) -> None:
+        """Nothing is cached. Part of the finder protocol."""
