@@ -26,11 +26,11 @@ MINIMAL_NAMES = frozenset(
     | {"COMSPEC", "PATHEXT", "SYSTEMROOT", "TEMP", "TMP", "USERPROFILE", "WINDIR"}  # Windows
 )
 
-# A placeholder may stand in a default: ``${CACHE:-{project_path}/cache}``. The possessive ``++``
-# keeps the time linear.
+# A placeholder may stand in a default: ``${CACHE:-{project_path}/cache}``. No possessive
+# quantifiers: CPython before 3.11.5 gets some of them wrong.
 _REFERENCE = re.compile(
     r"\$\{(?P<variable>[A-Z_][A-Z0-9_]*)"
-    r"(?::-(?P<default>(?:[^{}]++|\{[a-z_][a-z0-9_]*\}|\{)*))?\}"
+    r"(?::-(?P<default>(?:[^{}]|\{[a-z_][a-z0-9_]*\}|\{)*))?\}"
     r"|(?<!\$)\{(?P<placeholder>[a-z_][a-z0-9_]*)\}"
 )
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z_][a-z0-9_]*)\}")
