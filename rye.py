@@ -24,6 +24,7 @@ def main() -> int:
 
     from lillux.errors import LilluxError
     from packing.checkout import staged_bundle
+    from ryeos.bundles import BundleFolder
     from ryeos.cli import entry
 
     try:
@@ -33,7 +34,7 @@ def main() -> int:
         if error.hint:
             sys.stderr.write(f"  hint: {error.hint}\n")
         return error.exit_status
-    return entry.main(bundle_root=bundle)
+    return entry.main(bundle=BundleFolder(bundle))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,8 @@ logger = logging.getLogger(__name__)
 class Rye:
     """Everything that can be done with the items of a context.
 
-    ``warn`` gets one line for each thing that a person should hear about.
+    ``warn`` gets one line for each thing that a person should hear about. ``restore`` writes a file
+    of the own bundle anew, where there is something to restore it from.
     """
 
     def __init__(
@@ -46,13 +47,16 @@ class Rye:
         *,
         runner: ProcessRunner | None = None,
         warn: Callable[[str], None] = logger.warning,
+        restore: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.context = context
         self._runner = runner
         self.warn = warn
         self.approvals = Approvals(context.spaces.user.ai)
         self.trust = TrustStore(context.spaces, self.approvals)
-        self.verifier = Verifier(context.spaces, self.trust, dev_mode=context.dev_mode, warn=warn)
+        self.verifier = Verifier(
+            context.spaces, self.trust, dev_mode=context.dev_mode, warn=warn, restore=restore
+        )
         self.resolver = Resolver(context.spaces, lambda: self._aliases)
         self.config = ConfigReader(context.spaces, self.verifier)
 

@@ -24,7 +24,7 @@ from lillux.files import FileTooLargeError, is_inside, read_bytes
 from lillux.signing import compute_key_fingerprint, verify_signature
 from ryeos.bundles import Manifest, manifest_signer, read_manifest
 from ryeos.errors import IntegrityError, SignatureFormatError, UnsignedError, UntrustedKeyError
-from ryeos.items import SYSTEM, Kind, Location, Space, Spaces
+from ryeos.items import AI_DIRECTORY, SYSTEM, Kind, Location, Space, Spaces
 from ryeos.signature import (
     DETACHED_SUFFIXES,
     FORMS,
@@ -102,7 +102,8 @@ class VerifiedItem:
 class Verifier:
     """Checks files of the spaces against a trust store. Thread-safe: all state is memoised facts.
 
-    ``warn`` gets one line per item that dev mode let through.
+    ``warn`` gets one line per item that dev mode let through. ``restore`` writes a file of the own
+    bundle anew from where it came; it gets the path below the folder that holds ``.ai``.
     """
 
     def __init__(
@@ -112,11 +113,13 @@ class Verifier:
         *,
         dev_mode: bool = False,
         warn: Callable[[str], None] = logger.warning,
+        restore: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._spaces = spaces
         self.trust = trust
         self._dev_mode = dev_mode
         self._warn = warn
+        self._restore = restore
         self._manifests: dict[str, Manifest | None] = {}
 
     def verify_location(self, location: Location) -> VerifiedItem:
@@ -186,11 +189,7 @@ class Verifier:
         """(2) A file of a bundle that has a manifest: nothing that is not listed counts."""
         relative = target.path.relative_to(target.space.ai).as_posix()
         if not manifest.holds(relative, data):
-            raise IntegrityError(
-                str(target.path),
-                f"not the file that the bundle {target.space.bundle_id} was published with",
-                hint="install the bundle (or rye.pyz) again",
-            )
+            data = self._restored(target, relative, manifest)
         signed, _ = self._signed_text(target, data)
         key = self._bundle_key(target.space, manifest.signature.fingerprint)
         return VerifiedItem(
@@ -202,6 +201,18 @@ class Verifier:
             key=key,
             coverage=Coverage.FULL,
             header=manifest.header(relative),
+        )
+
+    def _restored(self, target: Target, relative: str, manifest: Manifest) -> bytes:
+        """The published bytes of the own bundle's file, written anew. Raises IntegrityError."""
+        if target.space.pinned_pem and self._restore(f"{AI_DIRECTORY}/{relative}"):
+            data = self._read(target)
+            if manifest.holds(relative, data):
+                return data
+        raise IntegrityError(
+            str(target.path),
+            f"not the file that the bundle {target.space.bundle_id} was published with",
+            hint="install the bundle (or rye.pyz) again",
         )
 
     def _read(self, target: Target) -> bytes:

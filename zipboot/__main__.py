@@ -36,6 +36,8 @@ def boot(archive):
     for name, code in index["boot"]:
         module = type(sys)(name)
         sys.modules[name] = module
+        if "." not in name:
+            module.__path__ = []  # a package; where its modules are, the importer knows
         exec(marshal.loads(code), module.__dict__)  # noqa: S102, S302 - our own archive
     return sys.modules["zipboot.launch"].run(index, archive)
 

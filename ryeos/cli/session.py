@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from lillux.files import file_system_error
 from ryeos import __version__
 from ryeos.cli.commands import Entry
 from ryeos.cli.output import Output
@@ -15,6 +16,7 @@ from ryeos.errors import UsageError
 
 if TYPE_CHECKING:  # the engine is imported by the commands that use it
     from ryeos.app import Rye
+    from ryeos.bundles import BundleHome
     from ryeos.context import Context
 
 
@@ -24,7 +26,7 @@ class Session:
 
     arguments: argparse.Namespace
     output: Output
-    bundle_root: Path | None
+    bundle: "BundleHome"
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     _context: "Context | None" = None
     _rye: "Rye | None" = None
@@ -44,7 +46,9 @@ class Session:
 
             if self.context.dev_mode:
                 self.output.warn("RYE_DEV_MODE=1: integrity errors are only warnings")
-            self._rye = Rye(self.context, warn=self.output.warn)
+            self._rye = Rye(
+                self.context, warn=self.output.warn, restore=self.bundle.restore
+            )
         return self._rye
 
     @property
@@ -56,7 +60,10 @@ class Session:
         from ryeos.bundles import discover, embedded_bundle
         from ryeos.context import context_from
 
-        root = self.bundle_root or Path(__file__).parent.parent / "bundle"
+        try:
+            root = Path(self.bundle.locate())
+        except OSError as error:
+            raise file_system_error("the bundle", error) from error
         return context_from(
             self.environ,
             cwd=_working_directory(),
@@ -80,14 +87,14 @@ class Command:
 
 
 def run_command(
-    command: Command, entry: Entry, arguments: list[str], bundle_root: Path | None
+    command: Command, entry: Entry, arguments: list[str], bundle: "BundleHome | None"
 ) -> int:
     """Parse the arguments and run the command."""
     parser = command_parser(command, entry)
     parsed = parser.parse_intermixed_args(arguments)
     output = Output(as_json=parsed.json, quiet=parsed.quiet, color=parsed.color, environ=os.environ)
     _configure_logging(verbose=parsed.verbose)
-    return command.run(Session(parsed, output, bundle_root))
+    return command.run(Session(parsed, output, bundle or _own_bundle()))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -137,6 +144,13 @@ def command_parser(command: Command, entry: Entry) -> argparse.ArgumentParser:
     shared.add_argument("--no-input", action="store_true", help="never ask")
     shared.add_argument("-V", "--version", action=_VersionAction, nargs=0, help="the version")
     return parser
+
+
+def _own_bundle() -> "BundleHome":
+    """The bundle beside this package, where a wheel has it."""
+    from ryeos.bundles import BundleFolder
+
+    return BundleFolder(Path(__file__).parent.parent / "bundle")
 
 
 def _working_directory() -> Path:

@@ -21,8 +21,9 @@ exec '{python}' -c "
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv.pop(1))
+from ryeos.bundles import BundleFolder
 from ryeos.cli.entry import main
-sys.exit(main(bundle_root=Path(sys.argv.pop(1))))" '{root}' '{bundle}' "$@"
+sys.exit(main(bundle=BundleFolder(Path(sys.argv.pop(1)))))" '{root}' '{bundle}' "$@"
 """
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the examples are typed into a POSIX shell")

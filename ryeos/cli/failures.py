@@ -1,0 +1,56 @@
+"""Saying what went wrong: in one line and a hint, or as the envelope; never as a traceback."""
+
+import os
+import sys
+
+from lillux.errors import LilluxError
+from ryeos.cli import commands
+
+
+def report(error: Exception, *, as_json: bool) -> int:
+    """Show a failure; the exit status. What is no failure of ours is a bug, and says so."""
+    if os.environ.get("RYE_LOG") == "debug":
+        import traceback
+
+        traceback.print_exception(error)
+    if not isinstance(error, LilluxError):
+        error = LilluxError(
+            f"internal error: {type(error).__name__}: {error}",
+            hint="this is a bug in rye; RYE_LOG=debug shows where it happened",
+        )
+    if as_json:
+        from ryeos.cli.output import Output
+        from ryeos.envelope import error_envelope
+
+        Output(as_json=True, environ=os.environ).answer(error_envelope(error), "")
+    else:
+        _say(error)
+    return error.exit_status
+
+
+def _say(error: LilluxError) -> None:
+    sys.stderr.write(f"error: {error}\n")
+    cause = error.__cause__
+    if cause and str(cause) not in str(error):
+        sys.stderr.write(f"  cause: {cause}\n")
+    if error.hint:
+        sys.stderr.write(f"  hint: {error.hint}\n")
+
+
+def unknown_command(words: list[str]) -> LilluxError:
+    """The failure to raise for words that are no command, with the closest one."""
+    from difflib import get_close_matches
+
+    from ryeos.errors import UsageError
+
+    actions = commands.actions(words[0])
+    typed = words[1] if actions and len(words) > 1 else words[0]
+    known = actions or commands.first_words()
+    close = get_close_matches(typed, known, 1, 0.5)
+    group = f"{words[0]} " if actions else ""
+    if actions and len(words) == 1:
+        return UsageError(
+            f"{words[0]}: expected one of {', '.join(actions)}", hint=f"rye help {words[0]}"
+        )
+    hint = f"did you mean: rye {group}{close[0]}" if close else "list the commands with: rye help"
+    return UsageError(f"unknown command {group}{typed!r}", hint=hint)
