@@ -8,14 +8,16 @@ Only values that are templates themselves (``templates``) are filled in turn, th
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 MAX_ROUNDS = 3
 
-_TOKEN = re.compile(r"\$\{([A-Z_][A-Z0-9_]*)(?::-([^}]*))?\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")
+# ``${lower}`` is nobody's placeholder: shells and other languages write their variables so.
+_TOKEN = re.compile(r"\$\{([A-Z_][A-Z0-9_]*)(?::-([^}]*))?\}|(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _LONE_NAME = re.compile(r"\s*\{([A-Za-z_][A-Za-z0-9_]*)\}\s*")
 
-Quote = Callable[[str], str]
+Quote = Callable[[str, str], str]
+"""From a value and its placeholder as written to what stands in the text."""
 
 
 class _Missing:
@@ -33,7 +35,8 @@ class Names:
     templates  values that may hold placeholders themselves
     opaque     values of a caller, inserted as they are
     hidden     names of ``templates`` that placeholders never reach
-    quote      applied to every inserted text, for templates that a shell will parse
+    quote      applied to every inserted text, for templates that another language will parse; a
+               default of ``${VARIABLE:-default}`` is that language's own, so it gets ``""`` then
     verbatim   names whose value is inserted without ``quote``
     """
 
@@ -78,37 +81,39 @@ def _fill_text(template: str, names: Names, rounds: int) -> object:
         value = _value(lone.group(1), names, rounds)
         if isinstance(value, _Missing):
             return template
-        return value if _as_is(lone.group(1), names) else _quoted(as_text(value), names)
+        return _inserted(value, lone.group(1), names)
     return _TOKEN.sub(lambda match: _replacement(match, names, rounds), template)
 
 
 def _replacement(match: re.Match[str], names: Names, rounds: int) -> str:
     variable, default, name = match.groups()
     if variable:
-        return _quoted(names.variables.get(variable) or default or "", names)
+        found = names.variables.get(variable, "")
+        return names.quote(found, match.group()) if names.quote else found or default or ""
     value = _value(name, names, rounds)
-    if isinstance(value, _Missing):
-        return match.group()
-    text = as_text(value)
-    return text if _as_is(name, names) else _quoted(text, names)
+    return match.group() if isinstance(value, _Missing) else as_text(_inserted(value, name, names))
 
 
-def _quoted(text: str, names: Names) -> str:
-    return names.quote(text) if names.quote else text
-
-
-def _as_is(name: str, names: Names) -> bool:
-    """Templates quote what is inserted into them; quoting the whole would quote twice."""
-    return names.quote is None or name in names.verbatim or _is_template(name, names)
+def _inserted(value: object, name: str, names: Names) -> object:
+    """The value, quoted where that is asked for and has not been done to its parts already."""
+    is_quoted_inside = name not in names.fixed and isinstance(_template(name, names), str)
+    if names.quote is None or name in names.verbatim or is_quoted_inside:
+        return value
+    return names.quote(as_text(value), f"{{{name}}}")
 
 
 def _value(name: str, names: Names, rounds: int) -> object:
     if name in names.fixed:
         return names.fixed[name]
-    if _is_template(name, names):
-        return fill(names.templates[name], names, rounds - 1) if rounds else _MISSING
-    return names.opaque.get(name, _MISSING)
+    template = _template(name, names)
+    if isinstance(template, _Missing):
+        return names.opaque.get(name, _MISSING)
+    if not rounds:
+        return _MISSING
+    # A list or mapping is quoted as a whole, after it was written out as JSON.
+    whole = names if isinstance(template, str) else replace(names, quote=None)
+    return fill(template, whole, rounds - 1)
 
 
-def _is_template(name: str, names: Names) -> bool:
-    return name not in names.fixed and name in names.templates and name not in names.hidden
+def _template(name: str, names: Names) -> object:
+    return _MISSING if name in names.hidden else names.templates.get(name, _MISSING)

@@ -9,7 +9,8 @@ What a caller says is inserted last and never read as a template (``docs/templat
 """
 
 import json
-import shlex
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -20,17 +21,18 @@ from lillux.process import MIB, ProgramNotFoundError
 from lillux.templating import Names, as_text, fill
 from ryeos.errors import SpecError
 from ryeos.executor.anchor import Anchor
+from ryeos.executor.arguments import filled_arguments, filled_script
 from ryeos.executor.limits import GRACE_OVER_TOOL_TIMEOUT_S
 from ryeos.executor.model import Chain, Invocation
 from ryeos.specs import ParamsMode, type_name
 
 DEFAULT_MAX_OUTPUT_BYTES = 10 * MIB
 MAX_ARGUMENT_BYTES = 100 * 1024
-SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 STEERING = ("timeout", "cwd")
 # `{command}` means the caller's, never the runtime's own program.
 _CALLERS_ONLY = frozenset({"command", "args", "input_data", "env"})
 _SCRIPT = "shell_script"
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,7 @@ def build_invocation(
     timeout_s: float | None,
 ) -> Invocation:
     """The command to run. Raises SpecError, ProgramNotFoundError."""
-    params_json = json.dumps(dict(values.tool), ensure_ascii=False, default=str)
+    params_json = params_text(values.tool)
     fixed: dict[str, object] = {
         **anchor.names,
         "tool_id": chain.tool.item_id,
@@ -120,6 +122,7 @@ def build_invocation(
         templates=config,
         opaque=values.tool,
         hidden=_CALLERS_ONLY,
+        verbatim=frozenset({_SCRIPT}),
     )
     cwd = _cwd(config, values, names, anchor)
     fixed["cwd"] = str(cwd)
@@ -127,7 +130,9 @@ def build_invocation(
         fixed[_SCRIPT] = _script(chain, config, values, names)
     command = as_text(fill(config.get("command", ""), names))
     _require_command(command, config, env)
-    arguments = _arguments(command, config, names)
+    arguments = filled_arguments(
+        command, config.get("args") or [], names, all_scripts=config.get("shell") is True
+    )
     mode = _params_mode(chain)
     if _wants_params_argument(chain, mode, config):
         arguments = _with_params(arguments, anchor.names["tool_path"], params_json)
@@ -145,34 +150,6 @@ def build_invocation(
     )
 
 
-def _arguments(command: str, config: Mapping[str, Any], names: Names) -> tuple[str, ...]:
-    declared = config.get("args") or []
-    if not isinstance(declared, list):
-        raise SpecError("config.args", f"expected a list, got {type_name(declared)}")
-    parsed_by_shell = PurePath(command).stem in SHELLS
-    arguments = []
-    for index, template in enumerate(declared):
-        script = config.get("shell") is True or (
-            parsed_by_shell and index > 0 and declared[index - 1] == "-c"
-        )
-        value = fill(template, _quoting(names) if script else names)
-        arguments.append(as_text(value))
-    return tuple(arguments)
-
-
-def _quoting(names: Names) -> Names:
-    """The same names for a text that a shell will parse: what is inserted becomes one word."""
-    return Names(
-        variables=names.variables,
-        fixed=names.fixed,
-        templates=names.templates,
-        opaque=names.opaque,
-        hidden=names.hidden,
-        quote=shlex.quote,
-        verbatim=frozenset({_SCRIPT}),
-    )
-
-
 def _script_keys(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Where a shell runtime looks for the tool's script, in order: its ``script_from``."""
     keys = config.get("script_from") or ()
@@ -183,8 +160,8 @@ def _script(chain: Chain, config: Mapping[str, Any], values: CallerValues, names
     """The text after ``-c``: the tool's own with quoted values, else the caller's as it is."""
     for key in _script_keys(config):
         template = chain.tool.spec.config.get(key)
-        if isinstance(template, str) and template and not PurePath(template).is_absolute():
-            return as_text(fill(template, _quoting(names)))
+        if isinstance(template, str) and template.strip() and not _is_program(key, template):
+            return filled_script(template, names, f"config.{key}")
     command = values.tool.get("command")
     if isinstance(command, str) and command.strip():
         return command
@@ -193,6 +170,11 @@ def _script(chain: Chain, config: Mapping[str, Any], values: CallerValues, names
         "No command specified",
         hint="give the parameter command='...', or write config.script in the tool",
     )
+
+
+def _is_program(key: str, text: str) -> bool:
+    """Whether a ``config.command`` is the path of a program instead of a command line."""
+    return key == "command" and PurePath(text).is_absolute() and len(text.split()) == 1
 
 
 def _require_command(command: str, config: Mapping[str, Any], env: ResolvedEnv) -> None:
@@ -215,9 +197,18 @@ def _cwd(config: Mapping[str, Any], values: CallerValues, names: Names, anchor: 
     if not isinstance(chosen, str):
         raise SpecError("cwd", f"expected a path, got {type_name(chosen)}")
     path = Path(anchor.names["project_path"], chosen)
-    if not path.is_dir():
-        raise SpecError("cwd", f"expected a folder, found none at {path}")
+    if not os.path.isdir(path):  # noqa: PTH112 - says no to names that no system takes
+        raise SpecError("cwd", f"expected a folder, found none at {str(path)[:200]}")
     return path
+
+
+def params_text(values: Mapping[str, Any]) -> str:
+    """What a tool reads: one JSON object. Characters that no encoding holds are written as escapes.
+
+    Parameters are JSON by then; a configuration file may hold dates, which become text.
+    """
+    text = json.dumps(dict(values), ensure_ascii=False, default=str)
+    return _LONE_SURROGATE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def _params_mode(chain: Chain) -> ParamsMode:
@@ -227,10 +218,10 @@ def _params_mode(chain: Chain) -> ParamsMode:
 
 
 def _wants_params_argument(chain: Chain, mode: ParamsMode, config: Mapping[str, Any]) -> bool:
+    if any("{params_json}" in str(template) for template in config.get("args") or ()):
+        return False
     if mode is not ParamsMode.AUTO:
         return mode in {ParamsMode.ARGS, ParamsMode.BOTH}
-    if "{params_json}" in map(str, config.get("args") or ()):
-        return False
     text = chain.tool.item.text if chain.tool.item else ""
     return "--params" in text and "stdin" not in text
 
