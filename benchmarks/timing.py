@@ -62,9 +62,8 @@ def process(
     command = [str(argument) for argument in argv]
 
     def run() -> None:
-        subprocess.run(
-            command, env=dict(env), cwd=cwd, check=True, capture_output=True, stdin=subprocess.DEVNULL
-        )
+        null = subprocess.DEVNULL
+        subprocess.run(command, env=dict(env), cwd=cwd, check=True, capture_output=True, stdin=null)
 
     return run
 

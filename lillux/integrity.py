@@ -1,9 +1,9 @@
 """Canonical JSON and SHA-256: one value, one text, one digest on every machine."""
 
 import json
-from hashlib import sha256
 from math import isfinite
 
+from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 
 MAX_DEPTH = 128
@@ -38,11 +38,6 @@ def canonical_json(value: object) -> bytes:
 def compute_integrity(value: object) -> str:
     """The digest of a value: hex SHA-256 of its canonical JSON. Raises CanonicalJsonError."""
     return sha256_hex(canonical_json(value))
-
-
-def sha256_hex(data: bytes) -> str:
-    """SHA-256 as 64 lower-case hex digits."""
-    return sha256(data).hexdigest()
 
 
 def require_json(value: object) -> None:

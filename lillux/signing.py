@@ -10,11 +10,11 @@ import sys
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 
 from lillux import ed25519, pem
+from lillux.digests import sha256_hex
 from lillux.errors import ConfigurationError, LilluxError
 from lillux.files import create_file, make_directory, read_bytes
 
@@ -230,7 +230,7 @@ def canonical_public_pem(public_pem: bytes) -> bytes:
 
 def compute_key_fingerprint(public_pem: bytes) -> str:
     """The 16 hex digits that name a public key: SHA-256 of its canonical PEM. Raises PemError."""
-    return sha256(canonical_public_pem(public_pem)).hexdigest()[:FINGERPRINT_DIGITS]
+    return sha256_hex(canonical_public_pem(public_pem))[:FINGERPRINT_DIGITS]
 
 
 def _derive(private_pem: bytes) -> tuple[bytes, bytes]:

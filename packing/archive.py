@@ -24,9 +24,7 @@ _COMPILED = frozenset({".so", ".pyd", ".dylib"})
 _UNIX, _REGULAR_FILE = 3, 0o100644
 
 
-def pack(
-    tree: Path, checkout: Path, scratch: Path, moment: Moment, recipe: Recipe
-) -> bytes:
+def pack(tree: Path, checkout: Path, scratch: Path, moment: Moment, recipe: Recipe) -> bytes:
     """The bytes of the executable zip file that holds ``tree``.
 
     In front of what shiv packs stand our start and what it reads in place. ``scratch`` is an empty

@@ -1,8 +1,9 @@
 """Run by each target interpreter: compile modules to marshalled code, the same in every run.
 
 Reads JSON ``[[file, file name in tracebacks], ...]`` from standard input, writes marshalled
-``[magic number, code, ...]`` to standard output. Alone in a fresh process with ``PYTHONHASHSEED=0``: what
-``marshal`` writes depends on reference counts and on the order of frozen sets.
+``[magic number, code, ...]`` to standard output. Alone in a fresh process with
+``PYTHONHASHSEED=0``: what ``marshal`` writes depends on reference counts and on the order of
+frozen sets.
 """
 
 import json

@@ -15,8 +15,9 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
-from packing.dependencies import LOCK, move_unless_made
+from packing.dependencies import LOCK
 from packing.errors import BuildError
+from packing.folders import move_unless_made
 from packing.platforms import Platform
 from zipboot.places import digest_of
 

@@ -7,7 +7,6 @@ import marshal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-
 from pathlib import Path
 from typing import Any
 
@@ -101,5 +100,3 @@ def _bundle_part(bundle: Path) -> tuple[bytes, dict[str, tuple[int, int, str]]]:
 
 def _is_anchor(name: str) -> bool:
     return name == _KEY_FILE or name.endswith("files.manifest")
-
-

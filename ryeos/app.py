@@ -3,7 +3,6 @@
 Every method answers with an `Answer`; what Rye cannot do is a `LilluxError` for the caller's door.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +20,7 @@ from ryeos.executor.engine import PrimitiveExecutor
 from ryeos.executor.model import ExecutionResult, Request
 from ryeos.executor.primitives import OnStderr
 from ryeos.items import PROJECT, Kind, Location, Reference, Resolution, Space, parse_reference
+from ryeos.log import log_warning
 from ryeos.resolver import Resolver
 from ryeos.signing_key import SigningKey
 from ryeos.trust import TrustStore
@@ -30,8 +30,6 @@ __all__ = ["Rye"]
 
 ALIASES_PATH = "rye/aliases.yaml"
 INTEGRITY_PATH = "integrity/integrity.yaml"
-
-logger = logging.getLogger(__name__)
 
 
 class Rye:
@@ -46,7 +44,7 @@ class Rye:
         context: Context,
         *,
         runner: ProcessRunner | None = None,
-        warn: Callable[[str], None] = logger.warning,
+        warn: Callable[[str], None] = log_warning,
         restore: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.context = context

@@ -7,26 +7,24 @@ a short command needs no YAML parser. Format: ``docs/bundles.md``.
 """
 
 import json
-import logging
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
+from lillux.digests import sha256_hex
 from lillux.files import read_bytes
 from lillux.signing import compute_key_fingerprint, verify_signature
 from ryeos.errors import BundleError, IntegrityError
 from ryeos.items import AI_DIRECTORY, SYSTEM, Space
+from ryeos.log import log_warning
 from ryeos.signature import CommentForm, Signature, content_hash, decode, split
 
 MAX_MANIFEST_BYTES = 32 * 1024 * 1024
 EMBEDDED_ID = "ryeos"
 MANIFEST_FORM = CommentForm("# ")
 _ENTRY_POINT_GROUP = "rye.bundles"
-
-logger = logging.getLogger(__name__)
 
 
 class BundleHome(Protocol):
@@ -66,7 +64,7 @@ class Manifest:
     def holds(self, relative: str, data: bytes) -> bool:
         """Whether ``data`` is the listed content of ``relative``."""
         entry = self.files.get(relative)
-        return entry is not None and entry.get("sha256") == sha256(data).hexdigest()
+        return entry is not None and entry.get("sha256") == sha256_hex(data)
 
     def header(self, relative: str) -> Mapping[str, Any] | None:
         """The parsed metadata of a listed file, if the manifest carries it."""
@@ -149,7 +147,7 @@ def discover(embedded: Space | None, env: Mapping[str, str]) -> tuple[Space, ...
     bundles: dict[str, Space] = {}
     for bundle in found:
         if bundle.label in bundles:
-            logger.warning("bundle %s: %s is hidden by another", bundle.bundle_id, bundle.base)
+            log_warning(f"bundle {bundle.bundle_id}: {bundle.base} is hidden by another")
         bundles.setdefault(bundle.label, bundle)
     return tuple(bundles[label] for label in sorted(bundles))
 
@@ -181,4 +179,4 @@ def _from_entry_points() -> Iterator[Space]:
                 str(described.get("version", "0.0.0")),
             )
         except Exception as error:  # noqa: BLE001 - a door: foreign code may raise anything
-            logger.warning("bundle entry point %s skipped: %s", entry.name, error)
+            log_warning(f"bundle entry point {entry.name} skipped: {error}")

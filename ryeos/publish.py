@@ -6,10 +6,10 @@ The source stays as it is, so that it reads well in version control. The result 
 
 import shutil
 from collections.abc import Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from lillux.digests import sha256_hex
 from ryeos.bundles import MANIFEST_FORM, dump_manifest, manifest_path
 from ryeos.errors import BundleError
 from ryeos.extractors import extract
@@ -53,7 +53,7 @@ def _publish_file(path: Path, space: Space, key: SigningKey) -> dict[str, Any]:
     suffix = target.verify_target.suffix
     form = form_for(target.kind, suffix)
     path.write_bytes(key.signed_text(target.kind, signed, form, str(path)).encode())
-    entry: dict[str, Any] = {"sha256": sha256(path.read_bytes()).hexdigest()}
+    entry: dict[str, Any] = {"sha256": sha256_hex(path.read_bytes())}
     if target.kind in (Kind.TOOL, Kind.CONFIG):
         entry["header"] = _header(target, signed)
     return entry
@@ -87,7 +87,7 @@ def _write_manifest(space: Space, files: Mapping[str, Any], key: SigningKey) -> 
     document = document_path(space, key.fingerprint)
     listed = dict(files)
     listed[document.relative_to(space.ai).as_posix()] = {
-        "sha256": sha256(document.read_bytes()).hexdigest()
+        "sha256": sha256_hex(document.read_bytes())
     }
     text = dump_manifest(space.bundle_id, space.version, listed)
     body = SignedText(shebang="", signature=None, covers=None, body=text)

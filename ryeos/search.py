@@ -15,10 +15,10 @@ everything with 1.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any
 from unicodedata import normalize
 
+from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
 from ryeos.errors import UsageError
@@ -269,7 +269,7 @@ def _is_signed(location: Location, signed: SignedText, data: bytes) -> bool:
     except FileNotFoundError:
         return False
     beside = parse_core(line.strip())
-    return beside is not None and beside.content_hash == sha256(data).hexdigest()
+    return beside is not None and beside.content_hash == sha256_hex(data)
 
 
 def _text(value: object) -> str:

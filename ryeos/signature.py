@@ -10,9 +10,9 @@ source encoding, a shebang with an exotic line separator could smuggle in a line
 
 import re
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
+from lillux.digests import sha256_hex
 from ryeos.errors import NoSignatureFormError, SignatureFormatError
 from ryeos.items import Kind
 
@@ -194,7 +194,7 @@ def hashed_text(kind: Kind, signed: SignedText, where: str) -> str:
 
 def content_hash(text: str) -> str:
     """Lower-case hex SHA-256 of a text in UTF-8."""
-    return sha256(text.encode("utf-8")).hexdigest()
+    return sha256_hex(text.encode("utf-8"))
 
 
 def needs_covers(kind: Kind, body: str) -> bool:

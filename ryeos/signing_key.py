@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from hashlib import sha256
 
+from lillux.digests import sha256_hex
 from lillux.signing import KeyPair, compute_key_fingerprint, sign_hash
 from ryeos.items import Kind
 from ryeos.signature import (
@@ -53,7 +53,7 @@ class SigningKey:
 
     def detached_line(self, data: bytes) -> str:
         """The content of the ``.sig`` file beside a file that cannot hold a line."""
-        return self._signature(sha256(data).hexdigest()).core() + "\n"
+        return self._signature(sha256_hex(data)).core() + "\n"
 
     def _signature(self, covered: str) -> Signature:
         return Signature(

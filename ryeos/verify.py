@@ -11,20 +11,20 @@ Steps, in this order (``docs/signatures.md``):
 (7) a text that the first line leaves partly uncovered needs the covers line, if the key says so
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from lillux.digests import sha256_hex
 from lillux.files import FileTooLargeError, is_inside, read_bytes
 from lillux.signing import compute_key_fingerprint, verify_signature
 from ryeos.bundles import Manifest, manifest_signer, read_manifest
 from ryeos.errors import IntegrityError, SignatureFormatError, UnsignedError, UntrustedKeyError
 from ryeos.items import AI_DIRECTORY, SYSTEM, Kind, Location, Space, Spaces
+from ryeos.log import log_warning
 from ryeos.signature import (
     DETACHED_SUFFIXES,
     FORMS,
@@ -44,8 +44,6 @@ from ryeos.signature import (
 from ryeos.trust import TrustedKey, TrustStore
 
 MAX_DETACHED_BYTES = 1024
-
-logger = logging.getLogger(__name__)
 
 
 class Coverage(StrEnum):
@@ -96,7 +94,7 @@ class VerifiedItem:
     @property
     def sha256(self) -> str:
         """Digest of the very bytes, for the check right before they run."""
-        return sha256(self.data).hexdigest()
+        return sha256_hex(self.data)
 
 
 class Verifier:
@@ -112,7 +110,7 @@ class Verifier:
         trust: TrustStore,
         *,
         dev_mode: bool = False,
-        warn: Callable[[str], None] = logger.warning,
+        warn: Callable[[str], None] = log_warning,
         restore: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._spaces = spaces
@@ -165,7 +163,7 @@ class Verifier:
         if signature is None:
             raise UnsignedError(str(target.path), target.sign_command)
         where = str(target.path)
-        covered = sha256(data).hexdigest() if detached else _covered_hash(target, signed)
+        covered = sha256_hex(data) if detached else _covered_hash(target, signed)
         if signature.content_hash != covered:  # (4)
             raise IntegrityError(
                 where,

@@ -8,7 +8,12 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def test_format_lint_types_and_imports_are_clean() -> None:
     checks = subprocess.run(
-        ["sh", "scripts/check"], cwd=ROOT, capture_output=True, text=True, encoding="utf-8"
+        ["sh", "scripts/check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
     )
 
     assert checks.returncode == 0, checks.stdout + checks.stderr

@@ -74,6 +74,7 @@ def test_every_command_of_the_guide_prints_what_the_guide_shows(
             stdin=subprocess.DEVNULL,
             text=True,
             encoding="utf-8",
+            check=False,
         )
 
         assert done.returncode == step.status, f"$ {step.command}\n{done.stdout}"

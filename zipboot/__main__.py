@@ -17,7 +17,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 - the point of this file
     sys.exit(78)  # EX_CONFIG of sysexits.h: the surroundings are wrong, not the command
 
 
-def boot(archive):
+def boot(archive):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201 - as above
     """Run the code packed for this interpreter, or else what shiv unpacks; the exit status."""
     import os
     from _frozen_importlib_external import MAGIC_NUMBER
@@ -42,4 +42,4 @@ def boot(archive):
     return sys.modules["zipboot.launch"].run(index, archive)
 
 
-sys.exit(boot(__loader__))
+sys.exit(boot(__loader__))  # type: ignore[name-defined,no-untyped-call] # the zip's own

@@ -32,13 +32,17 @@ class CodeImporter:
         self._root = archive.archive + "/"
 
     def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+        self,
+        name: str,
+        path: Sequence[str] | None = None,  # noqa: ARG002 - the protocol's
+        target: ModuleType | None = None,  # noqa: ARG002 - the protocol's
     ) -> ModuleSpec | None:
         """The spec of a packed module, None for any other. Part of the finder protocol."""
         entry = self._entries.get(name)
         if entry is None:
             return None
-        spec = ModuleSpec(name, self, origin=self.get_filename(name), is_package=entry[0])
+        origin = self.get_filename(name)
+        spec = ModuleSpec(name, self, origin=origin, is_package=entry[0])  # type: ignore[arg-type]
         spec.has_location = True
         if spec.submodule_search_locations is not None:
             spec.submodule_search_locations.append(self._root + name.replace(".", "/"))

@@ -14,7 +14,9 @@ from zipboot.parts import Part
 
 TYPE_CHECKING = False  # `typing` would cost more than everything else here
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
+    from types import ModuleType
     from typing import Any
     from zipimport import zipimporter
 
@@ -68,7 +70,12 @@ class LateNatives:
         self._natives = natives
         self.importer: NativeImporter | None = None
 
-    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+    def find_spec(
+        self,
+        name: str,
+        path: Sequence[str] | None = None,  # noqa: ARG002 - the protocol's
+        target: ModuleType | None = None,  # noqa: ARG002 - the protocol's
+    ) -> ModuleSpec | None:
         """The spec of a packed compiled module, None for any other."""
         if name not in self._natives:
             return None
@@ -99,7 +106,7 @@ def enter(running: Program) -> object:
     """
     global program  # noqa: PLW0603 - there is one archive to a process
     program = running
-    sys.meta_path.insert(0, running.natives)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, running.natives)
     if sys.path and sys.path[0] == running.archive:
         del sys.path[0]
     import gc
@@ -115,7 +122,8 @@ def enter(running: Program) -> object:
         status = error.code
     from zipboot.leave import leave
 
-    return leave(status)
+    leave(status)
+    return status
 
 
 def platform_key() -> str:

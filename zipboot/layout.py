@@ -1,8 +1,8 @@
 """The bundle as files on disk, because child processes read them.
 
-Laid out once per content in a private folder. Every start looks at the size of each file, and at the
-digests of the manifest and of the key that signed it; whatever else is used is checked against that
-manifest when it is used, and restored from the archive if it is not what it was. Page:
+Laid out once per content in a private folder. Every start looks at the size of each file, and at
+the digests of the manifest and of the key that signed it; whatever else is used is checked against
+that manifest when it is used, and restored from the archive if it is not what it was. Page:
 ``docs/boot.md``.
 """
 

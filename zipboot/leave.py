@@ -19,11 +19,11 @@ def leave(status: object) -> None:
     try:
         threading = sys.modules.get("threading")
         if threading is not None:
-            threading._shutdown()
+            threading._shutdown()  # noqa: SLF001 - what the interpreter calls
         import atexit
 
-        atexit._run_exitfuncs()
-    except BaseException:
+        atexit._run_exitfuncs()  # noqa: SLF001 - what the interpreter calls
+    except BaseException:  # noqa: BLE001 - as the interpreter: said, and on we go
         sys.excepthook(*sys.exc_info())
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -36,7 +36,10 @@ class NativeImporter:
         self.problems: list[str] = []
 
     def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+        self,
+        name: str,
+        path: Sequence[str] | None = None,  # noqa: ARG002 - the protocol's
+        target: ModuleType | None = None,  # noqa: ARG002 - the protocol's
     ) -> ModuleSpec | None:
         """The spec of a packed compiled module, None for any other."""
         native = self._natives.get(name)
@@ -59,7 +62,7 @@ class NativeImporter:
         """Nothing is cached. Part of the finder protocol."""
 
 
-class _NativeLoader(ExtensionFileLoader):  # type: ignore[misc]
+class _NativeLoader(ExtensionFileLoader):
     """Gives a compiled module a path, which is all that the interpreter's loader needs."""
 
     def __init__(

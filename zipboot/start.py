@@ -1,7 +1,7 @@
 """The way for interpreters that no code is packed for: shiv unpacks sources and runs them.
 
-A newer CPython or PyPy starts this way; so does ``RYE_BOOT=shiv``. What shiv unpacks is one zip file
-of sources, so compiled modules and the bundle come from the archive as always. Page:
+A newer CPython or PyPy starts this way; so does ``RYE_BOOT=shiv``. What shiv unpacks is one zip
+file of sources, so compiled modules and the bundle come from the archive as always. Page:
 ``docs/boot.md``.
 """
 

@@ -46,9 +46,7 @@ class Session:
 
             if self.context.dev_mode:
                 self.output.warn("RYE_DEV_MODE=1: integrity errors are only warnings")
-            self._rye = Rye(
-                self.context, warn=self.output.warn, restore=self.bundle.restore
-            )
+            self._rye = Rye(self.context, warn=self.output.warn, restore=self.bundle.restore)
         return self._rye
 
     @property

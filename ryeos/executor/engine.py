@@ -15,7 +15,6 @@ A tool that fails is a result. What Rye cannot do is a `LilluxError`, which the 
 ``failure`` together with what was found out before it.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -49,8 +48,6 @@ from ryeos.executor.trace import chain_events, env_events
 from ryeos.executor.validator import ChainValidator
 from ryeos.resolver import Resolver
 from ryeos.verify import VerifiedItem, Verifier, unchanged
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from ryeos.items import Location, tier_of
 from ryeos.specs import ToolSpec
@@ -85,7 +85,7 @@ class Chain:
     def digest(self) -> str:
         """SHA-256 over the ids, spaces and hashes of all elements, in order."""
         parts = (f"{e.item_id}\0{e.space}\0{e.integrity}\n" for e in self.elements)
-        return sha256("".join(parts).encode()).hexdigest()
+        return sha256_hex("".join(parts).encode())
 
     def describe(self) -> list[dict[str, Any]]:
         """All elements as results show them."""

@@ -1,0 +1,28 @@
+"""SHA-256 without OpenSSL, whose library alone takes longer to load than a short command runs.
+
+The interpreter's own implementation is several times slower per byte; items are small.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hashlib import sha256
+else:
+    try:
+        from _sha2 import sha256
+    except ImportError:  # CPython before 3.12
+        try:
+            from _sha256 import sha256
+        except ImportError:  # another implementation
+            from hashlib import sha256
+
+LARGE_BYTES = 1024 * 1024
+
+
+def sha256_hex(data: bytes) -> str:
+    """The lower-case hex SHA-256 of bytes."""
+    if len(data) < LARGE_BYTES:
+        return sha256(data).hexdigest()
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()
