@@ -141,12 +141,13 @@ def read_offered_key(path: Path) -> OfferedKey:
     if data.lstrip().startswith(_PEM_START):
         return _offered_pem(data, str(path))
     document = parse_key_document(data, str(path))
+    is_self_signed = _is_self_signed(document, str(path))
     return OfferedKey(
         fingerprint=document.fingerprint,
         public_pem=document.public_pem,
         # Everybody calls the own key `local`: under that name it would look like the reader's.
         owner="" if document.owner in {OWN_OWNER, UNKNOWN_OWNER} else document.owner,
-        covers_all=document.covers_all and _is_self_signed(document, str(path)),
+        covers_all=document.covers_all and is_self_signed,
     )
 
 
@@ -200,12 +201,17 @@ def _offered_pem(data: bytes, where: str) -> OfferedKey:
 
 
 def _is_self_signed(document: KeyDocument, where: str) -> bool:
+    """Whether the key itself signed the document. Raises KeyDocumentError if it was changed."""
     signature = document.signature
-    if signature is None or signature.fingerprint != document.fingerprint:
+    if signature is None:
         return False
-    if not verifies_with(document, document.public_pem):
-        raise KeyDocumentError(where, "changed since it was signed, or not signed by its own key")
-    return True
+    if signature.fingerprint != document.fingerprint:
+        changed = signature.content_hash != content_hash(document.signed_text)
+    else:
+        changed = not verifies_with(document, document.public_pem)
+    if changed:
+        raise KeyDocumentError(where, "changed since it was signed")
+    return signature.fingerprint == document.fingerprint
 
 
 def _read_own_document(path: Path, key: SigningKey) -> KeyDocument | None:

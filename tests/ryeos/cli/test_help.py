@@ -1,0 +1,150 @@
+import re
+from importlib import import_module
+
+import pytest
+
+import ryeos.app  # noqa: F401 - brings in every class of failure
+from lillux.errors import LilluxError
+from ryeos.cli.commands import ALIASES, TABLE, Entry, find
+from ryeos.cli.topics import TOPICS
+from tests.support.command_line import CommandLine
+
+
+def failures(of: type[LilluxError] = LilluxError) -> list[type[LilluxError]]:
+    """Every class of failure that the program knows."""
+    return [of, *(found for sub in of.__subclasses__() for found in failures(sub))]
+
+
+@pytest.mark.parametrize("argv", [(), ("help",), ("-h",), ("--help",), ("--color", "never")])
+def test_rye_alone_lists_the_commands(cli: CommandLine, argv: tuple[str, ...]) -> None:
+    done = cli(*argv)
+
+    assert done.status == 0
+    assert done.stderr == ""
+    assert all(f"  {entry.words} " in done.stdout for entry in TABLE)
+    assert all(f"  {topic} " in done.stdout for topic in TOPICS)
+
+
+def test_the_list_of_commands_is_json_too(cli: CommandLine) -> None:
+    listed = cli.json("help")
+
+    assert [row["command"] for row in listed["commands"]] == [entry.words for entry in TABLE]
+    assert list(listed["topics"]) == list(TOPICS)
+
+
+@pytest.mark.parametrize("words", [entry.words for entry in TABLE])
+def test_help_on_a_command_is_what_its_help_flag_prints(cli: CommandLine, words: str) -> None:
+    asked = cli("help", *words.split())
+    flagged = cli(*words.split(), "--help")
+
+    assert (asked.status, flagged.status) == (0, 0)
+    assert asked.stdout.startswith(f"usage: rye {words} ")
+    assert asked.stdout.startswith(flagged.stdout)
+
+
+@pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry.words)
+def test_every_command_of_the_table_is_there_with_an_example(entry: Entry) -> None:
+    command = import_module(f"ryeos.cli.{entry.module}").COMMANDS[entry.words]
+
+    assert command.examples
+    assert all(f"rye {entry.words}" in example for example in command.examples)
+
+
+@pytest.mark.parametrize("topic", list(TOPICS))
+def test_a_topic_prints_its_text(cli: CommandLine, topic: str) -> None:
+    done = cli("help", topic)
+
+    assert done.status == 0
+    assert done.stdout.endswith(TOPICS[topic])
+    assert cli.json("help", topic)["text"].endswith(TOPICS[topic].rstrip())
+
+
+def test_an_alias_has_the_help_of_its_command(cli: CommandLine) -> None:
+    (alias, command), *_ = ALIASES.items()
+
+    assert cli("help", alias).stdout == cli("help", command).stdout
+
+
+def test_a_group_lists_its_commands(cli: CommandLine) -> None:
+    lines = cli("help", "keys").stdout.splitlines()
+
+    assert lines[0] == "usage: rye keys COMMAND ..."
+    assert [line.split()[2] for line in lines[2:]] == [
+        entry.words.split()[1] for entry in TABLE if entry.words.startswith("keys ")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (("exitstatus",), "exit-status"),
+        (("serch",), "search"),
+        (("keys", "sho"), "keys show"),
+        (("enviroment",), "environment"),
+    ],
+)
+def test_a_mistyped_word_gets_a_suggestion(
+    cli: CommandLine, typed: tuple[str, ...], meant: str
+) -> None:
+    refused = cli("help", *typed)
+
+    assert refused.status == 2
+    assert refused.stdout == ""
+    assert refused.stderr == (
+        f"error: no help on {' '.join(typed)!r}: no such command or topic\n"
+        f"  hint: did you mean: rye help {meant}\n"
+    )
+
+
+def test_a_word_that_is_like_nothing_gets_the_list(cli: CommandLine) -> None:
+    refused = cli("help", "zzzzzz", "--json")
+
+    assert refused.status == 2
+    assert refused.json == {
+        "status": "error",
+        "error": "no help on 'zzzzzz': no such command or topic",
+        "code": "INVALID_PARAMS",
+        "hint": "list what there is with: rye help",
+    }
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("serach", "search"), ("dokter", "doctor")])
+def test_a_mistyped_command_gets_a_suggestion(cli: CommandLine, typed: str, meant: str) -> None:
+    refused = cli(typed)
+
+    assert refused.status == 2
+    assert refused.stderr == (
+        f"error: unknown command {typed!r}\n  hint: did you mean: rye {meant}\n"
+    )
+
+
+# --- what the texts promise -----------------------------------------------------------------------
+
+
+def test_every_code_of_a_failure_is_explained() -> None:
+    unexplained = {failure.code for failure in failures() if failure.code not in TOPICS["errors"]}
+
+    assert unexplained == set()
+
+
+def test_every_exit_status_of_a_failure_is_explained() -> None:
+    listed = set(re.findall(r"^  (\d+) ", TOPICS["exit-status"], re.MULTILINE))
+
+    assert {str(failure.exit_status) for failure in failures()} <= listed
+
+
+def test_every_command_that_a_topic_names_exists() -> None:
+    named = [
+        words
+        for text in TOPICS.values()
+        for words in re.findall(r"\brye ([a-z]+(?: [a-z]+)?)", text)
+    ]
+
+    assert named != []
+    assert [words for words in named if find(words.split()) is None] == []
+
+
+def test_topics_fit_a_narrow_screen() -> None:
+    lines = [line for text in TOPICS.values() for line in text.splitlines()]
+
+    assert max(map(len, lines)) <= 100

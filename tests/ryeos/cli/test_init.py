@@ -1,0 +1,279 @@
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from ryeos.items import Kind
+from tests.support.command_line import CommandLine
+
+FOLDERS = sorted(kind.directory for kind in Kind)
+
+
+def folders(ai: Path) -> list[str]:
+    """The folders that items live in, as far as they are there."""
+    return sorted(path.name for path in ai.iterdir() if path.is_dir() and path.name in FOLDERS)
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, without the approvals of locks."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def statuses(actions: list[dict[str, str]]) -> dict[str, str]:
+    """What became of each step, by its first two words."""
+    return {" ".join(action["what"].split()[:2]): action["status"] for action in actions}
+
+
+def test_init_makes_user_space_and_a_key_that_counts(cli: CommandLine) -> None:
+    done = cli.json("init")
+
+    assert folders(cli.user_space.ai) == FOLDERS
+    assert cli.json("keys", "show")["counts"]
+    assert statuses(done["actions"]) == {
+        "user space": "made",
+        "signing key": "made",
+        "trust in": "made",
+    }
+
+
+def test_an_empty_folder_does_not_become_a_project_by_itself(cli: CommandLine) -> None:
+    done = cli.json("init")
+
+    assert done["project"] is None
+    assert done["next"] == "rye init --project"
+    assert list(cli.project.iterdir()) == []
+
+
+@pytest.mark.parametrize("mark", [".ai", ".git", ".hg", ".jj"])
+def test_a_folder_that_looks_like_a_project_becomes_one(cli: CommandLine, mark: str) -> None:
+    (cli.project / mark).mkdir()
+
+    done = cli.json("init")
+
+    assert done["project"] == str(cli.project)
+    assert done["next"] == "rye new tool mine/hello"
+    assert folders(cli.project / ".ai") == FOLDERS
+
+
+def test_a_git_worktree_whose_mark_is_a_file_becomes_a_project(cli: CommandLine) -> None:
+    (cli.project / ".git").write_text("gitdir: elsewhere\n", "utf-8")
+
+    assert cli.json("init")["project"] == str(cli.project)
+
+
+def test_project_without_a_folder_means_this_one(cli: CommandLine) -> None:
+    done = cli.json("init", "--project")
+
+    assert done["project"] == str(cli.project)
+    assert (cli.project / ".ai" / ".gitignore").read_text("utf-8").splitlines()[1:] == [
+        "state/",
+        "outputs/",
+        "threads/",
+        "*.bak",
+        "config/keys/signing/",
+    ]
+
+
+def test_a_project_below_another_becomes_one_of_its_own_when_asked(cli: CommandLine) -> None:
+    (cli.project / ".ai").mkdir()
+    inner = cli.project / "inner"
+    inner.mkdir()
+
+    outer_first = cli.json("init", cwd=inner)
+    then_inner = cli.json("init", "--project", cwd=inner)
+
+    assert outer_first["project"] == str(cli.project)
+    assert then_inner["project"] == str(inner)
+
+
+def test_project_takes_a_folder_too(cli: CommandLine, tmp_path: Path) -> None:
+    other = tmp_path / "other place"
+    other.mkdir()
+
+    done = cli.json("init", "--project", str(other))
+
+    assert done["project"] == str(other)
+    assert folders(other / ".ai") == FOLDERS
+
+
+def test_a_second_run_changes_nothing_and_says_so(cli: CommandLine) -> None:
+    cli("init", "--project")
+    before = tree(cli.home), tree(cli.project)
+
+    again = cli("init", "--project")
+
+    assert again.status == 0
+    assert again.stdout == "everything is there already\n"
+    assert again.stderr == "next: rye new tool mine/hello\n"
+    assert (tree(cli.home), tree(cli.project)) == before
+    verbose = cli("init", "--project", "-v").stdout
+    assert verbose.startswith(f"there already: user space, {cli.user_space.ai}\n")
+
+
+def test_only_what_is_missing_is_made(signer: CommandLine) -> None:
+    fingerprint = signer.json("keys", "show")["fingerprint"]
+    ignore = signer.project / ".ai" / ".gitignore"
+    ignore.parent.mkdir()
+    ignore.write_bytes(b"mine\n")
+
+    done = signer.json("init")
+
+    assert signer.json("keys", "show")["fingerprint"] == fingerprint
+    assert ignore.read_bytes() == b"mine\n"
+    assert statuses(done["actions"]) == {
+        "user space": "made",
+        "signing key": "there already",
+        "trust in": "there already",
+        "project space": "made",
+        "ignore list": "there already",
+    }
+
+
+def test_a_lost_document_of_the_own_key_is_made_again(signer: CommandLine) -> None:
+    Path(signer.json("keys", "show")["document"]).unlink()
+
+    done = signer.json("init")
+
+    assert statuses(done["actions"])["trust in"] == "made"
+    assert signer.json("keys", "show")["counts"]
+
+
+def test_user_leaves_the_project_alone(cli: CommandLine) -> None:
+    (cli.project / ".git").mkdir()
+
+    done = cli.json("init", "--user")
+
+    assert done["project"] is None
+    assert not (cli.project / ".ai").exists()
+
+
+def test_no_key_makes_none_and_names_the_next_command(cli: CommandLine) -> None:
+    done = cli("init", "--no-key", "--project")
+
+    assert done.status == 0
+    assert not cli.key_directory.exists()
+    assert done.stderr.endswith("next: rye keys generate\n")
+
+
+def test_a_dry_run_makes_nothing(cli: CommandLine) -> None:
+    done = cli.json("init", "--project", "--dry-run")
+
+    assert statuses(done["actions"]) == {
+        "user space": "would make",
+        "signing key": "would make",
+        "project space": "would make",
+        "ignore list": "would make",
+    }
+    assert list(cli.home.iterdir()) + list(cli.project.iterdir()) == []
+
+
+def test_a_dry_run_sees_what_is_there(signer: CommandLine) -> None:
+    signer("init", "--project")
+
+    done = signer.json("init", "--project", "--dry-run")
+
+    assert set(statuses(done["actions"]).values()) == {"there already"}
+
+
+def test_the_home_folder_is_no_project(cli: CommandLine) -> None:
+    refused = cli("init", "--project", cwd=cli.home)
+
+    assert refused.status == 2
+    assert refused.stderr == (
+        f"error: {cli.home}: expected a project folder, found the base of user space\n"
+        "  hint: change to the project's folder, or name it: --project DIR\n"
+    )
+
+
+def test_init_in_the_home_folder_sets_up_user_space_only(cli: CommandLine) -> None:
+    (cli.home / ".git").mkdir()
+
+    assert cli.json("init", cwd=cli.home)["project"] is None
+
+
+def test_user_and_project_contradict_each_other(cli: CommandLine) -> None:
+    refused = cli("init", "--user", "--project")
+
+    assert refused.status == 2
+    assert refused.stderr == "error: --user, --project: expected one of them\n"
+
+
+def test_a_project_that_is_no_folder_is_refused(cli: CommandLine) -> None:
+    refused = cli("init", "--project", "nowhere")
+
+    assert refused.status == 2
+    assert refused.stderr.startswith("error: no project: nowhere is not a folder\n")
+
+
+def test_without_a_home_nothing_is_made(cli: CommandLine) -> None:
+    refused = cli("init", "--project", HOME="")
+
+    assert refused.status == 6
+    assert refused.stderr.startswith("error: no user space: expected a home folder, found ")
+    assert list(cli.project.iterdir()) == []
+
+
+def test_a_home_that_cannot_be_written_to_is_named(cli: CommandLine, tmp_path: Path) -> None:
+    home = tmp_path / "file"
+    home.write_bytes(b"")
+
+    refused = cli("init", HOME=str(home))
+
+    assert refused.status == 1
+    assert refused.stderr.startswith(f"error: {home / '.ai'}: not a directory\n")
+
+
+def test_user_space_may_be_somewhere_else(cli: CommandLine, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+
+    cli("init", "--user-space", str(elsewhere))
+
+    assert folders(elsewhere / ".ai") == FOLDERS
+    assert list(cli.home.iterdir()) == []
+
+
+def test_a_broken_key_is_said_and_kept(cli: CommandLine) -> None:
+    cli.key_directory.mkdir(parents=True)
+    (cli.key_directory / "private_key.pem").write_bytes(b"broken")
+
+    refused = cli("init")
+
+    assert refused.status == 6
+    assert "private_key.pem: expected -----BEGIN PRIVATE KEY-----" in refused.stderr
+    assert (cli.key_directory / "private_key.pem").read_bytes() == b"broken"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows keeps permissions elsewhere")
+def test_user_space_is_private_and_a_project_is_not(cli: CommandLine) -> None:
+    cli("init", "--project")
+
+    assert stat.S_IMODE(cli.user_space.ai.stat().st_mode) == 0o700
+    assert stat.S_IMODE(cli.project_space.ai.stat().st_mode) & 0o055 == 0o055
+
+
+def test_init_says_what_it_did_and_what_comes_next(cli: CommandLine) -> None:
+    done = cli("init", "--project")
+
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"made: user space, {cli.user_space.ai}"
+    assert lines[1].startswith("made: signing key ")
+    assert lines[-2:] == [
+        f"made: project space, {cli.project / '.ai'}",
+        f"made: ignore list, {cli.project / '.ai' / '.gitignore'}",
+    ]
+    assert done.stderr == "next: rye new tool mine/hello\n"
+
+
+def test_problems_that_are_there_already_are_said(signer: CommandLine) -> None:
+    trusted = signer.user_space.ai / "config/keys/trusted/0123456789abcdef.toml"
+    trusted.write_bytes(b"broken")
+
+    done = signer("init")
+
+    assert done.status == 0
+    assert f"warning: trust: {trusted}: " in done.stderr

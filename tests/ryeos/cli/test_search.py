@@ -1,0 +1,181 @@
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import CommandLine
+
+DESCRIBED = (
+    'version: "1.0.0"\ntool_type: bash\nexecutor_id: rye/core/runtimes/bash/bash\n'
+    'category: "mine"\ndescription: {description}\nconfig: {{script: echo}}\n'
+)
+
+
+def write_tool(cli: CommandLine, name: str, description: str) -> Path:
+    """An unsigned tool in the project's folder ``mine``."""
+    path = cli.project / ".ai/tools/mine" / f"{name}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(DESCRIBED.format(description=description), "utf-8")
+    return path
+
+
+def test_a_hit_has_every_documented_key(cli: CommandLine) -> None:
+    path = write_tool(cli, "resize", "Scale an image")
+
+    found = cli.json("search", "scale", "image")
+
+    assert found == {
+        "status": "success",
+        "mode": "query",
+        "results": [
+            {
+                "id": "mine/resize",
+                "ref": "tool:mine/resize",
+                "type": "tool",
+                "name": "resize",
+                "description": "Scale an image",
+                "category": "mine",
+                "score": 0.6667,
+                "source": "project",
+                "path": str(path),
+                "preview": " ".join(path.read_text("utf-8").split()),
+                "signed": False,
+                "metadata": {"version": "1.0.0", "tags": []},
+            }
+        ],
+        "total": 1,
+        "returned": 1,
+        "query": "scale image",
+        "item_type": "all",
+        "source": "all",
+        "limit": 10,
+        "skipped": 0,
+        "search_type": "keyword",
+    }
+
+
+def test_an_item_of_the_bundle_names_the_bundle(cli: CommandLine) -> None:
+    (hit, *_) = cli.json("search", "bash")["results"]
+
+    assert (hit["ref"], hit["source"], hit["bundle"]) == ("tool:rye/bash/bash", "system", "ryeos")
+    assert hit["score"] == 1.0
+
+
+def test_an_item_that_is_hidden_says_by_whom(cli: CommandLine) -> None:
+    cli("new", "tool", "rye/bash/bash")
+
+    results = cli.json("search", "rye/bash/bash")["results"]
+
+    assert [(hit["source"], hit.get("shadowed_by")) for hit in results] == [
+        ("project", None),
+        ("system", "project"),
+    ]
+    assert results[0]["shadows"] == [{"source": "system:ryeos"}]
+
+
+def test_a_hit_is_one_line(cli: CommandLine) -> None:
+    write_tool(cli, "resize", "Scale an image")
+
+    done = cli("search", "scale")
+
+    assert done.stdout == "0.67  p  tool:mine/resize  Scale an image  (unsigned)\n"
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("query", [(), ("*",), ("",)])
+def test_no_query_finds_everything(cli: CommandLine, query: tuple[str, ...]) -> None:
+    for name in ("a", "b", "c"):
+        write_tool(cli, name, "one")
+
+    found = cli.json("search", *query, "--space", "project")
+
+    assert [hit["name"] for hit in found["results"]] == ["a", "b", "c"]
+
+
+def test_type_and_space_narrow_the_search(cli: CommandLine) -> None:
+    cli("new", "tool", "mine/note")
+    cli("new", "knowledge", "mine/note")
+    cli("new", "knowledge", "mine/note", "--space", "user")
+    cli("new", "config", "mine/note")
+
+    def refs(*flags: str) -> list[str]:
+        results = cli.json("search", "note", *flags)["results"]
+        return [f"{hit['source']} {hit['ref']}" for hit in results]
+
+    assert refs() == [
+        "project tool:mine/note",
+        "project knowledge:mine/note",
+        "user knowledge:mine/note",
+    ]
+    assert refs("--type", "knowledge", "--space", "user") == ["user knowledge:mine/note"]
+    assert refs("--type", "config") == ["project config:mine/note"]
+
+
+def test_more_hits_than_the_limit_are_said(cli: CommandLine) -> None:
+    for number in range(4):
+        write_tool(cli, f"t{number}", "one")
+
+    done = cli("search", "--space", "project", "--limit", "3")
+
+    assert len(done.stdout.splitlines()) == 3
+    assert done.stderr == "4 items match; more of them with --limit N\n"
+
+
+def test_no_hit_is_no_failure_and_suggests_something(cli: CommandLine) -> None:
+    write_tool(cli, "resize", "Scale an image")
+
+    done = cli("search", "resise")
+    found = cli.json("search", "resise")
+
+    assert done.status == 0
+    assert done.stdout == ""
+    assert done.stderr == "nothing matches; did you mean tool:mine/resize?\n"
+    assert found["results"] == []
+    assert found["suggestions"] == ["tool:mine/resize"]
+
+
+def test_a_broken_item_is_counted_and_named_on_request(cli: CommandLine) -> None:
+    path = write_tool(cli, "broken", "one")
+    path.write_bytes(b"a: [")
+
+    done = cli("search", "bash", "-v")
+
+    assert done.status == 0
+    assert "tool:rye/bash/bash" in done.stdout
+    assert done.stderr == (
+        f"1 items could not be read (-v names them)\n  tool:mine/broken: {path}\n"
+    )
+    assert cli.json("search", "bash")["skipped"] == 1
+
+
+def test_a_description_cannot_write_to_the_terminal(cli: CommandLine) -> None:
+    write_tool(cli, "evil", '"red \\e[31m and \\n more"')
+
+    done = cli("search", "evil")
+
+    assert "\x1b" not in done.stdout
+    assert len(done.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "101"])
+def test_a_limit_out_of_range_is_refused(cli: CommandLine, limit: str) -> None:
+    refused = cli("search", "x", "--limit", limit)
+
+    assert refused.status == 2
+    assert refused.stderr == f"error: --limit: expected 1 to 100, found {limit}\n"
+
+
+def test_a_query_of_very_many_words_is_refused(cli: CommandLine) -> None:
+    refused = cli("search", *(f"w{number}" for number in range(40)), "--json")
+
+    assert refused.status == 2
+    assert refused.json["error"] == "query: expected at most 32 words, found 40"
+
+
+def test_search_needs_no_project_and_no_home(cli: CommandLine) -> None:
+    assert cli.json("search", "bash", cwd=cli.home, HOME="")["total"] == 2
+
+
+def test_a_search_writes_nothing(cli: CommandLine) -> None:
+    cli("search", "bash")
+
+    assert list(cli.home.iterdir()) + list(cli.project.iterdir()) == []

@@ -1,0 +1,50 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import CommandLine
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_where_names_every_place(signer: CommandLine) -> None:
+    found = signer.json("self", "where")
+
+    assert found == {
+        "status": "success",
+        "program": None,
+        "python": sys.executable,
+        "modules": str(ROOT),
+        "cache": None,
+        "bundle": str(signer.bundle.base),
+        "user_space": str(signer.user_space.ai),
+        "project": str(signer.project),
+        "key_directory": str(signer.key_directory),
+        "project_reason": "the current folder, without .ai yet",
+        "other_bundles": [],
+    }
+
+
+def test_where_is_a_line_for_each_place(cli: CommandLine) -> None:
+    lines = cli("self", "where", cwd=cli.home).stdout.splitlines()
+
+    assert f"user space     {cli.user_space.ai}" in lines
+    assert "project        -" in lines
+
+
+def test_where_follows_the_settings(cli: CommandLine, tmp_path: Path) -> None:
+    keys = str(tmp_path / "keys")
+
+    found = cli.json("self", "where", "--user-space", str(tmp_path), RYE_SIGNING_KEY_DIR=keys)
+
+    assert found["user_space"] == str(tmp_path / ".ai")
+    assert found["key_directory"] == keys
+
+
+@pytest.mark.parametrize("typed", ["where ", "were"])
+def test_a_mistyped_action_gets_a_suggestion(cli: CommandLine, typed: str) -> None:
+    refused = cli("self", typed)
+
+    assert refused.status == 2
+    assert refused.stderr.endswith("hint: did you mean: rye self where\n")

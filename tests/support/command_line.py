@@ -1,0 +1,135 @@
+"""The command line, run in this process with a folder, an environment and input of its own."""
+
+import io
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
+from ryeos.cli.entry import main
+from ryeos.items import PROJECT, USER, Kind, Space
+from ryeos.signature import SignedText, form_for
+from ryeos.signing_key import SigningKey
+from ryeos.trust import document_path, write_key_document
+from tests.support.workspace import PLAIN_ENV
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a command left behind."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - JSON
+        """The one document on standard output."""
+        return json.loads(self.stdout)
+
+
+class CommandLine:
+    """``cli("keys", "show")`` is ``rye keys show`` in ``project``, for the user of ``home``.
+
+    There is no key, and no ``.ai``, until a command or a test makes them.
+    """
+
+    def __init__(self, folder: Path, bundle: Space) -> None:
+        self.home = folder / "home"
+        self.project = folder / "project"
+        self.home.mkdir()
+        self.project.mkdir()
+        self.bundle = bundle
+        self.env = {**PLAIN_ENV, "HOME": str(self.home)}
+
+    def __call__(
+        self, *argv: str | Path, cwd: Path | None = None, stdin: bytes = b"", **env: str
+    ) -> Done:
+        """Run a command to its end."""
+        stdout, stderr = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("os.environ", {**self.env, **env})
+            patch.setattr(sys, "argv", ["rye", *map(str, argv)])
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8"))
+            patch.setattr(sys, "stdout", stdout)
+            patch.setattr(sys, "stderr", stderr)
+            patch.chdir(cwd or self.project)
+            try:
+                status = main(bundle_root=self.bundle.base)
+            except SystemExit as ended:  # argparse ends `--help` and `--version` like this
+                status = int(ended.code or 0)
+        return Done(status, _written(stdout), _written(stderr))
+
+    def json(self, *argv: str | Path, **options: Any) -> Any:  # noqa: ANN401 - JSON
+        """The envelope of a command that succeeds."""
+        done = self(*argv, "--json", **options)
+        assert done.status == 0, done.stdout
+        return done.json
+
+    @property
+    def user_space(self) -> Space:
+        """Where the user's items are."""
+        return Space(USER, self.home)
+
+    @property
+    def project_space(self) -> Space:
+        """Where the project's items are."""
+        return Space(PROJECT, self.project)
+
+    @property
+    def key_directory(self) -> Path:
+        """Where the private key is."""
+        return self.user_space.ai / "config" / "keys" / "signing"
+
+
+def _written(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    buffer = stream.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return buffer.getvalue().decode("utf-8")
+
+
+def key_document(
+    keypair: KeyPair, signer: KeyPair | None, *, owner: str = "ada", covers_all: bool = False
+) -> str:
+    """The text of a key's document, signed by ``signer`` or unsigned."""
+    text = write_key_document(keypair.public_pem, owner, covers_all=covers_all)
+    if signer is None:
+        return text
+    body = SignedText(shebang="", signature=None, covers=None, body=text)
+    return SigningKey(signer).signed_text(Kind.CONFIG, body, form_for(Kind.CONFIG, ".toml"), "")
+
+
+def place_document(space: Space, keypair: KeyPair, text: str) -> Path:
+    """Write a key's document to where a space keeps it."""
+    path = document_path(space, compute_key_fingerprint(keypair.public_pem))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """Somebody else, with a key of their own."""
+
+    keypair: KeyPair
+
+    @classmethod
+    def appear(cls) -> "Stranger":
+        """A new one."""
+        return cls(generate_keypair())
+
+    @property
+    def fingerprint(self) -> str:
+        """The name of their key."""
+        return compute_key_fingerprint(self.keypair.public_pem)
+
+    def pem_file(self, folder: Path) -> Path:
+        """Their public key in a file."""
+        path = folder / "stranger.pem"
+        path.write_bytes(self.keypair.public_pem)
+        return path
