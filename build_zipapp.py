@@ -13,55 +13,59 @@ from tempfile import TemporaryDirectory
 from lillux.errors import LilluxError
 from lillux.files import make_directory, write_atomic
 from packing.archive import pack
+from packing.contents import contents_document
 from packing.interpreters import MINORS, interpreters
 from packing.moment import Moment, build_moment
 from packing.natives import strip_any_processor, strip_if_possible
-from packing.parts import Recipe
 from packing.platforms import PLATFORMS, this_platform
 from packing.signed_bundle import publisher_key
-from packing.stage import stage_tree
+from packing.stage import Recipe, stage
 from ryeos import __version__
 from ryeos.signing_key import SigningKey
 
 CHECKOUT = Path(__file__).resolve().parent
+NAME = "rye.pyz"
 
 
 def main() -> int:
     """Build what the command line asks for, and say what was built; the exit status."""
     arguments = _parser().parse_args()
-    target: Path = arguments.out / "rye.pyz"
     try:
         moment = build_moment(os.environ)
         key = publisher_key(arguments.sign_key, moment)
         recipe = recipe_for(host_only=arguments.host)
-        data = build(key, moment, recipe)
-        make_directory(target.parent)
-        write_atomic(target, data)
-        target.chmod(0o755)
+        files = build(key, moment, recipe)
+        _write(arguments.out, files)
     except LilluxError as error:
         print(f"error: {error}", file=sys.stderr)
         if error.hint:
             print(f"  hint: {error.hint}", file=sys.stderr)
         return error.exit_status
-    print(_report(target, data, key, arguments.sign_key, recipe))
+    print(_report(arguments.out / NAME, files[NAME], key, arguments.sign_key, recipe))
     return 0
 
 
-def build(key: SigningKey, moment: Moment, recipe: Recipe) -> bytes:
-    """The content of ``rye.pyz``: the same bytes for the same tree, key and moment.
+def build(key: SigningKey, moment: Moment, recipe: Recipe) -> dict[str, bytes]:
+    """The file, and those beside it that speak about it: the same bytes for the same arguments.
 
     Raises BuildError, and ItemValidationError for an item of the bundle that breaks a rule.
     """
     scratch = CHECKOUT / "build" / "zipapp"
     make_directory(scratch)
     with TemporaryDirectory(prefix="stage-", dir=scratch) as folder:
-        tree = Path(folder, "tree")
-        stage_tree(CHECKOUT, tree, key)
-        return pack(tree, CHECKOUT, Path(folder), moment, recipe)
+        staged = stage(CHECKOUT, Path(folder), key, recipe)
+        data = pack(staged, CHECKOUT, Path(folder), moment, recipe)
+        contents = contents_document(NAME, data, staged, moment)
+    return {
+        NAME: data,
+        f"{NAME}.sha256": f"{sha256(data).hexdigest()}  {NAME}\n".encode("ascii"),
+        f"{NAME}.sig": key.detached_line(data).encode("ascii"),
+        f"{NAME}.cdx.json": contents,
+    }
 
 
 def recipe_for(*, host_only: bool) -> Recipe:
-    """What a build packs for: this machine, or every platform. Raises BuildError."""
+    """What a build packs for: this machine, or every platform."""
     own = this_platform()
     if host_only:
         platforms = (own,) if own else ()
@@ -69,8 +73,15 @@ def recipe_for(*, host_only: bool) -> Recipe:
     return Recipe(interpreters=interpreters(), platforms=PLATFORMS, strip=strip_any_processor)
 
 
+def _write(folder: Path, files: dict[str, bytes]) -> None:
+    make_directory(folder)
+    for name, data in files.items():
+        write_atomic(folder / name, data)
+    (folder / NAME).chmod(0o755)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="build_zipapp.py", description="Build rye.pyz.")
+    parser = argparse.ArgumentParser(prog="build_zipapp.py", description=f"Build {NAME}.")
     add = parser.add_argument
     add("--out", metavar="DIR", type=Path, default=CHECKOUT / "dist", help="default: dist")
     add("--sign-key", metavar="FILE.pem", type=Path, help="default: a fresh key, thrown away")
@@ -83,9 +94,9 @@ def _parser() -> argparse.ArgumentParser:
 def _report(
     target: Path, data: bytes, key: SigningKey, pem_file: Path | None, recipe: Recipe
 ) -> str:
-    packed = ", ".join(f"3.{minor}" for minor in recipe.interpreters)
+    packed = ", ".join(f"3.{minor}" for minor in recipe.interpreters) or "no version"
     missing = ", ".join(f"3.{minor}" for minor in MINORS if minor not in recipe.interpreters)
-    slower = f"; not found on this machine, so slower to start: {missing}" if missing else ""
+    slower = f"; not on this machine, so without code and slower: {missing}" if missing else ""
     signer = "a key made for this build, its private half is gone" if pem_file is None else pem_file
     return "\n".join(
         (

@@ -6,53 +6,50 @@ Nothing of the building machine is kept: no modes, no order of its file system, 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import BytesIO
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from packing.errors import BuildError
 from packing.moment import VARIABLE, Moment
-from packing.parts import Part, Recipe, fast_parts
+from packing.parts import Part, fast_parts
+from packing.stage import Recipe, Stage
+from zipboot.importer import SOURCES
 
-ENTRY_POINT = "zipboot.start:enter"
+ENTRY_POINT = "zipboot.fallback:enter"
 INTERPRETER = "/usr/bin/env python3"
 SHEBANG = f"#!{INTERPRETER}\n".encode("ascii")
-SOURCES = "rye"
 
-_COMPILED = frozenset({".so", ".pyd", ".dylib"})
 _UNIX, _REGULAR_FILE = 3, 0o100644
 
 
-def pack(tree: Path, checkout: Path, scratch: Path, moment: Moment, recipe: Recipe) -> bytes:
-    """The bytes of the executable zip file that holds ``tree``.
+def pack(stage: Stage, checkout: Path, scratch: Path, moment: Moment, recipe: Recipe) -> bytes:
+    """The bytes of the executable zip file.
 
-    In front of what shiv packs stand our start and what it reads in place. ``scratch`` is an empty
-    folder. Raises BuildError.
+    In front of what shiv packs stand our start and what it reads in place. Raises BuildError.
     """
-    sources = scratch / "sources"
-    target = scratch / "shiv.pyz"
-    _write_sources(tree, sources, moment)
+    sources, target = scratch / "sources", scratch / "shiv.pyz"
+    sources.mkdir()
+    sources.joinpath(Path(SOURCES).name).write_bytes(_sources(stage.tree, moment))
     _run_shiv(sources, target, moment)
-    parts = [*_boot_parts(checkout), *fast_parts(tree, checkout, recipe)]
     with ZipFile(target) as shivs:
-        return _compose([*parts, *_kept_parts(shivs)], moment)
+        parts = [
+            *_boot_parts(checkout),
+            *fast_parts(stage, checkout, recipe.interpreters),
+            *_kept_parts(shivs),
+        ]
+    return SHEBANG + _zipped(parts, moment, offset=len(SHEBANG))
 
 
-def _write_sources(tree: Path, folder: Path, moment: Moment) -> None:
-    """What shiv unpacks for interpreters that no code is packed for: one zip of all sources.
+def _sources(tree: Path, moment: Moment) -> bytes:
+    """What shiv unpacks for interpreters that no code is packed for: one zip file of all sources.
 
-    One entry instead of hundreds, since every start reads the archive's directory.
+    One entry instead of hundreds, since every start reads the archive's directory. Stored, so that
+    the one entry deflates better.
     """
-    folder.mkdir()
-    bundle = tree / "ryeos" / "bundle"
-    parts = [
-        Part(path.relative_to(tree).as_posix(), path.read_bytes())
-        for path in sorted(tree.rglob("*"))
-        if path.is_file() and path.suffix not in _COMPILED and not path.is_relative_to(bundle)
-    ]
-    (folder / f"{SOURCES}.zip").write_bytes(_compose(parts, moment, shebang=b""))
-    (folder / f"{SOURCES}.pth").write_text(f"{SOURCES}.zip\n", "ascii")
+    names = sorted(path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file())
+    return _zipped([Part(name, (tree / name).read_bytes(), stored=True) for name in names], moment)
 
 
 def _run_shiv(tree: Path, target: Path, moment: Moment) -> None:
@@ -67,14 +64,12 @@ def _run_shiv(tree: Path, target: Path, moment: Moment) -> None:
 
 
 def _boot_parts(checkout: Path) -> Iterator[Part]:
-    yield Part("__main__.py", _source(checkout, "zipboot/__main__.py"), stored=True)
-    for path in sorted((checkout / "zipboot").glob("*.py")):
-        if path.name != "__main__.py":
-            yield Part(f"zipboot/{path.name}", path.read_bytes(), stored=True)
-
-
-def _source(checkout: Path, name: str) -> bytes:
-    return checkout.joinpath(name).read_bytes()
+    """What runs first, from source; the rest is for the way that shiv takes."""
+    folder = checkout / "zipboot"
+    yield Part("__main__.py", (folder / "__main__.py").read_bytes(), stored=True)
+    for path in sorted(folder.glob("[!_]*.py")):
+        yield Part(f"zipboot/{path.name}", path.read_bytes())
+    yield Part("zipboot/__init__.py", (folder / "__init__.py").read_bytes())
 
 
 def _kept_parts(shivs: ZipFile) -> Iterator[Part]:
@@ -84,13 +79,14 @@ def _kept_parts(shivs: ZipFile) -> Iterator[Part]:
             yield Part(name, shivs.read(name))
 
 
-def _compose(parts: list[Part], moment: Moment, shebang: bytes = SHEBANG) -> bytes:
-    buffer = BytesIO(shebang)
-    buffer.seek(0, os.SEEK_END)
+def _zipped(parts: Iterable[Part], moment: Moment, *, offset: int = 0) -> bytes:
+    """A zip file of the parts, made to stand behind ``offset`` other bytes."""
+    buffer = BytesIO(bytes(offset))
+    buffer.seek(offset)
     with ZipFile(buffer, "w") as archive:
         for part in parts:
             entry = ZipInfo(part.name, moment.zip_time())
             entry.create_system, entry.external_attr = _UNIX, _REGULAR_FILE << 16
             entry.compress_type = ZIP_STORED if part.stored else ZIP_DEFLATED
             archive.writestr(entry, part.data, compresslevel=9)
-    return buffer.getvalue()
+    return buffer.getvalue()[offset:]

@@ -5,14 +5,16 @@ import marshal
 import os
 import subprocess
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from packing.errors import BuildError
 
-OUR_PACKAGES = ("lillux", "ryeos", "zipboot")
 SHOWN_ROOT = "rye.pyz"
+
+# Module -> is it a package, offset, size, is it deflated.
+Entries = dict[str, tuple[bool, int, int, bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +26,6 @@ class Module:
     is_package: bool
     shown: str
 
-    @property
-    def is_ours(self) -> bool:
-        """Whether it is stored as it is: ours are used by every command, libraries by some."""
-        return self.name.partition(".")[0] in OUR_PACKAGES
-
 
 def modules(tree: Path) -> list[Module]:
     """Every module below the tree, by name."""
@@ -39,7 +36,7 @@ def _modules(tree: Path) -> Iterator[Module]:
     for path in tree.rglob("*.py"):
         parts = path.relative_to(tree).with_suffix("").parts
         if not all(part.isidentifier() for part in parts):
-            continue  # tools of the bundle and the like: files, not modules
+            continue  # a file of some library's metadata
         is_package = parts[-1] == "__init__"
         name = ".".join(parts[:-1] if is_package else parts)
         yield Module(name, path, is_package, f"{SHOWN_ROOT}/{path.relative_to(tree).as_posix()}")
@@ -50,18 +47,21 @@ def compiled(
 ) -> tuple[bytes, list[bytes]]:
     """What code of an interpreter begins with, and the marshalled code of each module.
 
-    Made by a fresh process of that interpreter.
+    Made by a fresh process of that interpreter, which sees nothing of this one's environment.
 
     Raises BuildError for a module that it cannot compile.
     """
     wanted = json.dumps([[str(module.path), module.shown] for module in found])
     script = checkout / "packing" / "compile_modules.py"
     # Not -I: it would ignore the hash seed.
-    command = [str(interpreter), "-s", "-S", str(script)]
+    command = [str(interpreter), "-s", "-S", "-P", str(script)]
     kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
-    environ = {**kept, "PYTHONHASHSEED": "0"}
     ended = subprocess.run(
-        command, input=wanted.encode(), env=environ, capture_output=True, check=False
+        command,
+        input=wanted.encode(),
+        env=kept | {"PYTHONHASHSEED": "0"},
+        capture_output=True,
+        check=False,
     )
     if ended.returncode:
         raise BuildError(str(interpreter), ended.stderr.decode("utf-8", "replace").strip())
@@ -70,15 +70,19 @@ def compiled(
 
 
 def code_part(
-    found: Sequence[Module], codes: Sequence[bytes]
-) -> tuple[bytes, dict[str, tuple[bool, int, int, bool]]]:
-    """The part that holds the code, and where each module's is: package, offset, size, deflated."""
+    found: Sequence[Module], codes: Sequence[bytes], stored: Collection[str]
+) -> tuple[bytes, Entries]:
+    """The part that holds the code, and where in it each module is.
+
+    ``stored`` are the names of those that are not deflated: every start would inflate them.
+    """
     pieces: list[bytes] = []
-    entries = {}
+    entries: Entries = {}
     offset = 0
     for module, code in zip(found, codes, strict=True):
-        piece = code if module.is_ours else zlib.compress(code, 9)
-        entries[module.name] = (module.is_package, offset, len(piece), not module.is_ours)
+        is_deflated = module.name not in stored
+        piece = zlib.compress(code, 9) if is_deflated else code
+        entries[module.name] = (module.is_package, offset, len(piece), is_deflated)
         pieces.append(piece)
         offset += len(piece)
     return b"".join(pieces), entries

@@ -4,16 +4,16 @@ A part begins with 16 bytes that name the build, so that two builds are never mi
 """
 
 import marshal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from packing.interpreters import NATIVE_MINORS
-from packing.modules import Module, code_part, compiled, modules
-from packing.natives import Strip, native_part
-from packing.platforms import Platform
+from packing.hot_path import hot_modules
+from packing.modules import code_part, compiled, modules
+from packing.stage import Stage
 from zipboot.parts import MARK_BYTES
 from zipboot.places import digest_of
 
@@ -21,7 +21,7 @@ from zipboot.places import digest_of
 BOOT_MODULES = ("zipboot", "zipboot.parts", "zipboot.importer", "zipboot.launch")
 # What the rest of the bundle is checked against, by name in the folder that holds `.ai`.
 _KEY_FILE = "public_key.pem"
-# Read by every version of marshal.
+# Read by every version of marshal, and the same whatever else a process has loaded.
 _PLAIN = 2
 
 Index = dict[str, Any]
@@ -36,21 +36,11 @@ class Part:
     stored: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
-    """What a build packs besides its tree."""
-
-    interpreters: Mapping[int, Path]
-    platforms: Sequence[Platform]
-    strip: Strip
-
-
-def fast_parts(tree: Path, checkout: Path, recipe: Recipe) -> Iterator[Part]:
+def fast_parts(stage: Stage, checkout: Path, interpreters: Mapping[int, Path]) -> Iterator[Part]:
     """Code, compiled modules and bundle with their indexes. Raises BuildError."""
-    native, natives = native_part(checkout, recipe.platforms, NATIVE_MINORS, recipe.strip)
-    bundle, files = _bundle_part(tree / "ryeos" / "bundle")
+    bundle, files = _bundle_part(stage.bundle)
     shared: Index = {
-        "natives": natives,
+        "natives": stage.natives.index,
         "bundle": {
             "name": digest_of(marshal.dumps(sorted(files.items()), _PLAIN))[:16],
             "files": files,
@@ -58,26 +48,26 @@ def fast_parts(tree: Path, checkout: Path, recipe: Recipe) -> Iterator[Part]:
         },
         "parts": {},
     }
-    for name, data in (("native", native), ("bundle", bundle)):
-        yield _marked(name, f"_rye/{name}.bin", data, shared)
-    found = modules(tree)
-    for minor, interpreter in sorted(recipe.interpreters.items()):
-        magic, codes = compiled(interpreter, found, checkout)
-        data, index = _code_index(codes, found, shared)
-        tag = f"cpython-3{minor}"
-        yield _marked("code", f"_rye/{tag}.bin", data, index)
-        yield Part(f"_rye/{tag}.idx", magic + marshal.dumps(index, _PLAIN), stored=True)
+    yield _marked("native", "_rye/native.bin", stage.natives.data, shared)
+    yield _marked("bundle", "_rye/bundle.bin", bundle, shared)
+    yield from _code_parts(stage.tree, checkout, interpreters, shared)
     yield Part("_rye/common.idx", marshal.dumps(shared, _PLAIN), stored=True)
 
 
-def _code_index(
-    codes: Sequence[bytes], found: Sequence[Module], shared: Index
-) -> tuple[bytes, Index]:
-    data, entries = code_part(found, codes)
-    by_name = dict(zip((module.name for module in found), codes, strict=True))
-    boot = [(name, by_name[name]) for name in BOOT_MODULES]
-    parts = dict(shared["parts"])
-    return data, {**shared, "parts": parts, "modules": entries, "boot": boot}
+def _code_parts(
+    tree: Path, checkout: Path, interpreters: Mapping[int, Path], shared: Index
+) -> Iterator[Part]:
+    found = modules(tree)
+    stored = frozenset(chain.from_iterable(hot_modules().values()))
+    for minor, interpreter in sorted(interpreters.items()):
+        magic, codes = compiled(interpreter, found, checkout)
+        data, entries = code_part(found, codes, stored)
+        by_name = dict(zip((module.name for module in found), codes, strict=True))
+        boot = [(name, by_name[name]) for name in BOOT_MODULES]
+        index = {**shared, "parts": dict(shared["parts"]), "modules": entries, "boot": boot}
+        tag = f"cpython-3{minor}"
+        yield _marked("code", f"_rye/{tag}.bin", data, index)
+        yield Part(f"_rye/{tag}.idx", magic + marshal.dumps(index, _PLAIN), stored=True)
 
 
 def _marked(name: str, entry: str, data: bytes, index: Index) -> Part:
@@ -90,9 +80,10 @@ def _bundle_part(bundle: Path) -> tuple[bytes, dict[str, tuple[int, int, str]]]:
     pieces: list[bytes] = []
     files = {}
     offset = 0
-    for path in sorted(path for path in bundle.rglob("*") if path.is_file()):
-        data = path.read_bytes()
-        files[path.relative_to(bundle).as_posix()] = offset, len(data), digest_of(data)
+    names = (path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file())
+    for name in sorted(names):
+        data = (bundle / name).read_bytes()
+        files[name] = offset, len(data), digest_of(data)
         pieces.append(data)
         offset += len(data)
     return b"".join(pieces), files

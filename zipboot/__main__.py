@@ -19,19 +19,21 @@ if sys.version_info < (3, 11):  # noqa: UP036 - the point of this file
 
 def boot(archive):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201 - as above
     """Run the code packed for this interpreter, or else what shiv unpacks; the exit status."""
+    import marshal
     import os
-    from _frozen_importlib_external import MAGIC_NUMBER
 
-    try:
-        index = archive.get_data("_rye/" + sys.implementation.cache_tag + ".idx")
-    except OSError:
-        index = b""
-    if not index.startswith(MAGIC_NUMBER) or os.environ.get("RYE_BOOT") == "shiv":
-        from zipboot.start import start
+    index = b""
+    if os.environ.get("RYE_BOOT") != "shiv":
+        try:
+            index = archive.get_data("_rye/" + str(sys.implementation.cache_tag) + ".idx")
+        except OSError:
+            pass  # no code is packed for it
+    if index:
+        from _frozen_importlib_external import MAGIC_NUMBER
+    if not index or not index.startswith(MAGIC_NUMBER):
+        from zipboot.fallback import start
 
         return start(archive)
-    import marshal
-
     index = marshal.loads(index[len(MAGIC_NUMBER) :])  # noqa: S302 - our own archive
     for name, code in index["boot"]:
         module = type(sys)(name)

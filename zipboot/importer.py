@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     # is a package, offset, size, is deflated
     Entry = tuple[bool, int, int, bool]
 
+SOURCES = "site-packages/rye.zip"
+"""The sources of all modules, which shiv unpacks where no code is packed."""
+
 
 class CodeImporter:
     """Finder and loader (PEP 451) of the modules of one part."""
@@ -41,9 +44,7 @@ class CodeImporter:
         entry = self._entries.get(name)
         if entry is None:
             return None
-        origin = self.get_filename(name)
-        spec = ModuleSpec(name, self, origin=origin, is_package=entry[0])  # type: ignore[arg-type]
-        spec.has_location = True
+        spec = ModuleSpec(name, self, is_package=entry[0])  # type: ignore[arg-type]
         if spec.submodule_search_locations is not None:
             spec.submodule_search_locations.append(self._root + name.replace(".", "/"))
         return spec
@@ -53,13 +54,16 @@ class CodeImporter:
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the module's code. Part of the loader protocol."""
-        exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102 - what a loader does
+        name = module.__name__
+        # Not by way of the spec, which would work out where bytecode of such a file were cached.
+        module.__file__ = self.get_filename(name)
+        exec(self.get_code(name), module.__dict__)  # noqa: S102 - what a loader does
 
     def get_code(self, name: str) -> CodeType:
         """The code of a module."""
-        _, offset, size, deflated = self._entries[name]
+        _, offset, size, is_deflated = self._entries[name]
         data = self._part.read(offset, size)
-        if deflated:
+        if is_deflated:
             from zlib import decompress
 
             data = decompress(data)
@@ -67,7 +71,7 @@ class CodeImporter:
         return code
 
     def get_filename(self, name: str) -> str:
-        """What stands in tracebacks and ``__file__``."""
+        """The ``__file__`` of a module, below the archive."""
         tail = "/__init__.py" if self._entries[name][0] else ".py"
         return self._root + name.replace(".", "/") + tail
 
@@ -76,13 +80,13 @@ class CodeImporter:
         return self._entries[name][0]
 
     def get_source(self, name: str) -> str | None:
-        """The source, for tracebacks; read from the nested archive that the fallback uses."""
+        """The source, for tracebacks. Part of the inspect-loader protocol."""
         from io import BytesIO
         from zipfile import ZipFile
 
         path = self.get_filename(name)[len(self._root) :]
         try:
-            with ZipFile(BytesIO(self._archive.get_data("site-packages/rye.zip"))) as sources:
+            with ZipFile(BytesIO(self._archive.get_data(SOURCES))) as sources:
                 return sources.read(path).decode("utf-8")
         except (KeyError, OSError):
             return None

@@ -2,7 +2,7 @@
 
 All that has an effect still happens: threads are waited for, ``atexit`` runs, streams are flushed,
 and a flush that fails is an exit status. ``RYE_EXIT=normal`` leaves the ordinary way, which
-coverage and debuggers want.
+coverage and debuggers want. Page: ``docs/boot.md``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import sys
 
 FLUSH_FAILED = 120  # what Python itself answers
+READER_GONE = 141  # what a shell says of a program that SIGPIPE ended
 
 
 def leave(status: object) -> None:
@@ -29,6 +30,8 @@ def leave(status: object) -> None:
         try:
             if stream is not None:
                 stream.flush()
+        except BrokenPipeError:
+            code = code or READER_GONE
         except (OSError, ValueError):
             code = code or FLUSH_FAILED
     os._exit(code & 0xFF)
@@ -39,5 +42,6 @@ def _code(status: object) -> int:
         return 0
     if isinstance(status, int):
         return status
-    sys.stderr.write(f"{status}\n")
+    if sys.stderr is not None:
+        sys.stderr.write(f"{status}\n")
     return 1

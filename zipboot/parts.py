@@ -19,7 +19,7 @@ _LOCAL_HEADER_BYTES = 30
 
 
 class Part:
-    """A stored entry of the archive, read piecewise."""
+    """A stored entry of the archive, read piecewise. ``size`` is without the mark."""
 
     def __init__(self, archive: zipimporter, entry: str, mark: bytes, size: int) -> None:
         self._archive = archive
@@ -33,15 +33,18 @@ class Part:
         self._lock = allocate_lock()
 
     def read(self, offset: int, size: int) -> bytes:
-        """``size`` bytes at ``offset``. Raises ImportError when the archive was overwritten."""
+        """``size`` bytes at ``offset``.
+
+        Raises SystemExit when the archive was overwritten: no module of this program can be
+        imported any more, not even those that tell of failures.
+        """
         if self._held is None and self._descriptor is None:
             self._open()
         if self._held is not None:
             return self._held[offset : offset + size]
         data = self._read_at(self._start + offset, size)
         if len(data) != size or self._state_now() != self._state:
-            message = f"rye: {self._archive.archive} was overwritten while running; start it again"
-            raise ImportError(message)
+            raise _overwritten(self._archive.archive)
         return data
 
     def hold(self) -> None:
@@ -54,12 +57,7 @@ class Part:
             self._open_in_place()
         except (LookupError, AttributeError, OSError):
             self._close()
-            data = self._archive.get_data(self._entry)
-            if data[:MARK_BYTES] != self._mark:
-                raise SystemExit(
-                    f"rye: {self._archive.archive} changed while it was starting; run it again"
-                ) from None
-            self._held = data[MARK_BYTES:]
+            self._held = self._whole()
 
     def _open_in_place(self) -> None:
         """Find the entry's data through the directory that the interpreter has already read."""
@@ -79,6 +77,15 @@ class Part:
         if self._read_at(self._start - MARK_BYTES, MARK_BYTES) != self._mark:
             raise LookupError(self._entry)
 
+    def _whole(self) -> bytes:
+        try:
+            data = self._archive.get_data(self._entry)
+        except (ImportError, OSError):
+            data = b""
+        if data[:MARK_BYTES] != self._mark:
+            raise _overwritten(self._archive.archive)
+        return data[MARK_BYTES:]
+
     def _read_at(self, position: int, size: int) -> bytes:
         descriptor = self._descriptor
         assert descriptor is not None  # noqa: S101 - only called between open and close
@@ -97,3 +104,7 @@ class Part:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _overwritten(archive: str) -> SystemExit:
+    return SystemExit(f"rye: {archive} was replaced by another file while it ran; start it again")

@@ -1,6 +1,6 @@
 """Folders of this user for what must lie on disk: a cache, else a temporary folder.
 
-Only a folder that nobody else can write to is used. Page: ``docs/boot.md``.
+Only a folder that nobody else can enter is used. Page: ``docs/boot.md``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import stat
 import sys
 
 DIGEST_BYTES = 20
+KINDS = ("bundle", "native", "unpacked")
+"""What is kept in the cache, a folder each: laid out bundles, compiled modules, shiv's copies."""
 
 TYPE_CHECKING = False  # `typing` would cost more than everything else here
 if TYPE_CHECKING:
@@ -17,21 +19,28 @@ if TYPE_CHECKING:
 
 
 def folders(kind: str) -> Iterator[str]:
-    """Private folders for ``kind`` in order of preference, made as they are asked for.
+    """Private folders for one of `KINDS`, best first, made as they are asked for.
 
-    The last one is temporary and removed at exit. A folder that cannot be made or is not private is
-    left out.
+    The last one is temporary and removed at exit. A cache that cannot be made or is not private is
+    left out. Raises OSError when not even a temporary folder can be made.
     """
-    cache = cache_root(os.environ, sys.platform)
-    if cache:
-        folder = os.path.join(cache, kind)
-        try:
-            make_private(folder)
-        except OSError:
-            pass  # read-only, full, not ours alone: a temporary folder needs nobody's consent
-        else:
-            yield folder
+    try:
+        folder = cache_folder(kind)
+    except OSError:
+        pass  # read-only, full, not ours alone: a temporary folder needs nobody's consent
+    else:
+        yield folder
     yield temporary_folder()
+
+
+def cache_folder(kind: str) -> str:
+    """The private folder of the cache for one of `KINDS`, made if need be. Raises OSError."""
+    root = cache_root(os.environ, sys.platform)
+    if root is None:
+        raise FileNotFoundError("no folder for a cache")
+    folder = os.path.join(root, kind)
+    make_private(folder)
+    return folder
 
 
 def cache_root(environ: Mapping[str, str], platform: str) -> str | None:
@@ -46,8 +55,9 @@ def cache_root(environ: Mapping[str, str], platform: str) -> str | None:
         return _inside(environ.get("LOCALAPPDATA", ""), "rye")
     if platform == "darwin":
         return _inside(_home(environ), "Library", "Caches", "rye")
-    if os.path.isabs(environ.get("XDG_CACHE_HOME", "")):
-        return os.path.join(environ["XDG_CACHE_HOME"], "rye")
+    xdg = environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(xdg):
+        return None if _is_of_another_user(xdg) else os.path.abspath(os.path.join(xdg, "rye"))
     return _inside(_home(environ), ".cache", "rye")
 
 
@@ -59,18 +69,14 @@ def make_private(folder: str) -> None:
     try:
         status = os.lstat(folder)
     except FileNotFoundError:
-        os.makedirs(os.path.dirname(folder), exist_ok=True)
-        try:
-            os.mkdir(folder, 0o700)
-        except FileExistsError:
-            pass  # another process was quicker; looked at like any other
+        _make_folder(folder)
         status = os.lstat(folder)
-    if not stat.S_ISDIR(status.st_mode) or not _is_ours(status):
+    if not stat.S_ISDIR(status.st_mode) or not _is_ours_alone(status):
         raise PermissionError(f"{folder}: expected a folder of this user only")
 
 
 def temporary_folder() -> str:
-    """A new private folder, removed when the program ends."""
+    """A new private folder, removed when the program ends. Raises OSError."""
     import atexit
     import shutil
     import tempfile
@@ -80,20 +86,19 @@ def temporary_folder() -> str:
     return folder
 
 
-def write_file(path: str, data: bytes, mode: int) -> None:
+def write_file(path: str, data: bytes, mode: int, aside: str) -> None:
     """Give ``path`` this content and mode, whole or not at all. Raises OSError.
 
-    Not synced to the disk: whoever reads it checks its digest.
+    It is written in ``aside`` first, a folder of the same file system. Not synced to the disk:
+    whoever reads it checks its digest.
     """
-    temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+    temporary = os.path.join(aside, f"{os.getpid()}-{os.urandom(4).hex()}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(temporary, flags, mode)
     try:
         try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
+            write_all(descriptor, data)
         finally:
             os.close(descriptor)
         os.replace(temporary, path)
@@ -105,28 +110,59 @@ def write_file(path: str, data: bytes, mode: int) -> None:
         raise
 
 
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of ``data``, however much the system takes at once. Raises OSError."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
 def digest_of(data: bytes) -> str:
     """What names a file by its content: BLAKE2b, 20 bytes, in hex."""
     try:
         from _blake2 import blake2b
-    except ImportError:
+    except ImportError:  # another implementation of Python
         from hashlib import blake2b
     return blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
 
 
-def _is_ours(status: os.stat_result) -> bool:
+def _make_folder(folder: str) -> None:
+    """Make a folder and what is missing above it, for nobody but us, whatever the umask."""
+    parent = os.path.dirname(folder)
+    if parent != folder and not os.path.isdir(parent):
+        _make_folder(parent)
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        pass  # another process was quicker
+
+
+def _is_ours_alone(status: os.stat_result) -> bool:
     if not hasattr(os, "geteuid"):
-        return True
-    return status.st_uid in {os.geteuid(), 0} and not status.st_mode & 0o077
+        return True  # Windows: below the user's own folder, by its access list
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
 
 def _inside(base: str, *names: str) -> str | None:
     """A path below an existing folder of our own user; a home that is missing is not made."""
     if not os.path.isabs(base) or base == os.path.dirname(base) or not os.path.isdir(base):
         return None
-    if hasattr(os, "geteuid") and os.geteuid() == 0 and os.stat(base).st_uid != 0:
-        return None  # sudo: what root leaves in a user's home, that user cannot change or remove
-    return os.path.join(base, *names)
+    if _is_of_another_user(base):
+        return None
+    return os.path.abspath(os.path.join(base, *names))
+
+
+def _is_of_another_user(folder: str) -> bool:
+    """Whether we are root in the home of a user, as with sudo.
+
+    What root leaves there, that user can neither change nor remove.
+    """
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        return False
+    try:
+        return os.stat(folder).st_uid != 0
+    except OSError:
+        return False  # not there yet: it will be root's own
 
 
 def _home(environ: Mapping[str, str]) -> str:
