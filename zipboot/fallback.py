@@ -108,7 +108,7 @@ def _unpack(archive: str, target: str) -> None:
     from shutil import rmtree
     from zipfile import ZipFile
 
-    temporary = f"{target}.{os.getpid()}.tmp"
+    temporary = f"{target}-{os.urandom(8).hex()}.tmp"
     try:
         with ZipFile(archive) as sources:
             sources.extractall(temporary)

@@ -83,6 +83,27 @@ class Program:
         """A zip file with the sources of all modules, and the licences of the libraries."""
         return self._loader.get_data(SOURCES)
 
+    def cache(self) -> str | None:
+        """The folder for what can be made again, which may not be there; None without a home."""
+        from zipboot.places import cache_root
+
+        return cache_root(os.environ, sys.platform)
+
+    def kept(self) -> list[str]:
+        """Everything of ours in that folder, whichever build of this program made it."""
+        from zipboot.kept import kept_in
+        from zipboot.places import KINDS
+
+        root = self.cache()
+        folders = [os.path.join(root, kind) for kind in KINDS] if root else []
+        return [path for folder in folders if os.path.isdir(folder) for path in kept_in(folder)]
+
+    def remove(self, path: str) -> None:
+        """Remove one of these. Raises OSError when some of it is left."""
+        from zipboot.kept import remove
+
+        remove(path)
+
     def _bundle(self) -> Layout:
         if self._layout is None:
             from zipboot.layout import Layout

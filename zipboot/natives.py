@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     Native = tuple[str, str, int, int]
 
 
-def spec_of(name: str, natives: Natives) -> ModuleSpec | None:
-    """The spec of a packed compiled module; None when such modules are not wanted."""
+def spec_of(name: str, natives: Natives) -> ModuleSpec:
+    """The spec of a packed compiled module."""
     ways = _WAYS[os.environ.get("RYE_NATIVE") or "auto"]
-    return ModuleSpec(name, _Loader(name, natives, ways)) if ways else None
+    return ModuleSpec(name, _Loader(name, natives, ways))
 
 
 class _Loader(ExtensionFileLoader):
@@ -54,7 +54,7 @@ class _Loader(ExtensionFileLoader):
             else:
                 natives.loaded[name] = self.path
                 return module
-        natives.problems[name] = "; ".join(problems)
+        natives.problems[name] = "; ".join(problems) or "RYE_NATIVE=off"
         raise ImportError(f"no way to load {name} here: {natives.problems[name]}", name=name)
 
 
