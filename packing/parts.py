@@ -72,7 +72,7 @@ def _code_parts(
 
 def _marked(name: str, entry: str, data: bytes, index: Index) -> Part:
     mark = sha256(data).digest()[:MARK_BYTES]
-    index["parts"][name] = entry, mark, len(data)
+    index["parts"][name] = entry, mark
     return Part(entry, mark + data, stored=True)
 
 

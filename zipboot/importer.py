@@ -14,9 +14,8 @@ TYPE_CHECKING = False  # `typing` would cost more than everything else here
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import CodeType, ModuleType
-    from zipimport import zipimporter
 
-    from zipboot.parts import Part
+    from zipboot.parts import Archive, Part
 
     # is a package, offset, size, is deflated
     Entry = tuple[bool, int, int, bool]
@@ -28,11 +27,15 @@ SOURCES = "site-packages/rye.zip"
 class CodeImporter:
     """Finder and loader (PEP 451) of the modules of one part."""
 
-    def __init__(self, archive: zipimporter, part: Part, entries: dict[str, Entry]) -> None:
-        self._archive = archive
+    def __init__(self, archive: Archive, part: Part, entries: dict[str, Entry]) -> None:
+        self._loader = archive.loader
         self._part = part
         self._entries = entries
-        self._root = archive.archive + "/"
+        self._root = archive.path + "/"
+
+    def hold(self) -> None:
+        """Keep all code in memory, see `zipboot.parts.Part`."""
+        self._part.hold((offset, size) for _, offset, size, _ in self._entries.values())
 
     def find_spec(
         self,
@@ -86,7 +89,7 @@ class CodeImporter:
 
         path = self.get_filename(name)[len(self._root) :]
         try:
-            with ZipFile(BytesIO(self._archive.get_data(SOURCES))) as sources:
+            with ZipFile(BytesIO(self._loader.get_data(SOURCES))) as sources:
                 return sources.read(path).decode("utf-8")
         except (KeyError, OSError):
             return None

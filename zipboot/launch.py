@@ -10,7 +10,7 @@ import os
 import sys
 
 from zipboot.importer import SOURCES, CodeImporter
-from zipboot.parts import Part
+from zipboot.parts import Archive, Part
 
 TYPE_CHECKING = False  # `typing` would cost more than everything else here
 if TYPE_CHECKING:
@@ -34,54 +34,59 @@ GARBAGE_THRESHOLD = 100_000
 
 
 class Program:
-    """The archive that runs in this process, and what it holds besides code."""
+    """The archive that runs in this process, and what it holds besides code.
 
-    def __init__(self, index: dict[str, Any], archive: zipimporter, way: str) -> None:
-        self.archive = archive.archive
+    ``way`` is how it was started: ``code`` that is packed, or sources that ``shiv`` unpacked.
+    """
+
+    def __init__(self, index: dict[str, Any], loader: zipimporter, way: str) -> None:
+        self.archive = loader.archive
         self.way = way
+        self._file = Archive(loader)
         self._index = index
-        self._loader = archive
-        self._layout: Layout | None = None
-        self._code: Part | None = None
-        self.natives = Natives(self, index["natives"].get(platform_key(), {}))
-
-    def part(self, name: str) -> Part:
-        """One of the parts that the index knows: ``code``, ``native``, ``bundle``."""
-        entry, mark, size = self._index["parts"][name]
-        return Part(self._loader, entry, mark, size)
+        self._bundle: Layout | None = None
+        self._code: CodeImporter | None = None
+        self.natives = Natives(self._part("native"), index["natives"].get(platform_key(), {}))
 
     def code_importer(self) -> CodeImporter:
         """What imports the modules packed for this version of the interpreter."""
-        self._code = self.part("code")
-        return CodeImporter(self._loader, self._code, self._index["modules"])
+        if self._code is None:
+            self._code = CodeImporter(self._file, self._part("code"), self._index["modules"])
+        return self._code
 
     def hold(self) -> None:
-        """Keep all code in memory: for a server, whose file may be written over while it runs."""
-        if self._code is not None:
+        """Keep in memory what may still be read: for a server, whose file may be written over."""
+        if self._code:
             self._code.hold()
+        self.natives.hold()
+        self.bundle.hold()
+
+    @property
+    def bundle(self) -> Layout:
+        """The files of the bundle, as they are packed, and as they are laid out on disk."""
+        if self._bundle is None:
+            from zipboot.layout import Layout
+
+            bundle = self._index["bundle"]
+            self._bundle = Layout(
+                self._part("bundle"), bundle["name"], bundle["files"], bundle["anchors"]
+            )
+        return self._bundle
 
     def locate(self) -> str:
         """The folder that holds the bundle's files; laid out now if it was not yet.
 
         Raises OSError where nothing can be written.
         """
-        return self._bundle().folder()
+        return self.bundle.folder()
 
     def restore(self, path: str) -> bool:
         """Write one file of the bundle anew; False for a path that is none of its files."""
-        return self._bundle().restore(path)
-
-    def bundle_files(self) -> tuple[str, ...]:
-        """The paths of the bundle's files, with ``/``, whether they are laid out or not."""
-        return tuple(self._index["bundle"]["files"])
-
-    def bundle_file(self, path: str) -> bytes:
-        """One of them as the archive has it."""
-        return self._bundle().content(path)
+        return self.bundle.restore(path)
 
     def sources(self) -> bytes:
         """A zip file with the sources of all modules, and the licences of the libraries."""
-        return self._loader.get_data(SOURCES)
+        return self._file.loader.get_data(SOURCES)
 
     def cache(self) -> str | None:
         """The folder for what can be made again, which may not be there; None without a home."""
@@ -104,15 +109,9 @@ class Program:
 
         remove(path)
 
-    def _bundle(self) -> Layout:
-        if self._layout is None:
-            from zipboot.layout import Layout
-
-            bundle = self._index["bundle"]
-            self._layout = Layout(
-                self.part("bundle"), bundle["name"], bundle["files"], bundle["anchors"]
-            )
-        return self._layout
+    def _part(self, name: str) -> Part:
+        entry, mark = self._index["parts"][name]
+        return Part(self._file, entry, mark)
 
 
 class Natives:
@@ -122,18 +121,11 @@ class Natives:
     ``problems`` why one did not.
     """
 
-    def __init__(self, program: Program, entries: dict[str, Native]) -> None:
-        self._program = program
-        self._part: Part | None = None
+    def __init__(self, part: Part, entries: dict[str, Native]) -> None:
+        self.part = part
         self.entries = entries
         self.loaded: dict[str, str] = {}
         self.problems: dict[str, str] = {}
-
-    def part(self) -> Part:
-        """What they are read from."""
-        if self._part is None:
-            self._part = self._program.part("native")
-        return self._part
 
     def find_spec(
         self,
@@ -148,6 +140,10 @@ class Natives:
 
         return spec_of(name, self)
 
+    def hold(self) -> None:
+        """Keep them in memory, see `zipboot.parts.Part`."""
+        self.part.hold((offset, size) for _, _, offset, size in self.entries.values())
+
     def invalidate_caches(self) -> None:
         """Nothing is cached. Part of the finder protocol."""
 
@@ -155,9 +151,9 @@ class Natives:
 program: Program | None = None
 
 
-def run(index: dict[str, Any], archive: zipimporter) -> object:
+def run(index: dict[str, Any], loader: zipimporter) -> object:
     """Run the program with the code packed for this interpreter; its exit status."""
-    running = Program(index, archive, "code")
+    running = Program(index, loader, "code")
     sys.meta_path.insert(0, running.code_importer())
     return enter(running)
 

@@ -33,7 +33,7 @@ class Layout:
     ) -> None:
         self._part = part
         self._name = name
-        self._files = files
+        self.files = files
         self._anchors = anchors
         self._root = ""
 
@@ -48,15 +48,19 @@ class Layout:
 
     def restore(self, path: str) -> bool:
         """Write one file anew from the archive; False for a path that is none of the bundle."""
-        if path not in self._files:
+        if path not in self.files:
             return False
         self._write(self.folder(), path)
         return True
 
     def content(self, path: str) -> bytes:
         """One file as the archive has it."""
-        offset, size, _ = self._files[path]
+        offset, size, _ = self.files[path]
         return self._part.read(offset, size)
+
+    def hold(self) -> None:
+        """Keep all content in memory, see `zipboot.parts.Part`."""
+        self._part.hold((offset, size) for offset, size, _ in self.files.values())
 
     def _make(self) -> str:
         problem: OSError | None = None
@@ -74,7 +78,7 @@ class Layout:
 
     def _mend(self, root: str) -> None:
         """Write what is missing or has another size, and what the rest is checked against."""
-        for path, (_, size, _) in self._files.items():
+        for path, (_, size, _) in self.files.items():
             target = os.path.join(root, path)
             if _size(target) != size or (
                 path in self._anchors and not self._is_whole(target, path)
@@ -83,7 +87,7 @@ class Layout:
 
     def _is_whole(self, target: str, path: str) -> bool:
         with open(target, "rb") as file:
-            return places.digest_of(file.read()) == self._files[path][2]
+            return places.digest_of(file.read()) == self.files[path][2]
 
     def _write(self, root: str, path: str) -> None:
         target = os.path.join(root, path)

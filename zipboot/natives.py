@@ -47,7 +47,7 @@ class _Loader(ExtensionFileLoader):
         problems = []
         for way in self._ways:
             try:
-                self.path = spec.origin = way(natives.part(), natives.entries[name])
+                self.path = spec.origin = way(natives.part, natives.entries[name])
                 module: ModuleType = super().create_module(spec)
             except (OSError, ImportError) as error:  # no exec allowed there, or a policy forbids it
                 problems.append(f"{way.__name__}: {error}")
@@ -110,7 +110,7 @@ def _holds(path: str, digest: str) -> bool:
     """Whether the file is what its digest says. A link is not."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     try:
-        descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0))
+        descriptor = os.open(path, flags)
     except OSError:
         return False  # written now, which says what is wrong
     with open(descriptor, "rb") as file:

@@ -1,8 +1,8 @@
 """Pieces of ``rye.pyz`` that are read where they lie, without unpacking anything.
 
-A part is an entry of the archive stored without compression, its first 16 bytes a mark of the
-build. It is read through one descriptor that stays open: a file renamed over the archive does not
-matter to a running program, and one written over it in place is noticed. Page: ``docs/boot.md``.
+The file is opened once, when the program starts: one renamed over it does not matter to a running
+program, and one written over it in place is noticed. A part is an entry of the archive stored
+without compression, its first 16 bytes a mark of the build. Page: ``docs/boot.md``.
 """
 
 from __future__ import annotations
@@ -12,99 +12,102 @@ from _thread import allocate_lock
 
 TYPE_CHECKING = False  # `typing` would cost more than everything else here
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from zipimport import zipimporter
 
 MARK_BYTES = 16
 _LOCAL_HEADER_BYTES = 30
 
 
-class Part:
-    """A stored entry of the archive, read piecewise. ``size`` is without the mark."""
+class Archive:
+    """The file that runs. ``loader`` is what the interpreter made for it.
 
-    def __init__(self, archive: zipimporter, entry: str, mark: bytes, size: int) -> None:
+    Raises SystemExit when it is gone, and whenever it turns out to be another one: no module of
+    this program can be imported then, not even those that tell of failures.
+    """
+
+    def __init__(self, loader: zipimporter) -> None:
+        self.loader = loader
+        self.path = loader.archive
+        self._lock = allocate_lock()
+        try:
+            self._descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        except OSError:
+            raise self.replaced() from None
+        self._state = self._state_now()
+
+    def read(self, position: int, size: int) -> bytes:
+        """``size`` bytes of the file."""
+        if hasattr(os, "pread"):
+            data = os.pread(self._descriptor, size, position)
+        else:
+            with self._lock:  # Windows has no pread, and threads share the position
+                os.lseek(self._descriptor, position, os.SEEK_SET)
+                data = os.read(self._descriptor, size)
+        if len(data) != size or self._state_now() != self._state:
+            raise self.replaced()
+        return data
+
+    def replaced(self) -> SystemExit:
+        """What to raise when the file is not the one that was started."""
+        return SystemExit(
+            f"rye: {self.path} was replaced by another file while it ran; start it again"
+        )
+
+    def _state_now(self) -> tuple[int, int]:
+        status = os.fstat(self._descriptor)
+        return status.st_size, status.st_mtime_ns
+
+
+class Part:
+    """A stored entry of the archive, read piecewise. Offsets are from behind its mark."""
+
+    def __init__(self, archive: Archive, entry: str, mark: bytes) -> None:
         self._archive = archive
         self._entry = entry
         self._mark = mark
-        self._size = size
         self._start = 0
-        self._descriptor: int | None = None
-        self._state: tuple[int, int] | None = None
-        self._held: bytes | None = None
-        self._lock = allocate_lock()
+        self._whole: bytes | None = None
+        self._held: dict[tuple[int, int], bytes] = {}
 
     def read(self, offset: int, size: int) -> bytes:
-        """``size`` bytes at ``offset``.
+        """``size`` bytes at ``offset``. Raises SystemExit, see `Archive`."""
+        if not self._start and self._whole is None:
+            self._find()
+        if self._whole is not None:
+            return self._whole[offset : offset + size]
+        held = self._held.get((offset, size))
+        return self._archive.read(self._start + offset, size) if held is None else held
 
-        Raises SystemExit when the archive was overwritten: no module of this program can be
-        imported any more, not even those that tell of failures.
-        """
-        if self._held is None and self._descriptor is None:
-            self._open()
-        if self._held is not None:
-            return self._held[offset : offset + size]
-        data = self._read_at(self._start + offset, size)
-        if len(data) != size or self._state_now() != self._state:
-            raise _overwritten(self._archive.archive)
-        return data
+    def hold(self, pieces: Iterable[tuple[int, int]]) -> None:
+        """Keep pieces in memory, by offset and size: then nothing done to the file matters."""
+        self._held = {(offset, size): self.read(offset, size) for offset, size in pieces}
 
-    def hold(self) -> None:
-        """Keep all of it in memory, for a long life: then nothing done to the file matters."""
-        self._held = self.read(0, self._size)
-
-    def _open(self) -> None:
-        """Open the entry in place, or read it whole where that is not possible."""
+    def _find(self) -> None:
+        """Where the entry begins; read whole where it cannot be read in place."""
         try:
-            self._open_in_place()
-        except (LookupError, AttributeError, OSError):
-            self._close()
-            self._held = self._whole()
+            self._start = self._find_in_place()
+        except (LookupError, AttributeError):  # packed again by another program, another Python
+            try:
+                data = self._archive.loader.get_data(self._entry)
+            except (ImportError, OSError):
+                data = b""
+            if data[:MARK_BYTES] != self._mark:
+                raise self._archive.replaced() from None
+            self._whole = data[MARK_BYTES:]
 
-    def _open_in_place(self) -> None:
-        """Find the entry's data through the directory that the interpreter has already read."""
+    def _find_in_place(self) -> int:
+        """The position of the data, from the directory that the interpreter has already read."""
         import zipimport
 
-        directory = zipimport._zip_directory_cache[self._archive.archive]  # type: ignore[attr-defined] # noqa: SLF001
+        directory = zipimport._zip_directory_cache[self._archive.path]  # type: ignore[attr-defined] # noqa: SLF001
         entry = directory[self._entry.replace("/", os.sep)]
         compression, header = entry[1], entry[4]
         if compression:
             raise LookupError(self._entry)
-        flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-        self._descriptor = os.open(self._archive.archive, flags)
-        self._state = self._state_now()
-        local = self._read_at(header, _LOCAL_HEADER_BYTES)
+        local = self._archive.read(header, _LOCAL_HEADER_BYTES)
         names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
-        self._start = header + _LOCAL_HEADER_BYTES + names + MARK_BYTES
-        if self._read_at(self._start - MARK_BYTES, MARK_BYTES) != self._mark:
+        start: int = header + _LOCAL_HEADER_BYTES + names
+        if self._archive.read(start, MARK_BYTES) != self._mark:
             raise LookupError(self._entry)
-
-    def _whole(self) -> bytes:
-        try:
-            data = self._archive.get_data(self._entry)
-        except (ImportError, OSError):
-            data = b""
-        if data[:MARK_BYTES] != self._mark:
-            raise _overwritten(self._archive.archive)
-        return data[MARK_BYTES:]
-
-    def _read_at(self, position: int, size: int) -> bytes:
-        descriptor = self._descriptor
-        assert descriptor is not None  # noqa: S101 - only called between open and close
-        if hasattr(os, "pread"):
-            return os.pread(descriptor, size, position)
-        with self._lock:  # Windows has no pread, and threads share the position
-            os.lseek(descriptor, position, os.SEEK_SET)
-            return os.read(descriptor, size)
-
-    def _state_now(self) -> tuple[int, int]:
-        assert self._descriptor is not None  # noqa: S101 - only called between open and close
-        status = os.fstat(self._descriptor)
-        return status.st_size, status.st_mtime_ns
-
-    def _close(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-
-def _overwritten(archive: str) -> SystemExit:
-    return SystemExit(f"rye: {archive} was replaced by another file while it ran; start it again")
+        return start + MARK_BYTES

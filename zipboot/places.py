@@ -93,8 +93,7 @@ def write_file(path: str, data: bytes, mode: int, aside: str) -> None:
     whoever reads it checks its digest.
     """
     temporary = os.path.join(aside, f"{os.getpid()}-{os.urandom(8).hex()}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-    flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     descriptor = os.open(temporary, flags, mode)
     try:
         try:

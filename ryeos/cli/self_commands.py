@@ -117,11 +117,10 @@ def _write_sources(program: "Program", folder: Path) -> int:
 
 
 def _write_bundle(program: "Program", folder: Path) -> int:
-    names = program.bundle_files()
-    for name in names:
+    for name in program.bundle.files:
         make_directory((folder / name).parent)
-        (folder / name).write_bytes(program.bundle_file(name))
-    return len(names)
+        (folder / name).write_bytes(program.bundle.content(name))
+    return len(program.bundle.files)
 
 
 # --- clean ----------------------------------------------------------------------------------------

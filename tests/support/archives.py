@@ -10,7 +10,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 from zipimport import zipimporter
 
 from zipboot.importer import SOURCES, CodeImporter
-from zipboot.parts import MARK_BYTES, Part
+from zipboot.parts import MARK_BYTES, Archive, Part
 
 ENTRY = "_rye/some.bin"
 
@@ -28,7 +28,7 @@ def archive_part(path: Path, data: bytes, *, is_deflated: bool = False) -> Part:
     """The part of a new archive."""
     compression = ZIP_DEFLATED if is_deflated else ZIP_STORED
     mark = write_archive(path, data, compression=compression)
-    return Part(zipimporter(str(path)), ENTRY, mark, len(data))
+    return Part(Archive(zipimporter(str(path))), ENTRY, mark)
 
 
 def code_importer(
@@ -49,8 +49,8 @@ def code_importer(
     mark = write_archive(path, data)
     with ZipFile(path, "a") as archive:
         archive.writestr(SOURCES, _zipped(sources))
-    loader = zipimporter(str(path))
-    return CodeImporter(loader, Part(loader, ENTRY, mark, len(data)), entries)
+    opened = Archive(zipimporter(str(path)))
+    return CodeImporter(opened, Part(opened, ENTRY, mark), entries)
 
 
 def _zipped(files: Mapping[str, str]) -> bytes:

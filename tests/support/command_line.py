@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
+from ryeos.bundles import BundleFolder
 from ryeos.cli.entry import main
 from ryeos.items import PROJECT, USER, Kind, Space
 from ryeos.signature import SignedText, form_for
@@ -59,7 +60,7 @@ class CommandLine:
             patch.setattr(sys, "stderr", stderr)
             patch.chdir(cwd or self.project)
             try:
-                status = main(bundle_root=self.bundle.base)
+                status = main(bundle=BundleFolder(self.bundle.base))
             except SystemExit as ended:  # argparse ends `--help` and `--version` like this
                 status = int(ended.code or 0)
         return Done(status, _written(stdout), _written(stderr))

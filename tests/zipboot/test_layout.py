@@ -2,6 +2,7 @@ import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -27,13 +28,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def new_layout(folder: Path) -> Layout:
-    """The layout of a process that starts now."""
+    """The layout of a process that starts now, with an archive of its own."""
     entries: dict[str, tuple[int, int, str]] = {}
     data = b""
     for name, content in FILES.items():
         entries[name] = (len(data), len(content), digest_of(content))
         data += content
-    return Layout(archive_part(folder / "some.pyz", data), NAME, entries, ANCHORS)
+    part = archive_part(folder / f"{uuid4()}.pyz", data)
+    return Layout(part, NAME, entries, ANCHORS)
 
 
 def contents(root: Path) -> dict[str, bytes]:

@@ -6,7 +6,7 @@ from zipimport import zipimporter
 import pytest
 
 from tests.support.archives import ENTRY, archive_part, write_archive
-from zipboot.parts import MARK_BYTES, Part
+from zipboot.parts import MARK_BYTES, Archive, Part
 
 DATA = bytes(range(256)) * 40
 
@@ -35,7 +35,7 @@ def test_it_is_read_behind_the_first_line_of_a_program(tmp_path: Path) -> None:
 def archive_part_of(program: Path) -> Part:
     """The part of an archive that is there already."""
     mark = sha256(DATA).digest()[:MARK_BYTES]
-    return Part(zipimporter(str(program)), ENTRY, mark, len(DATA))
+    return Part(Archive(zipimporter(str(program))), ENTRY, mark)
 
 
 def test_it_is_read_without_pread_as_on_windows(
@@ -59,7 +59,6 @@ def test_an_entry_that_somebody_deflated_is_read_whole(tmp_path: Path) -> None:
 def test_another_file_that_takes_the_name_does_not_matter(tmp_path: Path) -> None:
     path, other = tmp_path / "some.pyz", tmp_path / "other.pyz"
     part = archive_part(path, DATA)
-    part.read(0, 1)
 
     write_archive(other, DATA[::-1])
     other.replace(path)
@@ -67,11 +66,23 @@ def test_another_file_that_takes_the_name_does_not_matter(tmp_path: Path) -> Non
     assert part.read(0, 3) == b"\x00\x01\x02"
 
 
+def test_a_file_that_is_removed_does_not_matter(tmp_path: Path) -> None:
+    part = archive_part(tmp_path / "some.pyz", DATA)
+
+    (tmp_path / "some.pyz").unlink()
+
+    assert part.read(0, 3) == b"\x00\x01\x02"
+
+
+@pytest.mark.parametrize("has_been_read", ["at once", "later"])
 @pytest.mark.parametrize("written", [b"", b"short", DATA[::-1], DATA * 2], ids=len)
-def test_a_file_that_was_written_over_ends_the_program(written: bytes, tmp_path: Path) -> None:
+def test_a_file_that_was_written_over_ends_the_program(
+    written: bytes, has_been_read: str, tmp_path: Path
+) -> None:
     path = tmp_path / "some.pyz"
     part = archive_part(path, DATA)
-    part.read(0, 1)
+    if has_been_read == "later":
+        part.read(0, 1)
 
     write_archive(path, written)
 
@@ -82,34 +93,35 @@ def test_a_file_that_was_written_over_ends_the_program(written: bytes, tmp_path:
     )
 
 
-@pytest.mark.parametrize("written_to", ["some.pyz", "other.pyz"])
-def test_a_file_that_is_another_one_before_the_first_read_ends_the_program(
-    written_to: str, tmp_path: Path
-) -> None:
-    part = archive_part(tmp_path / "some.pyz", DATA)
+def test_a_file_that_is_another_one_than_python_started_ends_the_program(tmp_path: Path) -> None:
+    path = tmp_path / "some.pyz"
+    mark = write_archive(path, DATA)
+    loader = zipimporter(str(path))
 
-    write_archive(tmp_path / written_to, DATA[::-1])
-    (tmp_path / written_to).replace(tmp_path / "some.pyz")
+    write_archive(path, DATA[::-1])
 
     with pytest.raises(SystemExit):
-        part.read(0, 3)
+        Part(Archive(loader), ENTRY, mark).read(0, 3)
 
 
-def test_a_file_that_is_gone_before_the_first_read_ends_the_program(tmp_path: Path) -> None:
+def test_a_file_that_is_gone_when_the_program_starts_ends_it(tmp_path: Path) -> None:
     path = tmp_path / "some.pyz"
-    part = archive_part(path, DATA)
+    write_archive(path, DATA)
+    loader = zipimporter(str(path))
 
     path.unlink()
 
     with pytest.raises(SystemExit):
-        part.read(0, 3)
+        Archive(loader)
 
 
-def test_what_is_held_in_memory_outlives_the_file(tmp_path: Path) -> None:
+def test_pieces_that_are_held_in_memory_outlive_the_file(tmp_path: Path) -> None:
     path = tmp_path / "some.pyz"
     part = archive_part(path, DATA)
 
-    part.hold()
+    part.hold([(0, 3), (256, 2)])
     path.write_bytes(b"something else")
 
-    assert part.read(0, len(DATA)) == DATA
+    assert (part.read(0, 3), part.read(256, 2)) == (b"\x00\x01\x02", b"\x00\x01")
+    with pytest.raises(SystemExit):
+        part.read(0, 4)
