@@ -10,11 +10,12 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from lillux.env_values import canonical_name
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
+from lillux.values import dataclass
 
 MAX_DOTENV_BYTES = 1024 * 1024
 MAX_WARNINGS = 50
@@ -89,11 +90,6 @@ def read_dotenv(
         else:
             admitted[key] = value or ""
     return DotenvValues(admitted, _bounded(path, list(refused)))
-
-
-def canonical_name(name: str, platform: str) -> str:
-    """The one spelling of an environment variable's name: upper case where case says nothing."""
-    return name.upper() if platform == "win32" else name
 
 
 class _IgnoredFileError(Exception):

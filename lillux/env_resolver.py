@@ -4,18 +4,18 @@ Process environment, then the project's ``.env``, then each item's ``env_config`
 it asks for and its own variables. Everything comes in as an argument; ``os.environ`` is not read.
 """
 
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lillux.dotenv import canonical_name, read_dotenv
-from lillux.env_values import as_variable_name, kind_of, require_passable
+from lillux.env_values import as_variable_name, canonical_name, kind_of, require_passable
 from lillux.errors import ConfigurationError
 from lillux.interpreter_searches import InterpreterBlock, Surroundings
 from lillux.interpreters import MissingInterpreter, find_interpreter, parse_interpreter
+from lillux.values import dataclass
 
 if TYPE_CHECKING:  # an import that only interpreters of type `command` need
     from lillux.process import ProcessRunner
@@ -132,8 +132,10 @@ class EnvResolver:
         return {**resolved.variables, **overlay}
 
     def _read_base(self) -> ResolvedEnv:
-        if self._project_path is None:
+        if self._project_path is None or not os.path.lexists(self._project_path / ".env"):
             return ResolvedEnv(variables=self._process_env)
+        from lillux.dotenv import read_dotenv
+
         added = read_dotenv(self._project_path, self._process_env, platform=self._platform)
         variables = {**self._process_env, **added.variables}
         return ResolvedEnv(variables=variables, warnings=added.warnings)

@@ -45,3 +45,8 @@ def require_passable(where: str, text: str) -> str:
 def kind_of(value: object) -> str:
     """What an error says it found: the name of the value's type, ``nothing`` for None."""
     return "nothing" if value is None else type(value).__name__
+
+
+def canonical_name(name: str, platform: str) -> str:
+    """The one spelling of an environment variable's name: upper case where case says nothing."""
+    return name.upper() if platform == "win32" else name

@@ -16,8 +16,10 @@ from lillux.errors import FileSystemError, LilluxError, UnsafePathError
 LOCK_TIMEOUT_S = 30.0
 LOCK_POLL_S = 0.02
 
+# With superscript digits too: Windows takes COM¹ for COM1.
 _WINDOWS_DEVICES = frozenset(
-    {"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10)}
+    {"con", "prn", "aux", "nul", "conin$", "conout$"}
+    | {f"{port}{digit}" for port in ("com", "lpt") for digit in "123456789¹²³"}
 )
 _HINTS = {
     errno.ENOSPC: "free some disk space and try again; nothing was changed",
@@ -92,6 +94,8 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
         raise FileNotFoundError(*error.args) from error
     except OSError as error:
         raise file_system_error(path, error) from error
+    except ValueError:
+        raise FileSystemError(str(path), "the path holds a null character") from None
     if len(data) > max_bytes:
         raise FileTooLargeError(str(path), len(data), max_bytes)
     return data
@@ -116,10 +120,13 @@ def write_atomic(
 
     Raises FileSystemError (nothing is left behind), FileChangedError.
     """
-    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
+    temporary = path.with_name(f".{path.name[:40]}.{os.urandom(6).hex()}.tmp")
     try:
-        _write_new(temporary, data, _permissions(path, mode))
-        if expected is not None and path.read_bytes() != expected:
+        kept = _permissions(path)
+        _write_new(temporary, data, mode if kept is None else kept)
+        if kept is not None:
+            temporary.chmod(kept)  # the umask took some
+        if expected is not None and not _holds(path, expected):
             raise FileChangedError(str(path))
         temporary.replace(path)
         _sync_directory(path.parent)
@@ -152,6 +159,14 @@ def make_directory(path: Path, *, mode: int = 0o755) -> None:
         raise file_system_error(path, error) from error
 
 
+def is_directory(path: Path) -> bool:
+    """Whether a folder is there, links followed; any doubt is a no."""
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
 def safe_join(root: Path, relative: str) -> Path:
     """The path of ``relative`` (POSIX separators) below ``root``, links followed and checked.
 
@@ -175,11 +190,16 @@ def check_relative(relative: str) -> None:
 
 def is_inside(path: Path, root: Path) -> bool:
     """Whether ``path``, all its links followed, lies below ``root`` (or is it)."""
+    return path_inside(path, root) is not None
+
+
+def path_inside(path: Path, root: Path) -> str | None:
+    """The POSIX path of ``path`` below ``root``, all links followed; None when it lies outside."""
     try:
-        real, real_root = os.path.realpath(path), os.path.realpath(root)
+        real, real_root = Path(os.path.realpath(path)), os.path.realpath(root)
     except (OSError, ValueError):
-        return False
-    return os.path.commonpath((real, real_root)) == real_root
+        return None
+    return real.relative_to(real_root).as_posix() if real.is_relative_to(real_root) else None
 
 
 @contextmanager
@@ -190,8 +210,10 @@ def locked(path: Path, *, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
     `write_atomic` alone, the lock only spares them retries. Raises LockTimeoutError.
     """
     make_directory(path.parent)
+    flags = os.O_RDWR | os.O_CREAT
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        descriptor = os.open(path, flags, 0o600)
     except OSError as error:
         raise file_system_error(path, error) from error
     try:
@@ -233,11 +255,20 @@ def _try_lock_windows(descriptor: int) -> bool:
     return True
 
 
-def _permissions(path: Path, mode: int) -> int:
+def _permissions(path: Path) -> int | None:
+    """The bits of the file to replace; a link has none of its own."""
     try:
-        return stat.S_IMODE(path.stat().st_mode)
+        status = path.lstat()
     except OSError:
-        return mode
+        return None
+    return stat.S_IMODE(status.st_mode) if stat.S_ISREG(status.st_mode) else None
+
+
+def _holds(path: Path, expected: bytes) -> bool:
+    try:
+        return read_bytes(path, len(expected)) == expected
+    except (OSError, FileTooLargeError, FileSystemError):
+        return False
 
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:
@@ -293,6 +324,6 @@ def _segment_problem(segment: str) -> str:
         return "':' is not allowed (drive letters, alternate streams)"
     if segment.endswith((".", " ")):
         return f"segment {segment!r} ends in a dot or a blank, which Windows drops"
-    if segment.partition(".")[0].lower() in _WINDOWS_DEVICES:
+    if segment.partition(".")[0].rstrip().lower() in _WINDOWS_DEVICES:
         return f"{segment!r} names a device on Windows"
     return ""

@@ -7,12 +7,12 @@ resolved, never the engine's own.
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lillux.env_values import as_text, as_texts
 from lillux.errors import ConfigurationError
+from lillux.values import dataclass
 
 if TYPE_CHECKING:  # an import that only the type `command` needs
     from lillux.process import Outcome, ProcessRunner

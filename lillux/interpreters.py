@@ -5,7 +5,6 @@ into the environment variable ``var``.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from lillux.interpreter_searches import (
     search_names,
     unique,
 )
+from lillux.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ means is for others to decide. Format: docs/formats.md, Lockfile.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.files import FileTooLargeError, read_bytes, write_atomic
 from lillux.integrity import CanonicalJsonError, json_pointer, require_json
+from lillux.values import dataclass, field
 
 LOCKFILE_VERSION = 1
 MAX_LOCKFILE_BYTES = 4 * 1024 * 1024

@@ -9,7 +9,6 @@ import stat
 import sys
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
@@ -17,6 +16,7 @@ from lillux import ed25519, pem
 from lillux.digests import sha256_hex
 from lillux.errors import ConfigurationError, LilluxError
 from lillux.files import create_file, make_directory, read_bytes
+from lillux.values import dataclass, field
 
 PRIVATE_KEY_FILE = "private_key.pem"
 PUBLIC_KEY_FILE = "public_key.pem"

@@ -8,7 +8,8 @@ Only values that are templates themselves (``templates``) are filled in turn, th
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+
+from lillux.values import dataclass, field, replace
 
 MAX_ROUNDS = 3
 

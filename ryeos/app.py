@@ -4,27 +4,30 @@ Every method answers with an `Answer`; what Rye cannot do is a `LilluxError` for
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lillux.files import make_directory, write_atomic
+from lillux.files import create_file, make_directory, safe_join, write_atomic
 from lillux.process import Cancellation, ProcessRunner
 from ryeos.approvals import Approvals
-from ryeos.audit import AuditReport, audit
 from ryeos.config import ConfigReader
 from ryeos.context import Context
 from ryeos.envelope import EXIT_BY_CODE, TOOL_FAILED, Answer, error_envelope
-from ryeos.errors import IntegrityError, NoProjectError, NoSigningKeyError
+from ryeos.errors import IntegrityError, NoProjectError, NoSigningKeyError, UsageError
 from ryeos.executor.engine import PrimitiveExecutor
 from ryeos.executor.model import ExecutionResult, Request
 from ryeos.executor.primitives import OnStderr
 from ryeos.items import PROJECT, Kind, Location, Reference, Resolution, Space, parse_reference
 from ryeos.log import log_warning
 from ryeos.resolver import Resolver
-from ryeos.signing_key import SigningKey
 from ryeos.trust import TrustStore
 from ryeos.verify import Coverage, Target, VerifiedItem, Verifier
+
+if TYPE_CHECKING:  # a run of a tool needs neither
+    from ryeos.audit import AuditReport
+    from ryeos.signing_key import SigningKey
 
 __all__ = ["Rye"]
 
@@ -76,6 +79,8 @@ class Rye:
         Raises LilluxError for an item that cannot be found; what goes wrong later is an answer.
         """
         kind = self._kind(reference)
+        if kind is Kind.CONFIG:
+            raise UsageError(f"{reference}: configuration is read by tools, never run")
         if kind is Kind.TOOL:
             result = self.executor.execute(request, cancellation=cancellation, on_stderr=on_stderr)
             return tool_answer(result, request)
@@ -95,7 +100,10 @@ class Rye:
             )
         else:
             suffix = resolution.location.suffix
-            envelope = render_knowledge(item.text, resolution.location.ref, suffix)
+            envelope = render_knowledge(
+                item.text, resolution.location.ref, suffix, dry_run=request.dry_run
+            )
+        envelope["metadata"] = {**envelope["metadata"], **_marks(item)}
         for warning in envelope.pop("warnings", ()):
             self.warn(warning)
         return Answer(envelope)
@@ -114,20 +122,22 @@ class Rye:
         """
         location = resolution.location
         relative = f"{location.ref.id}{location.path.suffix}"
-        path = destination.directory(location.ref.kind) / relative
+        path = safe_join(destination.directory(location.ref.kind), relative)
         if path.is_file():
             existing = path.read_bytes()
             if existing == item.data:
                 return path, True
             if not overwrite:
                 raise FileExistsError(str(path))
-            write_atomic(path.with_name(f"{path.name}.bak"), existing)
+            _keep_first(path.with_name(f"{path.name}.bak"), existing)
         make_directory(path.parent)
         write_atomic(path, item.data, mode=location.path.stat().st_mode & 0o777)
         return path, False
 
-    def audit(self, targets: list[Target]) -> list[AuditReport]:
+    def audit(self, targets: list[Target]) -> "list[AuditReport]":
         """The state of each target."""
+        from ryeos.audit import audit
+
         return list(audit(targets, self.verifier))
 
     def space(self, label: str) -> Space:
@@ -137,9 +147,10 @@ class Rye:
             raise NoProjectError("this folder is the home folder or a file system root")
         return space
 
-    def signing_key(self) -> SigningKey:
+    def signing_key(self) -> "SigningKey":
         """The user's private key at work. Raises NoSigningKeyError, KeyMismatchError, PemError."""
         from lillux.signing import KeyNotFoundError, load_keypair
+        from ryeos.signing_key import SigningKey
 
         try:
             return SigningKey(load_keypair(self.context.key_directory))
@@ -161,12 +172,11 @@ class Rye:
     def _aliases(self) -> Mapping[str, str]:
         """The table of short ids: data of the bundles, so that no project can redirect one."""
         aliases: dict[str, str] = {}
-        for layer in self.config.layers(ALIASES_PATH):
-            if layer.label.startswith("system"):
-                table = layer.values.get("aliases") or {}
-                aliases |= table
-                for prefix in layer.values.get("prefixes") or ():
-                    aliases |= {f"{prefix}{name}": target for name, target in table.items()}
+        for layer in self.config.shipped_layers(ALIASES_PATH):
+            table = layer.values.get("aliases") or {}
+            aliases |= table
+            for prefix in layer.values.get("prefixes") or ():
+                aliases |= {f"{prefix}{name}": target for name, target in table.items()}
         return aliases
 
     def _kind(self, reference: Reference) -> Kind:
@@ -185,6 +195,18 @@ class Rye:
                 hint="review the text and sign it with your own key",
             )
         self.warn(f"{location.ref}: the signature covers only a part of the text")
+
+
+def _marks(item: VerifiedItem) -> dict[str, Any]:
+    """How far a text can be relied on."""
+    coverage: dict[str, Any] = {"coverage": item.coverage.value}
+    return coverage if item.verified else coverage | {"verified": False}
+
+
+def _keep_first(path: Path, data: bytes) -> None:
+    """Keep a replaced file, unless an earlier one is kept there already."""
+    with suppress(FileExistsError):
+        create_file(path, data)
 
 
 def tool_answer(result: ExecutionResult, request: Request) -> Answer:

@@ -8,7 +8,7 @@ import json
 import os
 from pathlib import Path
 
-from lillux.files import make_directory, read_bytes, write_atomic
+from lillux.files import locked, make_directory, read_bytes, write_atomic
 from ryeos.errors import KeyDocumentError
 
 MAX_APPROVALS_BYTES = 1024 * 1024
@@ -20,6 +20,7 @@ class Approvals:
 
     def __init__(self, user_ai: Path) -> None:
         self.path = user_ai / "config" / "keys" / "approved.json"
+        self._lock = user_ai / "state" / "approvals.lock"
         self._projects: dict[str, list[str]] = {}
         self._state: tuple[int, ...] = ()
 
@@ -29,17 +30,21 @@ class Approvals:
 
     def approve(self, project: Path, fingerprint: str) -> None:
         """Let a key that the project carries count there from now on."""
-        projects = self._load()
-        approved = set(projects.get(os.path.realpath(project), ())) | {fingerprint}
-        self._save(projects | {os.path.realpath(project): sorted(approved)})
+        key = os.path.realpath(project)
+        with locked(self._lock):
+            projects = self._load()
+            approved = {*projects.get(key, ()), fingerprint}
+            self._save(projects | {key: sorted(approved)})
 
     def withdraw(self, project: Path, fingerprint: str) -> bool:
         """Take an approval back; False if there was none."""
-        projects = self._load()
         if not self.is_approved(project, fingerprint):
             return False
         key = os.path.realpath(project)
-        self._save(projects | {key: [fp for fp in projects[key] if fp != fingerprint]})
+        with locked(self._lock):
+            projects = self._load()
+            approved = [known for known in projects.get(key, ()) if known != fingerprint]
+            self._save(projects | {key: approved})
         return True
 
     def _load(self) -> dict[str, list[str]]:
@@ -61,7 +66,11 @@ class Approvals:
             raise KeyDocumentError(
                 str(self.path), f"expected an approvals file of version {APPROVALS_VERSION}"
             )
-        return {path: list(keys) for path, keys in projects.items() if isinstance(keys, list)}
+        return {
+            path: [fingerprint for fingerprint in keys if isinstance(fingerprint, str)]
+            for path, keys in projects.items()
+            if isinstance(keys, list)
+        }
 
     def _save(self, projects: dict[str, list[str]]) -> None:
         document = {

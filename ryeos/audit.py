@@ -7,13 +7,15 @@ file type that has no signature form. Nothing is parsed, nothing stops at the fi
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
+from lillux.files import is_directory, is_inside
+from lillux.values import dataclass
 from ryeos.errors import IntegrityError, ItemNotFoundError, NoSignatureFormError
 from ryeos.items import AI_DIRECTORY, ItemRef, Kind, Space, Spaces, kind_of_directory
+from ryeos.resolver import escaped, is_regular_file
 from ryeos.verify import Coverage, Target, VerifiedItem, Verifier
 
 VALID, SKIPPED, BAD_FORMAT = "valid", "skipped", "bad-format"
@@ -85,19 +87,23 @@ def targets_at(path: Path, spaces: Spaces) -> list[Target]:
     Raises ItemNotFoundError when there is nothing at the path.
     """
     absolute = path.absolute()
-    if not absolute.exists():
-        raise ItemNotFoundError(str(path), ["the file system"])
     space = _space_around(absolute, spaces)
-    if absolute.is_file():
+    if is_regular_file(absolute):
         kind = _kind(absolute, space.ai) or Kind.TOOL
         return [Target(path=absolute, kind=kind, space=space)]
-    if absolute.is_relative_to(space.ai) and space.label != OUTSIDE:
-        return list(targets_below(absolute, space))
-    return [
-        target
-        for ai in _ai_folders(absolute)
-        for target in targets_below(ai, _space_of(ai, spaces))
-    ]
+    if not is_directory(absolute):
+        raise ItemNotFoundError(str(path), ["the file system"])
+    if absolute.is_relative_to(space.ai):
+        found = list(targets_below(absolute, space))
+    else:
+        found = [
+            target
+            for ai in _ai_folders(absolute)
+            for target in targets_below(ai, _space_of(ai, spaces))
+        ]
+    if not found:
+        raise ItemNotFoundError(f"items in {path}", ["the file system"])
+    return found
 
 
 def targets_below(folder: Path, space: Space) -> Iterator[Target]:
@@ -115,6 +121,7 @@ def targets_below(folder: Path, space: Space) -> Iterator[Target]:
 def _audit_one(target: Target, verifier: Verifier) -> AuditReport:
     ref = _ref(target)
     try:
+        _check_inside(target)
         item = verifier.verify(target)
     except NoSignatureFormError as error:
         return AuditReport(target=target, ref=None, state=SKIPPED, problem=error.suffix)
@@ -134,6 +141,16 @@ def _audit_one(target: Target, verifier: Verifier) -> AuditReport:
         )
     state = VALID if item.verified else "unverified"
     return AuditReport(target=target, ref=ref, state=state, item=item)
+
+
+def _check_inside(target: Target) -> None:
+    """Refuse what no resolver would find: a link that leads out of the folder of its kind."""
+    space, path = target.space, target.path
+    for root in (space.directory(target.kind), space.ai):
+        if path.is_relative_to(root):
+            if not is_inside(path, root):
+                raise escaped(path, space)
+            return
 
 
 def _ref(target: Target) -> ItemRef | None:

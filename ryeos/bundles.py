@@ -9,14 +9,14 @@ a short command needs no YAML parser. Format: ``docs/bundles.md``.
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from lillux.digests import sha256_hex
-from lillux.files import read_bytes
+from lillux.files import is_directory, read_bytes
 from lillux.signing import compute_key_fingerprint, verify_signature
-from ryeos.errors import BundleError, IntegrityError
+from lillux.values import dataclass
+from ryeos.errors import BundleError, IntegrityError, SignatureFormatError
 from ryeos.items import AI_DIRECTORY, SYSTEM, Space
 from ryeos.log import log_warning
 from ryeos.signature import CommentForm, Signature, content_hash, decode, split
@@ -60,21 +60,29 @@ class Manifest:
 
     signature: Signature
     files: Mapping[str, Mapping[str, Any]]
+    own_name: str
+    own_digest: str
 
     def holds(self, relative: str, data: bytes) -> bool:
-        """Whether ``data`` is the listed content of ``relative``."""
+        """Whether ``data`` is the listed content of ``relative``, or that of the list itself."""
+        if relative == self.own_name:
+            return self.own_digest == sha256_hex(data)
         entry = self.files.get(relative)
         return entry is not None and entry.get("sha256") == sha256_hex(data)
 
     def header(self, relative: str) -> Mapping[str, Any] | None:
         """The parsed metadata of a listed file, if the manifest carries it."""
-        header = self.files[relative].get("header")
+        header = self.files.get(relative, {}).get("header")
         return header if isinstance(header, dict) else None
 
 
 def manifest_path(space: Space) -> Path:
     """Where a bundle keeps its manifest."""
-    return space.ai / "bundles" / space.bundle_id / "files.manifest"
+    return space.ai / _manifest_name(space)
+
+
+def _manifest_name(space: Space) -> str:
+    return f"bundles/{space.bundle_id}/files.manifest"
 
 
 def dump_manifest(bundle_id: str, version: str, files: Mapping[str, Mapping[str, Any]]) -> str:
@@ -86,14 +94,14 @@ def dump_manifest(bundle_id: str, version: str, files: Mapping[str, Mapping[str,
 def read_manifest(space: Space, public_pem: bytes) -> Manifest | None:
     """The bundle's manifest, its signature checked with ``public_pem``; None if it has none.
 
-    Raises IntegrityError when it is not what that key signed.
+    Raises IntegrityError when it is not what that key signed for this bundle.
     """
     path = manifest_path(space)
     try:
-        text = decode(read_bytes(path, MAX_MANIFEST_BYTES), str(path))
+        data = read_bytes(path, MAX_MANIFEST_BYTES)
     except FileNotFoundError:
         return None
-    signed = split(text, MANIFEST_FORM, str(path))
+    signed = split(decode(data, str(path)), MANIFEST_FORM, str(path))
     signature = signed.signature
     if (
         signature is None
@@ -106,18 +114,41 @@ def read_manifest(space: Space, public_pem: bytes) -> Manifest | None:
             "the bundle's manifest is not what its publisher signed",
             hint="install the bundle (or rye.pyz) again",
         )
-    return Manifest(signature, json.loads(signed.body)["files"])
+    return Manifest(
+        signature,
+        _listed_files(signed.body, space),
+        _manifest_name(space),
+        sha256_hex(data),
+    )
+
+
+def _listed_files(text: str, space: Space) -> Mapping[str, Mapping[str, Any]]:
+    """The ``files`` of a manifest's JSON. Raises IntegrityError for that of another bundle."""
+    where = str(manifest_path(space))
+    try:
+        document = json.loads(text)
+        bundle_id, files = document["bundle"]["id"], document["files"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        bundle_id, files = None, None
+    if not isinstance(files, dict) or not all(isinstance(e, dict) for e in files.values()):
+        raise SignatureFormatError(where, "expected a manifest with a bundle's id and its files")
+    if bundle_id != space.bundle_id:
+        raise IntegrityError(
+            where,
+            f"the manifest is that of another bundle, {bundle_id!r}",
+            hint="install the bundle (or rye.pyz) again",
+        )
+    return files
 
 
 def manifest_signer(space: Space) -> str:
     """The fingerprint that the manifest names, unchecked; ``""`` without a manifest."""
     path = manifest_path(space)
     try:
-        with path.open(encoding="utf-8") as file:
-            first = file.readline(1024)
-    except (OSError, UnicodeDecodeError):
+        text = decode(read_bytes(path, MAX_MANIFEST_BYTES), str(path))
+    except FileNotFoundError:
         return ""
-    signature = split(first, MANIFEST_FORM, str(path)).signature
+    signature = split(text, MANIFEST_FORM, str(path)).signature
     return signature.fingerprint if signature else ""
 
 
@@ -155,7 +186,7 @@ def discover(embedded: Space | None, env: Mapping[str, str]) -> tuple[Space, ...
 def _bundle_at(root: Path, bundle_id: str = "", version: str = "0.0.0") -> Space:
     if not root.is_absolute():
         raise BundleError(str(root), "expected an absolute path")
-    if not (root / AI_DIRECTORY).is_dir():
+    if not is_directory(root / AI_DIRECTORY):
         raise BundleError(str(root), f"expected a folder that holds {AI_DIRECTORY}/")
     return Space(f"{SYSTEM}:{bundle_id or _sole_id(root)}", root, version)
 
@@ -163,7 +194,10 @@ def _bundle_at(root: Path, bundle_id: str = "", version: str = "0.0.0") -> Space
 def _sole_id(root: Path) -> str:
     """The id in the bundle's own manifest folder if there is just one, else the folder's name."""
     folder = root / AI_DIRECTORY / "bundles"
-    ids = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    try:
+        ids = sorted(path.name for path in folder.iterdir())
+    except OSError:
+        ids = []
     return ids[0] if len(ids) == 1 else root.name
 
 

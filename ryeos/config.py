@@ -8,14 +8,14 @@ An unsigned file counts, with a warning; a tampered one, or one by an untrusted 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lillux.errors import UnsafePathError
 from lillux.files import safe_join
+from lillux.values import dataclass
 from ryeos.errors import SpecError
-from ryeos.items import SYSTEM, Kind, Space, Spaces
+from ryeos.items import Kind, Space, Spaces
 from ryeos.metadata import parse_header
 from ryeos.resolver import is_regular_file
 from ryeos.specs import type_name
@@ -55,11 +55,14 @@ class ConfigReader:
 
     def layers(self, path: str, where: str = "config_resolve.path") -> tuple[Layer, ...]:
         """The file in every space that has it, bundles first, project last."""
-        found = (self._layer(space, path, where) for space in self._spaces)
-        present = [layer for layer in found if layer]
-        bundles = [layer for layer in present if layer.label.startswith(SYSTEM)]
-        own = [layer for layer in present if not layer.label.startswith(SYSTEM)]
-        return (*bundles, *reversed(own))
+        own = (self._spaces.user, self._spaces.project)
+        found = [self._layer(space, path, where) for space in own if space]
+        return (*self.shipped_layers(path), *filter(None, found))
+
+    def shipped_layers(self, path: str) -> tuple[Layer, ...]:
+        """The file in every bundle that has it: what no project and no user can change."""
+        found = (self._layer(space, path, path) for space in self._spaces.bundles)
+        return tuple(layer for layer in found if layer)
 
     def _resolve_one(self, spec: Mapping[str, Any], where: str) -> dict[str, Any]:
         path, mode = spec.get("path"), spec.get("mode", DEEP_MERGE)
@@ -91,9 +94,16 @@ class ConfigReader:
             Target(path=file, kind=Kind.CONFIG, space=space)
         )
         header = item.header
+        if header is None and _says_nothing(item.text):
+            header = {}
         if header is None:
             header = parse_header(file.suffix.lower(), item.text, str(file))
         return Layer(space.label, file, header)
+
+
+def _says_nothing(text: str) -> bool:
+    """Whether all of a file is comments: somebody switched every line off."""
+    return all(line.lstrip()[:1] in {"", "#"} for line in text.splitlines())
 
 
 def merge_layers(layers: Sequence[Layer]) -> dict[str, Any]:

@@ -5,12 +5,15 @@ Only `ryeos.cli` reads the real environment; it calls `context_from` and hands t
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from lillux.files import is_directory
+from lillux.values import dataclass
 from ryeos.errors import NoProjectError, UsageError
 from ryeos.items import AI_DIRECTORY, PROJECT, USER, Space, Spaces
+
+PRIVATE_KEY_VARIABLE = "RYE_SIGNING_KEY"
 
 
 class LockMode(StrEnum):
@@ -61,7 +64,7 @@ def context_from(
 
     Raises NoProjectError when a named project is no folder, UsageError for an unknown RYE_LOCK.
     """
-    user_base = _user_base(env, user_space, platform)
+    user_base = _user_base(env, user_space, platform, cwd)
     project_path = _project_path(env, cwd, project, user_base)
     spaces = Spaces(
         project=Space(PROJECT, project_path) if project_path else None,
@@ -73,7 +76,8 @@ def context_from(
     default = spaces.user.ai / "config" / "keys" / "signing"
     return Context(
         spaces=spaces,
-        process_env=dict(env),
+        # A key handed over for `keys import` is no business of any tool.
+        process_env={name: value for name, value in env.items() if name != PRIVATE_KEY_VARIABLE},
         key_directory=Path(key_directory) if key_directory else default,
         dev_mode=env.get("RYE_DEV_MODE") == "1",
         lock_mode=_lock_mode(env.get("RYE_LOCK", "")),
@@ -81,14 +85,17 @@ def context_from(
     )
 
 
-def _user_base(env: Mapping[str, str], user_space: str | None, platform: str) -> Path:
+def _user_base(env: Mapping[str, str], user_space: str | None, platform: str, cwd: Path) -> Path:
     named = user_space or env.get("USER_SPACE", "")
     home = env.get("USERPROFILE" if platform == "win32" else "HOME", "")
-    if named == "~" or named.startswith("~/"):
-        named = home + named[1:]
-    base = Path(named or home or Path.cwd().anchor)
+    base = (cwd / _expanded(named or home or cwd.anchor, home)).absolute()
     # An older convention let the variable name the .ai folder itself.
-    return base.parent if base.name == AI_DIRECTORY else base.absolute()
+    return base.parent if base.name == AI_DIRECTORY else base
+
+
+def _expanded(path: str, home: str) -> str:
+    """A path with ``~`` replaced; ``~somebody`` is left alone, as a name like any other."""
+    return home + path[1:] if path == "~" or path.startswith("~/") else path
 
 
 def _project_path(
@@ -96,20 +103,23 @@ def _project_path(
 ) -> Path | None:
     named = project or env.get("RYE_PROJECT") or env.get("CLAUDE_PROJECT_DIR")
     if named:
-        return _named_project(named, cwd)
-    for folder in (cwd, *cwd.parents):
-        if folder == user_base:
+        home = env.get("HOME", "")
+        return _named_project(_expanded(named, home), cwd)
+    # The real paths: a home that is reached through a link is still no project.
+    here, home_folder = cwd.resolve(), user_base.resolve()
+    for folder in (here, *here.parents):
+        if folder == home_folder:
             break
-        if (folder / AI_DIRECTORY).is_dir():
+        if is_directory(folder / AI_DIRECTORY):
             return folder
-    return None if cwd in (user_base, cwd.parent) else cwd
+    return None if here in (home_folder, here.parent) else here
 
 
 def _named_project(named: str, cwd: Path) -> Path:
-    path = cwd / Path(named).expanduser()
+    path = cwd / named
     if path.name == AI_DIRECTORY:
         path = path.parent
-    if not path.is_dir():
+    if not is_directory(path):
         raise NoProjectError(f"{named} is not a folder")
     return path.resolve()
 

@@ -6,13 +6,13 @@ lead to would be importable but never looked at.
 """
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from lillux.files import is_inside
-from ryeos.errors import IntegrityError, SpecError
+from lillux.values import dataclass
+from ryeos.errors import IntegrityError, NoSignatureFormError, SpecError
 from ryeos.items import Kind, Space
 from ryeos.signature import detached_path
 from ryeos.specs import type_name
@@ -50,25 +50,48 @@ def dependency_rules(config: Mapping[str, Any]) -> DependencyRules:
 
 
 def verify_tree(
-    base: Path, rules: DependencyRules, space: Space, verifier: Verifier
+    base: Path,
+    rules: DependencyRules,
+    space: Space,
+    verifier: Verifier,
+    warn: Callable[[str], None],
+    *,
+    kept: Path | None = None,
 ) -> tuple[VerifiedItem, ...]:
     """Every file that the rules name below ``base``, verified, in path order.
 
-    Raises IntegrityError at the first file that fails.
+    ``warn`` gets a line for each file that is passed over. No folder that leads to ``kept`` is
+    excluded. Raises IntegrityError at the first file that fails.
     """
-    real = base.resolve()
-    return tuple(
-        verifier.verify(Target(path=path, kind=Kind.TOOL, space=space))
-        for path in _files(real, rules)
-        if not (path.name in MANAGED_JSON and not detached_path(path).exists())
-    )
+    verified = []
+    for path in _files(base.resolve(), rules, kept or base):
+        if path.name in MANAGED_JSON and not detached_path(path).exists():
+            warn(f"{path}: unsigned and not verified; nothing may rely on what it says")
+        else:
+            verified.append(_verified(path, space, verifier))
+    return tuple(verified)
 
 
-def _files(base: Path, rules: DependencyRules) -> Iterator[Path]:
-    for folder, folders, names in os.walk(base):
-        folders[:] = sorted(name for name in folders if name not in rules.exclude_dirs)
+def _verified(path: Path, space: Space, verifier: Verifier) -> VerifiedItem:
+    try:
+        return verifier.verify(Target(path=path, kind=Kind.TOOL, space=space))
+    except NoSignatureFormError:
+        raise IntegrityError(
+            str(path),
+            "a file that cannot be signed, where every file must be",
+            hint="delete it, or move it out of the folders that the tool's modules are in",
+        ) from None
+
+
+def _files(base: Path, rules: DependencyRules, kept: Path) -> Iterator[Path]:
+    for folder, folders, names in os.walk(base, onerror=_unreadable):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name not in rules.exclude_dirs or kept.is_relative_to(Path(folder, name))
+        )
         for name in folders:
-            if Path(folder, name).is_symlink():
+            if os.path.islink(Path(folder, name)):  # noqa: PTH114 - raises for no name
                 raise _escape(Path(folder, name), "a link to a folder")
         for name in sorted(names):
             path = Path(folder, name)
@@ -78,6 +101,15 @@ def _files(base: Path, rules: DependencyRules) -> Iterator[Path]:
                 yield path
         if not rules.recursive:
             return
+
+
+def _unreadable(error: OSError) -> None:
+    """`os.walk` would pass over a folder that it cannot list."""
+    raise IntegrityError(
+        str(error.filename),
+        f"cannot be listed, so nothing below it can be verified ({error.strerror})",
+        hint="mend its permissions, or move it out of the tool's folder",
+    )
 
 
 def _escape(path: Path, problem: str) -> IntegrityError:

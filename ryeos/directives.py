@@ -13,9 +13,15 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from lillux.integrity import CanonicalJsonError, require_json
 from ryeos.errors import DirectiveInputError
 from ryeos.items import ItemRef
-from ryeos.metadata.directive import DirectiveInput, DirectiveOutput, parse_directive
+from ryeos.metadata.directive import (
+    Directive,
+    DirectiveInput,
+    DirectiveOutput,
+    parse_directive,
+)
 
 # Parameters that steer a run and are no inputs, unless a directive declares one so named.
 STEERING = frozenset({"model", "limit_overrides", "previous_thread_id", "thread", "async"})
@@ -70,7 +76,7 @@ def render_directive(
     }
     if dry_run:
         message = f"{ref} would render: every input fits"
-        envelope |= {"status": "validation_passed", "message": message}
+        envelope |= {"status": "validation_passed", "message": message, "data": _parsed(directive)}
         del envelope["your_directions"], envelope["body"], envelope["instructions"]
     return envelope
 
@@ -82,6 +88,11 @@ def checked_inputs(
 
     Without any declared input everything passes. Raises DirectiveInputError with all problems.
     """
+    try:
+        require_json(dict(parameters))
+    except CanonicalJsonError as error:
+        described = [_describe(entry) for entry in declared]
+        raise DirectiveInputError(ref, [str(error)], described) from error
     names = [entry.name for entry in declared]
     given = {k: v for k, v in parameters.items() if k not in STEERING or k in names}
     if not declared:
@@ -161,9 +172,30 @@ def _coerced(value: object, type_name: str | None) -> object:
     if not isinstance(value, str) or type_name in (None, "string") or type_name not in _TYPES:
         return value
     try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
+        parsed: object = json.loads(value)
+        require_json(parsed)
+    except (ValueError, RecursionError, CanonicalJsonError):
         return value
+    return parsed
+
+
+def _parsed(directive: Directive) -> dict[str, Any]:
+    """What the header says, for whoever looks at a directive before following it."""
+    return {
+        "name": directive.name,
+        "version": directive.version,
+        "description": directive.description,
+        "category": directive.category,
+        "author": directive.author,
+        "model": dict(directive.model) if directive.model else None,
+        "limits": dict(directive.limits),
+        "permissions": list(directive.permissions),
+        "inputs": [_describe(entry) for entry in directive.inputs],
+        "actions": [
+            {"primary": action.primary, **action.attributes, "params": dict(action.params)}
+            for action in directive.actions
+        ],
+    }
 
 
 def _describe(entry: DirectiveInput) -> str:

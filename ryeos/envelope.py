@@ -5,10 +5,10 @@ grow. See ``docs/reference/envelope.md``.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from lillux.errors import LilluxError
+from lillux.values import dataclass
 from ryeos.errors import RyeError
 
 EXIT_BY_CODE = {"TIMEOUT": 124, "CANCELLED": 130}

@@ -87,19 +87,6 @@ class SystemImmutableError(RyeError):
         )
 
 
-class NoUserSpaceError(RyeError):
-    """Nobody said where user space is, and there is no home folder to put it into."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-    def __init__(self, base: str) -> None:
-        self.base = base
-        super().__init__(
-            f"no user space: expected a home folder, found {base}",
-            hint="name a folder: USER_SPACE=DIR in the environment, or --user-space DIR",
-        )
-
-
 class TargetExistsError(RyeError):
     """A file that was to be made is already there; nothing was written."""
 
@@ -220,36 +207,6 @@ class NoSigningKeyError(RyeError):
     def __init__(self, directory: str) -> None:
         self.directory = directory
         super().__init__(f"no signing key in {directory}", hint="make one with: rye keys generate")
-
-
-class SigningKeyExistsError(RyeError):
-    """A signing key is already where a new one was to be written. ``path`` is the file in the way.
-
-    ``command`` is what the user types to replace it.
-    """
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, path: str, fingerprint: str, command: str) -> None:
-        self.path, self.fingerprint = path, fingerprint
-        named = f" ({fingerprint})" if fingerprint else ""
-        super().__init__(
-            f"{path}: a signing key is already there{named}",
-            hint=f"use it; or replace it, the old one is kept as .bak: {command} --force",
-        )
-
-
-class OwnKeyError(RyeError):
-    """The user's own key was to be treated like one of somebody else."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, fingerprint: str) -> None:
-        self.fingerprint = fingerprint
-        super().__init__(
-            f"key {fingerprint} is your own signing key",
-            hint="without its document nothing that you signed is valid; --force removes it",
-        )
 
 
 class KeyDocumentError(RyeError):

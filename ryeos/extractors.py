@@ -6,11 +6,11 @@ closed set of words; adding a rule is adding a row. The table is printed in ``do
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from lillux.values import dataclass
 from ryeos.items import ItemRef, Kind
-from ryeos.metadata import parse_header
+from ryeos.metadata import MetadataError, parse_header
 from ryeos.specs import ABSENT, SPELLINGS, header_field, type_name
 
 _SEMVER = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
@@ -81,13 +81,16 @@ def extract(kind: Kind, suffix: str, text: str, where: str) -> dict[str, Any]:
 
     Raises MetadataError when the text cannot be parsed.
     """
-    match kind:
-        case Kind.DIRECTIVE:
-            return _directive_fields(text)
-        case Kind.KNOWLEDGE:
-            return _knowledge_fields(text, suffix)
-        case Kind.TOOL | Kind.CONFIG:
-            return _plain_names(parse_header(suffix, text, where))
+    if kind in (Kind.TOOL, Kind.CONFIG):
+        return _plain_names(parse_header(suffix, text, where))
+    try:
+        is_directive = kind is Kind.DIRECTIVE
+        return _directive_fields(text) if is_directive else _knowledge_fields(text, suffix)
+    except MetadataError as error:
+        place = f"{where}: {error.place}"
+        raise MetadataError(
+            error.parser, error.problem, error.line, place=place, hint=error.hint
+        ) from error
 
 
 def problems(ref: ItemRef, header: Mapping[str, Any]) -> tuple[str, ...]:

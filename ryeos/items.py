@@ -4,12 +4,12 @@ Formats are defined in ``docs/items.md``.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
 from lillux.errors import UnsafePathError
 from lillux.files import check_relative
+from lillux.values import dataclass, field
 from ryeos.errors import InvalidRefError
 
 AI_DIRECTORY = ".ai"
@@ -100,8 +100,8 @@ class Reference:
 def parse_reference(text: str, item_type: str | None = None) -> Reference:
     """Parse ``tool:a/b``, or ``a/b`` with or without a separate item type.
 
-    ``./a/b`` means ``a/b``. Absolute paths, ``..``, empty segments, backslashes, control characters
-    and more than 512 bytes are refused. Raises InvalidRefError.
+    ``./a/b`` means ``a/b``. Absolute paths, ``..``, empty segments, backslashes, characters that
+    cannot be seen, and more than 512 bytes are refused. Raises InvalidRefError.
     """
     prefix, colon, rest = text.partition(":")
     kind = parse_kind(item_type, text) if item_type else None
@@ -136,6 +136,9 @@ def check_id(item_id: str, typed: str | None = None) -> str:
         check_relative(item_id)
     except UnsafePathError as error:
         raise InvalidRefError(typed or item_id, error.problem) from None
+    # Bytes that are no text are visible enough: no item has them, and messages say so.
+    if not item_id.encode("utf-8", "ignore").decode().isprintable():
+        raise InvalidRefError(typed or item_id, "invisible characters are not allowed")
     return item_id
 
 

@@ -5,12 +5,12 @@ the same way.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
+from lillux.values import dataclass
 from ryeos.approvals import Approvals
 from ryeos.items import PROJECT, Space
 from ryeos.keys import verifies_with

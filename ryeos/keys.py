@@ -7,7 +7,6 @@ of a document; a private key stays in the file it was written to.
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
@@ -25,8 +24,9 @@ from lillux.signing import (
     save_keypair,
     verify_signature,
 )
+from lillux.values import dataclass
 from ryeos.context import Context
-from ryeos.errors import KeyDocumentError, NoUserSpaceError, SigningKeyExistsError
+from ryeos.errors import KeyDocumentError, RyeError
 from ryeos.items import Kind, Space
 from ryeos.signature import SignedText, content_hash, form_for
 from ryeos.signing_key import SigningKey
@@ -41,6 +41,49 @@ from ryeos.trust import (
 
 OWN_OWNER, UNKNOWN_OWNER = "local", "unknown"
 _PEM_START = b"-----BEGIN "
+
+
+class NoUserSpaceError(RyeError):
+    """Nobody said where user space is, and there is no home folder to put it into."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, base: str) -> None:
+        self.base = base
+        super().__init__(
+            f"no user space: expected a home folder, found {base}",
+            hint="name a folder: USER_SPACE=DIR in the environment, or --user-space DIR",
+        )
+
+
+class SigningKeyExistsError(RyeError):
+    """A signing key is already where a new one was to be written. ``path`` is the file in the way.
+
+    ``command`` is what the user types to replace it.
+    """
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, path: str, fingerprint: str, command: str) -> None:
+        self.path, self.fingerprint = path, fingerprint
+        named = f" ({fingerprint})" if fingerprint else ""
+        super().__init__(
+            f"{path}: a signing key is already there{named}",
+            hint=f"use it; or replace it, the old one is kept as .bak: {command} --force",
+        )
+
+
+class OwnKeyError(RyeError):
+    """The user's own key was to be treated like one of somebody else."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, fingerprint: str) -> None:
+        self.fingerprint = fingerprint
+        super().__init__(
+            f"key {fingerprint} is your own signing key",
+            hint="without its document nothing that you signed is valid; --force removes it",
+        )
 
 
 def require_user_space(context: Context) -> Space:

@@ -103,12 +103,15 @@ class Resolver:
         from difflib import get_close_matches
 
         kinds = (reference.kind,) if reference.kind else EXECUTABLE_KINDS
-        known = {str(ref): ref for kind in kinds for ref in self.known(kind, start)}
-        last = reference.id.rpartition("/")[2]
-        same_name = sorted(text for text, ref in known.items() if ref.name == last)
-        by_id = {ref.id: text for text, ref in known.items()}
-        close = [by_id[i] for i in get_close_matches(reference.id, by_id, _MAX_SUGGESTIONS, 0.75)]
-        names = {ref.name: text for text, ref in known.items()}
+        found = (ref for kind in kinds for ref in self.known(kind, start))
+        known = {str(ref): ref for ref in found if ref.id.isprintable()}
+        # In any case of letters: Rye/Bash is a slip like any other.
+        wanted = reference.id.lower()
+        last = wanted.rpartition("/")[2]
+        same_name = sorted(text for text, ref in known.items() if ref.name.lower() == last)
+        by_id = {ref.id.lower(): text for text, ref in known.items()}
+        close = [by_id[i] for i in get_close_matches(wanted, by_id, _MAX_SUGGESTIONS, 0.75)]
+        names = {ref.name.lower(): text for text, ref in known.items()}
         close += [names[n] for n in get_close_matches(last, names, _MAX_SUGGESTIONS, 0.75)]
         return tuple(dict.fromkeys(same_name + close))[:_MAX_SUGGESTIONS]
 
@@ -140,7 +143,7 @@ class Resolver:
 
     def _searchable(self, ref: ItemRef, start: str) -> Iterable[Space]:
         seen = self.spaces.seen_from(start)
-        if self.spaces.protect_core and ref.id.startswith(CORE_PREFIXES):
+        if self.spaces.protect_core and _is_core(ref):
             return [space for space in seen if space.tier == SYSTEM]
         return seen
 
@@ -176,11 +179,16 @@ def is_regular_file(path: Path) -> bool:
 def check_inside(location: Location) -> None:
     """Refuse a file that a link takes out of its space. Raises IntegrityError."""
     if not is_inside(location.path, location.space.directory(location.ref.kind)):
-        raise IntegrityError(
-            str(location.path),
-            f"symlink escape: the file lies outside the {location.space.label} space",
-            hint="put the file itself into the space instead of a link",
-        )
+        raise escaped(location.path, location.space)
+
+
+def escaped(path: Path, space: Space) -> IntegrityError:
+    """The refusal of a file that a link takes out of its space."""
+    return IntegrityError(
+        str(path),
+        f"symlink escape: the file lies outside the {space.label} space",
+        hint="put the file itself into the space instead of a link",
+    )
 
 
 def locations(space: Space, kind: Kind, below: str = "") -> Iterator[Location]:
@@ -195,6 +203,11 @@ def locations(space: Space, kind: Kind, below: str = "") -> Iterator[Location]:
                 yield Location(ref=ItemRef(kind, item_id), space=space, path=path)
 
 
+def _is_core(ref: ItemRef) -> bool:
+    """In any case of letters: some file systems do not tell them apart."""
+    return ref.id.lower().startswith(CORE_PREFIXES)
+
+
 def _warnings(winner: Location, shadowed: list[Location]) -> Iterator[str]:
     twins = [
         path.name
@@ -204,7 +217,7 @@ def _warnings(winner: Location, shadowed: list[Location]) -> Iterator[str]:
     if twins:
         yield f"{winner.ref}: {winner.path.name} wins over {', '.join(twins)} beside it"
     system = [location for location in shadowed if location.space.tier == SYSTEM]
-    if system and winner.space.tier != SYSTEM and winner.ref.id.startswith(CORE_PREFIXES):
+    if system and winner.space.tier != SYSTEM and _is_core(winner.ref):
         yield (
             f"{winner.ref}: the {winner.space.label} space replaces a core item"
             f" of {system[0].space.label}"

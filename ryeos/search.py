@@ -14,13 +14,13 @@ everything with 1.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 from unicodedata import normalize
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
+from lillux.values import dataclass, field
 from ryeos.errors import UsageError
 from ryeos.extractors import EXTRACTORS, extract
 from ryeos.items import SYSTEM, ItemRef, Kind, Location, Space, Spaces, rank_of

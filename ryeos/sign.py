@@ -8,13 +8,12 @@
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.files import is_inside, locked, read_bytes, write_atomic
+from lillux.values import dataclass
 from ryeos.errors import (
-    IntegrityError,
     ItemNotFoundError,
     ItemValidationError,
     SignatureFormatError,
@@ -22,6 +21,7 @@ from ryeos.errors import (
 )
 from ryeos.extractors import extract, problems
 from ryeos.items import SYSTEM, Kind
+from ryeos.resolver import escaped
 from ryeos.sign_targets import SignTarget
 from ryeos.signature import (
     DETACHED_SUFFIXES,
@@ -36,7 +36,9 @@ from ryeos.signature import (
     split,
 )
 from ryeos.signing_key import SigningKey
-from ryeos.verify import Verifier
+from ryeos.verify import Coverage, Verifier
+
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,15 +83,15 @@ class Signer:
         )
 
     def _current(self, target: SignTarget) -> Signature | None:
-        """The signature that is there, if it is valid and ours."""
+        """The signature that is there, if it is valid, ours, and over the whole text."""
         try:
             verified = self._verifier.verify(target.verify_target)
         except LilluxError:
             return None
-        ours = (
-            verified.verified and verified.key and verified.key.fingerprint == self._key.fingerprint
-        )
-        return verified.signature if ours else None
+        # Another program may have signed with this key, and covered less of the text.
+        whole = verified.verified and verified.coverage is Coverage.FULL
+        ours = verified.key and verified.key.fingerprint == self._key.fingerprint
+        return verified.signature if whole and ours else None
 
     def _write(self, target: SignTarget, data: bytes, signed: SignedText | None) -> None:
         path = target.path.resolve()
@@ -108,12 +110,8 @@ def check_writable(target: SignTarget) -> None:
     """
     if target.space.tier == SYSTEM:
         raise SystemImmutableError(target.label)
-    if not is_inside(target.path, target.space.ai):
-        raise IntegrityError(
-            str(target.path),
-            f"symlink escape: the file lies outside the {target.space.label} space",
-            hint="put the file itself into the space instead of a link",
-        )
+    if not is_inside(target.path, target.space.directory(target.kind)):
+        raise escaped(target.path, target.space)
 
 
 def read_item(target: SignTarget) -> bytes:
@@ -134,7 +132,14 @@ def check_item(target: SignTarget, data: bytes) -> SignedText | None:
     if suffix in DETACHED_SUFFIXES or target.ref is None:
         return None
     form = form_for(target.kind, suffix, where)
-    signed = split(decode(data, where), form, where)
+    text = decode(data, where)
+    if text.startswith(_BYTE_ORDER_MARK):
+        raise SignatureFormatError(
+            where,
+            "byte order mark at the start of the file",
+            hint="save the file as UTF-8 without one; below a signature line it would be text",
+        )
+    signed = split(text, form, where)
     if signed.shebang and not form.after_shebang:
         raise SignatureFormatError(
             where,

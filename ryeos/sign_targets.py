@@ -1,11 +1,12 @@
 """Which files a user means to sign: by reference, by glob, by path. Looks at names only."""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from fnmatch import translate
 from pathlib import Path
 
+from lillux.files import is_directory
+from lillux.values import dataclass
 from ryeos.errors import InvalidRefError, ItemNotFoundError
 from ryeos.items import (
     AI_DIRECTORY,
@@ -65,7 +66,7 @@ def targets_of_glob(kind: Kind | None, pattern: str, space: Space) -> tuple[Sign
     """Every item of a space whose id matches, by id. Raises ItemNotFoundError for none.
 
     Without a slash the pattern is for the last segment at any depth; with one it starts at the
-    kind's folder, ``*`` stays within a segment and ``**`` crosses them.
+    kind's folder, ``*`` stays within a segment and ``**`` stands for any number of them.
     """
     matches = _glob_matcher(pattern)
     kinds = (kind,) if kind else (Kind.TOOL, Kind.DIRECTIVE, Kind.KNOWLEDGE)
@@ -82,16 +83,26 @@ def targets_of_glob(kind: Kind | None, pattern: str, space: Space) -> tuple[Sign
 
 def target_of_path(path: Path, spaces: Spaces) -> SignTarget:
     """The file at a path, which must lie in a space. Raises InvalidRefError otherwise."""
-    absolute = path.absolute()
-    for space in spaces:
-        target = _target_below(absolute, space) or _target_below(absolute.resolve(), space)
-        if target:
-            return target
+    for absolute in _spellings(path):
+        for space in spaces:
+            target = _target_below(absolute, space)
+            if target:
+                return target
     raise InvalidRefError(
         str(path),
         f"expected a file below {AI_DIRECTORY}/ of the project or user space"
         f" (tools, directives, knowledge, config), found one outside",
     )
+
+
+def _spellings(path: Path) -> tuple[Path, ...]:
+    """As it is typed, and with every link followed; one with ``..`` only as the system reads it."""
+    absolute = path.absolute()
+    try:
+        real = absolute.resolve()
+    except (OSError, ValueError, RuntimeError):  # RuntimeError: links that lead in a circle
+        return ()
+    return (real,) if ".." in absolute.parts else (absolute, real)
 
 
 def _target_below(path: Path, space: Space) -> SignTarget | None:
@@ -108,23 +119,29 @@ def _target_below(path: Path, space: Space) -> SignTarget | None:
 
 def _check_not_a_folder(reference: Reference, space: Space) -> None:
     for ref in reference.refs(tuple(Kind)):
-        if (space.directory(ref.kind) / ref.id).is_dir():
+        if is_directory(space.directory(ref.kind) / ref.id):
             raise InvalidRefError(
                 str(reference), f"names a folder; for all items in it: {reference}/**"
             )
 
 
 def _glob_matcher(pattern: str) -> Callable[[str], bool]:
-    if "/" not in pattern:
-        last = re.compile(translate(pattern))
-        return lambda item_id: bool(last.match(item_id.rpartition("/")[2]))
-    whole = re.compile(_translate_path(pattern))
-    return lambda item_id: bool(whole.fullmatch(item_id))
+    segments = pattern.split("/") if "/" in pattern else ["**", pattern]
+    if segments[-1] == "**":
+        segments.append("*")  # what stands before is a folder, and not meant itself
+    rules = [None if segment == "**" else re.compile(translate(segment)) for segment in segments]
+    return lambda item_id: _matches(rules, item_id.split("/"))
 
 
-def _translate_path(pattern: str) -> str:
-    parts = re.split(r"(\*\*/?|\*|\?|\[[^\]/]+\])", pattern)
-    special = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return "".join(
-        special.get(part) or (part if part.startswith("[") else re.escape(part)) for part in parts
-    )
+def _matches(rules: Sequence[re.Pattern[str] | None], segments: Sequence[str]) -> bool:
+    """Whether the rules, None for any number of segments, use up all segments.
+
+    Goes over the rules once, with every number of segments that may be used up by then.
+    """
+    used = {0}
+    for rule in rules:
+        if rule is None:
+            used = set(range(min(used), len(segments) + 1)) if used else used
+        else:
+            used = {n + 1 for n in used if n < len(segments) and rule.match(segments[n])}
+    return len(segments) in used

@@ -9,10 +9,10 @@ source encoding, a shebang with an exotic line separator could smuggle in a line
 """
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from lillux.digests import sha256_hex
+from lillux.values import dataclass
 from ryeos.errors import NoSignatureFormError, SignatureFormatError
 from ryeos.items import Kind
 

@@ -1,12 +1,10 @@
 """A private key at work: makes signature lines. Pure but for the clock it is given."""
 
-from collections.abc import Callable
-from dataclasses import replace
-from datetime import UTC, datetime
-
 from lillux.digests import sha256_hex
 from lillux.signing import KeyPair, compute_key_fingerprint, sign_hash
+from lillux.values import replace
 from ryeos.items import Kind
+from ryeos.moments import Clock, utc_now
 from ryeos.signature import (
     CommentForm,
     Covers,
@@ -17,13 +15,6 @@ from ryeos.signature import (
     hashed_text,
     needs_covers,
 )
-
-Clock = Callable[[], datetime]
-
-
-def utc_now() -> datetime:
-    """The time that goes into a signature line."""
-    return datetime.now(UTC)
 
 
 class SigningKey:

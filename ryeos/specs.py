@@ -5,10 +5,10 @@ Fields and spellings are in ``docs/metadata.md``. A Python or JavaScript file wr
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from lillux.values import dataclass, field
 from ryeos.errors import SpecError
 
 PRIMITIVE_TYPE = "primitive"

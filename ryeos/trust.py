@@ -9,7 +9,6 @@ A key document is ``.ai/config/keys/trusted/<fingerprint>.toml``. It counts
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,15 +16,17 @@ from typing import Any
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
 from lillux.signing import canonical_public_pem, compute_key_fingerprint, verify_signature
+from lillux.values import dataclass, field
 from ryeos.approvals import Approvals
 from ryeos.errors import KeyDocumentError, SignatureFormatError
 from ryeos.items import PROJECT, SYSTEM, USER, Kind, Space, Spaces
-from ryeos.metadata.toml import parse_toml
 from ryeos.signature import Signature, content_hash, decode, form_for, split
 
 MAX_DOCUMENT_BYTES = 64 * 1024
 TRUSTED_FOLDER = "config/keys/trusted"
 COVERAGE_ALL = "all"
+# Honest documents are signed by their own key or by one that is; a bundle may bring any number.
+MAX_VOUCHERS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,15 +67,20 @@ def document_path(space: Space, fingerprint: str) -> Path:
 
 def parse_key_document(data: bytes, where: str) -> KeyDocument:
     """Parse a key document, signed or not. Raises KeyDocumentError with the reason."""
+    from ryeos.metadata.toml import parse_toml
+
     try:
         signed = split(decode(data, where), form_for(Kind.TOOL, ".toml"), where)
         header = parse_toml(signed.body)
         public_pem = canonical_public_pem(_pem_of(header, where))
+        owner = _text(header, "owner", "unknown")
+        if not owner.isprintable():
+            raise SignatureFormatError(where, "expected the owner's name in visible characters")
     except LilluxError as error:
         raise KeyDocumentError(where, f"not a key document: {error}") from error
     return KeyDocument(
         fingerprint=compute_key_fingerprint(public_pem),
-        owner=_text(header, "owner", "unknown"),
+        owner=owner,
         public_pem=public_pem,
         covers_all=header.get("coverage") == COVERAGE_ALL,
         version=_text(header, "version", "1.0.0"),
@@ -130,7 +136,7 @@ class TrustStore:
     def carried(self, fingerprint: str) -> Space | None:
         """The project space, if it carries a document of this key that is not approved."""
         project = self._spaces.project
-        if not project or not document_path(project, fingerprint).is_file():
+        if not project or not self._document(project, fingerprint):
             return None
         approved = self._approvals.is_approved(project.base, fingerprint)
         return None if approved else project
@@ -158,7 +164,7 @@ class TrustStore:
             public_pem=document.public_pem,
             source=space.label,
             # One document that says so is enough: a second one must not be able to take it back.
-            covers_all=any(found.covers_all for _, found in survivors),
+            covers_all=any(_has_mark(space, found) for space, found in survivors),
         )
 
     def _sources(self, label: str) -> Iterator[Space]:
@@ -186,7 +192,7 @@ class TrustStore:
             return False
         if signature.fingerprint == document.fingerprint:
             return _verifies(signature, document.public_pem)
-        if signature.fingerprint in pending:
+        if signature.fingerprint in pending or len(pending) == MAX_VOUCHERS:
             return False
         signer = self._lookup(signature.fingerprint, label, pending)
         return signer is not None and _verifies(signature, signer.public_pem)
@@ -207,6 +213,14 @@ class TrustStore:
             document = None
         self._parsed[path] = state, document
         return document
+
+
+def _has_mark(space: Space, document: KeyDocument) -> bool:
+    """Whether all that the key signs is covered whole, as far as anybody can know.
+
+    Who may write into a project may take the signature off a document there, and then the mark.
+    """
+    return document.covers_all or (space.tier == PROJECT and document.signature is None)
 
 
 def _read_document(path: Path) -> KeyDocument | None:

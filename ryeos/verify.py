@@ -12,19 +12,21 @@ Steps, in this order (``docs/signatures.md``):
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from lillux.digests import sha256_hex
-from lillux.files import FileTooLargeError, is_inside, read_bytes
-from lillux.signing import compute_key_fingerprint, verify_signature
-from ryeos.bundles import Manifest, manifest_signer, read_manifest
+from lillux.errors import LilluxError
+from lillux.files import FileTooLargeError, path_inside, read_bytes
+from lillux.signing import verify_signature
+from lillux.values import dataclass, field
+from ryeos.bundles import Manifest
 from ryeos.errors import IntegrityError, SignatureFormatError, UnsignedError, UntrustedKeyError
 from ryeos.items import AI_DIRECTORY, SYSTEM, Kind, Location, Space, Spaces
 from ryeos.log import log_warning
+from ryeos.manifests import Manifests
 from ryeos.signature import (
     DETACHED_SUFFIXES,
     FORMS,
@@ -118,7 +120,7 @@ class Verifier:
         self._dev_mode = dev_mode
         self._warn = warn
         self._restore = restore
-        self._manifests: dict[str, Manifest | None] = {}
+        self._manifests = Manifests(trust)
 
     def verify_location(self, location: Location) -> VerifiedItem:
         """Verify a resolved item. Raises IntegrityError and its kin."""
@@ -155,9 +157,10 @@ class Verifier:
             return self._unverified(target, data)
 
     def _check(self, target: Target, data: bytes) -> VerifiedItem:
-        manifest = self._manifest(target.space)
-        if manifest and is_inside(target.path, target.space.ai):
-            return self._check_listed(target, data, manifest)
+        manifest = self._manifests.of(target.space)
+        listed = _path_in_bundle(target) if manifest else None
+        if manifest and listed:
+            return self._check_listed(target, data, manifest, listed)
         signed, detached = self._signed_text(target, data)
         signature = detached or signed.signature
         if signature is None:
@@ -183,13 +186,14 @@ class Verifier:
             coverage=coverage,
         )
 
-    def _check_listed(self, target: Target, data: bytes, manifest: Manifest) -> VerifiedItem:
+    def _check_listed(
+        self, target: Target, data: bytes, manifest: Manifest, relative: str
+    ) -> VerifiedItem:
         """(2) A file of a bundle that has a manifest: nothing that is not listed counts."""
-        relative = target.path.relative_to(target.space.ai).as_posix()
         if not manifest.holds(relative, data):
             data = self._restored(target, relative, manifest)
         signed, _ = self._signed_text(target, data)
-        key = self._bundle_key(target.space, manifest.signature.fingerprint)
+        key = self._manifests.key(target.space, manifest)
         return VerifiedItem(
             target=target,
             data=data,
@@ -250,9 +254,9 @@ class Verifier:
         self, target: Target, fingerprint: str, data: bytes
     ) -> TrustedKey | None:
         """A bundle's key counts elsewhere for an untouched copy of the bundle's own item."""
-        if target.space.tier == SYSTEM or not is_inside(target.path, target.space.ai):
+        relative = path_inside(target.path, target.space.ai)
+        if target.space.tier == SYSTEM or relative is None:
             return None
-        relative = target.path.relative_to(target.space.ai)
         for bundle in self._spaces.bundles:
             original = Target(path=bundle.ai / relative, kind=target.kind, space=bundle)
             try:
@@ -260,7 +264,7 @@ class Verifier:
                     verified = self._check(original, data)
                     if verified.key and verified.key.fingerprint == fingerprint:
                         return verified.key
-            except (OSError, IntegrityError, FileTooLargeError):
+            except (OSError, LilluxError):
                 continue
         return None
 
@@ -287,36 +291,6 @@ class Verifier:
             )
         return Coverage.PARTIAL
 
-    def _manifest(self, space: Space) -> Manifest | None:
-        if space.tier != SYSTEM:
-            return None
-        if space.label not in self._manifests:
-            self._manifests[space.label] = self._read_manifest(space)
-        return self._manifests[space.label]
-
-    def _read_manifest(self, space: Space) -> Manifest | None:
-        if space.pinned_pem:
-            manifest = read_manifest(space, space.pinned_pem)
-            if manifest is None:
-                raise IntegrityError(
-                    str(space.ai), "the embedded bundle has no manifest", hint="install rye again"
-                )
-            return manifest
-        fingerprint = manifest_signer(space)
-        key = self.trust.get_key(fingerprint, space.label) if fingerprint else None
-        return read_manifest(space, key.public_pem) if key else None
-
-    def _bundle_key(self, space: Space, fingerprint: str) -> TrustedKey | None:
-        if not space.pinned_pem:
-            return self.trust.get_key(fingerprint, space.label)
-        return TrustedKey(
-            fingerprint=compute_key_fingerprint(space.pinned_pem),
-            owner=space.bundle_id,
-            public_pem=space.pinned_pem,
-            source=space.label,
-            covers_all=True,
-        )
-
     def _unverified(self, target: Target, data: bytes) -> VerifiedItem:
         signed, _ = self._signed_text(target, data)
         return VerifiedItem(
@@ -335,7 +309,7 @@ def unchanged(item: VerifiedItem) -> None:
     """Refuse to go on if the file no longer holds the verified bytes. Raises IntegrityError."""
     try:
         same = read_bytes(item.target.path, MAX_ITEM_BYTES) == item.data
-    except (OSError, FileTooLargeError):
+    except (OSError, LilluxError):
         same = False
     if not same:
         raise IntegrityError(
@@ -343,6 +317,12 @@ def unchanged(item: VerifiedItem) -> None:
             "changed between its verification and its start",
             hint="somebody is writing to this file; run the command again when that is done",
         )
+
+
+def _path_in_bundle(target: Target) -> str | None:
+    """The path below ``.ai`` as it is spelled: a link is not the file that it leads to."""
+    path, ai = target.path, target.space.ai
+    return path.relative_to(ai).as_posix() if path.is_relative_to(ai) else path_inside(path, ai)
 
 
 def _text(target: Target, data: bytes) -> str:

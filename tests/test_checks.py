@@ -11,9 +11,9 @@ def test_format_lint_types_and_imports_are_clean() -> None:
         ["sh", "scripts/check"],
         cwd=ROOT,
         capture_output=True,
+        check=False,
         text=True,
         encoding="utf-8",
-        check=False,
     )
 
     assert checks.returncode == 0, checks.stdout + checks.stderr

@@ -3,12 +3,12 @@
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from lillux.errors import ConfigurationError, LilluxError
 from lillux.process.cancellation import Cancellation
+from lillux.values import dataclass, field
 
 MIB = 1024 * 1024
 

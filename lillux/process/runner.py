@@ -67,7 +67,7 @@ class ProcessManager:
         stdout = BoundedCapture(command.max_output_bytes)
         stderr = BoundedCapture(command.max_output_bytes)
         process = spawn(command)
-        tree = tree_of(process)
+        tree = tree_of(process, command.env)
         try:
             pump = self._pump(command, process, stdout.feed, _tee(stderr.feed, on_stderr))
             waking = cancellation.waking(pump.wake) if cancellation else nullcontext()

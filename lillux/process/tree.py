@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -47,10 +48,15 @@ class PosixGroup:
 
 
 class WindowsTree:
-    """A running child and the processes that descend from it."""
+    """A running child and the processes that descend from it.
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+    ``system_root`` is the folder of the system, as ``SYSTEMROOT`` in the child's environment.
+    """
+
+    def __init__(self, process: "subprocess.Popen[bytes]", system_root: Path) -> None:
         self._process = process
+        # By its full path: Windows would look in the working directory first.
+        self._taskkill = system_root / "System32" / "taskkill.exe"
 
     def terminate(self) -> None:
         """The same as `kill`: nothing gentler reaches a process without a window."""
@@ -60,12 +66,9 @@ class WindowsTree:
         """End the tree while its root runs; without the root its members cannot be found."""
         if self._process.poll() is not None:
             return
-        # By its full path: Windows would look in the working directory first.
-        system_root = Path(os.environ.get("SYSTEMROOT", r"C:\Windows"))
-        taskkill = system_root / "System32" / "taskkill.exe"
         with suppress(OSError):
             subprocess.run(
-                [taskkill, "/T", "/F", "/PID", str(self._process.pid)],
+                [self._taskkill, "/T", "/F", "/PID", str(self._process.pid)],
                 check=False,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -75,6 +78,10 @@ class WindowsTree:
             self._process.kill()
 
 
-def tree_of(process: "subprocess.Popen[bytes]", *, platform: str = sys.platform) -> ProcessTree:
-    """The tree that a child started by `spawn` is the root of."""
-    return WindowsTree(process) if platform == "win32" else PosixGroup(process.pid)
+def tree_of(
+    process: "subprocess.Popen[bytes]", env: Mapping[str, str], *, platform: str = sys.platform
+) -> ProcessTree:
+    """The tree that a child started by `spawn`, with this environment, is the root of."""
+    if platform != "win32":
+        return PosixGroup(process.pid)
+    return WindowsTree(process, Path(env.get("SYSTEMROOT", r"C:\Windows")))

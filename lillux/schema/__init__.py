@@ -11,7 +11,6 @@ slow (a pathological pattern) is slow.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -23,6 +22,7 @@ from lillux.schema.judge import Judge
 from lillux.schema.parameters import schema_from_parameter_list
 from lillux.schema.walk import Violation, collect_violations
 from lillux.schema.wording import describe_value
+from lillux.values import dataclass
 
 __all__ = [
     "SchemaError",

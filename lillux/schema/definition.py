@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -26,6 +25,7 @@ from lillux.schema.keywords import (
     same_value_schemas,
 )
 from lillux.schema.wording import describe_value, json_text
+from lillux.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

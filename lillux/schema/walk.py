@@ -6,7 +6,6 @@ and goes only into what it refuses.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lillux.integrity import json_pointer
@@ -22,6 +21,7 @@ from lillux.schema.keywords import (
     python_pattern,
 )
 from lillux.schema.wording import describe_value, json_text, listed, printable
+from lillux.values import dataclass
 
 _OWN_KEYWORDS = (
     "type", "enum", "const", *NUMBERS, "multipleOf", *COUNTS, "pattern", "uniqueItems", "contains",

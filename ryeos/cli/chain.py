@@ -1,8 +1,8 @@
 """``rye chain``: what runs a tool, element by element."""
 
-import argparse
 from typing import Any
 
+from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.errors import UsageError
 from ryeos.executor.model import Chain, ChainElement
@@ -10,7 +10,7 @@ from ryeos.executor.validator import ChainValidator
 from ryeos.items import Kind
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
+def _configure(parser: Arguments) -> None:
     parser.add_argument("ref", metavar="REF", help="a tool")
     parser.add_argument("--mermaid", action="store_true", help="a picture, as Mermaid text")
 

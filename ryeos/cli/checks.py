@@ -7,10 +7,10 @@ changed, no network is asked.
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from lillux.errors import LilluxError
+from lillux.values import dataclass
 from ryeos.cli.output import one_line
 from ryeos.cli.session import Session
 
@@ -120,7 +120,11 @@ def _user_space(session: Session) -> Iterator[Check]:
     from ryeos.keys import require_user_space
 
     ai = require_user_space(session.context).ai
-    if not ai.is_dir():
+    above = next((folder for folder in ai.parents if folder.exists()), ai.parent)
+    if not ai.is_dir() and not (above.is_dir() and os.access(above, os.W_OK)):
+        message = f"{ai}: not there, and {above} cannot be written to"
+        yield Check("user space", WARN, message, "name another: USER_SPACE=DIR")
+    elif not ai.is_dir():
         fix = "only needed to sign, and for items of your own: rye init"
         yield Check("user space", WARN, f"{ai}: not there yet", fix)
     elif not os.access(ai, os.W_OK):
@@ -152,7 +156,9 @@ def _signing_key(session: Session) -> Iterator[Check]:
 def _trust(session: Session) -> Iterator[Check]:
     from ryeos.key_states import key_states
 
-    states = key_states(session.rye.trust, session.rye.approvals)
+    approvals = session.rye.approvals
+    approvals.is_approved(session.context.working_directory, "")  # a broken file is said here
+    states = key_states(session.rye.trust, approvals)
     counting = {state.fingerprint for state in states if state.counts}
     yield Check("trust", OK, f"{len(counting)} keys count")
     for state in states:

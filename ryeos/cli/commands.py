@@ -34,7 +34,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("verify", "verify", "check signatures of items, globs and folders", _TRUST),
     Entry("keys generate", "keys", "make a signing key", _TRUST),
     Entry("keys show", "keys", "show your public key", _TRUST),
-    Entry("keys list", "trusted_keys", "list the keys that count", _TRUST),
+    Entry("keys list", "trusted_keys", "list every key, and whether it counts", _TRUST),
     Entry("keys trust", "trusted_keys", "let a key count", _TRUST),
     Entry("keys untrust", "trusted_keys", "no longer let a key count", _TRUST),
     Entry("keys export", "keys", "write your public key to a file", _TRUST),

@@ -1,17 +1,17 @@
 """``rye doctor``: is everything there that Rye needs, and what to do where it is not."""
 
-import argparse
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from ryeos.cli.checks import FAIL, OK, WARN, Check, all_checks
+from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 
 _COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
 
 
-def _configure(_: argparse.ArgumentParser) -> None:
+def _configure(_: Arguments) -> None:
     """No arguments of its own."""
 
 

@@ -1,16 +1,16 @@
 """``rye help``: the commands by group, one command, a group of commands, or a topic."""
 
-import argparse
 from collections.abc import Iterator
 from importlib import import_module
 
 from ryeos.cli.commands import ALIASES, TABLE, Entry, actions, find, first_words
-from ryeos.cli.session import Command, Session, command_parser
+from ryeos.cli.plain_arguments import Arguments
+from ryeos.cli.session import Command, Session
 from ryeos.cli.topics import TOPICS
 from ryeos.errors import UsageError
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
+def _configure(parser: Arguments) -> None:
     parser.add_argument("words", metavar="COMMAND|TOPIC", nargs="*", help="nothing: all commands")
 
 
@@ -69,6 +69,8 @@ def _command_texts(words: list[str]) -> Iterator[str]:
     if entry and len(entry.words.split()) == len(words):
         module = import_module(f"ryeos.cli.{entry.module}")
         command: Command = module.COMMANDS[entry.words]
+        from ryeos.cli.parser import command_parser
+
         yield command_parser(command, entry).format_help().rstrip()
 
 

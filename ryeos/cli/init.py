@@ -3,13 +3,13 @@
 Asks nothing, overwrites nothing; a second run changes nothing and says so.
 """
 
-import argparse
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from lillux.files import create_file, make_directory
 from lillux.signing import PRIVATE_KEY_FILE, generate_keypair, load_keypair, save_keypair
+from lillux.values import dataclass
+from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.errors import UsageError
 from ryeos.items import AI_DIRECTORY, PROJECT, Kind, Space
@@ -38,7 +38,7 @@ class Step:
     status: str
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
+def _configure(parser: Arguments) -> None:
     add = parser.add_argument
     add(
         "-p",

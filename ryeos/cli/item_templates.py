@@ -5,8 +5,8 @@ in is all there is to it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from lillux.values import dataclass
 from ryeos.items import Kind
 
 _PYTHON_RUNTIME = "rye/core/runtimes/python/script"

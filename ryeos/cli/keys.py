@@ -4,14 +4,15 @@ A private key goes from its file (or standard input, or ``RYE_SIGNING_KEY``) int
 here ever shows one.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
 from lillux.files import create_file, make_directory, read_bytes
 from lillux.pem import MAX_PEM_BYTES, PemError
 from lillux.signing import KeyPair, generate_keypair, public_pem_of
+from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
+from ryeos.context import PRIVATE_KEY_VARIABLE
 from ryeos.errors import TargetExistsError, UsageError
 from ryeos.items import USER
 from ryeos.keys import (
@@ -25,10 +26,8 @@ from ryeos.keys import (
 from ryeos.signing_key import SigningKey
 from ryeos.trust import check_owner, document_path
 
-SIGNING_KEY_VARIABLE = "RYE_SIGNING_KEY"
 
-
-def _configure_generate(parser: argparse.ArgumentParser) -> None:
+def _configure_generate(parser: Arguments) -> None:
     parser.add_argument("--owner", default="", help="the name in its document (default: local)")
     parser.add_argument("--force", action="store_true", help="replace a key; it is kept as .bak")
 
@@ -37,9 +36,9 @@ def _generate(session: Session) -> int:
     return _take_up(session, generate_keypair(), "rye keys generate", "made a key")
 
 
-def _configure_import(parser: argparse.ArgumentParser) -> None:
+def _configure_import(parser: Arguments) -> None:
     add = parser.add_argument
-    add("source", metavar="FILE|-", nargs="?", help=f"a private PEM; else ${SIGNING_KEY_VARIABLE}")
+    add("source", metavar="FILE|-", nargs="?", help=f"a private PEM; else ${PRIVATE_KEY_VARIABLE}")
     add("--owner", default="", help="the name in its document (default: local)")
     add("--force", action="store_true", help="replace another key; it is kept as .bak")
 
@@ -57,13 +56,13 @@ def _private_pem(session: Session) -> tuple[str, bytes]:
     """What to call the source in messages, and what it holds."""
     source = session.arguments.source
     if source is None:
-        text = session.environ.get(SIGNING_KEY_VARIABLE, "")
+        text = session.environ.get(PRIVATE_KEY_VARIABLE, "")
         if not text:
             raise UsageError(
-                f"rye keys import: expected FILE, - or {SIGNING_KEY_VARIABLE}, found none of them"
+                f"rye keys import: expected FILE, - or {PRIVATE_KEY_VARIABLE}, found none of them"
             )
         # What sets variables often cannot write a line end into one.
-        return SIGNING_KEY_VARIABLE, text.replace("\\n", "\n").encode("utf-8", "surrogateescape")
+        return PRIVATE_KEY_VARIABLE, text.replace("\\n", "\n").encode("utf-8", "surrogateescape")
     if source == "-":
         return "standard input", sys.stdin.buffer.read(MAX_PEM_BYTES + 1)
     return source, _read(Path(source))
@@ -99,7 +98,7 @@ def _take_up(session: Session, keypair: KeyPair, command: str, done: str) -> int
     return 0
 
 
-def _configure_nothing(_: argparse.ArgumentParser) -> None:
+def _configure_nothing(_: Arguments) -> None:
     """No arguments of its own."""
 
 
@@ -121,7 +120,7 @@ def _show(session: Session) -> int:
     return 0
 
 
-def _configure_export(parser: argparse.ArgumentParser) -> None:
+def _configure_export(parser: Arguments) -> None:
     parser.add_argument("file", metavar="FILE", nargs="?", help="default: standard output")
 
 
@@ -162,7 +161,7 @@ COMMANDS = {
         [
             "rye keys import private_key.pem",
             "rye keys import - < private_key.pem",
-            f"{SIGNING_KEY_VARIABLE}=... rye keys import",
+            f"{PRIVATE_KEY_VARIABLE}=... rye keys import",
         ],
     ),
 }

@@ -1,7 +1,6 @@
 """``rye load``: print an item as it is, or copy it to a space."""
 
-import argparse
-
+from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.errors import CopyConflictError
 from ryeos.extractors import extract
@@ -9,7 +8,7 @@ from ryeos.items import PROJECT, SYSTEM, USER, Resolution
 from ryeos.verify import VerifiedItem
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
+def _configure(parser: Arguments) -> None:
     add = parser.add_argument
     add("ref", metavar="REF", help="kind:id, or an id")
     add("--to", choices=(PROJECT, USER), help="copy it there, byte for byte")

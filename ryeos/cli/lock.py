@@ -1,15 +1,15 @@
 """``rye lock``: show, write anew and remove what pins a tool's chain."""
 
-import argparse
 import json
 
 from lillux.lockfile import dump_lockfile
+from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.errors import ItemNotFoundError, NoProjectError
 from ryeos.executor.lockfiles import version_of
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
+def _configure(parser: Arguments) -> None:
     parser.add_argument("ref", metavar="REF", help="a tool")
 
 

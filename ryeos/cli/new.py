@@ -1,6 +1,5 @@
 """``rye new``: a template that is valid, runs as it is, and only waits to be signed."""
 
-import argparse
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 from lillux.files import create_file, make_directory
 from ryeos.cli.item_templates import TEMPLATES, Template
 from ryeos.cli.output import one_line
+from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.errors import InvalidRefError, TargetExistsError, UsageError
 from ryeos.items import PROJECT, USER, ItemRef, Kind, Reference, Space, parse_reference
@@ -21,7 +21,7 @@ _PLAIN_SEGMENT = re.compile(r"[^\W_][\w.-]*")
 _SNAKE_CASE = re.compile(r"[a-z][a-z0-9_]*")
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
+def _configure(parser: Arguments) -> None:
     add = parser.add_argument
     add("kind", metavar="KIND", choices=[kind.value for kind in Kind], help=", ".join(Kind))
     add("id", metavar="ID", help="folders and a name, like mine/hello")

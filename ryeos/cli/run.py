@@ -1,12 +1,13 @@
 """``rye run``: execute a tool, render a directive, print a knowledge text."""
 
-import argparse
 import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.envelope import Answer
 from ryeos.errors import UnsupportedError, UsageError
@@ -15,7 +16,7 @@ from ryeos.executor.model import Request
 MAX_INPUT_BYTES = 64 * 1024 * 1024
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
+def _configure(parser: Arguments) -> None:
     add = parser.add_argument
     add("ref", metavar="REF", help="kind:id, an id, or the path of an item file")
     add("pairs", metavar="k=v", nargs="*", help="text k=v, JSON k:=JSON, a file's text k@FILE")
@@ -73,12 +74,19 @@ def _show_failure(session: Session, envelope: Mapping[str, Any]) -> None:
         if text:
             session.output.text(text)
     error = str(envelope["error"])
-    shown = isinstance(data, dict) and error.strip() == str(data.get("stderr", "")).strip()
-    if shown:
-        error = f"{envelope['item_id']} exited with code {data['return_code']}"  # type: ignore[index]
+    code = _streamed_code(error, data)
+    if code > 0:
+        error = f"{envelope['item_id']} exited with code {code}"
     sys.stderr.write(f"error: {error}\n")
     if envelope.get("hint"):
         sys.stderr.write(f"  hint: {envelope['hint']}\n")
+
+
+def _streamed_code(error: str, data: Any) -> int:  # noqa: ANN401 - JSON passes through
+    """The exit code, if the error is what the tool wrote to standard error and so was seen."""
+    if not isinstance(data, dict) or data.keys() != {"stdout", "stderr", "return_code"}:
+        return 0
+    return int(data["return_code"]) if error.strip() == data["stderr"].strip() else 0
 
 
 def _text_of(envelope: Mapping[str, Any]) -> str:
@@ -102,7 +110,7 @@ def _event_line(event: Mapping[str, Any]) -> str:
     return f"{event['step']:<16} {details}"
 
 
-def _parameters(arguments: argparse.Namespace) -> dict[str, Any]:
+def _parameters(arguments: SimpleNamespace) -> dict[str, Any]:
     parameters: dict[str, Any] = {}
     if arguments.stdin and arguments.params:
         raise UsageError("--stdin and --params: expected one of them")
@@ -176,7 +184,7 @@ def _timeout(seconds: float | None) -> float | None:
     return seconds
 
 
-def _check_supported(arguments: argparse.Namespace) -> None:
+def _check_supported(arguments: SimpleNamespace) -> None:
     if arguments.detached:
         raise UnsupportedError("--async: not yet available")
     if arguments.target != "local":

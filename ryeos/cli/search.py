@@ -1,12 +1,12 @@
 """``rye search``: which items there are. Nothing is verified and nothing runs."""
 
-import argparse
 import shutil
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 from ryeos.cli.output import one_line
+from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.errors import UsageError
 from ryeos.items import EXECUTABLE_KINDS, PROJECT, SYSTEM, USER, Kind, Reference
@@ -17,7 +17,7 @@ MAX_LIMIT = 100
 _SPACE_MARKS = {PROJECT: "p", USER: "u", SYSTEM: "s"}
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
+def _configure(parser: Arguments) -> None:
     add = parser.add_argument
     add("query", metavar="QUERY", nargs="*", help="words; nothing or '*' for everything")
     add(

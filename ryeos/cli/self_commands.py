@@ -1,13 +1,12 @@
 """``rye self where``, ``extract`` and ``clean``: this program itself."""
 
-import argparse
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lillux.files import file_system_error, make_directory
+from lillux.values import dataclass, replace
 from ryeos.cli.places import (
     modules_path,
     packed_program,
@@ -15,6 +14,7 @@ from ryeos.cli.places import (
     project_reason,
     require_packed_program,
 )
+from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.errors import TargetExistsError
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:  # only in `rye.pyz`
     from zipboot.launch import Program
 
 
-def _configure_where(_: argparse.ArgumentParser) -> None:
+def _configure_where(_: Arguments) -> None:
     """No arguments of its own."""
 
 
-def _configure_extract(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="DIR", type=Path, help="a folder that is new or empty")
+def _configure_extract(parser: Arguments) -> None:
+    parser.add_argument("folder", metavar="DIR", help="a folder that is new or empty")
 
 
-def _configure_clean(parser: argparse.ArgumentParser) -> None:
+def _configure_clean(parser: Arguments) -> None:
     parser.add_argument("--dry-run", action="store_true", help="tell, and remove nothing")
 
 
@@ -94,7 +94,7 @@ def _packed_lines(packed: dict[str, Any]) -> Iterator[str]:
 
 def _extract(session: Session) -> int:
     program = require_packed_program(hint="the sources are there already")
-    folder: Path = session.arguments.folder
+    folder = Path(session.arguments.folder)
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise TargetExistsError(str(folder), "something", "name a folder that is new or empty")
     try:

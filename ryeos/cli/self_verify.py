@@ -4,7 +4,6 @@ Beside it lie ``rye.pyz.sha256``, for `sha256sum -c` and mirrors, and ``rye.pyz.
 ``rye:signed`` line over the same digest (``docs/building.md``).
 """
 
-import argparse
 from pathlib import Path
 
 from lillux.digests import sha256_hex
@@ -12,6 +11,7 @@ from lillux.files import FileTooLargeError, file_system_error, read_bytes
 from lillux.pem import MAX_PEM_BYTES
 from lillux.signing import compute_key_fingerprint, verify_signature
 from ryeos.cli.places import require_packed_program
+from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.errors import IntegrityError, SignatureFormatError, UntrustedKeyError
 from ryeos.signature import Signature, detached_path, parse_core
@@ -34,10 +34,10 @@ class UnsignedProgramError(IntegrityError):
         )
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
+def _configure(parser: Arguments) -> None:
     add = parser.add_argument
-    add("file", metavar="FILE", nargs="?", type=Path, help="default: the file that runs")
-    add("--key", metavar="FILE.pem", type=Path, help="default: the key of this program's bundle")
+    add("file", metavar="FILE", nargs="?", help="default: the file that runs")
+    add("--key", metavar="FILE.pem", help="default: the key of this program's bundle")
 
 
 def _run(session: Session) -> int:
@@ -76,16 +76,16 @@ def _run(session: Session) -> int:
 
 
 def _file(session: Session) -> Path:
-    named: Path | None = session.arguments.file
+    named: str | None = session.arguments.file
     if named is not None:
-        return named
+        return Path(named)
     return Path(require_packed_program(hint="name a file: rye self verify FILE").archive)
 
 
 def _wanted_key(session: Session) -> bytes:
-    named: Path | None = session.arguments.key
+    named: str | None = session.arguments.key
     if named is not None:
-        return _read(named, MAX_PEM_BYTES)
+        return _read(Path(named), MAX_PEM_BYTES)
     return next(b.pinned_pem for b in session.context.spaces.bundles if b.pinned_pem)
 
 

@@ -1,17 +1,17 @@
 """What every command shares: its arguments, the context, and how answers are shown."""
 
-import argparse
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 from lillux.files import file_system_error
+from lillux.values import dataclass, field
 from ryeos import __version__
 from ryeos.cli.commands import Entry
 from ryeos.cli.output import Output
+from ryeos.cli.plain_arguments import Arguments, PlainArguments
 from ryeos.errors import UsageError
 
 if TYPE_CHECKING:  # the engine is imported by the commands that use it
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # the engine is imported by the commands that use it
 class Session:
     """One invocation of the command line."""
 
-    arguments: argparse.Namespace
+    arguments: SimpleNamespace
     output: Output
     bundle: "BundleHome"
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -71,7 +71,7 @@ class Session:
         )
 
 
-Configure = Callable[[argparse.ArgumentParser], None]
+Configure = Callable[[Arguments], None]
 Run = Callable[[Session], int]
 
 
@@ -88,51 +88,15 @@ def run_command(
     command: Command, entry: Entry, arguments: list[str], bundle: "BundleHome | None"
 ) -> int:
     """Parse the arguments and run the command."""
-    parser = command_parser(command, entry)
-    parsed = parser.parse_intermixed_args(arguments)
+    parsed = _parsed(command, entry, arguments)
     output = Output(as_json=parsed.json, quiet=parsed.quiet, color=parsed.color, environ=os.environ)
     _configure_logging(verbose=parsed.verbose)
     return command.run(Session(parsed, output, bundle or _own_bundle()))
 
 
-class _Parser(argparse.ArgumentParser):
-    """argparse whose errors are ours, with a suggestion for a mistyped flag."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{self.prog}: {message}", hint=self._hint(message))
-
-    def takes(self, flag: str) -> bool:
-        """Whether the flag is known already."""
-        return any(flag in action.option_strings for action in self._actions)
-
-    def _hint(self, message: str) -> str:
-        from difflib import get_close_matches
-
-        _, _, typed = message.partition("unrecognized arguments: ")
-        flags = [flag for action in self._actions for flag in action.option_strings]
-        close = get_close_matches(typed.split(" ")[0].split("=")[0], flags, 1, 0.5) if typed else []
-        return f"did you mean {close[0]}?" if close else f"see: {self.prog} --help"
-
-
-class _VersionAction(argparse.Action):
-    def __call__(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 - argparse's signature
-        sys.stdout.write(f"rye {__version__}\n")
-        raise SystemExit(0)
-
-
-def command_parser(command: Command, entry: Entry) -> argparse.ArgumentParser:
-    """The parser of a command: its own arguments, and those that every command takes."""
-    examples = "\n".join(f"  {example}" for example in command.examples)
-    parser = _Parser(
-        prog=f"rye {entry.words}",
-        description=entry.summary,
-        epilog=f"examples:\n{examples}" if examples else None,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    command.configure(parser)
-    shared = parser.add_argument_group("everywhere")
-    if not parser.takes("--project"):  # `init` may go without DIR
+def declare_shared(shared: Arguments, *, has_project: bool) -> None:
+    """Declare the flags that every command takes; `init` has a ``--project`` of its own."""
+    if not has_project:
         shared.add_argument("-p", "--project", "--project-path", metavar="DIR", help="the project")
     shared.add_argument("--user-space", metavar="DIR", help="the base of user space")
     shared.add_argument("--json", action="store_true", help="one JSON document on stdout")
@@ -140,8 +104,18 @@ def command_parser(command: Command, entry: Entry) -> argparse.ArgumentParser:
     shared.add_argument("-v", "--verbose", action="count", default=0, help="say more")
     shared.add_argument("--color", choices=("auto", "always", "never"), default="auto")
     shared.add_argument("--no-input", action="store_true", help="never ask")
-    shared.add_argument("-V", "--version", action=_VersionAction, nargs=0, help="the version")
-    return parser
+
+
+def _parsed(command: "Command", entry: Entry, arguments: list[str]) -> SimpleNamespace:
+    plain = PlainArguments()
+    command.configure(plain)
+    declare_shared(plain, has_project=plain.takes("--project"))
+    values = plain.parse(arguments)
+    if values is None:
+        from ryeos.cli.parser import parse
+
+        values = parse(command, entry, arguments)
+    return values
 
 
 def _own_bundle() -> "BundleHome":

@@ -1,11 +1,11 @@
 """``rye sign``: validate and sign items by reference, glob or path."""
 
-import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.envelope import error_envelope
 from ryeos.errors import InvalidRefError
@@ -20,7 +20,7 @@ from ryeos.sign_targets import (
 )
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
+def _configure(parser: Arguments) -> None:
     add = parser.add_argument
     add("what", metavar="REF|GLOB|PATH", nargs="+", help="tool:a/b, 'tool:a/**', a/b, or a file")
     add(

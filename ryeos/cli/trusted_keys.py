@@ -1,6 +1,5 @@
 """``rye keys list|trust|untrust``: whose signatures count, and where."""
 
-import argparse
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,11 +7,11 @@ from typing import Any
 
 from lillux.files import file_system_error, read_bytes
 from ryeos.cli.output import one_line
+from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.errors import (
     KeyDocumentError,
     KeyMissingError,
-    OwnKeyError,
     UnsupportedError,
     UsageError,
 )
@@ -20,6 +19,7 @@ from ryeos.items import PROJECT, SYSTEM, USER, Space
 from ryeos.key_states import KeyState, document_problem, key_states
 from ryeos.keys import (
     OfferedKey,
+    OwnKeyError,
     own_fingerprint,
     read_offered_key,
     require_user_space,
@@ -34,7 +34,7 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 # --- list -----------------------------------------------------------------------------------------
 
 
-def _configure_list(_: argparse.ArgumentParser) -> None:
+def _configure_list(_: Arguments) -> None:
     """No arguments of its own."""
 
 
@@ -63,7 +63,7 @@ def _lines(session: Session, state: KeyState, own: str) -> Iterator[str]:
 # --- trust ----------------------------------------------------------------------------------------
 
 
-def _configure_trust(parser: argparse.ArgumentParser) -> None:
+def _configure_trust(parser: Arguments) -> None:
     add = parser.add_argument
     add("key", metavar="PEMFILE|DOCUMENT.toml|FINGERPRINT", help="a file, or a key of this project")
     add("--owner", default="", help="whose key it is, in your words")
@@ -168,7 +168,7 @@ def _document(path: Path) -> KeyDocument:
 # --- untrust --------------------------------------------------------------------------------------
 
 
-def _configure_untrust(parser: argparse.ArgumentParser) -> None:
+def _configure_untrust(parser: Arguments) -> None:
     parser.add_argument("fingerprint", metavar="FINGERPRINT", help="16 hex digits")
     parser.add_argument("--force", action="store_true", help="also if it is your own key")
 

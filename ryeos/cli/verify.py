@@ -1,10 +1,10 @@
 """``rye verify``: the signature state of items, globs, files and folders."""
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
 from ryeos.audit import SKIPPED, VALID, AuditReport, counts, targets_at, targets_in_spaces
+from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.errors import ItemNotFoundError
 from ryeos.items import PROJECT, Kind, parse_kind
@@ -14,7 +14,7 @@ from ryeos.verify import Target
 _COLORS = {VALID: "green", SKIPPED: "dim", "unsigned": "yellow"}
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
+def _configure(parser: Arguments) -> None:
     add = parser.add_argument
     add("what", metavar="REF|GLOB|PATH", nargs="*", help="default: the project's items")
     add("--all", action="store_true", help="every item of every space")

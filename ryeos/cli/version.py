@@ -1,15 +1,15 @@
 """``rye version``."""
 
-import argparse
 import sys
 
 from ryeos import __version__
+from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 
 MCP_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 
 
-def _configure(_: argparse.ArgumentParser) -> None:
+def _configure(_: Arguments) -> None:
     """No arguments of its own."""
 
 

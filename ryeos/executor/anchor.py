@@ -6,10 +6,10 @@ Names available to templates: ``tool_path``, ``tool_dir``, ``tool_parent``, ``an
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lillux.values import dataclass, field
 from ryeos.context import Context
 from ryeos.errors import SpecError
 from ryeos.executor.model import Chain
@@ -18,6 +18,7 @@ from ryeos.specs import type_name
 from ryeos.verify import VerifiedItem
 
 _MODES = ("auto", "always", "never")
+_SHAPES = {"markers_any": list, "env_paths": dict, "env": dict, "cwd": str, "root": str, "lib": str}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +28,14 @@ class Anchor:
     names      the template names listed above, all text
     active     whether the anchor applies; ``verify_deps`` and the rest depend on it
     env_paths  variable -> (prepended, appended) path entries
+    env        variables that are set while the anchor is active
     cwd        where the tool shall run, ``""`` when the anchor does not say
     """
 
     names: Mapping[str, str]
     active: bool = False
     env_paths: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
     cwd: str = ""
 
     @property
@@ -42,7 +45,7 @@ class Anchor:
 
     def apply_to(self, variables: Mapping[str, str]) -> dict[str, str]:
         """The variables with the anchor's path entries joined in; present entries stay put."""
-        changed = dict(variables)
+        changed = {**variables, **self.env}
         for name, (prepended, appended) in self.env_paths.items():
             current = [entry for entry in changed.get(name, "").split(os.pathsep) if entry]
             front = [entry for entry in dict.fromkeys(prepended) if entry not in current]
@@ -71,8 +74,9 @@ def anchor_of(chain: Chain, context: Context) -> Anchor:
     return Anchor(
         names=names,
         active=True,
-        env_paths=dict(_env_paths(config.get("env_paths", {}), names)),
-        cwd=_filled(config.get("cwd", ""), names),
+        env_paths=dict(_env_paths(config.get("env_paths") or {}, names)),
+        env={name: _filled(value, names) for name, value in _env(config)},
+        cwd=_filled(config.get("cwd") or "", names),
     )
 
 
@@ -102,10 +106,12 @@ def _checked(config: Mapping[str, Any]) -> Mapping[str, Any]:
     mode = config.get("mode", "auto")
     if mode not in _MODES:
         raise SpecError("anchor.mode", f"expected one of {', '.join(_MODES)}, got {mode!r}")
-    for name, kind in (("markers_any", list), ("env_paths", dict), ("cwd", str), ("root", str)):
+    for name, kind in _SHAPES.items():
         value = config.get(name)
         if value is not None and not isinstance(value, kind):
-            raise SpecError(f"anchor.{name}", f"expected a {kind.__name__}, got {type_name(value)}")
+            raise SpecError(
+                f"anchor.{name}", f"expected a {type_name(kind())}, got {type_name(value)}"
+            )
     return config
 
 
@@ -126,10 +132,10 @@ def _marked_folder(config: Mapping[str, Any], item: VerifiedItem) -> Path | None
     """The nearest folder with a marker, from the tool's own up to below the tools folder."""
     markers = [str(marker) for marker in config.get("markers_any") or ()]
     top = item.target.space.directory(Kind.TOOL)
-    for folder in (item.target.path.parent, *item.target.path.parent.parents):
-        if folder == top or not folder.is_relative_to(top):
-            return None
-        if any((folder / marker).exists() for marker in markers):
+    tool_dir = item.target.path.parent
+    above = (folder for folder in tool_dir.parents if top in folder.parents)
+    for folder in (tool_dir, *above):
+        if any(os.path.exists(folder / marker) for marker in markers):  # noqa: PTH110 - see below
             return folder
     return None
 
@@ -138,20 +144,29 @@ def _env_paths(
     declared: Mapping[str, Any], names: Mapping[str, str]
 ) -> Iterator[tuple[str, tuple[tuple[str, ...], tuple[str, ...]]]]:
     for variable, entry in declared.items():
+        where = f"anchor.env_paths.{variable}"
         if not isinstance(entry, dict):
-            raise SpecError(
-                f"anchor.env_paths.{variable}", f"expected a mapping, got {type_name(entry)}"
-            )
-        sides = (tuple(_existing(entry.get(side) or (), names)) for side in ("prepend", "append"))
-        prepended, appended = sides
+            raise SpecError(where, f"expected a mapping, got {type_name(entry)}")
+        prepended = tuple(_folders(entry.get("prepend"), f"{where}.prepend", names))
+        appended = tuple(_folders(entry.get("append"), f"{where}.append", names))
         yield variable, (prepended, appended)
 
 
-def _existing(entries: Any, names: Mapping[str, str]) -> Iterator[str]:  # noqa: ANN401 - YAML
-    for entry in entries:
+def _folders(entries: object, where: str, names: Mapping[str, str]) -> Iterator[str]:
+    """Those of the entries that are folders. `os.path` says no to names that no system takes."""
+    if not isinstance(entries, list | None):
+        raise SpecError(where, f"expected a list, got {type_name(entries)}")
+    for entry in entries or ():
         path = _filled(str(entry), names)
-        if path and Path(path).is_dir():
+        if path and os.path.isdir(path):  # noqa: PTH112 - see above
             yield path
+
+
+def _env(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in (config.get("env") or {}).items():
+        if not isinstance(value, str):
+            raise SpecError(f"anchor.env.{name}", f"expected a string, got {type_name(value)}")
+        yield name, value
 
 
 def _filled(template: str, names: Mapping[str, str]) -> str:

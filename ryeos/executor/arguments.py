@@ -1,12 +1,17 @@
-"""The words of a command: templates filled once, shell scripts among them with quoting. Pure."""
+"""The words of a command: templates filled once, values kept out of shell code. Pure."""
 
-from dataclasses import replace
+import re
+from collections.abc import Sequence
+from pathlib import PurePath
 
 from lillux.templating import Names, as_text, fill
+from lillux.values import replace
 from ryeos.errors import SpecError
-from ryeos.executor.shell_text import ShellText, script_positions
 from ryeos.specs import type_name
 
+_SHELL_NAME = re.compile(r"(?:ba|da|z|k|mk|a|ya|rba)?sh[-.\d]*(?:\.exe)?", re.IGNORECASE)
+_COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
+_OPTION_WITH_ARGUMENT = re.compile(r"[-+][A-Za-z]*[oO]|--rcfile|--init-file")
 _WHOLE_COMMAND = "{command}"
 
 
@@ -30,7 +35,32 @@ def filled_arguments(
 
 def filled_script(template: object, names: Names, where: str) -> str:
     """A text that a shell will parse, filled. A caller's whole ``{command}`` stays as it is."""
-    if isinstance(template, str) and template.strip() == _WHOLE_COMMAND:
+    whole = template.strip() if isinstance(template, str) else ""
+    if whole == _WHOLE_COMMAND or whole[1:-1] in names.verbatim:
         return as_text(fill(template, names))
+    from ryeos.executor.shell_text import ShellText
+
     text = ShellText(where)
-    return text.quoted(as_text(fill(template, replace(names, quote=text.mark))))
+    return text.finished(as_text(fill(template, replace(names, quote=text.mark))))
+
+
+def script_positions(words: Sequence[str]) -> frozenset[int]:
+    """Which of a command's words a shell parses as a script: what follows its ``-c``.
+
+    The shell may be the program, or come later: ``env bash -c ...``. ``-c`` may be one of several
+    letters, and options may stand between it and the script.
+    """
+    positions = set()
+    shell = script = has_argument = False
+    for index, word in enumerate(words):
+        goes_on = word[:1] in {"-", "+"} or has_argument
+        if script:
+            positions.add(index)
+            script = shell = goes_on
+        elif _SHELL_NAME.fullmatch(PurePath(word).name):
+            shell = True
+        else:
+            script = shell and _COMMAND_OPTION.fullmatch(word) is not None
+            shell = shell and goes_on
+        has_argument = _OPTION_WITH_ARGUMENT.fullmatch(word) is not None
+    return frozenset(positions)

@@ -16,11 +16,13 @@ from ryeos.errors import (
     ChainTooDeepError,
     CircularDependencyError,
     ExecutorNotFoundError,
+    InvalidRefError,
     NoExecutorDeclaredError,
+    SpecError,
     UnknownPrimitiveError,
 )
 from ryeos.executor.model import BUILT_IN_SPACE, Chain, ChainElement
-from ryeos.items import PROJECT, Kind, Reference, Resolution
+from ryeos.items import PROJECT, Kind, Reference, Resolution, check_id
 from ryeos.metadata import parse_header
 from ryeos.resolver import Resolver
 from ryeos.signature import MAX_ITEM_BYTES
@@ -40,12 +42,23 @@ class ChainBuilder:
         self.chains: dict[str, Chain] = {}
         self.specs: dict[str, ToolSpec] = {}
 
-    def build(self, item_id: str, *, force_refresh: bool = False) -> Chain:
-        """The chain of a tool. Raises ItemNotFoundError, ChainError, IntegrityError and kin."""
+    def build(
+        self,
+        item_id: str,
+        *,
+        force_refresh: bool = False,
+        found: list[ChainElement] | None = None,
+    ) -> Chain:
+        """The chain of a tool; ``found`` gets its elements, also those before a failure.
+
+        Raises ItemNotFoundError, ChainError, IntegrityError and kin.
+        """
+        elements: list[ChainElement] = [] if found is None else found
         cached = None if force_refresh else self.chains.get(item_id)
         if cached and self._is_fresh(cached):
+            elements.extend(cached.elements)
             return cached
-        chain = self._build(item_id)
+        chain = self._build(item_id, elements)
         self.chains[item_id] = chain
         return chain
 
@@ -60,8 +73,7 @@ class ChainBuilder:
         self.chains.clear()
         self.specs.clear()
 
-    def _build(self, item_id: str) -> Chain:
-        elements: list[ChainElement] = []
+    def _build(self, item_id: str, elements: list[ChainElement]) -> Chain:
         missed: list[Path] = []
         warnings: list[str] = []
         current: str | None = item_id
@@ -85,8 +97,12 @@ class ChainBuilder:
     def _resolve(self, item_id: str, elements: list[ChainElement]) -> Resolution | None:
         """Where an element is; None for a primitive that exists without a file."""
         if not elements:
-            return self._resolver.resolve(Reference(Kind.TOOL, item_id))
+            return self._resolver.resolve(Reference(Kind.TOOL, check_id(item_id)))
         child = elements[-1]
+        try:
+            check_id(item_id)
+        except InvalidRefError as error:
+            raise SpecError(f"{child.path}: executor_id", error.problem) from None
         resolution = self._resolver.find_executor(item_id, child.space)
         if resolution is None and item_id not in self._primitives:
             raise self._executor_not_found(item_id, child)
@@ -130,7 +146,11 @@ class ChainBuilder:
             header = item.header
             if header is None:
                 header = parse_header(suffix, item.text, str(item.target.path))
-            spec = tool_spec(header, suffix)
+            try:
+                spec = tool_spec(header, suffix)
+            except SpecError as error:
+                where = f"{item.target.path}: {error.where}"
+                raise SpecError(where, error.problem, hint=error.hint) from None
             self.specs[key] = spec
         return spec
 

@@ -15,47 +15,57 @@ A tool that fails is a result. What Rye cannot do is a `LilluxError`, which the 
 ``failure`` together with what was found out before it.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar
 
-from lillux.env_resolver import EnvResolver, ResolvedEnv, child_environment
+from lillux.env_resolver import ResolvedEnv
 from lillux.errors import LilluxError
 from lillux.process import Cancellation, ProcessRunner
+from lillux.values import dataclass, field
 from ryeos.config import ConfigReader
 from ryeos.context import Context, LockMode
-from ryeos.dependencies import dependency_rules, verify_tree
 from ryeos.errors import ChainValidationError, LockfileMismatchError
 from ryeos.executor.anchor import Anchor, anchor_of
+from ryeos.executor.anchored_files import AnchoredFiles, verify_anchored_files
 from ryeos.executor.chain import MAX_CHAIN_DEPTH, ChainBuilder
+from ryeos.executor.environment import process_environment, resolved_environment
 from ryeos.executor.invocation import (
     STEERING,
     build_invocation,
     caller_values,
+    filled_fixed_params,
     merged_config,
     tool_timeout,
 )
 from ryeos.executor.limits import LimitSources, limit
 from ryeos.executor.lockfiles import LockfileResolver
-from ryeos.executor.model import Chain, ExecutionResult, Invocation, Request
+from ryeos.executor.model import Chain, ChainElement, ExecutionResult, Invocation, Request
 from ryeos.executor.parameters import RESOLVED_CONFIG, checked_parameters
 from ryeos.executor.primitives import PRIMITIVES, ExecutePrimitive, OnStderr
 from ryeos.executor.results import map_outcome
 from ryeos.executor.trace import chain_events, env_events
 from ryeos.executor.validator import ChainValidator
+from ryeos.log import log_warning
+from ryeos.moments import Clock, utc_now
 from ryeos.resolver import Resolver
-from ryeos.verify import VerifiedItem, Verifier, unchanged
+from ryeos.verify import Verifier, unchanged
+
+SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+SHORTEST_SECRET = 4
 
 
 @dataclass(slots=True)
 class _Progress:
-    """What one execution has found out so far; goes into the result whatever happens."""
+    """What one execution has found out so far; goes into the result whatever happens.
 
-    chain: list[dict[str, Any]] = field(default_factory=list)
+    further   trace events that stand behind those of the chain and the environment
+    """
+
+    elements: list[ChainElement] = field(default_factory=list)
     trace: list[dict[str, Any]] = field(default_factory=list)
+    further: list[dict[str, Any]] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
@@ -66,8 +76,7 @@ class _Prepared:
 
     chain: Chain
     invocation: Invocation
-    dependencies: tuple[VerifiedItem, ...]
-    pins: Mapping[str, str]
+    files: AnchoredFiles
     locked: bool
 
 
@@ -84,7 +93,7 @@ class PrimitiveExecutor:
         verifier: Verifier,
         *,
         runner: ProcessRunner | None = None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Clock = utc_now,
     ) -> None:
         self._context = context
         self._verifier = verifier
@@ -116,9 +125,14 @@ class PrimitiveExecutor:
         except LilluxError as error:
             progress.metadata["error_code"] = error.code
             result = ExecutionResult(success=False, error=str(error), failure=error)
-        result.chain = progress.chain
-        result.trace = progress.trace if request.trace else []
+        result.chain = [element.describe() for element in progress.elements]
+        if request.trace:
+            chain_trace = chain_events(progress.elements)
+            result.trace = [*chain_trace, *progress.trace, *progress.further]
         result.metadata = progress.metadata | result.metadata
+        unverified = [e.item_id for e in progress.elements if e.item and not e.item.verified]
+        if unverified:
+            result.metadata["unverified"] = unverified
         if progress.warnings:
             result.metadata["warnings"] = list(dict.fromkeys(progress.warnings))
         result.duration_ms = (perf_counter() - started) * 1000
@@ -131,8 +145,9 @@ class PrimitiveExecutor:
     def lock(self, item_id: str) -> Path | None:
         """Pin a tool's chain as it is now; the lockfile's path. Raises as `build_chain`."""
         chain = self.build_chain(item_id)
-        _, pins = self._dependencies(chain, anchor_of(chain, self._context))
-        return self._lockfiles.save_lockfile(self._lockfiles.create_lockfile(chain, pins))
+        anchor = anchor_of(chain, self._context)
+        files = verify_anchored_files(chain, anchor, self._verifier, log_warning)
+        return self._lockfiles.save_lockfile(self._lockfiles.create_lockfile(chain, files.pins))
 
     @property
     def lockfiles(self) -> LockfileResolver:
@@ -155,17 +170,14 @@ class PrimitiveExecutor:
         }
 
     def _prepare(self, request: Request, progress: _Progress) -> _Prepared:
-        chain = self.build_chain(request.item_id)  # (1)
-        progress.chain = chain.describe()
-        progress.trace.extend(chain_events(chain))
+        chain = self._chains.build(request.item_id, found=progress.elements)  # (1)
         progress.warnings.extend(chain.warnings)
         if request.validate_chain:
             self._validate(chain, progress)  # (2)
         anchor = anchor_of(chain, self._context)  # (3)
-        dependencies, pins = self._dependencies(chain, anchor)
-        locked = request.use_lockfile and self._check_lock(chain, pins, progress)  # (4)
-        schema = chain.tool.spec.config_schema  # (5)
-        parameters = checked_parameters(request.parameters, schema, STEERING)
+        files = verify_anchored_files(chain, anchor, self._verifier, progress.warnings.append)
+        locked = request.use_lockfile and self._check_lock(chain, files, progress)  # (4)
+        parameters = _parameters(chain, request)  # (5)
         env = self._environment(chain, anchor, progress)  # (6)
         parameters |= self._resolved_config(chain)  # (7)
         invocation = self._invocation(
@@ -174,8 +186,7 @@ class PrimitiveExecutor:
         return _Prepared(
             chain=chain,
             invocation=invocation,
-            dependencies=dependencies,
-            pins=pins,
+            files=files,
             locked=locked,
         )
 
@@ -187,7 +198,7 @@ class PrimitiveExecutor:
         cancellation: Cancellation | None,
         on_stderr: OnStderr | None,
     ) -> ExecutionResult:
-        for item in (prepared.chain.tool.item, *prepared.dependencies):  # (9)
+        for item in (prepared.chain.tool.item, *prepared.files.items):  # (9)
             if item and item.verified:
                 unchanged(item)
         primitive = self.PRIMITIVE_MAP[prepared.chain.primitive.item_id](self._runner)
@@ -212,36 +223,18 @@ class PrimitiveExecutor:
         if not result.valid:
             raise ChainValidationError(result.issues)
 
-    def _dependencies(
-        self, chain: Chain, anchor: Anchor
-    ) -> tuple[tuple[VerifiedItem, ...], dict[str, str]]:
-        """The verified files around the tool, and the hash of each by its path below the anchor."""
-        declared = chain.first_with("verify_deps")
-        item = chain.tool.item
-        if declared is None or item is None or not anchor.active:
-            return (), {}
-        rules = dependency_rules(declared[1])
-        if not rules.enabled or rules.scope == "tool_file":
-            return (), {}
-        base = (anchor.path if rules.scope == "anchor" else item.target.path.parent).resolve()
-        items = verify_tree(base, rules, item.target.space, self._verifier)
-        pins = {
-            found.target.path.relative_to(base).as_posix(): found.content_hash for found in items
-        }
-        return items, pins
-
-    def _check_lock(self, chain: Chain, pins: Mapping[str, str], progress: _Progress) -> bool:
+    def _check_lock(self, chain: Chain, files: AnchoredFiles, progress: _Progress) -> bool:
         if self._context.lock_mode is LockMode.OFF:
             return False
         try:
-            found = self._lockfiles.check(chain, pins)
+            found = self._lockfiles.check(chain, files.pins)
         except LockfileMismatchError as error:
             if self._context.lock_mode is LockMode.STRICT:
                 raise
             progress.warnings.append(f"{error} ({error.hint})")
             return True
         if found:
-            progress.trace.append(
+            progress.further.append(
                 {"step": "lockfile", "item_id": chain.tool.item_id, "path": str(found.path)}
             )
         return found is not None
@@ -249,7 +242,9 @@ class PrimitiveExecutor:
     def _pin(self, prepared: _Prepared, progress: _Progress) -> None:
         if self._context.lock_mode is LockMode.OFF or prepared.chain.tool.spec.version is None:
             return
-        lockfile = self._lockfiles.create_lockfile(prepared.chain, prepared.pins)
+        if not self._lockfiles.has_place():
+            return
+        lockfile = self._lockfiles.create_lockfile(prepared.chain, prepared.files.pins)
         try:
             path = self._lockfiles.save_lockfile(lockfile)
         except LilluxError as error:
@@ -259,23 +254,10 @@ class PrimitiveExecutor:
             progress.metadata["lockfile_created"] = str(path)
 
     def _environment(self, chain: Chain, anchor: Anchor, progress: _Progress) -> ResolvedEnv:
-        resolver = EnvResolver(
-            project_path=self._context.project_path,
-            user_base=self._context.spaces.user.base,
-            process_env=self._context.process_env,
-            platform=self._context.platform,
-            runner=self._runner,
-        )
-        env = resolver.base()
-        for element in reversed(chain.elements):
-            env = resolver.apply(env, element.spec.env_config, anchor.names)
-        progress.trace.extend(env_events(chain))
+        env = resolved_environment(chain, anchor, self._context, self._runner)
+        progress.trace.extend(env_events(chain.elements))
         progress.warnings.extend(env.warnings)
-        return ResolvedEnv(
-            variables=anchor.apply_to(env.variables),
-            contributed=tuple(sorted({*env.contributed, *anchor.env_paths})),
-            missing=env.missing,
-        )
+        return env
 
     def _resolved_config(self, chain: Chain) -> dict[str, Any]:
         declared = chain.tool.spec.config_resolve
@@ -292,8 +274,8 @@ class PrimitiveExecutor:
         progress: _Progress,
     ) -> Invocation:
         config = merged_config(chain)
-        spec = chain.tool.spec
-        values = caller_values(parameters, spec.config_schema, spec.config)
+        fixed = filled_fixed_params(config, anchor, env)
+        values = caller_values(parameters, chain.tool.spec.config_schema, config, fixed)
         progress.warnings.extend(values.warnings)
         asked = {} if request.timeout_s is None else {"timeout": request.timeout_s}
         timeout_s = limit("timeout", self._limit_sources(chain, {**values.steering, **asked}))
@@ -303,7 +285,9 @@ class PrimitiveExecutor:
             values,
             anchor=anchor,
             env=env,
-            child_env=self._child_env(chain, env, anchor, request),
+            child_env=process_environment(
+                chain, anchor, env, request.extra_env, self._context.platform
+            ),
             timeout_s=tool_timeout(timeout_s, values),
         )
 
@@ -321,20 +305,12 @@ class PrimitiveExecutor:
             layers=self._config.layers(path) if isinstance(path, str) else (),
         )
 
-    def _child_env(
-        self, chain: Chain, env: ResolvedEnv, anchor: Anchor, request: Request
-    ) -> dict[str, str]:
-        declared = [element.spec.env_config for element in chain.elements]
-        unset = [name for block in declared for name in block.get("unset") or () if name]
-        minimal = any(block.get("env_policy") == "minimal" for block in declared)
-        kept = child_environment(env, unset=unset, minimal=minimal, platform=self._context.platform)
-        return {
-            **kept,
-            "RYE_PROJECT_PATH": anchor.names["project_path"],
-            "RYE_TOOL_PATH": anchor.names["tool_path"],
-            "RYE_TOOL_ID": chain.tool.item_id,
-            **request.extra_env,
-        }
+
+def _parameters(chain: Chain, request: Request) -> dict[str, Any]:
+    """The caller's, checked. What the engine fills in itself need not be in the tool's schema."""
+    spec = chain.tool.spec
+    exempt = (*STEERING, RESOLVED_CONFIG) if spec.config_resolve else STEERING
+    return checked_parameters(request.parameters, spec.config_schema, exempt)
 
 
 def _validated(prepared: _Prepared) -> ExecutionResult:
@@ -342,9 +318,17 @@ def _validated(prepared: _Prepared) -> ExecutionResult:
     return ExecutionResult(
         success=True,
         metadata={
-            "command": list(invocation.argv),
+            "command": [_masked(word, invocation.env) for word in invocation.argv],
             "cwd": str(invocation.cwd),
             "env_keys": list(invocation.contributed),
             "timeout_s": invocation.timeout_s,
         },
     )
+
+
+def _masked(word: str, env: Mapping[str, str]) -> str:
+    """A word of a command, to be shown: without the secrets that the environment put there."""
+    for name, value in env.items():
+        if len(value) >= SHORTEST_SECRET and any(part in name.upper() for part in SECRET_NAMES):
+            word = word.replace(value, "***")
+    return word

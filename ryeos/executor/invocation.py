@@ -12,17 +12,17 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
 from lillux.env_resolver import ResolvedEnv
 from lillux.process import MIB, ProgramNotFoundError
 from lillux.templating import Names, as_text, fill
+from lillux.values import dataclass, field
 from ryeos.errors import SpecError
 from ryeos.executor.anchor import Anchor
 from ryeos.executor.arguments import filled_arguments, filled_script
-from ryeos.executor.limits import GRACE_OVER_TOOL_TIMEOUT_S
+from ryeos.executor.limits import GRACE_OVER_TOOL_TIMEOUT_S, MAX_LIMIT
 from ryeos.executor.model import Chain, Invocation
 from ryeos.specs import ParamsMode, type_name
 
@@ -49,18 +49,29 @@ class CallerValues:
     warnings: tuple[str, ...] = ()
 
 
+def filled_fixed_params(
+    config: Mapping[str, Any], anchor: Anchor, env: ResolvedEnv
+) -> dict[str, Any]:
+    """The parameters that the chain itself gives, ``config.fixed_params``. Raises SpecError."""
+    fixed = config.get("fixed_params") or {}
+    if not isinstance(fixed, dict):
+        raise SpecError("config.fixed_params", f"expected a mapping, got {type_name(fixed)}")
+    names = Names(variables=env.variables, fixed=anchor.names, templates=config)
+    return {name: fill(value, names) for name, value in fixed.items()}
+
+
 def caller_values(
-    parameters: Mapping[str, Any], schema: Mapping[str, Any] | None, config: Mapping[str, Any]
+    parameters: Mapping[str, Any],
+    schema: Mapping[str, Any] | None,
+    config: Mapping[str, Any],
+    fixed: Mapping[str, Any],
 ) -> CallerValues:
-    """Take the caller's parameters apart, the tool's fixed ones laid over them."""
+    """Take the caller's parameters apart, the ``fixed`` ones laid over them."""
     declared = (schema or {}).get("properties") or {}
     steering = {
         name: parameters[name] for name in STEERING if name in parameters and name not in declared
     }
     own = {name: value for name, value in parameters.items() if name not in steering}
-    fixed = config.get("fixed_params") or {}
-    if not isinstance(fixed, dict):
-        raise SpecError("config.fixed_params", f"expected a mapping, got {type_name(fixed)}")
     nested = config.get("params_key")
     if isinstance(nested, str):
         return CallerValues(tool={**fixed, nested: own}, steering=steering)
@@ -79,7 +90,7 @@ def tool_timeout(limit_s: float | None, values: CallerValues) -> float | None:
     own = values.tool.get("timeout")
     if limit_s is None or isinstance(own, bool) or not isinstance(own, (int, float)):
         return limit_s
-    return max(limit_s, own + GRACE_OVER_TOOL_TIMEOUT_S)
+    return max(limit_s, min(own + GRACE_OVER_TOOL_TIMEOUT_S, MAX_LIMIT))
 
 
 def merged_config(chain: Chain) -> dict[str, Any]:
@@ -152,7 +163,9 @@ def build_invocation(
 
 def _script_keys(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Where a shell runtime looks for the tool's script, in order: its ``script_from``."""
-    keys = config.get("script_from") or ()
+    keys = config.get("script_from") or []
+    if not isinstance(keys, list):
+        raise SpecError("config.script_from", f"expected a list, got {type_name(keys)}")
     return tuple(key for key in keys if isinstance(key, str))
 
 

@@ -6,9 +6,9 @@ config; their ``defaults``; ``tools.<id>`` of a bundle; the runtime's config; th
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from lillux.values import dataclass
 from ryeos.config import Layer, merge_layers
 from ryeos.errors import SpecError
 from ryeos.items import SYSTEM
@@ -16,6 +16,7 @@ from ryeos.specs import type_name
 
 BUILT_IN = {"timeout": 300, "max_steps": 1000, "max_concurrency": 10}
 GRACE_OVER_TOOL_TIMEOUT_S = 10
+MAX_LIMIT = 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +34,7 @@ def limit(name: str, sources: LimitSources) -> int | float | None:
     """The value of a limit. For ``timeout``: seconds, None for no limit. Raises SpecError."""
     for where, values in _ladder(sources):
         if name in values:
-            return _checked(name, values[name], where)
+            return checked_limit(f"{where}.{name}", values[name])
     return BUILT_IN.get(name)
 
 
@@ -57,11 +58,13 @@ def _mapping(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value
 
 
-def _checked(name: str, value: object, where: str) -> int | float | None:
+def checked_limit(where: str, value: object) -> int | float | None:
+    """A limit as somebody wrote it at ``where``; None and 0 are none. Raises SpecError."""
     if value is None or value == 0:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise SpecError(f"{where}.{name}", f"expected a number, got {type_name(value)}")
-    if not 0 < value < float("inf"):
-        raise SpecError(f"{where}.{name}", f"expected a number above 0, got {value}")
+        raise SpecError(where, f"expected a number, got {type_name(value)}")
+    if not 0 < value <= MAX_LIMIT:
+        found = value if isinstance(value, float) or abs(value) <= MAX_LIMIT else "a longer one"
+        raise SpecError(where, f"expected a number above 0 and up to {MAX_LIMIT}, got {found}")
     return value

@@ -5,22 +5,21 @@ to the project, else to user space, and only where an ``.ai`` folder already is.
 ``docs/lockfiles.md``.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+import os
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lillux.files import make_directory, safe_join
-from lillux.lockfile import (
-    Lockfile,
-    LockfileElement,
-    LockfileRoot,
-    load_lockfile,
-    save_lockfile,
-)
-from ryeos.errors import LockfileMismatchError, SystemImmutableError
+from lillux.errors import UnsafePathError
+from lillux.files import check_relative, file_system_error, make_directory, safe_join
+from lillux.values import dataclass
+from ryeos.errors import LockfileMismatchError, SpecError, SystemImmutableError
 from ryeos.executor.model import Chain, ChainElement
-from ryeos.items import SYSTEM, Space, Spaces, check_id
+from ryeos.items import SYSTEM, Space, Spaces
+from ryeos.moments import Clock
+
+if TYPE_CHECKING:  # most runs see no lockfile at all
+    from lillux.lockfile import Lockfile, LockfileElement, LockfileRoot
 
 DEFAULT_VERSION = "0.0.0"
 LOCKFILE_FOLDER = "lockfiles"
@@ -31,7 +30,7 @@ LOCKFILE_SUFFIX = ".lock.json"
 class FoundLockfile:
     """A lockfile and where it is."""
 
-    lockfile: Lockfile
+    lockfile: "Lockfile"
     path: Path
     space: Space
 
@@ -39,7 +38,7 @@ class FoundLockfile:
 class LockfileResolver:
     """Finds, checks, writes and removes lockfiles in the spaces."""
 
-    def __init__(self, spaces: Spaces, now: Callable[[], datetime]) -> None:
+    def __init__(self, spaces: Spaces, now: Clock) -> None:
         self._spaces = spaces
         self._now = now
 
@@ -50,10 +49,10 @@ class LockfileResolver:
         """
         for space in self._spaces:
             path = lockfile_path(space, tool_id, version)
-            try:
+            if os.path.lexists(path):
+                from lillux.lockfile import load_lockfile
+
                 return FoundLockfile(load_lockfile(path), path, space)
-            except FileNotFoundError:
-                continue
         return None
 
     def exists(self, tool_id: str, version: str) -> bool:
@@ -64,21 +63,22 @@ class LockfileResolver:
     def check(self, chain: Chain, dependencies: Mapping[str, str]) -> FoundLockfile | None:
         """The lockfile that the chain agrees with; None if there is none, or it is outdated.
 
-        Outdated means that a pinned bundle has another version now; such a file is removed where
-        that is possible. Raises LockfileMismatchError, LockfileError.
+        Outdated means that a pinned bundle has another version now. That bundle's elements may
+        then differ, the others may not; the next success writes the file anew. Raises
+        LockfileMismatchError, LockfileError, SpecError.
         """
         found = self.get_lockfile(chain.tool.item_id, version_of(chain.tool))
         if found is None:
             return None
-        if self._is_outdated(found.lockfile):
-            self._remove_quietly(found)
-            return None
-        for problem in mismatches(found.lockfile, chain, dependencies):
+        updated = self._updated_bundles(found.lockfile)
+        for problem in mismatches(found.lockfile, chain, dependencies, updated):
             raise LockfileMismatchError(problem, chain.tool.item_id, str(found.path))
-        return found
+        return None if updated else found
 
-    def create_lockfile(self, chain: Chain, dependencies: Mapping[str, str]) -> Lockfile:
+    def create_lockfile(self, chain: Chain, dependencies: Mapping[str, str]) -> "Lockfile":
         """The lockfile that pins a chain as it is now."""
+        from lillux.lockfile import Lockfile, LockfileRoot
+
         root = chain.tool
         return Lockfile(
             lockfile_version=1,
@@ -95,63 +95,86 @@ class LockfileResolver:
             verified_deps=dict(dependencies) or None,
         )
 
-    def save_lockfile(self, lockfile: Lockfile) -> Path | None:
+    def save_lockfile(self, lockfile: "Lockfile") -> Path | None:
         """Write a lockfile; None where no space has an ``.ai`` folder. Raises FileSystemError."""
-        for space in (self._spaces.project, self._spaces.user):
-            if space and space.ai.is_dir():
-                path = lockfile_path(space, lockfile.root.tool_id, lockfile.root.version)
-                make_directory(path.parent)
-                save_lockfile(path, lockfile)
-                return path
-        return None
+        space = self._place()
+        if space is None:
+            return None
+        from lillux.lockfile import save_lockfile
+
+        path = lockfile_path(space, lockfile.root.tool_id, lockfile.root.version)
+        make_directory(path.parent)
+        save_lockfile(path, lockfile)
+        return path
+
+    def has_place(self) -> bool:
+        """Whether a lockfile could be kept anywhere."""
+        return self._place() is not None
+
+    def _place(self) -> Space | None:
+        own = (self._spaces.project, self._spaces.user)
+        return next((space for space in own if space and space.ai.is_dir()), None)
 
     def delete_lockfile(self, tool_id: str, version: str) -> Path | None:
-        """Remove the lockfile that counts, from project or user space; None if there is none."""
-        found = self.get_lockfile(tool_id, version)
-        if found is None:
-            return None
-        if found.space.tier == SYSTEM:
-            raise SystemImmutableError(str(found.path))
-        found.path.unlink(missing_ok=True)
-        return found.path
+        """Remove the lockfile that counts, readable or not; its path, None if there is none.
+
+        Raises SystemImmutableError for a bundle's, FileSystemError.
+        """
+        for space in self._spaces:
+            path = lockfile_path(space, tool_id, version)
+            if not os.path.lexists(path):
+                continue
+            if space.tier == SYSTEM:
+                raise SystemImmutableError(str(path))
+            try:
+                path.unlink()
+            except OSError as error:
+                raise file_system_error(path, error) from error
+            return path
+        return None
 
     def list_lockfiles(self, space: Space) -> Iterator[Path]:
         """Every lockfile of a space, sorted."""
         yield from sorted((space.ai / LOCKFILE_FOLDER).rglob(f"*{LOCKFILE_SUFFIX}"))
 
-    def _is_outdated(self, lockfile: Lockfile) -> bool:
+    def _updated_bundles(self, lockfile: "Lockfile") -> frozenset[str]:
+        """The ids of pinned bundles that are installed in another version."""
         versions = {bundle.bundle_id: bundle.version for bundle in self._spaces.bundles}
         pinned: list[LockfileRoot | LockfileElement] = [lockfile.root, *lockfile.resolved_chain]
-        return any(
-            entry.provider_id in versions and entry.provider_version != versions[entry.provider_id]
+        return frozenset(
+            entry.provider_id
             for entry in pinned
-            if entry.provider_id
+            if entry.provider_id in versions
+            and entry.provider_version != versions[entry.provider_id]
         )
 
-    def _remove_quietly(self, found: FoundLockfile) -> None:
-        if found.space.tier == SYSTEM:
-            return
-        try:
-            found.path.unlink(missing_ok=True)
-        except OSError:
-            return
 
+def mismatches(
+    lockfile: "Lockfile",
+    chain: Chain,
+    dependencies: Mapping[str, str],
+    updated: Collection[str] = (),
+) -> Iterator[str]:
+    """Every difference between what is pinned and what was built, the root first.
 
-def mismatches(lockfile: Lockfile, chain: Chain, dependencies: Mapping[str, str]) -> Iterator[str]:
-    """Every difference between what is pinned and what was built, the root first."""
-    if lockfile.root.integrity != chain.tool.integrity:
+    What comes from the ``updated`` bundles may differ.
+    """
+    root_may_differ = lockfile.root.provider_id in updated
+    if lockfile.root.integrity != chain.tool.integrity and not root_may_differ:
         yield f"Lockfile integrity mismatch for {chain.tool.item_id}"
-    built = {element.item_id: element for element in chain.elements}
-    for pinned in lockfile.resolved_chain:
+    kept = [pinned for pinned in lockfile.resolved_chain if pinned.provider_id not in updated]
+    built = {e.item_id: e for e in chain.elements if _provider(e) not in updated}
+    for pinned in kept:
         element = built.get(pinned.item_id)
         if element is None:
             yield f"Lockfile chain element not found: {pinned.item_id} (space: {pinned.space})"
         elif pinned.integrity and pinned.integrity != element.integrity:
             yield f"Lockfile integrity mismatch for chain element {pinned.item_id}"
-    order = [(pinned.item_id, pinned.space) for pinned in lockfile.resolved_chain]
-    if order != [(element.item_id, element.space) for element in chain.elements]:
+    order = [(pinned.item_id, pinned.space) for pinned in kept]
+    if order != [(element.item_id, element.space) for element in built.values()]:
         yield f"Lockfile chain differs in its elements, order or spaces for {chain.tool.item_id}"
-    for path, digest in (lockfile.verified_deps or {}).items():
+    pinned_files = {} if root_may_differ else lockfile.verified_deps or {}
+    for path, digest in pinned_files.items():
         if path not in dependencies:
             yield f"Lockfile dependency not found: {path}"
         elif dependencies[path] != digest:
@@ -159,9 +182,19 @@ def mismatches(lockfile: Lockfile, chain: Chain, dependencies: Mapping[str, str]
 
 
 def lockfile_path(space: Space, tool_id: str, version: str) -> Path:
-    """Where a space keeps the lockfile of a tool's version. Raises InvalidRefError."""
-    name = f"{tool_id}@{version}{LOCKFILE_SUFFIX}"
-    return safe_join(space.ai / LOCKFILE_FOLDER, check_id(name))
+    """Where a space keeps the lockfile of a tool's version.
+
+    Raises SpecError for a version that cannot be part of a file name, UnsafePathError where a link
+    leads out of the space.
+    """
+    name = f"{version}{LOCKFILE_SUFFIX}"
+    try:
+        check_relative(name)
+    except UnsafePathError as error:
+        raise SpecError("version", error.problem) from None
+    if "/" in version:
+        raise SpecError("version", f"expected text without '/', got {version[:60]!r}")
+    return safe_join(space.ai, f"{LOCKFILE_FOLDER}/{tool_id}@{name}")
 
 
 def version_of(element: ChainElement) -> str:
@@ -174,7 +207,9 @@ def _provider(element: ChainElement) -> str:
     return bundle_id or tier
 
 
-def _pinned(element: ChainElement) -> LockfileElement:
+def _pinned(element: ChainElement) -> "LockfileElement":
+    from lillux.lockfile import LockfileElement
+
     return LockfileElement(
         item_id=element.item_id,
         space=element.space,

@@ -1,12 +1,12 @@
 """The values of an execution, from the chain to the result. See ``docs/executor.md``."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
+from lillux.values import dataclass, field
 from ryeos.items import Location, tier_of
 from ryeos.specs import ToolSpec
 from ryeos.verify import VerifiedItem

@@ -1,34 +1,55 @@
 """Parameters against the tool's schema: defaults first, then every problem at once. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from lillux.flat_schema import fitted
+from lillux.integrity import CanonicalJsonError, require_json
 from ryeos.errors import ParameterError
 
 RESOLVED_CONFIG = "resolved_config"
 
 
 def checked_parameters(
-    parameters: Mapping[str, Any], schema: Mapping[str, Any] | None, steering: tuple[str, ...]
+    parameters: Mapping[str, Any], schema: Mapping[str, Any] | None, exempt: Collection[str] = ()
 ) -> dict[str, Any]:
     """The parameters with the schema's defaults filled in. Never changes its input.
 
-    ``steering`` names may be given although the schema does not list them. Raises ParameterError
-    with all violations, SchemaError for a schema that is none.
+    ``exempt`` names may be given although the schema does not list them. Raises ParameterError
+    with all violations, also for what JSON cannot hold; SchemaError for a schema that is none.
     """
     if not schema:
-        return dict(parameters)
-    from lillux.schema import violations, with_defaults
+        return _plain(parameters)
+    properties = schema.get("properties")
+    declared = properties if isinstance(properties, dict) else {}
+    passed_by = {name for name in exempt if name not in declared}
+    checked = {name: value for name, value in parameters.items() if name not in passed_by}
+    filled = fitted(checked, schema)
+    if filled is None:
+        filled = _judged(checked, schema)
+    return filled | {name: parameters[name] for name in passed_by if name in parameters}
 
-    declared = schema.get("properties") or {}
-    exempt = {name for name in (*steering, RESOLVED_CONFIG) if name not in declared}
-    checked = {name: value for name, value in parameters.items() if name not in exempt}
-    filled = with_defaults(checked, schema)
+
+def _judged(parameters: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters with their defaults, after the whole verdict."""
+    from lillux.schema import check_schema, violations, with_defaults
+
+    check_schema(schema)
+    filled = with_defaults(parameters, schema)
     found = violations(filled, schema)
     if found or not isinstance(filled, dict):
         hint = next(_hints(found, parameters), "")
         raise ParameterError([str(violation) for violation in found], hint=hint)
-    return filled | {name: parameters[name] for name in exempt if name in parameters}
+    return filled
+
+
+def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    plain = dict(parameters)
+    try:
+        require_json(plain)
+    except CanonicalJsonError as error:
+        raise ParameterError([str(error)]) from error
+    return plain
 
 
 def _hints(found: Any, parameters: Mapping[str, Any]) -> Iterator[str]:  # noqa: ANN401

@@ -1,25 +1,28 @@
 """The ends of chains: what the engine itself can do. Ids are in `PRIMITIVES`."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lillux.errors import LilluxError
 from lillux.process import (
     Cancellation,
     Command,
     Outcome,
     ProcessManager,
     ProcessRunner,
-    SpawnError,
 )
 from lillux.templating import Names, as_text, fill
+from lillux.values import dataclass
+from ryeos.errors import SpecError
+from ryeos.executor.arguments import filled_arguments
+from ryeos.executor.limits import BUILT_IN, checked_limit
 from ryeos.executor.model import Invocation
 from ryeos.executor.results import map_outcome
+from ryeos.specs import type_name
 
 # A config that brings this many variables is taken for a whole environment.
 WHOLE_ENVIRONMENT_SIZE = 50
-DEFAULT_TIMEOUT_S = 300
 
 OnStderr = Callable[[bytes], None]
 
@@ -75,29 +78,38 @@ class ExecutePrimitive:
         ``${VARIABLE}`` is filled from the environment and ``{name}`` from ``params``, in one pass.
         What cannot be started is a result with ``return_code`` -1.
         """
-        env = self._environment(config.get("env") or {})
-        names = Names(variables=env, opaque=params or {})
-        command = as_text(fill(config.get("command") or "", names))
-        if not command:
-            return _not_started("No command specified")
-        filled: Any = fill(config.get("args") or [], names)
-        cwd = as_text(fill(config.get("cwd") or "", names))
-        timeout_s = config.get("timeout", DEFAULT_TIMEOUT_S) or None
+        timeout_s = None
         try:
-            outcome = self._runner.run(
-                Command(
-                    argv=(command, *map(as_text, filled)),
-                    env=env,
-                    cwd=Path(cwd) if cwd else None,
-                    stdin=as_text(fill(config.get("input_data") or "", names)).encode(),
-                    timeout_s=timeout_s,
-                )
-            )
-        except SpawnError as error:
+            timeout_s = checked_limit("config.timeout", config.get("timeout", BUILT_IN["timeout"]))
+            command = self._command(config, params or {}, timeout_s)
+            if command is None:
+                return _not_started("No command specified")
+            outcome = self._runner.run(command)
+        except LilluxError as error:
             return _not_started(f"Failed to spawn: {error}")
         return _execute_result(outcome, timeout_s)
 
-    def _environment(self, declared: Mapping[str, Any]) -> dict[str, str]:
+    def _command(
+        self, config: Mapping[str, Any], params: Mapping[str, Any], timeout_s: float | None
+    ) -> Command | None:
+        env = self._environment(config.get("env") or {})
+        names = Names(variables=env, opaque=params)
+        program = as_text(fill(config.get("command") or "", names))
+        if not program.strip():
+            return None
+        cwd = as_text(fill(config.get("cwd") or "", names))
+        stdin = as_text(fill(config.get("input_data") or "", names))
+        return Command(
+            argv=(program, *filled_arguments(program, config.get("args") or [], names)),
+            env=env,
+            cwd=Path(cwd) if cwd else None,
+            stdin=stdin.encode("utf-8", "surrogatepass"),
+            timeout_s=timeout_s,
+        )
+
+    def _environment(self, declared: object) -> dict[str, str]:
+        if not isinstance(declared, Mapping):
+            raise SpecError("config.env", f"expected a mapping, got {type_name(declared)}")
         given = {name: as_text(value) for name, value in declared.items()}
         whole = len(given) >= WHOLE_ENVIRONMENT_SIZE and "PATH" in given
         return given if whole else {**self._process_env, **given}

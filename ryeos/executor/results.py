@@ -6,10 +6,11 @@
 """
 
 import json
-from dataclasses import dataclass, field
-from typing import Any
+from math import isfinite
+from typing import Any, NoReturn
 
 from lillux.process import Captured, Outcome, signal_name
+from lillux.values import dataclass, field
 
 STDERR_TAIL_CHARACTERS = 8192
 
@@ -73,13 +74,19 @@ def _json(text: str) -> Any:  # noqa: ANN401 - JSON passes through
     if not text.strip():
         return _NotJson()
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError):
         return _NotJson()
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(name)
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+def _finite(number: str) -> float:
+    """The number; one like 1e999 would come out as infinity, which is no JSON."""
+    value = float(number)
+    return value if isfinite(value) else _refuse(number)
 
 
 def _declared_failure(data: object) -> tuple[bool, str]:

@@ -1,71 +1,44 @@
-"""Values inserted into text that a shell will parse: each arrives as data, wherever it stands.
+"""Values in text that a shell will parse: none is ever written where the shell reads code.
 
-A value is first inserted as a mark. When the text is whole, it is read as a shell reads it, and
-each mark becomes its value in the quoting of its place: bare, between double or single quotes.
-Where no quoting is safe (backquotes, arithmetic, here-documents ...) only numbers are filled in;
-there a script uses a shell variable. Pure. See ``docs/templates.md``.
+A value is assigned to a shell variable in front of the script, quoted whole, and its place in the
+script becomes a reference to that variable. What a variable holds is never read as code, so a
+place that is taken for another one costs at most the look of a value. How the reference is written
+depends on the quotes that are open there. Numbers mean nothing but themselves and stand as they
+are. Pure. See ``docs/templates.md``.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from pathlib import PurePath
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 
 from ryeos.errors import SpecError
 
-_SHELL_NAME = re.compile(r"(?:ba|da|z|k|mk|a|ya|rba)?sh[-.\d]*(?:\.exe)?", re.IGNORECASE)
-_COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
-_OPTION_WITH_ARGUMENT = re.compile(r"[-+][A-Za-z]*[oO]|--rcfile|--init-file")
-
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
-_MARK = re.compile("\0([0-9]+)\0")
 _TOKEN = re.compile(
     "\0(?P<mark>[0-9]+)\0"
-    r"|(?P<dangling>[\\$](?=\0))"
-    r"|(?P<escaped>\\.)"
-    r"|(?P<comment>(?<![^\s;&|()<>])\#)"
-    r"|(?P<sign>\$'|\$\(\(|\$\[|\$\(|\$\{|\(\(|<<<|<<|['\"`()}])"
-    r"|(?P<word>\bcase\b)",
+    r"|(?P<escaped>\\[^\0])"
+    r"|(?P<comment>(?<![^\s;&|()])\#[^\n\0]*)"
+    r"|(?P<here><<-?[ \t]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)(?P<rest>[^\n]*)\n)"
+    r"|(?P<sign>\$?\(\(|\$?\(|['\"`)])",
     re.DOTALL,
 )
-_BACKQUOTES_END = re.compile(r"(?:[^\\`]|\\.)*+`", re.DOTALL)
-_PLAIN_ANSI_END = re.compile(r"[^\\']*+'")
+_MARK = re.compile("\0(?P<mark>[0-9]+)\0")
+# Syntax that computes with what variables hold.
+_EVALUATES = re.compile(r"\(\(|\$\[|\[\[|\w\[|\s-v\s|\b(?:let|declare|typeset)\b")
 
-_GROUP, _COMMAND, _DOUBLE, _BRACES, _ARITHMETIC = "(", "$(", '"', "${", "$(("
-# Inside of these no quoting is safe.
-_CLOSED = {_BRACES: "${...}", _ARITHMETIC: "arithmetic"}
-
-
-def script_positions(words: Sequence[str]) -> frozenset[int]:
-    """Which of a command's words a shell parses as a script: what follows its ``-c``.
-
-    The shell may be the program, or come later: ``env bash -c ...``. ``-c`` may be one of several
-    letters, and options may stand between it and the script.
-    """
-    positions = set()
-    shell = script = has_argument = False
-    for index, word in enumerate(words):
-        goes_on = word[:1] in {"-", "+"} or has_argument
-        if script:
-            positions.add(index)
-            script = shell = goes_on
-        elif _SHELL_NAME.fullmatch(PurePath(word).name):
-            shell = True
-        else:
-            script = shell and _COMMAND_OPTION.fullmatch(word) is not None
-            shell = shell and goes_on
-        has_argument = _OPTION_WITH_ARGUMENT.fullmatch(word) is not None
-    return frozenset(positions)
+_BARE, _SINGLE, _DOUBLE, _BACKQUOTES, _ARITHMETIC = "(", "'", '"', "`", "(("
+_HERE, _QUOTED_HERE, _BACKSLASH = "<<", "<<'", "\\"
 
 
 class ShellText:
-    """One text for a shell: ``mark`` while it is filled, ``quoted`` when it is whole.
+    """One script: `mark` while it is filled, `finished` when it is whole.
 
-    ``where`` is the path of the text in its file, for errors.
+    ``where`` is the path of the script in its file, for errors.
     """
 
     def __init__(self, where: str) -> None:
         self._where = where
-        self._values: list[tuple[str, str]] = []
+        self._marked: list[tuple[str, str]] = []
 
     def mark(self, value: str, placeholder: str) -> str:
         """What stands for a value until its place is known.
@@ -74,208 +47,133 @@ class ShellText:
         """
         if not value and placeholder.startswith("${"):
             return placeholder
-        self._values.append((value, placeholder))
-        return f"\0{len(self._values) - 1}\0"
+        self._marked.append((value, placeholder))
+        return f"\0{len(self._marked) - 1}\0"
 
-    def quoted(self, text: str) -> str:
-        """The text with the values in their places. Raises SpecError where none is safe."""
-        marks = [int(index) for index in _MARK.findall(text)]
-        is_ours = all(index < len(self._values) for index in marks)
-        if not is_ours or text.count("\0") != 2 * len(marks):
+    def finished(self, text: str) -> str:
+        """The script with its assignments in front and references in place of the marks.
+
+        Raises SpecError for a NUL, and where not even a reference is safe.
+        """
+        body = "".join(_References(text, self._written).read())
+        if "\0" in body or any("\0" in value for value, _ in self._marked):
             raise SpecError(self._where, "expected text without NUL characters")
-        return "".join(_Reader(text, self).read()) if marks else text
+        used = [index for index in range(len(self._marked)) if _variable(index) in body]
+        if _EVALUATES.search(body):
+            self._refuse_code([self._marked[index] for index in used])
+        assigned = " ".join(f"{_variable(i)}={shlex.quote(self._marked[i][0])}" for i in used)
+        return f"{assigned}\n{body}" if assigned else body
 
-    def value(self, index: str) -> str:
-        """The value behind a mark."""
-        return self._values[int(index)][0]
-
-    def without_quotes(self, index: str, place: str) -> str:
-        """What stands where no quoting is safe: a number, or a variable for the shell to expand."""
-        value = self.value(index)
-        return value if _NUMBER.fullmatch(value) else self.refused(index, place)
-
-    def refused(self, index: str, place: str) -> str:
-        """The ``${VARIABLE}`` for the shell to expand; for any other value raises SpecError."""
-        placeholder = self._values[int(index)][1]
+    def _written(self, index: int, place: str, follows: str) -> str:
+        """How a value is written in a place, ``follows`` being the character behind it."""
+        if index >= len(self._marked):
+            raise SpecError(self._where, "expected text without NUL characters")
+        value, placeholder = self._marked[index]
+        if _NUMBER.fullmatch(value) and follows not in {"<", ">"}:
+            return value
+        if place not in _REFUSED:
+            return _REFERENCES.get(place, _WORD).format(f"${{{_variable(index)}}}")
         if placeholder.startswith("${"):
             return placeholder
         raise SpecError(
             self._where,
-            f"{placeholder} cannot be filled in {place}",
+            f"{placeholder} cannot be filled in {_REFUSED[place]}",
             hint=f"first write value={placeholder} on a line of its own, then use $value",
         )
 
+    def _refuse_code(self, used: Sequence[tuple[str, str]]) -> None:
+        """Where a shell computes, it runs commands in what a variable holds: ``a[$(...)]``."""
+        for value, placeholder in used:
+            if "[" in value and ("$(" in value or "`" in value or "${" in value):
+                raise SpecError(
+                    self._where,
+                    f"the value of {placeholder} would be code where this script computes",
+                    hint="let the tool's schema ask for a number or a pattern",
+                )
 
-class _Reader:
-    """Reads a text as a shell does, as far as the places of values need it.
 
-    ``places`` are the quotes and brackets that are open. ``lost`` says behind what we cannot tell
-    the place any more; from there on no quoting is safe.
+_WORD = '"{}"'
+_REFERENCES = {_SINGLE: "'\"{}\"'", _DOUBLE: "{}", _HERE: "{}"}
+_REFUSED = {
+    _ARITHMETIC: "arithmetic",
+    _QUOTED_HERE: "a quoted here-document",
+    _BACKSLASH: "a place behind \\",
+}
+
+
+def _variable(index: int) -> str:
+    return f"__rye_{index}_"
+
+
+class _References:
+    """Reads a script as far as the places of values need it, and writes references there.
+
+    ``places`` are the quotes and brackets that are open.
     """
 
-    def __init__(self, text: str, values: ShellText) -> None:
-        self._text, self._values = text, values
+    def __init__(self, text: str, written: Callable[[int, str, str], str]) -> None:
+        self._text = text
+        self._written = written
         self._places: list[str] = []
-        self._lost = ""
-        self._position = 0
 
     def read(self) -> Iterator[str]:
-        while token := _TOKEN.search(self._text, self._position):
-            yield self._text[self._position : token.start()]
-            self._position = token.end()
-            yield self._step(token)
-        yield self._text[self._position :]
+        position = 0
+        while token := _TOKEN.search(self._text, position):
+            yield self._text[position : token.start()]
+            position = token.end()
+            if token["here"] and self._place in {_BARE, _BACKQUOTES}:
+                yield token.group()
+                body, position = self._here_document(token)
+                yield body
+            else:
+                yield self._step(token)
+        yield self._text[position:]
 
     @property
     def _place(self) -> str:
-        return self._places[-1] if self._places else _GROUP
-
-    @property
-    def _is_bare(self) -> bool:
-        return self._place in {_GROUP, _COMMAND}
+        return self._places[-1] if self._places else _BARE
 
     def _step(self, token: re.Match[str]) -> str:
         text = token.group()
         if token["mark"]:
-            return self._value(token["mark"])
-        if token["dangling"]:
-            return text + self._behind(text)
-        if self._lost or token["escaped"]:
-            return text
-        if token["comment"]:
-            return text + self._comment()
-        if token["word"]:
-            # Its ) would look like the end of the brackets.
-            self._lost = "text behind a case in $(...)" if _COMMAND in self._places else ""
-            return text
-        return text + self._sign(text)
+            place = _ARITHMETIC if _ARITHMETIC in self._places else self._place
+            return self._reference(token, _BACKSLASH if self._is_escaped(token) else place)
+        if token["sign"]:
+            self._open_or_close(text)
+        elif self._place == _SINGLE and token["escaped"] == "\\'":
+            self._places.pop()  # between single quotes a backslash is itself
+        return text
 
-    def _value(self, index: str) -> str:
-        closed = next((_CLOSED[place] for place in self._places if place in _CLOSED), "")
-        if self._lost or closed:
-            return self._values.without_quotes(index, self._lost or closed)
-        value = self._values.value(index)
-        if self._place == _DOUBLE:
-            return re.sub(r'[\\"$`]', r"\\\g<0>", value)
-        # A bare number may be part of {1..9}; before < or > it would name a file descriptor.
-        is_descriptor = self._text.startswith(("<", ">"), self._position)
-        if _NUMBER.fullmatch(value) and not is_descriptor:
-            return value
-        return _in_single_quotes(value)
+    def _reference(self, mark: re.Match[str], place: str) -> str:
+        follows = self._text[mark.end() : mark.end() + 1]
+        return self._written(int(mark["mark"]), place, follows)
 
-    def _behind(self, sign: str) -> str:
-        """A value right behind a backslash or dollar, which would change what its quotes mean."""
-        mark = _MARK.match(self._text, self._position)
-        if mark is None:
-            return ""
-        self._position = mark.end()
-        return self._values.refused(mark[1], f"a place behind {sign}")
-
-    def _comment(self) -> str:
-        """To the end of the line, values left out: a line end in one would end the comment."""
-        if not self._is_bare:
-            self._lost = "text behind # in arithmetic" if self._place == _ARITHMETIC else ""
-            return ""
-        end = self._text.find("\n", self._position)
-        comment = self._text[self._position : end if end >= 0 else len(self._text)]
-        self._position += len(comment)
-        return _MARK.sub("", comment)
-
-    def _sign(self, sign: str) -> str:
-        """Follow a quote or bracket; what was read beyond it."""
-        if self._place == _DOUBLE:
-            return self._in_double(sign)
-        if sign == "'" and self._is_bare:
-            return self._single()
-        if sign == "`" and self._is_bare:
-            return self._backquotes()
-        if sign == "$'" and self._is_bare:
-            return self._ansi()
-        if self._is_bare:
-            self._open_or_close(sign)
-        elif self._place == _BRACES:
-            self._in_braces(sign)
-        else:
-            self._in_arithmetic(sign)
-        return ""
+    def _is_escaped(self, mark: re.Match[str]) -> bool:
+        before = self._text[: mark.start()]
+        backslashes = len(before) - len(before.rstrip("\\"))
+        return self._place != _SINGLE and backslashes % 2 == 1
 
     def _open_or_close(self, sign: str) -> None:
-        match sign:
-            case '"' | "$(" | "${" | "(":
-                self._places.append(sign)
-            case "$((" | "((":
-                self._places += [_ARITHMETIC, _ARITHMETIC]
-            case ")" if self._places:
-                self._places.pop()
-            case "$[":
-                self._lost = "text behind $["
-            case "<<":
-                self._lost = "text behind the start of a here-document"
+        """Follow a sign, as far as it means anything where it stands."""
+        place = self._place
+        if place == _SINGLE and sign != _SINGLE:
+            return
+        if place == _DOUBLE and sign in {_SINGLE, "(", "((", ")"}:
+            return
+        if sign == place and sign in {_SINGLE, _DOUBLE, _BACKQUOTES}:
+            self._places.pop()
+        elif sign == ")":
+            del self._places[-1:]
+        elif sign.endswith("(("):
+            self._places += [_ARITHMETIC, _ARITHMETIC]
+        else:
+            self._places.append(sign[-1])
 
-    def _in_double(self, sign: str) -> str:
-        match sign:
-            case '"':
-                self._places.pop()
-            case "$(" | "${":
-                self._places.append(sign)
-            case "$((":
-                self._places += [_ARITHMETIC, _ARITHMETIC]
-            case "$[":
-                self._lost = "text behind $["
-            case "`":
-                return self._backquotes()
-        return ""
-
-    def _in_braces(self, sign: str) -> None:
-        match sign:
-            case "}":
-                self._places.pop()
-            case "${":
-                self._places.append(sign)
-            case "(" | ")":
-                return
-            case _:
-                self._lost = "text behind quotes in ${...}"
-
-    def _in_arithmetic(self, sign: str) -> None:
-        match sign:
-            case "(":
-                self._places.append(_ARITHMETIC)
-            case "((":
-                self._places += [_ARITHMETIC, _ARITHMETIC]
-            case ")":
-                self._places.pop()
-            case "${":
-                self._places.append(sign)
-            case "}":
-                return
-            case _:
-                self._lost = "text behind quotes in arithmetic"
-
-    def _single(self) -> str:
-        end = self._text.find("'", self._position)
-        inside = self._text[self._position : end + 1 if end >= 0 else len(self._text)]
-        self._position += len(inside)
-        return _MARK.sub(self._in_single, inside)
-
-    def _in_single(self, mark: re.Match[str]) -> str:
-        return self._values.value(mark[1]).replace("'", "'\\''")
-
-    def _backquotes(self) -> str:
-        return self._closed(_BACKQUOTES_END, "backquotes")
-
-    def _ansi(self) -> str:
-        return self._closed(_PLAIN_ANSI_END, "$'...'")
-
-    def _closed(self, end: re.Pattern[str], place: str) -> str:
-        """Past text that no value can stand in."""
-        inside = end.match(self._text, self._position)
-        if inside is None:
-            self._lost = f"text behind {place}"
-            return ""
-        self._position = inside.end()
-        return _MARK.sub(lambda mark: self._values.without_quotes(mark[1], place), inside.group())
-
-
-def _in_single_quotes(value: str) -> str:
-    return "'" + value.replace("'", "'\"'\"'") + "'"
+    def _here_document(self, token: re.Match[str]) -> tuple[str, int]:
+        """The document's text with its references, and the position behind it."""
+        line = re.compile(rf"^\t*{re.escape(token['end'])}$", re.MULTILINE)
+        found = line.search(self._text, token.end())
+        stop = found.start() if found else len(self._text)
+        place = _QUOTED_HERE if token["quote"] else _HERE
+        text = self._text[token.end() : stop]
+        return _MARK.sub(lambda mark: self._written(int(mark["mark"]), place, ""), text), stop

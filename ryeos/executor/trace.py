@@ -4,15 +4,15 @@
 that has an ``env_config``; further steps follow. Consumers filter by ``step``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ryeos.executor.model import Chain
+from ryeos.executor.model import ChainElement
 
 
-def chain_events(chain: Chain) -> Iterator[dict[str, Any]]:
+def chain_events(elements: Sequence[ChainElement]) -> Iterator[dict[str, Any]]:
     """Which file each element is, what it hides, and who signed it."""
-    for element in chain.elements:
+    for element in elements:
         yield {
             "step": "resolve",
             "item_id": element.item_id,
@@ -23,7 +23,7 @@ def chain_events(chain: Chain) -> Iterator[dict[str, Any]]:
                 for location in element.shadowed
             ],
         }
-    for element in chain.elements:
+    for element in elements:
         if element.item:
             key = element.item.key
             yield {
@@ -34,9 +34,9 @@ def chain_events(chain: Chain) -> Iterator[dict[str, Any]]:
             }
 
 
-def env_events(chain: Chain) -> Iterator[dict[str, Any]]:
+def env_events(elements: Sequence[ChainElement]) -> Iterator[dict[str, Any]]:
     """Which elements shaped the environment, primitive first."""
-    for element in reversed(chain.elements):
+    for element in reversed(elements):
         if element.spec.env_config:
             yield {
                 "step": "resolve_env",

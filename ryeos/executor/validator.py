@@ -4,12 +4,13 @@ Every adjacent pair (child, parent) is checked, all violations are reported at o
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from lillux.values import dataclass
 from ryeos.executor.model import ChainElement
 from ryeos.items import SYSTEM, rank_of, tier_of
+from ryeos.specs import type_name
 
 _RULES = {
     "project": "project, user and system",
@@ -101,7 +102,16 @@ def version_findings(child: ChainElement, parent: ChainElement) -> Iterator[Find
     constraints = parent.spec.child_constraints
     flat = {"min_version", "max_version"} & constraints.keys()
     wanted = constraints if flat else constraints.get(child.item_id, constraints.get("*"))
-    if not isinstance(wanted, Mapping) or not wanted:
+    if wanted is None:
+        return
+    if not isinstance(wanted, Mapping):
+        yield Finding(
+            f"{parent.item_id}: child_constraints of {child.item_id}: expected a mapping with"
+            f" min_version and max_version, got {type_name(wanted)}",
+            violates=True,
+        )
+        return
+    if not {"min_version", "max_version"} & wanted.keys():
         return
     if child.spec.version is None:
         yield Finding(

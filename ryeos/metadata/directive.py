@@ -1,8 +1,8 @@
 """Directives: a prompt with an XML header that says what it needs, takes and may do."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from lillux.values import dataclass
 from ryeos.metadata.directive_metadata import (
     BOOLEANS,
     FIELDS,

@@ -1,9 +1,9 @@
 """Knowledge items: a YAML header and a text for people and models."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from lillux.values import dataclass
 from ryeos.metadata.errors import MetadataError
 from ryeos.metadata.markdown import count_signature_lines, find_fence
 from ryeos.metadata.values import check_header_text

@@ -1,6 +1,6 @@
 """Where the header of a Markdown item is: in a fence, below the lines that sign the file."""
 
-from dataclasses import dataclass
+from lillux.values import dataclass
 
 _SHORTEST_HIDING_FENCE = 4
 

@@ -1,8 +1,8 @@
 """XML as plain elements: no document type, no entities but the five of XML itself."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 
+from lillux.values import dataclass, field
 from ryeos.metadata.errors import MetadataError
 from ryeos.metadata.values import MAX_DEPTH
 

@@ -1,13 +1,13 @@
 """What holds for every text, kind and suffix."""
 
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from lillux.values import replace
 from ryeos.errors import IntegrityError, SignatureFormatError
 from ryeos.items import Kind
 from ryeos.signature import Covers, Signature, SignedText, compose, form_for, hashed_text, split

@@ -1,4 +1,4 @@
-"""A file that another program signed with its author's key: `vectors/signed-knowledge.md`."""
+"""A file that another program signed with its author's key: `vectors/signed-knowledge.txt`."""
 
 import base64
 from hashlib import sha256
@@ -15,7 +15,7 @@ from ryeos.verify import Coverage, Verifier
 from tests.support.signed_files import Shelf
 from tests.support.workspace import Workspace
 
-VECTOR = Path(__file__).resolve().parents[1] / "vectors" / "signed-knowledge.md"
+VECTOR = Path(__file__).resolve().parents[1] / "vectors" / "signed-knowledge.txt"
 FINGERPRINT = "4b987fd4e40303ac"
 PUBLIC_KEY = "MCowBQYDK2VwAyEAgc0X8VKJuKzFh/aSw/XeYEdp3keIqncwu9ySd81Y69g="
 CONTENT_HASH = "605b33d92fe736f889659588b1ff96b11c713fd81a91dee7bfb066b4fe769d88"

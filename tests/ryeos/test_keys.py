@@ -5,8 +5,7 @@ import pytest
 
 from lillux.errors import FileSystemError
 from lillux.signing import KeyPair, generate_keypair, load_keypair
-from ryeos.errors import SigningKeyExistsError
-from ryeos.keys import install_keypair, own_fingerprint, replace_keypair
+from ryeos.keys import SigningKeyExistsError, install_keypair, own_fingerprint, replace_keypair
 
 
 @pytest.fixture

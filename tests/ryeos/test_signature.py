@@ -1,10 +1,10 @@
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lillux.signing import KeyPair, generate_keypair, verify_signature
+from lillux.values import replace
 from ryeos.errors import NoSignatureFormError, SignatureFormatError
 from ryeos.items import Kind
 from ryeos.signature import (

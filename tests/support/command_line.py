@@ -51,7 +51,8 @@ class CommandLine:
         self, *argv: str | Path, cwd: Path | None = None, stdin: bytes = b"", **env: str
     ) -> Done:
         """Run a command to its end."""
-        stdout, stderr = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
+        stdout = io.TextIOWrapper(io.BytesIO(), "utf-8")
+        stderr = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="backslashreplace")  # as Python's
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("os.environ", {**self.env, **env})
             patch.setattr(sys, "argv", ["rye", *map(str, argv)])

@@ -1,13 +1,14 @@
 """Signed files of every kind and suffix, by one key that is always the same."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from lillux.pem import encode_private
-from lillux.signing import KeyPair, public_pem_of
+from lillux.signing import KeyPair, compute_key_fingerprint, public_pem_of, sign_hash
+from lillux.values import dataclass, replace
 from ryeos.items import Kind, Space
-from ryeos.signature import CommentForm, form_for, split
+from ryeos.signature import CommentForm, content_hash, form_for, hashed_text, split
 from ryeos.signing_key import SigningKey
+from ryeos.trust import document_path, write_key_document
 from ryeos.verify import Target
 from tests.support.workspace import fixed_clock
 
@@ -40,10 +41,6 @@ def sign_text(
 
 def sign_partly(kind: Kind, text: str, keypair: KeyPair) -> str:
     """A Markdown text with the one line that other programs write: no covers line."""
-    from dataclasses import replace
-
-    from ryeos.signature import content_hash, hashed_text
-
     form = form_for(kind, ".md")
     bare = replace(split(text, form, "x.md"), signature=None, covers=None)
     line = sign_line(content_hash(hashed_text(kind, bare, "x.md")), keypair, form)
@@ -52,8 +49,6 @@ def sign_partly(kind: Kind, text: str, keypair: KeyPair) -> str:
 
 def sign_line(covered: str, keypair: KeyPair, form: CommentForm) -> str:
     """A signature line over a content hash, made by hand."""
-    from lillux.signing import compute_key_fingerprint, sign_hash
-
     fingerprint = compute_key_fingerprint(keypair.public_pem)
     value = sign_hash(covered, keypair.private_pem)
     core = f"rye:signed:2026-01-02T03:04:05Z:{covered}:{value}:{fingerprint}"
@@ -72,3 +67,22 @@ class Shelf:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
         return Target(path=path, kind=kind, space=self.space)
+
+
+def put_key_document(
+    space: Space,
+    keypair: KeyPair,
+    signer: KeyPair | None = None,
+    *,
+    owner: str = "friend",
+    covers_all: bool = False,
+    name: str = "",
+) -> Path:
+    """Write the document of a key into a space, signed by ``signer`` if there is one."""
+    text = write_key_document(keypair.public_pem, owner, covers_all=covers_all)
+    if signer:
+        text = sign_text(Kind.CONFIG, ".toml", text, signer)
+    path = document_path(space, name or compute_key_fingerprint(keypair.public_pem))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path

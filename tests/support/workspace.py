@@ -3,17 +3,17 @@
 import os
 import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from lillux.process import ProcessRunner
+from lillux.process import Command, ProcessRunner
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
+from lillux.values import replace
 from ryeos.app import Rye
 from ryeos.context import Context, LockMode, context_from
-from ryeos.envelope import Answer
+from ryeos.envelope import Answer as Envelope
 from ryeos.executor.model import ExecutionResult, Request
 from ryeos.items import PROJECT, USER, ItemRef, Kind, Space, parse_reference
 from ryeos.publish import publish_bundle
@@ -22,6 +22,7 @@ from ryeos.sign_targets import SignTarget
 from ryeos.signature import SignedText, form_for
 from ryeos.signing_key import SigningKey
 from ryeos.trust import document_path, write_key_document
+from tests.support.scripted_process import Answer, ScriptedProcess
 
 ROOT = Path(__file__).resolve().parents[2]
 BUNDLE_SOURCE = ROOT / "bundle.ai"
@@ -122,6 +123,27 @@ class SpaceFolder:
         """Sign one file of this space, with the workspace's key unless another is given."""
         return self.workspace.signer(keypair).sign(self.target(path), force=True)
 
+    def sign_unchecked(self, path: Path, keypair: KeyPair | None = None) -> Path:
+        """Sign a file whatever it says, as a signer without our rules would."""
+        key = SigningKey(keypair or self.workspace.keypair, fixed_clock)
+        kind = self.target(path).kind
+        form = form_for(kind, path.suffix)
+        body = SignedText(shebang="", signature=None, covers=None, body=path.read_text("utf-8"))
+        path.write_text(key.signed_text(kind, body, form, str(path)), encoding="utf-8")
+        return path
+
+    def signed(self, relative: str, text: str | bytes) -> Path:
+        """Write any file below ``.ai`` and sign it."""
+        path = self.write(relative, text)
+        self.sign(path)
+        return path
+
+    def signed_yaml(self, item_id: str, body: str = "", **header: Any) -> Path:  # noqa: ANN401
+        """Write a YAML tool, a shell command, and sign it."""
+        path = self.yaml_tool(item_id, body, **header)
+        self.sign(path)
+        return path
+
     def target(self, path: Path) -> SignTarget:
         """The file as something to sign."""
         kind = next(k for k in Kind if path.is_relative_to(self.space.directory(k)))
@@ -203,7 +225,16 @@ class Workspace:
         request = Request(item_id=item_id, parameters=parameters, **options)
         return self.rye(lock_mode=lock_mode).executor.execute(request)
 
-    def render(self, ref: str, **params: Any) -> Answer:  # noqa: ANN401 - inputs
+    def command(self, item_id: str, **options: Any) -> Command:  # noqa: ANN401 - as `run`
+        """The process that running a tool asks for; nothing is started, and nothing pinned."""
+        scripted = ScriptedProcess(Answer(stdout=b"{}"))
+        options.setdefault("use_lockfile", False)
+        request = Request(item_id=item_id, parameters=options.pop("params", {}), **options)
+        result = self.rye(runner=scripted).executor.execute(request)
+        assert result.error is None, result.error
+        return scripted.commands[-1]
+
+    def render(self, ref: str, **params: Any) -> Envelope:  # noqa: ANN401 - inputs
         """Render a directive or a knowledge item."""
         reference = parse_reference(ref)
         return self.rye().execute(reference, Request(item_id=reference.id, parameters=params))

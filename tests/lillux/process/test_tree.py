@@ -18,20 +18,19 @@ def process() -> Iterator["subprocess.Popen[bytes]"]:
 
 
 @pytest.fixture
-def taskkill_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def taskkill_log(tmp_path: Path) -> Path:
     log = tmp_path / "log"
     taskkill = tmp_path / "System32" / "taskkill.exe"
     taskkill.parent.mkdir()
     taskkill.write_text(f'#!/bin/sh\necho "$@" >> "{log}"\n', encoding="utf-8")
     taskkill.chmod(0o755)
-    monkeypatch.setenv("SYSTEMROOT", str(tmp_path))
     return log
 
 
 def test_on_windows_the_whole_tree_is_ended_by_the_program_of_the_system(
-    process: "subprocess.Popen[bytes]", taskkill_log: Path
+    process: "subprocess.Popen[bytes]", taskkill_log: Path, tmp_path: Path
 ) -> None:
-    tree = tree_of(process, platform="win32")
+    tree = tree_of(process, {"SYSTEMROOT": str(tmp_path)}, platform="win32")
 
     tree.terminate()
 
@@ -41,22 +40,20 @@ def test_on_windows_the_whole_tree_is_ended_by_the_program_of_the_system(
 
 
 def test_on_windows_a_child_that_has_ended_is_left_alone(
-    process: "subprocess.Popen[bytes]", taskkill_log: Path
+    process: "subprocess.Popen[bytes]", taskkill_log: Path, tmp_path: Path
 ) -> None:
     process.kill()
     process.wait()
 
-    WindowsTree(process).kill()
+    WindowsTree(process, tmp_path).kill()
 
     assert not taskkill_log.exists()
 
 
 def test_on_windows_a_missing_taskkill_still_ends_the_child(
-    process: "subprocess.Popen[bytes]", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    process: "subprocess.Popen[bytes]", tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("SYSTEMROOT", str(tmp_path))
-
-    WindowsTree(process).kill()
+    WindowsTree(process, tmp_path).kill()
 
     assert process.wait() != 0
 
@@ -64,7 +61,7 @@ def test_on_windows_a_missing_taskkill_still_ends_the_child(
 def test_a_group_that_is_gone_can_be_signalled_without_harm() -> None:
     with subprocess.Popen(["/bin/sleep", "0"], start_new_session=True) as process:
         process.wait()
-    group = tree_of(process, platform="linux")
+    group = tree_of(process, {}, platform="linux")
 
     group.terminate()
     group.kill()

@@ -123,6 +123,16 @@ def test_a_carried_key_that_is_not_approved_is_worth_a_look(
     assert found[1]["fix"].endswith(f"rye keys trust {stranger.fingerprint}")
 
 
+def test_a_broken_file_of_approvals_fails(project: CommandLine) -> None:
+    approvals = project.user_space.ai / "config" / "keys" / "approved.json"
+    approvals.write_text("{", "utf-8")
+
+    (found,) = checks(project, "trust")
+
+    assert found["status"] == "fail"
+    assert found["message"].startswith(f"{approvals}: expected JSON, found: ")
+
+
 def test_an_unsigned_item_is_worth_a_look(project: CommandLine) -> None:
     path = Path(project.json("new", "tool", "mine/hello")["path"])
 
@@ -218,6 +228,17 @@ def test_without_a_home_doctor_says_what_is_missing(cli: CommandLine) -> None:
 
     assert found["status"] == "fail"
     assert found["fix"].startswith("name a folder: USER_SPACE=DIR")
+
+
+def test_a_home_that_cannot_hold_user_space_is_said(cli: CommandLine, tmp_path: Path) -> None:
+    home = tmp_path / "file"
+    home.write_bytes(b"")
+
+    (found,) = checks(cli, "user space", HOME=str(home))
+
+    assert found["status"] == "warn"
+    assert found["message"] == f"{home / '.ai'}: not there, and {home} cannot be written to"
+    assert found["fix"] == "name another: USER_SPACE=DIR"
 
 
 @pytest.fixture

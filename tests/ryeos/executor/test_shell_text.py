@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from lillux.templating import Names
 from ryeos.errors import SpecError
-from ryeos.executor.arguments import filled_script
-from ryeos.executor.shell_text import script_positions
+from ryeos.executor.arguments import filled_script, script_positions
 from tests.support.programs import require_program
 
 # Characters that mean something to a shell come often.
@@ -34,6 +33,9 @@ PLACES = [
     "true $((1 + (2))) ${y:-a} ${y#(}; printf '[%s]' \"{v}\"",
     "true $'it is'; printf '[%s]' \"{v}\"",
     "case {v} in *) printf '[%s]' \"{v}\";; esac",
+    "x=$(cat <<EOF\n{v}.\nEOF\n); printf '[%s]' \"${x%.}\"",
+    "printf '[%s]' \"${x:-{v}}\"",
+    "echo 'it'\\''s' >/dev/null; printf '[%s]' {v}",
 ]
 
 PIECES = [
@@ -84,7 +86,7 @@ def run(script: str, shell: str, folder: Path | None = None) -> str:
 @pytest.mark.parametrize("shell", ["bash", "sh"])
 @given(template=st.sampled_from(PLACES), value=VALUES)
 def test_a_value_arrives_as_it_is_wherever_it_stands(shell: str, template: str, value: str) -> None:
-    if shell == "sh" and "$'it" in template:
+    if (shell == "sh" and "$'it" in template) or ("((" in template and "[" in value):
         return
 
     assert run(filled(template, v=value), shell) == f"[{value}]"
@@ -112,30 +114,53 @@ def test_no_value_is_ever_run(
 @pytest.mark.parametrize(
     ("template", "place"),
     [
-        ("echo `echo {v}`", "backquotes"),
         ("echo $(( {v} + 1 ))", "arithmetic"),
         ("(( {v} ))", "arithmetic"),
-        ('echo "$(( {v} ))"', "arithmetic"),
-        ("echo ${x:-{v}}", "${...}"),
-        ("cat <<EOF\n{v}\nEOF", "text behind the start of a here-document"),
-        ("cat <<'EOF'\n'\nEOF\necho {v}", "text behind the start of a here-document"),
-        ("echo $'{v}'", "$'...'"),
-        ("echo $'it\\'s' {v}", "text behind $'...'"),
+        ("cat <<'EOF'\n{v}\nEOF", "a quoted here-document"),
         ("echo \\{v}", "a place behind \\"),
         ('echo "\\{v}"', "a place behind \\"),
-        ("echo $[ {v} ]", "text behind $["),
-        ('echo "$(case x in x) echo;; esac; echo "{v}")"', "text behind a case in $(...)"),
-        ("echo ${x:-'}'} {v}", "text behind quotes in ${...}"),
-        ("echo $((1 # ' \n)) {v}", "text behind # in arithmetic"),
-        ("echo `{v}", "text behind backquotes"),
     ],
 )
-def test_where_no_quoting_is_safe_a_value_is_refused(template: str, place: str) -> None:
+def test_where_no_reference_is_safe_a_value_is_refused(template: str, place: str) -> None:
     with pytest.raises(SpecError) as error:
         filled(template, v="a")
 
     assert str(error.value) == f"config.script: {{v}} cannot be filled in {place}"
     assert error.value.hint == ("first write value={v} on a line of its own, then use $value")
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["[[ {v} -gt 1 ]]", "let x={v}", "declare -i x={v}", "echo ${a[{v}]}", 'echo "$[ {v} ]"'],
+)
+def test_code_for_arithmetic_is_refused_where_a_script_computes(template: str) -> None:
+    with pytest.raises(SpecError) as error:
+        filled(template, v="a[$(exit)]")
+
+    assert str(error.value) == (
+        "config.script: the value of {v} would be code where this script computes"
+    )
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "echo a\\\n#' {v}\necho {v} #'",
+        "echo `echo {v}`",
+        "echo $'it\\'s' {v}",
+        "echo $((1 # ' \n)) {v}",
+        "echo ${x:-'}'} {v}",
+        'echo "$(case x in x) echo {v};; esac) {v}"',
+    ],
+)
+def test_a_place_that_is_taken_for_another_runs_nothing(tmp_path: Path, template: str) -> None:
+    run(
+        filled(template, v="'; >canary; \"; >canary; $(>canary) `>canary`\n>canary"),
+        "bash",
+        tmp_path,
+    )
+
+    assert not (tmp_path / "canary").exists()
 
 
 def test_the_hint_works() -> None:
@@ -193,8 +218,8 @@ def test_a_variable_is_filled_with_quoting(template: str) -> None:
     assert run(filled_script(template, names, "config.script"), "sh") == "a; $(exit 7) 'b'\n"
 
 
-@pytest.mark.parametrize("template", ["echo $((${V} + 1))", "cat <<E\n${V}\nE", "echo `echo ${V}`"])
-def test_where_a_variable_cannot_be_quoted_the_shell_expands_it(template: str) -> None:
+@pytest.mark.parametrize("template", ["echo $((${V} + 1))", "cat <<'E'\n${V}\nE"])
+def test_where_a_variable_cannot_be_referred_to_the_shell_expands_it(template: str) -> None:
     names = Names(variables={"V": "a"})
 
     assert filled_script(template, names, "config.script") == template
@@ -215,7 +240,7 @@ def test_a_lower_case_variable_is_the_shells_even_if_a_parameter_has_its_name() 
 
 def test_the_whole_command_of_a_caller_is_handed_over_as_it_is() -> None:
     assert filled(" {command} ", command="echo a | cat") == "echo a | cat"
-    assert filled("{command} -v", command="echo a | cat") == "'echo a | cat' -v"
+    assert run(filled("echo {command} -v", command="a | cat"), "sh") == "a | cat -v\n"
 
 
 @pytest.mark.parametrize("template", ["echo \0", "echo \0{v}", "echo \x007\x00", "{v} \x001\x00"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 _BLOCK = re.compile(r"^(`{3,4})console\n(.*?)^\1$", re.DOTALL | re.MULTILINE)
 _STATUS = re.compile(r"\[status (\d+)\]")
 

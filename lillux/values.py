@@ -1,0 +1,179 @@
+"""Dataclasses that are made without compiling anything: the same decorator, a tenth of the time.
+
+`dataclasses` writes the source of every method and compiles it, and imports `inspect` for that: for
+the values of one run this took as long as the run. Here the methods are closures. The decorator
+takes what this project uses (``frozen``, ``slots``, ``kw_only``, ``order``; no inheritance) and
+behaves the same; type checkers see the standard one. Why this is ours: ADR 0034.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+__all__ = ["dataclass", "field", "replace"]
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass, field, replace
+else:
+
+    def dataclass(
+        cls: type | None = None,
+        /,
+        *,
+        frozen: bool = False,
+        slots: bool = False,
+        kw_only: bool = False,
+        order: bool = False,
+    ) -> type | Callable[[type], type]:
+        """Make a class a value: ``__init__``, ``__repr__``, ``__eq__`` and what was asked for."""
+
+        def decorate(cls: type) -> type:
+            return _value_class(cls, frozen=frozen, slots=slots, kw_only=kw_only, order=order)
+
+        return decorate if cls is None else decorate(cls)
+
+    def field(
+        *,
+        default: object = ...,
+        default_factory: Callable[[], object] | None = None,
+        repr: bool = True,  # noqa: A002 - the standard name
+    ) -> "_Field":
+        """A field with a default made anew for each value, or one that ``repr`` leaves out."""
+        return _Field(default, default_factory, repr)
+
+    def replace(value: object, /, **changes: object) -> object:
+        """The same value but for the changes."""
+        kept = {name: getattr(value, name) for name in value.__slots__ if name not in changes}
+        return type(value)(**kept, **changes)
+
+
+class _Field:
+    """What `field` says about one."""
+
+    __slots__ = ("default", "factory", "shown")
+
+    def __init__(self, default: object, factory: Callable[[], object] | None, shown: bool) -> None:  # noqa: FBT001
+        self.default, self.factory, self.shown = default, factory, shown
+
+
+def _value_class(cls: type, *, frozen: bool, slots: bool, kw_only: bool, order: bool) -> type:
+    names = tuple(cls.__annotations__)
+    fields = {name: _field_of(cls, name) for name in names}
+    namespace = {name: value for name, value in cls.__dict__.items() if name not in _OWN | {*names}}
+    if slots:
+        namespace["__slots__"] = names
+    made = type(cls)(cls.__name__, cls.__bases__, namespace)
+    made.__qualname__ = cls.__qualname__
+    shown = tuple(name for name in names if fields[name].shown)
+    methods = {
+        "__init__": _init(made, fields, kw_only=kw_only),
+        "__repr__": _repr(shown),
+        "__eq__": _eq(names),
+        "__hash__": _hash(names) if frozen else None,
+        "__match_args__": () if kw_only else names,
+        "__getstate__": lambda self: [getattr(self, name) for name in names],
+        "__setstate__": _setstate(names),
+    }
+    if frozen:
+        methods |= {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
+    if order:
+        methods |= _ordering(names)
+    for name, method in methods.items():
+        if name not in namespace or name == "__hash__":
+            setattr(made, name, method)
+    return made
+
+
+# Of the class as written; the new one has its own.
+_OWN = frozenset({"__dict__", "__weakref__"})
+
+
+def _field_of(cls: type, name: str) -> _Field:
+    declared = cls.__dict__.get(name, ...)
+    return declared if isinstance(declared, _Field) else _Field(declared, None, shown=True)
+
+
+def _init(made: type, fields: dict[str, _Field], *, kw_only: bool) -> Callable[..., None]:
+    names = tuple(fields)
+    positional = 0 if kw_only else len(names)
+    set_field = object.__setattr__
+    after = made.__dict__.get("__post_init__")
+
+    def __init__(self: object, *given: object, **named: object) -> None:  # noqa: N807
+        if len(given) > positional:
+            raise TypeError(f"{made.__qualname__}() takes {positional} positional arguments")
+        for name, value in zip(names, given, strict=False):
+            set_field(self, name, value)
+        for name in names[len(given) :]:
+            if name in named:
+                value = named.pop(name)
+            else:
+                declared = fields[name]
+                value = declared.factory() if declared.factory else declared.default
+                if value is ...:
+                    raise TypeError(f"{made.__qualname__}() misses the argument {name!r}")
+            set_field(self, name, value)
+        if named:
+            raise TypeError(f"{made.__qualname__}() got an unexpected argument {min(named)!r}")
+        if after:
+            after(self)
+
+    return __init__
+
+
+def _repr(shown: tuple[str, ...]) -> Callable[[object], str]:
+    def __repr__(self: object) -> str:  # noqa: N807
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+        return f"{type(self).__qualname__}({fields})"
+
+    return __repr__
+
+
+def _eq(names: tuple[str, ...]) -> Callable[[object, object], bool]:
+    def __eq__(self: object, other: object) -> bool:  # noqa: N807
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
+    return __eq__
+
+
+def _hash(names: tuple[str, ...]) -> Callable[[object], int]:
+    def __hash__(self: object) -> int:  # noqa: N807
+        return hash(tuple(getattr(self, name) for name in names))
+
+    return __hash__
+
+
+def _ordering(names: tuple[str, ...]) -> dict[str, Callable[[Any, Any], bool]]:
+    import operator
+
+    def compared(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+        def method(self: object, other: object) -> Any:  # noqa: ANN401 - NotImplemented too
+            if other.__class__ is not self.__class__:
+                return NotImplemented
+            mine, theirs = ([getattr(one, name) for name in names] for one in (self, other))
+            return compare(mine, theirs)
+
+        return method
+
+    return {f"__{name}__": compared(getattr(operator, name)) for name in ("lt", "le", "gt", "ge")}
+
+
+def _setstate(names: tuple[str, ...]) -> Callable[[object, list[object]], None]:
+    def __setstate__(self: object, state: list[object]) -> None:  # noqa: N807
+        for name, value in zip(names, state, strict=True):
+            object.__setattr__(self, name, value)
+
+    return __setstate__
+
+
+def _refuse_set(_: object, name: str, value: object) -> NoReturn:  # noqa: ARG001 - the protocol's
+    from dataclasses import FrozenInstanceError
+
+    raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _refuse_delete(_: object, name: str) -> NoReturn:
+    from dataclasses import FrozenInstanceError
+
+    raise FrozenInstanceError(f"cannot delete field {name!r}")

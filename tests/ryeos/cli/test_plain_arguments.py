@@ -1,0 +1,75 @@
+"""A plain command line means the same with and without argparse."""
+
+from importlib import import_module
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ryeos.cli.commands import TABLE, Entry
+from ryeos.cli.parser import parse
+from ryeos.cli.plain_arguments import PlainArguments
+from ryeos.cli.session import Command, declare_shared
+from ryeos.errors import UsageError
+
+WORDS = st.sampled_from(
+    ["a/b", "k=v", "-", "tool", "project", "user", "json", "auto", "never", "5", "", "é", "a b"]
+)
+FLAGS = st.sampled_from(
+    ["--json", "-q", "-v", "-p", "--color", "--space", "--dry-run", "--trace"]
+) | st.sampled_from(["--timeout", "--to", "--all", "--force", "--limit"])
+ODD = st.sampled_from(["--", "-x", "--json=1", "-qv", "-1", "--nosuch", "-h", "-V", "--color=auto"])
+
+
+def command_of(entry: Entry) -> Command:
+    command = import_module(f"ryeos.cli.{entry.module}").COMMANDS[entry.words]
+    assert isinstance(command, Command)
+    return command
+
+
+def plainly(command: Command, arguments: list[str]) -> dict[str, object] | None:
+    plain = PlainArguments()
+    command.configure(plain)
+    declare_shared(plain, has_project=plain.takes("--project"))
+    values = plain.parse(arguments)
+    return None if values is None else vars(values)
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry.words)
+@given(arguments=st.lists(WORDS | FLAGS | ODD, max_size=6))
+def test_what_is_read_plainly_is_what_argparse_reads(entry: Entry, arguments: list[str]) -> None:
+    command = command_of(entry)
+
+    plain = plainly(command, arguments)
+
+    if plain is not None:
+        full = vars(parse(command, entry, arguments))
+        full.pop("version", None)
+        assert plain == full
+
+
+def test_a_run_with_parameters_is_plain() -> None:
+    run = command_of(next(entry for entry in TABLE if entry.words == "run"))
+
+    values = plainly(run, ["--json", "a/b", "k=v", "-p", "folder", "n:=1"])
+
+    assert values is not None
+    assert (values["ref"], values["pairs"]) == ("a/b", ["k=v", "n:=1"])
+    assert (values["json"], values["project"]) == (True, "folder")
+
+
+@pytest.mark.parametrize("arguments", [["-h"], ["--color"], ["--color", "red"], ["--color=auto"]])
+def test_help_mistakes_and_other_spellings_are_left_to_argparse(arguments: list[str]) -> None:
+    version = command_of(next(entry for entry in TABLE if entry.words == "version"))
+
+    assert plainly(version, arguments) is None
+
+
+def test_a_mistake_is_still_said_in_our_words() -> None:
+    entry = next(entry for entry in TABLE if entry.words == "version")
+
+    with pytest.raises(UsageError) as error:
+        parse(command_of(entry), entry, ["--jsn"])
+
+    assert error.value.hint == "did you mean --json?"

@@ -1,0 +1,160 @@
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from lillux.errors import LilluxError
+from ryeos import errors
+from ryeos.errors import (
+    AmbiguousItemError,
+    BundleError,
+    ChainError,
+    ChainTooDeepError,
+    ChainValidationError,
+    CircularDependencyError,
+    CopyConflictError,
+    ExecutorNotFoundError,
+    IntegrityError,
+    InvalidRefError,
+    ItemNotFoundError,
+    KeyDocumentError,
+    KeyMissingError,
+    LockfileMismatchError,
+    NoExecutorDeclaredError,
+    NoSignatureFormError,
+    NoSigningKeyError,
+    RyeError,
+    SignatureFormatError,
+    SpecError,
+    UnknownPrimitiveError,
+    UnsignedError,
+    UntrustedKeyError,
+)
+
+
+def classes(root: type[LilluxError]) -> Iterator[type[LilluxError]]:
+    """Every class of failure below one."""
+    for found in root.__subclasses__():
+        if found.__module__ == errors.__name__:
+            yield found
+            yield from classes(found)
+
+
+CLASSES = sorted(set(classes(RyeError)), key=lambda found: found.__name__)
+
+
+@pytest.mark.parametrize("failure", CLASSES, ids=lambda failure: failure.__name__)
+def test_every_failure_has_a_code_a_status_and_a_line_that_says_what_it_is(
+    failure: type[LilluxError],
+) -> None:
+    assert re.fullmatch("[A-Z_]+", failure.code)
+    assert failure.code != "INTERNAL"
+    assert failure.exit_status in range(1, 7)
+    assert failure.__doc__
+
+
+def test_every_failure_of_trust_has_the_same_status() -> None:
+    trust: list[type[IntegrityError]] = [
+        IntegrityError,
+        UnsignedError,
+        UntrustedKeyError,
+        SignatureFormatError,
+    ]
+
+    assert {failure.exit_status for failure in trust} == {NoSigningKeyError.exit_status} == {4}
+    assert [failure.state for failure in trust] == [
+        "tampered",
+        "unsigned",
+        "untrusted-key",
+        "bad-format",
+    ]
+
+
+def test_a_chain_that_cannot_be_built_is_a_wrong_value_too() -> None:
+    assert issubclass(ChainError, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "hint"),
+    [
+        (
+            InvalidRefError("a b", "says nothing"),
+            "item reference 'a b': says nothing",
+            "a reference is kind:path, like tool:rye/bash/bash, or just the path",
+        ),
+        (
+            AmbiguousItemError("a", ["tool:a", "knowledge:a"]),
+            "a: more than one item has this id: tool:a, knowledge:a",
+            "name the kind, like tool:a",
+        ),
+        (
+            ItemNotFoundError("directive:a", ["project", "user"]),
+            "Directive not found: a (searched: project, user)",
+            "list what there is with: rye search '*'",
+        ),
+        (
+            CopyConflictError("/x"),
+            "/x: another file is there",
+            "replace it with --overwrite; a .bak is kept",
+        ),
+        (
+            BundleError("/b", "no key"),
+            "bundle /b: no key",
+            "a bundle is an absolute folder that holds .ai/ (see RYE_BUNDLE_PATH)",
+        ),
+        (SpecError("config.x", "expected a string"), "config.x: expected a string", ""),
+        (KeyDocumentError("/k.toml", "no key"), "/k.toml: no key", ""),
+        (
+            KeyMissingError("0" * 16),
+            "key 0000000000000000: not found in any space",
+            "list keys with: rye keys list",
+        ),
+        (
+            NoSigningKeyError("/keys"),
+            "no signing key in /keys",
+            "make one with: rye keys generate",
+        ),
+        (
+            NoSignatureFormError("/x.rs", ".rs"),
+            "/x.rs: no signature form for files ending in '.rs'",
+            "",
+        ),
+        (
+            ExecutorNotFoundError("a/b", "c"),
+            "Executor not found: a/b (needed by c)",
+            "",
+        ),
+        (
+            ExecutorNotFoundError("a/b", "c", suggestions=["tool:a/c"]),
+            "Executor not found: a/b (needed by c)",
+            "did you mean tool:a/c?",
+        ),
+        (
+            ExecutorNotFoundError("a/b", "c", out_of_reach="project"),
+            "Executor not found: a/b (needed by c)",
+            "project space has it, but only items of that space may use it",
+        ),
+        (
+            NoExecutorDeclaredError("a", "/a.py"),
+            "a declares no executor (/a.py)",
+            'add one, like __executor_id__ = "rye/core/runtimes/python/script"',
+        ),
+        (CircularDependencyError(["a", "b", "a"]), "Circular dependency: a -> b -> a", ""),
+        (ChainTooDeepError("a", 10), "Chain too deep (max 10): a", ""),
+        (
+            UnknownPrimitiveError("a", ["x", "y"]),
+            "Unknown primitive: a",
+            "known primitives: x, y",
+        ),
+        (ChainValidationError(["one", "two"]), "Chain validation failed: one; two", ""),
+        (
+            LockfileMismatchError("Lockfile integrity mismatch for a", "a", "/l"),
+            "Lockfile integrity mismatch for a (lockfile: /l)",
+            "if you meant this change: rye lock update a",
+        ),
+    ],
+)
+def test_a_failure_says_what_was_found_and_how_to_mend_it(
+    error: RyeError, message: str, hint: str
+) -> None:
+    assert (str(error), error.hint) == (message, hint)

@@ -1,0 +1,366 @@
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from lillux.values import replace
+from ryeos.errors import AmbiguousItemError, IntegrityError, ItemNotFoundError
+from ryeos.items import PROJECT, SYSTEM, USER, ItemRef, Kind, Location, Spaces, parse_reference
+from ryeos.resolver import Resolver, candidates, check_inside, is_regular_file, locations
+from tests.support.workspace import ROOT, Workspace
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+BASH = "rye/core/runtimes/bash/bash"
+SEARCHED = "(searched: project, user, system:ryeos)"
+
+
+@pytest.fixture
+def spaces(workspace: Workspace) -> Spaces:
+    return workspace.context().spaces
+
+
+@pytest.fixture
+def resolver(spaces: Spaces) -> Resolver:
+    return Resolver(spaces)
+
+
+def tool(item_id: str) -> ItemRef:
+    return ItemRef(Kind.TOOL, item_id)
+
+
+def found_in(resolver: Resolver, item_id: str, start: str = PROJECT) -> str:
+    """Where a tool was found, ``""`` for nowhere."""
+    resolution = resolver.find(tool(item_id), start)
+    return resolution.location.space.label if resolution else ""
+
+
+# --- precedence -----------------------------------------------------------------------------------
+
+
+def test_project_wins_over_user_and_user_over_system(
+    workspace: Workspace, resolver: Resolver
+) -> None:
+    assert found_in(resolver, "rye/bash/bash") == "system:ryeos"
+
+    workspace.user.yaml_tool("rye/bash/bash", "")
+    assert found_in(resolver, "rye/bash/bash") == USER
+
+    workspace.project.yaml_tool("rye/bash/bash", "")
+    assert found_in(resolver, "rye/bash/bash") == PROJECT
+
+
+def test_an_item_never_sees_the_tiers_above_its_own(
+    workspace: Workspace, resolver: Resolver
+) -> None:
+    workspace.project.tool("here")
+    workspace.user.tool("mine")
+
+    assert found_in(resolver, "here", USER) == ""
+    assert found_in(resolver, "mine", USER) == USER
+    assert found_in(resolver, "mine", SYSTEM) == ""
+    assert found_in(resolver, "rye/bash/bash", "system:ryeos") == "system:ryeos"
+
+
+def test_a_resolution_names_what_it_hides_and_what_it_missed(
+    workspace: Workspace, resolver: Resolver
+) -> None:
+    mine = workspace.user.write("tools/rye/bash/bash.yml", "")
+
+    resolution = resolver.find(tool("rye/bash/bash"))
+
+    assert resolution
+    assert resolution.location.path == mine
+    assert [location.space.label for location in resolution.shadowed] == ["system:ryeos"]
+    folder = workspace.project.space.ai / "tools" / "rye" / "bash"
+    assert resolution.missed[:2] == (folder / "bash.py", folder / "bash.yaml")
+    assert resolution.missed[-1] == mine.with_suffix(".yaml")
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_suffixes_are_tried_in_the_order_of_the_kind(spaces: Spaces, kind: Kind) -> None:
+    assert spaces.project
+
+    paths = candidates(spaces.project, ItemRef(kind, "a/x.y"))
+
+    folder = spaces.project.directory(kind) / "a"
+    assert list(paths) == [folder / f"x.y{suffix}" for suffix in kind.suffixes]
+
+
+def test_of_two_files_with_one_id_the_first_suffix_wins_with_a_warning(
+    workspace: Workspace, resolver: Resolver
+) -> None:
+    for suffix in (".toml", ".yaml", ".py"):
+        workspace.project.write(f"tools/x{suffix}", "")
+
+    resolution = resolver.find(tool("x"))
+
+    assert resolution
+    assert resolution.location.path.name == "x.py"
+    assert resolution.warnings == ("tool:x: x.py wins over x.yaml, x.toml beside it",)
+
+
+def test_the_order_does_not_depend_on_the_hash_seed(workspace: Workspace) -> None:
+    for suffix in (".toml", ".yaml", ".py", ".sh", ".js"):
+        workspace.project.write(f"tools/x{suffix}", "")
+    code = (
+        "import sys; from pathlib import Path; from ryeos.items import *;"
+        "from ryeos.resolver import Resolver;"
+        "s = Spaces(project=Space(PROJECT, Path(sys.argv[1])), user=Space(USER, Path('/none')));"
+        "print(Resolver(s).find(ItemRef(Kind.TOOL, 'x')).location.path.name)"
+    )
+
+    winners = {
+        subprocess.check_output(
+            [sys.executable, "-c", code, str(workspace.project_path)],
+            cwd=ROOT,
+            env={**workspace.env, "PYTHONHASHSEED": seed},
+            text=True,
+        )
+        for seed in ("0", "1", "2", "3")
+    }
+
+    assert winners == {"x.py\n"}
+
+
+def test_a_file_of_another_suffix_is_no_item(workspace: Workspace, resolver: Resolver) -> None:
+    workspace.project.write("tools/x.md", "")
+    workspace.project.write("directives/x.yaml", "")
+
+    assert resolver.find(tool("x")) is None
+    assert resolver.find(ItemRef(Kind.DIRECTIVE, "x")) is None
+
+
+# --- other spellings ------------------------------------------------------------------------------
+
+
+def test_a_folder_stands_for_the_item_of_its_name_and_back(
+    workspace: Workspace, resolver: Resolver
+) -> None:
+    workspace.project.tool("single")
+    bash = resolver.find(tool("rye/bash"))
+    single = resolver.find(tool("single/single"))
+
+    assert bash
+    assert (str(bash.requested), str(bash.location.ref)) == ("tool:rye/bash", "tool:rye/bash/bash")
+    assert single
+    assert str(single.location.ref) == "tool:single"
+
+
+def test_an_alias_is_tried_when_there_is_no_such_file(workspace: Workspace, spaces: Spaces) -> None:
+    resolver = Resolver(spaces, lambda: {"short": BASH})
+    aliased = resolver.find(tool("short"))
+    workspace.project.tool("short")
+    exact = resolver.find(tool("short"))
+
+    assert aliased
+    assert str(aliased.location.ref) == f"tool:{BASH}"
+    assert exact
+    assert str(exact.location.ref) == "tool:short"
+
+
+def test_the_table_of_aliases_is_not_read_for_a_file_that_is_there(spaces: Spaces) -> None:
+    def unread() -> Mapping[str, str]:
+        pytest.fail("the table was read")
+
+    assert Resolver(spaces, unread).find(tool("rye/bash/bash"))
+
+
+def test_aliases_are_for_tools_only(spaces: Spaces) -> None:
+    resolver = Resolver(spaces, lambda: {"short": BASH})
+
+    assert resolver.find(ItemRef(Kind.KNOWLEDGE, "short")) is None
+
+
+def test_an_executor_may_be_named_by_its_file_alone(
+    workspace: Workspace, resolver: Resolver
+) -> None:
+    workspace.project.tool("deep/down/special")
+    core = resolver.find_executor("script", "system:ryeos")
+    special = resolver.find_executor("special", PROJECT)
+
+    assert core
+    assert core.location.ref.id == "rye/core/runtimes/python/script"
+    assert special
+    assert special.location.ref.id == "deep/down/special"
+    assert resolver.find_executor("special", USER) is None
+    assert resolver.find_executor("nothing", PROJECT) is None
+
+
+def test_an_executor_of_the_core_wins_over_one_elsewhere(
+    workspace: Workspace, resolver: Resolver
+) -> None:
+    workspace.project.tool("mine/execute")
+
+    found = resolver.find_executor("execute", PROJECT)
+
+    assert found
+    assert found.location.ref.id == "rye/core/primitives/execute"
+
+
+def test_a_file_name_that_two_executors_have_is_ambiguous(
+    workspace: Workspace, resolver: Resolver
+) -> None:
+    workspace.project.tool("a/special")
+    workspace.user.tool("b/special")
+
+    with pytest.raises(AmbiguousItemError) as error:
+        resolver.find_executor("special", PROJECT)
+
+    assert error.value.suggestions == ("tool:a/special", "tool:b/special")
+
+
+# --- references -----------------------------------------------------------------------------------
+
+
+def test_a_bare_id_of_several_kinds_is_ambiguous(workspace: Workspace, resolver: Resolver) -> None:
+    workspace.project.tool("x")
+    workspace.user.knowledge("x")
+
+    with pytest.raises(AmbiguousItemError) as error:
+        resolver.resolve(parse_reference("x"))
+
+    assert str(error.value) == "x: more than one item has this id: tool:x, knowledge:x"
+    assert error.value.hint == "name the kind, like tool:x"
+
+
+def test_a_named_kind_settles_it(workspace: Workspace, resolver: Resolver) -> None:
+    workspace.project.tool("x")
+    workspace.user.knowledge("x")
+
+    resolution = resolver.resolve(parse_reference("knowledge:x"))
+
+    assert resolution.location.space.label == USER
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("rye/bash/bahs", "tool:rye/bash/bash"),
+        ("tool:bash/bash", "tool:rye/bash/bash"),
+        ("rye/bsah/bash", "tool:rye/bash/bash"),
+        ("tool:Rye/Bash/Bash", "tool:rye/bash/bash"),
+    ],
+)
+def test_a_slip_of_the_finger_is_answered_with_what_was_meant(
+    resolver: Resolver, typed: str, meant: str
+) -> None:
+    with pytest.raises(ItemNotFoundError) as error:
+        resolver.resolve(parse_reference(typed))
+
+    assert error.value.suggestions[0] == meant
+    assert error.value.hint.startswith(f"did you mean {meant}")
+
+
+def test_nothing_like_it_means_no_suggestion(resolver: Resolver) -> None:
+    with pytest.raises(ItemNotFoundError) as error:
+        resolver.resolve(parse_reference("tool:zzzzzz"))
+
+    assert str(error.value) == f"Tool not found: zzzzzz {SEARCHED}"
+    assert error.value.hint == "list what there is with: rye search '*'"
+
+
+def test_a_bare_id_that_nobody_has_is_an_item_that_is_not_found(resolver: Resolver) -> None:
+    with pytest.raises(ItemNotFoundError) as error:
+        resolver.resolve(parse_reference("zzzzzz"))
+
+    assert str(error.value) == f"Item not found: zzzzzz {SEARCHED}"
+
+
+def test_a_suggestion_is_something_that_can_be_typed(
+    workspace: Workspace, resolver: Resolver
+) -> None:
+    workspace.project.write("tools/greet\x1b[2J.py", "")
+
+    assert resolver.suggest(parse_reference("tool:greet[2J")) == ()
+
+
+# --- listings -------------------------------------------------------------------------------------
+
+
+def test_a_listing_leaves_out_what_is_no_item(workspace: Workspace) -> None:
+    project = workspace.project
+    for name in ("b.py", "a.yaml", "sub/c.py", "d.txt", ".hidden.py", "_private.py"):
+        project.write(f"tools/{name}", "")
+    for folder in ("__pycache__", "node_modules", ".venv", ".git", "state", ".any"):
+        project.write(f"tools/{folder}/x.py", "")
+
+    listed = [str(location.ref) for location in locations(project.space, Kind.TOOL)]
+
+    assert listed == ["tool:a", "tool:b", "tool:sub/c"]
+
+
+def test_an_item_of_several_spaces_is_known_once(workspace: Workspace, resolver: Resolver) -> None:
+    workspace.project.yaml_tool("rye/bash/bash", "")
+
+    known = [ref.id for ref in resolver.known(Kind.TOOL)]
+
+    assert known.count("rye/bash/bash") == 1
+
+
+# --- files that are no files ----------------------------------------------------------------------
+
+
+def test_whatever_is_no_regular_file_is_no_item(workspace: Workspace) -> None:
+    folder = workspace.project.space.ai / "tools" / "x.py"
+    folder.mkdir(parents=True)
+
+    assert not is_regular_file(folder)
+    assert not is_regular_file(folder / "nothing")
+    assert not is_regular_file(Path("a\0b"))
+
+
+@posix
+def test_a_link_within_the_folder_of_its_kind_is_fine(workspace: Workspace) -> None:
+    path = workspace.project.tool("x")
+    link = path.with_name("y.py")
+    link.symlink_to("x.py")
+
+    check_inside(Location(ref=tool("y"), space=workspace.project.space, path=link))
+
+
+@posix
+def test_a_link_out_of_the_folder_of_its_kind_is_refused(
+    workspace: Workspace, resolver: Resolver
+) -> None:
+    outside = workspace.project.write("state/x.py", "")
+    link = workspace.project.space.ai / "tools" / "y.py"
+    link.parent.mkdir()
+    link.symlink_to(outside)
+
+    with pytest.raises(IntegrityError) as error:
+        resolver.find(tool("y"))
+
+    assert str(error.value) == f"symlink escape: the file lies outside the project space: {link}"
+    assert error.value.hint == "put the file itself into the space instead of a link"
+
+
+# --- the core -------------------------------------------------------------------------------------
+
+
+def test_a_replaced_core_item_is_warned_about(workspace: Workspace, resolver: Resolver) -> None:
+    workspace.user.yaml_tool(BASH, "")
+
+    resolution = resolver.find(tool(BASH))
+
+    assert resolution
+    assert resolution.warnings == (
+        f"tool:{BASH}: the user space replaces a core item of system:ryeos",
+    )
+
+
+def test_a_protected_core_is_looked_up_in_bundles_only(
+    workspace: Workspace, spaces: Spaces
+) -> None:
+    workspace.user.yaml_tool(BASH, "")
+    workspace.project.yaml_tool("rye/core/runtimes/mine", "")
+    workspace.project.yaml_tool("rye/Core/runtimes/mine", "")
+    workspace.project.yaml_tool("rye/bash/bash", "")
+    protected = Resolver(replace(spaces, protect_core=True))
+
+    assert found_in(protected, BASH) == "system:ryeos"
+    assert found_in(protected, "rye/core/runtimes/bash") == "system:ryeos"
+    assert found_in(protected, "rye/core/runtimes/mine") == ""
+    assert found_in(protected, "rye/Core/runtimes/mine") == ""
+    assert found_in(protected, "rye/bash/bash") == PROJECT
