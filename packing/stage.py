@@ -19,6 +19,12 @@ PACKAGES = ("lillux", "ryeos", "zipboot")
 # Of cffi only the compiled module is wanted at run time, and its licence.
 _BUILD_TIME_PACKAGES = frozenset({"cffi"})
 _COMPILED = frozenset({".so", ".pyd", ".dylib"})
+# Of packaging only the rules of versions are used; all of it would be half a megabyte more. The
+# command line of dotenv wants libraries that are not packed.
+_USED_PARTS = {
+    "packaging": frozenset({"__init__.py", "version.py"}),
+    "dotenv": frozenset({"__init__.py", "main.py", "parser.py", "variables.py", "version.py"}),
+}
 # How a library was packed and installed, not what it is.
 _INSTALLATION_NOTES = frozenset({"RECORD", "WHEEL"})
 
@@ -80,6 +86,9 @@ def _copy_notes_of_shiv(tree: Path) -> None:
 
 
 def _is_wanted(path: PurePosixPath) -> bool:
-    if path.parts[0].endswith(".dist-info"):
+    library, *inner = path.parts
+    if library.endswith(".dist-info"):
         return path.name not in _INSTALLATION_NOTES
-    return path.suffix not in _COMPILED and path.parts[0] not in _BUILD_TIME_PACKAGES
+    if library in _USED_PARTS:
+        return "/".join(inner) in _USED_PARTS[library]
+    return path.suffix not in _COMPILED and library not in _BUILD_TIME_PACKAGES

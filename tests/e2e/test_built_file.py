@@ -1,5 +1,6 @@
 """``rye.pyz`` in processes of its own: what it does, and what is inside."""
 
+import ast
 import json
 import os
 import shutil
@@ -209,6 +210,55 @@ def test_the_licences_of_the_libraries_are_inside(built_pyz: Path) -> None:
     libraries = {"cffi", "fastjsonschema", "packaging", "pynacl", "python_dotenv", "pyyaml", "shiv"}
     assert licensed == libraries
     assert "LICENSE" in names
+
+
+def test_every_module_of_a_library_that_the_code_imports_is_inside(built_pyz: Path) -> None:
+    files = {name.removesuffix(".py") for name in sources(built_pyz).namelist()}
+    libraries = {name.partition("/")[0] for name in files if name.endswith("/__init__")}
+
+    missing = [
+        name
+        for name in imported_names()
+        if name.partition(".")[0] in libraries
+        and {name.replace(".", "/"), f"{name.replace('.', '/')}/__init__"}.isdisjoint(files)
+    ]
+
+    assert missing == []
+
+
+def imported_names() -> Iterator[str]:
+    """Every module that a module of ours imports, early or late."""
+    for package in ("lillux", "ryeos"):
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.Import):
+                    yield from (alias.name for alias in node.names)
+                elif isinstance(node, ast.ImportFrom) and node.module:
+                    yield node.module
+
+
+IMPORT_ALL = """
+import importlib, os, runpy, sys
+sys.argv = [os.environ["PYZ"], "version"]
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+except SystemExit:
+    pass
+importer = sys.modules["zipboot.launch"].program.code_importer()
+for name in importer._entries:
+    if not name.endswith("__main__"):
+        importlib.import_module(name)
+        print(name)
+"""
+
+
+def test_every_module_inside_can_be_imported(machine: Machine, built_pyz: Path) -> None:
+    environ = machine.environ(PYZ=str(built_pyz), RYE_EXIT="normal")
+
+    ended = run([BASE_PYTHON, "-I", "-c", IMPORT_ALL], environ=environ)
+
+    assert (ended.stderr, ended.returncode) == ("", 0)
+    assert {"yaml.cyaml", "nacl.bindings", "ryeos.app"} <= set(ended.stdout.splitlines())
 
 
 def test_what_only_builds_need_is_not_inside(built_pyz: Path) -> None:
