@@ -20,6 +20,8 @@ from zipboot.places import digest_of
 
 _ELF = b"\x7fELF"
 _EXTENSIONS = (".so", ".pyd")
+# Of modules for the stable ABI; on Windows the name does not say so.
+_ANY_VERSION = (".abi3.so", "_sodium.pyd")
 # Of these, any can strip for any processor; plain `strip` does so only for its own.
 _LLVM_STRIP = ("llvm-strip", *(f"llvm-strip-{version}" for version in range(22, 13, -1)))
 
@@ -79,18 +81,20 @@ def native_part(
 def _natives_for(checkout: Path, platform: Platform, minor: int, strip: Strip) -> list[NativeFile]:
     wheels = compiled_wheels(checkout, platform, minor)
     found = [native for wheel in wheels for native in _natives_in(wheel, strip)]
-    problem = _problem([native.module for native in found])
+    problem = _problem(found, platform.suffix.format(minor=minor))
     if problem:
         raise BuildError(f"compiled modules for {platform.name}, CPython 3.{minor}", problem)
     return found
 
 
-def _problem(modules: Sequence[str]) -> str:
-    """What is wrong with the modules that were found; ``""`` for exactly those expected."""
-    expected = sorted(COMPILED.values())
-    if sorted(modules) == expected:
-        return ""
-    return f"expected {', '.join(expected)}, found {', '.join(sorted(modules)) or 'none'}"
+def _problem(found: Sequence[NativeFile], suffix: str) -> str:
+    """What is wrong with the modules for an interpreter with this suffix; ``""`` if nothing is."""
+    modules, expected = sorted(native.module for native in found), sorted(COMPILED.values())
+    if modules != expected:
+        return f"expected {', '.join(expected)}, found {', '.join(modules) or 'none'}"
+    names = [native.file_name for native in found]
+    foreign = [name for name in names if not name.endswith((suffix, *_ANY_VERSION))]
+    return f"expected names that end in {suffix}, found {', '.join(foreign)}" if foreign else ""
 
 
 def _natives_in(wheel: Path, strip: Strip) -> Iterator[NativeFile]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.built import Machine
+from tests.support.built import BASE_PYTHON, Machine
 from tests.support.other_pythons import require_python
 from tests.support.surroundings import SharedFile, mounted, without_room
 
@@ -87,6 +87,15 @@ def test_its_own_modules_win_there_too(unpacking: Machine) -> None:
     answer = unpacking.ask(*ECHO, environ=unpacking.environ(PYTHONPATH=str(unpacking.home)))
 
     assert answer == "hi\n"
+
+
+@pytest.mark.parametrize("flags", [["-I"], ["-I", "-S"], ["-P"], ["-B"], ["-W", "error"]])
+def test_it_unpacks_and_runs_under_every_flag_of_python(
+    flags: list[str], unpacking: Machine, built_pyz: Path
+) -> None:
+    unpacking.rye = ("env", "RYE_BOOT=shiv", BASE_PYTHON, *flags, built_pyz)
+
+    assert unpacking.ask(*ECHO) == "hi\n"
 
 
 def test_what_another_program_left_in_the_environment_is_ignored_there_too(

@@ -1,7 +1,6 @@
 """``rye self``: the built file about itself."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 from zipfile import ZipFile
@@ -10,6 +9,7 @@ import pytest
 
 from lillux.signing import compute_key_fingerprint, generate_keypair
 from tests.support.built import BASE_PYTHON, Machine
+from tests.support.surroundings import mounted
 
 pytestmark = pytest.mark.e2e
 
@@ -238,15 +238,15 @@ def test_a_home_without_a_cache_has_nothing_to_remove(machine: Machine) -> None:
     assert (told["cache"], told["removed"], told["bytes"]) == (None, [], 0)
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may remove anything")
 def test_what_cannot_be_removed_is_told(filled: Machine) -> None:
-    (filled.cache / "bundle").chmod(0o500)
+    busy = filled.cache / "bundle" / "0123456789abcdef"
+    with mounted(busy, "size=64k"):
+        told = filled.run("self", "clean", "--json")
 
-    told = filled.run("self", "clean", "--json")
-
-    (filled.cache / "bundle").chmod(0o700)
     answer = json.loads(told.stdout)
     assert (answer["status"], answer["code"], told.returncode) == ("error", "FILE_SYSTEM_ERROR", 1)
+    assert [left["path"] for left in answer["left"]] == [str(busy)]
+    assert _left(filled) == {"text"}
 
 
 def test_the_files_beside_the_program_are_those_of_the_usual_tools(built_pyz: Path) -> None:

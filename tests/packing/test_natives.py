@@ -5,7 +5,7 @@ from zipfile import ZipFile
 import pytest
 
 from packing.errors import BuildError
-from packing.natives import _natives_in, _problem, _stripped
+from packing.natives import NativeFile, _natives_in, _problem, _stripped
 
 
 def wheel(folder: Path, *names: str) -> Path:
@@ -44,12 +44,32 @@ def test_a_wheel_with_libraries_beside_its_module_cannot_be_packed(
     )
 
 
+SUFFIX = ".cpython-312-x86_64-linux-musl.so"
+EXPECTED = [
+    NativeFile("_cffi_backend", f"_cffi_backend{SUFFIX}", b""),
+    NativeFile("nacl._sodium", "_sodium.abi3.so", b""),
+    NativeFile("yaml._yaml", f"_yaml{SUFFIX}", b""),
+]
+
+
+def test_the_expected_modules_are_no_problem() -> None:
+    assert _problem(EXPECTED, SUFFIX) == ""
+
+
 def test_a_module_that_is_missing_or_unknown_is_named() -> None:
-    assert _problem(["nacl._sodium", "_cffi_backend", "yaml._yaml"]) == ""
-    assert _problem(["_cffi_backend", "x"]) == (
+    stranger = NativeFile("x", f"x{SUFFIX}", b"")
+
+    assert _problem([EXPECTED[0], stranger], SUFFIX) == (
         "expected _cffi_backend, nacl._sodium, yaml._yaml, found _cffi_backend, x"
     )
-    assert _problem([]) == "expected _cffi_backend, nacl._sodium, yaml._yaml, found none"
+    assert _problem([], SUFFIX) == ("expected _cffi_backend, nacl._sodium, yaml._yaml, found none")
+
+
+def test_a_module_for_another_interpreter_is_named() -> None:
+    assert _problem(EXPECTED, ".cpython-313-x86_64-linux-musl.so") == (
+        "expected names that end in .cpython-313-x86_64-linux-musl.so,"
+        f" found _cffi_backend{SUFFIX}, _yaml{SUFFIX}"
+    )
 
 
 def test_only_elf_files_are_stripped() -> None:
