@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lillux.files import create_file, make_directory, safe_join, write_atomic
+from lillux.files import create_file, make_directory, read_bytes, safe_join, write_atomic
 from lillux.process import Cancellation, ProcessRunner
 from ryeos.approvals import Approvals
 from ryeos.config import ConfigReader
@@ -22,6 +22,7 @@ from ryeos.executor.primitives import OnStderr
 from ryeos.items import PROJECT, Kind, Location, Reference, Resolution, Space, parse_reference
 from ryeos.log import log_warning
 from ryeos.resolver import Resolver
+from ryeos.signature import MAX_ITEM_BYTES
 from ryeos.trust import TrustStore
 from ryeos.verify import Coverage, Target, VerifiedItem, Verifier
 
@@ -124,7 +125,7 @@ class Rye:
         relative = f"{location.ref.id}{location.path.suffix}"
         path = safe_join(destination.directory(location.ref.kind), relative)
         if path.is_file():
-            existing = path.read_bytes()
+            existing = read_bytes(path, MAX_ITEM_BYTES)
             if existing == item.data:
                 return path, True
             if not overwrite:

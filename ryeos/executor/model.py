@@ -7,7 +7,7 @@ from typing import Any
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.values import dataclass, field
-from ryeos.items import Location, tier_of
+from ryeos.items import Location
 from ryeos.specs import ToolSpec
 from ryeos.verify import VerifiedItem
 
@@ -132,7 +132,6 @@ class Invocation:
     timeout_s: float | None
     max_output_bytes: int
     contributed: tuple[str, ...] = ()
-    searched: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -154,8 +153,3 @@ class ExecutionResult:
     metadata: dict[str, Any] = field(default_factory=dict)
     trace: list[dict[str, Any]] = field(default_factory=list)
     failure: LilluxError | None = None
-
-
-def is_system(label: str) -> bool:
-    """Whether a space label names a bundle."""
-    return tier_of(label) == "system"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lillux.errors import LilluxError
 from lillux.signing import KeyPair, generate_keypair
 from ryeos.app import Rye
 from ryeos.envelope import Answer
@@ -303,3 +304,27 @@ def test_one_object_serves_many_threads(workspace: Workspace) -> None:
         thread.join()
 
     assert found == {number: f"Do {number}." for number in range(20)}
+
+
+def test_another_file_in_the_place_of_a_copy_is_replaced_only_on_request(
+    workspace: Workspace,
+) -> None:
+    other = workspace.project.write("tools/rye/bash/bash.yaml", "mine: true\n")
+    rye = workspace.rye()
+    resolution, item = rye.load(Reference(Kind.TOOL, "rye/bash/bash"), source="system")
+
+    with pytest.raises(FileExistsError):
+        rye.copy(resolution, item, workspace.project.space, overwrite=False)
+    path, was_there = rye.copy(resolution, item, workspace.project.space, overwrite=True)
+
+    assert (path, was_there, path.read_bytes()) == (other, False, item.data)
+    assert other.with_name("bash.yaml.bak").read_text("utf-8") == "mine: true\n"
+
+
+def test_a_folder_in_the_place_of_a_copy_is_a_clear_error(workspace: Workspace) -> None:
+    rye = workspace.rye()
+    resolution, item = rye.load(Reference(Kind.TOOL, "rye/bash/bash"))
+    (workspace.project.space.ai / "tools/rye/bash/bash.yaml").mkdir(parents=True)
+
+    with pytest.raises(LilluxError):
+        rye.copy(resolution, item, workspace.project.space, overwrite=True)

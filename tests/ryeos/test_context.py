@@ -20,7 +20,7 @@ def home(tmp_path: Path) -> Path:
 @pytest.fixture
 def project(home: Path) -> Path:
     """A project in the user's home."""
-    path = home / "work" / "project"
+    path = home / "code" / "project"
     (path / ".ai").mkdir(parents=True)
     return path
 
@@ -121,7 +121,7 @@ def test_the_root_of_the_file_system_is_no_project(home: Path) -> None:
 def test_a_project_may_be_named(home: Path, project: Path, variable: str) -> None:
     assert context(home, home, **{variable: str(project)}).project_path == project
     assert context(home, home, **{variable: str(project / ".ai")}).project_path == project
-    assert context(home, home, **{variable: "~/work/project"}).project_path == project
+    assert context(home, home, **{variable: "~/code/project"}).project_path == project
     assert context(home, project.parent, **{variable: "project"}).project_path == project
 
 

@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ from lillux.process import MIB, Cancellation
 from ryeos.errors import ChainValidationError
 from ryeos.executor.model import ExecutionResult, Request
 from tests.support.children import Lifeline
+from tests.support.executables import make_program
 from tests.support.scripted_process import ScriptedProcess
 from tests.support.workspace import ROOT, SpaceFolder, Workspace
 
@@ -205,6 +207,27 @@ def test_a_missing_interpreter_is_told_with_where_it_was_looked_for(workspace: W
 
     assert result.metadata["error_code"] == "INTERPRETER_NOT_FOUND"
     assert result.error == ("program 'python3': no such interpreter (searched: /nowhere)")
+
+
+def test_the_virtual_environment_of_the_project_comes_first(workspace: Workspace) -> None:
+    program = make_program(workspace.project_path / ".venv/bin/python")
+    program.write_text(
+        f'#!/bin/sh\nFROM=venv exec {shlex.quote(sys.executable)} "$@"\n', encoding="utf-8"
+    )
+    workspace.project.signed_tool(
+        "mine/t", "import os\nprint(os.environ['FROM'], os.environ['PROJECT_VENV_PYTHON'])"
+    )
+
+    result = workspace.run("mine/t")
+
+    assert result.data["stdout"] == f"venv {program}\n"
+
+
+def test_a_primitive_by_itself_has_nothing_to_run(workspace: Workspace) -> None:
+    result = workspace.run(EXECUTE, params={"command": "echo hi"})
+
+    assert result.error == "config.command: No command specified"
+    assert len(result.chain) == 1
 
 
 # --- configuration
