@@ -6,7 +6,6 @@ Run by the Python of ``scripts/install``. Page: ``docs/building.md``.
 import argparse
 import os
 import sys
-import sysconfig
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,59 +13,90 @@ from tempfile import TemporaryDirectory
 from lillux.errors import LilluxError
 from lillux.files import make_directory, write_atomic
 from packing.archive import pack
+from packing.contents import contents_document
+from packing.interpreters import MINORS, interpreters
 from packing.moment import Moment, build_moment
+from packing.natives import strip_any_processor, strip_if_possible
+from packing.platforms import PLATFORMS, this_platform
 from packing.signed_bundle import publisher_key
-from packing.stage import stage_tree
+from packing.stage import Recipe, stage
 from ryeos import __version__
 from ryeos.signing_key import SigningKey
 
 CHECKOUT = Path(__file__).resolve().parent
+NAME = "rye.pyz"
 
 
 def main() -> int:
     """Build what the command line asks for, and say what was built; the exit status."""
     arguments = _parser().parse_args()
-    target: Path = arguments.out / "rye.pyz"
     try:
         moment = build_moment(os.environ)
         key = publisher_key(arguments.sign_key, moment)
-        data = build(key, moment)
-        make_directory(target.parent)
-        write_atomic(target, data)
-        target.chmod(0o755)
+        recipe = recipe_for(host_only=arguments.host)
+        files = build(key, moment, recipe)
+        _write(arguments.out, files)
     except LilluxError as error:
         print(f"error: {error}", file=sys.stderr)
         if error.hint:
             print(f"  hint: {error.hint}", file=sys.stderr)
         return error.exit_status
-    print(_report(target, data, key, arguments.sign_key))
+    print(_report(arguments.out / NAME, files[NAME], key, arguments.sign_key, recipe))
     return 0
 
 
-def build(key: SigningKey, moment: Moment) -> bytes:
-    """The content of ``rye.pyz``: the same bytes for the same tree, key and moment.
+def build(key: SigningKey, moment: Moment, recipe: Recipe) -> dict[str, bytes]:
+    """The file, and those beside it that speak about it: the same bytes for the same arguments.
 
     Raises BuildError, and ItemValidationError for an item of the bundle that breaks a rule.
     """
     scratch = CHECKOUT / "build" / "zipapp"
     make_directory(scratch)
     with TemporaryDirectory(prefix="stage-", dir=scratch) as folder:
-        tree = Path(folder, "tree")
-        stage_tree(CHECKOUT, tree, key)
-        return pack(tree, CHECKOUT, Path(folder, "shiv.pyz"), moment)
+        staged = stage(CHECKOUT, Path(folder), key, recipe)
+        data = pack(staged, CHECKOUT, Path(folder), moment, recipe)
+        contents = contents_document(NAME, data, staged, moment)
+    return {
+        NAME: data,
+        f"{NAME}.sha256": f"{sha256(data).hexdigest()}  {NAME}\n".encode("ascii"),
+        f"{NAME}.sig": key.detached_line(data).encode("ascii"),
+        f"{NAME}.cdx.json": contents,
+    }
+
+
+def recipe_for(*, host_only: bool) -> Recipe:
+    """What a build packs for: this machine, or every platform."""
+    own = this_platform()
+    if host_only:
+        platforms = (own,) if own else ()
+        return Recipe(interpreters=interpreters(), platforms=platforms, strip=strip_if_possible)
+    return Recipe(interpreters=interpreters(), platforms=PLATFORMS, strip=strip_any_processor)
+
+
+def _write(folder: Path, files: dict[str, bytes]) -> None:
+    make_directory(folder)
+    for name, data in files.items():
+        write_atomic(folder / name, data)
+    (folder / NAME).chmod(0o755)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="build_zipapp.py", description="Build rye.pyz.")
+    parser = argparse.ArgumentParser(prog="build_zipapp.py", description=f"Build {NAME}.")
     add = parser.add_argument
     add("--out", metavar="DIR", type=Path, default=CHECKOUT / "dist", help="default: dist")
     add("--sign-key", metavar="FILE.pem", type=Path, help="default: a fresh key, thrown away")
-    add("--host", action="store_true", help="compiled parts for this machine only (the default)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--fat", action="store_true", help="for every platform (the default)")
+    which.add_argument("--host", action="store_true", help="for this machine only, quickly")
     return parser
 
 
-def _report(target: Path, data: bytes, key: SigningKey, pem_file: Path | None) -> str:
-    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+def _report(
+    target: Path, data: bytes, key: SigningKey, pem_file: Path | None, recipe: Recipe
+) -> str:
+    packed = ", ".join(f"3.{minor}" for minor in recipe.interpreters) or "no version"
+    missing = ", ".join(f"3.{minor}" for minor in MINORS if minor not in recipe.interpreters)
+    slower = f"; not on this machine, so without code and slower: {missing}" if missing else ""
     signer = "a key made for this build, its private half is gone" if pem_file is None else pem_file
     return "\n".join(
         (
@@ -75,7 +105,8 @@ def _report(target: Path, data: bytes, key: SigningKey, pem_file: Path | None) -
             f"size      {len(data):,} bytes",
             f"sha256    {sha256(data).hexdigest()}",
             f"signed    by {key.fingerprint}, {signer}",
-            f"compiled  for CPython {python} on {sysconfig.get_platform()}; others run without",
+            f"code      for CPython {packed}{slower}",
+            f"compiled  for {', '.join(p.name for p in recipe.platforms) or 'no platform'}",
         )
     )
 

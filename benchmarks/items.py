@@ -38,7 +38,7 @@ def figures(scratch: Path) -> Iterator[Figure]:
     project, home = workspace.project_path, workspace.home
     python = [sys.executable, "-c"]
     libraries = [path for path in sys.path if path.endswith("site-packages")]
-    verify: list[str | Path] = [*python, _VERIFY, project, home, str(COUNT), ROOT, *libraries]
+    verify = [*python, _VERIFY, str(project), str(home), str(COUNT), str(ROOT), *libraries]
     env = {"PATH": "", "PYTHONPYCACHEPREFIX": str(scratch / "pyc")}
     found = medians(
         {

@@ -17,20 +17,21 @@ class Figure:
     """A row of the table: what was measured, against what, and what is wanted of it."""
 
     name: str
-    measured_ms: float
+    measured: float
     floor_name: str
-    floor_ms: float
+    floor: float
     wanted: str = ""
+    unit: str = "ms"
 
     @property
     def ratio(self) -> float:
         """How many times the floor."""
-        return self.measured_ms / self.floor_ms
+        return self.measured / self.floor
 
     @property
-    def difference_ms(self) -> float:
-        """Milliseconds over the floor."""
-        return self.measured_ms - self.floor_ms
+    def difference(self) -> float:
+        """How much over the floor."""
+        return self.measured - self.floor
 
 
 def medians(contenders: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
@@ -70,15 +71,15 @@ def process(
 
 def table(figures: Sequence[Figure]) -> str:
     """The figures as aligned text."""
-    rows = [("figure", "ms", "floor", "ms", "ratio", "difference", "wanted")]
+    rows = [("figure", "measured", "floor", "measured", "ratio", "difference", "wanted")]
     rows += [
         (
             figure.name,
-            f"{figure.measured_ms:.2f}",
+            f"{figure.measured:.2f} {figure.unit}",
             figure.floor_name,
-            f"{figure.floor_ms:.2f}",
+            f"{figure.floor:.2f} {figure.unit}",
             f"{figure.ratio:.2f}",
-            f"{figure.difference_ms:+.2f} ms",
+            f"{figure.difference:+.2f} {figure.unit}",
             figure.wanted,
         )
         for figure in figures

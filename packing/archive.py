@@ -6,43 +6,50 @@ Nothing of the building machine is kept: no modes, no order of its file system, 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from io import BytesIO
-from json import loads
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from packing.errors import BuildError
 from packing.moment import VARIABLE, Moment
+from packing.parts import Part, fast_parts
+from packing.stage import Recipe, Stage
+from zipboot.importer import SOURCES
 
-ENTRY_POINT = "ryeos.cli.entry:main"
+ENTRY_POINT = "zipboot.fallback:enter"
 INTERPRETER = "/usr/bin/env python3"
+SHEBANG = f"#!{INTERPRETER}\n".encode("ascii")
 
-_BOOT = ("zipboot/__init__.py", "zipboot/start.py")
 _UNIX, _REGULAR_FILE = 3, 0o100644
-_BUILD_ID_DIGITS = 32  # of shiv's 64; Windows paths are short
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """An entry of the archive. ``stored`` entries are read where they lie, without inflating."""
+def pack(stage: Stage, checkout: Path, scratch: Path, moment: Moment, recipe: Recipe) -> bytes:
+    """The bytes of the executable zip file.
 
-    name: str
-    data: bytes
-    stored: bool = False
-
-
-def pack(tree: Path, checkout: Path, target: Path, moment: Moment) -> bytes:
-    """The bytes of the executable zip file that holds ``tree``. ``target`` is for shiv's own file.
-
-    Raises BuildError when shiv cannot pack it.
+    In front of what shiv packs stand our start and what it reads in place. Raises BuildError.
     """
-    _run_shiv(tree, target, moment)
+    sources, target = scratch / "sources", scratch / "shiv.pyz"
+    sources.mkdir()
+    sources.joinpath(Path(SOURCES).name).write_bytes(_sources(stage.tree, moment))
+    _run_shiv(sources, target, moment)
     with ZipFile(target) as shivs:
-        build_id = loads(shivs.read("environment.json"))["build_id"][:_BUILD_ID_DIGITS]
-        parts = [*_boot_parts(checkout, build_id), *_kept_parts(shivs)]
-    return _compose(parts, moment)
+        parts = [
+            *_boot_parts(checkout),
+            *fast_parts(stage, checkout, recipe.interpreters),
+            *_kept_parts(shivs),
+        ]
+    return SHEBANG + _zipped(parts, moment, offset=len(SHEBANG))
+
+
+def _sources(tree: Path, moment: Moment) -> bytes:
+    """What shiv unpacks for interpreters that no code is packed for: one zip file of all sources.
+
+    One entry instead of hundreds, since every start reads the archive's directory. Stored, so that
+    the one entry deflates better.
+    """
+    names = sorted(path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file())
+    return _zipped([Part(name, (tree / name).read_bytes(), stored=True) for name in names], moment)
 
 
 def _run_shiv(tree: Path, target: Path, moment: Moment) -> None:
@@ -56,15 +63,13 @@ def _run_shiv(tree: Path, target: Path, moment: Moment) -> None:
         raise BuildError("shiv", ended.stderr.decode("utf-8", "replace").strip())
 
 
-def _boot_parts(checkout: Path, build_id: str) -> Iterator[Part]:
-    yield Part("__main__.py", _source(checkout, "zipboot/__main__.py"), stored=True)
-    for name in _BOOT:
-        yield Part(name, _source(checkout, name), stored=True)
-    yield Part("zipboot/build_id", build_id.encode("ascii"), stored=True)
-
-
-def _source(checkout: Path, name: str) -> bytes:
-    return checkout.joinpath(name).read_bytes()
+def _boot_parts(checkout: Path) -> Iterator[Part]:
+    """What runs first, from source; the rest is for the way that shiv takes."""
+    folder = checkout / "zipboot"
+    yield Part("__main__.py", (folder / "__main__.py").read_bytes(), stored=True)
+    for path in sorted(folder.glob("[!_]*.py")):
+        yield Part(f"zipboot/{path.name}", path.read_bytes())
+    yield Part("zipboot/__init__.py", (folder / "__init__.py").read_bytes())
 
 
 def _kept_parts(shivs: ZipFile) -> Iterator[Part]:
@@ -74,13 +79,14 @@ def _kept_parts(shivs: ZipFile) -> Iterator[Part]:
             yield Part(name, shivs.read(name))
 
 
-def _compose(parts: list[Part], moment: Moment) -> bytes:
-    buffer = BytesIO(f"#!{INTERPRETER}\n".encode("ascii"))
-    buffer.seek(0, os.SEEK_END)
+def _zipped(parts: Iterable[Part], moment: Moment, *, offset: int = 0) -> bytes:
+    """A zip file of the parts, made to stand behind ``offset`` other bytes."""
+    buffer = BytesIO(bytes(offset))
+    buffer.seek(offset)
     with ZipFile(buffer, "w") as archive:
         for part in parts:
             entry = ZipInfo(part.name, moment.zip_time())
             entry.create_system, entry.external_attr = _UNIX, _REGULAR_FILE << 16
             entry.compress_type = ZIP_STORED if part.stored else ZIP_DEFLATED
             archive.writestr(entry, part.data, compresslevel=9)
-    return buffer.getvalue()
+    return buffer.getvalue()[offset:]

@@ -1,40 +1,94 @@
-"""The tree that is packed: our sources, the signed bundle, and what is needed of the libraries."""
+"""What is packed: our sources, what is needed of the libraries, the signed bundle."""
 
 import shutil
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import distribution
+from pathlib import Path, PurePosixPath
+from zipfile import ZipFile
 
-from packing.dependencies import locked_site_packages
+from packing.interpreters import MINORS
+from packing.natives import NativePart, Strip, native_part
+from packing.platforms import Platform
 from packing.signed_bundle import stage_bundle
+from packing.wheels import all_wheels
 from ryeos.signing_key import SigningKey
 
-PACKAGES = ("lillux", "ryeos")
+PACKAGES = ("lillux", "ryeos", "zipboot")
 
-# PyNaCl is compiled with cffi; at run time it wants `_cffi_backend`, which is a module of its own.
-_BUILD_TIME_PACKAGES = ("cffi", "pycparser")
-_INSTALLATION_NOTES = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json")
+# Of cffi only the compiled module is wanted at run time, and its licence.
+_BUILD_TIME_PACKAGES = frozenset({"cffi"})
+_COMPILED = frozenset({".so", ".pyd", ".dylib"})
+# Of packaging only the rules of versions are used; all of it would be half a megabyte more. The
+# command line of dotenv wants libraries that are not packed.
+_USED_PARTS = {
+    "packaging": frozenset({"__init__.py", "version.py"}),
+    "dotenv": frozenset({"__init__.py", "main.py", "parser.py", "variables.py", "version.py"}),
+}
+# How a library was packed and installed, not what it is.
+_INSTALLATION_NOTES = frozenset({"RECORD", "WHEEL"})
 
 
-def stage_tree(checkout: Path, target: Path, key: SigningKey) -> None:
-    """Make ``target``, which must not exist: what ``site-packages`` of the zip file will hold.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """What a build packs for: interpreters by their minor version, platforms."""
 
-    Licences and metadata of the libraries stay; what tells only how they were installed does not,
-    since it names paths of this machine.
+    interpreters: Mapping[int, Path]
+    platforms: Sequence[Platform]
+    strip: Strip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What a build packs: modules and metadata, the signed bundle, compiled modules, wheels."""
+
+    tree: Path
+    bundle: Path
+    natives: NativePart
+    wheels: Sequence[Path]
+
+
+def stage(checkout: Path, scratch: Path, key: SigningKey, recipe: Recipe) -> Stage:
+    """Everything that a build packs, in folders below ``scratch``, an empty folder.
+
+    Raises BuildError, and ItemValidationError for an item of the bundle that breaks a rule.
     """
-    installed = locked_site_packages(checkout)
-
-    def left_out(folder: str, names: Iterable[str]) -> set[str]:
-        top = Path(folder) == installed
-        return {name for name in names if _is_left_out(Path(folder), name, top=top)}
-
-    shutil.copytree(installed, target, ignore=left_out)
+    tree, bundle = scratch / "tree", scratch / "bundle"
     for package in PACKAGES:
-        sources = shutil.ignore_patterns("__pycache__", "*.pyc")
-        shutil.copytree(checkout / package, target / package, ignore=sources)
-    stage_bundle(checkout, target / "ryeos" / "bundle", key)
+        sources = shutil.ignore_patterns("__pycache__", "*.pyc", "bundle")
+        shutil.copytree(checkout / package, tree / package, ignore=sources)
+    wheels = all_wheels(checkout)
+    for wheel in wheels:
+        _unpack_library(wheel, tree)
+    _copy_notes_of_shiv(tree)
+    shutil.copy(checkout / "LICENSE", tree / "LICENSE")
+    stage_bundle(checkout, bundle, key)
+    natives = native_part(checkout, recipe.platforms, MINORS, recipe.strip)
+    return Stage(tree=tree, bundle=bundle, natives=natives, wheels=wheels)
 
 
-def _is_left_out(folder: Path, name: str, *, top: bool) -> bool:
-    if top:
-        return name in {"bin", "Scripts", *_BUILD_TIME_PACKAGES}
-    return name == "__pycache__" or (folder.suffix == ".dist-info" and name in _INSTALLATION_NOTES)
+def _unpack_library(wheel: Path, tree: Path) -> None:
+    """Its Python files, its metadata and licences."""
+    with ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            if not name.endswith("/") and _is_wanted(PurePosixPath(name)):
+                archive.extract(name, tree)
+
+
+def _copy_notes_of_shiv(tree: Path) -> None:
+    """What its licence asks for: it packs its own start into the file."""
+    shiv = distribution("shiv")
+    for file in shiv.files or ():
+        if file.parent.suffix == ".dist-info" and file.name in {"METADATA", "LICENSE"}:
+            target = tree / file
+            target.parent.mkdir(exist_ok=True)
+            shutil.copy(str(file.locate()), target)
+
+
+def _is_wanted(path: PurePosixPath) -> bool:
+    library, *inner = path.parts
+    if library.endswith(".dist-info"):
+        return path.name not in _INSTALLATION_NOTES
+    if library in _USED_PARTS:
+        return "/".join(inner) in _USED_PARTS[library]
+    return path.suffix not in _COMPILED and library not in _BUILD_TIME_PACKAGES

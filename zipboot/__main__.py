@@ -1,6 +1,7 @@
 """The first thing that runs in rye.pyz. Every Python since 2.7 can parse it, to say what is wrong.
 
-No annotations, no f-strings, no imports but `sys` above the gate.
+Compiled from source at every start: no annotations, no f-strings, as little as possible. Page:
+``docs/boot.md``.
 """
 
 import sys
@@ -15,6 +16,32 @@ if sys.version_info < (3, 11):  # noqa: UP036 - the point of this file
     )
     sys.exit(78)  # EX_CONFIG of sysexits.h: the surroundings are wrong, not the command
 
-from zipboot.start import start
 
-sys.exit(start())
+def boot(archive):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201 - as above
+    """Run the code packed for this interpreter, or else what shiv unpacks; the exit status."""
+    import marshal
+    import os
+
+    index = b""
+    if os.environ.get("RYE_BOOT") != "shiv":
+        try:
+            index = archive.get_data("_rye/" + str(sys.implementation.cache_tag) + ".idx")
+        except OSError:
+            pass  # no code is packed for it
+    if index:
+        from _frozen_importlib_external import MAGIC_NUMBER
+    if not index or not index.startswith(MAGIC_NUMBER):
+        from zipboot.fallback import start
+
+        return start(archive)
+    index = marshal.loads(index[len(MAGIC_NUMBER) :])  # noqa: S302 - our own archive
+    for name, code in index["boot"]:
+        module = type(sys)(name)
+        sys.modules[name] = module
+        if "." not in name:
+            module.__path__ = []  # a package; where its modules are, the importer knows
+        exec(marshal.loads(code), module.__dict__)  # noqa: S102, S302 - our own archive
+    return sys.modules["zipboot.launch"].run(index, archive)
+
+
+sys.exit(boot(__loader__))  # type: ignore[name-defined,no-untyped-call] # the zip's own

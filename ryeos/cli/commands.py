@@ -45,6 +45,9 @@ TABLE: tuple[Entry, ...] = (
     Entry("init", "init", "set up user space and a project", _SETUP),
     Entry("doctor", "doctor", "check this installation", _SETUP),
     Entry("self where", "self_commands", "where this program and its files are", _SETUP),
+    Entry("self verify", "self_verify", "check this file, or another copy of it", _SETUP),
+    Entry("self extract", "self_commands", "write what is inside of this file to a folder", _SETUP),
+    Entry("self clean", "self_commands", "remove what this program keeps in its cache", _SETUP),
     Entry("version", "version", "the version of this program", _SETUP),
     Entry("help", "help", "help on a command or a topic", _SETUP),
 )

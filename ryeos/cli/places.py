@@ -2,8 +2,24 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ryeos.cli.session import Session
+from ryeos.errors import RyeError
+
+if TYPE_CHECKING:  # runs before this package, and only in `rye.pyz`
+    from zipboot.launch import Program
+
+
+class NotPackedError(RyeError):
+    """The command is about `rye.pyz`, and something else runs."""
+
+    code, exit_status = "UNSUPPORTED", 2
+
+    def __init__(self, *, hint: str = "") -> None:
+        super().__init__(
+            f"not run from rye.pyz: the modules of this program are in {modules_path()}", hint=hint
+        )
 
 
 def program_path() -> Path | None:
@@ -13,14 +29,23 @@ def program_path() -> Path | None:
 
 
 def modules_path() -> Path:
-    """The folder that this program's modules are loaded from."""
+    """The file or folder that this program's modules are loaded from."""
     return Path(__file__).parents[2]
 
 
-def unpacked_root() -> Path | None:
-    """Where a zip file like ``rye.pyz`` keeps its unpacked copies; None when no such file runs."""
-    modules = modules_path()
-    return modules.parents[1] if modules.name == "site-packages" and _is_zipped() else None
+def packed_program() -> "Program | None":
+    """What `rye.pyz` knows about itself; None when something else runs."""
+    launch = sys.modules.get("zipboot.launch")
+    program: Program | None = launch.program if launch else None
+    return program
+
+
+def require_packed_program(*, hint: str = "") -> "Program":
+    """What `rye.pyz` knows about itself. Raises NotPackedError when something else runs."""
+    program = packed_program()
+    if program is None:
+        raise NotPackedError(hint=hint)
+    return program
 
 
 def project_reason(session: Session) -> str:
@@ -36,10 +61,3 @@ def project_reason(session: Session) -> str:
     if not (path / ".ai").is_dir():
         return "the current folder, without .ai yet"
     return "the current folder" if path == Path.cwd() else "the nearest folder with .ai"
-
-
-def _is_zipped() -> bool:
-    from zipfile import is_zipfile
-
-    path = program_path()
-    return path is not None and is_zipfile(path)

@@ -1,29 +1,40 @@
 """What the builders make of a checkout: the same bytes every time, and a wheel that works."""
 
+import json
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
-from zipfile import ZipFile
 
 import pytest
 
 from lillux.signing import compute_key_fingerprint, generate_keypair, save_keypair
+from packing.interpreters import MINORS
+from packing.platforms import PLATFORMS
 from tests.support.built import BASE_PYTHON, PACKED, ROOT, Machine, build_pyz, run
+from tests.support.other_pythons import builder
+from tests.support.programs import require_program
 
 pytestmark = pytest.mark.e2e
 
 PYTHON_CACHES = shutil.ignore_patterns("__pycache__")
-PUBLIC_KEY = "site-packages/ryeos/bundle/public_key.pem"
+MADE = {"rye.pyz", "rye.pyz.sha256", "rye.pyz.sig", "rye.pyz.cdx.json"}
+EPOCH = {"SOURCE_DATE_EPOCH": "1767225600"}
 
 
 def copy_checkout(target: Path) -> Path:
-    """A copy of what is packed, and of what packs it."""
+    """A copy of what is packed, and of what packs it, with the wheels that are there already."""
     for name in PACKED:
         shutil.copytree(ROOT / name, target / name, ignore=PYTHON_CACHES)
-    shutil.copy(ROOT / "build_zipapp.py", target)
+    for name in ("LICENSE", "build_zipapp.py"):
+        shutil.copy(ROOT / name, target)
+    (target / "build" / "zipapp").mkdir(parents=True)
+    wheels = ROOT / "build" / "zipapp" / "wheels"
+    wheels.mkdir(parents=True, exist_ok=True)
+    (target / "build" / "zipapp" / "wheels").symlink_to(wheels)
     return target
 
 
@@ -34,39 +45,93 @@ def sign_key(tmp_path: Path) -> Path:
     return tmp_path / "publisher" / "private_key.pem"
 
 
+def build(python: Path, checkout: Path, key: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Build for this machine; the digest of each file that was made."""
+    command: list[str | Path] = [python, checkout / "build_zipapp.py", "--host", "--sign-key", key]
+    ended = run(command, environ={**os.environ, **EPOCH, **environ}, umask=int(environ["UMASK"], 8))
+    assert ended.returncode == 0, ended.stderr
+    made = (checkout / "dist").iterdir()
+    return {path.name: sha256(path.read_bytes()).hexdigest() for path in made}
+
+
 def test_two_builds_of_one_tree_with_one_key_are_the_same_bytes(
     tmp_path: Path, sign_key: Path
 ) -> None:
     one, two = copy_checkout(tmp_path / "one"), copy_checkout(tmp_path / "and two")
     for path in two.rglob("*"):
-        path.chmod(0o700 if path.is_dir() else 0o600)
-        os.utime(path, (1_000_000_000, 1_000_000_000))
-    surroundings = {
-        one: {"TZ": "Asia/Tokyo", "LC_ALL": "C", "PYTHONHASHSEED": "1"},
-        two: {"TZ": "America/Lima", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "2"},
-    }
-
-    def build(checkout: Path) -> str:
-        environ = surroundings[checkout] | {"SOURCE_DATE_EPOCH": "1767225600"}
-        build_pyz(checkout, "--sign-key", str(sign_key), **environ)
-        return sha256((checkout / "dist" / "rye.pyz").read_bytes()).hexdigest()
+        if not path.is_symlink():
+            path.chmod(0o700 if path.is_dir() else 0o600)
+            os.utime(path, (1_000_000_000, 1_000_000_000))
+    tokyo = {"TZ": "Asia/Tokyo", "LC_ALL": "C", "PYTHONHASHSEED": "1", "UMASK": "022"}
+    lima = {"TZ": "America/Lima", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "2", "UMASK": "077"}
 
     with ThreadPoolExecutor(2) as pool:
-        digests = list(pool.map(build, (one, two)))
+        first = pool.submit(build, Path(sys.executable), one, sign_key, tokyo)
+        second = pool.submit(build, Path(sys.executable), two, sign_key, lima)
 
-    assert digests[0] == digests[1]
+    assert first.result().keys() == MADE
+    assert first.result() == second.result()
+
+
+def test_a_build_by_another_version_of_python_is_the_same_bytes(
+    tmp_path: Path, sign_key: Path
+) -> None:
+    other = builder("3.12" if sys.version_info[:2] != (3, 12) else "3.11")
+    checkout = copy_checkout(tmp_path / "checkout")
+    plain = {"UMASK": "022"}
+
+    own = build(Path(sys.executable), checkout, sign_key, plain)
+    others = build(other, checkout, sign_key, plain)
+
+    assert own == others
 
 
 def test_a_build_says_what_it_made_and_who_signed_it(tmp_path: Path, sign_key: Path) -> None:
-    said = build_pyz(ROOT, "--out", str(tmp_path), "--sign-key", str(sign_key))
+    said = build_pyz(ROOT, "--host", "--out", str(tmp_path / "out"), "--sign-key", str(sign_key))
 
-    data = (tmp_path / "rye.pyz").read_bytes()
-    with ZipFile(tmp_path / "rye.pyz") as archive:
-        public_pem = archive.read(PUBLIC_KEY)
-    assert public_pem == (sign_key.parent / "public_key.pem").read_bytes()
+    data = (tmp_path / "out" / "rye.pyz").read_bytes()
+    public = sign_key.parent / "public_key.pem"
+    machine = Machine(tmp_path, BASE_PYTHON, tmp_path / "out" / "rye.pyz")
     assert sha256(data).hexdigest() in said
     assert f"{len(data):,} bytes" in said
-    assert f"by {compute_key_fingerprint(public_pem)}, {sign_key}" in said
+    assert f"by {compute_key_fingerprint(public.read_bytes())}, {sign_key}" in said
+    assert machine.ask("self", "verify", "--key", str(public)).startswith("valid    ")
+
+
+def test_the_file_for_every_platform_has_its_compiled_modules_and_is_not_too_large(
+    tmp_path: Path, sign_key: Path
+) -> None:
+    require_program("llvm-strip")
+
+    said = build_pyz(ROOT, "--out", str(tmp_path / "out"), "--sign-key", str(sign_key))
+
+    pyz = tmp_path / "out" / "rye.pyz"
+    listed = json.loads(pyz.with_name("rye.pyz.cdx.json").read_text("utf-8"))["components"]
+    files = [part["name"] for lib in listed for part in lib.get("components", ())]
+    compiled = {name for name in files if name.startswith("_cffi_backend")}
+    machine = Machine(tmp_path, BASE_PYTHON, pyz)
+    assert f"compiled  for {', '.join(platform.name for platform in PLATFORMS)}\n" in said
+    # One file serves both processors of macOS, and every version of Python.
+    assert files.count("_sodium.abi3.so") == len(PLATFORMS) - 2
+    assert files.count("_sodium.pyd") == 1
+    # Here macOS has the same names for both of its processors.
+    assert len(compiled) == (len(PLATFORMS) - 1) * len(MINORS)
+    assert pyz.stat().st_size < 14_000_000
+    assert machine.ask("run", "rye/bash/bash", "command=echo hi") == "hi\n"
+
+
+def test_a_wheel_that_cannot_be_had_is_named(tmp_path: Path) -> None:
+    checkout = copy_checkout(tmp_path / "checkout")
+    (checkout / "build" / "zipapp" / "wheels").unlink()
+
+    command: list[str | Path] = [sys.executable, checkout / "build_zipapp.py", "--host"]
+    ended = run(command, environ=os.environ | {"PIP_NO_INDEX": "1"})
+
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("error: wheels for linux-x86_64-311: ")
+    assert "cffi==2.1.1" in ended.stderr
+    assert ended.stderr.endswith("  hint: is the package index within reach?\n")
+    assert not (checkout / "dist").exists()
 
 
 @pytest.mark.parametrize(

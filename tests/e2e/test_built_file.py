@@ -1,21 +1,19 @@
-"""``rye.pyz`` in processes of its own, on machines of every kind."""
+"""``rye.pyz`` in processes of its own: what it does, and what is inside."""
 
+import ast
 import json
 import os
 import shutil
-import stat
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
-from tests.support.built import BASE_PYTHON, Machine, run
-from tests.support.other_pythons import require_python
+from tests.support.built import BASE_PYTHON, ROOT, Machine, run
+from zipboot.importer import SOURCES
 
 pytestmark = pytest.mark.e2e
 
@@ -33,6 +31,13 @@ def test_it_tells_its_version(machine: Machine) -> None:
     told = json.loads(machine.ask("version", "--json"))
 
     assert (told["status"], told["version"], told["bundle"]) == ("success", "0.1.0", "0.1.0")
+
+
+def test_it_writes_no_bytecode_and_needs_none(machine: Machine) -> None:
+    answer = machine.ask(*ECHO, environ=machine.environ(PYTHONDONTWRITEBYTECODE="1"))
+
+    assert answer == "hi\n"
+    assert list(machine.home.rglob("*.pyc")) == []
 
 
 @pytest.mark.parametrize("flags", [["-I"], ["-P"], ["-O"], ["-B"], ["-I", "-S"], ["-W", "error"]])
@@ -151,141 +156,6 @@ def test_a_tool_that_was_changed_after_it_was_signed_is_refused(
     assert (ended.stdout, ended.returncode) == ("", 4)
 
 
-# --- what it leaves on the disk -------------------------------------------------------------------
-
-
-def test_it_is_unpacked_once_into_the_cache_of_its_user(machine: Machine) -> None:
-    machine.ask("version")
-    (unpacked,) = (path for path in machine.cache.iterdir() if path.is_dir())
-    first = unpacked.stat().st_mtime_ns
-
-    machine.ask("version")
-
-    assert unpacked.stat().st_mtime_ns == first
-    assert list(machine.temporary.iterdir()) == []
-
-
-def test_the_cache_can_be_put_elsewhere(machine: Machine) -> None:
-    elsewhere = machine.home / "else where"
-
-    machine.ask("version", environ=machine.environ(RYE_CACHE_DIR=str(elsewhere)))
-
-    assert [path.name for path in elsewhere.iterdir()] == ["unpacked"]
-    assert not machine.cache.exists()
-
-
-def test_eight_first_starts_at_once_all_work(machine: Machine) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda _: machine.ask(*ECHO), range(8)))
-
-    assert answers == ["hi\n"] * 8
-    assert len([path for path in machine.cache.iterdir() if path.is_dir()]) == 1
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
-def test_no_other_user_can_enter_what_it_unpacked_whatever_the_umask(machine: Machine) -> None:
-    shown = machine.ask("run", "rye/bash/bash", "command=umask", umask=0)
-
-    assert stat.S_IMODE(machine.cache.stat().st_mode) == 0o700
-    assert shown == "0000\n"  # the umask of the user is the umask of the tool
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
-def test_a_cache_that_others_can_write_is_left_alone(machine: Machine) -> None:
-    machine.cache.mkdir(parents=True)
-    machine.cache.chmod(0o777)
-
-    answer = machine.ask(*ECHO)
-
-    assert answer == "hi\n"
-    assert list(machine.cache.iterdir()) == []
-
-
-# --- homes that are none --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("home", ["", "/", "/dev/null", "/no such folder", "relative"])
-def test_a_home_that_is_none_is_no_obstacle(home: str, machine: Machine) -> None:
-    answer = machine.ask(*ECHO, environ=machine.environ(HOME=home))
-
-    assert answer == "hi\n"
-    assert list(machine.temporary.iterdir()) == []
-
-
-def test_a_home_below_a_file_is_no_obstacle(machine: Machine, built_pyz: Path) -> None:
-    answer = machine.ask(*ECHO, environ=machine.environ(HOME=str(built_pyz / "home")))
-
-    assert answer == "hi\n"
-
-
-@pytest.fixture
-def shared(built_pyz: Path) -> Iterator[Path]:
-    """The file in a folder that every user of the machine can read."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        shutil.copy(built_pyz, folder / "rye.pyz")
-        yield folder
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
-def test_a_home_that_cannot_be_written_is_no_obstacle(shared: Path) -> None:
-    (shared / "tmp").mkdir()
-    (shared / "tmp").chmod(0o1777)
-    (shared / "home").mkdir()
-    (shared / "home").chmod(0o555)
-
-    ended = _run_unprivileged(shared, HOME=str(shared / "home"))
-
-    assert (ended.stdout, ended.stderr, ended.returncode) == ("hi\n", "", 0)
-    assert list((shared / "home").iterdir()) == list((shared / "tmp").iterdir()) == []
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no such users")
-def test_a_user_that_the_system_does_not_know_is_no_obstacle(shared: Path) -> None:
-    (shared / "tmp").mkdir()
-    (shared / "tmp").chmod(0o1777)
-
-    ended = _run_unprivileged(shared)
-
-    assert (ended.stdout, ended.stderr, ended.returncode) == ("hi\n", "", 0)
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
-def test_with_no_place_to_write_at_all_it_says_what_is_missing(shared: Path) -> None:
-    (shared / "home").mkdir()
-    (shared / "home").chmod(0o555)
-    code = (
-        "import runpy, sys, tempfile; tempfile.tempdir = '/no such folder'; "
-        f"sys.argv[1:] = ['version']; runpy.run_path({str(shared / 'rye.pyz')!r}, None, '__main__')"
-    )
-
-    ended = _run_unprivileged(shared, "-c", code, HOME=str(shared / "home"))
-
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("error: no folder to unpack rye into: ")
-    assert ended.stderr.endswith("  hint: name one that can be written, RYE_CACHE_DIR=DIR\n")
-    assert ended.stderr.count("\n") == 2
-
-
-def _run_unprivileged(
-    shared: Path, *arguments: str, **environ: str
-) -> subprocess.CompletedProcess[str]:
-    """As a user who is not root, whom the system does not know when the tests run as root."""
-    if not _everyone_can_start(BASE_PYTHON):
-        pytest.skip(f"{BASE_PYTHON} is in a folder that other users cannot enter")
-    command: list[str | Path] = [BASE_PYTHON, *(arguments or (str(shared / "rye.pyz"), *ECHO))]
-    settings = {"PATH": os.environ["PATH"], "TMPDIR": str(shared / "tmp")} | environ
-    if os.geteuid() == 0:
-        return run(command, environ=settings, cwd=shared, user=12345)
-    return run(command, environ=settings, cwd=shared)
-
-
-def _everyone_can_start(program: Path) -> bool:
-    folders = program.resolve().parents
-    return all(folder.stat().st_mode & stat.S_IXOTH for folder in folders)
-
-
 # --- statuses -------------------------------------------------------------------------------------
 
 
@@ -312,13 +182,13 @@ def test_shiv_can_read_what_it_packed(built_pyz: Path) -> None:
 
     told = run([sys.executable, "-c", shiv_info, "--json", built_pyz])
 
-    assert json.loads(told.stdout)["entry_point"] == "ryeos.cli.entry:main"
+    assert json.loads(told.stdout)["entry_point"] == "zipboot.fallback:enter"
 
 
 def test_nothing_inside_tells_of_the_machine_that_built_it(built_pyz: Path) -> None:
     with ZipFile(built_pyz) as archive:
-        entries = archive.infolist()
-        names = [entry.filename for entry in entries]
+        entries = [*archive.infolist(), *sources(built_pyz).infolist()]
+    names = [f"{entry.compress_type} {entry.filename}" for entry in entries]
 
     assert {(entry.create_system, entry.external_attr >> 16) for entry in entries} == {
         (3, 0o100644)
@@ -327,40 +197,87 @@ def test_nothing_inside_tells_of_the_machine_that_built_it(built_pyz: Path) -> N
     assert [name for name in names if name.endswith((".pyc", "/RECORD", "/INSTALLER"))] == []
     assert [name for name in names if "/bin/" in name or "__pycache__" in name] == []
     assert len(set(names)) == len(names)
+    assert str(ROOT).encode() not in b"".join(archived(built_pyz))
 
 
 def test_the_licences_of_the_libraries_are_inside(built_pyz: Path) -> None:
-    with ZipFile(built_pyz) as archive:
-        names = archive.namelist()
+    names = sources(built_pyz).namelist()
 
     licensed = {
-        name.split("/")[1].split("-")[0].lower()
-        for name in names
-        if ".dist-info/" in name and "LICENSE" in name
+        name.split("-")[0].lower() for name in names if ".dist-info/" in name and "LICENSE" in name
     }
 
-    assert {"cffi", "fastjsonschema", "packaging", "pynacl", "python_dotenv", "pyyaml"} <= licensed
+    libraries = {"cffi", "fastjsonschema", "packaging", "pynacl", "python_dotenv", "pyyaml", "shiv"}
+    assert licensed == libraries
+    assert "LICENSE" in names
 
 
-# --- other Pythons --------------------------------------------------------------------------------
+def test_every_module_of_a_library_that_the_code_imports_is_inside(built_pyz: Path) -> None:
+    files = {name.removesuffix(".py") for name in sources(built_pyz).namelist()}
+    libraries = {name.partition("/")[0] for name in files if name.endswith("/__init__")}
+
+    missing = [
+        name
+        for name in imported_names()
+        if name.partition(".")[0] in libraries
+        and {name.replace(".", "/"), f"{name.replace('.', '/')}/__init__"}.isdisjoint(files)
+    ]
+
+    assert missing == []
 
 
-@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
-def test_it_runs_tools_under_every_supported_python(
-    version: str, machine: Machine, built_pyz: Path
-) -> None:
-    machine.rye = (require_python(version), built_pyz)
+def imported_names() -> Iterator[str]:
+    """Every module that a module of ours imports, early or late."""
+    for package in ("lillux", "ryeos"):
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.Import):
+                    yield from (alias.name for alias in node.names)
+                elif isinstance(node, ast.ImportFrom) and node.module:
+                    yield node.module
 
-    assert machine.ask(*ECHO) == "hi\n"
+
+IMPORT_ALL = """
+import importlib, os, runpy, sys
+sys.argv = [os.environ["PYZ"], "version"]
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+except SystemExit:
+    pass
+importer = sys.modules["zipboot.launch"].program.code_importer()
+for name in importer._entries:
+    if not name.endswith("__main__"):
+        importlib.import_module(name)
+        print(name)
+"""
 
 
-@pytest.mark.parametrize("version", ["2.7", "3.8", "3.10"])
-def test_an_older_python_is_refused_in_one_line(
-    version: str, machine: Machine, built_pyz: Path
-) -> None:
-    machine.rye = (require_python(version), built_pyz)
+def test_every_module_inside_can_be_imported(machine: Machine, built_pyz: Path) -> None:
+    environ = machine.environ(PYZ=str(built_pyz), RYE_EXIT="normal")
 
-    ended = machine.run("version")
+    ended = run([BASE_PYTHON, "-I", "-c", IMPORT_ALL], environ=environ)
 
-    assert ended.returncode == 78
-    assert ended.stderr.startswith(f"rye: needs Python 3.11 or newer, this is Python {version}.")
+    assert (ended.stderr, ended.returncode) == ("", 0)
+    assert {"yaml.cyaml", "nacl.bindings", "ryeos.app"} <= set(ended.stdout.splitlines())
+
+
+def test_what_only_builds_need_is_not_inside(built_pyz: Path) -> None:
+    names = sources(built_pyz).namelist()
+
+    assert [name for name in names if name.startswith(("cffi/", "pycparser", "packing/"))] == []
+
+
+def test_the_file_has_room_for_what_is_to_come(built_pyz: Path) -> None:
+    assert built_pyz.stat().st_size < 6_000_000
+
+
+def archived(built_pyz: Path) -> Iterator[bytes]:
+    """Every entry of the built file, inflated."""
+    with ZipFile(built_pyz) as archive:
+        yield from (archive.read(name) for name in archive.namelist())
+
+
+def sources(built_pyz: Path) -> ZipFile:
+    """The zip file of sources inside of the built file."""
+    with ZipFile(built_pyz) as archive:
+        return ZipFile(BytesIO(archive.read(SOURCES)))

@@ -29,7 +29,7 @@ def built_pyz() -> Path:
     pyz = builds / f"{sys.implementation.cache_tag}-{source_digest(ROOT, PACKED)}" / "rye.pyz"
     with locked(builds / "lock", timeout_s=ANY_BUILD_S):
         if not pyz.is_file():
-            build_pyz(ROOT, "--out", str(pyz.parent))
+            build_pyz(ROOT, "--host", "--out", str(pyz.parent))
             remove_outdated(builds, keep=pyz.parent, before_s=time.time() - UNUSED_S)
     return pyz
 
@@ -75,7 +75,7 @@ class Machine:
         self.temporary = folder / "tmp"
         for made in (self.home, self.project, self.temporary):
             made.mkdir()
-        self.cache = self.home / ".cache" / "rye" / "unpacked"
+        self.cache = self.home / ".cache" / "rye"
 
     def environ(self, **more: str) -> dict[str, str]:
         """Nothing of the environment of the tests but where programs are."""

@@ -4,9 +4,14 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
+
+from lillux.files import locked
+from packing.wheels import requirements
+from tests.support.built import ROOT
 
 
 def require_python(version: str) -> Path:
@@ -28,3 +33,24 @@ def _candidates(version: str) -> Iterator[Path]:
     found = shutil.which(f"python{version}")
     if found:
         yield Path(found)
+
+
+def builder(version: str) -> Path:
+    """A Python of that minor in an environment that can run ``build_zipapp.py``; made once."""
+    python = require_python(version)
+    locks = [ROOT / "requirements" / name for name in ("runtime.txt", "dev.txt")]
+    pinned = {
+        name: pin for lock in locks for name, pin in requirements(lock.read_text("utf-8")).items()
+    }
+    wanted = {*requirements(locks[0].read_text("utf-8")), "click", "pip", "setuptools", "shiv"}
+    text = "".join(pinned[name] for name in sorted(wanted))
+    folder = ROOT / "build" / "builders" / f"{version}-{sha256(text.encode()).hexdigest()[:16]}"
+    with locked(folder.with_suffix(".lock"), timeout_s=300):
+        if not (folder / "ready").exists():
+            subprocess.run([python, "-m", "venv", "--clear", folder], check=True)
+            (folder / "lock.txt").write_text(text, "utf-8")
+            command: list[str | Path] = [folder / "bin" / "python", "-m", "pip", "install", "-q"]
+            options = ["--disable-pip-version-check", "--no-deps", "--require-hashes", "-r"]
+            subprocess.run([*command, *options, folder / "lock.txt"], check=True)
+            (folder / "ready").touch()
+    return folder / "bin" / "python"

@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from lillux.signing import generate_keypair
+from ryeos.signing_key import SigningKey
 from tests.support.command_line import CommandLine
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -48,3 +50,40 @@ def test_a_mistyped_action_gets_a_suggestion(cli: CommandLine, typed: str) -> No
 
     assert refused.status == 2
     assert refused.stderr.endswith("hint: did you mean: rye self where\n")
+
+
+# --- without rye.pyz ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        (["clean"], "only rye.pyz keeps anything in a cache"),
+        (["extract", "inside"], "the sources are there already"),
+        (["verify"], "name a file: rye self verify FILE"),
+    ],
+)
+def test_what_is_about_the_file_says_that_none_runs(
+    command: list[str], hint: str, cli: CommandLine
+) -> None:
+    refused = cli("self", *command)
+
+    assert refused.status == 2
+    assert refused.stderr == (
+        f"error: not run from rye.pyz: the modules of this program are in {ROOT}\n  hint: {hint}\n"
+    )
+    assert list(cli.project.iterdir()) == []
+
+
+def test_a_file_can_be_checked_by_a_program_that_is_none(cli: CommandLine, tmp_path: Path) -> None:
+    key = SigningKey(generate_keypair())
+    file, pem = tmp_path / "rye.pyz", tmp_path / "publisher.pem"
+    file.write_bytes(b"a program")
+    pem.write_bytes(key.public_pem)
+    file.with_name("rye.pyz.sig").write_text(key.detached_line(b"a program"), "utf-8")
+
+    valid = cli.json("self", "verify", file, "--key", pem)
+    foreign = cli("self", "verify", file, "--json")
+
+    assert (valid["signed_by"], valid["sha256_file"]) == (key.fingerprint, None)
+    assert (foreign.status, foreign.json["code"]) == (4, "UNTRUSTED_KEY")

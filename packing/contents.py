@@ -1,0 +1,108 @@
+"""The list of what is inside: CycloneDX 1.6, as JSON, the same bytes for the same build.
+
+https://cyclonedx.org/docs/1.6/json/ - the program itself, each library with its licence, and the
+digest of each compiled module as it is packed.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from email.message import Message
+from email.parser import Parser
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from packing.moment import Moment
+from packing.natives import NativeFile
+from packing.stage import Stage
+from packing.wheels import COMPILED
+from ryeos import __version__
+
+Component = dict[str, Any]
+
+LICENCE = "MIT"
+# Linked into the compiled modules of a library; their versions are its own affair.
+_LINKED = {
+    "cffi": [("libffi", "MIT")],
+    "pynacl": [("libsodium", "ISC")],
+    "pyyaml": [("libyaml", "MIT")],
+}
+# Where the metadata name no SPDX licence: read from the text of the licence.
+_READ = {"shiv": "BSD-2-Clause"}
+
+
+def contents_document(name: str, data: bytes, stage: Stage, moment: Moment) -> bytes:
+    """The list for a file that was built, which is called ``name`` and holds ``data``."""
+    program: Component = {
+        "type": "application",
+        "bom-ref": name,
+        "name": name,
+        "version": __version__,
+        "licenses": [{"expression": LICENCE}],
+        "hashes": _hashes(data),
+    }
+    libraries = sorted(_libraries(stage), key=lambda component: component["bom-ref"])
+    document = {
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "timestamp": moment.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "component": program,
+        },
+        "components": libraries,
+        "dependencies": [{"ref": name, "dependsOn": [lib["bom-ref"] for lib in libraries]}],
+    }
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def _libraries(stage: Stage) -> Iterator[Component]:
+    for path in stage.tree.glob("*.dist-info/METADATA"):
+        metadata = Parser().parsestr(path.read_text("utf-8"), headersonly=True)
+        yield _library(metadata, stage)
+
+
+def _library(metadata: Message, stage: Stage) -> Component:
+    name, version = str(metadata["Name"]).lower(), str(metadata["Version"])
+    purl = f"pkg:pypi/{name}@{version}"
+    found: Component = {
+        "type": "library",
+        "bom-ref": purl,
+        "name": name,
+        "version": version,
+        "licenses": [{"expression": _READ.get(name) or licence_of(metadata)}],
+        "purl": purl,
+    }
+    wheel = _wheel_of(name, version, stage.wheels)
+    if wheel:
+        found["hashes"] = _hashes(wheel.read_bytes())
+        found["properties"] = [{"name": "rye:wheel", "value": wheel.name}]
+    parts = [*_linked(name), *_compiled(name, stage.natives.files)]
+    return {**found, "components": parts} if parts else found
+
+
+def licence_of(metadata: Message) -> str:
+    """The SPDX expression that a library's metadata states."""
+    stated = metadata["License-Expression"] or metadata["License"]
+    return str(stated) if stated else "NOASSERTION"
+
+
+def _wheel_of(name: str, version: str, wheels: Sequence[Path]) -> Path | None:
+    start = f"{name.replace('-', '_')}-{version}-"
+    return next((wheel for wheel in wheels if wheel.name.lower().startswith(start)), None)
+
+
+def _linked(library: str) -> Iterator[Component]:
+    for name, licence in _LINKED.get(library, ()):
+        yield {"type": "library", "name": name, "licenses": [{"expression": licence}]}
+
+
+def _compiled(library: str, files: Sequence[NativeFile]) -> Iterator[Component]:
+    for native in files:
+        if native.module == COMPILED.get(library):
+            yield {"type": "file", "name": native.file_name, "hashes": _hashes(native.data)}
+
+
+def _hashes(data: bytes) -> list[dict[str, str]]:
+    return [{"alg": "SHA-256", "content": sha256(data).hexdigest()}]

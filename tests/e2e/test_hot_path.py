@@ -1,0 +1,35 @@
+"""What starts import: the checked-in list, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from packing.hot_path import COMMANDS, hot_modules, imported
+from packing.modules import modules
+from tests.support.built import ROOT
+from tests.support.other_pythons import require_python
+
+pytestmark = pytest.mark.e2e
+
+OURS = ("lillux", "ryeos", "zipboot")
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_start_imports_what_is_listed_and_nothing_else(
+    command: str, version: str, built_pyz: Path
+) -> None:
+    listed = set(hot_modules()[command])
+
+    found = imported(require_python(version), built_pyz, COMMANDS[command])
+
+    assert sorted(found - listed) == []
+    assert sorted(name for name in listed - found if name.partition(".")[0] in OURS) == []
+
+
+def test_every_listed_module_of_ours_exists() -> None:
+    listed = {name for names in hot_modules().values() for name in names}
+
+    known = {module.name for module in modules(ROOT)}
+
+    assert {name for name in listed if name.partition(".")[0] in OURS} <= known

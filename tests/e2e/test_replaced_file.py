@@ -1,0 +1,152 @@
+"""``rye.pyz`` changed under a program that runs."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from tests.support.archives import write_archive
+from tests.support.built import BASE_PYTHON, Machine
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(os.name == "nt", reason="Windows locks a file that runs"),
+]
+
+# What a server does: start, wait, and import something later.
+SERVER = """
+import os, runpy, sys
+sys.argv = [os.environ["PYZ"], "version"]
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+except SystemExit:
+    pass
+if os.environ["HOLDS"]:
+    sys.modules["zipboot.launch"].program.hold()
+print("up", flush=True)
+sys.stdin.readline()
+import ryeos.search, yaml
+print("imported", flush=True)
+"""
+
+
+class Server:
+    """A program that has started from a copy of the built file."""
+
+    def __init__(self, pyz: Path, process: subprocess.Popen[str]) -> None:
+        self.pyz = pyz
+        self._process = process
+        assert _line(process.stdout) == "rye 0.1.0"
+        assert _line(process.stdout) == "up"
+
+    def go_on(self) -> tuple[str, str, int]:
+        """Let it import the rest; what it says, and its status."""
+        stdout, stderr = self._process.communicate("go\n")
+        return stdout, stderr, self._process.returncode
+
+
+def _line(stream: IO[str] | None) -> str:
+    assert stream is not None
+    return stream.readline().rstrip("\n")
+
+
+@contextmanager
+def server(machine: Machine, built_pyz: Path, *, holds: bool) -> Iterator[Server]:
+    """A server on a copy of the built file."""
+    pyz = Path(shutil.copy(built_pyz, machine.home / "rye.pyz"))
+    environ = machine.environ(PYZ=str(pyz), HOLDS="1" if holds else "", RYE_EXIT="normal")
+    with subprocess.Popen(
+        [BASE_PYTHON, "-c", SERVER],
+        env=environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as process:
+        yield Server(pyz, process)
+
+
+def other_build(folder: Path) -> Path:
+    """Another archive, with the same names inside."""
+    write_archive(folder / "other.pyz", b"another build" * 100_000)
+    return folder / "other.pyz"
+
+
+def test_a_program_goes_on_when_another_file_takes_the_name(
+    machine: Machine, built_pyz: Path
+) -> None:
+    with server(machine, built_pyz, holds=False) as running:
+        other_build(machine.home).replace(running.pyz)
+
+        assert running.go_on() == ("imported\n", "", 0)
+
+
+def test_a_program_goes_on_when_its_file_is_removed(machine: Machine, built_pyz: Path) -> None:
+    with server(machine, built_pyz, holds=False) as running:
+        running.pyz.unlink()
+
+        assert running.go_on() == ("imported\n", "", 0)
+
+
+def test_a_program_ends_with_a_clear_line_when_its_file_is_written_over(
+    machine: Machine, built_pyz: Path
+) -> None:
+    with server(machine, built_pyz, holds=False) as running:
+        shutil.copyfile(other_build(machine.home), running.pyz)
+
+        said = f"rye: {running.pyz} was replaced by another file while it ran; start it again\n"
+        assert running.go_on() == ("", said, 1)
+
+
+def test_a_server_that_holds_its_code_goes_on_even_then(machine: Machine, built_pyz: Path) -> None:
+    with server(machine, built_pyz, holds=True) as running:
+        shutil.copyfile(other_build(machine.home), running.pyz)
+
+        assert running.go_on() == ("imported\n", "", 0)
+
+
+@pytest.mark.parametrize("way", ["renamed", "written over"])
+def test_a_tool_that_runs_meanwhile_ends_well_or_with_a_clear_line(
+    way: str, machine: Machine, built_pyz: Path
+) -> None:
+    pyz = Path(shutil.copy(built_pyz, machine.home / "rye.pyz"))
+    gate = machine.home / "gate"
+    os.mkfifo(gate)
+    command = f"command=echo waiting > '{gate}'; cat '{gate}'"
+    with subprocess.Popen(
+        [BASE_PYTHON, pyz, "run", "rye/bash/bash", command],
+        env=machine.environ(),
+        cwd=machine.project,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as process:
+        assert gate.read_text("utf-8") == "waiting\n"
+        other = other_build(machine.home)
+        if way == "renamed":
+            other.replace(pyz)
+        else:
+            shutil.copyfile(other, pyz)
+        gate.write_text("done\n", "utf-8")
+        stdout, stderr = process.communicate()
+
+    clear = f"rye: {pyz} was replaced by another file while it ran; start it again\n"
+    assert stdout in ("done\n", "")
+    assert (stderr, process.returncode) in [("", 0), (clear, 1)]
+    assert process.returncode == 0 or way == "written over"
+
+
+def test_a_copy_uses_the_cache_of_the_original(machine: Machine, built_pyz: Path) -> None:
+    machine.ask("run", "rye/bash/bash", "command=echo hi")
+    before = sorted(machine.cache.rglob("*"))
+
+    machine.rye = (BASE_PYTHON, shutil.copy(built_pyz, machine.home / "another name"))
+    machine.ask("run", "rye/bash/bash", "command=echo hi")
+
+    assert sorted(machine.cache.rglob("*")) == before

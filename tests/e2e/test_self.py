@@ -1,0 +1,277 @@
+"""``rye self``: the built file about itself."""
+
+import json
+import shutil
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from lillux.signing import compute_key_fingerprint, generate_keypair
+from tests.support.built import BASE_PYTHON, Machine
+from tests.support.surroundings import mounted
+
+pytestmark = pytest.mark.e2e
+
+ECHO = ("run", "rye/bash/bash", "command=echo hi")
+BESIDE = (".sha256", ".sig")
+
+
+@pytest.fixture
+def downloaded(machine: Machine, built_pyz: Path) -> Path:
+    """A copy of the built file with what lies beside it, which runs from now on."""
+    folder = machine.home / "downloads"
+    folder.mkdir()
+    for suffix in ("", *BESIDE):
+        shutil.copy(f"{built_pyz}{suffix}", folder)
+    machine.rye = (BASE_PYTHON, folder / "rye.pyz")
+    return folder / "rye.pyz"
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """``rye.pyz.sig`` for ``rye.pyz``."""
+    return path.with_name(path.name + suffix)
+
+
+# --- where ----------------------------------------------------------------------------------------
+
+
+def test_where_tells_of_the_file_its_cache_and_its_compiled_modules(
+    machine: Machine, built_pyz: Path
+) -> None:
+    told = json.loads(machine.ask("self", "where", "--json"))
+
+    cache = str(machine.cache)
+    assert {name: told[name] for name in ("program", "modules", "cache", "start")} == {
+        "program": str(built_pyz),
+        "modules": str(built_pyz),
+        "cache": cache,
+        "start": "code",
+    }
+    assert told["bundle"].startswith(f"{cache}/bundle/")
+    assert [native["loaded"].startswith(cache) for native in told["natives"].values()] == [True] * 3
+
+
+# --- verify ---------------------------------------------------------------------------------------
+
+
+def test_a_file_is_checked_against_what_lies_beside_it(machine: Machine, downloaded: Path) -> None:
+    told = machine.run("self", "verify", "--json")
+
+    answer = json.loads(told.stdout)
+    assert (answer["status"], answer["path"]) == ("success", str(downloaded))
+    assert answer["sha256"] == beside(downloaded, ".sha256").read_text("utf-8").split()[0]
+    assert answer["sha256_file"] == str(beside(downloaded, ".sha256"))
+    assert told.returncode == 0
+
+
+def test_its_own_key_is_no_more_than_its_own_word(machine: Machine, downloaded: Path) -> None:
+    told = machine.run("self", "verify")
+
+    assert told.stderr.startswith("this file was checked with the key that it carries itself;")
+    assert told.returncode == 0
+
+
+def test_another_copy_is_checked_with_the_key_of_this_one(
+    machine: Machine, downloaded: Path
+) -> None:
+    other = machine.home / "other" / "rye"
+    other.parent.mkdir()
+    for suffix in ("", *BESIDE):
+        shutil.copy(beside(downloaded, suffix), beside(other, suffix))
+
+    told = machine.run("self", "verify", str(other))
+
+    assert (told.stderr, told.returncode) == ("", 0)
+    assert told.stdout.startswith(f"valid    {other}\n")
+
+
+@pytest.mark.parametrize("position", [0, 100, -1])
+def test_one_changed_byte_is_told(position: int, machine: Machine, downloaded: Path) -> None:
+    changed = machine.home / "rye.pyz"
+    for suffix in BESIDE:
+        shutil.copy(beside(downloaded, suffix), beside(changed, suffix))
+    data = bytearray(downloaded.read_bytes())
+    data[position] ^= 1
+    changed.write_bytes(data)
+
+    with_digest = machine.run("self", "verify", str(changed))
+    beside(changed, ".sha256").unlink()
+    with_signature = machine.run("self", "verify", str(changed))
+
+    assert "is not the one in rye.pyz.sha256" in with_digest.stderr
+    assert "does not hold" in with_signature.stderr
+    assert (with_digest.returncode, with_signature.returncode) == (4, 4)
+
+
+def test_a_file_that_nobody_vouches_for_is_told(machine: Machine, downloaded: Path) -> None:
+    beside(downloaded, ".sig").unlink()
+
+    told = machine.run("self", "verify")
+
+    assert told.returncode == 4
+    assert told.stderr == (
+        f"error: no rye.pyz.sig beside the file, so nobody vouches for it: {downloaded}\n"
+        "  hint: get that file too, from where the program came\n"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "nonsense\n", "rye:signed:x\n", "x" * 2000])
+def test_a_signature_file_that_is_none_is_told(
+    text: str, machine: Machine, downloaded: Path
+) -> None:
+    beside(downloaded, ".sig").write_text(text, "utf-8")
+
+    told = machine.run("self", "verify")
+
+    assert told.returncode == 4
+    assert told.stderr.startswith("error: expected one rye:signed line: ")
+
+
+def test_a_named_key_decides_alone(machine: Machine, downloaded: Path) -> None:
+    own = machine.home / "own"
+    machine.ask("self", "extract", str(own))
+    stranger = machine.home / "stranger.pem"
+    stranger.write_bytes(generate_keypair().public_pem)
+
+    by_own = machine.run("self", "verify", "--key", str(own / "bundle" / "public_key.pem"))
+    by_stranger = machine.run("self", "verify", "--key", str(stranger), "--json")
+
+    assert (by_own.stderr, by_own.returncode) == ("", 0)
+    answer = json.loads(by_stranger.stdout)
+    assert (answer["code"], by_stranger.returncode) == ("UNTRUSTED_KEY", 4)
+    assert compute_key_fingerprint(stranger.read_bytes()) in answer["hint"]
+
+
+def test_a_file_that_is_not_there_is_told(machine: Machine) -> None:
+    told = machine.run("self", "verify", "no such file")
+
+    assert told.stderr.startswith("error: no such file: no such file or directory\n")
+    assert told.returncode == 1
+
+
+# --- extract --------------------------------------------------------------------------------------
+
+
+def test_what_is_inside_can_be_read(machine: Machine, built_pyz: Path) -> None:
+    machine.ask("self", "extract", "inside")
+
+    inside = machine.project / "inside"
+    bundle = Path(json.loads(machine.ask("self", "where", "--json"))["bundle"])
+    assert {path.name for path in inside.iterdir()} == {"bundle", "sources"}
+    assert (inside / "sources" / "ryeos" / "cli" / "entry.py").is_file()
+    assert (inside / "sources" / "LICENSE").is_file()
+    assert _contents(inside / "bundle") == _contents(bundle)
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_nothing_is_extracted_over_something_else(kind: str, machine: Machine) -> None:
+    path = machine.project / "inside"
+    if kind == "folder":
+        path.mkdir()
+        (path / "mine").touch()
+    else:
+        path.touch()
+
+    told = machine.run("self", "extract", "inside")
+
+    assert told.returncode == 1
+    assert told.stderr.startswith("error: inside: something is already there\n")
+
+
+# --- clean ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def filled(machine: Machine) -> Machine:
+    """A machine whose cache has something of every kind, and things of other people."""
+    machine.ask(*ECHO)
+    machine.ask("self", "where")
+    machine.ask(*ECHO, environ=machine.environ(RYE_BOOT="shiv"))
+    for folder in (machine.cache, machine.cache / "bundle"):
+        (folder / "my notes").mkdir()
+        (folder / "my notes" / "text").write_text("mine", "utf-8")
+    return machine
+
+
+def _left(machine: Machine) -> set[str]:
+    return {path.name for path in machine.cache.rglob("*") if path.is_file()}
+
+
+def test_what_would_be_removed_is_told_first(filled: Machine) -> None:
+    before = _contents(filled.cache)
+
+    told = json.loads(filled.ask("self", "clean", "--dry-run", "--json"))
+
+    kinds = {Path(entry["path"]).parent.name for entry in told["removed"]}
+    assert kinds == {"bundle", "native", "unpacked"}
+    own = {name: data for name, data in before.items() if "my notes" not in name}
+    assert told["bytes"] == sum(map(len, own.values()))
+    assert _contents(filled.cache) == before
+
+
+def test_what_the_program_keeps_is_removed_and_nothing_else(filled: Machine) -> None:
+    told = json.loads(filled.ask("self", "clean", "--json"))
+
+    assert (told["status"], told["left"], told["dry_run"]) == ("success", [], False)
+    assert told["cache"] == str(filled.cache)
+    assert _left(filled) == {"text"}
+    assert filled.ask(*ECHO) == "hi\n"
+
+
+def test_an_unpacked_program_can_remove_itself(filled: Machine) -> None:
+    filled.ask("self", "clean", environ=filled.environ(RYE_BOOT="shiv"))
+
+    assert _left(filled) == {"text"}
+
+
+def test_a_home_without_a_cache_has_nothing_to_remove(machine: Machine) -> None:
+    told = json.loads(
+        machine.ask("self", "clean", "--json", environ=machine.environ(HOME="/dev/null"))
+    )
+
+    assert (told["cache"], told["removed"], told["bytes"]) == (None, [], 0)
+
+
+def test_what_cannot_be_removed_is_told(filled: Machine) -> None:
+    busy = filled.cache / "bundle" / "0123456789abcdef"
+    with mounted(busy, "size=64k"):
+        told = filled.run("self", "clean", "--json")
+
+    answer = json.loads(told.stdout)
+    assert (answer["status"], answer["code"], told.returncode) == ("error", "FILE_SYSTEM_ERROR", 1)
+    assert [left["path"] for left in answer["left"]] == [str(busy)]
+    assert _left(filled) == {"text"}
+
+
+def test_the_files_beside_the_program_are_those_of_the_usual_tools(built_pyz: Path) -> None:
+    contents = json.loads(beside(built_pyz, ".cdx.json").read_text("utf-8"))
+    digest, name = beside(built_pyz, ".sha256").read_text("utf-8").split("  ")
+
+    assert (contents["bomFormat"], contents["specVersion"]) == ("CycloneDX", "1.6")
+    assert contents["metadata"]["component"]["hashes"] == [{"alg": "SHA-256", "content": digest}]
+    assert name == "rye.pyz\n"
+    with ZipFile(built_pyz) as archive:
+        assert archive.testzip() is None
+
+
+def test_the_list_of_contents_has_each_library_with_version_licence_and_digest(
+    built_pyz: Path,
+) -> None:
+    contents = json.loads(beside(built_pyz, ".cdx.json").read_text("utf-8"))
+
+    listed = {library["name"]: library for library in contents["components"]}
+
+    names = ["cffi", "fastjsonschema", "packaging", "pynacl", "python-dotenv", "pyyaml", "shiv"]
+    assert sorted(listed) == names
+    assert [name for name in names if not listed[name]["version"]] == []
+    licences = {name: listed[name]["licenses"][0]["expression"] for name in names}
+    assert "NOASSERTION" not in licences.values()
+    assert [name for name in names if "hashes" not in listed[name]] == ["shiv"]
+    sodium = listed["pynacl"]["components"]
+    assert tuple(part["name"] for part in sodium[:2]) == ("libsodium", "_sodium.abi3.so")

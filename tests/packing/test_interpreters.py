@@ -1,0 +1,40 @@
+import subprocess
+import sys
+from pathlib import Path
+
+from packing.interpreters import MINORS, _version, interpreters
+from tests.support.executables import make_program
+
+
+def test_an_interpreter_is_found_for_the_version_that_runs_this() -> None:
+    found = interpreters()
+
+    assert sys.version_info[1] in found
+    assert set(found) <= set(MINORS)
+
+
+def test_each_is_a_python_of_its_minor_version() -> None:
+    ask = "import sys; print(*sys.version_info[:2], sep='.')"
+
+    said = {
+        minor: subprocess.run([path, "-c", ask], capture_output=True, text=True, check=True).stdout
+        for minor, path in interpreters().items()
+    }
+
+    assert said == {minor: f"3.{minor}\n" for minor in said}
+
+
+def test_what_cannot_be_started_has_no_version(tmp_path: Path) -> None:
+    broken = tmp_path / "python3.11"
+    broken.write_text("", "utf-8")
+
+    assert _version(tmp_path / "missing") is None
+    assert _version(broken) is None
+
+
+def test_the_shim_of_a_version_manager_without_that_version_has_none(tmp_path: Path) -> None:
+    assert _version(make_program(tmp_path / "python3.11")) is None
+
+
+def test_the_version_is_told_to_the_patch_release() -> None:
+    assert _version(Path(sys.executable)) == sys.version_info[:3]

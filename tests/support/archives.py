@@ -1,0 +1,61 @@
+"""Small archives with parts, as ``rye.pyz`` has them."""
+
+import marshal
+import zlib
+from collections.abc import Mapping
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
+from zipimport import zipimporter
+
+from zipboot.importer import SOURCES, CodeImporter
+from zipboot.parts import MARK_BYTES, Archive, Part
+
+ENTRY = "_rye/some.bin"
+
+
+def write_archive(path: Path, data: bytes, *, compression: int = ZIP_STORED) -> bytes:
+    """Write an archive with one part that holds ``data``; the mark of the part."""
+    mark = sha256(data).digest()[:MARK_BYTES]
+    with ZipFile(path, "w") as archive:
+        archive.writestr("__main__.py", "")
+        archive.writestr(ENTRY, mark + data, compression)
+    return mark
+
+
+def archive_part(path: Path, data: bytes, *, is_deflated: bool = False) -> Part:
+    """The part of a new archive."""
+    compression = ZIP_DEFLATED if is_deflated else ZIP_STORED
+    mark = write_archive(path, data, compression=compression)
+    return Part(Archive(zipimporter(str(path))), ENTRY, mark)
+
+
+def code_importer(
+    path: Path, modules: Mapping[str, str], *, packages: set[str], sources: Mapping[str, str]
+) -> CodeImporter:
+    """What imports modules, by name, from a new archive; every second one is deflated.
+
+    ``sources`` are the files that its zip file of sources has.
+    """
+    data = b""
+    entries: dict[str, tuple[bool, int, int, bool]] = {}
+    for number, (name, source) in enumerate(modules.items()):
+        code = marshal.dumps(compile(source, f"some.pyz/{name}.py", "exec"))
+        is_deflated = bool(number % 2)
+        piece = zlib.compress(code) if is_deflated else code
+        entries[name] = (name in packages, len(data), len(piece), is_deflated)
+        data += piece
+    mark = write_archive(path, data)
+    with ZipFile(path, "a") as archive:
+        archive.writestr(SOURCES, _zipped(sources))
+    opened = Archive(zipimporter(str(path)))
+    return CodeImporter(opened, Part(opened, ENTRY, mark), entries)
+
+
+def _zipped(files: Mapping[str, str]) -> bytes:
+    buffer = BytesIO()
+    with ZipFile(buffer, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return buffer.getvalue()

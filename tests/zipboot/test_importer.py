@@ -1,0 +1,72 @@
+import importlib
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.archives import code_importer
+from zipboot.importer import CodeImporter
+
+MODULES = {
+    "packed_package": "from packed_package.inner import value\n",
+    "packed_package.inner": "value = 42\n",
+    "packed_package.outer": "from packed_package import value as same\n",
+    "packed_failure": "def fail():\n    raise LookupError('on purpose')\n",
+}
+
+
+@pytest.fixture
+def importer(tmp_path: Path) -> Iterator[CodeImporter]:
+    """The first of this interpreter's importers."""
+    sources = {"packed_failure.py": MODULES["packed_failure"]}
+    made = code_importer(
+        tmp_path / "some.pyz", MODULES, packages={"packed_package"}, sources=sources
+    )
+    sys.meta_path.insert(0, made)
+    yield made
+    sys.meta_path.remove(made)
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+def test_packages_and_modules_import_each_other(importer: CodeImporter) -> None:
+    outer = importlib.import_module("packed_package.outer")
+
+    assert outer.same == 42
+
+
+def test_a_module_says_where_it_is_and_who_loaded_it(
+    importer: CodeImporter, tmp_path: Path
+) -> None:
+    package = importlib.import_module("packed_package")
+    inner = importlib.import_module("packed_package.inner")
+
+    assert package.__file__ == f"{tmp_path}/some.pyz/packed_package/__init__.py"
+    assert list(package.__path__) == [f"{tmp_path}/some.pyz/packed_package"]
+    assert inner.__file__ == f"{tmp_path}/some.pyz/packed_package/inner.py"
+    assert vars(inner)["__loader__"] is importer
+    assert not hasattr(inner, "__cached__")
+
+
+def test_what_is_not_packed_is_for_other_importers(importer: CodeImporter) -> None:
+    assert importer.find_spec("json") is None
+    assert importer.find_spec("packed_package.missing") is None
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("packed_package.missing")
+
+
+def test_a_traceback_names_and_shows_lines_of_the_packed_source(importer: CodeImporter) -> None:
+    failure = importlib.import_module("packed_failure")
+
+    with pytest.raises(LookupError) as raised:
+        failure.fail()
+
+    shown = "".join(traceback.format_exception(raised.value))
+    assert 'File "some.pyz/packed_failure.py", line 2, in fail\n' in shown
+    assert "raise LookupError('on purpose')\n" in shown
+
+
+def test_a_module_without_a_source_has_none(importer: CodeImporter) -> None:
+    assert importer.get_source("packed_package.inner") is None

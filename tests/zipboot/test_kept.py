@@ -1,0 +1,88 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from zipboot.kept import KEPT_UNUSED_S, kept_in, note_use, remove, sweep
+
+NOW = 2_000_000_000.0
+OURS = [
+    "0123456789abcdef",
+    "c49f5335c1ed0f0fd53a0e6f62f3c14d695d59ea",
+    "4711-0123456789abcdef.tmp",
+    f"rye.pyz_{'5d67138b330657b5' * 4}",
+    f"rye.pyz_{'5d67138b330657b5' * 4}.tmp",
+    f".rye.pyz_{'5d67138b330657b5' * 4}_lock",
+]
+OTHERS = ["letters", "2026", "0123456789abcdeF", "0123456789abcde", "notes.tmp", "a_lock", ".git"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of the cache, where other things lie too."""
+    for name in (*OURS, *OTHERS):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text("content", "utf-8")
+    return tmp_path
+
+
+def use(path: Path, seconds_ago: float) -> None:
+    """Make a path look as if it was last used then."""
+    os.utime(path, (NOW - seconds_ago, NOW - seconds_ago))
+
+
+def test_only_names_of_ours_are_kept_things(folder: Path) -> None:
+    assert sorted(kept_in(str(folder))) == sorted(str(folder / name) for name in OURS)
+
+
+def test_what_nobody_used_for_thirty_days_goes(folder: Path) -> None:
+    for name in OURS:
+        use(folder / name, KEPT_UNUSED_S - 60)
+    use(folder / OURS[0], KEPT_UNUSED_S + 60)
+    use(folder / OTHERS[0], KEPT_UNUSED_S + 60)
+
+    sweep(str(folder), NOW)
+
+    left = {path.name for path in folder.iterdir()}
+    assert left == {*OURS[1:], *OTHERS}
+
+
+def test_links_and_files_go_and_what_links_lead_to_stays(folder: Path, tmp_path: Path) -> None:
+    elsewhere, link = tmp_path / "elsewhere", folder / "fedcba9876543210"
+    elsewhere.mkdir()
+    (elsewhere / "file").touch()
+    link.symlink_to(elsewhere)
+
+    remove(str(link))
+
+    assert not link.is_symlink()
+    assert (elsewhere / "file").exists()
+
+
+def test_something_new_has_the_others_looked_at(folder: Path) -> None:
+    new, old = folder / OURS[0], folder / OURS[1]
+    os.utime(old, (1_000_000_000, 1_000_000_000))
+
+    note_use(str(new), is_new=True)
+
+    assert new.exists()
+    assert not old.exists()
+
+
+def test_a_use_is_noted_once_a_day(folder: Path) -> None:
+    fresh, stale = folder / OURS[0], folder / OURS[1]
+    before = fresh.stat().st_mtime_ns
+    os.utime(stale, (1_000_000_000, 1_000_000_000))
+
+    note_use(str(fresh), is_new=False)
+    note_use(str(stale), is_new=False)
+
+    assert fresh.stat().st_mtime_ns == before
+    assert stale.stat().st_mtime > 1_000_000_000
+
+
+def test_a_cache_that_vanished_is_no_obstacle(tmp_path: Path) -> None:
+    note_use(str(tmp_path / "gone" / OURS[0]), is_new=True)
+    note_use(str(tmp_path / "gone" / OURS[0]), is_new=False)
+
+    assert not (tmp_path / "gone").exists()

@@ -1,0 +1,176 @@
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.support.archives import archive_part
+from zipboot.layout import Layout
+from zipboot.places import digest_of
+
+FILES = {
+    "public_key.pem": b"a key",
+    ".ai/bundles/some/files.manifest": b"a manifest",
+    ".ai/tools/deep/er/tool.sh": b"echo hi",
+    ".ai/tools/empty.py": b"",
+}
+ANCHORS = ("public_key.pem", ".ai/bundles/some/files.manifest")
+NAME = "0123456789abcdef"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache of the one who runs the tests."""
+    monkeypatch.setenv("RYE_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "bundle"
+
+
+def new_layout(folder: Path) -> Layout:
+    """The layout of a process that starts now, with an archive of its own."""
+    entries: dict[str, tuple[int, int, str]] = {}
+    data = b""
+    for name, content in FILES.items():
+        entries[name] = (len(data), len(content), digest_of(content))
+        data += content
+    part = archive_part(folder / f"{uuid4()}.pyz", data)
+    return Layout(part, NAME, entries, ANCHORS)
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    files = (path for path in root.rglob("*") if path.is_file())
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in files}
+
+
+def test_the_files_lie_in_a_folder_named_after_their_content(tmp_path: Path, cache: Path) -> None:
+    folder = Path(new_layout(tmp_path).folder())
+
+    assert folder == cache / NAME
+    assert contents(cache) == {f"{NAME}/{name}": data for name, data in FILES.items()}
+
+
+def test_a_second_start_writes_nothing(tmp_path: Path, cache: Path) -> None:
+    new_layout(tmp_path).folder()
+    before = {path: path.stat().st_mtime_ns for path in cache.rglob("*")}
+
+    new_layout(tmp_path).folder()
+
+    assert {path: path.stat().st_mtime_ns for path in cache.rglob("*")} == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+def test_nobody_else_can_enter_whatever_the_umask(tmp_path: Path, cache: Path) -> None:
+    before = os.umask(0)
+    try:
+        new_layout(tmp_path).folder()
+    finally:
+        os.umask(before)
+
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (cache.parent, cache, *cache.rglob("*"))}
+    assert modes == {0o700, 0o600}
+
+
+def test_first_starts_at_once_agree(tmp_path: Path, cache: Path) -> None:
+    layouts = [new_layout(tmp_path) for _ in range(8)]
+
+    with ThreadPoolExecutor(8) as pool:
+        folders = set(pool.map(lambda layout: layout.folder(), layouts))
+
+    assert folders == {str(cache / NAME)}
+    assert contents(cache / NAME) == FILES
+
+
+# --- mended at the next start ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("damage", ["missing", "cut", "longer", "folder", "link"])
+def test_a_file_that_power_loss_or_a_stranger_damaged_is_written_again(
+    name: str, damage: str, tmp_path: Path, cache: Path
+) -> None:
+    new_layout(tmp_path).folder()
+    path = cache / NAME / name
+    path.unlink()
+    if damage == "cut" and FILES[name]:
+        path.write_bytes(FILES[name][:-1])
+    elif damage == "longer":
+        path.write_bytes(FILES[name] + b"!")
+    elif damage == "link":
+        path.symlink_to(tmp_path / "elsewhere that has another length")
+
+    new_layout(tmp_path).folder()
+
+    assert contents(cache / NAME) == FILES
+    assert not path.is_symlink()
+
+
+@pytest.mark.parametrize("name", ANCHORS)
+def test_an_anchor_of_the_right_size_with_another_content_is_written_again(
+    name: str, tmp_path: Path, cache: Path
+) -> None:
+    new_layout(tmp_path).folder()
+    (cache / NAME / name).write_bytes(FILES[name][::-1])
+
+    new_layout(tmp_path).folder()
+
+    assert contents(cache / NAME) == FILES
+
+
+def test_any_other_file_is_restored_when_its_user_asks(tmp_path: Path, cache: Path) -> None:
+    layout = new_layout(tmp_path)
+    tool = Path(layout.folder(), ".ai/tools/deep/er/tool.sh")
+    tool.write_bytes(b"echo ho")
+
+    restored = layout.restore(".ai/tools/deep/er/tool.sh")
+
+    assert restored
+    assert tool.read_bytes() == b"echo hi"
+
+
+def test_what_is_no_file_of_the_bundle_cannot_be_restored(tmp_path: Path) -> None:
+    assert not new_layout(tmp_path).restore(".ai/tools/stranger.sh")
+
+
+# --- caches that do not work ----------------------------------------------------------------------
+
+
+def test_a_file_in_place_of_the_folder_sends_it_to_a_temporary_one(
+    tmp_path: Path, cache: Path
+) -> None:
+    cache.mkdir(parents=True, mode=0o700)
+    (cache / NAME).write_text("in the way", "utf-8")
+
+    folder = Path(new_layout(tmp_path).folder())
+
+    assert folder.name == NAME
+    assert not folder.is_relative_to(tmp_path)
+    assert contents(folder) == FILES
+
+
+@pytest.mark.parametrize("inner", ["", ".ai", ".ai/tools"])
+def test_a_link_in_place_of_a_folder_is_not_written_through(
+    inner: str, tmp_path: Path, cache: Path
+) -> None:
+    elsewhere, link = tmp_path / "elsewhere", cache / NAME / inner
+    elsewhere.mkdir(mode=0o700)
+    cache.mkdir(parents=True, mode=0o700)
+    link.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
+    link.symlink_to(elsewhere)
+
+    folder = Path(new_layout(tmp_path).folder())
+
+    assert contents(folder) == FILES
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_new_layout_has_old_ones_swept(tmp_path: Path, cache: Path) -> None:
+    old = cache / "fedcba9876543210"
+    old.mkdir(parents=True, mode=0o700)
+    cache.chmod(0o700)
+    os.utime(old, (1_000_000_000, 1_000_000_000))
+
+    new_layout(tmp_path).folder()
+
+    assert [path.name for path in cache.iterdir()] == [NAME]

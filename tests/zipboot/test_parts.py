@@ -1,0 +1,127 @@
+import os
+from hashlib import sha256
+from pathlib import Path
+from zipimport import zipimporter
+
+import pytest
+
+from tests.support.archives import ENTRY, archive_part, write_archive
+from zipboot.parts import MARK_BYTES, Archive, Part
+
+DATA = bytes(range(256)) * 40
+
+
+def test_a_part_is_read_piecewise(tmp_path: Path) -> None:
+    part = archive_part(tmp_path / "some.pyz", DATA)
+
+    assert (part.read(0, 3), part.read(256, 2), part.read(0, len(DATA))) == (
+        b"\x00\x01\x02",
+        b"\x00\x01",
+        DATA,
+    )
+
+
+def test_it_is_read_behind_the_first_line_of_a_program(tmp_path: Path) -> None:
+    plain, program = tmp_path / "plain.pyz", tmp_path / "some.pyz"
+    archive_part(plain, DATA)
+    with program.open("wb") as file:
+        file.write(b"#!/usr/bin/env python3\n" + plain.read_bytes())
+
+    part = archive_part_of(program)
+
+    assert part.read(1, 2) == b"\x01\x02"
+
+
+def archive_part_of(program: Path) -> Part:
+    """The part of an archive that is there already."""
+    mark = sha256(DATA).digest()[:MARK_BYTES]
+    return Part(Archive(zipimporter(str(program))), ENTRY, mark)
+
+
+def test_it_is_read_without_pread_as_on_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "pread")
+    part = archive_part(tmp_path / "some.pyz", DATA)
+
+    assert (part.read(255, 2), part.read(0, 1)) == (b"\xff\x00", b"\x00")
+
+
+def test_an_entry_that_somebody_deflated_is_read_whole(tmp_path: Path) -> None:
+    part = archive_part(tmp_path / "some.pyz", DATA, is_deflated=True)
+
+    assert part.read(256, 2) == b"\x00\x01"
+
+
+# --- while the program runs -----------------------------------------------------------------------
+
+
+def test_another_file_that_takes_the_name_does_not_matter(tmp_path: Path) -> None:
+    path, other = tmp_path / "some.pyz", tmp_path / "other.pyz"
+    part = archive_part(path, DATA)
+
+    write_archive(other, DATA[::-1])
+    other.replace(path)
+
+    assert part.read(0, 3) == b"\x00\x01\x02"
+
+
+def test_a_file_that_is_removed_does_not_matter(tmp_path: Path) -> None:
+    part = archive_part(tmp_path / "some.pyz", DATA)
+
+    (tmp_path / "some.pyz").unlink()
+
+    assert part.read(0, 3) == b"\x00\x01\x02"
+
+
+@pytest.mark.parametrize("has_been_read", ["at once", "later"])
+@pytest.mark.parametrize("written", [b"", b"short", DATA[::-1], DATA * 2], ids=len)
+def test_a_file_that_was_written_over_ends_the_program(
+    written: bytes, has_been_read: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "some.pyz"
+    part = archive_part(path, DATA)
+    if has_been_read == "later":
+        part.read(0, 1)
+
+    write_archive(path, written)
+
+    with pytest.raises(SystemExit) as ended:
+        part.read(0, 3)
+    assert str(ended.value) == (
+        f"rye: {path} was replaced by another file while it ran; start it again"
+    )
+
+
+def test_a_file_that_is_another_one_than_python_started_ends_the_program(tmp_path: Path) -> None:
+    path = tmp_path / "some.pyz"
+    mark = write_archive(path, DATA)
+    loader = zipimporter(str(path))
+
+    write_archive(path, DATA[::-1])
+
+    with pytest.raises(SystemExit):
+        Part(Archive(loader), ENTRY, mark).read(0, 3)
+
+
+def test_a_file_that_is_gone_when_the_program_starts_ends_it(tmp_path: Path) -> None:
+    path = tmp_path / "some.pyz"
+    write_archive(path, DATA)
+    loader = zipimporter(str(path))
+
+    path.unlink()
+
+    with pytest.raises(SystemExit):
+        Archive(loader)
+
+
+def test_pieces_that_are_held_in_memory_outlive_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "some.pyz"
+    part = archive_part(path, DATA)
+
+    part.hold([(0, 3), (256, 2)])
+    path.write_bytes(b"something else")
+
+    assert (part.read(0, 3), part.read(256, 2)) == (b"\x00\x01\x02", b"\x00\x01")
+    with pytest.raises(SystemExit):
+        part.read(0, 4)

@@ -1,0 +1,119 @@
+"""The way for interpreters that no code is packed for: shiv unpacks sources and runs them.
+
+A newer CPython or PyPy starts this way; so does ``RYE_BOOT=shiv``. What shiv unpacks is one zip
+file of sources, which is unpacked beside it, so that the interpreter keeps its bytecode there.
+Compiled modules and the bundle come from the archive as always. Page: ``docs/boot.md``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from zipboot import places
+
+TYPE_CHECKING = False  # `typing` would cost more than everything else here
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+    from zipimport import zipimporter
+
+FAILED = 1
+
+_archive: zipimporter | None = None
+_umask = 0o022
+
+
+def start(archive: zipimporter) -> int:
+    """Hand over to shiv, which comes back by `enter`; the exit status if it does not."""
+    global _archive, _umask  # noqa: PLW0603 - shiv calls `enter` without arguments
+    _archive = archive
+    forget_shiv(os.environ)
+    _umask = os.umask(0o077)
+    problem: OSError | None = None
+    try:
+        for folder in places.folders("unpacked"):
+            try:
+                _hand_over(folder)
+            except OSError as error:  # of the unpacking: the program reports its own
+                problem = error
+    except OSError as error:
+        problem = problem or error
+    sys.stderr.write(
+        f"error: no folder to unpack rye into: {problem}\n"
+        "  hint: name one that can be written, RYE_CACHE_DIR=DIR\n"
+    )
+    return FAILED
+
+
+def enter() -> object:
+    """The entry point that shiv knows: everything is unpacked, go on as always."""
+    import marshal
+
+    from zipboot.launch import Program
+    from zipboot.launch import enter as enter_program
+
+    sys.path.insert(0, _sources(os.environ["SHIV_ROOT"]))
+    os.umask(_umask)
+    forget_shiv(os.environ)
+    assert _archive is not None  # noqa: S101 - set before shiv is called
+    index = marshal.loads(_archive.get_data("_rye/common.idx"))  # noqa: S302 - our own archive
+    return enter_program(Program(index, _archive, "shiv"))
+
+
+def forget_shiv(environ: MutableMapping[str, str]) -> None:
+    """Drop what is meant for another program packed by shiv, like its entry point."""
+    for name in [name for name in environ if name.startswith("SHIV_")]:
+        del environ[name]
+
+
+def _hand_over(folder: str) -> None:
+    """Have shiv unpack below ``folder`` and go on in `enter`. Raises OSError."""
+    _require_locks(folder)
+    os.environ["SHIV_ROOT"] = folder
+    from _bootstrap import bootstrap  # type: ignore[import-not-found]
+
+    bootstrap()
+
+
+def _require_locks(folder: str) -> None:
+    """Shiv waits for its lock for ever on a file system without locks. Raises OSError on one."""
+    try:
+        from fcntl import LOCK_NB, LOCK_SH, flock
+    except ImportError:
+        return  # Windows locks everywhere
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        flock(descriptor, LOCK_SH | LOCK_NB)
+    finally:
+        os.close(descriptor)
+
+
+def _sources(folder: str) -> str:
+    """The sources as files, beside the zip file that shiv unpacked below ``folder``."""
+    from zipboot.kept import note_use
+
+    unpacked = next(path for path in sys.path if path.startswith(folder + os.sep))
+    sys.path.remove(unpacked)
+    root = os.path.dirname(unpacked)
+    target = os.path.join(root, "sources")
+    is_new = not os.path.isdir(target)
+    if is_new:
+        _unpack(os.path.join(unpacked, "rye.zip"), target)
+    note_use(root, is_new=is_new)
+    return target
+
+
+def _unpack(archive: str, target: str) -> None:
+    """Unpack a zip file aside, and give the folder its name unless another process was quicker."""
+    from shutil import rmtree
+    from zipfile import ZipFile
+
+    temporary = f"{target}-{os.urandom(8).hex()}.tmp"
+    try:
+        with ZipFile(archive) as sources:
+            sources.extractall(temporary)
+        os.rename(temporary, target)
+    except OSError:
+        rmtree(temporary, ignore_errors=True)
+        if not os.path.isdir(target):
+            raise

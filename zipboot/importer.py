@@ -1,0 +1,98 @@
+"""Imports modules from the code of this interpreter's version, packed in one part of the archive.
+
+Nothing is unpacked and nothing is compiled: a module is a piece of the part, unmarshalled. What the
+index says about a module: is it a package, where its code is, how long, whether it is deflated.
+Page: ``docs/boot.md``.
+"""
+
+from __future__ import annotations
+
+import marshal
+from _frozen_importlib import ModuleSpec
+
+TYPE_CHECKING = False  # `typing` would cost more than everything else here
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import CodeType, ModuleType
+
+    from zipboot.parts import Archive, Part
+
+    # is a package, offset, size, is deflated
+    Entry = tuple[bool, int, int, bool]
+
+SOURCES = "site-packages/rye.zip"
+"""The sources of all modules, which shiv unpacks where no code is packed."""
+
+
+class CodeImporter:
+    """Finder and loader (PEP 451) of the modules of one part."""
+
+    def __init__(self, archive: Archive, part: Part, entries: dict[str, Entry]) -> None:
+        self._loader = archive.loader
+        self._part = part
+        self._entries = entries
+        self._root = archive.path + "/"
+
+    def hold(self) -> None:
+        """Keep all code in memory, see `zipboot.parts.Part`."""
+        self._part.hold((offset, size) for _, offset, size, _ in self._entries.values())
+
+    def find_spec(
+        self,
+        name: str,
+        path: Sequence[str] | None = None,  # noqa: ARG002 - the protocol's
+        target: ModuleType | None = None,  # noqa: ARG002 - the protocol's
+    ) -> ModuleSpec | None:
+        """The spec of a packed module, None for any other. Part of the finder protocol."""
+        entry = self._entries.get(name)
+        if entry is None:
+            return None
+        spec = ModuleSpec(name, self, is_package=entry[0])  # type: ignore[arg-type]
+        if spec.submodule_search_locations is not None:
+            spec.submodule_search_locations.append(self._root + name.replace(".", "/"))
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Let the interpreter make the module. Part of the loader protocol."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module's code. Part of the loader protocol."""
+        name = module.__name__
+        # Not by way of the spec, which would work out where bytecode of such a file were cached.
+        module.__file__ = self.get_filename(name)
+        exec(self.get_code(name), module.__dict__)  # noqa: S102 - what a loader does
+
+    def get_code(self, name: str) -> CodeType:
+        """The code of a module."""
+        _, offset, size, is_deflated = self._entries[name]
+        data = self._part.read(offset, size)
+        if is_deflated:
+            from zlib import decompress
+
+            data = decompress(data)
+        code: CodeType = marshal.loads(data)  # noqa: S302 - our own archive
+        return code
+
+    def get_filename(self, name: str) -> str:
+        """The ``__file__`` of a module, below the archive."""
+        tail = "/__init__.py" if self._entries[name][0] else ".py"
+        return self._root + name.replace(".", "/") + tail
+
+    def is_package(self, name: str) -> bool:
+        """Whether a module is a package. Part of the inspect-loader protocol."""
+        return self._entries[name][0]
+
+    def get_source(self, name: str) -> str | None:
+        """The source, for tracebacks. Part of the inspect-loader protocol."""
+        from io import BytesIO
+        from zipfile import ZipFile
+
+        path = self.get_filename(name)[len(self._root) :]
+        try:
+            with ZipFile(BytesIO(self._loader.get_data(SOURCES))) as sources:
+                return sources.read(path).decode("utf-8")
+        except (KeyError, OSError):
+            return None
+
+    def invalidate_caches(self) -> None:
+        """Nothing is cached. Part of the finder protocol."""

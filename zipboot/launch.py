@@ -1,0 +1,210 @@
+"""From an index to the running program: importers in place, then the entry point.
+
+The index is what ``_rye/<interpreter>.idx`` holds, made by ``packing.parts``. Page:
+``docs/boot.md``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from zipboot.importer import SOURCES, CodeImporter
+from zipboot.parts import Archive, Part
+
+TYPE_CHECKING = False  # `typing` would cost more than everything else here
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
+    from zipimport import zipimporter
+
+    from zipboot.layout import Layout
+    from zipboot.natives import Native
+
+USAGE = 2
+SETTINGS = {
+    "RYE_BOOT": ("auto", "shiv"),
+    "RYE_NATIVE": ("auto", "cache", "memfd", "temp", "off"),
+    "RYE_EXIT": ("fast", "normal"),
+}
+GARBAGE_THRESHOLD = 100_000
+"""New objects between two collections: no start makes so many, and a long run still collects."""
+
+
+class Program:
+    """The archive that runs in this process, and what it holds besides code.
+
+    ``way`` is how it was started: ``code`` that is packed, or sources that ``shiv`` unpacked.
+    """
+
+    def __init__(self, index: dict[str, Any], loader: zipimporter, way: str) -> None:
+        self.archive = loader.archive
+        self.way = way
+        self._file = Archive(loader)
+        self._index = index
+        self._bundle: Layout | None = None
+        self._code: CodeImporter | None = None
+        self.natives = Natives(self._part("native"), index["natives"].get(platform_key(), {}))
+
+    def code_importer(self) -> CodeImporter:
+        """What imports the modules packed for this version of the interpreter."""
+        if self._code is None:
+            self._code = CodeImporter(self._file, self._part("code"), self._index["modules"])
+        return self._code
+
+    def hold(self) -> None:
+        """Keep in memory what may still be read: for a server, whose file may be written over."""
+        if self._code:
+            self._code.hold()
+        self.natives.hold()
+        self.bundle.hold()
+
+    @property
+    def bundle(self) -> Layout:
+        """The files of the bundle, as they are packed, and as they are laid out on disk."""
+        if self._bundle is None:
+            from zipboot.layout import Layout
+
+            bundle = self._index["bundle"]
+            self._bundle = Layout(
+                self._part("bundle"), bundle["name"], bundle["files"], bundle["anchors"]
+            )
+        return self._bundle
+
+    def locate(self) -> str:
+        """The folder that holds the bundle's files; laid out now if it was not yet.
+
+        Raises OSError where nothing can be written.
+        """
+        return self.bundle.folder()
+
+    def restore(self, path: str) -> bool:
+        """Write one file of the bundle anew; False for a path that is none of its files."""
+        return self.bundle.restore(path)
+
+    def sources(self) -> bytes:
+        """A zip file with the sources of all modules, and the licences of the libraries."""
+        return self._file.loader.get_data(SOURCES)
+
+    def cache(self) -> str | None:
+        """The folder for what can be made again, which may not be there; None without a home."""
+        from zipboot.places import cache_root
+
+        return cache_root(os.environ, sys.platform)
+
+    def kept(self) -> list[str]:
+        """Everything of ours in that folder, whichever build of this program made it."""
+        from zipboot.kept import kept_in
+        from zipboot.places import KINDS
+
+        root = self.cache()
+        folders = [os.path.join(root, kind) for kind in KINDS] if root else []
+        return [path for folder in folders if os.path.isdir(folder) for path in kept_in(folder)]
+
+    def remove(self, path: str) -> None:
+        """Remove one of these. Raises OSError when some of it is left."""
+        from zipboot.kept import remove
+
+        remove(path)
+
+    def _part(self, name: str) -> Part:
+        entry, mark = self._index["parts"][name]
+        return Part(self._file, entry, mark)
+
+
+class Natives:
+    """Finder of the compiled modules that are packed for this interpreter.
+
+    What loads one is imported when the first is asked for. ``loaded`` is from where each came,
+    ``problems`` why one did not.
+    """
+
+    def __init__(self, part: Part, entries: dict[str, Native]) -> None:
+        self.part = part
+        self.entries = entries
+        self.loaded: dict[str, str] = {}
+        self.problems: dict[str, str] = {}
+
+    def find_spec(
+        self,
+        name: str,
+        path: Sequence[str] | None = None,  # noqa: ARG002 - the protocol's
+        target: ModuleType | None = None,  # noqa: ARG002 - the protocol's
+    ) -> ModuleSpec | None:
+        """The spec of a packed compiled module, None for any other."""
+        if name not in self.entries:
+            return None
+        from zipboot.natives import spec_of
+
+        return spec_of(name, self)
+
+    def hold(self) -> None:
+        """Keep them in memory, see `zipboot.parts.Part`."""
+        self.part.hold((offset, size) for _, _, offset, size in self.entries.values())
+
+    def invalidate_caches(self) -> None:
+        """Nothing is cached. Part of the finder protocol."""
+
+
+program: Program | None = None
+
+
+def run(index: dict[str, Any], loader: zipimporter) -> object:
+    """Run the program with the code packed for this interpreter; its exit status."""
+    running = Program(index, loader, "code")
+    sys.meta_path.insert(0, running.code_importer())
+    return enter(running)
+
+
+def enter(running: Program) -> object:
+    """Run the entry point, wherever its module comes from; its exit status.
+
+    Does not come back but for ``RYE_EXIT=normal``, see `zipboot.leave`.
+    """
+    global program  # noqa: PLW0603 - there is one archive to a process
+    program = running
+    problem = wrong_setting(os.environ)
+    if problem:
+        sys.stderr.write(f"error: {problem}\n")
+        return USAGE
+    sys.meta_path.insert(0, running.natives)
+    if sys.path and sys.path[0] == running.archive:
+        del sys.path[0]
+    import gc
+
+    gc.set_threshold(GARBAGE_THRESHOLD)
+    from ryeos.cli.entry import main
+
+    if os.environ.get("RYE_EXIT") == "normal":
+        return main(bundle=running)
+    try:
+        status: object = main(bundle=running)
+    except SystemExit as error:
+        status = error.code
+    from zipboot.leave import leave
+
+    leave(status)
+    return status
+
+
+def wrong_setting(environ: Mapping[str, str]) -> str:
+    """What is wrong with a variable that this program's start reads; ``""`` if nothing is."""
+    for name, choices in SETTINGS.items():
+        value = environ.get(name)
+        if value and value not in choices:
+            return f"{name}: expected one of {', '.join(choices)}, found {value!r}"
+    return ""
+
+
+def platform_key() -> str:
+    """What the index calls this interpreter: its own suffix of extension files.
+
+    ABI, C library and processor are all in it, but for the processor on macOS.
+    """
+    import _imp
+
+    suffixes = _imp.extension_suffixes()
+    key = suffixes[0] if suffixes else ""
+    return f"{key}:{os.uname().machine}" if sys.platform == "darwin" else key

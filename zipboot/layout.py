@@ -1,0 +1,109 @@
+"""The bundle as files on disk, because child processes read them.
+
+Laid out once per content in a private folder. Every start looks at the size of each file, and at
+the content of the manifest and of the key that signed it; whatever else is used is checked against
+that manifest when it is used, and restored from the archive if it is not what it was. Page:
+``docs/boot.md``.
+"""
+
+from __future__ import annotations
+
+import os
+
+from zipboot import places
+from zipboot.kept import note_use
+
+TYPE_CHECKING = False  # `typing` would cost more than everything else here
+if TYPE_CHECKING:
+    from zipboot.parts import Part
+
+    # offset and size in the part, digest of the content
+    File = tuple[int, int, str]
+
+
+class Layout:
+    """The files of one bundle, in the archive and in a folder.
+
+    ``files`` maps POSIX paths to where their content is, ``anchors`` are those whose content is
+    looked at on every start.
+    """
+
+    def __init__(
+        self, part: Part, name: str, files: dict[str, File], anchors: tuple[str, ...]
+    ) -> None:
+        self._part = part
+        self._name = name
+        self.files = files
+        self._anchors = anchors
+        self._root = ""
+
+    def folder(self) -> str:
+        """The folder with all files in place; made or mended now if need be.
+
+        Raises OSError when not even a temporary folder can be written.
+        """
+        if not self._root:
+            self._root = self._make()
+        return self._root
+
+    def restore(self, path: str) -> bool:
+        """Write one file anew from the archive; False for a path that is none of the bundle."""
+        if path not in self.files:
+            return False
+        self._write(self.folder(), path)
+        return True
+
+    def content(self, path: str) -> bytes:
+        """One file as the archive has it."""
+        offset, size, _ = self.files[path]
+        return self._part.read(offset, size)
+
+    def hold(self) -> None:
+        """Keep all content in memory, see `zipboot.parts.Part`."""
+        self._part.hold((offset, size) for offset, size, _ in self.files.values())
+
+    def _make(self) -> str:
+        problem: OSError | None = None
+        for folder in places.folders("bundle"):
+            root = os.path.join(folder, self._name)
+            is_new = not os.path.isdir(root)
+            try:
+                self._mend(root)
+            except OSError as error:
+                problem = error
+            else:
+                note_use(root, is_new=is_new)
+                return root
+        raise problem or FileNotFoundError("no folder to lay the bundle out in")
+
+    def _mend(self, root: str) -> None:
+        """Write what is missing or has another size, and what the rest is checked against."""
+        for path, (_, size, _) in self.files.items():
+            target = os.path.join(root, path)
+            if _size(target) != size or (
+                path in self._anchors and not self._is_whole(target, path)
+            ):
+                self._write(root, path)
+
+    def _is_whole(self, target: str, path: str) -> bool:
+        with open(target, "rb") as file:
+            return places.digest_of(file.read()) == self.files[path][2]
+
+    def _write(self, root: str, path: str) -> None:
+        target = os.path.join(root, path)
+        _make_folders(root, os.path.dirname(target))
+        places.write_file(target, self.content(path), 0o600, aside=os.path.dirname(root))
+
+
+def _make_folders(root: str, folder: str) -> None:
+    """Make folders that only we can enter, whatever the umask. A link is no folder."""
+    if folder != root:
+        _make_folders(root, os.path.dirname(folder))
+    places.make_private(folder)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return -1

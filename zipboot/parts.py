@@ -1,0 +1,113 @@
+"""Pieces of ``rye.pyz`` that are read where they lie, without unpacking anything.
+
+The file is opened once, when the program starts: one renamed over it does not matter to a running
+program, and one written over it in place is noticed. A part is an entry of the archive stored
+without compression, its first 16 bytes a mark of the build. Page: ``docs/boot.md``.
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import allocate_lock
+
+TYPE_CHECKING = False  # `typing` would cost more than everything else here
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from zipimport import zipimporter
+
+MARK_BYTES = 16
+_LOCAL_HEADER_BYTES = 30
+
+
+class Archive:
+    """The file that runs. ``loader`` is what the interpreter made for it.
+
+    Raises SystemExit when it is gone, and whenever it turns out to be another one: no module of
+    this program can be imported then, not even those that tell of failures.
+    """
+
+    def __init__(self, loader: zipimporter) -> None:
+        self.loader = loader
+        self.path = loader.archive
+        self._lock = allocate_lock()
+        try:
+            self._descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        except OSError:
+            raise self.replaced() from None
+        self._state = self._state_now()
+
+    def read(self, position: int, size: int) -> bytes:
+        """``size`` bytes of the file."""
+        if hasattr(os, "pread"):
+            data = os.pread(self._descriptor, size, position)
+        else:
+            with self._lock:  # Windows has no pread, and threads share the position
+                os.lseek(self._descriptor, position, os.SEEK_SET)
+                data = os.read(self._descriptor, size)
+        if len(data) != size or self._state_now() != self._state:
+            raise self.replaced()
+        return data
+
+    def replaced(self) -> SystemExit:
+        """What to raise when the file is not the one that was started."""
+        return SystemExit(
+            f"rye: {self.path} was replaced by another file while it ran; start it again"
+        )
+
+    def _state_now(self) -> tuple[int, int]:
+        status = os.fstat(self._descriptor)
+        return status.st_size, status.st_mtime_ns
+
+
+class Part:
+    """A stored entry of the archive, read piecewise. Offsets are from behind its mark."""
+
+    def __init__(self, archive: Archive, entry: str, mark: bytes) -> None:
+        self._archive = archive
+        self._entry = entry
+        self._mark = mark
+        self._start = 0
+        self._whole: bytes | None = None
+        self._held: dict[tuple[int, int], bytes] = {}
+
+    def read(self, offset: int, size: int) -> bytes:
+        """``size`` bytes at ``offset``. Raises SystemExit, see `Archive`."""
+        if not self._start and self._whole is None:
+            self._find()
+        if self._whole is not None:
+            return self._whole[offset : offset + size]
+        held = self._held.get((offset, size))
+        return self._archive.read(self._start + offset, size) if held is None else held
+
+    def hold(self, pieces: Iterable[tuple[int, int]]) -> None:
+        """Keep pieces in memory, by offset and size: then nothing done to the file matters."""
+        self._held = {(offset, size): self.read(offset, size) for offset, size in pieces}
+
+    def _find(self) -> None:
+        """Where the entry begins; read whole where it cannot be read in place."""
+        try:
+            self._start = self._find_in_place()
+        except (LookupError, AttributeError):  # packed again by another program, another Python
+            try:
+                data = self._archive.loader.get_data(self._entry)
+            except (ImportError, OSError):
+                data = b""
+            if data[:MARK_BYTES] != self._mark:
+                raise self._archive.replaced() from None
+            self._whole = data[MARK_BYTES:]
+
+    def _find_in_place(self) -> int:
+        """The position of the data, from the directory that the interpreter has already read."""
+        import zipimport
+
+        directory = zipimport._zip_directory_cache[self._archive.path]  # type: ignore[attr-defined] # noqa: SLF001
+        entry = directory[self._entry.replace("/", os.sep)]
+        compression, header = entry[1], entry[4]
+        if compression:
+            raise LookupError(self._entry)
+        local = self._archive.read(header, _LOCAL_HEADER_BYTES)
+        names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
+        start: int = header + _LOCAL_HEADER_BYTES + names
+        if self._archive.read(start, MARK_BYTES) != self._mark:
+            raise LookupError(self._entry)
+        return start + MARK_BYTES

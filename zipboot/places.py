@@ -1,0 +1,175 @@
+"""Folders of this user for what must lie on disk: a cache, else a temporary folder.
+
+Only a folder that nobody else can enter is used. Page: ``docs/boot.md``.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+
+DIGEST_BYTES = 20
+KINDS = ("bundle", "native", "unpacked")
+"""What is kept in the cache, a folder each: laid out bundles, compiled modules, shiv's copies."""
+
+TYPE_CHECKING = False  # `typing` would cost more than everything else here
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+def folders(kind: str) -> Iterator[str]:
+    """Private folders for one of `KINDS`, best first, made as they are asked for.
+
+    The last one is temporary and removed at exit. A cache that cannot be made or is not private is
+    left out. Raises OSError when not even a temporary folder can be made.
+    """
+    try:
+        folder = cache_folder(kind)
+    except OSError:
+        pass  # read-only, full, not ours alone: a temporary folder needs nobody's consent
+    else:
+        yield folder
+    yield temporary_folder()
+
+
+def cache_folder(kind: str) -> str:
+    """The private folder of the cache for one of `KINDS`, made if need be. Raises OSError."""
+    root = cache_root(os.environ, sys.platform)
+    if root is None:
+        raise FileNotFoundError("no folder for a cache")
+    folder = os.path.join(root, kind)
+    make_private(folder)
+    return folder
+
+
+def cache_root(environ: Mapping[str, str], platform: str) -> str | None:
+    """Where this user keeps what can be made again, or None where there is no such place.
+
+    ``RYE_CACHE_DIR``, else ``rye`` in ``XDG_CACHE_HOME`` or in the platform's folder for caches.
+    """
+    asked = environ.get("RYE_CACHE_DIR")
+    if asked:
+        return os.path.abspath(asked)
+    if platform == "win32":
+        return _inside(environ.get("LOCALAPPDATA", ""), "rye")
+    if platform == "darwin":
+        return _inside(_home(environ), "Library", "Caches", "rye")
+    xdg = environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(xdg):
+        return None if _is_of_another_user(xdg) else os.path.abspath(os.path.join(xdg, "rye"))
+    return _inside(_home(environ), ".cache", "rye")
+
+
+def make_private(folder: str) -> None:
+    """Make a folder that no other user can enter, or make sure that it is one.
+
+    Raises OSError when it is not, or cannot be.
+    """
+    try:
+        status = os.lstat(folder)
+    except FileNotFoundError:
+        _make_folder(folder)
+        status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode) or not _is_ours_alone(status):
+        raise PermissionError(f"{folder}: expected a folder of this user only")
+
+
+def temporary_folder() -> str:
+    """A new private folder, removed when the program ends. Raises OSError."""
+    import atexit
+    import shutil
+    import tempfile
+
+    folder = tempfile.mkdtemp(prefix="rye-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def write_file(path: str, data: bytes, mode: int, aside: str) -> None:
+    """Give ``path`` this content and mode, whole or not at all. Raises OSError.
+
+    It is written in ``aside`` first, a folder of the same file system. Not synced to the disk:
+    whoever reads it checks its digest.
+    """
+    temporary = os.path.join(aside, f"{os.getpid()}-{os.urandom(8).hex()}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(temporary, flags, mode)
+    try:
+        try:
+            write_all(descriptor, data)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path)
+    except OSError:
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass  # the first failure is the one to tell
+        raise
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of ``data``, however much the system takes at once. Raises OSError."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def digest_of(data: bytes) -> str:
+    """What names a file by its content: BLAKE2b, 20 bytes, in hex."""
+    try:
+        from _blake2 import blake2b
+    except ImportError:  # another implementation of Python
+        from hashlib import blake2b
+    return blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
+
+
+def _make_folder(folder: str) -> None:
+    """Make a folder and what is missing above it, for nobody but us, whatever the umask."""
+    parent = os.path.dirname(folder)
+    if parent != folder and not os.path.isdir(parent):
+        _make_folder(parent)
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        pass  # another process was quicker
+
+
+def _is_ours_alone(status: os.stat_result) -> bool:
+    if not hasattr(os, "geteuid"):
+        return True  # Windows: below the user's own folder, by its access list
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o077
+
+
+def _inside(base: str, *names: str) -> str | None:
+    """A path below an existing folder of our own user; a home that is missing is not made."""
+    if not os.path.isabs(base) or base == os.path.dirname(base) or not os.path.isdir(base):
+        return None
+    if _is_of_another_user(base):
+        return None
+    return os.path.abspath(os.path.join(base, *names))
+
+
+def _is_of_another_user(folder: str) -> bool:
+    """Whether we are root in the home of a user, as with sudo.
+
+    What root leaves there, that user can neither change nor remove.
+    """
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        return False
+    try:
+        return os.stat(folder).st_uid != 0
+    except OSError:
+        return False  # not there yet: it will be root's own
+
+
+def _home(environ: Mapping[str, str]) -> str:
+    if "HOME" in environ:
+        return environ["HOME"]
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except (ImportError, KeyError):  # no such module on Windows, no such user in a container
+        return ""
