@@ -36,6 +36,7 @@ class Context:
     spaces: Spaces
     process_env: Mapping[str, str]
     key_directory: Path
+    cwd: Path
     dev_mode: bool = False
     lock_mode: LockMode = LockMode.STRICT
     platform: str = sys.platform
@@ -47,8 +48,8 @@ class Context:
 
     @property
     def working_directory(self) -> Path:
-        """Where tools run: the project, else the user base."""
-        return self.project_path or self.spaces.user.base
+        """Where tools run: the project, else where the caller is."""
+        return self.project_path or self.cwd
 
 
 def context_from(
@@ -79,6 +80,7 @@ def context_from(
         # A key handed over for `keys import` is no business of any tool.
         process_env={name: value for name, value in env.items() if name != PRIVATE_KEY_VARIABLE},
         key_directory=Path(key_directory) if key_directory else default,
+        cwd=cwd,
         dev_mode=env.get("RYE_DEV_MODE") == "1",
         lock_mode=_lock_mode(env.get("RYE_LOCK", "")),
         platform=platform,

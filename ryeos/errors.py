@@ -129,7 +129,7 @@ class SpecError(RyeError):
 
     def __init__(self, where: str, problem: str, *, hint: str = "") -> None:
         self.where, self.problem = where, problem
-        super().__init__(f"{where}: {problem}", hint=hint)
+        super().__init__(f"{where}: {problem}", hint=hint or "correct it where it is written")
 
 
 class ItemValidationError(RyeError):
@@ -255,7 +255,9 @@ class ExecutorNotFoundError(ChainError):
     ) -> None:
         self.executor_id, self.child_id = executor_id, child_id
         self.suggestions = tuple(suggestions)
-        hint = f"did you mean {', '.join(suggestions)}?" if suggestions else ""
+        hint = "list what there is with: rye search '*' --type tool"
+        if suggestions:
+            hint = f"did you mean {', '.join(suggestions)}?"
         if out_of_reach:
             hint = f"{out_of_reach} space has it, but only items of that space may use it"
         super().__init__(f"Executor not found: {executor_id} (needed by {child_id})", hint=hint)
@@ -281,7 +283,10 @@ class CircularDependencyError(ChainError):
 
     def __init__(self, ids: Sequence[str]) -> None:
         self.ids = tuple(ids)
-        super().__init__(f"Circular dependency: {' -> '.join(ids)}")
+        super().__init__(
+            f"Circular dependency: {' -> '.join(ids)}",
+            hint="let one of them name another executor_id, and sign it again",
+        )
 
 
 class ChainTooDeepError(ChainError):
@@ -291,7 +296,10 @@ class ChainTooDeepError(ChainError):
 
     def __init__(self, item_id: str, limit: int) -> None:
         self.item_id, self.limit = item_id, limit
-        super().__init__(f"Chain too deep (max {limit}): {item_id}")
+        super().__init__(
+            f"Chain too deep (max {limit}): {item_id}",
+            hint="let one of its elements name an executor nearer to a primitive",
+        )
 
 
 class UnknownPrimitiveError(ChainError):
@@ -311,7 +319,10 @@ class ChainValidationError(ChainError):
 
     def __init__(self, issues: Sequence[str]) -> None:
         self.details = tuple(issues)
-        super().__init__(f"Chain validation failed: {'; '.join(issues)}")
+        super().__init__(
+            f"Chain validation failed: {'; '.join(issues)}",
+            hint="see every element's file, space and version: rye chain ITEM",
+        )
 
 
 class LockfileMismatchError(ChainError):

@@ -104,7 +104,8 @@ class Resolver:
 
         kinds = (reference.kind,) if reference.kind else EXECUTABLE_KINDS
         found = (ref for kind in kinds for ref in self.known(kind, start))
-        known = {str(ref): ref for ref in found if ref.id.isprintable()}
+        asked = {str(ref) for ref in reference.refs()}
+        known = {str(r): r for r in found if r.id.isprintable() and str(r) not in asked}
         # In any case of letters: Rye/Bash is a slip like any other.
         wanted = reference.id.lower()
         last = wanted.rpartition("/")[2]

@@ -20,7 +20,7 @@ from ryeos.errors import (
     SystemImmutableError,
 )
 from ryeos.extractors import extract, problems
-from ryeos.items import SYSTEM, Kind
+from ryeos.items import SYSTEM, Kind, check_id
 from ryeos.resolver import escaped
 from ryeos.sign_targets import SignTarget
 from ryeos.signature import (
@@ -36,6 +36,7 @@ from ryeos.signature import (
     split,
 )
 from ryeos.signing_key import SigningKey
+from ryeos.specs import tool_spec
 from ryeos.verify import Coverage, Verifier
 
 _BYTE_ORDER_MARK = "\ufeff"
@@ -147,11 +148,30 @@ def check_item(target: SignTarget, data: bytes) -> SignedText | None:
             hint="delete the shebang; the runtime chooses the interpreter",
         )
     header = extract(target.kind, suffix, compose(signed, form), where)
+    if suffix == ".sh" and "executor_id" in header:
+        header.setdefault("tool_type", "bash")
     issues = () if is_module(target, header) else problems(target.ref, header)
+    if target.kind is Kind.TOOL:
+        issues = (*issues, *_spec_problems(header, suffix))
     if issues:
         raise ItemValidationError(where, issues)
     hashed_text(target.kind, signed, where)
     return signed
+
+
+def _spec_problems(header: Mapping[str, Any], suffix: str) -> tuple[str, ...]:
+    """What would keep a tool from ever running: fields of a wrong shape, a schema that is none."""
+    from lillux.schema import check_schema
+
+    try:
+        spec = tool_spec(header, suffix)
+        if isinstance(spec.executor_id, str):
+            check_id(spec.executor_id)
+        if spec.config_schema is not None:
+            check_schema(spec.config_schema)
+    except LilluxError as error:
+        return (str(error),)
+    return ()
 
 
 def is_module(target: SignTarget, header: Mapping[str, Any]) -> bool:

@@ -136,7 +136,9 @@ def decode(data: bytes, where: str) -> str:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise SignatureFormatError(
-            where, f"expected UTF-8 text, found another byte at offset {error.start}"
+            where,
+            f"expected UTF-8 text, found another byte at offset {error.start}",
+            hint="save the file as UTF-8, then sign it again",
         ) from None
     if "\r" not in text:
         return text

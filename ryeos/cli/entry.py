@@ -24,6 +24,7 @@ def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int
     Without one it is the folder ``bundle`` of this package, where a wheel has it.
     """
     arguments = sys.argv[1:] if argv is None else argv
+    _replace_closed_streams()
     try:
         return _dispatch(arguments, bundle)
     except KeyboardInterrupt:
@@ -91,6 +92,14 @@ def _without(arguments: list[str], word: str) -> list[str]:
         elif commands.ALIASES.get(argument, argument) == word:
             return arguments[:index] + arguments[index + 1 :]
     return arguments
+
+
+def _replace_closed_streams() -> None:
+    """A closed stream: what is written there goes nowhere, what is read is empty."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # Open for as long as we run.
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
 def _silence_stdout() -> None:

@@ -32,7 +32,11 @@ def _run(session: Session) -> int:
         "metadata": _metadata(resolution, item),
         "total_chars": len(text),
     }
-    if arguments.to and arguments.to != location.space.label:
+    if arguments.to and arguments.to == location.space.label:
+        session.output.note(f"it is in the {arguments.to} space already")
+        text = str(location.path)
+        envelope |= {"copied_to": arguments.to, "destination_path": text, "unchanged": True}
+    elif arguments.to:
         text = _copy(session, resolution, item)
         envelope |= {"copied_to": arguments.to, "destination_path": text}
         envelope["warnings"] = ["sign it again after you change it"]

@@ -35,7 +35,8 @@ def _update(session: Session) -> int:
     path = session.rye.executor.lock(reference.id)
     if path is None:
         raise NoProjectError("no .ai folder to keep the lockfile in")
-    envelope = {"status": "success", "item_id": reference.id, "path": str(path)}
+    item_id, _ = _tool(session)
+    envelope = {"status": "success", "item_id": item_id, "path": str(path)}
     session.output.answer(envelope, f"wrote {path}")
     return 0
 

@@ -37,7 +37,11 @@ class Output:
 
     def text(self, text: str) -> None:
         """Write to standard output, with one newline at the end, as UTF-8 everywhere."""
-        self._write(text.encode("utf-8", "surrogateescape"))
+        try:
+            data = text.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:  # half of a pair, which no encoding holds
+            data = text.encode("utf-8", "backslashreplace")
+        self._write(data)
 
     def note(self, text: str) -> None:
         """Say something that is not the answer."""

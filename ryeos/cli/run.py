@@ -9,11 +9,13 @@ from typing import Any
 
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
+from ryeos.cli.signals import cancelled_by_signals
 from ryeos.envelope import Answer
 from ryeos.errors import UnsupportedError, UsageError
 from ryeos.executor.model import Request
 
 MAX_INPUT_BYTES = 64 * 1024 * 1024
+_JSON_HINT = """quote it for the shell, like n:=3 or --params '{"n": 3}'"""
 
 
 def _configure(parser: Arguments) -> None:
@@ -44,7 +46,8 @@ def _run(session: Session) -> int:
         dry_run=arguments.dry_run,
     )
     _undo_ignored_child_signals()
-    answer = rye.execute(reference, request, on_stderr=_live_stderr)
+    cancellation = cancelled_by_signals()
+    answer = rye.execute(reference, request, cancellation=cancellation, on_stderr=_live_stderr)
     _show(session, answer)
     return answer.exit_status
 
@@ -135,14 +138,16 @@ def _read_source(source: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{source}: expected UTF-8 text ({error.reason})") from None
+        hint = "parameters are text; name a file by its path instead of sending its bytes"
+        raise UsageError(f"{source}: expected UTF-8 text ({error.reason})", hint=hint) from None
 
 
 def _read_file(name: str) -> bytes:
     try:
         return Path(name).read_bytes()
     except OSError as error:
-        raise UsageError(f"{name}: {(error.strerror or str(error)).lower()}") from None
+        hint = "name a file that can be read, like --params @params.json"
+        raise UsageError(f"{name}: {(error.strerror or str(error)).lower()}", hint=hint) from None
 
 
 def _json_object(text: str, where: str) -> dict[str, Any]:
@@ -150,7 +155,9 @@ def _json_object(text: str, where: str) -> dict[str, Any]:
         return {}
     value = _json_value(text, where)
     if not isinstance(value, dict):
-        raise UsageError(f"{where}: expected a JSON object, found {type(value).__name__}")
+        raise UsageError(
+            f"{where}: expected a JSON object, found {type(value).__name__}", hint=_JSON_HINT
+        )
     return value
 
 
@@ -158,7 +165,7 @@ def _json_value(text: str, where: str) -> Any:  # noqa: ANN401 - JSON passes thr
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where}: expected JSON: {error}") from None
+        raise UsageError(f"{where}: expected JSON: {error}", hint=_JSON_HINT) from None
 
 
 def _pair(text: str) -> tuple[str, Any]:
@@ -186,7 +193,7 @@ def _timeout(seconds: float | None) -> float | None:
 
 def _check_supported(arguments: SimpleNamespace) -> None:
     if arguments.detached:
-        raise UnsupportedError("--async: not yet available")
+        raise UnsupportedError("--async: not yet available", hint="leave it out to run it here")
     if arguments.target != "local":
         raise UnsupportedError(
             f"--target {arguments.target}: no remote is known", hint="run it here: --target local"

@@ -52,7 +52,7 @@ def _targets(session: Session) -> Iterator[Target]:
 def _targets_of(session: Session, text: str) -> Iterator[Target]:
     if GLOB_CHARACTERS & set(text) and not Path(text).exists():
         yield from _targets_of_glob(session, text)
-    elif ":" not in text and Path(text).exists():
+    elif text.startswith(("/", "./", "../")) or (":" not in text and Path(text).exists()):
         yield from targets_at(Path(text), session.context.spaces)
     else:
         reference = session.rye.reference(text)

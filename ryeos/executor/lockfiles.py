@@ -15,7 +15,7 @@ from lillux.files import check_relative, file_system_error, make_directory, safe
 from lillux.values import dataclass
 from ryeos.errors import LockfileMismatchError, SpecError, SystemImmutableError
 from ryeos.executor.model import Chain, ChainElement
-from ryeos.items import SYSTEM, Space, Spaces
+from ryeos.items import SYSTEM, Space, Spaces, rank_of
 from ryeos.moments import Clock
 
 if TYPE_CHECKING:  # most runs see no lockfile at all
@@ -68,7 +68,7 @@ class LockfileResolver:
         LockfileMismatchError, LockfileError, SpecError.
         """
         found = self.get_lockfile(chain.tool.item_id, version_of(chain.tool))
-        if found is None:
+        if found is None or not _may_speak_for(found.space, chain):
             return None
         updated = self._updated_bundles(found.lockfile)
         for problem in mismatches(found.lockfile, chain, dependencies, updated):
@@ -113,7 +113,7 @@ class LockfileResolver:
 
     def _place(self) -> Space | None:
         own = (self._spaces.project, self._spaces.user)
-        return next((space for space in own if space and space.ai.is_dir()), None)
+        return next((s for s in own if s and os.path.isdir(s.ai)), None)  # noqa: PTH112 - never raises
 
     def delete_lockfile(self, tool_id: str, version: str) -> Path | None:
         """Remove the lockfile that counts, readable or not; its path, None if there is none.
@@ -147,6 +147,13 @@ class LockfileResolver:
             if entry.provider_id in versions
             and entry.provider_version != versions[entry.provider_id]
         )
+
+
+def _may_speak_for(space: Space, chain: Chain) -> bool:
+    """A lockfile pins items of its own tier and below: user space does not know the project's."""
+    return all(rank_of(element.space) <= rank_of(space.label) for element in chain.elements) or (
+        space.tier == SYSTEM
+    )
 
 
 def mismatches(

@@ -9,6 +9,9 @@ from ryeos.errors import ParameterError
 
 RESOLVED_CONFIG = "resolved_config"
 
+# What `name=text` on a command line cannot say.
+_GIVEN_AS_JSON = ("integer", "number", "boolean", "array", "object", "null")
+
 
 def checked_parameters(
     parameters: Mapping[str, Any], schema: Mapping[str, Any] | None, exempt: Collection[str] = ()
@@ -56,6 +59,6 @@ def _hints(found: Any, parameters: Mapping[str, Any]) -> Iterator[str]:  # noqa:
     for violation in found:
         name = violation.pointer.removeprefix("/")
         value = parameters.get(name)
-        if isinstance(value, str) and not violation.expected.startswith("string"):
+        if isinstance(value, str) and violation.expected.startswith(_GIVEN_AS_JSON):
             yield f"{name}=... is text; give JSON with {name}:=..."
     yield "see what the item takes: rye load ITEM"

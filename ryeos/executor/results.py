@@ -102,7 +102,8 @@ def _too_large(
 ) -> MappedResult:
     error = (
         f"output too large: {outcome.stdout.total_bytes} bytes on standard output,"
-        f" of which {outcome.stdout.left_out_bytes} were left out"
+        f" of which {outcome.stdout.left_out_bytes} were left out;"
+        " let the tool write a file, or raise its config.max_output_bytes"
     )
     return MappedResult(
         success=False,
@@ -140,6 +141,8 @@ def _metadata(outcome: Outcome, stderr: str) -> dict[str, Any]:
 def _ending(outcome: Outcome) -> str:
     if outcome.signal is not None:
         return f"terminated by signal {signal_name(outcome.signal)}"
+    if outcome.exit_code == 0:
+        return "the tool reported a failure and gave no reason"
     return f"Process exited with code {outcome.exit_code}"
 
 

@@ -28,7 +28,8 @@ class MetadataError(LilluxError):
         self.parser, self.problem, self.line = parser, problem, line
         self.place = place or f"{parser} header"
         at = "" if line is None else f", line {line}"
-        super().__init__(f"{self.place}{at}: {problem}", hint=hint)
+        mend = "mend the file, then sign it again: rye sign PATH"
+        super().__init__(f"{self.place}{at}: {problem}", hint=hint or mend)
 
 
 def shown(text: str) -> str:

@@ -1,0 +1,23 @@
+"""Signals that ask a run to end: the tool's whole group ends first, and the answer says so."""
+
+import signal
+from types import FrameType
+
+from lillux.process import Cancellation
+
+_ASKS_TO_END = ("SIGINT", "SIGTERM", "SIGHUP")
+
+
+def cancelled_by_signals() -> Cancellation:
+    """A cancellation that the first such signal sets; a second one ends this program at once."""
+    cancellation = Cancellation()
+
+    def cancel(number: int, _: FrameType | None) -> None:
+        cancellation.cancel()
+        signal.signal(number, signal.SIG_DFL)
+
+    for name in _ASKS_TO_END:
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, cancel)
+    return cancellation
