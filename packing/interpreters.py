@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 MINORS = (11, 12, 13, 14)
@@ -15,26 +15,28 @@ _SAYS_ITS_VERSION = (
     "sys.implementation.name == 'cpython' and v[3] == 'final' and not getattr(sys, 'abiflags', '') "
     "and print(*v[:3])"
 )
-Version = tuple[int, ...]
 
 
 def interpreters() -> dict[int, Path]:
     """A CPython of each of `MINORS` that this machine has, by the minor.
 
-    The newest patch release, so that the choice does not depend on which one runs the build.
+    The newest patch release that is installed, so that the choice does not depend on which one
+    runs the build.
     """
-    found = {minor: max(_versions(minor), default=None) for minor in MINORS}
-    return {minor: newest[1] for minor, newest in found.items() if newest}
+    found = {minor: _newest(minor, _installed(minor)) for minor in MINORS}
+    own = sys.version_info[1]
+    if own in found and found[own] is None:
+        found[own] = _newest(own, [Path(sys.executable)])
+    return {minor: path for minor, path in found.items() if path}
 
 
-def _versions(minor: int) -> Iterator[tuple[Version, Path]]:
-    for path in dict.fromkeys(_candidates(minor)):
-        version = _version(path)
-        if version and version[:2] == (3, minor):
-            yield version, path
+def _newest(minor: int, candidates: Iterable[Path]) -> Path | None:
+    versions = ((_version(path), path) for path in dict.fromkeys(candidates))
+    fitting = [(v, path) for v, path in versions if v and v[:2] == (3, minor)]
+    return max(fitting)[1] if fitting else None
 
 
-def _version(interpreter: Path) -> Version | None:
+def _version(interpreter: Path) -> tuple[int, ...] | None:
     command = [str(interpreter), "-I", "-S", "-c", _SAYS_ITS_VERSION]
     try:
         said = subprocess.run(command, capture_output=True, check=False).stdout
@@ -43,8 +45,8 @@ def _version(interpreter: Path) -> Version | None:
     return tuple(map(int, said.split())) or None
 
 
-def _candidates(minor: int) -> Iterator[Path]:
-    """Those on PATH, of pyenv and uv, and the one that runs this."""
+def _installed(minor: int) -> Iterator[Path]:
+    """Those on PATH, of pyenv and uv."""
     name = f"python3.{minor}"
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         found = shutil.which(name, path=folder)
@@ -54,4 +56,3 @@ def _candidates(minor: int) -> Iterator[Path]:
     for versions in (home / ".pyenv/versions", home / ".local/share/uv/python"):
         if versions.is_dir():
             yield from sorted(versions.glob(f"*3.{minor}*/bin/{name}"))
-    yield Path(sys.executable)

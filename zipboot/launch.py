@@ -94,14 +94,19 @@ class Program:
 
         return cache_root(os.environ, sys.platform)
 
-    def kept(self) -> list[str]:
-        """Everything of ours in that folder, whichever build of this program made it."""
-        from zipboot.kept import kept_in
+    def cache_folders(self) -> dict[str, str]:
+        """Those of its folders that are there, by what they are for."""
         from zipboot.places import KINDS
 
         root = self.cache()
-        folders = [os.path.join(root, kind) for kind in KINDS] if root else []
-        return [path for folder in folders if os.path.isdir(folder) for path in kept_in(folder)]
+        folders = {kind: os.path.join(root, kind) for kind in KINDS} if root else {}
+        return {kind: folder for kind, folder in folders.items() if os.path.isdir(folder)}
+
+    def kept(self) -> list[str]:
+        """Everything of ours in these, whichever build of this program made it."""
+        from zipboot.kept import kept_in
+
+        return [path for folder in self.cache_folders().values() for path in kept_in(folder)]
 
     def remove(self, path: str) -> None:
         """Remove one of these. Raises OSError when some of it is left."""

@@ -53,7 +53,7 @@ def _where(session: Session) -> int:
     }
     paths = {name: str(path) if path else None for name, path in found.items()}
     others = [str(bundle.base) for bundle in spaces.bundles if not bundle.pinned_pem]
-    packed = {"start": program.way, "natives": _natives(program)} if program else {}
+    packed = _packed(program) if program else {}
     reason = project_reason(session)
     envelope = {"status": "success", **paths, "project_reason": reason, "other_bundles": others}
     lines = [
@@ -63,6 +63,15 @@ def _where(session: Session) -> int:
     ]
     session.output.answer(envelope | packed, "\n".join(lines))
     return 0
+
+
+def _packed(program: "Program") -> dict[str, Any]:
+    """What only `rye.pyz` can tell."""
+    return {
+        "start": program.way,
+        "natives": _natives(program),
+        "cache_folders": program.cache_folders(),
+    }
 
 
 def _natives(program: "Program") -> dict[str, dict[str, str]]:
@@ -87,6 +96,8 @@ def _packed_lines(packed: dict[str, Any]) -> Iterator[str]:
         yield f"start          {ways[packed['start']]}"
         for name, told in sorted(packed["natives"].items()):
             yield f"native         {name}: {told.get('loaded') or told['problem']}"
+        for folder in packed["cache_folders"].values():
+            yield f"cache folder   {folder}"
 
 
 # --- extract --------------------------------------------------------------------------------------

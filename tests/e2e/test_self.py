@@ -49,6 +49,7 @@ def test_where_tells_of_the_file_its_cache_and_its_compiled_modules(
         "start": "code",
     }
     assert told["bundle"].startswith(f"{cache}/bundle/")
+    assert told["cache_folders"] == {kind: f"{cache}/{kind}" for kind in ("bundle", "native")}
     assert [native["loaded"].startswith(cache) for native in told["natives"].values()] == [True] * 3
 
 
