@@ -101,5 +101,7 @@ def _spawned(argv: Sequence[str], env: Mapping[str, str]) -> Callable[[], object
 def _peak_mib(argv: Sequence[str], env: Mapping[str, str]) -> float:
     """The largest resident memory of a program."""
     measure = [argv[0], "-I", "-S", "-c", _PEAK, *argv]
-    told = subprocess.run(measure, env=dict(env), capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        measure, env=dict(env), capture_output=True, text=True, encoding="utf-8", check=True
+    )
     return int(told.stdout) / MEBIBYTE_IN_KIB

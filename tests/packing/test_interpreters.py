@@ -17,7 +17,9 @@ def test_each_is_a_python_of_its_minor_version() -> None:
     ask = "import sys; print(*sys.version_info[:2], sep='.')"
 
     said = {
-        minor: subprocess.run([path, "-c", ask], capture_output=True, text=True, check=True).stdout
+        minor: subprocess.run(
+            [path, "-c", ask], capture_output=True, text=True, encoding="utf-8", check=True
+        ).stdout
         for minor, path in interpreters().items()
     }
 

@@ -254,7 +254,7 @@ def test_a_space_is_found_by_its_label(workspace: Workspace) -> None:
         workspace.rye(spaces=spaces).space("project")
 
 
-def test_outside_a_project_tools_run_in_the_users_folder(workspace: Workspace) -> None:
+def test_outside_a_project_tools_run_where_the_caller_is(workspace: Workspace) -> None:
     rye = workspace.rye()
     spaces = type(rye.context.spaces)(
         project=None, user=workspace.user.space, bundles=workspace.bundles
@@ -262,7 +262,7 @@ def test_outside_a_project_tools_run_in_the_users_folder(workspace: Workspace) -
 
     answer = execute(workspace.rye(spaces=spaces), "rye/bash", params={"command": "pwd"})
 
-    assert answer.envelope["data"]["stdout"] == f"{workspace.home}\n"
+    assert answer.envelope["data"]["stdout"] == f"{rye.context.cwd}\n"
 
 
 # --- copies

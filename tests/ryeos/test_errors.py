@@ -102,7 +102,11 @@ def test_a_chain_that_cannot_be_built_is_a_wrong_value_too() -> None:
             "bundle /b: no key",
             "a bundle is an absolute folder that holds .ai/ (see RYE_BUNDLE_PATH)",
         ),
-        (SpecError("config.x", "expected a string"), "config.x: expected a string", ""),
+        (
+            SpecError("config.x", "expected a string"),
+            "config.x: expected a string",
+            "correct it where it is written",
+        ),
         (KeyDocumentError("/k.toml", "no key"), "/k.toml: no key", ""),
         (
             KeyMissingError("0" * 16),
@@ -122,7 +126,7 @@ def test_a_chain_that_cannot_be_built_is_a_wrong_value_too() -> None:
         (
             ExecutorNotFoundError("a/b", "c"),
             "Executor not found: a/b (needed by c)",
-            "",
+            "list what there is with: rye search '*' --type tool",
         ),
         (
             ExecutorNotFoundError("a/b", "c", suggestions=["tool:a/c"]),
@@ -139,14 +143,26 @@ def test_a_chain_that_cannot_be_built_is_a_wrong_value_too() -> None:
             "a declares no executor (/a.py)",
             'add one, like __executor_id__ = "rye/core/runtimes/python/script"',
         ),
-        (CircularDependencyError(["a", "b", "a"]), "Circular dependency: a -> b -> a", ""),
-        (ChainTooDeepError("a", 10), "Chain too deep (max 10): a", ""),
+        (
+            CircularDependencyError(["a", "b", "a"]),
+            "Circular dependency: a -> b -> a",
+            "let one of them name another executor_id, and sign it again",
+        ),
+        (
+            ChainTooDeepError("a", 10),
+            "Chain too deep (max 10): a",
+            "let one of its elements name an executor nearer to a primitive",
+        ),
         (
             UnknownPrimitiveError("a", ["x", "y"]),
             "Unknown primitive: a",
             "known primitives: x, y",
         ),
-        (ChainValidationError(["one", "two"]), "Chain validation failed: one; two", ""),
+        (
+            ChainValidationError(["one", "two"]),
+            "Chain validation failed: one; two",
+            "see every element's file, space and version: rye chain ITEM",
+        ),
         (
             LockfileMismatchError("Lockfile integrity mismatch for a", "a", "/l"),
             "Lockfile integrity mismatch for a (lockfile: /l)",

@@ -22,7 +22,9 @@ def mounted(folder: Path, options: str) -> Iterator[Path]:
     folder.mkdir(exist_ok=True)
     command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
     try:
-        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        ended = subprocess.run(
+            command, capture_output=True, text=True, encoding="utf-8", check=False
+        )
     except FileNotFoundError:
         pytest.skip("there is no mount on this machine")
     if ended.returncode:

@@ -414,7 +414,8 @@ def test_a_tool_that_floods_is_cut_and_never_read_as_json(workspace: Workspace) 
     result = shell(workspace, f"head -c {64 * MIB} /dev/zero | tr '\\0' 1")
 
     assert result.error == (
-        f"output too large: {64 * MIB} bytes on standard output, of which {54 * MIB} were left out"
+        f"output too large: {64 * MIB} bytes on standard output, of which {54 * MIB} were left out;"
+        " let the tool write a file, or raise its config.max_output_bytes"
     )
     assert result.metadata["error_code"] == "RESOURCE_EXCEEDED"
     assert result.metadata["truncated"]["stdout_bytes"] == 64 * MIB
@@ -430,7 +431,8 @@ def test_how_much_is_kept_is_the_tools_to_say(workspace: Workspace) -> None:
     result = workspace.run("mine/t")
 
     assert result.error == (
-        "output too large: 9 bytes on standard output, of which 5 were left out"
+        "output too large: 9 bytes on standard output, of which 5 were left out;"
+        " let the tool write a file, or raise its config.max_output_bytes"
     )
 
 

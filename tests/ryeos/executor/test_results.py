@@ -205,7 +205,8 @@ def test_an_output_that_was_cut_is_never_read_as_json() -> None:
     mapped = map_outcome(ended, 5)
 
     assert mapped.error == (
-        "output too large: 1000 bytes on standard output, of which 900 were left out"
+        "output too large: 1000 bytes on standard output, of which 900 were left out;"
+        " let the tool write a file, or raise its config.max_output_bytes"
     )
     assert (mapped.success, mapped.code) == (False, "RESOURCE_EXCEEDED")
     assert mapped.metadata["truncated"] == {
