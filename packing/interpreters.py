@@ -46,13 +46,15 @@ def _version(interpreter: Path) -> tuple[int, ...] | None:
 
 
 def _installed(minor: int) -> Iterator[Path]:
-    """Those on PATH, of pyenv and uv."""
+    """Those on PATH, of pyenv and uv, wherever these were told to keep theirs."""
     name = f"python3.{minor}"
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         found = shutil.which(name, path=folder)
         if found:
             yield Path(found)
     home = Path.home()
-    for versions in (home / ".pyenv/versions", home / ".local/share/uv/python"):
+    pyenv = Path(os.environ.get("PYENV_ROOT") or home / ".pyenv") / "versions"
+    uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or home / ".local/share/uv/python")
+    for versions in (pyenv, uv):
         if versions.is_dir():
             yield from sorted(versions.glob(f"*3.{minor}*/bin/{name}"))

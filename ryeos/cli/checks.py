@@ -120,11 +120,13 @@ def _user_space(session: Session) -> Iterator[Check]:
     from ryeos.keys import require_user_space
 
     ai = require_user_space(session.context).ai
-    above = next((folder for folder in ai.parents if folder.exists()), ai.parent)
-    if not ai.is_dir() and not (above.is_dir() and os.access(above, os.W_OK)):
+    # What may not even be looked at counts as missing here: os.path never raises.
+    there = os.path.isdir(ai)  # noqa: PTH112
+    above = next((folder for folder in ai.parents if os.path.exists(folder)), ai.parent)  # noqa: PTH110
+    if not there and not os.access(above, os.W_OK | os.X_OK):
         message = f"{ai}: not there, and {above} cannot be written to"
         yield Check("user space", WARN, message, "name another: USER_SPACE=DIR")
-    elif not ai.is_dir():
+    elif not there:
         fix = "only needed to sign, and for items of your own: rye init"
         yield Check("user space", WARN, f"{ai}: not there yet", fix)
     elif not os.access(ai, os.W_OK):

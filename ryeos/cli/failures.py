@@ -4,15 +4,22 @@ import os
 import sys
 
 from lillux.errors import LilluxError
+from lillux.files import file_system_error
 from ryeos.cli import commands
 
 
 def report(error: Exception, *, as_json: bool) -> int:
-    """Show a failure; the exit status. What is no failure of ours is a bug, and says so."""
+    """Show a failure; the exit status.
+
+    What the machine refuses is told with the file's name; any other failure that is not ours is a
+    bug, and says so.
+    """
     if os.environ.get("RYE_LOG") == "debug":
         import traceback
 
         traceback.print_exception(error)
+    if isinstance(error, OSError) and isinstance(error.filename, str | bytes):
+        error = file_system_error(os.fsdecode(error.filename), error)
     if not isinstance(error, LilluxError):
         error = LilluxError(
             f"internal error: {type(error).__name__}: {error}",

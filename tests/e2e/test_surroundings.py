@@ -75,6 +75,18 @@ def test_a_user_that_the_system_does_not_know_is_no_obstacle(shared: SharedFile)
     assert list(shared.temporary.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", [("init",), ("doctor",), ("keys", "generate")])
+def test_a_home_that_may_not_be_entered_is_told_and_is_no_bug(
+    shared: SharedFile, command: tuple[str, ...]
+) -> None:
+    home = shared.make("locked", 0)
+
+    done = shared.run(*command, HOME=str(home))
+
+    assert "internal error" not in done.stdout + done.stderr
+    assert str(home) in done.stdout + done.stderr
+
+
 def test_what_root_starts_in_the_home_of_a_user_leaves_nothing_there(machine: Machine) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can start something in the home of another user")

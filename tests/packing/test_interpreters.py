@@ -2,7 +2,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from packing.interpreters import MINORS, _version, interpreters
+import pytest
+
+from packing.interpreters import MINORS, _installed, _version, interpreters
 from tests.support.executables import make_program
 
 
@@ -40,3 +42,14 @@ def test_the_shim_of_a_version_manager_without_that_version_has_none(tmp_path: P
 
 def test_the_version_is_told_to_the_patch_release() -> None:
     assert _version(Path(sys.executable)) == sys.version_info[:3]
+
+
+@pytest.mark.parametrize("variable", ["PYENV_ROOT", "UV_PYTHON_INSTALL_DIR"])
+def test_a_version_manager_may_keep_its_pythons_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    versions = tmp_path / "versions" if variable == "PYENV_ROOT" else tmp_path
+    program = make_program(versions / "cpython-3.12.9" / "bin" / "python3.12")
+    monkeypatch.setenv(variable, str(tmp_path))
+
+    assert program in list(_installed(12))
