@@ -40,6 +40,7 @@ def cache_folder(kind: str) -> str:
         raise FileNotFoundError("no folder for a cache")
     folder = os.path.join(root, kind)
     make_private(folder)
+    _require_steady(root)
     return folder
 
 
@@ -134,6 +135,16 @@ def _make_folder(folder: str) -> None:
         os.mkdir(folder, 0o700)
     except FileExistsError:
         pass  # another process was quicker
+
+
+def _require_steady(folder: str) -> None:
+    """Raise PermissionError if another user could put other folders in the place of ours."""
+    if not hasattr(os, "geteuid"):
+        return  # Windows: folders of a profile have the rights of the profile
+    status = os.stat(folder)
+    open_to_all = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
+    if open_to_all or status.st_uid not in (0, os.geteuid()):
+        raise PermissionError(f"{folder}: expected a folder that no other user can change")
 
 
 def _is_ours_alone(status: os.stat_result) -> bool:

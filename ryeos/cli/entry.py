@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ryeos.bundles import BundleHome
 
 INTERRUPTED, BROKEN_PIPE = 130, 141
+_HELP_FLAGS = {"-h", "--help"}
 
 
 def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int:
@@ -47,6 +48,14 @@ def _dispatch(arguments: list[str], bundle: BundleHome | None) -> int:
     if not words and ("-V" in flags or "--version" in flags):
         words = ["version"]
     entry = commands.find(words) or (None if words else commands.find(["help"]))
+    if (
+        entry is None
+        and _HELP_FLAGS & set(flags)
+        and len(words) == 1
+        and commands.actions(words[0])
+    ):
+        words_only = [argument for argument in arguments if argument not in _HELP_FLAGS]
+        return _dispatch(["help", *words_only], bundle)
     if entry is None:
         from ryeos.cli.failures import unknown_command
 
@@ -59,7 +68,7 @@ def _dispatch(arguments: list[str], bundle: BundleHome | None) -> int:
     for word in entry.words.split() if words else ():
         arguments = _without(arguments, word)
     if not words:  # `rye -h` is `rye help`, not help on `rye help`
-        arguments = [argument for argument in arguments if argument not in {"-h", "--help"}]
+        arguments = [argument for argument in arguments if argument not in _HELP_FLAGS]
     return run_command(module.COMMANDS[entry.words], entry, arguments, bundle)
 
 

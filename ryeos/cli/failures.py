@@ -18,15 +18,18 @@ def report(error: Exception, *, as_json: bool) -> int:
         import traceback
 
         traceback.print_exception(error)
-    if isinstance(error, OSError) and isinstance(error.filename, str | bytes):
-        error = file_system_error(os.fsdecode(error.filename), error)
+    if isinstance(error, OSError) and error.errno is not None:
+        name = error.filename
+        known = isinstance(name, str | bytes)  # else a descriptor, or nothing
+        error = file_system_error(os.fsdecode(name) if known else "an open file", error)
     if not isinstance(error, LilluxError):
         error = LilluxError(
             f"internal error: {type(error).__name__}: {error}",
             hint="this is a bug in rye; RYE_LOG=debug shows where it happened",
         )
-    if as_json:
-        from ryeos.cli.output import Output
+    from ryeos.cli.output import Output, OutputError
+
+    if as_json and not isinstance(error, OutputError):
         from ryeos.envelope import error_envelope
 
         Output(as_json=True, environ=os.environ).answer(error_envelope(error), "")

@@ -1,10 +1,25 @@
 """Standard output carries the answer and nothing else; notes and warnings go to standard error."""
 
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any
 
+from lillux.errors import LilluxError
+
 _CODES = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
+
+
+class OutputError(LilluxError):
+    """An answer could not be written; it cannot be told on standard output either."""
+
+    code = "FILE_SYSTEM_ERROR"
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(
+            f"standard output: {(error.strerror or str(error)).lower()}",
+            hint="the answer is lost, the command was carried out",
+        )
 
 
 class Output:
@@ -60,9 +75,16 @@ class Output:
 
     def _write(self, data: bytes) -> None:
         stream = sys.stdout
-        stream.flush()
-        stream.buffer.write(data if data.endswith(b"\n") else data + b"\n")
-        stream.buffer.flush()
+        try:
+            stream.flush()
+            stream.buffer.write(data if data.endswith(b"\n") else data + b"\n")
+            stream.buffer.flush()
+        except BrokenPipeError:  # the reader is gone, which is no failure
+            raise
+        except OSError as error:
+            # What is still buffered goes nowhere, or the interpreter fails once more at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            raise OutputError(error) from error
 
     def _say(self, text: str) -> None:
         encoding = sys.stderr.encoding or "utf-8"

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from lillux.files import read_bytes
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.cli.signals import cancelled_by_signals
@@ -144,7 +145,7 @@ def _read_source(source: str) -> str:
 
 def _read_file(name: str) -> bytes:
     try:
-        return Path(name).read_bytes()
+        return read_bytes(Path(name), MAX_INPUT_BYTES)
     except OSError as error:
         hint = "name a file that can be read, like --params @params.json"
         raise UsageError(f"{name}: {(error.strerror or str(error)).lower()}", hint=hint) from None

@@ -1,9 +1,11 @@
 """``rye self verify``: tells whether a ``rye.pyz`` is what its publisher made.
 
 Beside it lie ``rye.pyz.sha256``, for `sha256sum -c` and mirrors, and ``rye.pyz.sig``, a
-``rye:signed`` line over the same digest (``docs/building.md``).
+``rye:signed`` line over the same digest, and ``rye.pyz.cdx.json``, the list of what is inside
+(``docs/building.md``).
 """
 
+import json
 from pathlib import Path
 
 from lillux.digests import sha256_hex
@@ -18,6 +20,7 @@ from ryeos.signature import Signature, detached_path, parse_core
 
 MAX_PROGRAM_BYTES = 256 * 1024 * 1024
 MAX_BESIDE_BYTES = 1024
+MAX_CONTENTS_BYTES = 4 * 1024 * 1024
 
 
 class UnsignedProgramError(IntegrityError):
@@ -43,13 +46,14 @@ def _configure(parser: Arguments) -> None:
 def _run(session: Session) -> int:
     """Check what lies beside a file.
 
-    1. The file has the digest of its ``.sha256``, if there is one.
+    1. The file has the digest of its ``.sha256`` and of its list of contents, if they are there.
     2. Its ``.sig`` is there, and is a signature line over that digest.
     3. The line names the wanted key, and its signature holds.
     """
     path = _file(session)
     digest = sha256_hex(_read(path, MAX_PROGRAM_BYTES))
     compared = _compare_digest(path, digest)
+    listed = _compare_contents(path, digest)
     signature = _signature(path)
     public_pem = _wanted_key(session)
     _check(path, digest, signature, public_pem)
@@ -58,6 +62,7 @@ def _run(session: Session) -> int:
         "path": str(path),
         "sha256": digest,
         "sha256_file": str(compared) if compared else None,
+        "contents_file": str(listed) if listed else None,
         "signed_by": signature.fingerprint,
         "timestamp": signature.timestamp,
     }
@@ -78,8 +83,12 @@ def _run(session: Session) -> int:
 def _file(session: Session) -> Path:
     named: str | None = session.arguments.file
     if named is not None:
-        return Path(named)
-    return Path(require_packed_program(hint="name a file: rye self verify FILE").archive)
+        path = Path(named)
+    else:
+        program = require_packed_program(hint="name a file: rye self verify FILE")
+        path = Path(program.archive)
+    # What belongs to a program lies beside the file, not beside a link to it.
+    return path.resolve() if path.is_symlink() else path
 
 
 def _wanted_key(session: Session) -> bytes:
@@ -103,6 +112,34 @@ def _compare_digest(path: Path, digest: str) -> Path | None:
             hint="get the file again from where it came",
         )
     return beside
+
+
+def _compare_contents(path: Path, digest: str) -> Path | None:
+    """The list of contents beside, if it is of this very file; None without one.
+
+    Raises IntegrityError when it is of another file, or is no such list.
+    """
+    beside = path.with_name(f"{path.name}.cdx.json")
+    try:
+        found = _listed_digests(read_bytes(beside, MAX_CONTENTS_BYTES))
+    except FileNotFoundError:
+        return None
+    if digest not in found:
+        raise IntegrityError(
+            str(path),
+            f"{beside.name} is not the list of contents of this file",
+            hint="get both files again from where they came",
+        )
+    return beside
+
+
+def _listed_digests(data: bytes) -> list[object]:
+    """Of a CycloneDX document (``docs/building.md``): the digests of what it describes."""
+    try:
+        hashes = json.loads(data)["metadata"]["component"]["hashes"]
+        return [entry["content"] for entry in hashes if entry["alg"] == "SHA-256"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return []
 
 
 def _signature(path: Path) -> Signature:

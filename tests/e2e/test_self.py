@@ -22,7 +22,7 @@ def downloaded(machine: Machine, built_pyz: Path) -> Path:
     """A copy of the built file with what lies beside it, which runs from now on."""
     folder = machine.home / "downloads"
     folder.mkdir()
-    for suffix in ("", *BESIDE):
+    for suffix in ("", *BESIDE, ".cdx.json"):
         shutil.copy(f"{built_pyz}{suffix}", folder)
     machine.rye = (BASE_PYTHON, folder / "rye.pyz")
     return folder / "rye.pyz"
@@ -78,7 +78,7 @@ def test_another_copy_is_checked_with_the_key_of_this_one(
 ) -> None:
     other = machine.home / "other" / "rye"
     other.parent.mkdir()
-    for suffix in ("", *BESIDE):
+    for suffix in ("", *BESIDE, ".cdx.json"):
         shutil.copy(beside(downloaded, suffix), beside(other, suffix))
 
     told = machine.run("self", "verify", str(other))
@@ -276,3 +276,23 @@ def test_the_list_of_contents_has_each_library_with_version_licence_and_digest(
     assert [name for name in names if "hashes" not in listed[name]] == ["shiv"]
     sodium = listed["pynacl"]["components"]
     assert tuple(part["name"] for part in sodium[:2]) == ("libsodium", "_sodium.abi3.so")
+
+
+def test_a_list_of_contents_of_another_file_is_told(machine: Machine, downloaded: Path) -> None:
+    beside(downloaded, ".cdx.json").write_text("[]", "utf-8")
+
+    done = machine.run("self", "verify", str(downloaded))
+
+    assert done.returncode == 4
+    assert "rye.pyz.cdx.json is not the list of contents of this file" in done.stderr
+
+
+def test_a_link_to_the_program_is_checked_where_it_leads(
+    machine: Machine, downloaded: Path, tmp_path: Path
+) -> None:
+    link = tmp_path / "rye"
+    link.symlink_to(downloaded)
+
+    answer = json.loads(machine.ask("self", "verify", str(link), "--json"))
+
+    assert answer["path"] == str(downloaded.resolve())

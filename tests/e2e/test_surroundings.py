@@ -184,3 +184,13 @@ def test_with_no_room_anywhere_it_says_so_and_tells_its_version(machine: Machine
     assert (ran.stdout, ran.returncode) == ("", 1)
     assert ran.stderr.startswith("error: the bundle: no usable temporary directory found in ")
     assert list(machine.home.rglob("*.tmp")) == []
+
+
+def test_an_answer_that_cannot_be_written_is_told_in_one_line(machine: Machine) -> None:
+    machine.rye = ("sh", "-c", 'exec "$@" > /dev/full', "sh", *machine.rye)
+
+    done = machine.run(*ECHO, "--json")
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: standard output: no space left on device\n")
+    assert "Traceback" not in done.stderr

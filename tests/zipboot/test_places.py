@@ -182,3 +182,19 @@ def test_a_file_that_cannot_get_its_name_leaves_nothing(tmp_path: Path) -> None:
 
 def test_the_digest_is_blake2b() -> None:
     assert digest_of(b"abc") == "384264f676f39536840523f284921cdc68b6846b"
+
+
+@needs_modes
+def test_a_cache_that_everybody_may_rearrange_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "cache"
+    root.mkdir()
+    root.chmod(0o777)
+    monkeypatch.setenv("RYE_CACHE_DIR", str(root))
+
+    with pytest.raises(PermissionError, match="no other user can change"):
+        cache_folder("native")
+    root.chmod(0o1777)  # with the sticky bit nobody moves what is ours
+
+    assert cache_folder("native") == str(root / "native")

@@ -43,6 +43,14 @@ def test_help_on_a_command_is_what_its_help_flag_prints(cli: CommandLine, words:
     assert asked.stdout.startswith(flagged.stdout)
 
 
+@pytest.mark.parametrize("group", ["keys", "self", "lock"])
+def test_help_on_a_group_is_what_its_help_flag_prints(cli: CommandLine, group: str) -> None:
+    asked, flagged = cli("help", group), cli(group, "--help")
+
+    assert (asked.status, flagged.status) == (0, 0)
+    assert flagged.stdout == asked.stdout
+
+
 @pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry.words)
 def test_every_command_of_the_table_is_there_with_an_example(entry: Entry) -> None:
     command = import_module(f"ryeos.cli.{entry.module}").COMMANDS[entry.words]
