@@ -27,13 +27,20 @@ def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int
     arguments = sys.argv[1:] if argv is None else argv
     _replace_closed_streams()
     try:
-        return _dispatch(arguments, bundle)
+        return _run(arguments, bundle)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return INTERRUPTED
     except BrokenPipeError:
         _silence_stdout()
         return BROKEN_PIPE
+
+
+def _run(arguments: list[str], bundle: BundleHome | None) -> int:
+    try:
+        return _dispatch(arguments, bundle)
+    except BrokenPipeError:
+        raise
     except Exception as error:  # noqa: BLE001 - the outermost door
         from ryeos.cli.failures import report
 

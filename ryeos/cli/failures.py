@@ -27,15 +27,23 @@ def report(error: Exception, *, as_json: bool) -> int:
             f"internal error: {type(error).__name__}: {error}",
             hint="this is a bug in rye; RYE_LOG=debug shows where it happened",
         )
-    from ryeos.cli.output import Output, OutputError
-
-    if as_json and not isinstance(error, OutputError):
-        from ryeos.envelope import error_envelope
-
-        Output(as_json=True, environ=os.environ).answer(error_envelope(error), "")
-    else:
+    if not as_json or not _answered(error):
         _say(error)
     return error.exit_status
+
+
+def _answered(error: LilluxError) -> bool:
+    """Write the envelope of a failure; whether standard output took it."""
+    from ryeos.cli.output import Output, OutputError
+    from ryeos.envelope import error_envelope
+
+    if isinstance(error, OutputError):
+        return False
+    try:
+        Output(as_json=True, environ=os.environ).answer(error_envelope(error), "")
+    except OutputError:
+        return False
+    return True
 
 
 def _say(error: LilluxError) -> None:

@@ -15,7 +15,7 @@ from lillux.files import check_relative, file_system_error, make_directory, safe
 from lillux.values import dataclass
 from ryeos.errors import LockfileMismatchError, SpecError, SystemImmutableError
 from ryeos.executor.model import Chain, ChainElement
-from ryeos.items import SYSTEM, Space, Spaces, rank_of
+from ryeos.items import PROJECT, SYSTEM, USER, Space, Spaces
 from ryeos.moments import Clock
 
 if TYPE_CHECKING:  # most runs see no lockfile at all
@@ -150,10 +150,8 @@ class LockfileResolver:
 
 
 def _may_speak_for(space: Space, chain: Chain) -> bool:
-    """A lockfile pins items of its own tier and below: user space does not know the project's."""
-    return all(rank_of(element.space) <= rank_of(space.label) for element in chain.elements) or (
-        space.tier == SYSTEM
-    )
+    """User space does not know the projects: one id is another file in each of them."""
+    return space.tier != USER or all(element.space != PROJECT for element in chain.elements)
 
 
 def mismatches(

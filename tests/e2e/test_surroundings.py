@@ -186,11 +186,20 @@ def test_with_no_room_anywhere_it_says_so_and_tells_its_version(machine: Machine
     assert list(machine.home.rglob("*.tmp")) == []
 
 
-def test_an_answer_that_cannot_be_written_is_told_in_one_line(machine: Machine) -> None:
+@pytest.mark.parametrize(
+    ("command", "status", "told"),
+    [
+        (ECHO, 1, "error: standard output: no space left on device\n"),
+        (("run", "mine/nothing"), 3, "error: Item not found: mine/nothing "),
+    ],
+)
+def test_an_answer_that_cannot_be_written_is_told_without_it(
+    machine: Machine, command: tuple[str, ...], status: int, told: str
+) -> None:
     machine.rye = ("sh", "-c", 'exec "$@" > /dev/full', "sh", *machine.rye)
 
-    done = machine.run(*ECHO, "--json")
+    done = machine.run(*command, "--json")
 
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: standard output: no space left on device\n")
+    assert done.returncode == status
+    assert done.stderr.startswith(told)
     assert "Traceback" not in done.stderr
