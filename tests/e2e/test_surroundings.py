@@ -203,3 +203,9 @@ def test_an_answer_that_cannot_be_written_is_told_without_it(
     assert done.returncode == status
     assert done.stderr.startswith(told)
     assert "Traceback" not in done.stderr
+
+
+def test_an_endless_file_of_parameters_is_refused(machine: Machine) -> None:
+    done = machine.run("run", "rye/bash/bash", "--params", "@/dev/zero")
+
+    assert (done.returncode, done.stderr) == (1, "error: /dev/zero: expected a regular file\n")

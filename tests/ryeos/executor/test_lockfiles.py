@@ -538,3 +538,17 @@ def test_a_bundles_lockfile_counts_and_is_not_removed(workspace: Workspace) -> N
     assert result.metadata["lockfile_used"] is True
     with pytest.raises(SystemImmutableError):
         workspace.rye().executor.lockfiles.delete_lockfile(TOOL, "1.0.0")
+
+
+def test_a_lockfile_in_user_space_says_nothing_about_a_tool_of_the_project(
+    pinned: Workspace,
+) -> None:
+    user = lockfile(pinned.user)
+    user.parent.mkdir(parents=True)
+    lockfile(pinned.project).rename(user)
+    pinned.project.signed_tool(TOOL, "print(2)")
+
+    result = pinned.run(TOOL)
+
+    assert result.success
+    assert "lockfile_used" not in result.metadata

@@ -1,0 +1,39 @@
+"""Signals to ``rye.pyz run``: whatever the tool started ends with it."""
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from tests.support.built import Machine
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals"),
+]
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_ends_the_tool_and_its_children_and_is_answered(
+    name: str, machine: Machine
+) -> None:
+    held = machine.home / "held"
+    os.mkfifo(held)
+    # Every process of the tool holds the pipe open: its end is read when the last one is gone.
+    script = f"exec 9>'{held}'; echo ready >&9; sleep 600 & sleep 600"
+    started = subprocess.Popen(
+        [*machine.rye, "run", "rye/bash/bash", f"command={script}", "--json"],
+        env=machine.environ(),
+        cwd=machine.home,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with held.open("rb") as pipe:
+        assert pipe.readline() == b"ready\n"
+        started.send_signal(getattr(signal, name))
+        assert pipe.read() == b""
+    answer, _ = started.communicate()
+
+    assert started.returncode == 130
+    assert b'"status": "error"' in answer
