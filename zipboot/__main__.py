@@ -13,15 +13,12 @@ def end(problem):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201 - as ab
     sys.exit(78)  # EX_CONFIG of sysexits.h: the surroundings are wrong, not the command
 
 
-def end_damaged(archive, piece):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201 - as above
-    """As `zipboot.parts.damaged`, which may be damaged too."""
-    hint = "): get it again, or check it with the .sha256 beside it"
-    end(archive.archive + " is damaged (" + piece + hint)  # type: ignore[no-untyped-call]
-
-
 if sys.version_info < (3, 11):  # noqa: UP036 - the point of this file
     found = sys.version.split()[0] + " (" + str(sys.executable) + ")"
     end("needs Python 3.11 or newer, this is Python " + found)  # type: ignore[no-untyped-call]
+
+# What zipboot.parts says too, which may be what is damaged.
+DAMAGED = " is damaged (%s): get it again, or check it with the .sha256 beside it"
 
 
 def boot(archive):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201 - as above
@@ -42,12 +39,12 @@ def boot(archive):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201 - as a
         from _frozen_importlib_external import MAGIC_NUMBER
 
         if index[:8] != _imp.source_hash(0, index[8:]):  # see zipboot.parts.checksum
-            end_damaged(archive, "its index")  # type: ignore[no-untyped-call]
+            end(archive.archive + DAMAGED % "its index")  # type: ignore[no-untyped-call]
     if not index or not index.startswith(MAGIC_NUMBER, 8):
         try:
             from zipboot.fallback import start
         except Exception:  # noqa: BLE001 - a source that is damaged raises anything
-            end_damaged(archive, "zipboot")  # type: ignore[no-untyped-call]
+            end(archive.archive + DAMAGED % "zipboot")  # type: ignore[no-untyped-call]
         return start(archive)
     index = marshal.loads(index[8 + len(MAGIC_NUMBER) :])  # noqa: S302 - our own archive
     for name, code in index["boot"]:
