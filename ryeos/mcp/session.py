@@ -1,0 +1,390 @@
+"""The protocol of an MCP server, in both eras at once. Pure: bytes in, events out.
+
+A line is decoded, a message judged by the rules of its era, and an event says what is to be done: a
+line to send, a call to begin, a call to end. Whoever carries out a call hands in what came of it.
+Nothing here knows what the server offers; `Server` says it.
+
+Which rules hold is decided for each request:
+
+(1) its ``_meta`` names a revision       the modern rules, whatever was before
+(2) ``initialize``                       the legacy rules; its revision counts for what follows
+(3) ``ping``                             answered, always
+(4) any other, after an ``initialize``   the legacy rules
+(5) any other                            an error that says both ways to begin
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from lillux.jsonrpc import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    Failure,
+    Id,
+    Incoming,
+    LineDecoder,
+    Malformed,
+    Message,
+    Notification,
+    OverlongLine,
+    Request,
+    Result,
+    parse_messages,
+)
+from lillux.mcp_client.versions import CAPABILITIES_KEY, KNOWN, VERSION_KEY
+from lillux.values import dataclass
+from ryeos.mcp.eras import (
+    BATCHES,
+    SUBSCRIPTION_KEY,
+    Caller,
+    RpcError,
+    fitted_info,
+    fitted_result,
+    modern_caller,
+    negotiated,
+)
+
+MAX_LINE_BYTES = 16 * 1024 * 1024
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LISTS = {
+    "toolsListChanged": ("tools", "notifications/tools/list_changed"),
+    "promptsListChanged": ("prompts", "notifications/prompts/list_changed"),
+    "resourcesListChanged": ("resources", "notifications/resources/list_changed"),
+}
+UPDATED = "notifications/resources/updated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """What a server says of itself.
+
+    info          ``{name, title, version, ...}``
+    capabilities  of the modern revision; the legacy ones are the same without extensions
+    methods       those of its own, by the capability that they belong to
+    extensions    those of its methods that only the modern revision has
+    """
+
+    info: Mapping[str, Any]
+    instructions: str
+    capabilities: Mapping[str, Any]
+    methods: Mapping[str, str]
+    extensions: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request for the server to carry out. ``id`` is how it is spoken of."""
+
+    id: Id
+    method: str
+    params: Mapping[str, Any]
+    caller: Caller
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A message for the client."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A call to carry out."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """A call that nobody waits for any more; it gets no answer."""
+
+    id: Id
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What clients want to hear of now, of all that can change by itself.
+
+    lists  names of lists: tools, prompts, resources
+    uris   single resources
+    """
+
+    lists: frozenset[str] = frozenset()
+    uris: frozenset[str] = frozenset()
+
+
+Event = Send | Begin | Cancel | Watch
+
+
+@dataclass(slots=True)
+class _Listener:
+    """One ``subscriptions/listen`` that is open."""
+
+    lists: frozenset[str]
+    uris: frozenset[str]
+
+
+class Session:
+    """One conversation. Of one thread at a time."""
+
+    def __init__(self, server: Server, *, max_line_bytes: int = MAX_LINE_BYTES) -> None:
+        self._server = server
+        self._lines = LineDecoder(max_line_bytes)
+        self._is_at_start = True
+        self._legacy: Caller | None = None
+        self._calls: dict[Id, Call] = {}
+        self._listeners: dict[Id, _Listener] = {}
+        self._subscribed: set[str] = set()
+
+    def receive(self, chunk: bytes) -> Iterator[Event]:
+        """The events that the next bytes lead to. Whatever they are, this raises nothing."""
+        for line in self._lines.feed(chunk):
+            if isinstance(line, OverlongLine):
+                problem = f"a message is longer than {line.max_bytes} bytes"
+                yield Send(Failure(None, INVALID_REQUEST, problem))
+                continue
+            if self._is_at_start:
+                self._is_at_start = False
+                line = line.removeprefix(_BYTE_ORDER_MARK)  # noqa: PLW2901 - the line without it
+            if not line.strip():
+                continue
+            if line.lstrip()[:1] == b"[" and not self._takes_batches():
+                yield Send(Failure(None, INVALID_REQUEST, "batches are not part of this revision"))
+            else:
+                for message in parse_messages(line):
+                    yield from self._message(message)
+
+    def succeed(self, call_id: Id, result: Mapping[str, Any]) -> Iterator[Event]:
+        """The answer to a call that was carried out; nothing when it was cancelled."""
+        call = self._calls.pop(call_id, None)
+        if call:
+            fitted = fitted_result(call.method, result, call.caller, self._server.info)
+            yield Send(Result(call_id, fitted))
+
+    def fail(self, call_id: Id, error: RpcError) -> Iterator[Event]:
+        """The answer to a call that could not be carried out; nothing when it was cancelled."""
+        if self._calls.pop(call_id, None):
+            yield Send(_failure(call_id, error))
+
+    def progress(
+        self, call_id: Id, progress: float, total: float | None, message: str
+    ) -> Iterator[Event]:
+        """News of a call, if its caller asked for them and still waits."""
+        call = self._calls.get(call_id)
+        token = call.caller.progress_token if call else None
+        if token is None:
+            return
+        params: dict[str, Any] = {"progressToken": token, "progress": progress}
+        if total is not None:
+            params["total"] = total
+        if message and call and call.caller.version >= BATCHES:
+            params["message"] = message
+        yield Send(Notification("notifications/progress", params))
+
+    def list_changed(self, name: str) -> Iterator[Event]:
+        """Tell who wants to know that ``tools``, ``prompts`` or ``resources`` are others now."""
+        method = f"notifications/{name}/list_changed"
+        for listener_id, listener in self._listeners.items():
+            if name in listener.lists:
+                yield Send(_tagged(method, {}, listener_id))
+        if self._legacy:
+            yield Send(Notification(method))
+
+    def resource_updated(self, uri: str) -> Iterator[Event]:
+        """Tell who wants to know that a resource is another now."""
+        for listener_id, listener in self._listeners.items():
+            if uri in listener.uris:
+                yield Send(_tagged(UPDATED, {"uri": uri}, listener_id))
+        if uri in self._subscribed:
+            yield Send(Notification(UPDATED, {"uri": uri}))
+
+    def close(self) -> Iterator[Event]:
+        """The last words: every open subscription ends with its result, every call is cancelled."""
+        for listener_id in tuple(self._listeners):
+            del self._listeners[listener_id]
+            meta = {SUBSCRIPTION_KEY: listener_id}
+            yield Send(Result(listener_id, {"resultType": "complete", "_meta": meta}))
+        for call_id in tuple(self._calls):
+            del self._calls[call_id]
+            yield Cancel(call_id)
+
+    # ------------------------------------------------------------------ messages
+
+    def _takes_batches(self) -> bool:
+        return self._legacy is not None and self._legacy.version == BATCHES
+
+    def _message(self, message: Incoming) -> Iterator[Event]:
+        match message:
+            case Request():
+                yield from self._request(message)
+            case Notification(method="notifications/cancelled"):
+                yield from self._cancelled(message.params.get("requestId"))
+            case Malformed():
+                yield Send(Failure(message.id, message.code, message.problem))
+            case _:  # we ask nothing, so nothing is an answer; and no other notification matters
+                return
+
+    def _request(self, request: Request) -> Iterator[Event]:
+        if request.id in self._calls or request.id in self._listeners:
+            problem = "a request with this id is still being answered"
+            yield Send(Failure(request.id, INVALID_REQUEST, problem))
+            return
+        try:
+            caller = self._caller(request)
+            own = self._own(request.method, caller)
+            if own:
+                yield from own(request, caller)
+            else:
+                yield self._begin(request, caller)
+        except RpcError as error:
+            yield Send(_failure(request.id, error))
+
+    def _caller(self, request: Request) -> Caller:
+        """Whose rules hold for a request: the list at the head of this module."""
+        meta = request.params.get("_meta", {})
+        if not isinstance(meta, dict):
+            raise RpcError(INVALID_PARAMS, "_meta: expected an object")
+        if VERSION_KEY in meta:  # (1)
+            return modern_caller(meta)
+        if request.method == "initialize":  # (2)
+            capabilities = request.params.get("capabilities", {})
+            known = capabilities if isinstance(capabilities, dict) else {}
+            return Caller(version=negotiated(request.params), capabilities=known)
+        if self._legacy:  # (3), (4)
+            return Caller(
+                version=self._legacy.version, capabilities=self._legacy.capabilities, meta=meta
+            )
+        if request.method == "ping":  # (3)
+            return Caller(version=KNOWN[0])
+        raise RpcError(  # (5)
+            INVALID_PARAMS,
+            f"expected _meta with {VERSION_KEY} and {CAPABILITIES_KEY}, or initialize first",
+        )
+
+    def _own(
+        self, method: str, caller: Caller
+    ) -> Callable[[Request, Caller], Iterator[Event]] | None:
+        """What answers a method of the protocol itself."""
+        if caller.is_modern:
+            return {
+                "server/discover": self._discover,
+                "subscriptions/listen": self._listen,
+            }.get(method)
+        own = {"initialize": self._initialize, "ping": self._ping}
+        if self._offers("resources", "subscribe"):
+            own |= {"resources/subscribe": self._subscribe}
+            own |= {"resources/unsubscribe": self._unsubscribe}
+        return own.get(method)
+
+    def _begin(self, request: Request, caller: Caller) -> Begin:
+        capability = self._server.methods.get(request.method)
+        if capability is None or (
+            request.method in self._server.extensions and not caller.is_modern
+        ):
+            raise RpcError(METHOD_NOT_FOUND, f"method not found: {request.method[:200]}")
+        call = Call(request.id, request.method, request.params, caller)
+        self._calls[request.id] = call
+        return Begin(call)
+
+    def _cancelled(self, request_id: object) -> Iterator[Event]:
+        if not isinstance(request_id, str | int):
+            return
+        if self._listeners.pop(request_id, None):
+            yield self._watch()
+        elif self._calls.pop(request_id, None):
+            yield Cancel(request_id)
+
+    # ------------------------------------------------------------------ methods of the protocol
+
+    def _initialize(self, request: Request, caller: Caller) -> Iterator[Event]:
+        self._legacy = caller
+        capabilities = {
+            name: value for name, value in self._server.capabilities.items() if name != "extensions"
+        }
+        result = {
+            "protocolVersion": caller.version,
+            "capabilities": capabilities,
+            "serverInfo": fitted_info(self._server.info, caller.version),
+            "instructions": self._server.instructions,
+        }
+        yield Send(Result(request.id, result))
+        yield self._watch()
+
+    def _ping(self, request: Request, caller: Caller) -> Iterator[Event]:  # noqa: ARG002
+        yield Send(Result(request.id, {}))
+
+    def _discover(self, request: Request, caller: Caller) -> Iterator[Event]:
+        result = {
+            "supportedVersions": list(reversed(KNOWN)),
+            "capabilities": dict(self._server.capabilities),
+            "instructions": self._server.instructions,
+        }
+        fitted = fitted_result(request.method, result, caller, self._server.info)
+        yield Send(Result(request.id, fitted))
+
+    def _listen(self, request: Request, caller: Caller) -> Iterator[Event]:  # noqa: ARG002
+        wanted = request.params.get("notifications")
+        if not isinstance(wanted, dict):
+            raise RpcError(INVALID_PARAMS, "notifications: expected an object")
+        honoured: dict[str, Any] = {
+            name: True
+            for name, (capability, _) in _LISTS.items()
+            if wanted.get(name) is True and self._offers(capability, "listChanged")
+        }
+        uris = wanted.get("resourceSubscriptions", [])
+        if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
+            raise RpcError(INVALID_PARAMS, "resourceSubscriptions: expected a list of URIs")
+        if uris and self._offers("resources", "subscribe"):
+            honoured["resourceSubscriptions"] = uris
+        self._listeners[request.id] = _Listener(
+            lists=frozenset(_LISTS[name][0] for name in honoured if name in _LISTS),
+            uris=frozenset(honoured.get("resourceSubscriptions", ())),
+        )
+        acknowledged = "notifications/subscriptions/acknowledged"
+        yield Send(_tagged(acknowledged, {"notifications": honoured}, request.id))
+        yield self._watch()
+
+    def _subscribe(self, request: Request, caller: Caller) -> Iterator[Event]:  # noqa: ARG002
+        self._subscribed.add(_uri(request))
+        yield Send(Result(request.id, {}))
+        yield self._watch()
+
+    def _unsubscribe(self, request: Request, caller: Caller) -> Iterator[Event]:  # noqa: ARG002
+        self._subscribed.discard(_uri(request))
+        yield Send(Result(request.id, {}))
+        yield self._watch()
+
+    def _offers(self, capability: str, option: str) -> bool:
+        offered = self._server.capabilities.get(capability)
+        return isinstance(offered, dict) and offered.get(option) is True
+
+    def _watch(self) -> Watch:
+        """All that anybody wants to hear of. A legacy client has no way to ask for lists."""
+        legacy = {
+            capability
+            for capability, _ in _LISTS.values()
+            if self._offers(capability, "listChanged")
+        }
+        lists = set(legacy if self._legacy else ())
+        uris = set(self._subscribed)
+        for listener in self._listeners.values():
+            lists |= listener.lists
+            uris |= listener.uris
+        return Watch(frozenset(lists), frozenset(uris))
+
+
+def _uri(request: Request) -> str:
+    uri = request.params.get("uri")
+    if not isinstance(uri, str):
+        raise RpcError(INVALID_PARAMS, "uri: expected a string")
+    return uri
+
+
+def _tagged(method: str, params: Mapping[str, Any], listener_id: Id) -> Notification:
+    return Notification(method, {**params, "_meta": {SUBSCRIPTION_KEY: listener_id}})
+
+
+def _failure(request_id: Id, error: RpcError) -> Failure:
+    return Failure(request_id, error.code, error.message, error.data)

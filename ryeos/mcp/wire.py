@@ -1,0 +1,48 @@
+"""The two pipes of a server, taken away from everybody else.
+
+What a dependency prints, or a child, must never get between two messages.
+"""
+
+import os
+import sys
+from threading import Lock
+
+_CHUNK_BYTES = 64 * 1024
+
+
+class Wire:
+    """Reads from one descriptor, writes whole lines to another. Writing is safe from any thread."""
+
+    def __init__(self, reader: int, writer: int) -> None:
+        self._reader, self._writer = reader, writer
+        self._lock = Lock()
+
+    def read(self) -> bytes:
+        """The next bytes, blocking; nothing at the end."""
+        return os.read(self._reader, _CHUNK_BYTES)
+
+    def write(self, line: bytes) -> None:
+        """Write a line. Raises OSError when nobody reads any more."""
+        unsent = memoryview(line)
+        with self._lock:
+            while unsent:
+                unsent = unsent[os.write(self._writer, unsent) :]
+
+
+def take_over() -> Wire:
+    """Standard input and output, as a wire of this process alone.
+
+    Where they were, there is the null device now, and standard error: for us, and for all children.
+    """
+    reader, writer = os.dup(0), os.dup(1)  # neither is inherited by a program that is started
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    if sys.platform == "win32":  # bytes, as they are
+        import msvcrt
+
+        for descriptor in (reader, writer):
+            msvcrt.setmode(descriptor, os.O_BINARY)
+    sys.stdout = sys.stderr
+    return Wire(reader, writer)

@@ -1,0 +1,463 @@
+"""The protocol of the server, as bytes in and messages out."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lillux.jsonrpc import as_json
+from ryeos.mcp.eras import RpcError
+from ryeos.mcp.session import Begin, Cancel, Event, Send, Server, Session, Watch
+
+MODERN = "2026-07-28"
+LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+INFO = {"name": "test", "title": "Test", "version": "1", "description": "for tests"}
+SERVER = Server(
+    info=INFO,
+    instructions="read this",
+    capabilities={
+        "tools": {"listChanged": True},
+        "prompts": {},
+        "resources": {"subscribe": True, "listChanged": True},
+        "extensions": {"x/y": {}},
+    },
+    methods={"tools/list": "tools", "tools/call": "tools", "x/do": "x"},
+    extensions=frozenset({"x/do"}),
+)
+META = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+def line(method: str, params: dict[str, Any] | None = None, **fields: Any) -> bytes:  # noqa: ANN401
+    message = {"jsonrpc": "2.0", "method": method, **fields}
+    if params is not None:
+        message["params"] = params
+    return json.dumps(message).encode() + b"\n"
+
+
+def modern(method: str, request_id: object = 1, **params: Any) -> bytes:  # noqa: ANN401
+    return line(method, {"_meta": META, **params}, id=request_id)
+
+
+def begin(version: str = "2025-11-25") -> bytes:
+    return line("initialize", {"protocolVersion": version, "capabilities": {}}, id=0)
+
+
+def sent(events: Iterable[Event]) -> list[dict[str, Any]]:
+    return [as_json(event.message) for event in events if isinstance(event, Send)]
+
+
+def error_of(session: Session, message: bytes) -> tuple[int, str]:
+    (answer,) = sent(session.receive(message))
+    return answer["error"]["code"], answer["error"]["message"]
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session(SERVER)
+
+
+@pytest.fixture
+def legacy(session: Session) -> Session:
+    list(session.receive(begin()))
+    return session
+
+
+# --- how a conversation begins
+
+
+@pytest.mark.parametrize("version", LEGACY)
+def test_initialize_is_answered_in_the_revision_that_was_asked_for(
+    session: Session, version: str
+) -> None:
+    (answer,) = sent(session.receive(begin(version)))
+
+    assert answer["result"]["protocolVersion"] == version
+    assert answer["result"]["instructions"] == "read this"
+    assert "extensions" not in answer["result"]["capabilities"]
+    assert ("title" in answer["result"]["serverInfo"]) == (version >= "2025-06-18")
+    assert ("description" in answer["result"]["serverInfo"]) == (version >= "2025-11-25")
+
+
+@pytest.mark.parametrize("version", ["2026-07-28", "1999-01-01", ""])
+def test_initialize_with_another_revision_is_answered_with_the_newest_legacy_one(
+    session: Session, version: str
+) -> None:
+    (answer,) = sent(session.receive(begin(version)))
+
+    assert answer["result"]["protocolVersion"] == "2025-11-25"
+
+
+def test_initialize_without_a_revision_is_refused(session: Session) -> None:
+    assert error_of(session, line("initialize", {}, id=1)) == (
+        -32602,
+        "protocolVersion: expected a string",
+    )
+
+
+def test_discover_tells_all_revisions_newest_first(session: Session) -> None:
+    (answer,) = sent(session.receive(modern("server/discover")))
+
+    assert answer["result"] == {
+        "ttlMs": 3_600_000,
+        "cacheScope": "private",
+        "resultType": "complete",
+        "supportedVersions": [MODERN, *reversed(LEGACY)],
+        "capabilities": SERVER.capabilities,
+        "instructions": "read this",
+        "_meta": {"io.modelcontextprotocol/serverInfo": INFO},
+    }
+
+
+def test_both_eras_may_be_spoken_in_turn(session: Session) -> None:
+    events = list(session.receive(begin() + modern("tools/list", 1) + line("tools/list", id=2)))
+
+    calls = [event.call for event in events if isinstance(event, Begin)]
+    assert [(call.id, call.caller.version) for call in calls] == [(1, MODERN), (2, "2025-11-25")]
+
+
+def test_a_request_before_any_beginning_is_told_both_ways_to_begin(session: Session) -> None:
+    code, message = error_of(session, line("tools/list", id=1))
+
+    assert code == -32602
+    assert "io.modelcontextprotocol/protocolVersion" in message
+    assert "initialize" in message
+
+
+def test_ping_is_answered_before_any_beginning(session: Session) -> None:
+    assert sent(session.receive(line("ping", id="p"))) == [
+        {"jsonrpc": "2.0", "id": "p", "result": {}}
+    ]
+
+
+# --- what a modern request must say
+
+
+@pytest.mark.parametrize(
+    ("meta", "code"),
+    [
+        ({**META, "io.modelcontextprotocol/protocolVersion": 3}, -32602),
+        ({"io.modelcontextprotocol/protocolVersion": MODERN}, -32602),
+        ({**META, "io.modelcontextprotocol/clientCapabilities": []}, -32602),
+        ([], -32602),
+    ],
+)
+def test_wrong_meta_is_refused(session: Session, meta: object, code: int) -> None:
+    assert error_of(session, line("tools/list", {"_meta": meta}, id=1))[0] == code
+
+
+@pytest.mark.parametrize(
+    ("version", "supported"),
+    [("2027-01-01", [MODERN, *reversed(LEGACY)]), ("2025-11-25", [MODERN])],
+)
+def test_another_revision_is_answered_with_those_that_are_known(
+    session: Session, version: str, supported: list[str]
+) -> None:
+    meta = {**META, "io.modelcontextprotocol/protocolVersion": version}
+
+    (answer,) = sent(session.receive(line("tools/list", {"_meta": meta}, id=1)))
+
+    assert answer["error"]["code"] == -32022
+    assert answer["error"]["data"] == {"supported": supported, "requested": version}
+
+
+@pytest.mark.parametrize(
+    "method", ["initialize", "ping", "logging/setLevel", "resources/subscribe", "no/such"]
+)
+def test_methods_that_the_modern_era_does_not_have_are_not_found(
+    session: Session, method: str
+) -> None:
+    list(session.receive(begin()))
+
+    assert error_of(session, modern(method))[0] == -32601
+
+
+@pytest.mark.parametrize("method", ["server/discover", "subscriptions/listen", "x/do", "no/such"])
+def test_methods_that_the_legacy_era_does_not_have_are_not_found(
+    legacy: Session, method: str
+) -> None:
+    assert error_of(legacy, line(method, {}, id=1))[0] == -32601
+
+
+# --- answers
+
+
+def test_a_modern_result_says_what_it_is_and_how_long_it_may_be_kept(session: Session) -> None:
+    list(session.receive(modern("tools/list")))
+
+    (answer,) = sent(session.succeed(1, {"tools": []}))
+
+    assert answer["result"] == {
+        "tools": [],
+        "ttlMs": 3_600_000,
+        "cacheScope": "public",
+        "resultType": "complete",
+        "_meta": {"io.modelcontextprotocol/serverInfo": INFO},
+    }
+
+
+@pytest.mark.parametrize(
+    ("version", "fields"),
+    [
+        ("2024-11-05", {"name", "description", "inputSchema"}),
+        ("2025-03-26", {"name", "description", "inputSchema", "annotations"}),
+        (
+            "2025-06-18",
+            {"name", "description", "inputSchema", "annotations", "title", "outputSchema", "_meta"},
+        ),
+    ],
+)
+def test_a_tool_is_listed_as_far_as_the_revision_knows_it(
+    session: Session, version: str, fields: set[str]
+) -> None:
+    tool = dict.fromkeys(
+        ("name", "description", "inputSchema", "annotations", "title", "outputSchema", "_meta"), "x"
+    )
+    list(session.receive(begin(version) + line("tools/list", id=1)))
+
+    (answer,) = sent(session.succeed(1, {"tools": [tool]}))
+
+    assert set(answer["result"]["tools"][0]) == fields
+
+
+def test_structure_and_links_are_left_out_for_who_does_not_know_them(session: Session) -> None:
+    list(session.receive(begin("2025-03-26") + line("tools/call", {"name": "t"}, id=1)))
+    text, link = {"type": "text", "text": "x"}, {"type": "resource_link", "uri": "a:b", "name": "n"}
+
+    (answer,) = sent(session.succeed(1, {"content": [text, link], "structuredContent": {}}))
+
+    assert answer["result"] == {"content": [text]}
+
+
+@pytest.mark.parametrize("request_id", ["1", 1, 0, -5, "", 2**60])
+def test_an_id_comes_back_as_it_was(legacy: Session, request_id: str | int) -> None:
+    list(legacy.receive(line("tools/list", id=request_id)))
+
+    (answer,) = sent(legacy.succeed(request_id, {"tools": []}))
+
+    assert answer["id"] == request_id
+    assert type(answer["id"]) is type(request_id)
+
+
+def test_an_error_is_told_with_its_data(legacy: Session) -> None:
+    list(legacy.receive(line("tools/call", {}, id=1)))
+
+    (answer,) = sent(legacy.fail(1, RpcError(-32602, "why", {"a": 1})))
+
+    assert answer["error"] == {"code": -32602, "message": "why", "data": {"a": 1}}
+
+
+def test_a_second_request_with_the_id_of_a_running_one_is_refused(legacy: Session) -> None:
+    list(legacy.receive(line("tools/list", id=1)))
+
+    assert error_of(legacy, line("tools/list", id=1))[0] == -32600
+
+
+def test_a_cancelled_call_is_not_answered(legacy: Session) -> None:
+    list(legacy.receive(line("tools/call", {}, id=7)))
+
+    events = list(legacy.receive(line("notifications/cancelled", {"requestId": 7})))
+
+    assert events == [Cancel(7)]
+    assert list(legacy.succeed(7, {})) == list(legacy.fail(7, RpcError(1, ""))) == []
+    assert list(legacy.receive(line("notifications/cancelled", {"requestId": 7}))) == []
+
+
+@pytest.mark.parametrize("request_id", [None, [], {}, True, 1.5, "unknown"])
+def test_cancelling_what_is_not_there_does_nothing(legacy: Session, request_id: object) -> None:
+    assert list(legacy.receive(line("notifications/cancelled", {"requestId": request_id}))) == []
+
+
+def test_progress_is_told_only_to_who_asked_for_it(session: Session) -> None:
+    meta = {**META, "progressToken": "t"}
+    list(session.receive(line("tools/call", {"_meta": meta}, id=1) + modern("tools/call", 2)))
+
+    told = [*session.progress(1, 0.5, 2, "half"), *session.progress(2, 1, None, "")]
+    list(session.succeed(1, {}))
+    told += session.progress(1, 2, 2, "late")
+
+    assert [message["params"] for message in sent(told)] == [
+        {"progressToken": "t", "progress": 0.5, "total": 2, "message": "half"}
+    ]
+
+
+# --- news
+
+
+def test_a_listener_hears_first_what_was_agreed_on_and_then_only_that(session: Session) -> None:
+    wish = {"toolsListChanged": True, "promptsListChanged": True, "resourceSubscriptions": ["u:1"]}
+
+    events = list(session.receive(modern("subscriptions/listen", "s", notifications=wish)))
+    told = [
+        *session.list_changed("tools"),
+        *session.list_changed("prompts"),
+        *session.list_changed("resources"),
+        *session.resource_updated("u:1"),
+        *session.resource_updated("u:2"),
+    ]
+
+    meta = {"io.modelcontextprotocol/subscriptionId": "s"}
+    assert sent(events) == [
+        {
+            "jsonrpc": "2.0",
+            "method": "notifications/subscriptions/acknowledged",
+            "params": {
+                "notifications": {"toolsListChanged": True, "resourceSubscriptions": ["u:1"]},
+                "_meta": meta,
+            },
+        }
+    ]
+    assert events[-1] == Watch(frozenset({"tools"}), frozenset({"u:1"}))
+    assert [(m["method"], m["params"]["_meta"]) for m in sent(told)] == [
+        ("notifications/tools/list_changed", meta),
+        ("notifications/resources/updated", meta),
+    ]
+
+
+def test_a_subscription_ends_silently_when_it_is_cancelled(session: Session) -> None:
+    list(
+        session.receive(modern("subscriptions/listen", 5, notifications={"toolsListChanged": True}))
+    )
+
+    events = list(session.receive(line("notifications/cancelled", {"requestId": 5})))
+
+    assert events == [Watch()]
+    assert list(session.list_changed("tools")) == []
+
+
+def test_a_subscription_ends_with_a_result_when_the_server_does(session: Session) -> None:
+    list(session.receive(modern("subscriptions/listen", 5, notifications={})))
+    list(session.receive(modern("tools/call", 6)))
+
+    events = list(session.close())
+
+    assert sent(events) == [
+        {
+            "jsonrpc": "2.0",
+            "id": 5,
+            "result": {
+                "resultType": "complete",
+                "_meta": {"io.modelcontextprotocol/subscriptionId": 5},
+            },
+        }
+    ]
+    assert events[-1] == Cancel(6)
+
+
+def test_a_legacy_client_subscribes_to_a_resource_and_hears_of_lists_anyway(
+    legacy: Session,
+) -> None:
+    events = list(legacy.receive(line("resources/subscribe", {"uri": "u:1"}, id=1)))
+    assert events[-1] == Watch(frozenset({"tools", "resources"}), frozenset({"u:1"}))
+    told = sent([*legacy.resource_updated("u:1"), *legacy.list_changed("tools")])
+    list(legacy.receive(line("resources/unsubscribe", {"uri": "u:1"}, id=2)))
+
+    assert [message["method"] for message in told] == [
+        "notifications/resources/updated",
+        "notifications/tools/list_changed",
+    ]
+    assert list(legacy.resource_updated("u:1")) == []
+
+
+# --- what is no message
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "request_id"),
+    [
+        (b"{", -32700, None),
+        (b"\xff", -32700, None),
+        (b"NaN", -32700, None),
+        (b"1", -32600, None),
+        (b'{"id":3,"method":"ping"}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":4,"method":5}', -32600, 4),
+        (b'{"jsonrpc":"2.0","id":4,"method":"ping","params":[]}', -32600, 4),
+        (b"[" * 100_000, -32600, None),
+    ],
+)
+def test_what_is_no_request_is_told_so(
+    session: Session, text: bytes, code: int, request_id: object
+) -> None:
+    (answer,) = sent(session.receive(text + b"\n"))
+
+    assert (answer["error"]["code"], answer["id"]) == (code, request_id)
+    assert sent(session.receive(line("ping", id=1)))[0]["result"] == {}
+
+
+def test_a_message_that_is_too_long_is_dropped_and_the_next_one_answered() -> None:
+    session = Session(SERVER, max_line_bytes=100)
+
+    answers = sent(session.receive(b"x" * 1000 + b"\n" + line("ping", id=1)))
+
+    assert [answer.get("error", {}).get("code") for answer in answers] == [-32600, None]
+
+
+def test_a_batch_is_answered_only_in_the_revision_that_has_them(session: Session) -> None:
+    batch = b"[" + line("ping", id=1).strip() + b"," + line("ping", id=2).strip() + b"]\n"
+
+    before = sent(session.receive(batch))
+    after = sent(session.receive(begin("2025-03-26") + batch))
+
+    assert [answer["error"]["code"] for answer in before] == [-32600]
+    assert [answer["id"] for answer in after] == [0, 1, 2]
+
+
+def test_a_byte_order_mark_and_blank_lines_are_passed_over(session: Session) -> None:
+    text = b"\xef\xbb\xbf\r\n\n" + line("ping", id=1).replace(b"\n", b"\r\n")
+
+    assert [answer["id"] for answer in sent(session.receive(text))] == [1]
+
+
+def test_answers_to_questions_nobody_asked_are_passed_over(session: Session) -> None:
+    text = b'{"jsonrpc":"2.0","id":1,"result":{}}\n{"jsonrpc":"2.0","method":"notifications/x"}\n'
+
+    assert list(session.receive(text)) == []
+
+
+# --- laws
+
+
+MESSAGES = st.one_of(
+    st.sampled_from(
+        [
+            begin(),
+            b"\xef\xbb\xbf" + line("ping", id="bom"),
+            line("ping", id=1),
+            modern("server/discover", 2),
+            modern("tools/list", 3),
+            line("notifications/cancelled", {"requestId": 3}),
+            modern("subscriptions/listen", "s", notifications={"toolsListChanged": True}),
+            b"{}\n",
+        ]
+    ),
+    st.binary(max_size=40),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    ).map(lambda value: json.dumps(value).encode() + b"\n"),
+)
+
+
+@pytest.mark.property
+@given(parts=st.lists(MESSAGES, max_size=8), cuts=st.lists(st.integers(0, 600), max_size=6))
+def test_events_do_not_depend_on_how_the_bytes_are_split(
+    parts: list[bytes], cuts: list[int]
+) -> None:
+    stream = b"".join(parts)
+    places = sorted({min(cut, len(stream)) for cut in cuts})
+    whole, pieces = Session(SERVER), Session(SERVER)
+
+    together = list(whole.receive(stream))
+    apart = [
+        event
+        for start, end in zip([0, *places], [*places, len(stream)], strict=True)
+        for event in pieces.receive(stream[start:end])
+    ]
+
+    assert apart == together
