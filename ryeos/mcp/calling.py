@@ -1,0 +1,98 @@
+"""What a call of a tool may use while it lasts: how it hears of its end, and how it tells of itself."""
+
+import json
+from collections.abc import Callable, Mapping
+from threading import Event, Lock, Thread
+from time import monotonic
+from typing import Any
+
+from lillux.process.cancellation import Cancellation
+from lillux.values import dataclass, field
+
+HEARTBEAT_S = 5.0
+LEAST_APART_S = 0.1
+MAX_MESSAGE_CHARACTERS = 120
+PROGRESS_MARK = b"::rye-progress "
+_MAX_LINE_BYTES = 8192
+
+Progress = Callable[[float, float | None, str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calling:
+    """The surroundings of one call.
+
+    progress   tells how far it is: done, of how much (None if unknown), in words
+    wants_progress  whether anybody listens to that
+    extra_env  variables for the processes that it starts
+    """
+
+    cancellation: Cancellation
+    progress: Progress
+    wants_progress: bool = False
+    extra_env: Mapping[str, str] = field(default_factory=dict)
+
+
+class ToolProgress:
+    """Tells of a running process by what it writes to standard error, and that it still runs.
+
+    A line ``::rye-progress {"progress": 3, "total": 10, "message": "..."}`` is passed on, at most
+    ten a second and only forwards. Until there is one, every five seconds tell the time and the
+    last line. Use as a context; feed it as ``on_stderr``.
+    """
+
+    def __init__(self, tell: Progress) -> None:
+        self._tell = tell
+        self._lock = Lock()
+        self._begun = bytearray()
+        self._last_line = ""
+        self._last_progress = -1.0
+        self._told_at = 0.0
+        self._reports = False
+        self._started = monotonic()
+        self._is_over = Event()
+
+    def __enter__(self) -> "ToolProgress":
+        Thread(target=self._beat, name="rye-heartbeat", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+
+    def feed(self, chunk: bytes) -> None:
+        """The next bytes of standard error."""
+        *lines, rest = (bytes(self._begun) + chunk).split(b"\n")
+        self._begun[:] = rest[-_MAX_LINE_BYTES:]
+        for line in lines:
+            if line.startswith(PROGRESS_MARK):
+                self._report(line.removeprefix(PROGRESS_MARK))
+            elif line.strip():
+                self._last_line = line.decode("utf-8", "replace").strip()
+
+    def _report(self, text: bytes) -> None:
+        try:
+            told = json.loads(text)
+        except (ValueError, RecursionError):
+            return
+        if not isinstance(told, dict) or not _is_number(told.get("progress")):
+            return
+        total = told.get("total") if _is_number(told.get("total")) else None
+        self._reports = True
+        self._say(float(told["progress"]), total, str(told.get("message", "")))
+
+    def _say(self, done: float, total: float | None, message: str) -> None:
+        with self._lock:
+            too_soon = monotonic() - self._told_at < LEAST_APART_S and done != total
+            if done <= self._last_progress or too_soon:
+                return
+            self._last_progress, self._told_at = done, monotonic()
+        self._tell(done, total, message[:MAX_MESSAGE_CHARACTERS])
+
+    def _beat(self) -> None:
+        while not self._is_over.wait(HEARTBEAT_S):
+            if not self._reports:
+                self._say(round(monotonic() - self._started, 1), None, self._last_line)
+
+
+def _is_number(value: Any) -> bool:  # noqa: ANN401 - JSON
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,126 @@
+"""``execute``: run a tool, render a directive, give a knowledge text; here or in the background.
+
+(1) arguments   (2) which item, of which project   (3) what may go together   (4) run
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lillux.values import dataclass
+from ryeos.app import Rye
+from ryeos.envelope import Answer
+from ryeos.errors import UnsupportedError
+from ryeos.executor.model import Request
+from ryeos.items import Kind, Reference
+from ryeos.mcp.arguments import check_arguments
+from ryeos.mcp.calling import Calling, ToolProgress
+from ryeos.mcp.references import item_reference, rye_of
+from ryeos.mcp.tool_table import TOOLS
+from ryeos.request_errors import ArgumentError
+from ryeos.threads.starting import Program
+
+FORWARDED = ("sign", "load")
+INLINE, FORK, LOCAL, REMOTE = "inline", "fork", "local", "remote"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a caller wants done with an item, checked."""
+
+    reference: Reference
+    parameters: Mapping[str, Any]
+    target: str
+    thread: str
+    dry_run: bool
+    in_background: bool
+    trace: bool
+    timeout_s: float | None
+
+
+def execute(
+    rye: Rye, arguments: Mapping[str, object], calling: Calling, program: Callable[[Rye], Program]
+) -> Answer:
+    """The answer of the item. Raises what finding it raises, and ArgumentError."""
+    values = check_arguments(TOOLS["execute"], arguments)  # (1)
+    rye = rye_of(rye, values)  # (2)
+    wish = _wish(rye, values)
+    kind = wish.reference.kind or rye.resolver.resolve(wish.reference).location.ref.kind
+    _check_combination(wish, kind)  # (3)
+    request = Request(  # (4)
+        item_id=wish.reference.id,
+        parameters=wish.parameters,
+        timeout_s=wish.timeout_s,
+        trace=wish.trace,
+        dry_run=wish.dry_run,
+        extra_env=calling.extra_env,
+    )
+    reference = Reference(kind, wish.reference.id)
+    if wish.in_background:
+        return rye.start(reference, request, program(rye))
+    if not calling.wants_progress:
+        return rye.execute(reference, request, cancellation=calling.cancellation)
+    with ToolProgress(calling.progress) as progress:
+        return rye.execute(
+            reference, request, cancellation=calling.cancellation, on_stderr=progress.feed
+        )
+
+
+def _wish(rye: Rye, values: Mapping[str, Any]) -> Wish:
+    if "resume_thread_id" in values:
+        raise UnsupportedError(
+            "resume_thread_id: this version cannot go on with a thread", hint="run the item again"
+        )
+    if values["action"] != "run":
+        forwarded = values["action"] in FORWARDED
+        hint = f"call the tool {values['action']} instead" if forwarded else "leave it out"
+        raise ArgumentError("action", f"expected run, found {values['action']!r}", hint=hint)
+    if "item_id" not in values:
+        raise ArgumentError("item_id", "expected by execute, found nothing")
+    target, thread = _place(values["target"], values["thread"])
+    parameters = dict(values.get("parameters", {}))
+    reference = item_reference(rye, values["item_id"], values.get("item_type"))
+    return Wish(
+        reference=reference,
+        parameters=parameters,
+        target=target,
+        thread=thread,
+        dry_run=values["dry_run"],
+        in_background=values["async"],
+        trace=values["trace"],
+        timeout_s=values.get("timeout"),
+    )
+
+
+def _place(target: str, thread: str) -> tuple[str, str]:
+    """Where it runs, and how; ``thread: remote:NAME`` is an older way to say the target."""
+    if thread == REMOTE or thread.startswith(f"{REMOTE}:"):
+        if target not in {LOCAL, thread}:
+            raise ArgumentError("thread", f"expected inline or fork beside target {target}")
+        target, thread = thread, INLINE
+    if thread not in {INLINE, FORK}:
+        raise ArgumentError("thread", f"expected inline, fork or remote:NAME, found {thread!r}")
+    if target not in {LOCAL, REMOTE} and not target.removeprefix(f"{REMOTE}:"):
+        raise ArgumentError("target", "expected a name after remote:, found nothing")
+    if target not in {LOCAL, REMOTE} and not target.startswith(f"{REMOTE}:"):
+        raise ArgumentError("target", f"expected local, remote or remote:NAME, found {target!r}")
+    return target, thread
+
+
+def _check_combination(wish: Wish, kind: Kind) -> None:
+    if wish.in_background and wish.dry_run:
+        raise ArgumentError("async", "expected without dry_run, which starts nothing to wait for")
+    if wish.dry_run and wish.target != LOCAL:
+        raise ArgumentError("dry_run", "expected with target local")
+    if wish.target != LOCAL:
+        raise UnsupportedError(
+            f"target {wish.target}: no remote is known", hint="run it here: target local"
+        )
+    if wish.thread == FORK and kind is Kind.TOOL:
+        raise UnsupportedError(
+            "thread fork: only a directive can be forked", hint="use async for a tool"
+        )
+    if wish.thread == FORK:
+        raise UnsupportedError(
+            "thread fork: no agent is installed that could carry out a directive",
+            hint="use thread inline, and carry out your_directions yourself",
+        )
