@@ -23,11 +23,12 @@ OnStderr = Callable[[bytes], None]
 class Materials:
     """Everything that a call is made of.
 
-    config     the chain's configs, merged from primitive to tool; templates of signed files
-    values     the caller's checked parameters, opaque
-    env        what templates see
-    child_env  what a process gets
-    timeout_s  None for no limit
+    config            the chain's configs, merged from primitive to tool; templates of signed files
+    values            the caller's checked parameters, opaque
+    env               what templates see
+    child_env         what a process gets
+    timeout_s         None for no limit
+    caller_timeout_s  the same where the caller set it, None where nobody but the files did
     """
 
     chain: Chain
@@ -38,18 +39,21 @@ class Materials:
     env: ResolvedEnv = field(repr=False)
     child_env: Mapping[str, str] = field(repr=False)
     timeout_s: float | None
+    caller_timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """What calls need besides their materials.
 
-    runner     runs programs
-    companion  ``companion(id, element)``: the verified tool item of this id in a space that the
-               element may use. Raises as building a chain does.
+    runner       runs programs
+    companion    ``companion(id, element)``: the verified tool item of this id in a space that the
+                 element may use. Raises as building a chain does.
+    process_env  what this process was started with: without the ``.env`` of a project
     """
 
     runner: ProcessRunner
+    process_env: Mapping[str, str] = field(repr=False)
     companion: Callable[[str, ChainElement], ChainElement]
 
 

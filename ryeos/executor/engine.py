@@ -96,7 +96,11 @@ class PrimitiveExecutor:
         self._verifier = verifier
         self._runner = runner or ProcessManager()
         self._chains = ChainBuilder(resolver, verifier, self.PRIMITIVE_MAP.keys())
-        self._services = Services(runner=self._runner, companion=self._chains.companion)
+        self._services = Services(
+            runner=self._runner,
+            companion=self._chains.companion,
+            process_env=context.process_env,
+        )
         self._config = ConfigReader(context.spaces, verifier)
         self._lockfiles = LockfileResolver(context.spaces, now)
         self._validator = ChainValidator()
@@ -127,6 +131,7 @@ class PrimitiveExecutor:
         if request.trace:
             chain_trace = chain_events(progress.elements)
             result.trace = [*chain_trace, *progress.trace, *progress.further]
+        progress.warnings.extend(result.metadata.pop("warnings", ()))
         result.metadata = progress.metadata | result.metadata
         unverified = [e.item_id for e in progress.elements if e.item and not e.item.verified]
         if unverified:
@@ -277,7 +282,8 @@ class PrimitiveExecutor:
         values = caller_values(parameters, chain.tool.spec.config_schema, config, fixed)
         progress.warnings.extend(values.warnings)
         asked = {} if request.timeout_s is None else {"timeout": request.timeout_s}
-        timeout_s = limit("timeout", self._limit_sources(chain, {**values.steering, **asked}))
+        caller = {**values.steering, **asked}
+        timeout_s = limit("timeout", self._limit_sources(chain, caller))
         return Materials(
             chain=chain,
             config=config,
@@ -289,6 +295,7 @@ class PrimitiveExecutor:
                 chain, anchor, env, request.extra_env, self._context.platform
             ),
             timeout_s=tool_timeout(timeout_s, values),
+            caller_timeout_s=timeout_s if "timeout" in caller else None,
         )
 
     def _limit_sources(self, chain: Chain, caller: Mapping[str, Any]) -> LimitSources:
