@@ -1,6 +1,10 @@
 """A tool of one request, run by the built file."""
 
 import json
+import signal
+import subprocess
+import sys
+import threading
 
 import pytest
 
@@ -75,3 +79,26 @@ def test_a_dry_run_shows_the_request_without_its_secret(machine: Machine) -> Non
     assert request["url"] == f"{server.url}/items/1"
     assert request["headers"]["Authorization"] == "***"
     assert "s3cr3t" not in ended.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
+def test_an_interrupted_request_ends_at_once(machine: Machine) -> None:
+    asked = threading.Event()
+
+    def hang(exchange: Exchange) -> None:
+        asked.set()
+        exchange.wait(60)
+
+    with Server(hang) as server:
+        with_tool(machine, server.url)
+        environ = machine.environ(API_TOKEN="s3cr3t")
+        command = [*machine.rye, "run", "my/api", "x=1"]
+        with subprocess.Popen(
+            command, env=environ, cwd=machine.project, stderr=subprocess.PIPE, encoding="utf-8"
+        ) as process:
+            assert asked.wait(60)
+            process.send_signal(signal.SIGINT)
+            _, told = process.communicate(timeout=10)
+
+    assert process.returncode == 130
+    assert "the request was cancelled" in told
