@@ -16,9 +16,9 @@ from ryeos.config import ConfigReader
 from ryeos.context import Context
 from ryeos.envelope import EXIT_BY_CODE, TOOL_FAILED, Answer, error_envelope
 from ryeos.errors import IntegrityError, NoProjectError, NoSigningKeyError, UsageError
+from ryeos.executor.calls import OnStderr
 from ryeos.executor.engine import PrimitiveExecutor
 from ryeos.executor.model import ExecutionResult, Request
-from ryeos.executor.primitives import OnStderr
 from ryeos.items import PROJECT, Kind, Location, Reference, Resolution, Space, parse_reference
 from ryeos.log import log_warning
 from ryeos.resolver import Resolver
