@@ -7,6 +7,7 @@ What a caller says is inserted last and never read as a template (``docs/templat
 """
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any
@@ -30,6 +31,8 @@ MAX_ARGUMENT_BYTES = 100 * 1024
 # `{command}` means the caller's, never the runtime's own program.
 _CALLERS_ONLY = frozenset({"command", "args", "input_data", "env"})
 _SCRIPT = "shell_script"
+_PROJECT_OPTION = re.compile(r"""["']project-path["']""")
+_PARAMS_OPTION = re.compile(r"""\bparams\s*:|["']params["']""")
 
 
 def build_invocation(materials: Materials) -> Invocation:
@@ -123,8 +126,17 @@ def _wants_params_argument(chain: Chain, mode: ParamsMode, config: Mapping[str, 
         return False
     if mode is not ParamsMode.AUTO:
         return mode in {ParamsMode.ARGS, ParamsMode.BOTH}
-    text = chain.tool.item.text if chain.tool.item else ""
-    return "--params" in text and "stdin" not in text
+    return chain.tool.item is not None and _reads_params_argument(chain.tool.item.text)
+
+
+def _reads_params_argument(text: str) -> bool:
+    """Whether a tool's source looks for ``--params`` instead of reading standard input.
+
+    Node.js spells options without their dashes: ``params`` beside ``"project-path"``.
+    """
+    if "stdin" in text:
+        return False
+    return "--params" in text or bool(_PROJECT_OPTION.search(text) and _PARAMS_OPTION.search(text))
 
 
 def _with_params(arguments: tuple[str, ...], tool_path: str, params_json: str) -> tuple[str, ...]:

@@ -58,10 +58,9 @@ function startedAgain() {
   const can = process.allowedNodeEnvironmentFlags.has(STRIP_TYPES);
   if (!can || process.execArgv.includes(STRIP_TYPES)) {
     const found = `found Node.js ${process.version} and no tsx`;
-    process.stderr.write(
-      `TypeScript needs tsx, or Node.js 22.6 or newer; ${found}` +
-        " (npm install tsx beside the tool, or in the project)\n",
-    );
+    const way = "npm install tsx beside the tool, or in the project";
+    const error = `TypeScript needs tsx, or Node.js 22.6 or newer; ${found} (${way})`;
+    process.stdout.write(`${JSON.stringify({ success: false, error, error_type: "TypeScript" })}\n`);
     process.exitCode = 1;
     return;
   }
