@@ -81,7 +81,8 @@ def find_interpreter(block: InterpreterBlock, around: Surroundings, *, preset: s
     # (3) as it stands, a name may still mean something to whoever starts the program
     fallback = search_names((block.fallback,) if block.fallback else (), around)
     if fallback.found:
-        return Finding(fallback.found, (*warnings, *_type_warnings(block, search)))
+        told = (f"{block.where}: {search.problem}",) if search.told else ()
+        return Finding(fallback.found, (*warnings, *told))
     names = unique((*search.names, *fallback.names))
     directories = unique((*search.directories, *fallback.directories))
     missing = MissingInterpreter(block.var, names, directories)
@@ -91,11 +92,7 @@ def find_interpreter(block: InterpreterBlock, around: Surroundings, *, preset: s
 def _search_unknown_type(block: InterpreterBlock, _around: Surroundings) -> Search:
     expected = either(tuple(sorted(SEARCHES)))
     problem = f"type {block.type!r} is not known, expected {expected}"
-    return Search(found=None, problem=problem)
-
-
-def _type_warnings(block: InterpreterBlock, search: Search) -> tuple[str, ...]:
-    return () if block.type in SEARCHES else (f"{block.where}: {search.problem}",)
+    return Search(found=None, problem=problem, told=True)
 
 
 def _preset_warnings(block: InterpreterBlock, preset: str) -> tuple[str, ...]:

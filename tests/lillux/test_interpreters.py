@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.errors import ConfigurationError, LilluxError
-from lillux.interpreter_searches import SEARCHES, Surroundings, find_on_path
+from lillux.interpreter_searches import SEARCHES, Surroundings, either, find_on_path
 from lillux.interpreters import Finding, MissingInterpreter, find_interpreter, parse_interpreter
 from lillux.process import ProcessManager, ProcessRunner, SpawnError
 from tests.support.executables import make_program
@@ -438,9 +438,7 @@ def test_a_block_without_var_asks_for_nothing() -> None:
 
 def test_an_unknown_type_uses_its_fallback_and_warns(tmp_path: Path) -> None:
     program = make_program(tmp_path / "ruby")
-    problem = (
-        "type 'rbenv' is not known, expected command, local_binary, system_binary or venv_python"
-    )
+    problem = f"type 'rbenv' is not known, expected {either(tuple(sorted(SEARCHES)))}"
 
     helped = find(None, {"type": "rbenv", "fallback": "ruby"}, path=str(tmp_path))
     unset = find(None, {"type": "rbenv"}, path=str(tmp_path))
