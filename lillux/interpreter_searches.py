@@ -307,5 +307,13 @@ def is_file(path: str) -> bool:
         return False
 
 
+def is_folder(path: str) -> bool:
+    """Whether there is a folder, perhaps behind links."""
+    try:
+        return stat.S_ISDIR(Path(path).stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
 def _is_bare(name: str, platform: str) -> bool:
     return "/" not in name and not (platform == "win32" and "\\" in name)

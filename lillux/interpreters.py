@@ -16,6 +16,7 @@ from lillux.interpreter_searches import (
     Surroundings,
     either,
     is_file,
+    is_folder,
     search_names,
     unique,
 )
@@ -24,11 +25,15 @@ from lillux.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MissingInterpreter:
-    """An interpreter looked for in vain: its variable, the names tried, the folders searched."""
+    """An interpreter looked for in vain: its variable, the names tried, the folders searched.
+
+    ``unusable`` are files and folders of these names that are no programs, each with the reason.
+    """
 
     var: str
     names: tuple[str, ...]
     directories: tuple[str, ...]
+    unusable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +90,7 @@ def find_interpreter(block: InterpreterBlock, around: Surroundings, *, preset: s
         return Finding(fallback.found, (*warnings, *told))
     names = unique((*search.names, *fallback.names))
     directories = unique((*search.directories, *fallback.directories))
-    missing = MissingInterpreter(block.var, names, directories)
+    missing = MissingInterpreter(block.var, names, directories, _unusable(names, directories))
     return Finding(block.fallback, (*warnings, _missing_warning(block, search, missing)), missing)
 
 
@@ -105,5 +110,13 @@ def _preset_warnings(block: InterpreterBlock, preset: str) -> tuple[str, ...]:
 def _missing_warning(block: InterpreterBlock, search: Search, missing: MissingInterpreter) -> str:
     outcome = f"is the fallback {block.fallback!r}" if block.fallback else "stays unset"
     places = ", ".join(missing.directories) or "no folder at all"
-    reason = search.problem or f"no {either(missing.names)} in {places}"
+    found = f" ({', '.join(missing.unusable)})" if missing.unusable else ""
+    reason = search.problem or f"no {either(missing.names)} in {places}{found}"
     return f"{block.where}: {block.var} {outcome}: {reason}"
+
+
+def _unusable(names: tuple[str, ...], directories: tuple[str, ...]) -> tuple[str, ...]:
+    """What lies where a program was looked for, and why it is none."""
+    paths = unique(str(Path(folder, name)) for folder in directories for name in names)
+    kinds = ((path, "is a folder" if is_folder(path) else "is not executable") for path in paths)
+    return tuple(f"{path} {kind}" for path, kind in kinds if is_folder(path) or is_file(path))

@@ -8,11 +8,13 @@ What a caller says is inserted last and never read as a template (``docs/templat
 
 import os
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
-from lillux.env_resolver import ResolvedEnv
+from lillux.interpreter_searches import either, find_on_path
+from lillux.interpreters import MissingInterpreter
 from lillux.process import MIB, ProgramNotFoundError
 from lillux.templating import Names, as_text, fill
 from lillux.values import replace
@@ -48,7 +50,7 @@ def build_invocation(materials: Materials) -> Invocation:
     if script_keys(config):
         fixed[_SCRIPT] = _script(chain, config, values, names)
     command = as_text(fill(config.get("command", ""), names))
-    _require_command(command, config, env)
+    _require_command(command, config, materials)
     arguments = filled_arguments(
         command, config.get("args") or [], names, all_scripts=config.get("shell") is True
     )
@@ -90,17 +92,30 @@ def _is_program(key: str, text: str) -> bool:
     return key == "command" and PurePath(text).is_absolute() and len(text.split()) == 1
 
 
-def _require_command(command: str, config: Mapping[str, Any], env: ResolvedEnv) -> None:
-    if command.strip():
-        return
-    for missing in env.missing:
-        if f"${{{missing.var}}}" in str(config.get("command", "")):
-            raise ProgramNotFoundError(
-                missing.names[0],
-                f"no such interpreter (searched: {', '.join(missing.directories) or 'nothing'})",
-                searched=missing.directories,
-            )
-    raise SpecError("config.command", "No command specified")
+def _require_command(command: str, config: Mapping[str, Any], materials: Materials) -> None:
+    """Refuse a command whose interpreter was searched in vain, its fallback included."""
+    named = str(config.get("command", ""))
+    for missing in materials.env.missing:
+        is_needed = f"${{{missing.var}}}" in named or f"${{{missing.var}:-" in named
+        if is_needed and not (command.strip() and _can_start(command, materials.child_env)):
+            raise _interpreter_not_found(missing)
+    if not command.strip():
+        raise SpecError("config.command", "No command specified")
+
+
+def _can_start(command: str, env: Mapping[str, str]) -> bool:
+    """Whether the process will find what the search did not: the anchor may add to its PATH."""
+    return find_on_path(command, env.get("PATH", ""), platform=sys.platform) is not None
+
+
+def _interpreter_not_found(missing: MissingInterpreter) -> ProgramNotFoundError:
+    places = ", ".join(missing.directories) or "nothing"
+    found = f"; {', '.join(missing.unusable)}" if missing.unusable else ""
+    return ProgramNotFoundError(
+        either(missing.names) or missing.var,
+        f"no such interpreter (searched: {places}{found})",
+        searched=missing.directories,
+    )
 
 
 def _cwd(config: Mapping[str, Any], values: CallerValues, names: Names, anchor: Anchor) -> Path:
