@@ -140,7 +140,7 @@ SCRIPTS = {
 PYTHON = [
     "python_script_runtime",
     "python_script",
-    "python/script",
+    "rye/core/runtimes/python_script_runtime",
     "rye/core/runtimes/python/script",
 ]
 NODE = ["node_runtime", "node", "rye/core/runtimes/node", "rye/core/runtimes/node_runtime"]

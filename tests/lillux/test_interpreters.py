@@ -230,6 +230,19 @@ def test_what_was_searched_in_vain_is_told(tmp_path: Path) -> None:
     assert finding == Finding("", (warning,), MissingInterpreter("RYE_PYTHON", ("bash",), folders))
 
 
+def test_what_lies_there_and_is_no_program_is_told(project: Path) -> None:
+    folder = project / ".venv" / "bin"
+    (folder / "python").mkdir(parents=True)
+    (folder / "python3").touch(mode=0o644)
+
+    finding = find(project, local())
+
+    unusable = (f"{folder}/python is a folder", f"{folder}/python3 is not executable")
+    assert finding.missing is not None
+    assert finding.missing.unusable == unusable
+    assert finding.warnings[0].endswith(f"/Scripts ({', '.join(unusable)})")
+
+
 def test_an_empty_path_is_told_too() -> None:
     finding = find(None, {"type": "system_binary", "binary": "bash"})
 
