@@ -1,6 +1,6 @@
 """The types of interpreter blocks that know by themselves which folders to look into.
 
-Loaded only when a block has such a type: see `lillux.interpreter_searches.SEARCHES`.
+Loaded only when a block has such a type: see `lillux.interpreters.SEARCHES`.
 """
 
 from pathlib import Path

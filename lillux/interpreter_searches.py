@@ -1,4 +1,4 @@
-"""How each type of an interpreter block searches. A new type is a function and a row of `SEARCHES`.
+"""How the types of interpreter blocks search. `lillux.interpreters.SEARCHES` names them.
 
 All types but ``command`` only look at files. PATH is the one of the environment that is being
 resolved, never the engine's own.
@@ -6,7 +6,7 @@ resolved, never the engine's own.
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,7 +161,8 @@ def either(names: tuple[str, ...]) -> str:
 # --- the types
 
 
-def _search_local_binary(block: InterpreterBlock, around: Surroundings) -> Search:
+def search_local_binary(block: InterpreterBlock, around: Surroundings) -> Search:
+    """The first of the names in the ``search_paths`` of each root; the project comes last."""
     names = unique((block.text("binary"), *block.texts("candidates")))
     roots = (*block.texts("search_roots"), "")  # the project itself comes last
     folders = block.some_texts("search_paths")
@@ -171,11 +172,13 @@ def _search_local_binary(block: InterpreterBlock, around: Surroundings) -> Searc
     return search_folders(directories, names, around)
 
 
-def _search_system_binary(block: InterpreterBlock, around: Surroundings) -> Search:
+def search_system_binary(block: InterpreterBlock, around: Surroundings) -> Search:
+    """``binary`` on PATH."""
     return search_names((block.text("binary"),), around)
 
 
-def _search_command(block: InterpreterBlock, around: Surroundings) -> Search:
+def search_command(block: InterpreterBlock, around: Surroundings) -> Search:
+    """The program that ``resolve_cmd`` names in the first line of its output."""
     from lillux.process import Command, ProcessManager, SpawnError
 
     name, *arguments = block.some_texts("resolve_cmd")
@@ -217,7 +220,8 @@ def _ending(outcome: "Outcome") -> str:
     return f"status {outcome.exit_code}"
 
 
-def _search_venv_python(block: InterpreterBlock, around: Surroundings) -> Search:
+def search_venv_python(block: InterpreterBlock, around: Surroundings) -> Search:
+    """The Python of a virtual environment, or of each space in ``search``."""
     folders = _VENV_FOLDERS if block.texts("search") else _VENV_FOLDERS[:1]
     if "venv_path" in block.keys:
         folders = (block.text("venv_path"),)
@@ -241,43 +245,6 @@ def _search_venv_space(space: str, folders: tuple[str, ...], around: Surrounding
     programs = (Path(venv, program) for venv in venvs for program in _VENV_PROGRAMS)
     found = first_program(programs, around.platform)
     return Search(found=found, names=_VENV_PROGRAMS, directories=venvs)
-
-
-def _search_node_modules(block: InterpreterBlock, around: Surroundings) -> Search:
-    from lillux.folder_searches import search_node_modules
-
-    return search_node_modules(block, around)
-
-
-def _search_venv_node(block: InterpreterBlock, around: Surroundings) -> Search:
-    from lillux.folder_searches import search_venv_node
-
-    return search_venv_node(block, around)
-
-
-def _search_binary(block: InterpreterBlock, around: Surroundings) -> Search:
-    from lillux.folder_searches import search_binary
-
-    return search_binary(block, around)
-
-
-def _search_version_manager(block: InterpreterBlock, around: Surroundings) -> Search:
-    from lillux.version_managers import search_version_manager
-
-    return search_version_manager(block, around)
-
-
-SEARCHES: Mapping[str, Callable[[InterpreterBlock, Surroundings], Search]] = {
-    "binary": _search_binary,
-    "command": _search_command,
-    "local_binary": _search_local_binary,
-    "node_modules": _search_node_modules,
-    "system_binary": _search_system_binary,
-    "venv": _search_venv_python,  # an older name
-    "venv_node": _search_venv_node,
-    "venv_python": _search_venv_python,
-    "version_manager": _search_version_manager,
-}
 
 
 # --- files

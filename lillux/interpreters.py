@@ -4,20 +4,23 @@ A block is ``{type, var, fallback, ...}``: the program that the search of its ``
 into the environment variable ``var``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from lillux.env_values import as_text, as_variable_name
 from lillux.interpreter_searches import (
-    SEARCHES,
     InterpreterBlock,
     Search,
     Surroundings,
     either,
     is_file,
     is_folder,
+    search_command,
+    search_local_binary,
     search_names,
+    search_system_binary,
+    search_venv_python,
     unique,
 )
 from lillux.values import dataclass
@@ -92,6 +95,46 @@ def find_interpreter(block: InterpreterBlock, around: Surroundings, *, preset: s
     directories = unique((*search.directories, *fallback.directories))
     missing = MissingInterpreter(block.var, names, directories, _unusable(names, directories))
     return Finding(block.fallback, (*warnings, _missing_warning(block, search, missing)), missing)
+
+
+# --- the types: a new one is a function and a row
+
+
+def _search_node_modules(block: InterpreterBlock, around: Surroundings) -> Search:
+    from lillux.folder_searches import search_node_modules
+
+    return search_node_modules(block, around)
+
+
+def _search_venv_node(block: InterpreterBlock, around: Surroundings) -> Search:
+    from lillux.folder_searches import search_venv_node
+
+    return search_venv_node(block, around)
+
+
+def _search_binary(block: InterpreterBlock, around: Surroundings) -> Search:
+    from lillux.folder_searches import search_binary
+
+    return search_binary(block, around)
+
+
+def _search_version_manager(block: InterpreterBlock, around: Surroundings) -> Search:
+    from lillux.version_managers import search_version_manager
+
+    return search_version_manager(block, around)
+
+
+SEARCHES: Mapping[str, Callable[[InterpreterBlock, Surroundings], Search]] = {
+    "binary": _search_binary,
+    "command": search_command,
+    "local_binary": search_local_binary,
+    "node_modules": _search_node_modules,
+    "system_binary": search_system_binary,
+    "venv": search_venv_python,  # an older name
+    "venv_node": _search_venv_node,
+    "venv_python": search_venv_python,
+    "version_manager": _search_version_manager,
+}
 
 
 def _search_unknown_type(block: InterpreterBlock, _around: Surroundings) -> Search:

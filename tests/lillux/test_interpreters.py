@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.errors import ConfigurationError, LilluxError
-from lillux.interpreter_searches import SEARCHES, Surroundings, either, find_on_path
-from lillux.interpreters import Finding, MissingInterpreter, find_interpreter, parse_interpreter
+from lillux.interpreter_searches import Surroundings, either, find_on_path
+from lillux.interpreters import (
+    SEARCHES,
+    Finding,
+    MissingInterpreter,
+    find_interpreter,
+    parse_interpreter,
+)
 from lillux.process import ProcessManager, ProcessRunner, SpawnError
 from tests.support.executables import make_program
 from tests.support.scripted_process import Answer, ScriptedProcess
