@@ -5,7 +5,7 @@ them, with nothing left to resolve; the engine shows it (``--dry-run``) or runs 
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lillux.env_resolver import ResolvedEnv
 from lillux.process import Cancellation, ProcessRunner
@@ -15,6 +15,9 @@ from ryeos.executor.anchored_files import AnchoredFiles
 from ryeos.executor.caller_values import CallerValues
 from ryeos.executor.model import Chain, ChainElement
 from ryeos.executor.results import MappedResult
+
+if TYPE_CHECKING:  # warm workers are for those who make many calls
+    from ryeos.executor.function_host import FunctionHost
 
 OnStderr = Callable[[bytes], None]
 
@@ -47,10 +50,12 @@ class Services:
     runner     runs programs
     companion  ``companion(id, element)``: the verified tool item of this id in a space that the
                element may use. Raises as building a chain does.
+    functions  calls Python functions in warm workers; None for a process to each call
     """
 
     runner: ProcessRunner
     companion: Callable[[str, ChainElement], ChainElement]
+    functions: "FunctionHost | None" = None
 
 
 class Call(Protocol):

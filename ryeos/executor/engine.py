@@ -18,7 +18,7 @@ A tool that fails is a result. What Rye cannot do is a `LilluxError`, which the 
 from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lillux.env_resolver import ResolvedEnv
 from lillux.errors import LilluxError
@@ -50,6 +50,9 @@ from ryeos.log import log_warning
 from ryeos.moments import Clock, utc_now
 from ryeos.resolver import Resolver
 from ryeos.verify import Verifier, unchanged
+
+if TYPE_CHECKING:
+    from ryeos.executor.function_host import FunctionHost
 
 
 @dataclass(slots=True)
@@ -90,13 +93,16 @@ class PrimitiveExecutor:
         verifier: Verifier,
         *,
         runner: ProcessRunner | None = None,
+        functions: "FunctionHost | None" = None,
         now: Clock = utc_now,
     ) -> None:
         self._context = context
         self._verifier = verifier
         self._runner = runner or ProcessManager()
         self._chains = ChainBuilder(resolver, verifier, self.PRIMITIVE_MAP.keys())
-        self._services = Services(runner=self._runner, companion=self._chains.companion)
+        self._services = Services(
+            runner=self._runner, companion=self._chains.companion, functions=functions
+        )
         self._config = ConfigReader(context.spaces, verifier)
         self._lockfiles = LockfileResolver(context.spaces, now)
         self._validator = ChainValidator()
