@@ -177,6 +177,36 @@ def test_a_script_gets_its_parameters_as_an_option_when_it_looks_for_one(shop: S
     assert shop.data("mine/own", "n:=1") == expected
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "// reads process.argv and process.stdin, or so they say: https://a.b/parseArgs",
+        "/* if (require.main === module) */ const url = 'https://example.org';",
+        "const start = (child) => child.stdin.end(child.argv);",
+        "const here = require('node:url').pathToFileURL(__filename);",
+    ],
+)
+def test_what_only_looks_like_a_start_is_none(shop: Shop, source: str) -> None:
+    shop.write("mine/calm.js", f"{source}\nexports.execute = () => 7;")
+
+    assert shop.data("mine/calm") == 7
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "const { argv } = require('process'); if (argv.length) console.log(7);",
+        "if (require . main === module) console.log(7);",
+        "JSON.parse(require('fs').readFileSync(0)); console.log(7);",
+        "JSON.parse(require('fs').readFileSync('/dev/stdin')); console.log(7);",
+    ],
+)
+def test_a_tool_that_starts_by_itself_is_not_called_too(shop: Shop, source: str) -> None:
+    shop.write("mine/own.js", f"{source}\nexports.execute = () => 8;")
+
+    assert shop.data("mine/own") == 7
+
+
 def test_a_script_reads_standard_input(shop: Shop) -> None:
     source = """
         import { pathToFileURL } from 'node:url';

@@ -29,12 +29,16 @@ const EXPORTS_EXECUTE = new RegExp(
 // A tool that does any of this reads its parameters itself.
 const STARTS_ITSELF = new RegExp(
   [
-    String.raw`\brequire\.main\b`,
+    String.raw`\brequire\s*\.\s*main\b`,
     String.raw`\bimport\.meta\.main\b`,
     String.raw`\bimport\.meta\.url\s*===?|===?\s*import\.meta\.url\b`,
-    String.raw`\bparseArgs\b|\bargv\b|\bstdin\b|\breadFileSync\(\s*0\b`,
+    String.raw`\bparseArgs\b|\breadFileSync\(\s*0\b|/dev/stdin\b`,
+    String.raw`\bprocess\s*\.\s*(?:argv|stdin)\b`,
+    String.raw`\{[^}]*\b(?:argv|stdin)\b[^}]*\}\s*(?:from|=\s*require\()\s*["'](?:node:)?process["']`,
   ].join("|"),
 );
+// Enough to look at code: what a comment says about argv starts nothing.
+const COMMENT = /\/\*[^]*?\*\/|(?<![:"'`\\])\/\/[^\n]*/g;
 
 function main() {
   const tool = process.argv[2];
@@ -43,7 +47,7 @@ function main() {
   const anchor = process.env.RYE_NODE_ANCHOR || "";
   delete process.env.RYE_NODE_ANCHOR;
   guard.install(guard.makeRules(tool, anchor));
-  const source = fs.readFileSync(tool, "utf8");
+  const source = fs.readFileSync(tool, "utf8").replace(COMMENT, " ");
   if (EXPORTS_EXECUTE.test(source) && !STARTS_ITSELF.test(source)) return call(tool);
   return Module.runMain();
 }
