@@ -30,7 +30,7 @@ def test_the_tests_of_the_compiled_programs_pass() -> None:
 
 def test_both_forms_know_the_same_terminal_statuses() -> None:
     source = (ROOT / WORKSPACE / "lillux-watch" / "src" / "database.rs").read_text("utf-8")
-    block = re.search(r"const TERMINAL: \[&str; \d+\] = \[(.*?)\];", source, re.DOTALL)
+    block = re.search(r"const TERMINAL: \[&str; \d+\]\s*=\s*\[(.*?)\];", source, re.DOTALL)
 
     assert block is not None
     assert set(re.findall(r'"(\w+)"', block[1])) == TERMINAL_STATUSES

@@ -11,6 +11,7 @@ _QUERY_LIMITED, _SYNCHRONIZE, _TERMINATE = 0x1000, 0x0010_0000, 0x0001
 _ACCESS_DENIED = 5
 _SIGNALED = 0
 _EXIT_CODE = 1
+_LONGEST_PATH = 260
 
 
 @cache
@@ -69,13 +70,14 @@ def terminate(handle: Any) -> None:  # noqa: ANN401 - as above
 
 def terminate_tree(pid: int) -> None:
     """End the process and what descends from it, while it still runs."""
-    import os
+    import ctypes
     import subprocess
 
     # By its full path: Windows would look in the working directory first.
-    root = os.environ.get("SYSTEMROOT", r"C:\Windows")
+    folder = ctypes.create_unicode_buffer(_LONGEST_PATH)
+    _kernel32().GetSystemDirectoryW(folder, _LONGEST_PATH)
     subprocess.run(
-        [rf"{root}\System32\taskkill.exe", "/T", "/F", "/PID", str(pid)],
+        [rf"{folder.value}\taskkill.exe", "/T", "/F", "/PID", str(pid)],
         check=False,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -12,10 +12,10 @@ from lillux.errors import ConfigurationError
 def require_helper(name: str, process_env: Mapping[str, str] | None) -> str:
     """The path of the program, on the PATH of the environment or beside the interpreter.
 
-    Without an environment it is that of this process. Raises ConfigurationError.
+    Raises ConfigurationError.
     """
-    env = os.environ if process_env is None else process_env
-    folders = [*env.get("PATH", os.defpath).split(os.pathsep), str(Path(sys.executable).parent)]
+    path = (process_env or {}).get("PATH", os.defpath)
+    folders = [*path.split(os.pathsep), str(Path(sys.executable).parent)]
     found = shutil.which(name, path=os.pathsep.join(filter(os.path.isabs, folders)))
     if found is None:
         raise ConfigurationError(

@@ -106,8 +106,8 @@ class SubprocessPrimitive(ExecutePrimitive):
     """The same engine under its older name, for those who expect ``lillux-proc`` beside it.
 
     The engine itself passes what it runs on, and needs no such program. Raises ConfigurationError
-    when made without a runner and the program is on no PATH: that of ``process_env``, of this
-    process, or the folder of its interpreter.
+    when made without a runner, and neither the PATH of ``process_env`` nor the folder of our own
+    interpreter has the program.
     """
 
     def __init__(
