@@ -12,7 +12,7 @@ from tests.support.built import BASE_PYTHON, ROOT, Machine
 pytestmark = pytest.mark.e2e
 
 ECHO = ("run", "rye/bash/bash", "command=echo hi")
-NEEDED = ("bundle.ai", "lillux", "packing", "ryeos")
+NEEDED = ("bundle.ai", "lillux", "packing", "ryeos", "zipboot")
 
 
 @pytest.fixture

@@ -210,7 +210,7 @@ def test_what_would_be_removed_is_told_first(filled: Machine) -> None:
     told = json.loads(filled.ask("self", "clean", "--dry-run", "--json"))
 
     kinds = {Path(entry["path"]).parent.name for entry in told["removed"]}
-    assert kinds == {"bundle", "native", "unpacked"}
+    assert kinds == {"bundle", "native", "programs", "unpacked"}
     own = {name: data for name, data in before.items() if "my notes" not in name}
     assert told["bytes"] == sum(map(len, own.values()))
     assert _contents(filled.cache) == before

@@ -76,6 +76,8 @@ def test_the_interpreters_of_the_runtimes_are_named(project: CommandLine, tmp_pa
         "rye/core/runtimes/node/node",
         "rye/core/runtimes/python/function",
         "rye/core/runtimes/python/script",
+        "rye/core/runtimes/rust/runtime",
+        "rye/core/runtimes/rust/runtime",
     ]
     assert [check["message"].split(": ")[0] for check in found] == runtimes
     assert {check["status"] for check in found} == {"ok"}
