@@ -53,12 +53,16 @@ TABLE: tuple[Entry, ...] = (
     Entry("self verify", "self_verify", "check this file, or another copy of it", _SETUP),
     Entry("self extract", "self_commands", "write what is inside of this file to a folder", _SETUP),
     Entry("self clean", "self_commands", "remove what this program keeps in its cache", _SETUP),
+    Entry("lillux-proc", "programs", "run, start, end and look at processes, in JSON", _SETUP),
+    Entry("lillux-watch", "programs", "wait for the end of a background run, in JSON", _SETUP),
     Entry("version", "version", "the version of this program", _SETUP),
     Entry("help", "help", "help on a command or a topic", _SETUP),
 )
 # For rye itself, see `ryeos.threads.starting`: no user types it, no help lists it.
 HIDDEN: tuple[Entry, ...] = (Entry("_thread", "thread_runner", "run a thread", ""),)
 ALIASES = {"execute": "run"}
+# Programs of layer 1 that this one stands in for: all behind their name is theirs to read.
+PROGRAMS = ("lillux-proc", "lillux-watch")
 # Flags of every command, and whether a value follows.
 GLOBAL_FLAGS = {
     "-p": True,
