@@ -74,8 +74,10 @@ def _run(session: Session) -> int:
         _finish(registry, payload, Status.ERROR, {"error": f"{type(error).__name__}: {error}"})
         raise
     status = _status(answer, end)
-    _finish(registry, payload, status, answer.envelope)
-    show(session, answer)
+    try:
+        show(session, answer)  # first: whoever waited for the end finds a whole log
+    finally:
+        _finish(registry, payload, status, answer.envelope)
     return 0
 
 
