@@ -67,6 +67,8 @@ def _start(session: Session, reference: "Reference", request: Request) -> int:
         show(session, answer)
         return answer.exit_status
     session.output.answer(answer.envelope, thread_id)
+    if session.output.as_json:
+        return answer.exit_status
     session.output.note(
         f"running in the background; next:\n  rye threads wait {thread_id}\n"
         f"  rye threads logs {thread_id} --follow\n  rye threads kill {thread_id}"

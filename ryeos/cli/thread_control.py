@@ -1,6 +1,5 @@
 """``rye threads kill`` and ``wait``: the end of background runs, brought about or waited for."""
 
-import signal
 import sys
 import time
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from ryeos.cli.output import one_line
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
+from ryeos.cli.signals import interrupt_on_signals
 from ryeos.envelope import TOOL_FAILED
 from ryeos.errors import UsageError
 from ryeos.threads.ending import GRACE_S, kill_thread
@@ -54,7 +54,7 @@ def _kill(session: Session) -> int:
 
 def _wait(session: Session) -> int:
     timeout_s = _seconds(session.arguments.timeout, "--timeout")
-    _interrupt_on_signals()
+    interrupt_on_signals()
     registry = session.rye.threads
     asked = [registry.find(text) for text in session.arguments.threads]
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -94,14 +94,6 @@ def _seconds(value: float | None, flag: str) -> float | None:
     if value is not None and not 0 <= value < float("inf"):
         raise UsageError(f"{flag}: expected seconds from 0 up, found {value}")
     return value
-
-
-def _interrupt_on_signals() -> None:
-    """Whatever asks this command to end interrupts it, as Ctrl-C does; the threads go on."""
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)  # Windows has no SIGHUP
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, signal.default_int_handler)
 
 
 COMMANDS = {

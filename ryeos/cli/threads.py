@@ -9,6 +9,7 @@ from lillux.files import file_system_error
 from ryeos.cli.output import one_line
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
+from ryeos.cli.signals import interrupt_on_signals
 from ryeos.errors import UsageError
 from ryeos.threads.log import ThreadLog
 from ryeos.threads.model import Thread
@@ -47,7 +48,7 @@ def _list(session: Session) -> int:
         "threads": [thread.describe() for thread in threads],
     }
     session.output.answer(envelope, "\n".join(_line(thread) for thread in threads))
-    if not threads:
+    if not threads and not session.output.as_json:
         session.output.note(f"no threads in {registry.place.folder}")
     return 0
 
@@ -101,6 +102,7 @@ def _logs(session: Session) -> int:
         envelope = {"status": "success", "thread_id": log.thread_id, "path": str(log.path)}
         session.output.answer(envelope | {"log": text, "truncated": cut}, "")
         return 0
+    interrupt_on_signals()
     chunks = log.follow(registry) if session.arguments.follow else log.chunks()
     for chunk in chunks:
         _write(chunk)

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from lillux.background import start_token
-from ryeos.threads.errors import RegistryError, ThreadIdError, UnknownRunnerError
+from ryeos.threads.errors import ThreadIdError, UnknownRunnerError
 from ryeos.threads.log import ThreadLog
 from ryeos.threads.model import Thread
 from ryeos.threads.registry import Registry
+from ryeos.threads.seal import Runner, RunnerSeals
 from tests.support.command_line import CommandLine
 from tests.support.workspace import Workspace
 
@@ -91,8 +92,6 @@ def test_a_process_that_got_the_number_of_a_runner_is_not_ended(
     cli: CommandLine,
     bystander: "subprocess.Popen[bytes]",
 ) -> None:
-    from ryeos.threads.seal import Runner
-
     runner = Runner(bystander.pid, "long ago")
     workspace.rye().runner_seals.seal(registry.place, ID, runner)
     # (The row has the right start: only the seal is the user's word.)
@@ -281,9 +280,7 @@ def test_errors_of_a_planted_registry_name_the_file(registry: Registry) -> None:
     plant(registry, thread_id=ID)
     registry.place.file(ID, "runner.json").mkdir()
 
-    with pytest.raises((UnknownRunnerError, RegistryError)) as error:
-        from ryeos.threads.seal import RunnerSeals
-
+    with pytest.raises(UnknownRunnerError) as error:
         RunnerSeals(registry.place.ai).runner(registry.place, ID)
 
     assert "runner.json" in str(error.value)

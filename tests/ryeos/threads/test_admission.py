@@ -4,7 +4,7 @@ import pytest
 
 from ryeos.envelope import Answer
 from ryeos.errors import SpecError, UnsupportedError
-from tests.support.background_runs import program_of, start
+from tests.support.background_runs import start
 from tests.support.workspace import Workspace
 
 RUNTIME = "version: '1.0.0'\ncategory: mine\ndescription: test\ntool_type: runtime\n"
@@ -56,5 +56,4 @@ def test_what_would_be_refused_is_refused_before_anything_is_started(workspace: 
     refused = start(workspace, "tool:mine/unsigned")
 
     assert (refused.exit_status, refused.envelope["code"]) == (4, "UNSIGNED")
-    assert program_of(workspace)
     assert not workspace.rye().threads.place.folder.exists()

@@ -23,8 +23,10 @@ ROOT = Path(__file__).resolve().parents[3]
 NOW = "2026-01-02T03:04:05.000+00:00"
 
 
-def thread(thread_id: str = "mine/x/x-1", **fields: str) -> Thread:
-    return Thread(thread_id=thread_id, directive="mine/x", **fields)
+def thread(
+    thread_id: str = "mine/x/x-1", *, item_id: str | None = None, parent_id: str | None = None
+) -> Thread:
+    return Thread(thread_id=thread_id, directive="mine/x", item_id=item_id, parent_id=parent_id)
 
 
 def database(registry: Registry) -> "closing[sqlite3.Connection]":
@@ -164,8 +166,8 @@ def test_a_word_of_another_program_is_shown_and_never_changed(registry: Registry
             "expected tables and indexes only, found the view 'threads'",
         ),
         (
-            "CREATE TABLE threads (thread_id);"
-            "CREATE TRIGGER t AFTER UPDATE ON threads BEGIN SELECT 1; END",
+            """CREATE TABLE threads (thread_id);
+               CREATE TRIGGER t AFTER UPDATE ON threads BEGIN SELECT 1; END""",
             "expected tables and indexes only, found the trigger 't'",
         ),
     ],
@@ -193,8 +195,11 @@ def test_a_damaged_file_is_refused_with_a_way_out(registry: Registry) -> None:
 
 
 def test_a_registry_that_cannot_be_changed_can_be_read(registry: Registry) -> None:
-    script = "CREATE TABLE threads (thread_id TEXT, status TEXT, created_at TEXT);"
-    foreign(registry.place, script + "INSERT INTO threads VALUES ('a', 'running', '2026')")
+    foreign(
+        registry.place,
+        "CREATE TABLE threads (thread_id TEXT, status TEXT, created_at TEXT);"
+        "INSERT INTO threads VALUES ('a', 'running', '2026')",
+    )
     reader = _ReadOnly(registry.place)
 
     assert [one.thread_id for one in reader.threads()] == ["a"]
@@ -247,13 +252,16 @@ print("won" if won else "lost")
 def test_many_processes_make_one_registry_and_one_of_them_ends_a_thread(
     place: ThreadsPlace,
 ) -> None:
-    statuses = sorted(TERMINAL) + ["killed"]
+    statuses = [*sorted(TERMINAL), "killed"]
     Registry(ThreadsPlace(place.ai)).register(thread("shared"))
     for path in place.folder.iterdir():
         path.unlink()  # all of them find nothing there, and then the same
-    seed = "CREATE TABLE threads (thread_id TEXT PRIMARY KEY, directive TEXT, status TEXT);"
+    seed = """
+        CREATE TABLE threads (thread_id TEXT PRIMARY KEY, directive TEXT, status TEXT);
+        INSERT INTO threads VALUES ('shared', 'x', 'running')
+    """
     with closing(sqlite3.connect(place.registry)) as connection:
-        connection.executescript(f"{seed} INSERT INTO threads VALUES ('shared', 'x', 'running')")
+        connection.executescript(seed)
 
     running = [
         subprocess.Popen(
