@@ -62,6 +62,14 @@ class ChainBuilder:
         self.chains[item_id] = chain
         return chain
 
+    def companion(self, item_id: str, element: ChainElement) -> ChainElement:
+        """Another tool item that an element names, verified, from a space that it may use.
+
+        Raises ExecutorNotFoundError, SpecError, IntegrityError and kin.
+        """
+        resolution = self._resolve(item_id, [element])
+        return self._element(item_id, resolution)
+
     def forget(self, item_id: str) -> None:
         """Drop every chain that holds an item."""
         for root, chain in list(self.chains.items()):

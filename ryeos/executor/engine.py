@@ -18,33 +18,32 @@ A tool that fails is a result. What Rye cannot do is a `LilluxError`, which the 
 from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lillux.env_resolver import ResolvedEnv
 from lillux.errors import LilluxError
-from lillux.process import Cancellation, ProcessRunner
+from lillux.process import Cancellation, ProcessManager, ProcessRunner
 from lillux.values import dataclass, field
 from ryeos.config import ConfigReader
 from ryeos.context import Context, LockMode
 from ryeos.errors import ChainValidationError, LockfileMismatchError
 from ryeos.executor.anchor import Anchor, anchor_of
 from ryeos.executor.anchored_files import AnchoredFiles, verify_anchored_files
-from ryeos.executor.chain import MAX_CHAIN_DEPTH, ChainBuilder
-from ryeos.executor.environment import process_environment, resolved_environment
-from ryeos.executor.invocation import (
+from ryeos.executor.caller_values import (
     STEERING,
-    build_invocation,
     caller_values,
     filled_fixed_params,
-    merged_config,
     tool_timeout,
 )
+from ryeos.executor.calls import Call, Materials, OnStderr, Primitive, Services
+from ryeos.executor.chain import MAX_CHAIN_DEPTH, ChainBuilder
+from ryeos.executor.chain_config import merged_config
+from ryeos.executor.environment import process_environment, resolved_environment
 from ryeos.executor.limits import LimitSources, limit
 from ryeos.executor.lockfiles import LockfileResolver
-from ryeos.executor.model import Chain, ChainElement, ExecutionResult, Invocation, Request
+from ryeos.executor.model import Chain, ChainElement, ExecutionResult, Request
 from ryeos.executor.parameters import RESOLVED_CONFIG, checked_parameters
-from ryeos.executor.primitives import PRIMITIVES, ExecutePrimitive, OnStderr
-from ryeos.executor.results import map_outcome
+from ryeos.executor.primitives import PRIMITIVES
 from ryeos.executor.trace import chain_events, env_events
 from ryeos.executor.validator import ChainValidator
 from ryeos.log import log_warning
@@ -52,8 +51,8 @@ from ryeos.moments import Clock, utc_now
 from ryeos.resolver import Resolver
 from ryeos.verify import Verifier, unchanged
 
-SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
-SHORTEST_SECRET = 4
+if TYPE_CHECKING:
+    from ryeos.executor.function_host import FunctionHost
 
 
 @dataclass(slots=True)
@@ -75,7 +74,8 @@ class _Prepared:
     """An execution ready to start."""
 
     chain: Chain
-    invocation: Invocation
+    call: Call
+    contributed: tuple[str, ...]
     files: AnchoredFiles
     locked: bool
 
@@ -83,7 +83,7 @@ class _Prepared:
 class PrimitiveExecutor:
     """Runs tools of the spaces. Thread-safe; one per context."""
 
-    PRIMITIVE_MAP: ClassVar[Mapping[str, type[ExecutePrimitive]]] = PRIMITIVES
+    PRIMITIVE_MAP: ClassVar[Mapping[str, type[Primitive]]] = PRIMITIVES
     MAX_CHAIN_DEPTH: ClassVar[int] = MAX_CHAIN_DEPTH
 
     def __init__(
@@ -93,12 +93,16 @@ class PrimitiveExecutor:
         verifier: Verifier,
         *,
         runner: ProcessRunner | None = None,
+        functions: "FunctionHost | None" = None,
         now: Clock = utc_now,
     ) -> None:
         self._context = context
         self._verifier = verifier
-        self._runner = runner
+        self._runner = runner or ProcessManager()
         self._chains = ChainBuilder(resolver, verifier, self.PRIMITIVE_MAP.keys())
+        self._services = Services(
+            runner=self._runner, companion=self._chains.companion, functions=functions
+        )
         self._config = ConfigReader(context.spaces, verifier)
         self._lockfiles = LockfileResolver(context.spaces, now)
         self._validator = ChainValidator()
@@ -119,7 +123,7 @@ class PrimitiveExecutor:
         try:
             prepared = self._prepare(request, progress)
             if request.dry_run:
-                result = _validated(prepared)
+                result = ExecutionResult(success=True, metadata=prepared.call.describe())
             else:
                 result = self._run(request, prepared, progress, cancellation, on_stderr)
         except LilluxError as error:
@@ -180,12 +184,14 @@ class PrimitiveExecutor:
         parameters = _parameters(chain, request)  # (5)
         env = self._environment(chain, anchor, progress)  # (6)
         parameters |= self._resolved_config(chain)  # (7)
-        invocation = self._invocation(
-            chain, parameters, request, anchor, env=env, progress=progress
-        )  # (8)
+        materials = self._materials(
+            chain, parameters, request, anchor=anchor, files=files, env=env, progress=progress
+        )
+        primitive = self.PRIMITIVE_MAP[chain.primitive.item_id]()
         return _Prepared(
             chain=chain,
-            invocation=invocation,
+            call=primitive.prepare(materials, self._services),  # (8)
+            contributed=env.contributed,
             files=files,
             locked=locked,
         )
@@ -201,11 +207,9 @@ class PrimitiveExecutor:
         for item in (prepared.chain.tool.item, *prepared.files.items):  # (9)
             if item and item.verified:
                 unchanged(item)
-        primitive = self.PRIMITIVE_MAP[prepared.chain.primitive.item_id](self._runner)
-        outcome = primitive.run(prepared.invocation, cancellation=cancellation, on_stderr=on_stderr)
-        mapped = map_outcome(outcome, prepared.invocation.timeout_s)  # (10)
-        metadata = dict(mapped.metadata)
-        metadata["resolved_env_keys"] = list(prepared.invocation.contributed)
+        mapped = prepared.call.run(cancellation=cancellation, on_stderr=on_stderr)
+        metadata = dict(mapped.metadata)  # (10)
+        metadata["resolved_env_keys"] = list(prepared.contributed)
         if mapped.code:
             metadata["error_code"] = mapped.code
         if prepared.locked:
@@ -263,27 +267,29 @@ class PrimitiveExecutor:
         declared = chain.tool.spec.config_resolve
         return {RESOLVED_CONFIG: self._config.resolve(declared)} if declared else {}
 
-    def _invocation(
+    def _materials(
         self,
         chain: Chain,
         parameters: Mapping[str, Any],
         request: Request,
-        anchor: Anchor,
         *,
+        anchor: Anchor,
+        files: AnchoredFiles,
         env: ResolvedEnv,
         progress: _Progress,
-    ) -> Invocation:
+    ) -> Materials:
         config = merged_config(chain)
         fixed = filled_fixed_params(config, anchor, env)
         values = caller_values(parameters, chain.tool.spec.config_schema, config, fixed)
         progress.warnings.extend(values.warnings)
         asked = {} if request.timeout_s is None else {"timeout": request.timeout_s}
         timeout_s = limit("timeout", self._limit_sources(chain, {**values.steering, **asked}))
-        return build_invocation(
-            chain,
-            config,
-            values,
+        return Materials(
+            chain=chain,
+            config=config,
+            values=values,
             anchor=anchor,
+            files=files,
             env=env,
             child_env=process_environment(
                 chain, anchor, env, request.extra_env, self._context.platform
@@ -311,24 +317,3 @@ def _parameters(chain: Chain, request: Request) -> dict[str, Any]:
     spec = chain.tool.spec
     exempt = (*STEERING, RESOLVED_CONFIG) if spec.config_resolve else STEERING
     return checked_parameters(request.parameters, spec.config_schema, exempt)
-
-
-def _validated(prepared: _Prepared) -> ExecutionResult:
-    invocation = prepared.invocation
-    return ExecutionResult(
-        success=True,
-        metadata={
-            "command": [_masked(word, invocation.env) for word in invocation.argv],
-            "cwd": str(invocation.cwd),
-            "env_keys": list(invocation.contributed),
-            "timeout_s": invocation.timeout_s,
-        },
-    )
-
-
-def _masked(word: str, env: Mapping[str, str]) -> str:
-    """A word of a command, to be shown: without the secrets that the environment put there."""
-    for name, value in env.items():
-        if len(value) >= SHORTEST_SECRET and any(part in name.upper() for part in SECRET_NAMES):
-            word = word.replace(value, "***")
-    return word

@@ -1,30 +1,23 @@
 """The ends of chains: what the engine itself can do. Ids are in `PRIMITIVES`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
-from lillux.process import (
-    Cancellation,
-    Command,
-    Outcome,
-    ProcessManager,
-    ProcessRunner,
-)
+from lillux.process import Command, Outcome, ProcessManager, ProcessRunner
 from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass
 from ryeos.errors import SpecError
 from ryeos.executor.arguments import filled_arguments
+from ryeos.executor.calls import Call, Materials, Primitive, Services
 from ryeos.executor.limits import BUILT_IN, checked_limit
-from ryeos.executor.model import Invocation
+from ryeos.executor.process_call import process_call
 from ryeos.executor.results import map_outcome
 from ryeos.specs import type_name
 
 # A config that brings this many variables is taken for a whole environment.
 WHOLE_ENVIRONMENT_SIZE = 50
-
-OnStderr = Callable[[bytes], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +37,7 @@ class ExecuteResult:
 
 
 class ExecutePrimitive:
-    """Runs a program to its end through a `ProcessRunner`."""
+    """Runs a program to its end. See `Primitive`, and `execute` for use without a chain."""
 
     def __init__(
         self, runner: ProcessRunner | None = None, process_env: Mapping[str, str] | None = None
@@ -52,23 +45,17 @@ class ExecutePrimitive:
         self._runner = runner or ProcessManager()
         self._process_env = dict(process_env or {})
 
-    def run(
-        self,
-        invocation: Invocation,
-        *,
-        cancellation: Cancellation | None = None,
-        on_stderr: OnStderr | None = None,
-    ) -> Outcome:
-        """Run a resolved invocation. Raises ProgramNotFoundError, SpawnError."""
-        command = Command(
-            argv=invocation.argv,
-            env=invocation.env,
-            cwd=invocation.cwd,
-            stdin=invocation.stdin,
-            timeout_s=invocation.timeout_s,
-            max_output_bytes=invocation.max_output_bytes,
-        )
-        return self._runner.run(command, cancellation=cancellation, on_stderr=on_stderr)
+    def prepare(self, materials: Materials, services: Services) -> Call:
+        """The call that ``config.protocol`` asks for. Raises SpecError, ProgramNotFoundError."""
+        match materials.config.get("protocol", "process"):
+            case "process":
+                return process_call(materials, services)
+            case "function":
+                from ryeos.executor.function_call import function_call
+
+                return function_call(materials, services)
+            case other:
+                raise SpecError("config.protocol", f"expected process or function, got {other!r}")
 
     def execute(
         self, config: Mapping[str, Any], params: Mapping[str, Any] | None = None
@@ -139,7 +126,7 @@ def _execute_result(outcome: Outcome, timeout_s: float | None) -> ExecuteResult:
     )
 
 
-PRIMITIVES: Mapping[str, type[ExecutePrimitive]] = {
+PRIMITIVES: Mapping[str, type[Primitive]] = {
     "rye/core/primitives/execute": ExecutePrimitive,
     "rye/core/primitives/subprocess": SubprocessPrimitive,
 }

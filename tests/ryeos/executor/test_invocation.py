@@ -10,7 +10,7 @@ import pytest
 
 from lillux.process import MIB
 from ryeos.errors import SpecError
-from ryeos.executor.invocation import params_text
+from ryeos.executor.template_names import params_text
 from ryeos.items import Space
 from tests.support.executables import make_program
 from tests.support.workspace import Workspace

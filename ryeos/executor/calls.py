@@ -1,0 +1,80 @@
+"""The seam between the engine and its primitives: what one gets, and what it gives back.
+
+The engine builds the chain, checks it, and hands over `Materials`. A `Primitive` makes a `Call` of
+them, with nothing left to resolve; the engine shows it (``--dry-run``) or runs it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lillux.env_resolver import ResolvedEnv
+from lillux.process import Cancellation, ProcessRunner
+from lillux.values import dataclass, field
+from ryeos.executor.anchor import Anchor
+from ryeos.executor.anchored_files import AnchoredFiles
+from ryeos.executor.caller_values import CallerValues
+from ryeos.executor.model import Chain, ChainElement
+from ryeos.executor.results import MappedResult
+
+if TYPE_CHECKING:  # warm workers are for those who make many calls
+    from ryeos.executor.function_host import FunctionHost
+
+OnStderr = Callable[[bytes], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Materials:
+    """Everything that a call is made of.
+
+    config     the chain's configs, merged from primitive to tool; templates of signed files
+    values     the caller's checked parameters, opaque
+    env        what templates see
+    child_env  what a process gets
+    timeout_s  None for no limit
+    """
+
+    chain: Chain
+    config: Mapping[str, Any]
+    values: CallerValues
+    anchor: Anchor
+    files: AnchoredFiles
+    env: ResolvedEnv = field(repr=False)
+    child_env: Mapping[str, str] = field(repr=False)
+    timeout_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What calls need besides their materials.
+
+    runner     runs programs
+    companion  ``companion(id, element)``: the verified tool item of this id in a space that the
+               element may use. Raises as building a chain does.
+    functions  calls Python functions in warm workers; None for a process to each call
+    """
+
+    runner: ProcessRunner
+    companion: Callable[[str, ChainElement], ChainElement]
+    functions: "FunctionHost | None" = None
+
+
+class Call(Protocol):
+    """One execution with nothing left to resolve."""
+
+    def describe(self) -> dict[str, Any]:
+        """What would happen, for a person, as JSON values; secrets are masked."""
+        ...
+
+    def run(
+        self, *, cancellation: Cancellation | None = None, on_stderr: OnStderr | None = None
+    ) -> MappedResult:
+        """Do it, once. Raises LilluxError for what Rye cannot do."""
+        ...
+
+
+class Primitive(Protocol):
+    """The end of a chain."""
+
+    def prepare(self, materials: Materials, services: Services) -> Call:
+        """The call for these materials. Raises SpecError, ProgramNotFoundError and kin."""
+        ...

@@ -1,0 +1,35 @@
+"""The execution config of a chain, merged from primitive to tool. Pure.
+
+A runtime may have variants of its config by the suffix of the tool's file.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ryeos.errors import SpecError
+from ryeos.executor.model import Chain
+from ryeos.specs import type_name
+
+
+def merged_config(chain: Chain) -> dict[str, Any]:
+    """The execution config of a chain: primitive first, the tool's own on top."""
+    merged: dict[str, Any] = {}
+    suffix = chain.tool.item.target.suffix if chain.tool.item else ""
+    for element in reversed(chain.elements[1:]):
+        merged |= element.spec.config
+        for variant in element.spec.variants:
+            if suffix in (variant.get("suffixes") or ()):
+                merged |= variant["config"]
+                break
+    own = dict(chain.tool.spec.config)
+    for name in script_keys(merged):
+        own.pop(name, None)
+    return merged | own
+
+
+def script_keys(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Where a shell runtime looks for the tool's script, in order: its ``script_from``."""
+    keys = config.get("script_from") or []
+    if not isinstance(keys, list):
+        raise SpecError("config.script_from", f"expected a list, got {type_name(keys)}")
+    return tuple(key for key in keys if isinstance(key, str))
