@@ -49,8 +49,8 @@ def test_a_process_of_another_user_is_alive() -> None:
     assert is_alive(1)
 
 
-def test_a_name_with_parentheses_and_spaces_is_no_field(tmp_path: object) -> None:
-    code = "import ctypes, sys; ctypes.CDLL(None).prctl(15, b'a) Z (b'); print(); sys.stdin.read()"
+def test_a_name_with_parentheses_and_spaces_is_no_field() -> None:
+    code = "import ctypes, sys; ctypes.CDLL(None).prctl(15, b'a) Z (b'); print(flush=True); sys.stdin.read()"
     if sys.platform != "linux":
         pytest.skip("only Linux lets a process rename itself so")
     argv = [sys.executable, "-I", "-c", f"{code}"]
