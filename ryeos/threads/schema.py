@@ -169,8 +169,12 @@ def _connect(path: Path, options: str) -> "Connection":
         connection: Connection = sqlite().connect(
             uri, uri=True, timeout=BUSY_S, isolation_level=None
         )
-        # No function of a schema that somebody else wrote may do more than compute.
-        connection.execute("PRAGMA trusted_schema = OFF")
+        try:
+            # No function of a schema that somebody else wrote may do more than compute.
+            connection.execute("PRAGMA trusted_schema = OFF")
+        except BaseException:
+            connection.close()
+            raise
     return connection
 
 

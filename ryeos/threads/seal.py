@@ -58,7 +58,9 @@ class RunnerSeals:
             raise UnknownRunnerError(thread_id, None, f"{path} is not what rye writes") from None
         if not (isinstance(pid, int) and isinstance(token, str) and isinstance(code, str)):
             raise UnknownRunnerError(thread_id, None, f"{path} is not what rye writes")
-        if not token or not self._is_ours(code, thread_id, pid, token):
+        if not token:
+            raise UnknownRunnerError(thread_id, pid, "the system did not tell when it began")
+        if not self._is_ours(code, thread_id, pid, token):
             raise UnknownRunnerError(thread_id, pid, f"{path} was not written by you")
         return Runner(pid, token)
 
