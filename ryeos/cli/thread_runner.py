@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from ryeos.threads.documents import write_document
 from ryeos.threads.model import Status
 from ryeos.threads.payload import Payload, parse_payload
 from ryeos.threads.registry import Registry
+from ryeos.threads.seal import Runner, RunnerSeals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +67,7 @@ def _run(session: Session) -> int:
     undo_ignored_child_signals()
     end = _EndOnSignal()
     registry = Registry(payload.place)
-    if not _claim(registry, payload.thread_id):
+    if not _claim(registry, payload.thread_id, session.rye.runner_seals):
         session.output.note("ended before it began")
         return 0
     try:
@@ -81,11 +83,15 @@ def _run(session: Session) -> int:
     return 0
 
 
-def _claim(registry: Registry, thread_id: str) -> bool:
+def _claim(registry: Registry, thread_id: str, seals: RunnerSeals) -> bool:
+    """Say that this process runs the thread, as its starter does, which may have died by now."""
     from lillux.background import start_token
 
     pid = os.getpid()
-    return registry.mark_running(thread_id, pid, start_token(pid))
+    runner = Runner(pid, start_token(pid))
+    with suppress(LilluxError):  # the starter has told why
+        seals.seal(registry.place, thread_id, runner)
+    return registry.mark_running(thread_id, runner.pid, runner.start_token)
 
 
 def _answer(session: Session, payload: Payload, cancellation: Cancellation) -> Answer:
