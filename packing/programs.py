@@ -1,0 +1,111 @@
+"""The compiled helper programs of ``lillux_native``, built by cargo where there is one.
+
+The same bytes wherever the checkout lies: paths are left out of them, and nothing of the machine
+is in them. On Linux they are linked with all they need, and run on any of its distributions.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from packing.errors import BuildError
+
+NAMES = ("lillux-proc", "lillux-watch")
+WORKSPACE = "lillux_native"
+_FLAG_SEPARATOR = "\x1f"
+# One row is read: no search indexes, no statistics, no code from elsewhere. A third of the size.
+_SQLITE_FLAGS = (
+    "-USQLITE_ENABLE_FTS3",
+    "-USQLITE_ENABLE_FTS3_PARENTHESIS",
+    "-USQLITE_ENABLE_FTS5",
+    "-USQLITE_ENABLE_RTREE",
+    "-USQLITE_ENABLE_DBSTAT_VTAB",
+    "-USQLITE_ENABLE_STAT4",
+    "-USQLITE_ENABLE_LOAD_EXTENSION",
+    "-DSQLITE_OMIT_LOAD_EXTENSION",
+    "-DSQLITE_OMIT_JSON",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NativeProgram:
+    """A program for one platform: the file's name, and its content."""
+
+    file_name: str
+    data: bytes
+
+
+def built_programs(checkout: Path, *, cargo: str | None = None) -> tuple[NativeProgram, ...]:
+    """The programs for this machine; none where there is no cargo.
+
+    Raises BuildError when cargo cannot build them.
+    """
+    folder = compile_programs(checkout, cargo=cargo)
+    if folder is None:
+        return ()
+    files = [folder / file_name(name) for name in NAMES]
+    return tuple(NativeProgram(file.name, file.read_bytes()) for file in files)
+
+
+def compile_programs(checkout: Path, *, cargo: str | None = None) -> Path | None:
+    """The folder that has the programs, up to date now; None where there is no cargo.
+
+    Raises BuildError when cargo cannot build them.
+    """
+    cargo = cargo or shutil.which("cargo")
+    if cargo is None:
+        return None
+    target = _host(cargo)
+    home = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
+    command = [cargo, "build", "--release", "--locked", "--quiet", "--target", target]
+    env = _environment(os.environ, checkout, home, target)
+    ended = subprocess.run(
+        command, cwd=checkout / WORKSPACE, env=env, capture_output=True, check=False
+    )
+    if ended.returncode:
+        words = ended.stderr.decode("utf-8", "replace").strip()
+        hint = "rustup update, or build without cargo on the PATH: then Python does the same"
+        raise BuildError(" ".join(["cargo", *command[1:]]), words, hint=hint)
+    return target_folder(checkout) / target / "release"
+
+
+def target_folder(checkout: Path) -> Path:
+    """Where cargo keeps what it builds for this project."""
+    return checkout / "build" / "native"
+
+
+def file_name(program: str, platform: str = sys.platform) -> str:
+    """What the file of a program is called."""
+    return f"{program}.exe" if platform == "win32" else program
+
+
+def _host(cargo: str) -> str:
+    """What cargo calls this machine."""
+    ended = subprocess.run([cargo, "-vV"], capture_output=True, check=False, encoding="utf-8")
+    for line in ended.stdout.splitlines():
+        name, _, value = line.partition(": ")
+        if name == "host":
+            return value
+    raise BuildError("cargo -vV", f"expected a line 'host: ...', got {ended.stdout[:200]!r}")
+
+
+def _environment(
+    environ: Mapping[str, str], checkout: Path, home: Path, target: str
+) -> dict[str, str]:
+    flags = [f"--remap-path-prefix={checkout}=/rye", f"--remap-path-prefix={home}=/cargo"]
+    if target.endswith("-linux-gnu"):
+        flags.append("-Ctarget-feature=+crt-static")
+    c_flags = f"-ffile-prefix-map={checkout}=/rye -ffile-prefix-map={home}=/cargo"
+    kept = {name: value for name, value in environ.items() if not name.startswith("CARGO_")}
+    kept.pop("RUSTFLAGS", None)
+    return kept | {
+        "CARGO_HOME": str(home),
+        "CARGO_ENCODED_RUSTFLAGS": _FLAG_SEPARATOR.join(flags),
+        "CARGO_TARGET_DIR": str(target_folder(checkout)),
+        **({} if target.endswith("-msvc") else {"CFLAGS": c_flags}),
+        "LIBSQLITE3_FLAGS": " ".join(_SQLITE_FLAGS),
+    }
