@@ -6,6 +6,7 @@ Run by the Python of ``scripts/install``. Page: ``docs/building.md``.
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,8 +17,9 @@ from packing.archive import pack
 from packing.contents import contents_document
 from packing.interpreters import MINORS, interpreters
 from packing.moment import Moment, build_moment
-from packing.natives import strip_any_processor, strip_if_possible
-from packing.platforms import PLATFORMS, this_platform
+from packing.natives import Strip, strip_any_processor, strip_if_possible
+from packing.platforms import PLATFORMS, Platform, this_platform
+from packing.programs import built_programs
 from packing.signed_bundle import publisher_key
 from packing.stage import Recipe, stage
 from ryeos import __version__
@@ -68,9 +70,16 @@ def recipe_for(*, host_only: bool) -> Recipe:
     """What a build packs for: this machine, or every platform."""
     own = this_platform()
     if host_only:
-        platforms = (own,) if own else ()
-        return Recipe(interpreters=interpreters(), platforms=platforms, strip=strip_if_possible)
-    return Recipe(interpreters=interpreters(), platforms=PLATFORMS, strip=strip_any_processor)
+        platforms: Sequence[Platform] = (own,) if own else ()
+        strip: Strip = strip_if_possible
+    else:
+        platforms, strip = PLATFORMS, strip_any_processor
+    return Recipe(
+        interpreters=interpreters(),
+        platforms=platforms,
+        strip=strip,
+        programs=built_programs(CHECKOUT) if own else (),
+    )
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:
@@ -106,6 +115,7 @@ def _report(
             f"sha256    {sha256(data).hexdigest()}",
             f"signed    by {key.fingerprint}, {signer}",
             f"code      for CPython {packed}{slower}",
+            f"programs  {', '.join(p.file_name for p in recipe.programs) or 'none: no cargo'}",
             f"compiled  for {', '.join(p.name for p in recipe.platforms) or 'no platform'}",
         )
     )

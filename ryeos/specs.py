@@ -231,4 +231,8 @@ def _variants(read: _Reader) -> tuple[Mapping[str, Any], ...]:
     for index, variant in enumerate(value):
         if not isinstance(variant, dict) or not isinstance(variant.get("config"), dict):
             raise SpecError(f"variants[{index}]", "expected a mapping with suffixes and config")
+        if not isinstance(variant.get("when") or {}, dict):
+            raise SpecError(
+                f"variants[{index}].when", f"expected a mapping, got {type_name(variant['when'])}"
+            )
     return tuple(value)

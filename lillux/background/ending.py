@@ -22,7 +22,7 @@ _SHORTEST_LOOK_S, _LONGEST_LOOK_S = 0.005, 0.1
 class EndingRefusedError(LilluxError):
     """The system does not let us end a process, as it is another user's."""
 
-    code, exit_status = "PERMISSION_DENIED", 1
+    code, exit_status = "EXECUTION_FAILED", 6
 
     def __init__(self, pid: int, problem: str) -> None:
         self.pid, self.problem = pid, problem

@@ -1,6 +1,7 @@
 """``rye lillux-proc`` and ``rye lillux-watch``: the helper programs, where no compiled one is."""
 
 import os
+import sys
 
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
@@ -16,6 +17,23 @@ def run_program(name: str, arguments: list[str]) -> int:
     from lillux.programs import watch
 
     return watch.main(arguments)
+
+
+def usage(name: str) -> str:
+    """What the program says about its command line."""
+    from lillux.programs import proc, watch
+
+    return {"lillux-proc": proc.USAGE, "lillux-watch": watch.USAGE}[name]
+
+
+def lillux_proc() -> int:
+    """The script ``lillux-proc`` of an installation; the exit status."""
+    return run_program("lillux-proc", sys.argv[1:])
+
+
+def lillux_watch() -> int:
+    """The script ``lillux-watch`` of an installation; the exit status."""
+    return run_program("lillux-watch", sys.argv[1:])
 
 
 def _configure(_: Arguments) -> None:

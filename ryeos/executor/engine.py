@@ -43,7 +43,7 @@ from ryeos.executor.limits import LimitSources, limit
 from ryeos.executor.lockfiles import LockfileResolver
 from ryeos.executor.model import Chain, ChainElement, ExecutionResult, Request
 from ryeos.executor.parameters import RESOLVED_CONFIG, checked_parameters
-from ryeos.executor.primitives import PRIMITIVES
+from ryeos.executor.primitives import PRIMITIVES, ExecutePrimitive
 from ryeos.executor.trace import chain_events, env_events
 from ryeos.executor.validator import ChainValidator
 from ryeos.log import log_warning
@@ -173,6 +173,10 @@ class PrimitiveExecutor:
             "metadata_cache_size": len(self._chains.specs),
         }
 
+    def _primitive(self, item_id: str) -> Primitive:
+        kind = self.PRIMITIVE_MAP[item_id]
+        return kind(self._runner) if issubclass(kind, ExecutePrimitive) else kind()
+
     def _prepare(self, request: Request, progress: _Progress) -> _Prepared:
         chain = self._chains.build(request.item_id, found=progress.elements)  # (1)
         progress.warnings.extend(chain.warnings)
@@ -187,7 +191,7 @@ class PrimitiveExecutor:
         materials = self._materials(
             chain, parameters, request, anchor=anchor, files=files, env=env, progress=progress
         )
-        primitive = self.PRIMITIVE_MAP[chain.primitive.item_id]()
+        primitive = self._primitive(chain.primitive.item_id)
         return _Prepared(
             chain=chain,
             call=primitive.prepare(materials, self._services),  # (8)

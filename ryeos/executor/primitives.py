@@ -103,7 +103,21 @@ class ExecutePrimitive:
 
 
 class SubprocessPrimitive(ExecutePrimitive):
-    """The same engine under its older name."""
+    """The same engine under its older name, for those who expect ``lillux-proc`` beside it.
+
+    The engine itself passes what it runs on, and needs no such program. Raises ConfigurationError
+    when made without a runner and the program is on no PATH: that of ``process_env``, of this
+    process, or the folder of its interpreter.
+    """
+
+    def __init__(
+        self, runner: ProcessRunner | None = None, process_env: Mapping[str, str] | None = None
+    ) -> None:
+        if runner is None:
+            from ryeos.executor.helper_programs import require_helper
+
+            require_helper("lillux-proc", process_env)
+        super().__init__(runner, process_env)
 
 
 def _not_started(reason: str) -> ExecuteResult:

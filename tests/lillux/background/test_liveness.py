@@ -50,10 +50,11 @@ def test_a_process_of_another_user_is_alive() -> None:
 
 
 def test_a_name_with_parentheses_and_spaces_is_no_field() -> None:
-    code = "import ctypes, sys; ctypes.CDLL(None).prctl(15, b'a) Z (b'); print(flush=True); sys.stdin.read()"
+    rename = "ctypes.CDLL(None).prctl(15, b'a) Z (b')"
+    code = f"import ctypes, sys; {rename}; print(flush=True); sys.stdin.read()"
     if sys.platform != "linux":
         pytest.skip("only Linux lets a process rename itself so")
-    argv = [sys.executable, "-I", "-c", f"{code}"]
+    argv = [sys.executable, "-I", "-c", code]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
