@@ -90,7 +90,7 @@ def compile_programs(checkout: Path, *, cargo: str | None = None) -> Path | None
     target = _host(cargo)
     home = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
     command = [cargo, "build", "--release", "--locked", "--quiet", "--target", target]
-    env = _environment(os.environ, checkout, home, target)
+    env = _environment(os.environ, target_folder(checkout), home, target)
     ended = subprocess.run(
         command, cwd=checkout / WORKSPACE, env=env, capture_output=True, check=False
     )
@@ -122,18 +122,18 @@ def _host(cargo: str) -> str:
 
 
 def _environment(
-    environ: Mapping[str, str], checkout: Path, home: Path, target: str
+    environ: Mapping[str, str], target_folder: Path, home: Path, target: str
 ) -> dict[str, str]:
-    flags = [f"--remap-path-prefix={checkout}=/rye", f"--remap-path-prefix={home}=/cargo"]
+    # Our own sources are named relative to their folder, wherever it is.
+    flags = [f"--remap-path-prefix={home}=/cargo"]
     if target.endswith("-linux-gnu"):
         flags.append("-Ctarget-feature=+crt-static")
-    c_flags = f"-ffile-prefix-map={checkout}=/rye -ffile-prefix-map={home}=/cargo"
     kept = {name: value for name, value in environ.items() if not name.startswith("CARGO_")}
     kept.pop("RUSTFLAGS", None)
     return kept | {
         "CARGO_HOME": str(home),
         "CARGO_ENCODED_RUSTFLAGS": _FLAG_SEPARATOR.join(flags),
-        "CARGO_TARGET_DIR": str(target_folder(checkout)),
-        **({} if target.endswith("-msvc") else {"CFLAGS": c_flags}),
+        "CARGO_TARGET_DIR": str(target_folder),
+        **({} if target.endswith("-msvc") else {"CFLAGS": f"-ffile-prefix-map={home}=/cargo"}),
         "LIBSQLITE3_FLAGS": " ".join(_SQLITE_FLAGS),
     }

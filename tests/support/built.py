@@ -15,7 +15,7 @@ from packing.checkout import source_digest
 from packing.folders import remove_outdated
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKED = ("bundle.ai", "lillux", "packing", "requirements", "ryeos", "zipboot")
+PACKED = ("bundle.ai", "lillux", "lillux_native", "packing", "requirements", "ryeos", "zipboot")
 ANY_BUILD_S, UNUSED_S = 600, 24 * 3600
 
 # Without the libraries of the environment that runs the tests: the file has to bring its own.

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ class Program:
         return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
 
 
+@cache
 def program(name: str, form: str) -> Program:
     """A form of ``lillux-proc`` or ``lillux-watch``; the test is skipped without cargo."""
     if form == "python":
