@@ -75,7 +75,7 @@ class ProcessManager:
                 ended_by = self._await_end(command.timeout_s, pump, tree, cancellation)
         finally:
             tree.kill()  # before the child is reaped: until then the group's number is ours
-            _reap(process, self._drain_s)
+            reap(process, self._drain_s)
         code = process.returncode
         return Outcome(
             exit_code=code if code is not None and code >= 0 else None,
@@ -115,17 +115,18 @@ class ProcessManager:
             return pump.has_exited and pump.is_drained
 
         ended_by = _EndedBy.ITSELF
-        in_time = _pump_until(has_exited_or_should, pump, timeout_s)
+        in_time = pump_until(has_exited_or_should, pump, timeout_s)
         if not pump.has_exited:
             ended_by = _EndedBy.CANCELLATION if in_time else _EndedBy.TIMEOUT
             tree.terminate()
-            if not _pump_until(has_exited, pump, self._grace_s):
+            if not pump_until(has_exited, pump, self._grace_s):
                 tree.kill()
-        _pump_until(is_over, pump, self._drain_s)
+        pump_until(is_over, pump, self._drain_s)
         return ended_by
 
 
-def _pump_until(is_reached: Callable[[], bool], pump: "Pump", limit_s: float | None) -> bool:
+def pump_until(is_reached: Callable[[], bool], pump: "Pump", limit_s: float | None) -> bool:
+    """Move the pipes until the condition holds; False when ``limit_s`` was over before."""
     deadline = None if limit_s is None else time.monotonic() + limit_s
     while not is_reached():
         left_s = _LONGEST_WAIT_S if deadline is None else deadline - time.monotonic()
@@ -146,7 +147,8 @@ def _tee(first: "Sink", second: "Sink | None") -> "Sink":
     return both
 
 
-def _reap(process: "Popen[bytes]", limit_s: float) -> None:
+def reap(process: "Popen[bytes]", limit_s: float) -> None:
+    """Take the exit code of a child that was killed, if it comes within the limit."""
     from subprocess import TimeoutExpired
 
     # Not even KILL ends what took another user's rights. `subprocess` reaps it when it does end.
