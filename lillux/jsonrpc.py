@@ -194,7 +194,7 @@ class LineDecoder:
         self._is_dropping = False
 
     def feed(self, chunk: bytes) -> Iterator[bytes | OverlongLine]:
-        """The lines that end in this chunk, without their ends; an overlong one as such, at once."""
+        """The lines that end in this chunk, without their ends; an overlong one at once."""
         start = 0
         while (end := chunk.find(b"\n", start)) >= 0:
             yield from self._take(chunk[start:end])

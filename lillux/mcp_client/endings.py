@@ -1,7 +1,5 @@
 """From the end of a conversation to its answer, or to the error that says why there is none."""
 
-from typing import NoReturn
-
 from lillux.mcp_client.errors import McpProtocolError, McpRefusedError
 from lillux.mcp_client.session import Answer, Misunderstanding, Outcome, Refusal
 
@@ -12,15 +10,15 @@ def raise_unless_answered(outcome: Outcome | None, server: str) -> Answer:
         case Answer():
             return outcome
         case Refusal():
-            _raise_refused(outcome, server)
+            raise _refused(outcome, server)
         case Misunderstanding():
             raise McpProtocolError(server, outcome.problem)
         case None:
             raise McpProtocolError(server, "the conversation ended without an answer")
 
 
-def _raise_refused(refusal: Refusal, server: str) -> NoReturn:
+def _refused(refusal: Refusal, server: str) -> McpRefusedError:
     message = " ".join(refusal.message.split())[:2000]
     if refusal.stage != "tools/call":
         message = f"{refusal.stage} was refused: {message}"
-    raise McpRefusedError(server, refusal.code, message)
+    return McpRefusedError(server, refusal.code, message)

@@ -44,7 +44,6 @@ from lillux.mcp_client.session import (
     Answer,
     ClientInfo,
     ClientSession,
-    Refusal,
     State,
     ToolCall,
     Turn,
@@ -263,7 +262,7 @@ class _Exchange:
             self._resume(message, resumption)
 
     def _take_refusal(self, request: Request, stream: HttpStream) -> None:
-        """A status that is none of success, with an error of the protocol in its body or without."""
+        """A status that is none of success, with a JSON-RPC error in its body or without."""
         state = self._session.state
         found = [m for m in parse_messages(self._line.body(stream)) if isinstance(m, Failure)]
         if found:
@@ -277,7 +276,7 @@ class _Exchange:
             self.takes_no_post, self.refusal = True, problem
 
     def _take_answer(self, request: Request, stream: HttpStream) -> EventParser | None:
-        """Follow what the response says; how to go on listening where it ended without an answer."""
+        """Follow what the response says; how to go on listening if it has no answer."""
         kind = stream.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind == "text/event-stream":
             parser = self._line.parser()
@@ -341,6 +340,3 @@ def refused_twice(server: str, post: str, get: str) -> McpProtocolError:
         f"it takes neither a POST ({post}) nor a stream of events ({get})",
         hint="is this the address of an MCP server, often one that ends in /mcp or /sse?",
     )
-
-
-__all__ = ["HttpServer", "Line", "Refusal", "call_over_http", "refused_twice"]

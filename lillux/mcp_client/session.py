@@ -1,6 +1,6 @@
 """One call of one tool, as a conversation in either era of the protocol. Pure: no input or output.
 
-A transport sends what `ClientSession` gives it, and hands in what came. `TRANSITIONS` says what an
+A transport sends what `ClientSession` gives it, and hands in what came. `ClientSession.TRANSITIONS` says what an
 answer means in which state:
 
 (1) PROBING       ``server/discover`` was sent. A server that speaks the modern revision says so;
@@ -14,7 +14,7 @@ answer means in which state:
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from lillux.jsonrpc import (
     METHOD_NOT_FOUND,
@@ -106,6 +106,7 @@ class Turn:
 
 
 NOTHING = Turn()
+Handler = Callable[["ClientSession", Any], Turn]
 
 
 class ClientSession:
@@ -156,7 +157,7 @@ class ClientSession:
             case Failure(id=None):
                 return self._refused_unread(message)
             case Result() | Failure():
-                handler = TRANSITIONS.get((self.state, message.id, type(message)))
+                handler = self.TRANSITIONS.get((self.state, message.id, type(message)))
                 return handler(self, message) if handler else NOTHING
 
     def refused(self, code: int, message: str) -> Turn:
@@ -172,7 +173,7 @@ class ClientSession:
         pending = waiting.get(self.state)
         if pending is None:
             return NOTHING
-        return TRANSITIONS[self.state, pending, Failure](self, failure)
+        return self.TRANSITIONS[self.state, pending, Failure](self, failure)
 
     # ------------------------------------------------------------------ transitions
 
@@ -183,7 +184,7 @@ class ClientSession:
         return self._not_modern(message)
 
     def _not_modern(self, message: Result | Failure) -> Turn:
-        """The probe came to nothing. Only a server that names strange revisions alone is given up."""
+        """The probe came to nothing. Only a server of strange revisions alone is given up."""
         if self.state is State.BOTH_ASKED:
             self.state = State.INITIALIZING
             return NOTHING
@@ -264,22 +265,19 @@ class ClientSession:
         self.state, self.outcome = State.OVER, outcome
         return NOTHING
 
-
-Handler = Callable[[ClientSession, Any], Turn]
-
-# What an answer to which of our requests means; any other answer means nothing.
-TRANSITIONS: Mapping[tuple[State, object, type], Handler] = {
-    (State.PROBING, PROBE_ID, Result): ClientSession._discovered,
-    (State.PROBING, PROBE_ID, Failure): ClientSession._not_modern,
-    (State.BOTH_ASKED, PROBE_ID, Result): ClientSession._discovered,
-    (State.BOTH_ASKED, PROBE_ID, Failure): ClientSession._not_modern,
-    (State.BOTH_ASKED, INITIALIZE_ID, Result): ClientSession._initialized,
-    (State.BOTH_ASKED, INITIALIZE_ID, Failure): ClientSession._initialize_refused_first,
-    (State.INITIALIZING, INITIALIZE_ID, Result): ClientSession._initialized,
-    (State.INITIALIZING, INITIALIZE_ID, Failure): ClientSession._not_initialized,
-    (State.CALLING, CALL_ID, Result): ClientSession._answered,
-    (State.CALLING, CALL_ID, Failure): ClientSession._call_refused,
-}
+    # What an answer to which of our requests means; any other answer means nothing.
+    TRANSITIONS: ClassVar[Mapping[tuple[State, object, type], Handler]] = {
+        (State.PROBING, PROBE_ID, Result): _discovered,
+        (State.PROBING, PROBE_ID, Failure): _not_modern,
+        (State.BOTH_ASKED, PROBE_ID, Result): _discovered,
+        (State.BOTH_ASKED, PROBE_ID, Failure): _not_modern,
+        (State.BOTH_ASKED, INITIALIZE_ID, Result): _initialized,
+        (State.BOTH_ASKED, INITIALIZE_ID, Failure): _initialize_refused_first,
+        (State.INITIALIZING, INITIALIZE_ID, Result): _initialized,
+        (State.INITIALIZING, INITIALIZE_ID, Failure): _not_initialized,
+        (State.CALLING, CALL_ID, Result): _answered,
+        (State.CALLING, CALL_ID, Failure): _call_refused,
+    }
 
 
 def cancelled(reason: str) -> Notification:

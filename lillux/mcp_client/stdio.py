@@ -79,12 +79,14 @@ def call_over_stdio(
     """
     deadline = _deadline(server.command.timeout_s)
     try:
-        return _Exchange(server, call, client, wanted, on_text, deadline).run(cancellation)
+        first = _Exchange(server, call, client, wanted, on_text=on_text, deadline=deadline)
+        return first.run(cancellation)
     except McpServerEndedError as error:
         if not (error.was_probed and wanted.legacy):
             raise
     # Some servers end when the first thing they hear is not `initialize`.
-    again = _Exchange(server, call, client, wanted.legacy_only, on_text, deadline)
+    legacy = wanted.legacy_only
+    again = _Exchange(server, call, client, legacy, on_text=on_text, deadline=deadline)
     return again.run(cancellation)
 
 
@@ -101,6 +103,7 @@ class _Exchange:
         call: ToolCall,
         client: ClientInfo,
         wanted: Wanted,
+        *,
         on_text: OnText | None,
         deadline: float | None,
     ) -> None:
@@ -143,9 +146,11 @@ class _Exchange:
 
         probe_s = self._server.probe_s
         left_s = remaining_s(self._deadline)
-        if self._session.state is State.PROBING and (left_s is None or probe_s < left_s):
-            if not conversation.wait_until(is_settled, probe_s):
-                self._follow(self._session.probe_is_overdue())
+        may_be_silent = self._session.state is State.PROBING and (
+            left_s is None or left_s > probe_s
+        )
+        if may_be_silent and not conversation.wait_until(is_settled, probe_s):
+            self._follow(self._session.probe_is_overdue())
         in_time = conversation.wait_until(is_settled, remaining_s(self._deadline))
         if conversation.has_exited:
             conversation.drain(1.0)

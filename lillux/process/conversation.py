@@ -118,9 +118,7 @@ def converse(
         reap(process, DRAIN_S)
 
 
-def _open_pump(
-    command: Command, process: "Popen[bytes]", on_stdout: Sink, on_stderr: Sink
-) -> Pump:
+def _open_pump(command: Command, process: "Popen[bytes]", on_stdout: Sink, on_stderr: Sink) -> Pump:
     try:
         return pump_for()(process, b"", on_stdout, on_stderr)
     except (OSError, RuntimeError) as error:  # no more descriptors, or threads, to be had

@@ -5,16 +5,19 @@ them, with nothing left to resolve; the engine shows it (``--dry-run``) or runs 
 """
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 from lillux.env_resolver import ResolvedEnv
 from lillux.process import Cancellation, ProcessRunner
 from lillux.values import dataclass, field
+from ryeos.dependencies import DependencyRules
 from ryeos.executor.anchor import Anchor
 from ryeos.executor.anchored_files import AnchoredFiles
 from ryeos.executor.caller_values import CallerValues
 from ryeos.executor.model import Chain, ChainElement
 from ryeos.executor.results import MappedResult
+from ryeos.verify import VerifiedItem
 
 OnStderr = Callable[[bytes], None]
 
@@ -44,13 +47,21 @@ class Materials:
 class Services:
     """What calls need besides their materials.
 
-    runner     runs programs
-    companion  ``companion(id, element)``: the verified tool item of this id in a space that the
-               element may use. Raises as building a chain does.
+    runner        runs programs
+    companion     ``companion(id, element)``: the verified tool item of this id in a space that the
+                  element may use. Raises as building a chain does.
+    process_env   what this process was started with: without the ``.env`` of a project
+    companion_at  ``companion_at(path, element)``: the same by the path of its file; None for a file
+                  in no space's tools folder
+    neighbours    ``neighbours(element, rules)``: the files that the rules name beside an element's
+                  own, verified. Raises IntegrityError.
     """
 
     runner: ProcessRunner
+    process_env: Mapping[str, str] = field(repr=False)
     companion: Callable[[str, ChainElement], ChainElement]
+    companion_at: Callable[[Path, ChainElement], ChainElement | None]
+    neighbours: Callable[[ChainElement, DependencyRules], tuple[VerifiedItem, ...]]
 
 
 class Call(Protocol):

@@ -11,10 +11,11 @@ from collections.abc import Collection
 from pathlib import Path
 
 from lillux.errors import LilluxError
-from lillux.files import read_bytes
+from lillux.files import path_inside, read_bytes
 from ryeos.errors import (
     ChainTooDeepError,
     CircularDependencyError,
+    CompanionError,
     ExecutorNotFoundError,
     InvalidRefError,
     NoExecutorDeclaredError,
@@ -69,6 +70,24 @@ class ChainBuilder:
         """
         resolution = self._resolve(item_id, [element])
         return self._element(item_id, resolution)
+
+    def companion_at(self, path: Path, element: ChainElement) -> ChainElement | None:
+        """The verified tool item in this very file; None for one in no space's tools folder.
+
+        The rules of spaces hold as for `companion`, and the file must be the one that its id leads
+        to: not one that another hides. Raises CompanionError, IntegrityError and kin.
+        """
+        for space in self._resolver.spaces:
+            tool = path_inside(path, space.directory(Kind.TOOL))
+            if tool is None:
+                continue
+            if Path(tool).suffix.lower() not in Kind.TOOL.suffixes:
+                raise CompanionError(str(path), "expected a file that can be a signed tool item")
+            found = self.companion(Path(tool).with_suffix("").as_posix(), element)
+            if found.path is None or not found.path.samefile(path):
+                raise CompanionError(str(path), f"{found.item_id} is another file: {found.path}")
+            return found
+        return None
 
     def forget(self, item_id: str) -> None:
         """Drop every chain that holds an item."""

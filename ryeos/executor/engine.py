@@ -26,6 +26,7 @@ from lillux.process import Cancellation, ProcessManager, ProcessRunner
 from lillux.values import dataclass, field
 from ryeos.config import ConfigReader
 from ryeos.context import Context, LockMode
+from ryeos.dependencies import DependencyRules, verify_tree
 from ryeos.errors import ChainValidationError, LockfileMismatchError
 from ryeos.executor.anchor import Anchor, anchor_of
 from ryeos.executor.anchored_files import AnchoredFiles, verify_anchored_files
@@ -49,7 +50,7 @@ from ryeos.executor.validator import ChainValidator
 from ryeos.log import log_warning
 from ryeos.moments import Clock, utc_now
 from ryeos.resolver import Resolver
-from ryeos.verify import Verifier, unchanged
+from ryeos.verify import VerifiedItem, Verifier, unchanged
 
 
 @dataclass(slots=True)
@@ -96,7 +97,13 @@ class PrimitiveExecutor:
         self._verifier = verifier
         self._runner = runner or ProcessManager()
         self._chains = ChainBuilder(resolver, verifier, self.PRIMITIVE_MAP.keys())
-        self._services = Services(runner=self._runner, companion=self._chains.companion)
+        self._services = Services(
+            runner=self._runner,
+            companion=self._chains.companion,
+            process_env=context.process_env,
+            companion_at=self._chains.companion_at,
+            neighbours=self._neighbours,
+        )
         self._config = ConfigReader(context.spaces, verifier)
         self._lockfiles = LockfileResolver(context.spaces, now)
         self._validator = ChainValidator()
@@ -127,6 +134,7 @@ class PrimitiveExecutor:
         if request.trace:
             chain_trace = chain_events(progress.elements)
             result.trace = [*chain_trace, *progress.trace, *progress.further]
+        progress.warnings.extend(result.metadata.pop("warnings", ()))
         result.metadata = progress.metadata | result.metadata
         unverified = [e.item_id for e in progress.elements if e.item and not e.item.verified]
         if unverified:
@@ -290,6 +298,14 @@ class PrimitiveExecutor:
             ),
             timeout_s=tool_timeout(timeout_s, values),
         )
+
+    def _neighbours(
+        self, element: ChainElement, rules: DependencyRules
+    ) -> tuple[VerifiedItem, ...]:
+        if element.item is None:
+            return ()
+        target = element.item.target
+        return verify_tree(target.path.parent, rules, target.space, self._verifier, log_warning)
 
     def _limit_sources(self, chain: Chain, caller: Mapping[str, Any]) -> LimitSources:
         runtime_config: dict[str, Any] = {}

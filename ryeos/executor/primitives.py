@@ -50,8 +50,12 @@ class ExecutePrimitive:
         match materials.config.get("protocol", "process"):
             case "process":
                 return process_call(materials, services)
+            case "mcp":
+                from ryeos.executor.mcp_call import mcp_stdio_call
+
+                return mcp_stdio_call(materials, services)
             case other:
-                raise SpecError("config.protocol", f"expected process, got {other!r}")
+                raise SpecError("config.protocol", f"expected process or mcp, got {other!r}")
 
     def execute(
         self, config: Mapping[str, Any], params: Mapping[str, Any] | None = None
