@@ -1,7 +1,7 @@
 """One call of one tool, as a conversation in either era of the protocol. Pure: no input or output.
 
-A transport sends what `ClientSession` gives it, and hands in what came. `ClientSession.TRANSITIONS` says what an
-answer means in which state:
+A transport sends what `ClientSession` gives it, and hands in what came. Its table of transitions
+says what an answer means in which state:
 
 (1) PROBING       ``server/discover`` was sent. A server that speaks the modern revision says so;
                   whatever else it answers, it is asked the older way.
