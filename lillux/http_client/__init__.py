@@ -28,9 +28,13 @@ from lillux.http_client.errors import (
     UndecodableBodyError,
     UnreachableError,
 )
-from lillux.http_client.model import Backoff, HttpRequest, HttpResponse, HttpStream, Retry
+from lillux.http_client.model import MIB, Backoff, HttpRequest, HttpResponse, HttpStream, Retry
+from lillux.http_client.redirects import SECRET_HEADERS
+from lillux.http_client.requests import check_request
 
 __all__ = [
+    "MIB",
+    "SECRET_HEADERS",
     "Address",
     "Backoff",
     "BrokenConnectionError",
@@ -50,6 +54,7 @@ __all__ = [
     "TlsError",
     "UndecodableBodyError",
     "UnreachableError",
+    "check_request",
     "is_loopback",
     "parse_address",
     "shown",

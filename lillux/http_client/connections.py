@@ -196,7 +196,7 @@ def _translation(
         case SSLError():
             return TlsError(url, _reason(error))
         case NewConnectionError():
-            return UnreachableError(url, _reason(error.__cause__ or error))
+            return UnreachableError(url, _reason(error))
         case Urllib3TimeoutError():
             return ExchangeTimeoutError(url, idle_timeout_s or 0)
         case DecodeError():
@@ -206,6 +206,8 @@ def _translation(
 
 def _reason(error: BaseException) -> str:
     """What the innermost error says: those around it repeat it with more brackets."""
+    if isinstance(error, NewConnectionError) and error.__cause__:
+        error = error.__cause__
     while True:
         inner = [part for part in error.args if isinstance(part, BaseException)]
         if not inner:

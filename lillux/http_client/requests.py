@@ -4,7 +4,7 @@ import math
 import re
 
 from lillux.errors import ConfigurationError
-from lillux.http_client.addresses import shown
+from lillux.http_client.addresses import parse_address, shown
 from lillux.http_client.errors import InvalidRequestError
 from lillux.http_client.model import HttpRequest
 
@@ -13,6 +13,14 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _FORBIDDEN_IN_VALUES = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 # How long a body is, is said once and by us: two answers are how requests are smuggled.
 _OURS = frozenset({"content-length", "transfer-encoding"})
+
+
+def check_request(request: HttpRequest) -> None:
+    """Raises HttpClientError or ConfigurationError for a request that could never be sent."""
+    check_limits(request)
+    parse_address(request.url)
+    checked_method(request)
+    checked_headers(request)
 
 
 def checked_method(request: HttpRequest) -> str:

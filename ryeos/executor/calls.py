@@ -26,11 +26,12 @@ OnStderr = Callable[[bytes], None]
 class Materials:
     """Everything that a call is made of.
 
-    config     the chain's configs, merged from primitive to tool; templates of signed files
-    values     the caller's checked parameters, opaque
-    env        what templates see
-    child_env  what a process gets
-    timeout_s  None for no limit
+    config            the chain's configs, merged from primitive to tool; templates of signed files
+    values            the caller's checked parameters, opaque
+    env               what templates see
+    child_env         what a process gets
+    timeout_s         None for no limit
+    caller_timeout_s  the same where the caller set it, None where nobody but the files did
     """
 
     chain: Chain
@@ -41,6 +42,7 @@ class Materials:
     env: ResolvedEnv = field(repr=False)
     child_env: Mapping[str, str] = field(repr=False)
     timeout_s: float | None
+    caller_timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,13 @@ class Services:
     companion: Callable[[str, ChainElement], ChainElement]
     companion_at: Callable[[Path, ChainElement], ChainElement | None]
     neighbours: Callable[[ChainElement, DependencyRules], tuple[VerifiedItem, ...]]
+
+
+def network_env(materials: Materials, services: Services) -> dict[str, str]:
+    """What chooses proxies and authorities: the process, and signed items, never a ``.env``."""
+    variables = materials.env.variables
+    signed = {name: variables[name] for name in materials.env.contributed if name in variables}
+    return {**services.process_env, **signed}
 
 
 class Call(Protocol):

@@ -285,7 +285,8 @@ class PrimitiveExecutor:
         values = caller_values(parameters, chain.tool.spec.config_schema, config, fixed)
         progress.warnings.extend(values.warnings)
         asked = {} if request.timeout_s is None else {"timeout": request.timeout_s}
-        timeout_s = limit("timeout", self._limit_sources(chain, {**values.steering, **asked}))
+        caller = {**values.steering, **asked}
+        timeout_s = limit("timeout", self._limit_sources(chain, caller))
         return Materials(
             chain=chain,
             config=config,
@@ -297,6 +298,7 @@ class PrimitiveExecutor:
                 chain, anchor, env, request.extra_env, self._context.platform
             ),
             timeout_s=tool_timeout(timeout_s, values),
+            caller_timeout_s=timeout_s if "timeout" in caller else None,
         )
 
     def _neighbours(

@@ -12,7 +12,7 @@ from lillux.mcp_client.session import ClientInfo, ToolCall
 from lillux.process import Cancellation, Command
 from lillux.values import dataclass, field
 from ryeos import __version__
-from ryeos.executor.calls import Call, Materials, OnStderr, Services
+from ryeos.executor.calls import Call, Materials, OnStderr, Services, network_env
 from ryeos.executor.invocation import max_output_bytes
 from ryeos.executor.mcp_config import Program, ServerConfig, address, program
 from ryeos.executor.mcp_results import map_answer, map_failure, stderr_tail
@@ -47,7 +47,7 @@ def mcp_http_call(materials: Materials, services: Services) -> Call:
         headers=headers,
         arguments=_arguments(materials),
         schema=materials.chain.tool.spec.config_schema,
-        network_env=services.process_env,
+        network_env=network_env(materials, services),
         max_bytes=max_output_bytes(found.config),
     )
 

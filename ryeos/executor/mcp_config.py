@@ -232,9 +232,10 @@ def _wanted(config: Mapping[str, Any]) -> Wanted:
 
 
 def _timeout_s(materials: Materials, server: ChainElement | None) -> float | None:
-    """The chain's limit; a server item's own is the longest unless the tool says otherwise."""
+    """The chain's limit; a server item's own bounds it, unless caller or tool set one."""
     own = server.spec.config.get("timeout") if server else None
-    if own is None or "timeout" in materials.chain.tool.spec.config:
+    is_set = materials.caller_timeout_s is not None
+    if own is None or is_set or "timeout" in materials.chain.tool.spec.config:
         return materials.timeout_s
     limit_s = checked_limit("config.timeout", own)
     given = [seconds for seconds in (limit_s, materials.timeout_s) if seconds is not None]

@@ -1,6 +1,6 @@
 """The ends of chains: what the engine itself can do. Ids are in `PRIMITIVES`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +106,12 @@ class SubprocessPrimitive(ExecutePrimitive):
     """The same engine under its older name."""
 
 
+def _http_client() -> type[Primitive]:
+    from ryeos.executor.http_primitive import HttpClientPrimitive
+
+    return HttpClientPrimitive
+
+
 def _not_started(reason: str) -> ExecuteResult:
     return ExecuteResult(success=False, stdout="", stderr=reason, return_code=-1, duration_ms=0.0)
 
@@ -126,7 +132,27 @@ def _execute_result(outcome: Outcome, timeout_s: float | None) -> ExecuteResult:
     )
 
 
-PRIMITIVES: Mapping[str, type[Primitive]] = {
-    "rye/core/primitives/execute": ExecutePrimitive,
-    "rye/core/primitives/subprocess": SubprocessPrimitive,
-}
+class _Primitives(Mapping[str, type[Primitive]]):
+    """The classes by id; one that costs an import is imported when it is asked for."""
+
+    _AT_ONCE: Mapping[str, type[Primitive]] = {
+        "rye/core/primitives/execute": ExecutePrimitive,
+        "rye/core/primitives/subprocess": SubprocessPrimitive,
+    }
+    _LATE: Mapping[str, Callable[[], type[Primitive]]] = {
+        "rye/core/primitives/http_client": _http_client,
+    }
+
+    def __getitem__(self, item_id: str) -> type[Primitive]:
+        if item_id in self._LATE:
+            return self._LATE[item_id]()
+        return self._AT_ONCE[item_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self._AT_ONCE, *self._LATE))
+
+    def __len__(self) -> int:
+        return len(self._AT_ONCE) + len(self._LATE)
+
+
+PRIMITIVES: Mapping[str, type[Primitive]] = _Primitives()
