@@ -25,7 +25,7 @@ from lillux.templating import Names
 from lillux.values import dataclass, field, replace
 from ryeos import __version__
 from ryeos.errors import SpecError
-from ryeos.executor.calls import Call, Materials, OnStderr, Services
+from ryeos.executor.calls import Call, Materials, OnStderr, Services, network_env
 from ryeos.executor.http_config import OWN_KEYS, HttpPlan, filled, http_plan
 from ryeos.executor.http_results import is_success, parsed_body, status_error
 from ryeos.executor.http_sinks import (
