@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 
+_LAST_WORDS_S = 0.1
+
+
 class Conversation:
     """A running child. Of one thread; `converse` makes it, and ends it."""
 
@@ -56,7 +59,9 @@ class Conversation:
     def end_politely(self, patience_s: float) -> None:
         """Close the child's input, which is how a server is told to go, and wait until it has."""
         self._writer.close()
-        pump_until(lambda: self.has_ended, self._pump, patience_s)
+        pump_until(lambda: self._pump.has_exited, self._pump, patience_s)
+        # (Its descendants may keep its pipes open: its last words are at hand by now.)
+        self.drain(min(patience_s, _LAST_WORDS_S))
 
     def end(self, grace_s: float) -> None:
         """TERM to the whole group, and wait for the child; whatever is left gets KILL later."""
