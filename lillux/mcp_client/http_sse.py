@@ -8,7 +8,7 @@ from urllib.parse import urljoin, urlsplit
 
 from lillux.jsonrpc import encode, parse_messages
 from lillux.mcp_client.errors import McpAuthError, McpProtocolError
-from lillux.mcp_client.http import Line, refused_twice
+from lillux.mcp_client.http_line import Line, refused_twice
 from lillux.mcp_client.session import ClientSession, Turn
 
 _POST_HEADERS = {"Content-Type": "application/json", "Accept": "application/json"}

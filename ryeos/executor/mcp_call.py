@@ -138,7 +138,8 @@ class McpHttpCall:
     ) -> MappedResult:
         """Call the tool. Raises IntegrityError for a server item that has changed."""
         from lillux.http_client import HttpClient, HttpClientError
-        from lillux.mcp_client.http import HttpServer, call_over_http
+        from lillux.mcp_client.http import call_over_http
+        from lillux.mcp_client.http_line import HttpServer
 
         _look_again(self.found, ())
         name = self.found.tool_name

@@ -15,6 +15,7 @@ from ryeos.errors import (
     UnsignedError,
     UntrustedKeyError,
 )
+from ryeos.executor.engine import _Progress
 from ryeos.executor.model import Request
 from tests.support.http_servers import Exchange, Server
 from tests.support.mcp_servers import ODD_SERVER
@@ -242,19 +243,13 @@ def test_a_server_item_that_is_swapped_after_its_verification_starts_nothing(
     workspace.project.sign(path)
     workspace.project.signed_yaml("mcp/test/tool", NAMED, executor=STDIO)
     executor = workspace.rye().executor
-    prepared = executor._prepare(Request(item_id="mcp/test/tool"), _progress())
+    prepared = executor._prepare(Request(item_id="mcp/test/tool"), _Progress())
 
     path.write_text(path.read_text("utf-8").replace('{command: "true"}', config), "utf-8")
 
     with pytest.raises(IntegrityError):
         prepared.call.run()
     assert not mark.exists()
-
-
-def _progress() -> "object":
-    from ryeos.executor.engine import _Progress
-
-    return _Progress()
 
 
 # --- the environment, and servers that lie

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 BEHAVIOUR = sys.argv[1] if len(sys.argv) > 1 else "plain"
@@ -58,71 +59,99 @@ def ask(method: str) -> dict[str, Any]:
 
 
 def call(message: dict[str, Any]) -> None:
-    arguments = message["params"]["arguments"]
+    CALLS.get(BEHAVIOUR, tell_everything)(message)
+
+
+def tell_everything(message: dict[str, Any]) -> None:
+    told = {
+        "arguments": message["params"]["arguments"],
+        "argv": sys.argv[1:],
+        "env": dict(os.environ),
+    }
+    answer(message, json.dumps(told))
+
+
+def ask_the_client(message: dict[str, Any]) -> None:
+    answer(message, json.dumps([ask("ping"), ask("sampling/createMessage")]))
+
+
+def never_answer(_: dict[str, Any]) -> None:
+    write({"method": "notifications/message", "params": {"data": "wait"}})
+    signal.pause()
+
+
+def crash(_: dict[str, Any]) -> None:
+    sys.stderr.write("Traceback\nboom\n")
+    raise SystemExit(3)
+
+
+def write_garbage(message: dict[str, Any]) -> None:
+    sys.stdout.write("Listening on stdio\n\n\x00\xff{]\n")
+    answer(message, "after garbage")
+
+
+def write_without_end(_: dict[str, Any]) -> None:
+    while True:
+        sys.stdout.write("x" * 65536)
+
+
+def tell(message: dict[str, Any]) -> None:
+    token = message["params"]["_meta"]["progressToken"]
+    progress = {"progressToken": token, "progress": 1, "total": 2, "message": "half"}
+    write({"method": "notifications/progress", "params": progress})
+    write({"method": "notifications/message", "params": {"level": "info", "data": "hi"}})
+    answer(message, "told")
+
+
+def flood_stderr(message: dict[str, Any]) -> None:
+    for _ in range(100):
+        sys.stderr.write("e" * 65536)
+    sys.stderr.write("the end")
+    answer(message, "flooded")
+
+
+def leave_a_child(message: dict[str, Any]) -> None:
+    subprocess.Popen(["sleep", "600"], close_fds=False, stdin=subprocess.DEVNULL)
+    answer(message, "left")
+
+
+CALLS: dict[str, Callable[[dict[str, Any]], None]] = {
+    "asks": ask_the_client,
+    "crashes in a call": crash,
+    "fails": lambda message: answer(message, "it went wrong", isError=True),
+    "floods stderr": flood_stderr,
+    "leaves a child": leave_a_child,
+    "never answers": never_answer,
+    "refuses": lambda message: refuse(message, -32602, "unknown tool"),
+    "strange": lambda message: write({"id": message["id"], "result": {"content": "text"}}),
+    "tells": tell,
+    "writes garbage": write_garbage,
+    "writes too much": lambda m: answer(m, "x" * int(m["params"]["arguments"]["size"])),
+    "writes without end": write_without_end,
+}
+
+
+def probed(message: dict[str, Any]) -> None:
     match BEHAVIOUR:
-        case "asks":
-            answer(message, json.dumps([ask("ping"), ask("sampling/createMessage")]))
-        case "never answers":
-            write({"method": "notifications/message", "params": {"data": "wait"}})
-            signal.pause()
-        case "crashes in a call":
-            sys.stderr.write("Traceback\nboom\n")
-            raise SystemExit(3)
-        case "writes garbage":
-            sys.stdout.write("Listening on stdio\n\n\x00\xff{]\n")
-            answer(message, "after garbage")
-        case "writes too much":
-            answer(message, "x" * int(arguments["size"]))
-        case "writes without end":
-            while True:
-                sys.stdout.write("x" * 65536)
-        case "tells":
-            token = message["params"]["_meta"]["progressToken"]
-            progress = {"progressToken": token, "progress": 1, "total": 2, "message": "half"}
-            write({"method": "notifications/progress", "params": progress})
-            write({"method": "notifications/message", "params": {"level": "info", "data": "hi"}})
-            answer(message, "told")
-        case "floods stderr":
-            for _ in range(100):
-                sys.stderr.write("e" * 65536)
-            sys.stderr.write("the end")
-            answer(message, "flooded")
-        case "leaves a child":
-            subprocess.Popen(["sleep", "600"], close_fds=False, stdin=subprocess.DEVNULL)
-            answer(message, "left")
-        case "refuses":
-            refuse(message, -32602, "unknown tool")
-        case "fails":
-            answer(message, "it went wrong", isError=True)
-        case "strange":
-            write({"id": message["id"], "result": {"content": "text"}})
+        case "ends at a probe":
+            raise SystemExit(1)
+        case "silent to a probe":
+            pass
+        case "slow to a probe":
+            initialized = read()
+            result = {"supportedVersions": ["2026-07-28"], "resultType": "complete"}
+            write({"id": message["id"], "result": result})
+            refuse(initialized, -32022, "only the modern era")
         case _:
-            told = {"arguments": arguments, "argv": sys.argv[1:], "env": dict(os.environ)}
-            answer(message, json.dumps({**told, "cwd": os.getcwd()}))  # noqa: PTH109
+            refuse(message, -32601, "Method not found")
 
 
 def serve() -> None:
-    if BEHAVIOUR == "crashes":
-        sys.stderr.write("ImportError: no module named nothing\n")
-        raise SystemExit(1)
-    if BEHAVIOUR == "never reads":
-        signal.pause()
-    probe: dict[str, Any] = {}
     while True:
         message = read()
         match message["method"]:
-            case "server/discover" if BEHAVIOUR == "ends at a probe":
-                raise SystemExit(1)
-            case "server/discover" if BEHAVIOUR == "silent to a probe":
-                pass
-            case "server/discover" if BEHAVIOUR == "slow to a probe":
-                probe = message
             case "server/discover":
-                refuse(message, -32601, "Method not found")
-            case "initialize" if BEHAVIOUR == "slow to a probe":
-                result = {"supportedVersions": ["2026-07-28"], "resultType": "complete"}
-                write({"id": probe["id"], "result": result})
-                refuse(message, -32022, "only the modern era")
+                probed(message)
             case "initialize" if BEHAVIOUR == "refuses to begin":
                 refuse(message, -32603, "no licence")
             case "initialize":
@@ -131,6 +160,11 @@ def serve() -> None:
                 call(message)
 
 
+if BEHAVIOUR == "crashes":
+    sys.stderr.write("ImportError: no module named nothing\n")
+    raise SystemExit(1)
+if BEHAVIOUR == "never reads":
+    signal.pause()
 if hasattr(sys.stdout, "reconfigure"):
     sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
 serve()

@@ -17,7 +17,8 @@ from lillux.mcp_client.errors import (
     McpRefusedError,
     McpTimeoutError,
 )
-from lillux.mcp_client.http import HttpServer, call_over_http
+from lillux.mcp_client.http import call_over_http
+from lillux.mcp_client.http_line import HttpServer
 from lillux.mcp_client.session import Answer, ClientInfo, ToolCall
 from lillux.mcp_client.versions import LEGACY, MODERN, NEWEST_LEGACY, wanted
 from lillux.process import Cancellation

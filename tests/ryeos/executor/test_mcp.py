@@ -223,8 +223,10 @@ def test_a_server_of_the_other_transport_is_refused_with_the_right_runtime(
         ("{tool_name: t, server: 5}", "config.server: expected a string, got integer"),
         (
             "{tool_name: t, command: x, protocol_version: '2020-01-01'}",
-            "config.protocol_version: expected one of auto, legacy, 2024-11-05, 2025-03-26,"
-            " 2025-06-18, 2025-11-25, 2026-07-28, got '2020-01-01'",
+            (
+                "config.protocol_version: expected one of auto, legacy, 2024-11-05, 2025-03-26,"
+                " 2025-06-18, 2025-11-25, 2026-07-28, got '2020-01-01'"
+            ),
         ),
         (
             "{tool_name: t, server: mcp/servers/none}",
@@ -344,7 +346,10 @@ def test_variables_come_from_env_files_as_far_as_those_may_say(workspace: Worksp
 
     got = {name: result.data["env"][f"GOT_{name}"] for name in names}
     assert got == {
-        **{"ONE": "user", "TWO": "ai", "THREE": "project", "FOUR": "local"},
+        "ONE": "user",
+        "TWO": "ai",
+        "THREE": "project",
+        "FOUR": "local",
         "LD_PRELOAD": "unset",
     }
     assert len(result.metadata["warnings"]) == 1
@@ -376,7 +381,7 @@ def test_a_dry_run_shows_the_server_without_secrets(workspace: Workspace) -> Non
 def test_the_server_bounds_the_time_of_its_tools(
     workspace: Workspace, server: int | None, own: int | None, caller: int | None, limit: int
 ) -> None:
-    server_item(workspace.project, odd(**({} if server is None else {"timeout": server})))
+    server_item(workspace.project, odd() if server is None else odd(timeout=server))
     config: dict[str, object] = {"server": "mcp/servers/test", "tool_name": "t"}
     tool(workspace.project, json.dumps(config | ({} if own is None else {"timeout": own})))
 

@@ -4,7 +4,7 @@ import json
 import os
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def everything(packages: Path) -> str:
 
 
 def call(
-    workspace: Workspace, config: dict[str, object], runtime: str = STDIO, **params: object
+    workspace: Workspace, config: Mapping[str, object], runtime: str = STDIO, **params: object
 ) -> ExecutionResult:
     body = f"config: {json.dumps(config)}\n"
     workspace.project.signed_yaml("mcp/test/tool", body, executor=runtime)
