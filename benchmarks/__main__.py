@@ -5,7 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import engine, items, startup
+from benchmarks import engine, functions, items, startup
 from benchmarks.timing import table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -20,7 +20,12 @@ def main() -> int:
     print(f"python {sys.version.split()[0]}, {os.cpu_count()} cores, {pyz}")
     with tempfile.TemporaryDirectory(prefix="rye-benchmarks-") as folder:
         scratch = Path(folder)
-        rows = [*startup.figures(pyz, scratch), *engine.figures(scratch), *items.figures(scratch)]
+        rows = [
+            *startup.figures(pyz, scratch),
+            *engine.figures(scratch),
+            *functions.figures(scratch),
+            *items.figures(scratch),
+        ]
     print(table(rows))
     return 0
 

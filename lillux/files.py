@@ -280,7 +280,7 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
             file.write(data)
             file.flush()
             os.fsync(descriptor)
-    except BaseException:
+    except BaseException:  # an interrupt too leaves no half file
         with suppress(OSError):
             path.unlink()
         raise

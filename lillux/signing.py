@@ -278,7 +278,7 @@ def save_keypair(directory: Path, keypair: KeyPair) -> None:
     _create_key_file(private, keypair.private_pem, mode=0o600)
     try:
         _create_key_file(public, keypair.public_pem, mode=0o644)
-    except BaseException:
+    except BaseException:  # an interrupt too leaves no half pair
         private.unlink(missing_ok=True)
         raise
 

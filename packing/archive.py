@@ -20,6 +20,9 @@ from zipboot.importer import SOURCES
 ENTRY_POINT = "zipboot.fallback:enter"
 INTERPRETER = "/usr/bin/env python3"
 SHEBANG = f"#!{INTERPRETER}\n".encode("ascii")
+# Python takes a file without a zip file's end, the last to arrive, for a source. It complains of
+# this encoding then, instead of the zip file's bytes.
+_IF_CUT = b"# coding: rye.pyz-is-damaged.get-it-again\n"
 
 _UNIX, _REGULAR_FILE = 3, 0o100644
 
@@ -39,7 +42,8 @@ def pack(stage: Stage, checkout: Path, scratch: Path, moment: Moment, recipe: Re
             *fast_parts(stage, checkout, recipe.interpreters),
             *_kept_parts(shivs),
         ]
-    return SHEBANG + _zipped(parts, moment, offset=len(SHEBANG))
+    head = SHEBANG + _IF_CUT
+    return head + _zipped(parts, moment, offset=len(head))
 
 
 def _sources(tree: Path, moment: Moment) -> bytes:

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from packing.errors import BuildError
+from zipboot.parts import checksum
 
 SHOWN_ROOT = "rye.pyz"
 
-# Module -> is it a package, offset, size, is it deflated.
-Entries = dict[str, tuple[bool, int, int, bool]]
+# Module -> is it a package, offset, size, is it deflated, checksum of the piece.
+Entries = dict[str, tuple[bool, int, int, bool, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,8 @@ def code_part(
     for module, code in zip(found, codes, strict=True):
         is_deflated = module.name not in stored
         piece = zlib.compress(code, 9) if is_deflated else code
-        entries[module.name] = (module.is_package, offset, len(piece), is_deflated)
+        where = offset, len(piece), is_deflated, checksum(piece)
+        entries[module.name] = (module.is_package, *where)
         pieces.append(piece)
         offset += len(piece)
     return b"".join(pieces), entries

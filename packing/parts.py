@@ -14,7 +14,7 @@ from typing import Any
 from packing.hot_path import hot_modules
 from packing.modules import code_part, compiled, modules
 from packing.stage import Stage
-from zipboot.parts import MARK_BYTES
+from zipboot.parts import MARK_BYTES, checksum
 from zipboot.places import digest_of
 
 # Run straight from the index, before anything can be imported.
@@ -67,7 +67,8 @@ def _code_parts(
         index = {**shared, "parts": dict(shared["parts"]), "modules": entries, "boot": boot}
         tag = f"cpython-3{minor}"
         yield _marked("code", f"_rye/{tag}.bin", data, index)
-        yield Part(f"_rye/{tag}.idx", magic + marshal.dumps(index, _PLAIN), stored=True)
+        code_index = magic + marshal.dumps(index, _PLAIN)
+        yield Part(f"_rye/{tag}.idx", checksum(code_index) + code_index, stored=True)
 
 
 def _marked(name: str, entry: str, data: bytes, index: Index) -> Part:

@@ -20,10 +20,20 @@ PACKAGES = ("lillux", "ryeos", "zipboot")
 _BUILD_TIME_PACKAGES = frozenset({"cffi"})
 _COMPILED = frozenset({".so", ".pyd", ".dylib"})
 # Of packaging only the rules of versions are used; all of it would be half a megabyte more. The
-# command line of dotenv wants libraries that are not packed.
+# command line of dotenv wants libraries that are not packed, and so do parts of urllib3 that only
+# they would call.
 _USED_PARTS = {
     "packaging": frozenset({"__init__.py", "version.py"}),
     "dotenv": frozenset({"__init__.py", "main.py", "parser.py", "variables.py", "version.py"}),
+    "urllib3": frozenset(
+        {"__init__.py", "_base_connection.py", "_collections.py", "_request_methods.py"}
+        | {"_version.py", "connection.py", "connectionpool.py", "exceptions.py", "fields.py"}
+        | {"filepost.py", "poolmanager.py", "response.py", "http2/__init__.py", "http2/probe.py"}
+        | {"util/__init__.py", "util/connection.py", "util/proxy.py", "util/request.py"}
+        | {"util/response.py", "util/retry.py", "util/ssl_.py", "util/ssl_match_hostname.py"}
+        | {"util/ssltransport.py", "util/timeout.py", "util/url.py", "util/util.py"}
+        | {"util/wait.py"}
+    ),
 }
 # How a library was packed and installed, not what it is.
 _INSTALLATION_NOTES = frozenset({"RECORD", "WHEEL"})

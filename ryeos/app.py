@@ -28,6 +28,7 @@ from ryeos.verify import Coverage, Target, VerifiedItem, Verifier
 
 if TYPE_CHECKING:  # a run of a tool needs neither
     from ryeos.audit import AuditReport
+    from ryeos.executor.function_host import FunctionHost
     from ryeos.signing_key import SigningKey
 
 __all__ = ["Rye"]
@@ -40,7 +41,8 @@ class Rye:
     """Everything that can be done with the items of a context.
 
     ``warn`` gets one line for each thing that a person should hear about. ``restore`` writes a file
-    of the own bundle anew, where there is something to restore it from.
+    of the own bundle anew, where there is something to restore it from. With ``functions``, Python
+    functions are called in warm workers: worth it from the second call on.
     """
 
     def __init__(
@@ -48,11 +50,12 @@ class Rye:
         context: Context,
         *,
         runner: ProcessRunner | None = None,
+        functions: "FunctionHost | None" = None,
         warn: Callable[[str], None] = log_warning,
         restore: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.context = context
-        self._runner = runner
+        self._runner, self._functions = runner, functions
         self.warn = warn
         self.approvals = Approvals(context.spaces.user.ai)
         self.trust = TrustStore(context.spaces, self.approvals)
@@ -65,7 +68,13 @@ class Rye:
     @cached_property
     def executor(self) -> PrimitiveExecutor:
         """The executor of this context."""
-        return PrimitiveExecutor(self.context, self.resolver, self.verifier, runner=self._runner)
+        return PrimitiveExecutor(
+            self.context,
+            self.resolver,
+            self.verifier,
+            runner=self._runner,
+            functions=self._functions,
+        )
 
     def execute(
         self,

@@ -127,7 +127,7 @@ def replace_keypair(directory: Path, keypair: KeyPair) -> tuple[Path, ...]:
             if os.path.lexists(path):
                 moved.append((path, _set_aside(path)))
         save_keypair(directory, keypair)
-    except BaseException:
+    except BaseException:  # an interrupt too gives the old pair back
         for path, backup in reversed(moved):
             with suppress(OSError):
                 backup.rename(path)

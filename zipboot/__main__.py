@@ -6,19 +6,24 @@ Compiled from source at every start: no annotations, no f-strings, as little as 
 
 import sys
 
-if sys.version_info < (3, 11):  # noqa: UP036 - the point of this file
-    sys.stderr.write(
-        "rye: needs Python 3.11 or newer, this is Python "
-        + sys.version.split()[0]
-        + " ("
-        + str(sys.executable)
-        + ")\n"
-    )
+
+def end(problem):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201 - as above
+    """Say in one line why nothing can start here."""
+    sys.stderr.write("rye: " + problem + "\n")
     sys.exit(78)  # EX_CONFIG of sysexits.h: the surroundings are wrong, not the command
+
+
+if sys.version_info < (3, 11):  # noqa: UP036 - the point of this file
+    found = sys.version.split()[0] + " (" + str(sys.executable) + ")"
+    end("needs Python 3.11 or newer, this is Python " + found)  # type: ignore[no-untyped-call]
+
+# What zipboot.parts says too, which may be what is damaged.
+DAMAGED = " is damaged (%s): get it again, or check it with the .sha256 beside it"
 
 
 def boot(archive):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201 - as above
     """Run the code packed for this interpreter, or else what shiv unpacks; the exit status."""
+    import _imp
     import marshal
     import os
 
@@ -28,13 +33,20 @@ def boot(archive):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201 - as a
             index = archive.get_data("_rye/" + str(sys.implementation.cache_tag) + ".idx")
         except OSError:
             pass  # no code is packed for it
+        except Exception:  # noqa: BLE001 - whatever zipimport makes of an entry that is damaged
+            index = b"?"
     if index:
         from _frozen_importlib_external import MAGIC_NUMBER
-    if not index or not index.startswith(MAGIC_NUMBER):
-        from zipboot.fallback import start
 
+        if index[:8] != _imp.source_hash(0, index[8:]):  # see zipboot.parts.checksum
+            end(archive.archive + DAMAGED % "its index")  # type: ignore[no-untyped-call]
+    if not index or not index.startswith(MAGIC_NUMBER, 8):
+        try:
+            from zipboot.fallback import start
+        except Exception:  # noqa: BLE001 - a source that is damaged raises anything
+            end(archive.archive + DAMAGED % "zipboot")  # type: ignore[no-untyped-call]
         return start(archive)
-    index = marshal.loads(index[len(MAGIC_NUMBER) :])  # noqa: S302 - our own archive
+    index = marshal.loads(index[8 + len(MAGIC_NUMBER) :])  # noqa: S302 - our own archive
     for name, code in index["boot"]:
         module = type(sys)(name)
         sys.modules[name] = module

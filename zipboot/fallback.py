@@ -11,6 +11,8 @@ import os
 import sys
 
 from zipboot import places
+from zipboot.entries import read_whole, require_whole
+from zipboot.importer import SOURCES
 
 TYPE_CHECKING = False  # `typing` would cost more than everything else here
 if TYPE_CHECKING:
@@ -19,13 +21,20 @@ if TYPE_CHECKING:
 
 FAILED = 1
 
+_CHECKED_WHEN_USED = ("_rye/cpython", "_rye/native", "_rye/bundle", SOURCES)
+"""What entries begin with that take long to read: by whom they are read, they are checked."""
+
 _archive: zipimporter | None = None
 _umask = 0o022
 
 
 def start(archive: zipimporter) -> int:
-    """Hand over to shiv, which comes back by `enter`; the exit status if it does not."""
+    """Hand over to shiv, which comes back by `enter`; the exit status if it does not.
+
+    Raises SystemExit when something is damaged that is needed for that.
+    """
     global _archive, _umask  # noqa: PLW0603 - shiv calls `enter` without arguments
+    require_whole(archive.archive, but=_CHECKED_WHEN_USED)
     _archive = archive
     forget_shiv(os.environ)
     _umask = os.umask(0o077)
@@ -36,6 +45,9 @@ def start(archive: zipimporter) -> int:
                 _hand_over(folder)
             except OSError as error:  # of the unpacking: the program reports its own
                 problem = error
+            except Exception:
+                read_whole(archive.archive, SOURCES)  # ends here if that was in the way
+                raise
     except OSError as error:
         problem = problem or error
     sys.stderr.write(

@@ -1,7 +1,8 @@
 """Imports modules from the code of this interpreter's version, packed in one part of the archive.
 
 Nothing is unpacked and nothing is compiled: a module is a piece of the part, unmarshalled. What the
-index says about a module: is it a package, where its code is, how long, whether it is deflated.
+index says about a module: is it a package, where its code is, how long, whether it is deflated, and
+the checksum of the piece, which is looked at before `marshal` is: that crashes on other bytes.
 Page: ``docs/boot.md``.
 """
 
@@ -10,6 +11,8 @@ from __future__ import annotations
 import marshal
 from _frozen_importlib import ModuleSpec
 
+from zipboot.parts import checksum
+
 TYPE_CHECKING = False  # `typing` would cost more than everything else here
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +20,8 @@ if TYPE_CHECKING:
 
     from zipboot.parts import Archive, Part
 
-    # is a package, offset, size, is deflated
-    Entry = tuple[bool, int, int, bool]
+    # is a package, offset, size, is deflated, checksum of the piece
+    Entry = tuple[bool, int, int, bool, bytes]
 
 SOURCES = "site-packages/rye.zip"
 """The sources of all modules, which shiv unpacks where no code is packed."""
@@ -35,7 +38,7 @@ class CodeImporter:
 
     def hold(self) -> None:
         """Keep all code in memory, see `zipboot.parts.Part`."""
-        self._part.hold((offset, size) for _, offset, size, _ in self._entries.values())
+        self._part.hold(entry[1:3] for entry in self._entries.values())
 
     def find_spec(
         self,
@@ -63,9 +66,11 @@ class CodeImporter:
         exec(self.get_code(name), module.__dict__)  # noqa: S102 - what a loader does
 
     def get_code(self, name: str) -> CodeType:
-        """The code of a module."""
-        _, offset, size, is_deflated = self._entries[name]
+        """The code of a module. Raises SystemExit when it is damaged."""
+        _, offset, size, is_deflated, expected = self._entries[name]
         data = self._part.read(offset, size)
+        if checksum(data) != expected:
+            raise self._part.differs(f"module {name}")
         if is_deflated:
             from zlib import decompress
 
@@ -91,7 +96,7 @@ class CodeImporter:
         try:
             with ZipFile(BytesIO(self._loader.get_data(SOURCES))) as sources:
                 return sources.read(path).decode("utf-8")
-        except (KeyError, OSError):
+        except Exception:  # noqa: BLE001 - a traceback without lines is better than another one
             return None
 
     def invalidate_caches(self) -> None:

@@ -85,8 +85,13 @@ class Program:
         return self.bundle.restore(path)
 
     def sources(self) -> bytes:
-        """A zip file with the sources of all modules, and the licences of the libraries."""
-        return self._file.loader.get_data(SOURCES)
+        """A zip file with the sources of all modules, and the licences of the libraries.
+
+        Raises SystemExit when it is damaged.
+        """
+        from zipboot.entries import read_whole
+
+        return read_whole(self.archive, SOURCES)
 
     def cache(self) -> str | None:
         """The folder for what can be made again, which may not be there; None without a home."""

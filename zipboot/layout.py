@@ -54,9 +54,12 @@ class Layout:
         return True
 
     def content(self, path: str) -> bytes:
-        """One file as the archive has it."""
-        offset, size, _ = self.files[path]
-        return self._part.read(offset, size)
+        """One file as the archive has it. Raises SystemExit when it is damaged there."""
+        offset, size, digest = self.files[path]
+        data = self._part.read(offset, size)
+        if places.digest_of(data) != digest:
+            raise self._part.differs(path)
+        return data
 
     def hold(self) -> None:
         """Keep all content in memory, see `zipboot.parts.Part`."""

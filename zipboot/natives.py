@@ -96,13 +96,16 @@ def temp(part: Part, native: Native) -> str:
 
 
 def content(part: Part, native: Native) -> bytes:
-    """The bytes of a compiled module. Raises OSError when the archive is damaged."""
-    from zlib import decompress
+    """The bytes of a compiled module. Raises SystemExit when they are damaged."""
+    import zlib
 
     file_name, digest, offset, size = native
-    data = decompress(part.read(offset, size))
+    try:
+        data = zlib.decompress(part.read(offset, size))
+    except zlib.error:
+        data = b""
     if places.digest_of(data) != digest:
-        raise OSError(f"{file_name} is damaged in the archive")
+        raise part.differs(file_name)
     return data
 
 

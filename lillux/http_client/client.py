@@ -59,7 +59,7 @@ class HttpClient:
         self._jitter = jitter or _random
         self._lock = Lock()
         self._context: SSLContext | None = None
-        self._pools: dict[Proxy | None, Any] = {}
+        self._pools: dict[tuple[Proxy | None, bool], Any] = {}
 
     def send(self, request: HttpRequest, cancellation: Cancellation | None = None) -> HttpResponse:
         """The whole response, whatever its status. Raises HttpClientError, ConfigurationError."""
@@ -181,7 +181,11 @@ class HttpClient:
         for _ in range(request.max_redirects + 1):
             proxy = proxy_for(sending.address, self._env)
             response = open_response(
-                self._pool(proxy), sending, interruption, proxy, request.idle_timeout_s
+                self._pool(proxy, sending.address.scheme),
+                sending,
+                interruption,
+                proxy,
+                request.idle_timeout_s,
             )
             location = response.headers.get("location")
             if response.status not in STATUSES or not location or not request.max_redirects:
@@ -192,16 +196,19 @@ class HttpClient:
             sending.address.shown, f"expected at most {request.max_redirects} redirects, got more"
         )
 
-    def _pool(self, proxy: Proxy | None) -> Any:  # noqa: ANN401 - a type of the library
+    def _pool(self, proxy: Proxy | None, scheme: str) -> Any:  # noqa: ANN401 - of the library
         from lillux.http_client.connections import pools
         from lillux.http_client.trust_roots import tls_context
 
+        wants_tls = "https" in {scheme, proxy and proxy.address.scheme}
         with self._lock:
-            if self._context is None:
+            # (Reading the authorities takes longer than a request on this machine.)
+            if wants_tls and self._context is None:
                 self._context = tls_context(self._env)
-            if proxy not in self._pools:
-                self._pools[proxy] = pools(proxy, self._context)
-            return self._pools[proxy]
+            if (proxy, wants_tls) not in self._pools:
+                context = self._context if wants_tls else None
+                self._pools[proxy, wants_tls] = pools(proxy, context)
+            return self._pools[proxy, wants_tls]
 
 
 def _body(

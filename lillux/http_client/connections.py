@@ -98,8 +98,8 @@ class _TlsPool(HTTPSConnectionPool):
     ConnectionCls = _TlsConnection
 
 
-def pools(proxy: Proxy | None, context: ssl.SSLContext) -> PoolManager:
-    """Connections that go straight to servers, or through a proxy."""
+def pools(proxy: Proxy | None, context: ssl.SSLContext | None) -> PoolManager:
+    """Connections that go straight to servers, or through a proxy; without TLS for no context."""
     shared: dict[str, Any] = {
         "num_pools": MAX_POOLS,
         "maxsize": MAX_IDLE_CONNECTIONS,
@@ -112,7 +112,9 @@ def pools(proxy: Proxy | None, context: ssl.SSLContext) -> PoolManager:
         manager = ProxyManager(
             proxy.address.text, proxy_headers=headers, proxy_ssl_context=context, **shared
         )
-    manager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
+    manager.pool_classes_by_scheme = (
+        {"http": _Pool, "https": _TlsPool} if context else {"http": _Pool}
+    )
     return manager
 
 

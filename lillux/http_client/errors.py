@@ -14,7 +14,7 @@ class HttpClientError(LilluxError):
     ``attempts`` says how often it was tried; ``may_pass`` whether trying again makes sense.
     """
 
-    code, exit_status = "HTTP_ERROR", 7
+    code, exit_status = "HTTP_BROKEN", 7
     may_pass: ClassVar[bool] = False
     attempts = 1
 
@@ -55,7 +55,6 @@ class UnreachableError(HttpClientError):
 class BrokenConnectionError(HttpClientError):
     """The connection ended, or spoke another language, before the response was whole."""
 
-    code = "HTTP_BROKEN"
     may_pass = True
 
     def __init__(self, url: str, reason: str) -> None:
@@ -124,8 +123,6 @@ class ResponseTooLargeError(HttpClientError):
 
 class UndecodableBodyError(HttpClientError):
     """The body is not in the encoding that the response states."""
-
-    code = "HTTP_BROKEN"
 
     def __init__(self, url: str, encoding: str) -> None:
         self.encoding = encoding

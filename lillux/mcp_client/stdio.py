@@ -26,7 +26,7 @@ from lillux.mcp_client.session import (
     cancelled,
 )
 from lillux.mcp_client.versions import Wanted
-from lillux.process import Cancellation, Command
+from lillux.process import Cancellation, Command, signal_name
 from lillux.process.capture import BoundedCapture
 from lillux.process.conversation import Conversation, converse, remaining_s
 from lillux.values import dataclass, replace
@@ -120,15 +120,20 @@ class _Exchange:
         if cancellation is not None and cancellation.is_set:
             raise McpCancelledError(self._server.name)
         first = b"".join(encode_line(message) for message in self._session.start().send)
+        codes: list[int | None] = []
         with converse(
             replace(self._server.command, stdin=first),
             on_stdout=self._take_stdout,
             on_stderr=self._take_stderr,
             cancellation=cancellation,
+            on_end=codes.append,
         ) as conversation:  # (1)
             self._talk(conversation, cancellation)  # (2)
-            answer = raise_unless_answered(self._session.outcome, self._server.name)
-            conversation.end_politely(self._patience_s())  # (3)
+            if self._session.outcome is not None:
+                conversation.end_politely(self._patience_s())  # (3)
+        if self._session.outcome is None:
+            raise self._ended(codes[0])
+        answer = raise_unless_answered(self._session.outcome, self._server.name)
         return StdioAnswer(answer, self._stderr_text())
 
     def _talk(self, conversation: Conversation, cancellation: Cancellation | None) -> None:
@@ -164,9 +169,18 @@ class _Exchange:
                 raise McpCancelledError(self._server.name)
             timeout_s = self._server.command.timeout_s or 0
             raise McpTimeoutError(self._server.name, self._session.stage, timeout_s)
-        raise McpServerEndedError(
+
+    def _ended(self, code: int | None) -> McpServerEndedError:
+        """The server went before it had answered."""
+        if code is None:
+            ending = "it closed its output"
+        elif code < 0:
+            ending = f"it ended by {signal_name(-code)}"
+        else:
+            ending = f"it exited with code {code}"
+        return McpServerEndedError(
             self._server.name,
-            conversation.ending(),
+            ending,
             self._stderr_text(),
             was_probed=self._session.state in {State.PROBING, State.BOTH_ASKED},
         )

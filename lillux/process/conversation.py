@@ -11,18 +11,15 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from queue import SimpleQueue
 from threading import Thread
 from time import monotonic
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from lillux.process.cancellation import Cancellation
-from lillux.process.model import Command, SpawnError, signal_name
+from lillux.process.child import SpawnedChild
+from lillux.process.model import Command, SpawnError
 from lillux.process.pump import Pump, Sink, pump_for
-from lillux.process.runner import DRAIN_S, GRACE_S, pump_until, reap
+from lillux.process.runner import DRAIN_S, GRACE_S, pump_until
 from lillux.process.spawn import spawn
-from lillux.process.tree import ProcessTree, tree_of
-
-if TYPE_CHECKING:
-    from subprocess import Popen
-
+from lillux.process.tree import tree_of
 
 _LAST_WORDS_S = 0.1
 
@@ -30,10 +27,8 @@ _LAST_WORDS_S = 0.1
 class Conversation:
     """A running child. Of one thread; `converse` makes it, and ends it."""
 
-    def __init__(
-        self, process: "Popen[bytes]", pump: Pump, tree: ProcessTree, writer: "_Writer"
-    ) -> None:
-        self._process, self._pump, self._tree, self._writer = process, pump, tree, writer
+    def __init__(self, child: SpawnedChild, pump: Pump, writer: "_Writer") -> None:
+        self._child, self._pump, self._writer = child, pump, writer
 
     @property
     def has_ended(self) -> bool:
@@ -68,21 +63,12 @@ class Conversation:
         self._writer.close()
         if self._pump.has_exited:
             return
-        self._tree.terminate()
+        self._child.terminate()
         pump_until(lambda: self._pump.has_exited, self._pump, grace_s)
 
     def drain(self, limit_s: float) -> None:
         """Hand over what the ended child has written."""
         pump_until(lambda: self.has_ended, self._pump, limit_s)
-
-    def ending(self) -> str:
-        """How a child that has ended did so, in words."""
-        with suppress(Exception):
-            self._process.wait(DRAIN_S)
-        code = self._process.returncode
-        if code is None:
-            return "it closed its output"
-        return f"it ended by {signal_name(-code)}" if code < 0 else f"it exited with code {code}"
 
 
 @contextmanager
@@ -92,42 +78,37 @@ def converse(
     on_stdout: Sink,
     on_stderr: Sink,
     cancellation: Cancellation | None = None,
+    on_end: Callable[[int | None], None],
     grace_s: float = GRACE_S,
 ) -> Iterator[Conversation]:
     """Start the command, whose ``stdin`` is the first thing it reads; inside the block talk to it.
 
     The sinks are called inside `Conversation.wait_until` and its kin. A cancellation only wakes
-    whoever waits. However the block is left, nothing of the child's group lives on.
+    whoever waits. However the block is left, nothing of the child's group lives on; ``on_end`` then
+    gets its exit code, the negative number of its signal, or None when not even KILL could end it.
 
     Raises ProgramNotFoundError, SpawnError, ConfigurationError.
     """
     process = spawn(command)
-    tree = tree_of(process, command.env)
     # The pump closes an input once everything was written: it must not know this one.
     pipe, process.stdin = process.stdin, None
+    child = SpawnedChild(command.argv[0], process, tree_of(process, command.env), pump_for())
     writer = _Writer(pipe)
     try:
         writer.start(command.argv[0])
         writer.put(command.stdin)
-        pump = _open_pump(command, process, on_stdout, on_stderr)
+        pump = child.open_pump(b"", on_stdout, on_stderr)
         waking = cancellation.waking(pump.wake) if cancellation else nullcontext()
         with closing(pump), waking:
-            conversation = Conversation(process, pump, tree, writer)
+            conversation = Conversation(child, pump, writer)
             try:
                 yield conversation
             finally:
                 conversation.end(grace_s)
     finally:
-        tree.kill()  # before the child is reaped: until then the group's number is ours
+        child.kill()  # before it is reaped: until then the group's number is ours
         writer.close()
-        reap(process, DRAIN_S)
-
-
-def _open_pump(command: Command, process: "Popen[bytes]", on_stdout: Sink, on_stderr: Sink) -> Pump:
-    try:
-        return pump_for()(process, b"", on_stdout, on_stderr)
-    except (OSError, RuntimeError) as error:  # no more descriptors, or threads, to be had
-        raise SpawnError(command.argv[0], str(error).lower()) from error
+        on_end(child.reap(DRAIN_S))
 
 
 class _Writer:

@@ -4,11 +4,23 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from subprocess import Popen
-from typing import Protocol
+from typing import IO, Protocol
 
 Sink = Callable[[bytes], None]
 CHUNK_BYTES = 64 * 1024
+
+
+class Piped(Protocol):
+    """What has the pipes: a `subprocess.Popen`, or something like one."""
+
+    pid: int
+    stdin: IO[bytes] | None
+    stdout: IO[bytes] | None
+    stderr: IO[bytes] | None
+
+    def wait(self) -> int:
+        """Block until it has ended."""
+        ...
 
 
 class Pump(Protocol):
@@ -40,7 +52,7 @@ class Pump(Protocol):
         ...
 
 
-OpenPump = Callable[[Popen[bytes], bytes, Sink, Sink], Pump]
+OpenPump = Callable[[Piped, bytes, Sink, Sink], Pump]
 
 
 def pump_for(platform: str = sys.platform) -> OpenPump:
@@ -54,7 +66,7 @@ def pump_for(platform: str = sys.platform) -> OpenPump:
     return SelectorPump
 
 
-def await_exit(process: Popen[bytes]) -> None:
+def await_exit(process: Piped) -> None:
     """Block until the child has ended.
 
     It is left unreaped where the system allows that, so that its group can still be signalled.

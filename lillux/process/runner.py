@@ -2,19 +2,17 @@
 
 import time
 from collections.abc import Callable
-from contextlib import closing, nullcontext, suppress
+from contextlib import closing, nullcontext
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from lillux.process.cancellation import Cancellation
 from lillux.process.capture import BoundedCapture
-from lillux.process.model import Captured, Command, Outcome, SpawnError
+from lillux.process.model import Captured, Command, Outcome
 
 if TYPE_CHECKING:
-    from subprocess import Popen
-
+    from lillux.process.child import Child
     from lillux.process.pump import OpenPump, Pump, Sink
-    from lillux.process.tree import ProcessTree
 
 GRACE_S = 2.0
 DRAIN_S = 1.0
@@ -58,25 +56,41 @@ class ProcessManager:
         ``drain_s`` more for one that not even KILL can end. Whatever interrupts it (Ctrl-C, an
         error of ``on_stderr``) kills the group on its way out.
         """
+        from lillux.process.child import spawned_child
+
+        return self.supervise(
+            lambda: spawned_child(command, self._open_pump),
+            stdin=command.stdin,
+            timeout_s=command.timeout_s,
+            max_output_bytes=command.max_output_bytes,
+            cancellation=cancellation,
+            on_stderr=on_stderr,
+        )
+
+    def supervise(
+        self,
+        start: "Callable[[], Child]",
+        *,
+        stdin: bytes = b"",
+        timeout_s: float | None = None,
+        max_output_bytes: int,
+        cancellation: Cancellation | None = None,
+        on_stderr: Callable[[bytes], None] | None = None,
+    ) -> Outcome:
+        """Start a child of any sort and see to its end, with all that `run` guarantees."""
         if cancellation is not None and cancellation.is_set:
             return _never_started()
-        from lillux.process.spawn import spawn
-        from lillux.process.tree import tree_of
-
         started = time.perf_counter()
-        stdout = BoundedCapture(command.max_output_bytes)
-        stderr = BoundedCapture(command.max_output_bytes)
-        process = spawn(command)
-        tree = tree_of(process, command.env)
+        stdout, stderr = BoundedCapture(max_output_bytes), BoundedCapture(max_output_bytes)
+        child = start()
         try:
-            pump = self._pump(command, process, stdout.feed, _tee(stderr.feed, on_stderr))
+            pump = child.open_pump(stdin, stdout.feed, _tee(stderr.feed, on_stderr))
             waking = cancellation.waking(pump.wake) if cancellation else nullcontext()
             with closing(pump), waking:
-                ended_by = self._await_end(command.timeout_s, pump, tree, cancellation)
+                ended_by = self._await_end(timeout_s, pump, child, cancellation)
         finally:
-            tree.kill()  # before the child is reaped: until then the group's number is ours
-            reap(process, self._drain_s)
-        code = process.returncode
+            child.kill()  # before it is reaped: until then the group's number is ours
+            code = child.reap(self._drain_s)
         return Outcome(
             exit_code=code if code is not None and code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,
@@ -87,22 +101,11 @@ class ProcessManager:
             duration_ms=(time.perf_counter() - started) * 1000,
         )
 
-    def _pump(
-        self, command: Command, process: "Popen[bytes]", on_stdout: "Sink", on_stderr: "Sink"
-    ) -> "Pump":
-        from lillux.process.pump import pump_for
-
-        open_pump = self._open_pump or pump_for()
-        try:
-            return open_pump(process, command.stdin, on_stdout, on_stderr)
-        except (OSError, RuntimeError) as error:  # no more descriptors, or threads, to be had
-            raise SpawnError(command.argv[0], str(error).lower()) from error
-
     def _await_end(
         self,
         timeout_s: float | None,
         pump: "Pump",
-        tree: "ProcessTree",
+        child: "Child",
         cancellation: Cancellation | None,
     ) -> _EndedBy:
         def has_exited() -> bool:
@@ -118,9 +121,9 @@ class ProcessManager:
         in_time = pump_until(has_exited_or_should, pump, timeout_s)
         if not pump.has_exited:
             ended_by = _EndedBy.CANCELLATION if in_time else _EndedBy.TIMEOUT
-            tree.terminate()
+            child.terminate()
             if not pump_until(has_exited, pump, self._grace_s):
-                tree.kill()
+                child.kill()
         pump_until(is_over, pump, self._drain_s)
         return ended_by
 
@@ -145,15 +148,6 @@ def _tee(first: "Sink", second: "Sink | None") -> "Sink":
         second(chunk)
 
     return both
-
-
-def reap(process: "Popen[bytes]", limit_s: float) -> None:
-    """Take the exit code of a child that was killed, if it comes within the limit."""
-    from subprocess import TimeoutExpired
-
-    # Not even KILL ends what took another user's rights. `subprocess` reaps it when it does end.
-    with suppress(TimeoutExpired):
-        process.wait(limit_s)
 
 
 def _never_started() -> Outcome:

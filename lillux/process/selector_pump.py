@@ -4,11 +4,10 @@ import os
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
-from subprocess import Popen
 from threading import RLock, Thread
 from typing import IO
 
-from lillux.process.pump import CHUNK_BYTES, Sink, await_exit
+from lillux.process.pump import CHUNK_BYTES, Piped, Sink, await_exit
 
 
 def open_pidfd(pid: int) -> int | None:
@@ -30,7 +29,7 @@ class SelectorPump:
 
     def __init__(
         self,
-        process: Popen[bytes],
+        process: Piped,
         stdin: bytes,
         on_stdout: Sink,
         on_stderr: Sink,
@@ -110,7 +109,7 @@ class SelectorPump:
 
         self._selector.register(pipe, EVENT_WRITE, write)
 
-    def _watch_exit(self, process: Popen[bytes], exit_fd: int | None, opened: ExitStack) -> None:
+    def _watch_exit(self, process: Piped, exit_fd: int | None, opened: ExitStack) -> None:
         if exit_fd is None:
             Thread(target=self._report_exit, args=(process,), daemon=True).start()
             return
@@ -122,7 +121,7 @@ class SelectorPump:
 
         self._selector.register(exit_fd, EVENT_READ, note)
 
-    def _report_exit(self, process: Popen[bytes]) -> None:
+    def _report_exit(self, process: Piped) -> None:
         await_exit(process)
         self._has_exited = True
         self._bell.ring()

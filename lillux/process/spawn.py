@@ -17,10 +17,13 @@ _WINDOWS_EXTENSIONS = ".COM;.EXE;.BAT;.CMD"
 _MAX_INTERPRETER_LINE = 256
 
 
-def spawn(command: Command, *, platform: str = sys.platform) -> "subprocess.Popen[bytes]":
+def spawn(
+    command: Command, *, control: int | None = None, platform: str = sys.platform
+) -> "subprocess.Popen[bytes]":
     """The started child, leader of its own session, with pipes for its output.
 
-    ``stdin`` is a pipe when there is something to write, else the null device.
+    ``stdin`` is a pipe when there is something to write, else the null device. With ``control``, a
+    descriptor, that is its standard input instead, and its output goes to the null device.
     Raises ProgramNotFoundError, SpawnError, and ConfigurationError for a missing ``cwd``.
     """
     on_windows = platform == "win32"
@@ -32,15 +35,17 @@ def spawn(command: Command, *, platform: str = sys.platform) -> "subprocess.Pope
             hint="start this process with the default action for SIGCHLD",
         )
     path = find_program(command, platform=platform)
+    stdin = subprocess.PIPE if command.stdin else subprocess.DEVNULL
+    output = subprocess.PIPE if control is None else subprocess.DEVNULL
     try:
         return subprocess.Popen(
             command.argv,
             executable=path,
             env=command.env,
             cwd=command.cwd,
-            stdin=subprocess.PIPE if command.stdin else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdin=stdin if control is None else control,
+            stdout=output,
+            stderr=output,
             bufsize=0,
             start_new_session=not on_windows,
             creationflags=_WINDOWS_ISOLATION if on_windows else 0,

@@ -4,11 +4,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from subprocess import Popen
 from threading import Semaphore, Thread
 from typing import IO
 
-from lillux.process.pump import CHUNK_BYTES, Sink, await_exit
+from lillux.process.pump import CHUNK_BYTES, Piped, Sink, await_exit
 
 # Windows notices Ctrl-C only between two waits of the main thread.
 _LONGEST_WAIT_S = 0.5
@@ -23,9 +22,7 @@ class ThreadPump:
     One that a stray descendant keeps busy is left behind with its pipe until that one ends.
     """
 
-    def __init__(
-        self, process: Popen[bytes], stdin: bytes, on_stdout: Sink, on_stderr: Sink
-    ) -> None:
+    def __init__(self, process: Piped, stdin: bytes, on_stdout: Sink, on_stderr: Sink) -> None:
         self._news: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._permits = Semaphore(_CHUNKS_IN_FLIGHT)
         self._busy_pipes = 0
@@ -92,7 +89,7 @@ class ThreadPump:
     def _count_down(self) -> None:
         self._busy_pipes -= 1
 
-    def _report_exit(self, process: Popen[bytes]) -> None:
+    def _report_exit(self, process: Piped) -> None:
         await_exit(process)
         self._has_exited = True
         self.wake()

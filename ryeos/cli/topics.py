@@ -126,6 +126,9 @@ Codes of failures, as --json shows them
   VALIDATION_FAILED, PARSING_ERROR, CONFIG_ERROR   metadata, configuration, parameters (6)
   RESOURCE_EXCEEDED                                larger than what is read (6)
   EXECUTION_FAILED                                 the tool ran and failed (1)
+  HTTP_INVALID_REQUEST                             no request could be made of it (6)
+  HTTP_UNREACHABLE, HTTP_TLS, HTTP_PROXY,
+  HTTP_BROKEN, HTTP_REDIRECT                       a tool's request got no response (1)
   TIMEOUT, CANCELLED                               it took too long (124); interrupted (130)
   CONFLICT, FILE_SYSTEM_ERROR                      something is in the way; disk or permissions (1)
   UNSUPPORTED                                      known, but not done by this build

@@ -6,7 +6,7 @@ them, with nothing left to resolve; the engine shows it (``--dry-run``) or runs 
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lillux.env_resolver import ResolvedEnv
 from lillux.process import Cancellation, ProcessRunner
@@ -18,6 +18,9 @@ from ryeos.executor.caller_values import CallerValues
 from ryeos.executor.model import Chain, ChainElement
 from ryeos.executor.results import MappedResult
 from ryeos.verify import VerifiedItem
+
+if TYPE_CHECKING:  # warm workers are for those who make many calls
+    from ryeos.executor.function_host import FunctionHost
 
 OnStderr = Callable[[bytes], None]
 
@@ -57,6 +60,7 @@ class Services:
                   in no space's tools folder
     neighbours    ``neighbours(element, rules)``: the files that the rules name beside an element's
                   own, verified. Raises IntegrityError.
+    functions     calls Python functions in warm workers; None for a process to each call
     """
 
     runner: ProcessRunner
@@ -64,6 +68,7 @@ class Services:
     companion: Callable[[str, ChainElement], ChainElement]
     companion_at: Callable[[Path, ChainElement], ChainElement | None]
     neighbours: Callable[[ChainElement, DependencyRules], tuple[VerifiedItem, ...]]
+    functions: "FunctionHost | None" = None
 
 
 def network_env(materials: Materials, services: Services) -> dict[str, str]:

@@ -18,7 +18,7 @@ A tool that fails is a result. What Rye cannot do is a `LilluxError`, which the 
 from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lillux.env_resolver import ResolvedEnv
 from lillux.errors import LilluxError
@@ -51,6 +51,9 @@ from ryeos.log import log_warning
 from ryeos.moments import Clock, utc_now
 from ryeos.resolver import Resolver
 from ryeos.verify import VerifiedItem, Verifier, unchanged
+
+if TYPE_CHECKING:
+    from ryeos.executor.function_host import FunctionHost
 
 
 @dataclass(slots=True)
@@ -91,6 +94,7 @@ class PrimitiveExecutor:
         verifier: Verifier,
         *,
         runner: ProcessRunner | None = None,
+        functions: "FunctionHost | None" = None,
         now: Clock = utc_now,
     ) -> None:
         self._context = context
@@ -101,6 +105,7 @@ class PrimitiveExecutor:
             runner=self._runner,
             companion=self._chains.companion,
             process_env=context.process_env,
+            functions=functions,
             companion_at=self._chains.companion_at,
             neighbours=self._neighbours,
         )

@@ -92,7 +92,7 @@ def http_plan(
     shown = _Reader(config, replace(own, variables=_masked(own.variables)), optional)
     description: dict[str, Any] = {
         "method": request.method,
-        "url": shown.url(),
+        "url": shown.url().replace(_quoted(MASK), MASK),
         "headers": {
             name: MASK if name.lower() in secret_headers else value
             for name, value in {**headers, **shown.plain_headers()}.items()

@@ -8,7 +8,7 @@ from lillux.errors import LilluxError
 from lillux.process import Command, Outcome, ProcessManager, ProcessRunner
 from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass
-from ryeos.errors import SpecError
+from ryeos.errors import SpecError, StateGraphsNotAvailableError
 from ryeos.executor.arguments import filled_arguments
 from ryeos.executor.calls import Call, Materials, Primitive, Services
 from ryeos.executor.limits import BUILT_IN, checked_limit
@@ -50,12 +50,18 @@ class ExecutePrimitive:
         match materials.config.get("protocol", "process"):
             case "process":
                 return process_call(materials, services)
+            case "function":
+                from ryeos.executor.function_call import function_call
+
+                return function_call(materials, services)
             case "mcp":
                 from ryeos.executor.mcp_call import mcp_stdio_call
 
                 return mcp_stdio_call(materials, services)
             case other:
-                raise SpecError("config.protocol", f"expected process or mcp, got {other!r}")
+                raise SpecError(
+                    "config.protocol", f"expected process, function or mcp, got {other!r}"
+                )
 
     def execute(
         self, config: Mapping[str, Any], params: Mapping[str, Any] | None = None
@@ -112,6 +118,14 @@ def _http_client() -> type[Primitive]:
     return HttpClientPrimitive
 
 
+class StateGraphPrimitive:
+    """Walks graphs of tools. See `Primitive`."""
+
+    def prepare(self, materials: Materials, services: Services) -> Call:  # noqa: ARG002 - a seam
+        """Refuse: this version has no walker. Raises StateGraphsNotAvailableError."""
+        raise StateGraphsNotAvailableError(materials.chain.tool.item_id)
+
+
 def _not_started(reason: str) -> ExecuteResult:
     return ExecuteResult(success=False, stdout="", stderr=reason, return_code=-1, duration_ms=0.0)
 
@@ -138,6 +152,7 @@ class _Primitives(Mapping[str, type[Primitive]]):
     _AT_ONCE: Mapping[str, type[Primitive]] = {
         "rye/core/primitives/execute": ExecutePrimitive,
         "rye/core/primitives/subprocess": SubprocessPrimitive,
+        "rye/core/primitives/state_graph": StateGraphPrimitive,
     }
     _LATE: Mapping[str, Callable[[], type[Primitive]]] = {
         "rye/core/primitives/http_client": _http_client,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from lillux.process import Cancellation, Command, ProcessRunner
+from lillux.process import Cancellation, Command, Outcome, ProcessRunner
 from lillux.values import dataclass
 from ryeos.executor.calls import Materials, OnStderr, Services
 from ryeos.executor.invocation import build_invocation
@@ -29,9 +29,15 @@ class ProcessCall:
         self, *, cancellation: Cancellation | None = None, on_stderr: OnStderr | None = None
     ) -> MappedResult:
         """Run the program. Raises ProgramNotFoundError, SpawnError, ConfigurationError."""
-        command = command_of(self.invocation)
-        outcome = self.runner.run(command, cancellation=cancellation, on_stderr=on_stderr)
+        outcome = self.outcome(cancellation=cancellation, on_stderr=on_stderr)
         return map_outcome(outcome, self.invocation.timeout_s)
+
+    def outcome(
+        self, *, cancellation: Cancellation | None = None, on_stderr: OnStderr | None = None
+    ) -> Outcome:
+        """What came of running the program. Raises as `run`."""
+        command = command_of(self.invocation)
+        return self.runner.run(command, cancellation=cancellation, on_stderr=on_stderr)
 
 
 def process_call(materials: Materials, services: Services) -> ProcessCall:

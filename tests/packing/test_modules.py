@@ -9,6 +9,7 @@ from packing.errors import BuildError
 from packing.modules import Module, code_part, compiled, modules
 from tests.support.built import ROOT
 from tests.support.other_pythons import require_python
+from zipboot.parts import checksum
 
 
 def write(tree: Path, *names: str) -> None:
@@ -36,10 +37,19 @@ def test_code_is_deflated_but_for_what_every_start_needs() -> None:
 
     data, entries = code_part(found, [b"cold code" * 9, b"hot code"], {"hot"})
 
-    (_, offset, size, is_deflated), hot = entries["cold"], entries["hot"]
+    (_, offset, size, is_deflated, _), hot = entries["cold"], entries["hot"]
     assert (zlib.decompress(data[offset : offset + size]), is_deflated) == (b"cold code" * 9, True)
-    assert hot == (False, size, 8, False)
+    assert hot == (False, size, 8, False, checksum(b"hot code"))
     assert data.endswith(b"hot code")
+
+
+def test_each_piece_has_the_checksum_of_the_bytes_that_are_packed() -> None:
+    found = [Module(name, Path(), is_package=False, shown="") for name in ("cold", "hot")]
+
+    data, entries = code_part(found, [b"cold code" * 9, b"hot code"], {"hot"})
+
+    for _, offset, size, _, expected in entries.values():
+        assert checksum(data[offset : offset + size]) == expected
 
 
 SOURCE = '''

@@ -2,7 +2,7 @@
 
 import marshal
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -10,7 +10,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 from zipimport import zipimporter
 
 from zipboot.importer import SOURCES, CodeImporter
-from zipboot.parts import MARK_BYTES, Archive, Part
+from zipboot.parts import MARK_BYTES, Archive, Part, checksum
 
 ENTRY = "_rye/some.bin"
 
@@ -32,25 +32,37 @@ def archive_part(path: Path, data: bytes, *, is_deflated: bool = False) -> Part:
 
 
 def code_importer(
-    path: Path, modules: Mapping[str, str], *, packages: set[str], sources: Mapping[str, str]
+    path: Path,
+    modules: Mapping[str, str],
+    *,
+    packages: set[str],
+    sources: Mapping[str, str],
+    damaged: Collection[str] = (),
 ) -> CodeImporter:
     """What imports modules, by name, from a new archive; every second one is deflated.
 
-    ``sources`` are the files that its zip file of sources has.
+    ``sources`` are the files that its zip file of sources has, ``damaged`` modules whose code has
+    one bit changed since it was packed.
     """
     data = b""
-    entries: dict[str, tuple[bool, int, int, bool]] = {}
+    entries: dict[str, tuple[bool, int, int, bool, bytes]] = {}
     for number, (name, source) in enumerate(modules.items()):
         code = marshal.dumps(compile(source, f"some.pyz/{name}.py", "exec"))
         is_deflated = bool(number % 2)
         piece = zlib.compress(code) if is_deflated else code
-        entries[name] = (name in packages, len(data), len(piece), is_deflated)
-        data += piece
+        where = len(data), len(piece), is_deflated, checksum(piece)
+        entries[name] = (name in packages, *where)
+        data += _changed(piece) if name in damaged else piece
     mark = write_archive(path, data)
     with ZipFile(path, "a") as archive:
         archive.writestr(SOURCES, _zipped(sources))
     opened = Archive(zipimporter(str(path)))
     return CodeImporter(opened, Part(opened, ENTRY, mark), entries)
+
+
+def _changed(data: bytes) -> bytes:
+    half = len(data) // 2
+    return data[:half] + bytes([data[half] ^ 1]) + data[half + 1 :]
 
 
 def _zipped(files: Mapping[str, str]) -> bytes:

@@ -1,11 +1,11 @@
-"""Programs that exist to be found, not to be run."""
+"""Programs for PATH: shell scripts, most of them there to be found and not to be run."""
 
 from pathlib import Path
 
 
-def make_program(path: Path) -> Path:
+def make_program(path: Path, body: str = "") -> Path:
     """An executable regular file at ``path``, its folders made as well."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("#!/bin/sh\n", encoding="utf-8")
+    path.write_text(f"#!/bin/sh\n{body}", encoding="utf-8")
     path.chmod(0o755)
     return path

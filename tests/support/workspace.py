@@ -14,6 +14,7 @@ from lillux.values import replace
 from ryeos.app import Rye
 from ryeos.context import Context, LockMode, context_from
 from ryeos.envelope import Answer as Envelope
+from ryeos.executor.function_host import FunctionHost
 from ryeos.executor.model import ExecutionResult, Request
 from ryeos.items import PROJECT, USER, ItemRef, Kind, Space, parse_reference
 from ryeos.publish import publish_bundle
@@ -204,9 +205,16 @@ class Workspace:
         )
         return replace(context, **changes)
 
-    def rye(self, *, runner: ProcessRunner | None = None, **changes: Any) -> Rye:  # noqa: ANN401
+    def rye(
+        self,
+        *,
+        runner: ProcessRunner | None = None,
+        functions: FunctionHost | None = None,
+        **changes: Any,  # noqa: ANN401 - fields of Context
+    ) -> Rye:
         """A fresh public API, as a new process would have it."""
-        return Rye(self.context(**changes), runner=runner, warn=self.warnings.append)
+        context = self.context(**changes)
+        return Rye(context, runner=runner, functions=functions, warn=self.warnings.append)
 
     @cached_property
     def warm(self) -> Rye:

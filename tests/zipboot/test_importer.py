@@ -70,3 +70,28 @@ def test_a_traceback_names_and_shows_lines_of_the_packed_source(importer: CodeIm
 
 def test_a_module_without_a_source_has_none(importer: CodeImporter) -> None:
     assert importer.get_source("packed_package.inner") is None
+
+
+@pytest.mark.parametrize("name", ["packed_package", "packed_package.inner"])
+def test_a_module_that_is_damaged_is_not_unmarshalled(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "some.pyz"
+    importer = code_importer(path, MODULES, packages={"packed_package"}, sources={}, damaged={name})
+
+    with pytest.raises(SystemExit) as ended:
+        importer.get_code(name)
+
+    hint = "get it again, or check it with the .sha256 beside it"
+    assert ended.value.code == 78
+    assert capsys.readouterr() == ("", f"rye: {path} is damaged (module {name}): {hint}\n")
+    assert importer.get_code("packed_package.outer").co_name == "<module>"
+
+
+def test_sources_that_are_damaged_only_leave_a_traceback_without_lines(
+    importer: CodeImporter, tmp_path: Path
+) -> None:
+    path = tmp_path / "some.pyz"
+    path.write_bytes(path.read_bytes().replace(b"'on purpose'", b"'no purpose'"))
+
+    assert importer.get_source("packed_failure") is None

@@ -133,6 +133,21 @@ def test_what_is_no_file_of_the_bundle_cannot_be_restored(tmp_path: Path) -> Non
     assert not new_layout(tmp_path).restore(".ai/tools/stranger.sh")
 
 
+def test_a_file_that_is_damaged_in_the_archive_is_not_written(
+    tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = new_layout(tmp_path)
+    offset, size, _ = layout.files["public_key.pem"]
+    layout.files["public_key.pem"] = offset, size, digest_of(b"what was packed")
+
+    with pytest.raises(SystemExit) as ended:
+        layout.folder()
+
+    assert ended.value.code == 78
+    assert " is damaged (public_key.pem): " in capsys.readouterr().err
+    assert not (cache / NAME / "public_key.pem").exists()
+
+
 # --- caches that do not work ----------------------------------------------------------------------
 
 

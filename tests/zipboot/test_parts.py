@@ -1,4 +1,6 @@
 import os
+import re
+import sys
 from hashlib import sha256
 from pathlib import Path
 from zipimport import zipimporter
@@ -6,7 +8,7 @@ from zipimport import zipimporter
 import pytest
 
 from tests.support.archives import ENTRY, archive_part, write_archive
-from zipboot.parts import MARK_BYTES, Archive, Part
+from zipboot.parts import MARK_BYTES, Archive, Part, checksum
 
 DATA = bytes(range(256)) * 40
 
@@ -125,3 +127,57 @@ def test_pieces_that_are_held_in_memory_outlive_the_file(tmp_path: Path) -> None
     assert (part.read(0, 3), part.read(256, 2)) == (b"\x00\x01\x02", b"\x00\x01")
     with pytest.raises(SystemExit):
         part.read(0, 4)
+
+
+# --- damage ---------------------------------------------------------------------------------------
+
+
+def said(path: Path, piece: str) -> str:
+    """The one line about damage."""
+    hint = "get it again, or check it with the .sha256 beside it"
+    return f"rye: {path} is damaged ({piece}): {hint}\n"
+
+
+def test_the_checksum_is_the_same_in_every_version_and_on_every_processor() -> None:
+    assert checksum(b"abc").hex() == "f2302604a0c33bc0"
+
+
+def test_a_mark_that_differs_in_the_file_that_was_started_is_damage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "some.pyz"
+    mark = write_archive(path, DATA)
+    path.write_bytes(path.read_bytes().replace(mark, mark[::-1]))
+
+    with pytest.raises(SystemExit) as ended:
+        Part(Archive(zipimporter(str(path))), ENTRY, mark).read(0, 3)
+
+    assert ended.value.code == 78
+    assert capsys.readouterr() == ("", said(path, ENTRY))
+
+
+def test_a_place_behind_the_end_of_the_file_is_damage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = archive_part(tmp_path / "some.pyz", DATA)
+
+    with pytest.raises(SystemExit) as ended:
+        part.read(1_000_000, 3)
+
+    assert ended.value.code == 78
+    assert re.fullmatch(
+        re.escape(said(tmp_path / "some.pyz", "3 bytes at N")).replace("N", "[0-9]+"),
+        capsys.readouterr().err,
+    )
+
+
+def test_damage_ends_the_program_even_where_nothing_can_be_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = archive_part(tmp_path / "some.pyz", DATA)
+    monkeypatch.setattr(sys, "stderr", None)
+
+    with pytest.raises(SystemExit) as ended:
+        part.read(1_000_000, 3)
+
+    assert ended.value.code == 78

@@ -2,11 +2,12 @@
 
 import gzip
 import socket
+import sys
 import threading
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from time import monotonic
 
@@ -273,6 +274,24 @@ def test_the_timeout_bounds_a_handshake_that_does_not_end() -> None:
         url = f"https://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(ExchangeTimeoutError):
             http.send(HttpRequest(url=url, timeout_s=0.2))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="how to make a connection hang is Linux's")
+def test_the_timeout_and_a_cancellation_bound_a_connection_that_is_never_made() -> None:
+    cancellation = Cancellation()
+    with ExitStack() as opened, client() as http:
+        full = opened.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        waiting = [opened.enter_context(socket.socket()) for _ in range(4)]
+        for one in waiting:
+            one.settimeout(0)
+            one.connect_ex(full.getsockname())
+        url = f"http://127.0.0.1:{full.getsockname()[1]}"
+
+        with pytest.raises(ExchangeTimeoutError):
+            http.send(HttpRequest(url=url, timeout_s=0.2))
+        threading.Timer(0.05, cancellation.cancel).start()
+        with pytest.raises(ExchangeCancelledError):
+            http.send(HttpRequest(url=url, timeout_s=FOREVER_S), cancellation)
 
 
 def test_silence_has_a_limit_of_its_own() -> None:

@@ -81,6 +81,22 @@ def test_a_file_of_authorities_that_is_not_there_is_named(tmp_path: Path) -> Non
         http.send(HttpRequest(url="https://localhost:1"))
 
 
+def test_plain_http_needs_no_authorities(tmp_path: Path) -> None:
+    env = {"SSL_CERT_FILE": str(tmp_path / "none.pem")}
+    with Server(lambda e: e.answer(200, b"plain")) as running, HttpClient(env) as http:
+        assert http.send(HttpRequest(url=running.url)).body == b"plain"
+
+
+def test_a_redirect_to_tls_is_followed_and_trusted_as_usual(tmp_path: Path) -> None:
+    env = {"SSL_CERT_FILE": str(authority_file(tmp_path))}
+    with (
+        server("localhost") as running,
+        HttpClient(env) as http,
+        Server(lambda e: e.answer(302, b"", Location=running.url)) as plain,
+    ):
+        assert http.send(HttpRequest(url=plain.url)).body == b"safe"
+
+
 def test_a_file_of_authorities_with_something_else_in_it_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.pem").write_bytes(b"no certificate")
     with (

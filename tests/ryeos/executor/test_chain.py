@@ -178,7 +178,7 @@ def test_a_missing_executor_is_named_with_who_needs_it(workspace: Workspace) -> 
     assert str(error.value) == (
         "Executor not found: rye/core/runtimes/python/scrip (needed by mine/a)"
     )
-    assert error.value.suggestions == (f"tool:{SCRIPT}",)
+    assert error.value.suggestions[0] == f"tool:{SCRIPT}"
 
 
 def test_an_executor_that_is_absent_is_an_error_and_null_ends_the_chain(
@@ -202,7 +202,7 @@ def test_an_executor_that_is_absent_is_an_error_and_null_ends_the_chain(
     assert str(unknown.value) == "Unknown primitive: null"
     assert unknown.value.hint == (
         "known primitives: rye/core/primitives/execute, rye/core/primitives/http_client,"
-        " rye/core/primitives/subprocess"
+        " rye/core/primitives/state_graph, rye/core/primitives/subprocess"
     )
 
 
