@@ -263,16 +263,6 @@ class ExecutorNotFoundError(ChainError):
         super().__init__(f"Executor not found: {executor_id} (needed by {child_id})", hint=hint)
 
 
-class CompanionError(ChainError):
-    """A file that an item would use besides its chain, and must not. ``path`` names it."""
-
-    code = "CHAIN_INVALID"
-
-    def __init__(self, path: str, problem: str, *, hint: str = "") -> None:
-        self.path, self.problem = path, problem
-        super().__init__(f"{path}: {problem}", hint=hint)
-
-
 class NoExecutorDeclaredError(ChainError):
     """A tool that says neither what runs it nor that it is a primitive."""
 

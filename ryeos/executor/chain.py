@@ -13,9 +13,9 @@ from pathlib import Path
 from lillux.errors import LilluxError
 from lillux.files import path_inside, read_bytes
 from ryeos.errors import (
+    ChainError,
     ChainTooDeepError,
     CircularDependencyError,
-    CompanionError,
     ExecutorNotFoundError,
     InvalidRefError,
     NoExecutorDeclaredError,
@@ -31,6 +31,16 @@ from ryeos.specs import ABSENT, PRIMITIVE_TYPE, RUNTIME_TYPE, ToolSpec, tool_spe
 from ryeos.verify import VerifiedItem, Verifier
 
 MAX_CHAIN_DEPTH = 10
+
+
+class CompanionError(ChainError):
+    """A file that an item would use besides its chain, and must not. ``path`` names it."""
+
+    code = "CHAIN_INVALID"
+
+    def __init__(self, path: str, problem: str, *, hint: str = "") -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"{path}: {problem}", hint=hint)
 
 
 class ChainBuilder:

@@ -5,7 +5,7 @@ once more.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lillux.mcp_client.errors import McpClientError
 from lillux.mcp_client.session import ClientInfo, ToolCall
@@ -19,6 +19,9 @@ from ryeos.executor.mcp_results import map_answer, map_failure, stderr_tail
 from ryeos.executor.process_call import masked
 from ryeos.executor.results import MappedResult
 from ryeos.verify import VerifiedItem, unchanged
+
+if TYPE_CHECKING:  # HTTP is for those who use it
+    from lillux.http_client import Address
 
 CLIENT = ClientInfo("rye", __version__)
 
@@ -40,16 +43,26 @@ def mcp_http_call(materials: Materials, services: Services) -> Call:
     from lillux.http_client import parse_address
 
     found, url, headers = address(materials, services)
+    place = parse_address(url)
     return McpHttpCall(
         found=found,
         url=url,
-        shown_url=parse_address(url).shown,
+        shown_url=place.shown,
         headers=headers,
         arguments=_arguments(materials),
         schema=materials.chain.tool.spec.config_schema,
         network_env=network_env(materials, services),
         max_bytes=max_output_bytes(found.config),
+        warnings=_plain_text_warnings(place, headers),
     )
+
+
+def _plain_text_warnings(place: "Address", headers: Mapping[str, str]) -> tuple[str, ...]:
+    from lillux.http_client import is_loopback
+
+    if place.scheme == "https" or not headers or is_loopback(place.host):
+        return ()
+    return (f"{place.shown}: its headers go over the network unencrypted; use https",)
 
 
 def _arguments(materials: Materials) -> Mapping[str, Any]:
@@ -123,11 +136,13 @@ class McpHttpCall:
     schema: Mapping[str, Any] | None
     network_env: Mapping[str, str] = field(repr=False)
     max_bytes: int
+    warnings: tuple[str, ...] = ()
 
     def describe(self) -> dict[str, Any]:
         """The server's address, and which of its tools."""
         return {
             **_described(self.found),
+            **_told(self.found, self.warnings),
             "transport": "http",
             "url": self._shown(),
             "headers": sorted(self.headers),
@@ -151,7 +166,7 @@ class McpHttpCall:
             timeout_s=self.found.timeout_s,
             max_message_bytes=self.max_bytes,
         )
-        metadata = _metadata(self.found)
+        metadata = {**_metadata(self.found), **_told(self.found, self.warnings)}
         with HttpClient(self.network_env, user_agent=f"rye/{__version__}") as client:
             try:
                 answer = call_over_http(
@@ -178,6 +193,11 @@ def _described(found: ServerConfig) -> dict[str, Any]:
         "timeout_s": found.timeout_s,
     }
     return {**description, **_metadata(found)}
+
+
+def _told(found: ServerConfig, warnings: tuple[str, ...]) -> dict[str, Any]:
+    everything = [*found.variables.warnings, *warnings]
+    return {"warnings": everything} if everything else {}
 
 
 def _metadata(found: ServerConfig) -> dict[str, Any]:

@@ -19,9 +19,10 @@ from lillux.mcp_client.versions import Wanted, wanted
 from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass, field
 from ryeos.dependencies import DependencyRules, dependency_rules
-from ryeos.errors import CompanionError, ExecutorNotFoundError, SpecError
+from ryeos.errors import ExecutorNotFoundError, SpecError
 from ryeos.executor.arguments import filled_arguments
 from ryeos.executor.calls import Materials, Services
+from ryeos.executor.chain import CompanionError
 from ryeos.executor.limits import checked_limit
 from ryeos.executor.mcp_variables import Variables, template_variables
 from ryeos.executor.model import ChainElement

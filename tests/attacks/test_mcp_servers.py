@@ -10,11 +10,11 @@ import pytest
 from lillux.errors import LilluxError
 from lillux.signing import generate_keypair
 from ryeos.errors import (
-    CompanionError,
     IntegrityError,
     UnsignedError,
     UntrustedKeyError,
 )
+from ryeos.executor.chain import CompanionError
 from ryeos.executor.engine import _Progress
 from ryeos.executor.model import Request
 from tests.support.http_servers import Exchange, Server

@@ -452,3 +452,23 @@ def test_no_address_at_all_is_told(workspace: Workspace) -> None:
     result = workspace.run("mcp/test/tool")
 
     assert result.error == "config.url: expected the address of an MCP server, found none"
+
+
+@pytest.mark.parametrize(
+    ("url", "warned"),
+    [
+        ("http://server.example/mcp", True),
+        ("https://server.example/mcp", False),
+        ("http://localhost:1/mcp", False),
+    ],
+)
+def test_headers_without_encryption_are_warned_about(
+    workspace: Workspace, url: str, *, warned: bool
+) -> None:
+    config = {"url": url, "tool_name": "add", "headers": {"X-Key": "s3cret"}}
+    tool(workspace.project, json.dumps(config), runtime=HTTP)
+
+    metadata = workspace.run("mcp/test/tool", dry_run=True).metadata
+
+    assert ("unencrypted" in str(metadata.get("warnings"))) is warned
+    assert "s3cret" not in str(metadata)
