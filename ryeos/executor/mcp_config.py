@@ -17,11 +17,11 @@ from typing import Any
 from lillux.errors import ConfigurationError
 from lillux.mcp_client.versions import Wanted, wanted
 from lillux.templating import Names, as_text, fill
-from lillux.values import dataclass, field
+from lillux.values import dataclass, field, replace
 from ryeos.dependencies import DependencyRules, dependency_rules
 from ryeos.errors import ExecutorNotFoundError, SpecError
 from ryeos.executor.arguments import filled_arguments
-from ryeos.executor.calls import Materials, Services
+from ryeos.executor.calls import Materials, Services, network_env
 from ryeos.executor.chain import CompanionError
 from ryeos.executor.limits import checked_limit
 from ryeos.executor.mcp_variables import Variables, template_variables
@@ -132,15 +132,17 @@ def program(materials: Materials, services: Services) -> tuple[ServerConfig, Pro
 def address(materials: Materials, services: Services) -> tuple[ServerConfig, str, dict[str, str]]:
     """Step (4) for HTTP: the config, the address and the headers. Raises SpecError and kin."""
     found = server_config(materials, services, _HTTP)
-    url = found.filled("url") or found.filled("base_url")
-    url = (url or found.variables.values.get("MCP_ENDPOINT", "")).strip()
+    url = _url(found)
     if not url:
         raise SpecError(
             "config.url",
             "expected the address of an MCP server, found none",
             hint="write config.url or config.server into the tool, or set MCP_ENDPOINT",
         )
-    return found, url, _headers(found)
+    headers = _headers(found)
+    if headers:
+        _require_own_host(found, url, network_env(materials, services))
+    return found, url, headers
 
 
 # ---------------------------------------------------------------- the server item
@@ -329,6 +331,25 @@ def _cwd(found: ServerConfig, materials: Materials) -> Path:
 
 
 # ---------------------------------------------------------------- a server over HTTP
+
+
+def _url(found: ServerConfig) -> str:
+    url = found.filled("url") or found.filled("base_url")
+    return (url or found.names.variables.get("MCP_ENDPOINT", "")).strip()
+
+
+def _require_own_host(found: ServerConfig, url: str, variables: Mapping[str, str]) -> None:
+    """Headers may hold secrets: they go to no host that an unsigned ``.env`` chooses."""
+    from lillux.http_client import parse_address
+
+    signed = _url(replace(found, names=replace(found.names, variables=variables)))
+    if signed and parse_address(signed).origin == parse_address(url).origin:
+        return
+    raise SpecError(
+        "config.url",
+        "expected a host that no .env file chooses, as headers are sent to it",
+        hint="write the host into the signed item, or set the variable in the environment",
+    )
 
 
 def _headers(found: ServerConfig) -> dict[str, str]:

@@ -284,6 +284,37 @@ def test_an_env_file_chooses_no_interpreter_of_a_server_file(workspace: Workspac
     assert not mark.exists()
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"url": "http://${PLACE:-server.example}/mcp"},
+        {"base_url": "${PLACE}"},
+        {},
+    ],
+)
+@pytest.mark.parametrize("name", [".env", ".env.local", ".ai/.env"])
+def test_an_env_file_chooses_no_host_for_headers(
+    workspace: Workspace, config: dict[str, str], name: str
+) -> None:
+    place = "http://evil.example" if "base_url" in config else "evil.example"
+    text = f"PLACE={place}\nMCP_ENDPOINT=http://evil.example/mcp\n"
+    (workspace.project_path / name).write_text(text, encoding="utf-8")
+    body = json.dumps({**config, "tool_name": "t", "headers": {"X-Key": "s3cret"}})
+    workspace.project.signed_yaml("mcp/test/tool", f"config: {body}\n", executor=HTTP)
+
+    assert str(failure(workspace)) == (
+        "config.url: expected a host that no .env file chooses, as headers are sent to it"
+    )
+
+
+def test_the_environment_may_choose_the_host_for_headers(workspace: Workspace) -> None:
+    workspace.env["MCP_ENDPOINT"] = "http://127.0.0.1:9/mcp"
+    body = json.dumps({"tool_name": "t", "headers": {"X-Key": "s3cret"}})
+    workspace.project.signed_yaml("mcp/test/tool", f"config: {body}\n", executor=HTTP)
+
+    assert failure(workspace) is None
+
+
 def test_secrets_are_in_no_error(workspace: Workspace) -> None:
     def refuse(exchange: Exchange) -> None:
         exchange.answer(500)
