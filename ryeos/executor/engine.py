@@ -26,6 +26,7 @@ from lillux.process import Cancellation, ProcessManager, ProcessRunner
 from lillux.values import dataclass, field
 from ryeos.config import ConfigReader
 from ryeos.context import Context, LockMode
+from ryeos.dependencies import DependencyRules, verify_tree
 from ryeos.errors import ChainValidationError, LockfileMismatchError
 from ryeos.executor.anchor import Anchor, anchor_of
 from ryeos.executor.anchored_files import AnchoredFiles, verify_anchored_files
@@ -49,7 +50,7 @@ from ryeos.executor.validator import ChainValidator
 from ryeos.log import log_warning
 from ryeos.moments import Clock, utc_now
 from ryeos.resolver import Resolver
-from ryeos.verify import Verifier, unchanged
+from ryeos.verify import VerifiedItem, Verifier, unchanged
 
 if TYPE_CHECKING:
     from ryeos.executor.function_host import FunctionHost
@@ -105,6 +106,8 @@ class PrimitiveExecutor:
             companion=self._chains.companion,
             process_env=context.process_env,
             functions=functions,
+            companion_at=self._chains.companion_at,
+            neighbours=self._neighbours,
         )
         self._config = ConfigReader(context.spaces, verifier)
         self._lockfiles = LockfileResolver(context.spaces, now)
@@ -306,6 +309,14 @@ class PrimitiveExecutor:
             timeout_s=tool_timeout(timeout_s, values),
             caller_timeout_s=timeout_s if "timeout" in caller else None,
         )
+
+    def _neighbours(
+        self, element: ChainElement, rules: DependencyRules
+    ) -> tuple[VerifiedItem, ...]:
+        if element.item is None:
+            return ()
+        target = element.item.target
+        return verify_tree(target.path.parent, rules, target.space, self._verifier, log_warning)
 
     def _limit_sources(self, chain: Chain, caller: Mapping[str, Any]) -> LimitSources:
         runtime_config: dict[str, Any] = {}

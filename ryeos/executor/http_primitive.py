@@ -25,7 +25,7 @@ from lillux.templating import Names
 from lillux.values import dataclass, field, replace
 from ryeos import __version__
 from ryeos.errors import SpecError
-from ryeos.executor.calls import Materials, OnStderr, Services
+from ryeos.executor.calls import Call, Materials, OnStderr, Services, network_env
 from ryeos.executor.http_config import OWN_KEYS, HttpPlan, filled, http_plan
 from ryeos.executor.http_results import is_success, parsed_body, status_error
 from ryeos.executor.http_sinks import (
@@ -86,8 +86,19 @@ class HttpClientPrimitive:
     def __init__(self, process_env: Mapping[str, str] | None = None) -> None:
         self._process_env = dict(process_env or {})
 
-    def prepare(self, materials: Materials, services: Services) -> "HttpCall":
-        """The request with nothing left to resolve. Raises SpecError, HttpClientError."""
+    def prepare(self, materials: Materials, services: Services) -> Call:
+        """The call that ``config.protocol`` asks for. Raises SpecError, HttpClientError."""
+        match materials.config.get("protocol", "http"):
+            case "http":
+                return self._request_call(materials, services)
+            case "mcp":
+                from ryeos.executor.mcp_call import mcp_http_call
+
+                return mcp_http_call(materials, services)
+            case other:
+                raise SpecError("config.protocol", f"expected http or mcp, got {other!r}")
+
+    def _request_call(self, materials: Materials, services: Services) -> "HttpCall":
         names = template_names(materials, engine_values(materials))
         schema = materials.chain.tool.spec.config_schema or {}
         own = replace(names, hidden=OWN_KEYS)
@@ -109,7 +120,7 @@ class HttpClientPrimitive:
             plan=plan,
             stream=stream,
             project_path=project_path,
-            network_env=_network_env(materials, services),
+            network_env=network_env(materials, services),
         )
 
     def execute(
@@ -218,13 +229,6 @@ def _mode(value: object) -> str:
     if value not in _MODES:
         raise SpecError("config.mode", f"expected {' or '.join(_MODES)}, got {value!r}")
     return str(value)
-
-
-def _network_env(materials: Materials, services: Services) -> dict[str, str]:
-    """What chooses proxies and authorities: the process, and signed items, never a ``.env``."""
-    variables = materials.env.variables
-    signed = {name: variables[name] for name in materials.env.contributed if name in variables}
-    return {**services.process_env, **signed}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

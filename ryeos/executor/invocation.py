@@ -71,7 +71,7 @@ def build_invocation(materials: Materials) -> Invocation:
         cwd=cwd,
         stdin=as_text(stdin).encode("utf-8", "surrogatepass"),
         timeout_s=_timeout_s(config, materials.timeout_s),
-        max_output_bytes=_max_output_bytes(config),
+        max_output_bytes=max_output_bytes(config),
         contributed=env.contributed,
     )
 
@@ -179,7 +179,8 @@ def _with_params(arguments: tuple[str, ...], tool_path: str, params_json: str) -
     return (*arguments[:position], "--params", params_json, *arguments[position:])
 
 
-def _max_output_bytes(config: Mapping[str, Any]) -> int:
+def max_output_bytes(config: Mapping[str, Any]) -> int:
+    """What a config allows an output to be. Raises SpecError."""
     value = config.get("max_output_bytes", DEFAULT_MAX_OUTPUT_BYTES)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise SpecError("config.max_output_bytes", f"expected a number of bytes, got {value!r}")

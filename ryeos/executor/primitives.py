@@ -54,8 +54,14 @@ class ExecutePrimitive:
                 from ryeos.executor.function_call import function_call
 
                 return function_call(materials, services)
+            case "mcp":
+                from ryeos.executor.mcp_call import mcp_stdio_call
+
+                return mcp_stdio_call(materials, services)
             case other:
-                raise SpecError("config.protocol", f"expected process or function, got {other!r}")
+                raise SpecError(
+                    "config.protocol", f"expected process, function or mcp, got {other!r}"
+                )
 
     def execute(
         self, config: Mapping[str, Any], params: Mapping[str, Any] | None = None
