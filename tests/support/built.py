@@ -29,7 +29,7 @@ def built_pyz() -> Path:
     pyz = builds / f"{sys.implementation.cache_tag}-{source_digest(ROOT, PACKED)}" / "rye.pyz"
     with locked(builds / "lock", timeout_s=ANY_BUILD_S):
         if not pyz.is_file():
-            build_pyz(ROOT, "--host", "--out", str(pyz.parent))
+            build_pyz(ROOT, "--host", "--pythons", "all", "--out", str(pyz.parent))
             remove_outdated(builds, keep=pyz.parent, before_s=time.time() - UNUSED_S)
     return pyz
 
