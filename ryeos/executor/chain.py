@@ -7,12 +7,13 @@ no file has appeared where the search looked in vain.
 """
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from lillux.errors import LilluxError
-from lillux.files import read_bytes
+from lillux.files import path_inside, read_bytes
 from ryeos.errors import (
+    ChainError,
     ChainTooDeepError,
     CircularDependencyError,
     ExecutorNotFoundError,
@@ -22,14 +23,24 @@ from ryeos.errors import (
     UnknownPrimitiveError,
 )
 from ryeos.executor.model import BUILT_IN_SPACE, Chain, ChainElement
-from ryeos.items import PROJECT, Kind, Reference, Resolution, check_id
+from ryeos.items import PROJECT, SYSTEM, Kind, Reference, Resolution, check_id, tier_of
 from ryeos.metadata import parse_header
 from ryeos.resolver import Resolver
 from ryeos.signature import MAX_ITEM_BYTES
-from ryeos.specs import ABSENT, PRIMITIVE_TYPE, ToolSpec, tool_spec
+from ryeos.specs import ABSENT, PRIMITIVE_TYPE, RUNTIME_TYPE, ToolSpec, tool_spec
 from ryeos.verify import VerifiedItem, Verifier
 
 MAX_CHAIN_DEPTH = 10
+
+
+class CompanionError(ChainError):
+    """A file that an item would use besides its chain, and must not. ``path`` names it."""
+
+    code = "CHAIN_INVALID"
+
+    def __init__(self, path: str, problem: str, *, hint: str = "") -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"{path}: {problem}", hint=hint)
 
 
 class ChainBuilder:
@@ -70,6 +81,24 @@ class ChainBuilder:
         resolution = self._resolve(item_id, [element])
         return self._element(item_id, resolution)
 
+    def companion_at(self, path: Path, element: ChainElement) -> ChainElement | None:
+        """The verified tool item in this very file; None for one in no space's tools folder.
+
+        The rules of spaces hold as for `companion`, and the file must be the one that its id leads
+        to: not one that another hides. Raises CompanionError, IntegrityError and kin.
+        """
+        for space in self._resolver.spaces:
+            tool = path_inside(path, space.directory(Kind.TOOL))
+            if tool is None:
+                continue
+            if Path(tool).suffix.lower() not in Kind.TOOL.suffixes:
+                raise CompanionError(str(path), "expected a file that can be a signed tool item")
+            found = self.companion(Path(tool).with_suffix("").as_posix(), element)
+            if found.path is None or not found.path.samefile(path):
+                raise CompanionError(str(path), f"{found.item_id} is another file: {found.path}")
+            return found
+        return None
+
     def forget(self, item_id: str) -> None:
         """Drop every chain that holds an item."""
         for root, chain in list(self.chains.items()):
@@ -97,6 +126,7 @@ class ChainBuilder:
             if resolution:
                 missed.extend(resolution.missed)
                 warnings.extend(resolution.warnings)
+                warnings.extend(_unknown_keys(element))
             current = element.executor_id
         if elements[-1].item_id not in self._primitives:
             raise UnknownPrimitiveError(elements[-1].item_id, sorted(self._primitives))
@@ -174,3 +204,13 @@ class ChainBuilder:
         except (OSError, LilluxError):
             return False
         return same and item.verified and self._verifier.key_counts(item)
+
+
+def _unknown_keys(element: ChainElement) -> Iterator[str]:
+    """Warnings about an item that somebody here wrote; a publisher was told when it was made."""
+    spec = element.spec
+    is_read_closely = spec.tool_type == RUNTIME_TYPE or spec.anchor or spec.verify_deps
+    if element.item and is_read_closely and tier_of(element.space) != SYSTEM:
+        from ryeos.unknown_keys import unknown_key_warnings
+
+        yield from unknown_key_warnings(spec, element.item.target.suffix, element.item_id)

@@ -1,6 +1,7 @@
 """The examples of the documents are true: they run, and print what the page shows."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ import pytest
 
 from ryeos.items import Space
 from tests.support.documents import Example, Step, examples, prints, steps
+from tests.support.programs import require_program
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -20,10 +22,13 @@ PROGRAM = """#!/bin/sh
 exec '{python}' -c "
 import sys
 from pathlib import Path
-sys.path.insert(0, sys.argv.pop(1))
+root = Path(sys.argv.pop(1))
+sys.path.insert(0, str(root))
+from packing.checkout import tool_programs
 from ryeos.bundles import BundleFolder
 from ryeos.cli.entry import main
-sys.exit(main(bundle=BundleFolder(Path(sys.argv.pop(1)))))" '{root}' '{bundle}' "$@"
+bundle = BundleFolder(Path(sys.argv.pop(1)), lambda: tool_programs(root))
+sys.exit(main(bundle=bundle))" '{root}' '{bundle}' "$@"
 """
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the examples are typed into a POSIX shell")
@@ -92,5 +97,11 @@ def reader(tmp_path: Path, bundle: Space) -> Reader:
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(DOCS).as_posix())
 def test_every_example_of_a_page_does_what_the_page_shows(page: Path, reader: Reader) -> None:
+    left_out = set()
     for example in examples(page):
-        reader.does(example)
+        missing = {name for name in example.needs if shutil.which(name) is None}
+        left_out |= missing
+        if not missing:
+            reader.does(example)
+    for name in sorted(left_out):
+        require_program(name)

@@ -7,6 +7,7 @@ import pytest
 
 from ryeos.items import Space
 from tests.support.command_line import CommandLine, Stranger, key_document, place_document
+from tests.support.programs import require_program
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="Windows keeps permissions elsewhere")
 
@@ -66,19 +67,24 @@ def test_the_interpreters_of_the_runtimes_are_named(project: CommandLine, tmp_pa
     empty = tmp_path / "empty"
     empty.mkdir()
 
+    require_program("node")
     found = checks(project, "interpreter")
     lost = checks(project, "interpreter", PATH=str(empty))
 
     runtimes = [
         "rye/core/runtimes/bash/bash",
+        "rye/core/runtimes/mcp/stdio",
+        "rye/core/runtimes/mcp/stdio",
+        "rye/core/runtimes/node/node",
         "rye/core/runtimes/python/function",
         "rye/core/runtimes/python/script",
+        "rye/core/runtimes/rust/runtime",
+        "rye/core/runtimes/rust/runtime",
     ]
     assert [check["message"].split(": ")[0] for check in found] == runtimes
     assert {check["status"] for check in found} == {"ok"}
-    python = next(check for check in lost if "python" in check["message"])
+    python = next(check for check in lost if "python/function: no python" in check["message"])
     assert python["status"] == "warn"
-    assert python["message"].startswith("rye/core/runtimes/python/function: no python")
     assert python["fix"].endswith("or set RYE_PYTHON to its path")
 
 
