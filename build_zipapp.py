@@ -119,6 +119,7 @@ def _report(
     missing = ", ".join(f"3.{minor}" for minor in MINORS if minor not in recipe.interpreters)
     slower = f"; without code, and so slower to start: {missing}" if missing else ""
     signer = "a key made for this build, its private half is gone" if pem_file is None else pem_file
+    programs = ", ".join(program.file_name for program in recipe.programs)
     return "\n".join(
         (
             f"built     {os.path.relpath(target)}",
@@ -127,7 +128,7 @@ def _report(
             f"sha256    {sha256(data).hexdigest()}",
             f"signed    by {key.fingerprint}, {signer}",
             f"code      for CPython {packed}{slower}",
-            f"programs  {', '.join(p.file_name for p in recipe.programs) or 'none: no cargo'}",
+            f"programs  {programs or 'none, as no cargo works here; Python does the same'}",
             f"compiled  for {', '.join(p.name for p in recipe.platforms) or 'no platform'}",
         )
     )

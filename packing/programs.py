@@ -49,7 +49,7 @@ class NativeProgram:
 
 
 def built_programs(checkout: Path, *, cargo: str | None = None) -> tuple[NativeProgram, ...]:
-    """The programs for this machine; none where there is no cargo.
+    """The programs for this machine; none where there is no cargo that works.
 
     Raises BuildError when cargo cannot build them.
     """
@@ -80,14 +80,14 @@ def programs_part(platform: Platform | None, programs: Sequence[NativeProgram]) 
 
 
 def compile_programs(checkout: Path, *, cargo: str | None = None) -> Path | None:
-    """The folder that has the programs, up to date now; None where there is no cargo.
+    """The folder that has the programs, up to date now; None where there is no cargo that works.
 
     Raises BuildError when cargo cannot build them.
     """
     cargo = cargo or shutil.which("cargo")
-    if cargo is None:
+    target = _host(cargo) if cargo else ""
+    if not cargo or not target:
         return None
-    target = _host(cargo)
     home = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
     command = [cargo, "build", "--release", "--locked", "--quiet", "--target", target]
     env = _environment(os.environ, target_folder(checkout), home, target)
@@ -112,13 +112,16 @@ def file_name(program: str, platform: str = sys.platform) -> str:
 
 
 def _host(cargo: str) -> str:
-    """What cargo calls this machine."""
-    ended = subprocess.run([cargo, "-vV"], capture_output=True, check=False, encoding="utf-8")
-    for line in ended.stdout.splitlines():
-        name, _, value = line.partition(": ")
-        if name == "host":
-            return value
-    raise BuildError("cargo -vV", f"expected a line 'host: ...', got {ended.stdout[:200]!r}")
+    """What cargo calls this machine; nothing when it does not work.
+
+    The one of rustup is on the PATH of users too for whom rustup has installed nothing.
+    """
+    try:
+        ended = subprocess.run([cargo, "-vV"], capture_output=True, check=False, encoding="utf-8")
+    except OSError:
+        return ""
+    fields = dict(line.partition(": ")[::2] for line in ended.stdout.splitlines())
+    return fields.get("host", "")
 
 
 def _environment(

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import NoReturn
 
@@ -17,6 +18,9 @@ def require_program(name: str) -> Path:
     found = shutil.which(name)
     if not found:
         unavailable(f"{name} is not on the PATH of this machine")
+    # rustup's is on the PATH of users too for whom it has installed nothing.
+    if name == "cargo" and subprocess.run([found, "-V"], capture_output=True, check=False).stderr:
+        unavailable("cargo does not work for this user")
     return Path(found)
 
 
