@@ -69,8 +69,8 @@ def _say(session: Session, envelope: Mapping[str, Any]) -> None:
         output.note(f"nothing matches as typed; these match {near}")
     if envelope["skipped"]:
         output.note(f"{envelope['skipped']} items could not be read (-v names them)")
-    for ref in envelope.get("skipped_items", ()) if session.arguments.verbose else ():
-        output.note(f"  {one_line(ref)}")
+    for item in envelope.get("skipped_items", ()) if session.arguments.verbose else ():
+        output.note(f"  {one_line(item['ref'])}: {one_line(item['path'])}")
 
 
 def _refs(envelope: Mapping[str, Any]) -> Iterator[str]:

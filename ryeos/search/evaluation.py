@@ -102,7 +102,7 @@ class Evaluation:
         if name in FIELDS:
             only = FIELDS.index(name)
             return self._matches(part, self.pool.index, only, positive=positive)
-        index = self.pool.extra(name)
+        index = self.pool.field_index(name)
         if (
             not index.lengths and node.written
         ):  # a text with a colon, like a reference or an address

@@ -9,6 +9,7 @@
 import re
 from collections.abc import Callable
 from fnmatch import translate
+from itertools import pairwise
 
 from lillux.edit_distance import edit_distance
 from lillux.values import dataclass
@@ -100,4 +101,4 @@ def _halves(text: str, distance: int) -> tuple[str, ...]:
     """Pieces of which one is whole in any word at most ``distance`` slips away."""
     size, rest = divmod(len(text), distance + 1)
     cuts = [n * size + min(n, rest) for n in range(distance + 2)]
-    return tuple(text[a:b] for a, b in zip(cuts, cuts[1:], strict=False))
+    return tuple(text[a:b] for a, b in pairwise(cuts))

@@ -72,9 +72,7 @@ class Index:
                 if place is None:
                     place = self._new_place(written)
                 # As `posting`, which is too much of a call for a million times.
-                postings[place].append(
-                    base | (min(MAX_OCCURRENCES, count))
-                )
+                postings[place].append(base | (min(MAX_OCCURRENCES, count)))
                 length += count * runs[place]
             lengths[field] = length
         self.lengths[document] = tuple(lengths)

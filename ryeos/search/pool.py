@@ -84,7 +84,7 @@ class Pool:
         self._shares: dict[Index, dict[Kind, Shares]] = {}
         self._extras: dict[str, Index] = {}
 
-    def extra(self, name: str) -> Index:
+    def field_index(self, name: str) -> Index:
         """An index of a metadata field alone, empty where no candidate has it."""
         if name not in self._extras:
             index = self._extras[name] = Index(name)
@@ -110,7 +110,7 @@ def _shares(index: Index, kind: Kind, own: Sequence[int]) -> Iterable[tuple[floa
     weights = {**EXTRACTORS[kind].search_fields, **_FURTHER_WEIGHTS}
     lengths = [index.lengths[number] for number in own if number in index.lengths]
     totals = [sum(column) for column in zip(*lengths, strict=True)] or [0] * (EXTRA + 1)
-    for field, total in enumerate(totals):
-        b = _CONTENT_B if field == _CONTENT else _FIELD_B
-        weight = weights.get(FIELDS[field], 0.0) if field < EXTRA else _EXTRA_WEIGHT
+    for place, total in enumerate(totals):
+        b = _CONTENT_B if place == _CONTENT else _FIELD_B
+        weight = weights.get(FIELDS[place], 0.0) if place < EXTRA else _EXTRA_WEIGHT
         yield weight, 1 - b, b * len(own) / total if total else 0.0

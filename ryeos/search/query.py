@@ -1,4 +1,4 @@
-"""The grammar of queries: a text becomes a tree, or an error with a position. Pure.
+r"""The grammar of queries: a text becomes a tree, or an error with a position. Pure.
 
     query  := or
     or     := and ( ("OR" | "or" | "|") and )*
@@ -9,8 +9,8 @@
     phrase := '"' characters '"'
     term   := characters other than blanks ( ) "
 
-Two words side by side must both occur. ``\\"`` and ``\\\\`` are escapes in a phrase. A term may hold
-``*`` and ``?``. Reference: ``docs/search.md``.
+Two words side by side must both occur. ``\"`` and ``\\`` are escapes in a phrase. A term may
+hold ``*`` and ``?``. Reference: ``docs/search.md``.
 """
 
 import re

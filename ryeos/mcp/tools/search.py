@@ -137,10 +137,12 @@ def _envelope(
     if not result.total and request.query:
         envelope["suggestions"] = list(result.suggestions)
     if result.skipped:
-        envelope["skipped_items"] = [str(one.ref) for one in result.skipped[:DEFAULT_LIMIT]]
+        envelope["skipped_items"] = [
+            {"ref": str(one.ref), "path": str(one.path)} for one in result.skipped[:DEFAULT_LIMIT]
+        ]
     if wants_verification(request.filters):
-        for described, hit in zip(envelope["results"], result.hits, strict=True):
-            described |= _verified(rye, hit)
+        pairs = zip(envelope["results"], result.hits, strict=True)
+        envelope["results"] = [described | _verified(rye, hit) for described, hit in pairs]
     return envelope
 
 
