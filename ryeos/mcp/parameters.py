@@ -54,15 +54,15 @@ REGISTRY, LOCAL, ALL = "registry", "local", "all"
 RUNNABLE = (Kind.DIRECTIVE.value, Kind.TOOL.value, Kind.KNOWLEDGE.value)
 DEFAULT_WINDOW = 60_000
 
-ITEM_ID = _text("item_id", "tool:a/b, or a/b with item_type, or a/b alone", required=True)
-PROJECT_PATH = _text("project_path", "Project folder; default: the server's")
-_OVERWRITE = _flag("overwrite", "Replace another file at the destination; a .bak is kept")
-_OFFSET_OF_TEXT = _number("offset", "First character of the content", default=0, minimum=0)
+ITEM_ID = _text("item_id", "tool:a/b, or a/b", required=True)
+PROJECT_PATH = _text("project_path", "Project folder")
+_OVERWRITE = _flag("overwrite", "Replace another file there")
+_OFFSET_OF_TEXT = _number("offset", "First character", default=0, minimum=0)
 
 SEARCH = (
-    _text("query", "Words, operators, phrases, field:word; empty or * for everything", default=""),
+    _text("query", "Words; empty for everything", default=""),
     _text("item_type", "Kind of item", enum=(*RUNNABLE, ALL), default=ALL),
-    _text("scope", "Kind and id prefix, like tool.rye.core.*"),
+    _text("scope", "Like tool.rye.core.*"),
     PROJECT_PATH,
     _text(
         "source",
@@ -73,37 +73,36 @@ SEARCH = (
     _number("limit", "Hits, 1 to 100", default=10, minimum=1, maximum=100),
     _number("offset", "Hits to skip", default=0, minimum=0),
     _text("sort_by", "Order", enum=("score", "date", "name"), default="score"),
-    _object("fields", "Field name to query; all must hold"),
+    _object("fields", "Field to query"),
     _object(
         "filters",
-        'Metadata, like {"version": ">=1.2", "tags": ["a", "b"], "category": "x/*",'
-        ' "author": "!y", "signed": true, "date_from": "2026-01-01"}',
+        "Metadata, like version: >=1.2, author: !bob, category: a/*, signed: true",
     ),
-    _object("fuzzy", "{enabled, max_distance 0 to 2}: allow slips in words"),
-    _object("proximity", "{enabled, max_distance}: words near the first one"),
+    _object("fuzzy", "Allow slips: enabled, max_distance 0 to 2"),
+    _object("proximity", "Words close by: enabled, max_distance"),
 )
 LOAD = (
     ITEM_ID,
-    _text("item_type", "Kind, if item_id does not say", enum=RUNNABLE),
+    _text("item_type", "Kind of item", enum=RUNNABLE),
     PROJECT_PATH,
     _text("source", "First space to look in", enum=(PROJECT, USER, SYSTEM, REGISTRY)),
     _text("destination", "Copy it to this space", enum=(PROJECT, USER)),
-    _text("version", "Of a registry's item; default: the latest"),
+    _text("version", "Of a registry's item"),
     _OVERWRITE,
-    _flag("include_siblings", "Also copy the files that the tool imports"),
+    _flag("include_siblings", "Also copy files the tool imports"),
     _OFFSET_OF_TEXT,
     _number(
-        "max_chars", "Characters of content", default=DEFAULT_WINDOW, minimum=1, maximum=1_000_000
+        "max_chars", "Characters to give", default=DEFAULT_WINDOW, minimum=1, maximum=1_000_000
     ),
 )
 SIGN = (
-    _text("item_id", "Item or pattern, like tool:a/b or directive:*", required=True),
-    _text("item_type", "Kind, if item_id does not say", enum=(*RUNNABLE, Kind.CONFIG.value)),
+    _text("item_id", "Item or pattern", required=True),
+    _text("item_type", "Kind of item", enum=(*RUNNABLE, Kind.CONFIG.value)),
     PROJECT_PATH,
     _text("source", "Space of the item", enum=(PROJECT, USER, SYSTEM), default=PROJECT),
-    _object("parameters", "Older form: {location}, the same as source"),
+    _object("parameters", "Older form: location for source"),
     _flag("dry_run", "Validate only"),
-    _flag("force", "Sign even if already validly signed"),
+    _flag("force", "Sign what is signed already"),
 )
 HELP = (_text("topic", "overview, a topic, item:REF or error:CODE", default="overview"),)
 

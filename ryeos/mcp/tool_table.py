@@ -13,7 +13,7 @@ from ryeos.mcp.parameters import FETCH, HELP, LOAD, SEARCH, SIGN, Parameter
 from ryeos.mcp.parameters_of_execute import EXECUTE
 
 MAX_DESCRIPTION_CHARACTERS = 1200
-MAX_LIST_BYTES = 9 * 1024
+MAX_LIST_BYTES = 9000
 # What a client may do with the names that other documents use for our tools.
 ALIAS_PREFIXES = ("mcp__rye__", "rye_")
 
@@ -56,7 +56,6 @@ class Tool:
             "inputSchema": self.input_schema(),
             "outputSchema": OUTPUT_SCHEMA,
             "annotations": {
-                "title": self.title,
                 "readOnlyHint": self.read_only,
                 "destructiveHint": self.destructive,
                 "idempotentHint": self.idempotent,
@@ -96,7 +95,7 @@ _TOOLS = (
         description=(
             "Read one item: its verified text, metadata and input schema. With destination it is"
             " also copied, byte for byte, to the project or user space, to be changed there"
-            " (sign it after a change). Long texts come in windows: follow next_offset."
+            " (sign it after a change). Long texts: follow next_offset."
         ),
         parameters=LOAD,
     ),

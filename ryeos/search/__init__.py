@@ -56,7 +56,7 @@ def search(
         total=len(found),
         relaxed=relaxed if found else "",
         skipped=snapshot.skipped,
-        suggestions=() if found or not query.text else suggest(query.text),
+        suggestions=() if found or not query.text else suggest(_words(query)),
     )
 
 
@@ -116,6 +116,11 @@ def _named(pool: Pool, query: Query) -> frozenset[int]:
     return frozenset(
         n for n, d in pool.documents.items() if (d.kind.value, d.id) == (kind, item_id)
     )
+
+
+def _words(query: Query) -> str:
+    """What was typed, without quotes and operators."""
+    return " ".join(_positive_words(query.node)) or query.text
 
 
 def _positive_words(node: Node) -> list[str]:

@@ -4,7 +4,7 @@ from lillux.values import dataclass
 from ryeos.items import EXECUTABLE_KINDS, Kind
 from ryeos.request_errors import ArgumentError
 
-_VERBS = frozenset({"fetch", "search", "load", "*"})
+_VERBS = frozenset({"fetch", "search", "load"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,11 @@ def parse_scope(text: str) -> Scope:
     separate alike. ``*`` instead of a kind means all of them.
     """
     parts = [part for part in text.strip().replace("/", ".").replace(":", ".").split(".") if part]
-    if len(parts) > 1 and parts[0] == "rye" and parts[1] in {*_VERBS, *_kind_names()}:
+    if len(parts) > 1 and parts[0] == "rye" and parts[1] in {"*", *_VERBS, *_kind_names()}:
         parts = parts[1:]
-    if len(parts) > 1 and parts[0] in _VERBS:
+    if len(parts) > 1 and (
+        parts[0] in _VERBS or (parts[0] == "*" and parts[1] in {"*", *_kind_names()})
+    ):
         parts = parts[1:]
     if not parts:
         return Scope()

@@ -138,5 +138,9 @@ def test_a_plain_query_has_neither_operators_nor_quotes(text: str, is_plain: boo
 def test_any_text_is_a_query_or_an_error_within_it(text: str) -> None:
     try:
         parse_query(text)
-    except InvalidQueryError as error:
-        assert 0 <= error.position <= len(text)
+    except InvalidQueryError as refused:
+        error = refused
+    else:
+        return
+
+    assert 0 <= error.position <= len(text)
