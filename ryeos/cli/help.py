@@ -113,7 +113,11 @@ def _group_texts(words: list[str]) -> Iterator[str]:
 def _topic_texts(words: list[str]) -> Iterator[str]:
     """A command is also explained under its other name."""
     asked = " ".join(words)
-    names = (asked, ALIASES.get(asked), *(n for n, command in ALIASES.items() if command == asked))
+    names = (
+        asked,
+        ALIASES.get(asked, ""),
+        *(n for n, command in ALIASES.items() if command == asked),
+    )
     yield from (TOPICS[name].rstrip() for name in names if name in TOPICS)
 
 

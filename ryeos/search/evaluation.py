@@ -15,12 +15,12 @@ from lillux.values import dataclass, field
 from ryeos.search.grades import GRADES, Counts, Pattern, pattern_of
 from ryeos.search.index import (
     COUNT_BITS,
+    COUNT_MASK,
     DOCUMENT_BITS,
     EXTRA,
     FIELD_MASK,
     MAX_OCCURRENCES,
     Index,
-    count_of,
     field_of,
     posting,
 )
@@ -31,8 +31,9 @@ from ryeos.search.words import cached_word, identifiers, is_cjk, normalized, seq
 
 SATURATION = 1.2
 _EXACT_COUNTS: Counts = (1, 0, 0, 0)
+_FEW_FIELDS = 200
 # Postings of words, by how well the words fit.
-Found = Sequence[tuple[Counts, Iterable[int]]]
+Found = Sequence[tuple[Counts, Sequence[int]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ class Evaluation:
         postings = [
             posting(number, place, count)
             for number, place, text in self._texts(places, index)
-            if (count := _occurrences(wanted, sequence(normalized(text))))
+            if only in {None, place} and (count := _occurrences(wanted, sequence(normalized(text))))
         ]
         found = [(_EXACT_COUNTS, postings)]
         return Leaf(index, found, self._documents(found))
@@ -160,10 +161,18 @@ class Evaluation:
         return self.pool.numbers & numbers
 
     def _common(self, several: Iterable[Found]) -> list[int]:
-        """The fields, as postings without their count, that all of these occur in."""
-        keys = ({p >> COUNT_BITS for _, several in found for p in several} for found in several)
-        first, *others = keys
-        return sorted(first.intersection(*others))
+        """Fields, as postings without their count, that all of these may occur in.
+
+        The rarest come first; when few fields are left, the rest is for whoever reads them.
+        """
+        ordered = sorted(several, key=lambda found: sum(len(postings) for _, postings in found))
+        first, *others = ordered
+        keys = {p >> COUNT_BITS for _, postings in first for p in postings}
+        for found in others:
+            if len(keys) <= _FEW_FIELDS:
+                break
+            keys &= {p >> COUNT_BITS for _, postings in found for p in postings}
+        return sorted(keys)
 
     def _texts(self, places: Iterable[int], index: Index) -> Iterator[tuple[int, int, str]]:
         """Document, field and text of each of these fields."""
@@ -180,18 +189,7 @@ class Evaluation:
 
     def _frequencies(self, leaf: Leaf, wanted: frozenset[int]) -> Mapping[int, float]:
         """Tf of the leaf in each wanted document that has it."""
-        taken: dict[int, int] = {}
-        graded: dict[int, float] = {}
-        for place, grade in enumerate(GRADES):
-            for counts, postings in leaf.found:
-                times = counts[place]
-                for p in postings if times else ():
-                    if p >> DOCUMENT_BITS in wanted:
-                        key = p >> COUNT_BITS
-                        before = taken.get(key, 0)
-                        after = min(before + times * count_of(p), MAX_OCCURRENCES)
-                        taken[key] = after
-                        graded[key] = graded.get(key, 0.0) + grade * (after - before)
+        graded = _graded(leaf.found, wanted)
         frequencies: dict[int, float] = {}
         shares, lengths = self.pool.shares(leaf.index), leaf.index.lengths
         documents = self.pool.documents
@@ -217,6 +215,29 @@ class Evaluation:
             for number, _, text in self._texts(places, index)
             if _are_near(patterns, max_distance, normalized(text))
         )
+
+
+def _graded(found: Found, wanted: frozenset[int]) -> dict[int, float]:
+    """For each field of these documents the grades of its best occurrences, summed up."""
+    taken: dict[int, int] = {}
+    graded: dict[int, float] = {}
+    for place, grade in enumerate(GRADES):
+        for counts, postings in found:
+            times = counts[place]
+            if not times:
+                continue
+            for p in postings:
+                if p >> DOCUMENT_BITS in wanted:
+                    key, more = p >> COUNT_BITS, times * (p & COUNT_MASK)
+                    before = taken.get(key)
+                    if before is None:
+                        taken[key] = more = min(more, MAX_OCCURRENCES)
+                        graded[key] = grade * more
+                    elif before < MAX_OCCURRENCES:
+                        more = min(more, MAX_OCCURRENCES - before)
+                        taken[key] = before + more
+                        graded[key] += grade * more
+    return graded
 
 
 def _has_pairs(words: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ MAX_OCCURRENCES = 8
 # Behind the fields that are always searched: any other one, in an index of its own.
 EXTRA = len(FIELDS)
 COUNT_BITS, DOCUMENT_BITS = 4, 7
-_COUNT_MASK, FIELD_MASK = 15, 7
+COUNT_MASK, FIELD_MASK = 15, 7
 _BREAK = "\n"
 
 
@@ -32,11 +32,6 @@ class Entry:
 def posting(document: int, field: int, count: int) -> int:
     """The number that says how often a field of a document has a word."""
     return document << DOCUMENT_BITS | field << COUNT_BITS | min(count, MAX_OCCURRENCES)
-
-
-def count_of(number: int) -> int:
-    """The count in a posting."""
-    return number & _COUNT_MASK
 
 
 def field_of(number: int) -> int:

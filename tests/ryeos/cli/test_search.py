@@ -38,7 +38,7 @@ def test_a_hit_has_every_documented_key(cli: CommandLine) -> None:
                 "title": "resize",
                 "description": "Scale an image",
                 "category": "mine",
-                "score": 0.8435,
+                "score": 0.8356,
                 "source": "project",
                 "path": str(path),
                 "preview": " ".join(path.read_text("utf-8").split()),

@@ -10,7 +10,7 @@ from ryeos.search.catalog import Snapshot
 from ryeos.search.pool import Document
 from ryeos.search.records import preview
 from tests.support.corpus import record
-from tests.support.workspace import Workspace
+from tests.support.workspace import SpaceFolder, Workspace
 
 ALL = frozenset({PROJECT, USER, SYSTEM})
 LONG_AGO = 1_500_000_000
@@ -194,7 +194,7 @@ def test_a_preview_is_one_short_line() -> None:
 def settle(workspace: Workspace) -> None:
     """Make every file and folder of the project look as if it was there for long."""
     for folder, _, names in os.walk(workspace.project.space.ai):
-        for path in (folder, *(Path(folder, name) for name in names)):
+        for path in (Path(folder), *(Path(folder, name) for name in names)):
             os.utime(path, (LONG_AGO, LONG_AGO))
 
 
@@ -226,7 +226,7 @@ def test_what_did_not_change_is_not_read_again(workspace: Workspace, catalog: Ca
 def test_a_change_is_seen_at_once(
     workspace: Workspace,
     catalog: Catalog,
-    change: Callable[[object], object],
+    change: Callable[[SpaceFolder], object],
     expected: Mapping[str, str],
 ) -> None:
     workspace.project.tool("mine/a", "# one")
