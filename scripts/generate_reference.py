@@ -37,14 +37,15 @@ This page is written by `scripts/generate_reference.py` from the classes.
 _TOOLS_INTRODUCTION = """\
 # The tools of agents
 
-Six tools, called by these names, by `rye_NAME` and by `mcp__rye__NAME`. `five` lists all but fetch, `node` lists
-fetch, execute and sign, `all` lists all; each is callable, listed or not. Every answer is an
-[envelope](envelope.md). An argument that is not in the table, or does not fit, is `INVALID_PARAMS` and says what
-would. Taken as well: an object as its JSON text, numbers and booleans as text, null for what may be left out.
+Six tools, called by these names, by `rye_NAME` and by `mcp__rye__NAME`. `five` lists all but fetch,
+`node` lists fetch, execute and sign, `all` lists all; each is callable, listed or not. Every answer
+is an [envelope](envelope.md). An argument that is not in the table, or does not fit, is
+`INVALID_PARAMS` and says what would. Taken as well: an object as its JSON text, numbers and
+booleans as text, null for what may be left out.
 
-An item is named as `tool:a/b`, as `a/b` with `item_type`, or as `a/b` alone where only one kind has it.
-Backslashes count as slashes, and a file suffix may be there. `project_path` is a folder; a relative one starts at
-the server's project.
+An item is named as `tool:a/b`, as `a/b` with `item_type`, or as `a/b` alone where only one kind has
+it. Backslashes count as slashes, and a file suffix may be there. `project_path` is a folder; a
+relative one starts at the server's project.
 
 This page is written by `scripts/generate_reference.py` from `ryeos/mcp/tool_table.py`.
 """

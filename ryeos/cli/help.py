@@ -113,11 +113,8 @@ def _group_texts(words: list[str]) -> Iterator[str]:
 def _topic_texts(words: list[str]) -> Iterator[str]:
     """A command is also explained under its other name."""
     asked = " ".join(words)
-    names = (
-        asked,
-        ALIASES.get(asked, ""),
-        *(n for n, command in ALIASES.items() if command == asked),
-    )
+    others = (alias for alias, command in ALIASES.items() if command == asked)
+    names = (asked, ALIASES.get(asked, ""), *others)
     yield from (TOPICS[name].rstrip() for name in names if name in TOPICS)
 
 

@@ -123,11 +123,7 @@ class Evaluation:
 
     def _postings(self, pattern: Pattern, index: Index, only: int | None) -> Found:
         counted = ((pattern.counts(e.word), e) for e in index.containing(pattern.pieces))
-        return [
-            (counts, [p for p in e.postings if only is None or field_of(p) == only])
-            for counts, e in counted
-            if any(counts)
-        ]
+        return [(counts, _of_field(e.postings, only)) for counts, e in counted if any(counts)]
 
     def _ids(self, fits: Callable[[str], bool], found: Found) -> Found:
         """Whole ids that a wildcard fits, where no word of theirs does."""
@@ -151,10 +147,7 @@ class Evaluation:
 
     def _with_part(self, part: str, index: Index, only: int | None) -> Found:
         entries = (e for e in index.containing((part,)) if part in e.word.sequence)
-        return [
-            (_EXACT_COUNTS, [p for p in e.postings if only is None or field_of(p) == only])
-            for e in entries
-        ]
+        return [(_EXACT_COUNTS, _of_field(e.postings, only)) for e in entries]
 
     def _documents(self, found: Found) -> frozenset[int]:
         numbers = {p >> DOCUMENT_BITS for _, postings in found for p in postings}
@@ -215,6 +208,10 @@ class Evaluation:
             for number, _, text in self._texts(places, index)
             if _are_near(patterns, max_distance, normalized(text))
         )
+
+
+def _of_field(postings: Sequence[int], only: int | None) -> Sequence[int]:
+    return postings if only is None else [p for p in postings if field_of(p) == only]
 
 
 def _graded(found: Found, wanted: frozenset[int]) -> dict[int, float]:
