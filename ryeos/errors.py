@@ -11,10 +11,7 @@ from lillux.errors import LilluxError
 
 
 class RyeError(LilluxError):
-    """Something Rye could not do. ``suggestions`` are references the user may have meant.
-
-    ``facts`` are further keys of the envelope.
-    """
+    """Something Rye could not do. ``suggestions``: what was meant; ``facts``: keys of answers."""
 
     suggestions: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
@@ -373,6 +370,17 @@ class UnsupportedError(RyeError):
     """Something that is named by the design but that this build does not do."""
 
     code, exit_status = "UNSUPPORTED", 2
+
+
+class StateGraphsNotAvailableError(UnsupportedError):
+    """A tool is a state graph, and this version cannot run any. ``item_id`` is the tool."""
+
+    def __init__(self, item_id: str) -> None:
+        self.item_id = item_id
+        super().__init__(
+            f"{item_id}: state graphs are not yet available in this version",
+            hint="call the tools of the graph one by one, or from a tool of your own",
+        )
 
 
 class UsageError(RyeError):
