@@ -108,6 +108,7 @@ A runtime is a tool of the bundle that others name as executor_id:
 
   rye/core/runtimes/python/script     a Python file; parameters as JSON on standard input
   rye/core/runtimes/python/function   a function execute(params, project_path), or main(**params)
+  rye/core/runtimes/node/node         a JavaScript or TypeScript file
   rye/core/runtimes/bash/bash         a shell command or script
   rye/core/primitives/execute         a program, started directly
 
