@@ -31,7 +31,8 @@ from ryeos.search.words import cached_word, identifiers, is_cjk, normalized, seq
 
 SATURATION = 1.2
 _EXACT_COUNTS: Counts = (1, 0, 0, 0)
-_FEW_FIELDS = 200
+# How many postings are looked at in the time that it takes to read a field.
+_LOOK_OR_READ = 250
 # Postings of words, by how well the words fit.
 Found = Sequence[tuple[Counts, Sequence[int]]]
 
@@ -138,9 +139,9 @@ class Evaluation:
             return Leaf(index, [], frozenset())
         places = self._common([self._with_part(part, index, only) for part in set(wanted)])
         postings = [
-            posting(number, place, count)
-            for number, place, text in self._texts(places, index)
-            if only in {None, place} and (count := _occurrences(wanted, sequence(normalized(text))))
+            posting(number, field_of(key << COUNT_BITS), count)
+            for key, number, text in self._texts(places, index)
+            if (count := _occurrences(wanted, index.sequence(key, text)))
         ]
         found = [(_EXACT_COUNTS, postings)]
         return Leaf(index, found, self._documents(found))
@@ -162,13 +163,13 @@ class Evaluation:
         first, *others = ordered
         keys = {p >> COUNT_BITS for _, postings in first for p in postings}
         for found in others:
-            if len(keys) <= _FEW_FIELDS:
+            if len(keys) * _LOOK_OR_READ < sum(len(postings) for _, postings in found):
                 break
             keys &= {p >> COUNT_BITS for _, postings in found for p in postings}
         return sorted(keys)
 
     def _texts(self, places: Iterable[int], index: Index) -> Iterator[tuple[int, int, str]]:
-        """Document, field and text of each of these fields."""
+        """Key, document and text of each of these fields."""
         for key in places:
             number, place = key >> DOCUMENT_BITS - COUNT_BITS, field_of(key << COUNT_BITS)
             document = self.pool.documents.get(number)
@@ -176,7 +177,7 @@ class Evaluation:
                 record = document.record
                 known = place == EXTRA
                 text = as_text(record.value(index.name)) if known else texts_of(record)[place]
-                yield number, place, text
+                yield key, number, text
 
     # --- scoring ----------------------------------------------------------------------------------
 
@@ -205,7 +206,7 @@ class Evaluation:
         places = self._common([self._postings(pattern, index, None) for pattern in patterns])
         return frozenset(
             number
-            for number, _, text in self._texts(places, index)
+            for _, number, text in self._texts(places, index)
             if _are_near(patterns, max_distance, normalized(text))
         )
 
@@ -242,11 +243,16 @@ def _has_pairs(words: Sequence[str]) -> bool:
     return any(is_cjk(part) for word in words for part in cached_word(word).sequence[1:])
 
 
-def _occurrences(wanted: Sequence[str], words: Sequence[str]) -> int:
+def _occurrences(wanted: Sequence[str], words: list[str]) -> int:
     """How often the wanted words follow one another."""
-    first, size = wanted[0], len(wanted)
-    places = (n for n, word in enumerate(words) if word == first)
-    return sum(1 for n in places if words[n : n + size] == list(wanted))
+    first, size, rest = wanted[0], len(wanted), list(wanted[1:])
+    count = place = 0
+    try:
+        while True:
+            place = words.index(first, place) + 1
+            count += words[place : place + size - 1] == rest
+    except ValueError:
+        return count
 
 
 def _are_near(patterns: Sequence[Pattern], max_distance: int, text: str) -> bool:

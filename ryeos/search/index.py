@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lillux.values import dataclass
 from ryeos.search.query import FIELDS
-from ryeos.search.words import Word, cached_word, count_runs, identifiers, normalized
+from ryeos.search.words import Word, cached_word, count_runs, identifiers, normalized, sequence
 
 MAX_OCCURRENCES = 8
 # Behind the fields that are always searched: any other one, in an index of its own.
@@ -19,6 +19,7 @@ EXTRA = len(FIELDS)
 COUNT_BITS, DOCUMENT_BITS = 4, 7
 COUNT_MASK, FIELD_MASK = 15, 7
 _BREAK = "\n"
+_MAX_KEPT_PARTS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,8 @@ class Index:
         self._postings: list[list[int]] = []
         # All words in one text, each in a line: to look through it is one call.
         self._lines, self._starts = "", [0]
+        self._sequences: dict[int, list[str]] = {}
+        self._kept_parts = 0
 
     def add(self, document: int, fields: Iterable[tuple[int, str]]) -> None:
         """Take in the fields of a document, by their numbers."""
@@ -71,6 +74,17 @@ class Index:
                 length += count * runs[place]
             lengths[field] = length
         self.lengths[document] = tuple(lengths)
+
+    def sequence(self, key: int, text: str) -> list[str]:
+        """The parts of a field's text; kept by the field's key, a posting without its count."""
+        known = self._sequences.get(key)
+        if known is None:
+            known = sequence(normalized(text))
+            self._kept_parts += len(known)
+            if self._kept_parts > _MAX_KEPT_PARTS:
+                self._sequences, self._kept_parts = {}, len(known)
+            self._sequences[key] = known
+        return known
 
     def containing(self, pieces: Sequence[str]) -> Iterator[Entry]:
         """The words whose whole has one of the pieces in it; the empty piece is in all."""

@@ -56,17 +56,14 @@ class Word:
     runs   the runs of letters and digits
     parts  for each run its parts, in order; a run that has none but itself is its own part
     forms  the whole, the runs and the parts, each once
+    sequence  the parts of all runs, one position each
     """
 
     whole: str
     runs: tuple[str, ...]
     parts: tuple[tuple[str, ...], ...]
     forms: frozenset[str]
-
-    @property
-    def sequence(self) -> tuple[str, ...]:
-        """The parts of all runs, one position each."""
-        return tuple(part for parts in self.parts for part in parts)
+    sequence: tuple[str, ...]
 
 
 def normalized(text: str) -> str:
@@ -108,12 +105,12 @@ def word_of(identifier: str) -> Word:
         and whole.isalpha()
         and (whole == identifier or identifier[1:].islower())
     ):
-        return Word(whole, (whole,), ((whole,),), frozenset((whole,)))
+        return Word(whole, (whole,), ((whole,),), frozenset((whole,)), (whole,))
     written = _RUN.findall(identifier)
     runs = tuple(run.casefold() for run in written)
     parts = tuple(_parts(run) for run in written)
-    forms = {whole, *runs, *(part for several in parts for part in several)}
-    return Word(whole, runs, parts, frozenset(forms))
+    in_order = tuple(part for several in parts for part in several)
+    return Word(whole, runs, parts, frozenset((whole, *runs, *in_order)), in_order)
 
 
 def sequence(text: str) -> list[str]:

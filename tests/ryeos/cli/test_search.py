@@ -24,7 +24,7 @@ def write_tool(cli: CommandLine, name: str, description: str) -> Path:
 def test_a_hit_has_every_documented_key(cli: CommandLine) -> None:
     path = write_tool(cli, "resize", "Scale an image")
 
-    found = cli.json("search", "scale", "image")
+    found = cli.json("search", "scale", "image", "--space", "project")
 
     assert found == {
         "status": "success",
@@ -38,7 +38,7 @@ def test_a_hit_has_every_documented_key(cli: CommandLine) -> None:
                 "title": "resize",
                 "description": "Scale an image",
                 "category": "mine",
-                "score": 0.8356,
+                "score": 0.7143,
                 "source": "project",
                 "path": str(path),
                 "preview": " ".join(path.read_text("utf-8").split()),
@@ -51,7 +51,7 @@ def test_a_hit_has_every_documented_key(cli: CommandLine) -> None:
         "query": "scale image",
         "item_type": "all",
         "scope": "*",
-        "source": "all",
+        "source": "project",
         "limit": 10,
         "offset": 0,
         "skipped": 0,
@@ -82,9 +82,9 @@ def test_an_item_that_is_hidden_says_by_whom(cli: CommandLine) -> None:
 def test_a_hit_is_one_line(cli: CommandLine) -> None:
     write_tool(cli, "resize", "Scale an image")
 
-    done = cli("search", "scale")
+    done = cli("search", "scale", "--space", "project")
 
-    assert done.stdout == "0.84  tool:mine/resize  p  Scale an image  (unsigned)\n"
+    assert done.stdout == "0.71  tool:mine/resize  p  Scale an image  (unsigned)\n"
     assert done.stderr == ""
 
 
