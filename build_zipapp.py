@@ -6,6 +6,7 @@ Run by the Python of ``scripts/install``. Page: ``docs/building.md``.
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,10 +15,11 @@ from lillux.errors import LilluxError
 from lillux.files import make_directory, write_atomic
 from packing.archive import pack
 from packing.contents import contents_document
-from packing.interpreters import MINORS, interpreters
+from packing.interpreters import MINORS, interpreters, own_interpreter
 from packing.moment import Moment, build_moment
-from packing.natives import strip_any_processor, strip_if_possible
-from packing.platforms import PLATFORMS, this_platform
+from packing.natives import Strip, strip_any_processor, strip_if_possible
+from packing.platforms import PLATFORMS, Platform, this_platform
+from packing.programs import built_programs
 from packing.signed_bundle import publisher_key
 from packing.stage import Recipe, stage
 from ryeos import __version__
@@ -33,7 +35,7 @@ def main() -> int:
     try:
         moment = build_moment(os.environ)
         key = publisher_key(arguments.sign_key, moment)
-        recipe = recipe_for(host_only=arguments.host)
+        recipe = recipe_for(host_only=arguments.host, own_python=own_python(arguments))
         files = build(key, moment, recipe)
         _write(arguments.out, files)
     except LilluxError as error:
@@ -64,13 +66,26 @@ def build(key: SigningKey, moment: Moment, recipe: Recipe) -> dict[str, bytes]:
     }
 
 
-def recipe_for(*, host_only: bool) -> Recipe:
-    """What a build packs for: this machine, or every platform."""
+def own_python(arguments: argparse.Namespace) -> bool:
+    """Whether code is packed for one CPython of this machine alone: a rule of ``--host``."""
+    wish: str = arguments.pythons or ("own" if arguments.host else "all")
+    return wish == "own"
+
+
+def recipe_for(*, host_only: bool, own_python: bool) -> Recipe:
+    """What a build packs for: this machine, or every platform; its CPython, or all it has."""
     own = this_platform()
     if host_only:
-        platforms = (own,) if own else ()
-        return Recipe(interpreters=interpreters(), platforms=platforms, strip=strip_if_possible)
-    return Recipe(interpreters=interpreters(), platforms=PLATFORMS, strip=strip_any_processor)
+        platforms: Sequence[Platform] = (own,) if own else ()
+        strip: Strip = strip_if_possible
+    else:
+        platforms, strip = PLATFORMS, strip_any_processor
+    return Recipe(
+        interpreters=own_interpreter() if own_python else interpreters(),
+        platforms=platforms,
+        strip=strip,
+        programs=built_programs(CHECKOUT) if own else (),
+    )
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:
@@ -88,6 +103,12 @@ def _parser() -> argparse.ArgumentParser:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--fat", action="store_true", help="for every platform (the default)")
     which.add_argument("--host", action="store_true", help="for this machine only, quickly")
+    add(
+        "--pythons",
+        choices=("own", "all"),
+        help="pack code for the CPython that python3 starts, or for all of this machine"
+        " (default: all, with --host own)",
+    )
     return parser
 
 
@@ -96,7 +117,7 @@ def _report(
 ) -> str:
     packed = ", ".join(f"3.{minor}" for minor in recipe.interpreters) or "no version"
     missing = ", ".join(f"3.{minor}" for minor in MINORS if minor not in recipe.interpreters)
-    slower = f"; not on this machine, so without code and slower: {missing}" if missing else ""
+    slower = f"; without code, and so slower to start: {missing}" if missing else ""
     signer = "a key made for this build, its private half is gone" if pem_file is None else pem_file
     return "\n".join(
         (
@@ -106,6 +127,7 @@ def _report(
             f"sha256    {sha256(data).hexdigest()}",
             f"signed    by {key.fingerprint}, {signer}",
             f"code      for CPython {packed}{slower}",
+            f"programs  {', '.join(p.file_name for p in recipe.programs) or 'none: no cargo'}",
             f"compiled  for {', '.join(p.name for p in recipe.platforms) or 'no platform'}",
         )
     )

@@ -7,7 +7,7 @@ import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-LIBRARIES = ("dotenv", "fastjsonschema", "nacl", "packaging", "yaml")
+LIBRARIES = ("dotenv", "fastjsonschema", "nacl", "packaging", "urllib3", "yaml")
 NO_LIBRARIES = 78  # EX_CONFIG of sysexits.h: the surroundings are wrong, not the command
 
 
@@ -23,7 +23,7 @@ def main() -> int:
         return NO_LIBRARIES
 
     from lillux.errors import LilluxError
-    from packing.checkout import staged_bundle
+    from packing.checkout import staged_bundle, tool_programs
     from ryeos.bundles import BundleFolder
     from ryeos.cli import entry
 
@@ -34,7 +34,7 @@ def main() -> int:
         if error.hint:
             sys.stderr.write(f"  hint: {error.hint}\n")
         return error.exit_status
-    return entry.main(bundle=BundleFolder(bundle))
+    return entry.main(bundle=BundleFolder(bundle, lambda: tool_programs(checkout)))
 
 
 if __name__ == "__main__":

@@ -27,10 +27,13 @@ print(posix.wait4(child, 0)[2].ru_maxrss)
 
 
 def figures(pyz: Path, scratch: Path) -> Iterator[Figure]:
-    """Rows for each Python, then those for the file."""
+    """Rows for each Python that the file has code for, then those for the file."""
+    packed = ZipFile(pyz).namelist()
     with ZipFile(scratch / "empty.pyz", "w") as archive:
         archive.writestr("__main__.py", "")
     for minor, python in interpreters().items():
+        if f"_rye/cpython-3{minor}.bin" not in packed:
+            continue
         yield from _figures_under(python.resolve(), f"3.{minor}", pyz, scratch)
     yield _size(pyz)
 

@@ -65,16 +65,22 @@ class DotenvValues:
 
 
 def read_dotenv(
-    project_path: Path, present: Mapping[str, str], *, platform: str = sys.platform
+    project_path: Path,
+    present: Mapping[str, str],
+    *,
+    platform: str = sys.platform,
+    name: str = ".env",
 ) -> DotenvValues:
     """The values of ``<project_path>/.env`` that may be laid over the environment ``present``.
+
+    ``name`` is for a file of the same kind that is called otherwise.
 
     Quotes, escapes, comments, values over several lines and ``export`` are python-dotenv's;
     ``${NAME}`` is left as it stands. The file is a regular one, at most 1 MiB of UTF-8; a symbolic
     link must lead to a file inside the project. Any other file is ignored with a warning, a missing
     one without. On Windows names come in upper case, as they do from the system.
     """
-    path = project_path / ".env"
+    path = project_path / name
     try:
         text = _read_text(path)
     except FileNotFoundError:
@@ -83,8 +89,8 @@ def read_dotenv(
         return DotenvValues({}, (f"{path}: ignored: {reason}",))
     admitted: dict[str, str] = {}
     refused: dict[str, None] = {}  # a set that keeps the order of the file
-    for name, value, line in _assignments(text):
-        key = canonical_name(name, platform)
+    for assigned, value, line in _assignments(text):
+        key = canonical_name(assigned, platform)
         problem = _problem(key, value, line, present)
         if problem:
             refused[f"{path}: {problem}"] = None

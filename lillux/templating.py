@@ -7,7 +7,7 @@ Only values that are templates themselves (``templates``) are filled in turn, th
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from lillux.values import dataclass, field, replace
 
@@ -65,6 +65,50 @@ def fill(template: object, names: Names, rounds: int = MAX_ROUNDS) -> object:
             return {key: fill(value, names, rounds) for key, value in template.items()}
         case _:
             return template
+
+
+def unknown_names(template: object, names: Names, rounds: int = MAX_ROUNDS) -> tuple[str, ...]:
+    """The names of ``{name}`` placeholders that `fill` would leave standing, in order."""
+    found: dict[str, None] = {}
+    for text in _texts(template):
+        for match in _TOKEN.finditer(text):
+            name = match.group(3)
+            if not name or name in names.fixed:
+                continue
+            inner = _template(name, names)
+            if isinstance(inner, _Missing):
+                found |= {} if name in names.opaque else {name: None}
+            elif not rounds:
+                found[name] = None
+            else:
+                found |= dict.fromkeys(unknown_names(inner, names, rounds - 1))
+    return tuple(found)
+
+
+def empty_variables(template: object, names: Names, rounds: int = MAX_ROUNDS) -> tuple[str, ...]:
+    """The names of ``${VARIABLE}`` placeholders that come to nothing: no value and no default."""
+    found: dict[str, None] = {}
+    for text in _texts(template):
+        for match in _TOKEN.finditer(text):
+            variable, default, name = match.groups()
+            if variable and not (names.variables.get(variable) or default):
+                found[variable] = None
+            inner = _template(name, names) if name and name not in names.fixed else None
+            if rounds and not isinstance(inner, _Missing):
+                found |= dict.fromkeys(empty_variables(inner, names, rounds - 1))
+    return tuple(found)
+
+
+def _texts(template: object) -> Iterator[str]:
+    match template:
+        case str():
+            yield template
+        case list() | tuple():
+            for entry in template:
+                yield from _texts(entry)
+        case dict():
+            for value in template.values():
+                yield from _texts(value)
 
 
 def as_text(value: object) -> str:

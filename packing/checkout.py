@@ -4,6 +4,7 @@ Imported at every start of ``rye.py``: what only staging needs is imported there
 """
 
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
@@ -27,6 +28,24 @@ def staged_bundle(checkout: Path) -> Path:
     if not staged.is_dir():
         _stage(checkout, staged)
     return staged
+
+
+def tool_programs(checkout: Path) -> str | None:
+    """The folder with the helper programs for the PATH of tools: compiled ones, else scripts.
+
+    None where neither is there and nothing can be written.
+    """
+    from zipboot.programs import NAMES, write_scripts
+
+    for folder in sorted(checkout.glob("build/native/*/release")):
+        if all((folder / name).is_file() for name in NAMES):
+            return str(folder)
+    scripts = checkout / "build" / "programs"
+    try:
+        scripts.mkdir(parents=True, exist_ok=True)
+        return write_scripts(str(scripts), (sys.executable, "-s", "-E", str(checkout / "rye.py")))
+    except OSError:
+        return None
 
 
 def source_digest(checkout: Path, sources: Sequence[str] = _SOURCES) -> str:

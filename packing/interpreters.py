@@ -30,6 +30,18 @@ def interpreters() -> dict[int, Path]:
     return {minor: path for minor, path in found.items() if path}
 
 
+def own_interpreter() -> dict[int, Path]:
+    """The CPython that ``python3`` starts on this machine, by its minor; of `interpreters`.
+
+    All of them where that is none of `MINORS`. It does not depend on which one runs the build.
+    """
+    every = interpreters()
+    started = shutil.which("python3")
+    version = _version(Path(started)) if started else None
+    own = version[1] if version else sys.version_info[1]
+    return {own: every[own]} if own in every else every
+
+
 def _newest(minor: int, candidates: Iterable[Path]) -> Path | None:
     versions = ((_version(path), path) for path in dict.fromkeys(candidates))
     fitting = [(v, path) for v, path in versions if v and v[:2] == (3, minor)]

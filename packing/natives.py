@@ -3,6 +3,7 @@
 ELF files lose their debug information, which is nine tenths of PyNaCl's.
 """
 
+import lzma
 import shutil
 import subprocess
 import zlib
@@ -25,9 +26,11 @@ _ANY_VERSION = (".abi3.so", "_sodium.pyd")
 # Of these, any can strip for any processor; plain `strip` does so only for its own.
 _LLVM_STRIP = ("llvm-strip", *(f"llvm-strip-{version}" for version in range(22, 13, -1)))
 
+_DISPENSABLE = frozenset({"yaml._yaml"})
+
 Strip = Callable[[bytes], bytes]
 
-# Module -> file name, digest, offset and size of the deflated file in the part.
+# Module -> file name, digest, offset and size of the packed file in the part.
 Entries = dict[str, tuple[str, str, int, int]]
 
 
@@ -69,13 +72,24 @@ def native_part(
         for native in _natives_for(checkout, platform, minor, strip):
             digest = digest_of(native.data)
             if digest not in packed:
-                piece = zlib.compress(native.data, 9)
+                piece = _packed(native)
                 packed[digest] = sum(map(len, pieces)), len(piece)
                 pieces.append(piece)
                 files.append(native)
             entries[native.module] = (native.file_name, digest, *packed[digest])
         index[platform.key(minor)] = entries
     return NativePart(b"".join(pieces), index, tuple(files))
+
+
+def _packed(native: NativeFile) -> bytes:
+    """The file as small as may be.
+
+    Some Pythons are built without xz: what is packed by it must be something that they can do
+    without. The compiled half of PyYAML only makes it faster; nothing signs without the others.
+    """
+    if native.module in _DISPENSABLE:
+        return lzma.compress(native.data, preset=9 | lzma.PRESET_EXTREME)
+    return zlib.compress(native.data, 9)
 
 
 def _natives_for(checkout: Path, platform: Platform, minor: int, strip: Strip) -> list[NativeFile]:

@@ -41,6 +41,7 @@ def fast_parts(stage: Stage, checkout: Path, interpreters: Mapping[int, Path]) -
     bundle, files = _bundle_part(stage.bundle)
     shared: Index = {
         "natives": stage.natives.index,
+        "programs": stage.programs.index,
         "bundle": {
             "name": digest_of(marshal.dumps(sorted(files.items()), _PLAIN))[:16],
             "files": files,
@@ -49,6 +50,7 @@ def fast_parts(stage: Stage, checkout: Path, interpreters: Mapping[int, Path]) -
         "parts": {},
     }
     yield _marked("native", "_rye/native.bin", stage.natives.data, shared)
+    yield _marked("programs", "_rye/programs.bin", stage.programs.data, shared)
     yield _marked("bundle", "_rye/bundle.bin", bundle, shared)
     yield from _code_parts(stage.tree, checkout, interpreters, shared)
     yield Part("_rye/common.idx", marshal.dumps(shared, _PLAIN), stored=True)

@@ -9,7 +9,8 @@ from zipfile import ZipFile
 
 from packing.interpreters import MINORS
 from packing.natives import NativePart, Strip, native_part
-from packing.platforms import Platform
+from packing.platforms import Platform, this_platform
+from packing.programs import NativeProgram, ProgramsPart, programs_part
 from packing.signed_bundle import stage_bundle
 from packing.wheels import all_wheels
 from ryeos.signing_key import SigningKey
@@ -20,10 +21,20 @@ PACKAGES = ("lillux", "ryeos", "zipboot")
 _BUILD_TIME_PACKAGES = frozenset({"cffi"})
 _COMPILED = frozenset({".so", ".pyd", ".dylib"})
 # Of packaging only the rules of versions are used; all of it would be half a megabyte more. The
-# command line of dotenv wants libraries that are not packed.
+# command line of dotenv wants libraries that are not packed, and so do parts of urllib3 that only
+# they would call.
 _USED_PARTS = {
     "packaging": frozenset({"__init__.py", "version.py"}),
     "dotenv": frozenset({"__init__.py", "main.py", "parser.py", "variables.py", "version.py"}),
+    "urllib3": frozenset(
+        {"__init__.py", "_base_connection.py", "_collections.py", "_request_methods.py"}
+        | {"_version.py", "connection.py", "connectionpool.py", "exceptions.py", "fields.py"}
+        | {"filepost.py", "poolmanager.py", "response.py", "http2/__init__.py", "http2/probe.py"}
+        | {"util/__init__.py", "util/connection.py", "util/proxy.py", "util/request.py"}
+        | {"util/response.py", "util/retry.py", "util/ssl_.py", "util/ssl_match_hostname.py"}
+        | {"util/ssltransport.py", "util/timeout.py", "util/url.py", "util/util.py"}
+        | {"util/wait.py"}
+    ),
 }
 # How a library was packed and installed, not what it is.
 _INSTALLATION_NOTES = frozenset({"RECORD", "WHEEL"})
@@ -31,20 +42,28 @@ _INSTALLATION_NOTES = frozenset({"RECORD", "WHEEL"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """What a build packs for: interpreters by their minor version, platforms."""
+    """What a build packs for: interpreters by their minor version, platforms.
+
+    ``programs`` are the helper programs for the platform of the building machine, if any.
+    """
 
     interpreters: Mapping[int, Path]
     platforms: Sequence[Platform]
     strip: Strip
+    programs: Sequence[NativeProgram] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What a build packs: modules and metadata, the signed bundle, compiled modules, wheels."""
+    """What a build packs: modules and metadata, the signed bundle, compiled modules and programs.
+
+    ``wheels`` are where the libraries come from.
+    """
 
     tree: Path
     bundle: Path
     natives: NativePart
+    programs: ProgramsPart
     wheels: Sequence[Path]
 
 
@@ -64,7 +83,8 @@ def stage(checkout: Path, scratch: Path, key: SigningKey, recipe: Recipe) -> Sta
     shutil.copy(checkout / "LICENSE", tree / "LICENSE")
     stage_bundle(checkout, bundle, key)
     natives = native_part(checkout, recipe.platforms, MINORS, recipe.strip)
-    return Stage(tree=tree, bundle=bundle, natives=natives, wheels=wheels)
+    programs = programs_part(this_platform(), recipe.programs)
+    return Stage(tree=tree, bundle=bundle, natives=natives, programs=programs, wheels=wheels)
 
 
 def _unpack_library(wheel: Path, tree: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from lillux.files import create_file, make_directory, read_bytes, safe_join, write_atomic
@@ -32,6 +33,9 @@ if TYPE_CHECKING:  # a run of a tool needs neither
     from ryeos.executor.function_host import FunctionHost
     from ryeos.search.catalog import Catalog
     from ryeos.signing_key import SigningKey
+    from ryeos.threads.registry import Registry
+    from ryeos.threads.seal import RunnerSeals
+    from ryeos.threads.starting import Program
 
 __all__ = ["Rye"]
 
@@ -150,6 +154,50 @@ class Rye:
         for warning in envelope.pop("warnings", ()):
             self.warn(warning)
         return Answer(envelope)
+
+    def start(self, reference: Reference, request: Request, program: "Program") -> Answer:
+        """Run a tool in the background; the answer names the thread that it is.
+
+        What can be refused is refused here, as `execute` would. A tool whose chain says that it
+        sees to this itself is told to (``async: true`` among its parameters).
+        """
+        from ryeos.threads.admission import Owner, owner_of, require_detachable, started_envelope
+        from ryeos.threads.starting import start_thread
+
+        started_at = perf_counter()
+        require_detachable(self._kind(reference), str(reference))
+        checked = self.execute(reference, replace(request, dry_run=True))
+        if checked.exit_status:
+            return checked
+        chain = self.executor.build_chain(request.item_id)
+        if owner_of(chain) is Owner.CALLEE:
+            return self.execute(
+                reference, replace(request, parameters={**request.parameters, "async": True})
+            )
+        thread = start_thread(
+            self.threads,
+            f"{Kind.TOOL}:{chain.tool.item_id}",
+            request,
+            program=program,
+            seals=self.runner_seals,
+            warn=self.warn,
+        )
+        return Answer(started_envelope(thread, (perf_counter() - started_at) * 1000))
+
+    @cached_property
+    def threads(self) -> "Registry":
+        """The background runs of this context."""
+        from ryeos.threads.place import threads_place
+        from ryeos.threads.registry import Registry
+
+        return Registry(threads_place(self.context.spaces))
+
+    @property
+    def runner_seals(self) -> "RunnerSeals":
+        """What shows that a process is a runner of this user's."""
+        from ryeos.threads.seal import RunnerSeals
+
+        return RunnerSeals(self.context.spaces.user.ai)
 
     def load(self, reference: Reference, *, source: str = "") -> tuple[Resolution, VerifiedItem]:
         """The verified item that a reference names. Raises ItemNotFoundError, IntegrityError."""

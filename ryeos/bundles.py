@@ -16,6 +16,7 @@ from lillux.digests import sha256_hex
 from lillux.files import is_directory, read_bytes
 from lillux.signing import compute_key_fingerprint, verify_signature
 from lillux.values import dataclass
+from ryeos.context import ToolPrograms, no_programs
 from ryeos.errors import BundleError, IntegrityError, SignatureFormatError
 from ryeos.items import AI_DIRECTORY, SYSTEM, Space
 from ryeos.log import log_warning
@@ -38,12 +39,17 @@ class BundleHome(Protocol):
         """Write a file of that folder anew; False where that is not possible."""
         ...
 
+    def programs(self) -> str | None:
+        """A folder with programs that tools expect on their PATH; None where there is none."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class BundleFolder:
-    """A bundle that simply lies in a folder."""
+    """A bundle that simply lies in a folder, and what it has for the PATH of tools."""
 
     root: Path
+    tool_programs: ToolPrograms = no_programs
 
     def locate(self) -> str:
         """The folder."""
@@ -52,6 +58,10 @@ class BundleFolder:
     def restore(self, path: str) -> bool:  # noqa: ARG002 - there is nothing to restore from
         """Never: there is no other copy."""
         return False
+
+    def programs(self) -> str | None:
+        """The folder that was named for it."""
+        return self.tool_programs()
 
 
 @dataclass(frozen=True, slots=True)

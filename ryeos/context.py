@@ -3,8 +3,9 @@
 Only `ryeos.cli` reads the real environment; it calls `context_from` and hands the value down.
 """
 
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 
@@ -14,6 +15,13 @@ from ryeos.errors import NoProjectError, UsageError
 from ryeos.items import AI_DIRECTORY, PROJECT, USER, Space, Spaces
 
 PRIVATE_KEY_VARIABLE = "RYE_SIGNING_KEY"
+
+
+ToolPrograms = Callable[[], str | None]
+
+
+def no_programs() -> None:
+    """No folder with programs for tools."""
 
 
 class LockMode(StrEnum):
@@ -28,7 +36,9 @@ class LockMode(StrEnum):
 class Context:
     """One invocation's surroundings.
 
-    process_env   the environment that tools start from
+    process_env   the environment of this program, as far as tools may have it
+    tool_programs gives a folder that comes first on the PATH of tools, or None; asked when a tool
+                  is run, as it may have to be made
     dev_mode      integrity errors become loud warnings (``RYE_DEV_MODE=1``)
     key_directory where the private signing key is
     """
@@ -40,6 +50,21 @@ class Context:
     dev_mode: bool = False
     lock_mode: LockMode = LockMode.STRICT
     platform: str = sys.platform
+    tool_programs: ToolPrograms = no_programs
+
+    def tool_environment(self) -> Mapping[str, str]:
+        """The environment that tools start from."""
+        folder = self.tool_programs()
+        if folder is None:
+            return self.process_env
+        on_windows = self.platform == "win32"
+        name = self._path_variable() if on_windows else "PATH"
+        path = self.process_env.get(name, "" if on_windows else os.defpath)
+        return {**self.process_env, name: f"{folder}{';' if on_windows else ':'}{path}"}
+
+    def _path_variable(self) -> str:
+        """How this environment spells it: Windows does not mind the case."""
+        return next((name for name in self.process_env if name.upper() == "PATH"), "PATH")
 
     @property
     def project_path(self) -> Path | None:
@@ -59,6 +84,7 @@ def context_from(
     project: str | None = None,
     user_space: str | None = None,
     bundles: tuple[Space, ...] = (),
+    tool_programs: ToolPrograms = no_programs,
     platform: str = sys.platform,
 ) -> Context:
     """The context for an environment, a working directory and the global flags.
@@ -84,6 +110,7 @@ def context_from(
         dev_mode=env.get("RYE_DEV_MODE") == "1",
         lock_mode=_lock_mode(env.get("RYE_LOCK", "")),
         platform=platform,
+        tool_programs=tool_programs,
     )
 
 

@@ -277,10 +277,12 @@ def _take_covers(text: str, form: CommentForm, where: str) -> tuple[Covers | Non
 
 
 def _starts_signed(text: str, form: CommentForm) -> bool:
+    """Whether a whole line with a signature's beginning comes first, as for `_take_signature`."""
     shebang = _SHEBANG.match(text)
     start = shebang.end() if shebang else 0
     words = ("rye:signed:", "rye:covers:") if form is _MARKDOWN else ("rye:signed:",)
-    return text.startswith(tuple(form.prefix + word for word in words), start)
+    begins = text.startswith(tuple(form.prefix + word for word in words), start)
+    return begins and "\n" in text[start:]
 
 
 def _from_match(match: re.Match[str]) -> Signature:

@@ -45,6 +45,8 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "child_constraints": ("CHILD_CONSTRAINTS", "child_constraints"),
     "params_mode": ("__params_mode__", "params_mode"),
     "variants": ("VARIANTS", "variants"),
+    "execution_owner": ("__execution_owner__", "execution_owner"),
+    "native_async": ("__native_async__", "native_async"),
 }
 _KNOWN_KEYS = frozenset(spelling for names in SPELLINGS.values() for spelling in names)
 
@@ -65,6 +67,7 @@ class ToolSpec:
     executor_id    the next element; None ends the chain; ABSENT when the file does not say
     config         the element's part of the execution config
     variants       alternative configs of a runtime, chosen by the tool file's suffix
+    execution_owner, native_async  who sees to background runs, see ``docs/threads.md``
     unrecognized   every other key of the header, kept as it is
     """
 
@@ -85,6 +88,8 @@ class ToolSpec:
     child_constraints: Mapping[str, Any] = field(default_factory=dict)
     params_mode: ParamsMode = ParamsMode.AUTO
     variants: tuple[Mapping[str, Any], ...] = ()
+    execution_owner: str | None = None
+    native_async: bool | None = None
     unrecognized: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -117,6 +122,8 @@ def tool_spec(header: Mapping[str, Any], suffix: str) -> ToolSpec:
         child_constraints=read.mapping("child_constraints") or {},
         params_mode=_params_mode(read),
         variants=_variants(read),
+        execution_owner=read.text("execution_owner"),
+        native_async=read.truth("native_async"),
         unrecognized={key: value for key, value in header.items() if key not in _KNOWN_KEYS},
     )
 
@@ -135,6 +142,12 @@ class _Reader:
         value = self.any(name)
         if value is not None and not isinstance(value, str):
             raise SpecError(name, f"expected a string, got {type_name(value)}")
+        return value
+
+    def truth(self, name: str) -> bool | None:
+        value = self.any(name)
+        if value is not None and not isinstance(value, bool):
+            raise SpecError(name, f"expected true or false, got {type_name(value)}")
         return value
 
     def mapping(self, name: str) -> Mapping[str, Any] | None:
@@ -219,4 +232,8 @@ def _variants(read: _Reader) -> tuple[Mapping[str, Any], ...]:
     for index, variant in enumerate(value):
         if not isinstance(variant, dict) or not isinstance(variant.get("config"), dict):
             raise SpecError(f"variants[{index}]", "expected a mapping with suffixes and config")
+        if not isinstance(variant.get("when") or {}, dict):
+            raise SpecError(
+                f"variants[{index}].when", f"expected a mapping, got {type_name(variant['when'])}"
+            )
     return tuple(value)

@@ -20,7 +20,7 @@ _VARIANT = ("suffixes", "config")
 _FOREIGN = frozenset(
     {"author", "authors", "license", "homepage", "repository", "tags", "keywords", "notes"}
     | {"created_at", "updated_at", "required_capabilities", "permissions", "capabilities"}
-    | {"execution_owner", "native_async", "native_resume", "cache", "title", "id", "extends"}
+    | {"native_resume", "cache", "title", "id", "extends"}
 )
 _FOREIGN_PREFIXES = ("x-", "_")
 _FOREIGN_IN_CODE = frozenset({"__docstring__", "__all__", "__author__", "__license__"})

@@ -123,7 +123,7 @@ def test_the_table_of_commands_has_every_command_with_every_flag_of_its_own() ->
 
 def command_of(usage: str) -> str:
     """The command's own words in ``keys trust PEMFILE``."""
-    return " ".join(word for word in usage.split() if re.fullmatch(r"[a-z]+", word))
+    return " ".join(word for word in usage.split() if re.fullmatch(r"[a-z][a-z-]*", word))
 
 
 def words(cell: str) -> list[str]:

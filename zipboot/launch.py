@@ -46,6 +46,7 @@ class Program:
         self._index = index
         self._bundle: Layout | None = None
         self._code: CodeImporter | None = None
+        self._programs: str | None = None
         self.natives = Natives(self._part("native"), index["natives"].get(platform_key(), {}))
 
     def code_importer(self) -> CodeImporter:
@@ -83,6 +84,18 @@ class Program:
     def restore(self, path: str) -> bool:
         """Write one file of the bundle anew; False for a path that is none of its files."""
         return self.bundle.restore(path)
+
+    def programs(self) -> str | None:
+        """A folder with ``lillux-proc`` and ``lillux-watch`` for tools; None where there is none.
+
+        Laid out once, compiled ones where they are packed and can be run.
+        """
+        if self._programs is None:
+            from zipboot.programs import folder
+
+            packed = self._index["programs"].get(platform_name())
+            self._programs = folder(self.archive, self._part("programs"), packed) or ""
+        return self._programs or None
 
     def sources(self) -> bytes:
         """A zip file with the sources of all modules, and the licences of the libraries.
@@ -206,6 +219,15 @@ def wrong_setting(environ: Mapping[str, str]) -> str:
         if value and value not in choices:
             return f"{name}: expected one of {', '.join(choices)}, found {value!r}"
     return ""
+
+
+def platform_name() -> str:
+    """What the index calls the machine that packed programs are for; any Python will do."""
+    if sys.platform == "win32":
+        return "windows-" + os.environ.get("PROCESSOR_ARCHITECTURE", "").lower()
+    machine = os.uname().machine
+    # What is packed for Linux is linked with all it needs: any of its C libraries will do.
+    return f"{'macos' if sys.platform == 'darwin' else sys.platform}-{machine}"
 
 
 def platform_key() -> str:

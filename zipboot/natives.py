@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from zipboot.launch import Natives
     from zipboot.parts import Part
 
-    # file name, digest of the file, offset and size of its deflated form in the part
+    # file name, digest of the file, offset and size of its packed form in the part
     Native = tuple[str, str, int, int]
+
+XZ_MARK = b"\xfd7zXZ\0"
 
 
 def spec_of(name: str, natives: Natives) -> ModuleSpec:
@@ -96,17 +98,32 @@ def temp(part: Part, native: Native) -> str:
 
 
 def content(part: Part, native: Native) -> bytes:
-    """The bytes of a compiled module. Raises SystemExit when they are damaged."""
-    import zlib
+    """The bytes of a compiled module. Raises SystemExit when they are damaged.
 
+    Raises ImportError where this Python was built without what they are packed with.
+    """
     file_name, digest, offset, size = native
-    try:
-        data = zlib.decompress(part.read(offset, size))
-    except zlib.error:
-        data = b""
+    data = _inflated(part.read(offset, size))
     if places.digest_of(data) != digest:
         raise part.differs(file_name)
     return data
+
+
+def _inflated(packed: bytes) -> bytes:
+    """What was packed, by xz or zlib as its first bytes say; nothing when it is damaged."""
+    if packed.startswith(XZ_MARK):
+        import lzma
+
+        try:
+            return lzma.decompress(packed)
+        except lzma.LZMAError:
+            return b""
+    import zlib
+
+    try:
+        return zlib.decompress(packed)
+    except zlib.error:
+        return b""
 
 
 def _holds(path: str, digest: str) -> bool:

@@ -118,17 +118,18 @@ class ProcessManager:
             return pump.has_exited and pump.is_drained
 
         ended_by = _EndedBy.ITSELF
-        in_time = _pump_until(has_exited_or_should, pump, timeout_s)
+        in_time = pump_until(has_exited_or_should, pump, timeout_s)
         if not pump.has_exited:
             ended_by = _EndedBy.CANCELLATION if in_time else _EndedBy.TIMEOUT
             child.terminate()
-            if not _pump_until(has_exited, pump, self._grace_s):
+            if not pump_until(has_exited, pump, self._grace_s):
                 child.kill()
-        _pump_until(is_over, pump, self._drain_s)
+        pump_until(is_over, pump, self._drain_s)
         return ended_by
 
 
-def _pump_until(is_reached: Callable[[], bool], pump: "Pump", limit_s: float | None) -> bool:
+def pump_until(is_reached: Callable[[], bool], pump: "Pump", limit_s: float | None) -> bool:
+    """Move the pipes until the condition holds; False when ``limit_s`` was over before."""
     deadline = None if limit_s is None else time.monotonic() + limit_s
     while not is_reached():
         left_s = _LONGEST_WAIT_S if deadline is None else deadline - time.monotonic()

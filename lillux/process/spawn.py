@@ -51,7 +51,7 @@ def spawn(
             creationflags=_WINDOWS_ISOLATION if on_windows else 0,
         )
     except OSError as error:
-        raise _explain(command, path, error) from error
+        raise spawn_error(command, path, error) from error
 
 
 def find_program(command: Command, *, platform: str = sys.platform) -> str:
@@ -86,7 +86,8 @@ def _windows_names(name: str, env: Mapping[str, str]) -> Iterable[str]:
     return (name + extension for extension in extensions)
 
 
-def _explain(command: Command, path: str, error: OSError) -> LilluxError:
+def spawn_error(command: Command, path: str, error: OSError) -> LilluxError:
+    """Why the system refused to start ``path``, as found by `find_program`, in our own words."""
     program, cwd = command.argv[0], command.cwd
     if cwd is not None and not cwd.is_dir():
         return ConfigurationError("cwd", f"expected an existing directory, got {str(cwd)!r}")

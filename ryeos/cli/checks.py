@@ -202,7 +202,7 @@ def _interpreters_of(session: Session, runtime: str, header: Any) -> Iterator[Ch
     resolver = EnvResolver(
         project_path=session.context.project_path,
         user_base=session.context.spaces.user.base,
-        process_env=session.context.process_env,
+        process_env=session.context.tool_environment(),
         platform=session.context.platform,
     )
     env = resolver.apply(resolver.base(), declared, {})

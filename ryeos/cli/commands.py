@@ -22,7 +22,7 @@ class Entry:
         self.group = group
 
 
-_ITEMS, _TRUST, _SETUP = "Items", "Trust", "Set-up and support"
+_ITEMS, _TRUST, _RUNS, _SETUP = "Items", "Trust", "Background runs", "Set-up and support"
 
 TABLE: tuple[Entry, ...] = (
     Entry("run", "run", "execute a tool, render a directive, print knowledge", _ITEMS),
@@ -42,16 +42,27 @@ TABLE: tuple[Entry, ...] = (
     Entry("lock show", "lock", "show what a tool's lockfile pins", _TRUST),
     Entry("lock update", "lock", "pin a tool's chain as it is now", _TRUST),
     Entry("lock delete", "lock", "remove a tool's lockfile", _TRUST),
+    Entry("threads list", "threads", "what runs in the background, and what did", _RUNS),
+    Entry("threads show", "threads", "one background run, and its result", _RUNS),
+    Entry("threads logs", "threads", "what a background run has written", _RUNS),
+    Entry("threads kill", "thread_control", "end a background run", _RUNS),
+    Entry("threads wait", "thread_control", "wait for the end of background runs", _RUNS),
     Entry("init", "init", "set up user space and a project", _SETUP),
     Entry("doctor", "doctor", "check this installation", _SETUP),
     Entry("self where", "self_commands", "where this program and its files are", _SETUP),
     Entry("self verify", "self_verify", "check this file, or another copy of it", _SETUP),
     Entry("self extract", "self_commands", "write what is inside of this file to a folder", _SETUP),
     Entry("self clean", "self_commands", "remove what this program keeps in its cache", _SETUP),
+    Entry("lillux-proc", "programs", "run, start, end and look at processes, in JSON", _SETUP),
+    Entry("lillux-watch", "programs", "wait for the end of a background run, in JSON", _SETUP),
     Entry("version", "version", "the version of this program", _SETUP),
     Entry("help", "help", "help on a command or a topic", _SETUP),
 )
+# For rye itself, see `ryeos.threads.starting`: no user types it, no help lists it.
+HIDDEN: tuple[Entry, ...] = (Entry("_thread", "thread_runner", "run a thread", ""),)
 ALIASES = {"execute": "run"}
+# Programs of layer 1 that this one stands in for: all behind their name is theirs to read.
+PROGRAMS = ("lillux-proc", "lillux-watch")
 # Flags of every command, and whether a value follows.
 GLOBAL_FLAGS = {
     "-p": True,
@@ -76,7 +87,7 @@ def find(words: list[str]) -> Entry | None:
     """The command that the words begin with, the longest first."""
     for length in (2, 1):
         typed = " ".join(ALIASES.get(word, word) for word in words[:length])
-        for entry in TABLE:
+        for entry in (*TABLE, *HIDDEN):
             if entry.words == typed and len(words) >= length:
                 return entry
     return None

@@ -51,6 +51,10 @@ def _dispatch(arguments: list[str], bundle: BundleHome | None) -> int:
     if arguments in (["version"], ["-V"], ["--version"]):
         sys.stdout.write(f"rye {__version__}\n")
         return 0
+    if arguments and arguments[0] in commands.PROGRAMS:
+        from ryeos.cli.programs import run_program
+
+        return run_program(arguments[0], arguments[1:])
     words, flags = _split(arguments)
     if not words and ("-V" in flags or "--version" in flags):
         words = ["version"]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from importlib import import_module
 
-from ryeos.cli.commands import ALIASES, TABLE, Entry, actions, find, first_words
+from ryeos.cli.commands import ALIASES, PROGRAMS, TABLE, Entry, actions, find, first_words
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.cli.topics import TOPICS
@@ -95,6 +95,11 @@ def _command_texts(words: list[str]) -> Iterator[str]:
     """What ``--help`` prints, of the command with exactly these words."""
     entry = find(words)
     if entry and len(entry.words.split()) == len(words):
+        if entry.words in PROGRAMS:
+            from ryeos.cli.programs import usage
+
+            yield usage(entry.words).rstrip()
+            return
         module = import_module(f"ryeos.cli.{entry.module}")
         command: Command = module.COMMANDS[entry.words]
         from ryeos.cli.parser import command_parser

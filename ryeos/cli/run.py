@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lillux.files import read_bytes
 from ryeos.cli.plain_arguments import Arguments
@@ -14,6 +14,9 @@ from ryeos.cli.signals import cancelled_by_signals
 from ryeos.envelope import Answer
 from ryeos.errors import UnsupportedError, UsageError
 from ryeos.executor.model import Request
+
+if TYPE_CHECKING:
+    from ryeos.items import Reference
 
 MAX_INPUT_BYTES = 64 * 1024 * 1024
 _JSON_HINT = """quote it for the shell, like n:=3 or --params '{"n": 3}'"""
@@ -46,14 +49,35 @@ def _run(session: Session) -> int:
         use_lockfile=not arguments.no_lock,
         dry_run=arguments.dry_run,
     )
-    _undo_ignored_child_signals()
+    undo_ignored_child_signals()
+    if arguments.detached:
+        return _start(session, reference, request)
     cancellation = cancelled_by_signals()
-    answer = rye.execute(reference, request, cancellation=cancellation, on_stderr=_live_stderr)
-    _show(session, answer)
+    answer = rye.execute(reference, request, cancellation=cancellation, on_stderr=live_stderr)
+    show(session, answer)
     return answer.exit_status
 
 
-def _show(session: Session, answer: Answer) -> None:
+def _start(session: Session, reference: "Reference", request: Request) -> int:
+    from ryeos.cli.places import own_program
+
+    answer = session.rye.start(reference, request, own_program(session))
+    thread_id = answer.envelope.get("thread_id")
+    if thread_id is None or answer.envelope["status"] != "success":
+        show(session, answer)
+        return answer.exit_status
+    session.output.answer(answer.envelope, thread_id)
+    if session.output.as_json:
+        return answer.exit_status
+    session.output.note(
+        f"running in the background; next:\n  rye threads wait {thread_id}\n"
+        f"  rye threads logs {thread_id} --follow\n  rye threads kill {thread_id}"
+    )
+    return answer.exit_status
+
+
+def show(session: Session, answer: Answer) -> None:
+    """Show what a run gave, as `rye run` does."""
     envelope, output = answer.envelope, session.output
     for warning in envelope.get("metadata", {}).get("warnings", ()):
         output.warn(warning)
@@ -193,23 +217,29 @@ def _timeout(seconds: float | None) -> float | None:
 
 
 def _check_supported(arguments: SimpleNamespace) -> None:
-    if arguments.detached:
-        raise UnsupportedError("--async: not yet available", hint="leave it out to run it here")
+    if arguments.detached and arguments.dry_run:
+        raise UsageError(
+            "--async, --dry-run: expected one of them", hint="a dry run starts nothing to wait for"
+        )
     if arguments.target != "local":
         raise UnsupportedError(
             f"--target {arguments.target}: no remote is known", hint="run it here: --target local"
         )
 
 
-def _undo_ignored_child_signals() -> None:
-    """A parent that ignores SIGCHLD passes that on, and exit codes of children get lost."""
+def undo_ignored_child_signals() -> None:
+    """Make exit codes known.
+
+    A parent that ignores SIGCHLD passes that on, and exit codes of children get lost.
+    """
     import signal
 
     if hasattr(signal, "SIGCHLD") and signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
-def _live_stderr(chunk: bytes) -> None:
+def live_stderr(chunk: bytes) -> None:
+    """Pass on what a tool writes to standard error, as it comes."""
     sys.stderr.flush()
     sys.stderr.buffer.write(chunk)
     sys.stderr.buffer.flush()
@@ -224,6 +254,7 @@ COMMANDS = {
             "rye run mine/resize width:=640 image@photo.txt",
             "echo '{\"width\": 640}' | rye run mine/resize --params -",
             "rye run directive:mine/review --dry-run",
+            "rye run mine/build --async",
         ],
     )
 }

@@ -1,6 +1,7 @@
 """What every command shares: its arguments, the context, and how answers are shown."""
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -68,6 +69,7 @@ class Session:
             project=self.arguments.project,
             user_space=self.arguments.user_space,
             bundles=discover(embedded_bundle(root, __version__), self.environ),
+            tool_programs=self.bundle.programs,
         )
 
 
@@ -110,7 +112,9 @@ def _own_bundle() -> "BundleHome":
     """The bundle beside this package, where a wheel has it."""
     from ryeos.bundles import BundleFolder
 
-    return BundleFolder(Path(__file__).parent.parent / "bundle")
+    # An installer puts the scripts of a wheel beside the interpreter.
+    scripts = str(Path(sys.executable).parent)
+    return BundleFolder(Path(__file__).parent.parent / "bundle", lambda: scripts)
 
 
 def _working_directory() -> Path:

@@ -1,4 +1,4 @@
-"""Signals that ask a run to end: the tool's whole group ends first, and the answer says so."""
+"""Signals that ask a command to end: a run ends its tool first, and waiting is interrupted."""
 
 import signal
 from types import FrameType
@@ -21,3 +21,11 @@ def cancelled_by_signals() -> Cancellation:
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, cancel)
     return cancellation
+
+
+def interrupt_on_signals() -> None:
+    """Let whatever asks this command to end interrupt it, as Ctrl-C does."""
+    for name in _ASKS_TO_END:
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)

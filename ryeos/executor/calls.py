@@ -5,16 +5,19 @@ them, with nothing left to resolve; the engine shows it (``--dry-run``) or runs 
 """
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lillux.env_resolver import ResolvedEnv
 from lillux.process import Cancellation, ProcessRunner
 from lillux.values import dataclass, field
+from ryeos.dependencies import DependencyRules
 from ryeos.executor.anchor import Anchor
 from ryeos.executor.anchored_files import AnchoredFiles
 from ryeos.executor.caller_values import CallerValues
 from ryeos.executor.model import Chain, ChainElement
 from ryeos.executor.results import MappedResult
+from ryeos.verify import VerifiedItem
 
 if TYPE_CHECKING:  # warm workers are for those who make many calls
     from ryeos.executor.function_host import FunctionHost
@@ -26,11 +29,12 @@ OnStderr = Callable[[bytes], None]
 class Materials:
     """Everything that a call is made of.
 
-    config     the chain's configs, merged from primitive to tool; templates of signed files
-    values     the caller's checked parameters, opaque
-    env        what templates see
-    child_env  what a process gets
-    timeout_s  None for no limit
+    config            the chain's configs, merged from primitive to tool; templates of signed files
+    values            the caller's checked parameters, opaque
+    env               what templates see
+    child_env         what a process gets
+    timeout_s         None for no limit
+    caller_timeout_s  the same where the caller set it, None where nobody but the files did
     """
 
     chain: Chain
@@ -41,21 +45,37 @@ class Materials:
     env: ResolvedEnv = field(repr=False)
     child_env: Mapping[str, str] = field(repr=False)
     timeout_s: float | None
+    caller_timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """What calls need besides their materials.
 
-    runner     runs programs
-    companion  ``companion(id, element)``: the verified tool item of this id in a space that the
-               element may use. Raises as building a chain does.
-    functions  calls Python functions in warm workers; None for a process to each call
+    runner        runs programs
+    companion     ``companion(id, element)``: the verified tool item of this id in a space that the
+                  element may use. Raises as building a chain does.
+    process_env   what this process was started with: without the ``.env`` of a project
+    companion_at  ``companion_at(path, element)``: the same by the path of its file; None for a file
+                  in no space's tools folder
+    neighbours    ``neighbours(element, rules)``: the files that the rules name beside an element's
+                  own, verified. Raises IntegrityError.
+    functions     calls Python functions in warm workers; None for a process to each call
     """
 
     runner: ProcessRunner
+    process_env: Mapping[str, str] = field(repr=False)
     companion: Callable[[str, ChainElement], ChainElement]
+    companion_at: Callable[[Path, ChainElement], ChainElement | None]
+    neighbours: Callable[[ChainElement, DependencyRules], tuple[VerifiedItem, ...]]
     functions: "FunctionHost | None" = None
+
+
+def network_env(materials: Materials, services: Services) -> dict[str, str]:
+    """What chooses proxies and authorities: the process, and signed items, never a ``.env``."""
+    variables = materials.env.variables
+    signed = {name: variables[name] for name in materials.env.contributed if name in variables}
+    return {**services.process_env, **signed}
 
 
 class Call(Protocol):

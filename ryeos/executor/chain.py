@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from lillux.errors import LilluxError
-from lillux.files import read_bytes
+from lillux.files import path_inside, read_bytes
 from ryeos.errors import (
+    ChainError,
     ChainTooDeepError,
     CircularDependencyError,
     ExecutorNotFoundError,
@@ -30,6 +31,16 @@ from ryeos.specs import ABSENT, PRIMITIVE_TYPE, RUNTIME_TYPE, ToolSpec, tool_spe
 from ryeos.verify import VerifiedItem, Verifier
 
 MAX_CHAIN_DEPTH = 10
+
+
+class CompanionError(ChainError):
+    """A file that an item would use besides its chain, and must not. ``path`` names it."""
+
+    code = "CHAIN_INVALID"
+
+    def __init__(self, path: str, problem: str, *, hint: str = "") -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"{path}: {problem}", hint=hint)
 
 
 class ChainBuilder:
@@ -69,6 +80,24 @@ class ChainBuilder:
         """
         resolution = self._resolve(item_id, [element])
         return self._element(item_id, resolution)
+
+    def companion_at(self, path: Path, element: ChainElement) -> ChainElement | None:
+        """The verified tool item in this very file; None for one in no space's tools folder.
+
+        The rules of spaces hold as for `companion`, and the file must be the one that its id leads
+        to: not one that another hides. Raises CompanionError, IntegrityError and kin.
+        """
+        for space in self._resolver.spaces:
+            tool = path_inside(path, space.directory(Kind.TOOL))
+            if tool is None:
+                continue
+            if Path(tool).suffix.lower() not in Kind.TOOL.suffixes:
+                raise CompanionError(str(path), "expected a file that can be a signed tool item")
+            found = self.companion(Path(tool).with_suffix("").as_posix(), element)
+            if found.path is None or not found.path.samefile(path):
+                raise CompanionError(str(path), f"{found.item_id} is another file: {found.path}")
+            return found
+        return None
 
     def forget(self, item_id: str) -> None:
         """Drop every chain that holds an item."""

@@ -26,6 +26,7 @@ from lillux.process import Cancellation, ProcessManager, ProcessRunner
 from lillux.values import dataclass, field
 from ryeos.config import ConfigReader
 from ryeos.context import Context, LockMode
+from ryeos.dependencies import DependencyRules, verify_tree
 from ryeos.errors import ChainValidationError, LockfileMismatchError
 from ryeos.executor.anchor import Anchor, anchor_of
 from ryeos.executor.anchored_files import AnchoredFiles, verify_anchored_files
@@ -43,13 +44,13 @@ from ryeos.executor.limits import LimitSources, limit
 from ryeos.executor.lockfiles import LockfileResolver
 from ryeos.executor.model import Chain, ChainElement, ExecutionResult, Request
 from ryeos.executor.parameters import RESOLVED_CONFIG, checked_parameters
-from ryeos.executor.primitives import PRIMITIVES
+from ryeos.executor.primitives import PRIMITIVES, ExecutePrimitive
 from ryeos.executor.trace import chain_events, env_events
 from ryeos.executor.validator import ChainValidator
 from ryeos.log import log_warning
 from ryeos.moments import Clock, utc_now
 from ryeos.resolver import Resolver
-from ryeos.verify import Verifier, unchanged
+from ryeos.verify import VerifiedItem, Verifier, unchanged
 
 if TYPE_CHECKING:
     from ryeos.executor.function_host import FunctionHost
@@ -101,7 +102,12 @@ class PrimitiveExecutor:
         self._runner = runner or ProcessManager()
         self._chains = ChainBuilder(resolver, verifier, self.PRIMITIVE_MAP.keys())
         self._services = Services(
-            runner=self._runner, companion=self._chains.companion, functions=functions
+            runner=self._runner,
+            companion=self._chains.companion,
+            process_env=context.process_env,
+            functions=functions,
+            companion_at=self._chains.companion_at,
+            neighbours=self._neighbours,
         )
         self._config = ConfigReader(context.spaces, verifier)
         self._lockfiles = LockfileResolver(context.spaces, now)
@@ -133,6 +139,7 @@ class PrimitiveExecutor:
         if request.trace:
             chain_trace = chain_events(progress.elements)
             result.trace = [*chain_trace, *progress.trace, *progress.further]
+        progress.warnings.extend(result.metadata.pop("warnings", ()))
         result.metadata = progress.metadata | result.metadata
         unverified = [e.item_id for e in progress.elements if e.item and not e.item.verified]
         if unverified:
@@ -173,6 +180,10 @@ class PrimitiveExecutor:
             "metadata_cache_size": len(self._chains.specs),
         }
 
+    def _primitive(self, item_id: str) -> Primitive:
+        kind = self.PRIMITIVE_MAP[item_id]
+        return kind(self._runner) if issubclass(kind, ExecutePrimitive) else kind()
+
     def _prepare(self, request: Request, progress: _Progress) -> _Prepared:
         chain = self._chains.build(request.item_id, found=progress.elements)  # (1)
         progress.warnings.extend(chain.warnings)
@@ -187,7 +198,7 @@ class PrimitiveExecutor:
         materials = self._materials(
             chain, parameters, request, anchor=anchor, files=files, env=env, progress=progress
         )
-        primitive = self.PRIMITIVE_MAP[chain.primitive.item_id]()
+        primitive = self._primitive(chain.primitive.item_id)
         return _Prepared(
             chain=chain,
             call=primitive.prepare(materials, self._services),  # (8)
@@ -283,7 +294,8 @@ class PrimitiveExecutor:
         values = caller_values(parameters, chain.tool.spec.config_schema, config, fixed)
         progress.warnings.extend(values.warnings)
         asked = {} if request.timeout_s is None else {"timeout": request.timeout_s}
-        timeout_s = limit("timeout", self._limit_sources(chain, {**values.steering, **asked}))
+        caller = {**values.steering, **asked}
+        timeout_s = limit("timeout", self._limit_sources(chain, caller))
         return Materials(
             chain=chain,
             config=config,
@@ -295,7 +307,16 @@ class PrimitiveExecutor:
                 chain, anchor, env, request.extra_env, self._context.platform
             ),
             timeout_s=tool_timeout(timeout_s, values),
+            caller_timeout_s=timeout_s if "timeout" in caller else None,
         )
+
+    def _neighbours(
+        self, element: ChainElement, rules: DependencyRules
+    ) -> tuple[VerifiedItem, ...]:
+        if element.item is None:
+            return ()
+        target = element.item.target
+        return verify_tree(target.path.parent, rules, target.space, self._verifier, log_warning)
 
     def _limit_sources(self, chain: Chain, caller: Mapping[str, Any]) -> LimitSources:
         runtime_config: dict[str, Any] = {}

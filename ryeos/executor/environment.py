@@ -26,7 +26,7 @@ def resolved_environment(
     resolver = EnvResolver(
         project_path=context.project_path,
         user_base=context.spaces.user.base,
-        process_env=context.process_env,
+        process_env=context.tool_environment(),
         platform=context.platform,
         runner=runner,
     )

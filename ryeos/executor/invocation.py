@@ -30,6 +30,7 @@ from ryeos.specs import ParamsMode, type_name
 
 DEFAULT_MAX_OUTPUT_BYTES = 10 * MIB
 MAX_ARGUMENT_BYTES = 100 * 1024
+OWN_TIMEOUT_GRACE_S = 5.0
 # `{command}` means the caller's, never the runtime's own program.
 _CALLERS_ONLY = frozenset({"command", "args", "input_data", "env"})
 _SCRIPT = "shell_script"
@@ -54,6 +55,10 @@ def build_invocation(materials: Materials) -> Invocation:
     arguments = filled_arguments(
         command, config.get("args") or [], names, all_scripts=config.get("shell") is True
     )
+    if config.get("flags"):
+        from ryeos.executor.flags import flag_arguments
+
+        arguments = (*arguments, *flag_arguments(config, values.tool, names))
     mode = _params_mode(chain)
     if _wants_params_argument(chain, mode, config):
         arguments = _with_params(arguments, anchor.names["tool_path"], str(fixed["params_json"]))
@@ -65,8 +70,8 @@ def build_invocation(materials: Materials) -> Invocation:
         env=materials.child_env,
         cwd=cwd,
         stdin=as_text(stdin).encode("utf-8", "surrogatepass"),
-        timeout_s=materials.timeout_s,
-        max_output_bytes=_max_output_bytes(config),
+        timeout_s=_timeout_s(config, materials.timeout_s),
+        max_output_bytes=max_output_bytes(config),
         contributed=env.contributed,
     )
 
@@ -130,6 +135,13 @@ def _cwd(config: Mapping[str, Any], values: CallerValues, names: Names, anchor: 
     return path
 
 
+def _timeout_s(config: Mapping[str, Any], timeout_s: float | None) -> float | None:
+    """Somewhat later for a program that keeps the limit itself, and says so in its own words."""
+    if timeout_s is None or config.get("own_timeout") is not True:
+        return timeout_s
+    return timeout_s + OWN_TIMEOUT_GRACE_S
+
+
 def _params_mode(chain: Chain) -> ParamsMode:
     """The first element that says so decides."""
     modes = (element.spec.params_mode for element in chain.elements)
@@ -167,7 +179,8 @@ def _with_params(arguments: tuple[str, ...], tool_path: str, params_json: str) -
     return (*arguments[:position], "--params", params_json, *arguments[position:])
 
 
-def _max_output_bytes(config: Mapping[str, Any]) -> int:
+def max_output_bytes(config: Mapping[str, Any]) -> int:
+    """What a config allows an output to be. Raises SpecError."""
     value = config.get("max_output_bytes", DEFAULT_MAX_OUTPUT_BYTES)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise SpecError("config.max_output_bytes", f"expected a number of bytes, got {value!r}")

@@ -1,6 +1,6 @@
 """The ends of chains: what the engine itself can do. Ids are in `PRIMITIVES`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +54,14 @@ class ExecutePrimitive:
                 from ryeos.executor.function_call import function_call
 
                 return function_call(materials, services)
+            case "mcp":
+                from ryeos.executor.mcp_call import mcp_stdio_call
+
+                return mcp_stdio_call(materials, services)
             case other:
-                raise SpecError("config.protocol", f"expected process or function, got {other!r}")
+                raise SpecError(
+                    "config.protocol", f"expected process, function or mcp, got {other!r}"
+                )
 
     def execute(
         self, config: Mapping[str, Any], params: Mapping[str, Any] | None = None
@@ -103,7 +109,27 @@ class ExecutePrimitive:
 
 
 class SubprocessPrimitive(ExecutePrimitive):
-    """The same engine under its older name."""
+    """The same engine under its older name, for those who expect ``lillux-proc`` beside it.
+
+    The engine itself passes what it runs on, and needs no such program. Raises ConfigurationError
+    when made without a runner, and neither the PATH of ``process_env`` nor the folder of our own
+    interpreter has the program.
+    """
+
+    def __init__(
+        self, runner: ProcessRunner | None = None, process_env: Mapping[str, str] | None = None
+    ) -> None:
+        if runner is None:
+            from ryeos.executor.helper_programs import require_helper
+
+            require_helper("lillux-proc", process_env)
+        super().__init__(runner, process_env)
+
+
+def _http_client() -> type[Primitive]:
+    from ryeos.executor.http_primitive import HttpClientPrimitive
+
+    return HttpClientPrimitive
 
 
 class StateGraphPrimitive:
@@ -134,8 +160,28 @@ def _execute_result(outcome: Outcome, timeout_s: float | None) -> ExecuteResult:
     )
 
 
-PRIMITIVES: Mapping[str, type[Primitive]] = {
-    "rye/core/primitives/execute": ExecutePrimitive,
-    "rye/core/primitives/subprocess": SubprocessPrimitive,
-    "rye/core/primitives/state_graph": StateGraphPrimitive,
-}
+class _Primitives(Mapping[str, type[Primitive]]):
+    """The classes by id; one that costs an import is imported when it is asked for."""
+
+    _AT_ONCE: Mapping[str, type[Primitive]] = {
+        "rye/core/primitives/execute": ExecutePrimitive,
+        "rye/core/primitives/subprocess": SubprocessPrimitive,
+        "rye/core/primitives/state_graph": StateGraphPrimitive,
+    }
+    _LATE: Mapping[str, Callable[[], type[Primitive]]] = {
+        "rye/core/primitives/http_client": _http_client,
+    }
+
+    def __getitem__(self, item_id: str) -> type[Primitive]:
+        if item_id in self._LATE:
+            return self._LATE[item_id]()
+        return self._AT_ONCE[item_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self._AT_ONCE, *self._LATE))
+
+    def __len__(self) -> int:
+        return len(self._AT_ONCE) + len(self._LATE)
+
+
+PRIMITIVES: Mapping[str, type[Primitive]] = _Primitives()

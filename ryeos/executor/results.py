@@ -70,6 +70,12 @@ def parse_output(stdout: str) -> tuple[Any, str]:
     return (value, before) if isinstance(value, dict) else (_NotJson(), "")
 
 
+def json_or(text: str, otherwise: object) -> Any:  # noqa: ANN401 - JSON passes through
+    """The value that a text is the JSON of, else ``otherwise``."""
+    value = _json(text)
+    return otherwise if isinstance(value, _NotJson) else value
+
+
 def _json(text: str) -> Any:  # noqa: ANN401 - JSON passes through
     if not text.strip():
         return _NotJson()

@@ -80,13 +80,29 @@ The first successful run of a tool in a project writes a lockfile that pins the 
   rye lock show mine/hello      what is pinned
   rye lock update mine/hello    pin the chain as it is now
 """,
+    "threads": """\
+Runs in the background
+
+  rye run mine/build --async      start it; prints the id of the thread, and goes on without you
+  rye threads list                the latest 20, and what became of them
+  rye threads wait ID...          until they end: 0 all completed, 1 one failed, 124 --timeout
+  rye threads logs ID --follow    what it writes, as it comes
+  rye threads show ID             everything about it, and its result
+  rye threads kill ID             end it, with all that it started
+
+ID is a thread's id, or as much of its beginning or end as is needed. Threads are kept in
+.ai/state/threads of the project, outside of projects in that of user space.
+
+Statuses: created, running; then completed, error, cancelled, killed. A run whose process died is
+an error as soon as anybody looks.
+""",
     "errors": """\
 Codes of failures, as --json shows them
 
   INVALID_PARAMS, INVALID_REF, AMBIGUOUS_ITEM      the command line, or a reference (2)
   INVALID_QUERY                                    a search breaks the grammar (2)
   NO_PROJECT, SYSTEM_IMMUTABLE                     wrong place: no project here; read-only (2)
-  ITEM_NOT_FOUND                                   no space has the item, or the key (3)
+  ITEM_NOT_FOUND, THREAD_NOT_FOUND                 no space has the item, or the key; no thread (3)
   UNSIGNED, INTEGRITY, UNTRUSTED_KEY               not signed, changed, or by whom? (4)
   NO_SIGNING_KEY                                   you have no key yet (4)
   EXECUTOR_NOT_FOUND, CIRCULAR_DEPENDENCY,
@@ -94,8 +110,12 @@ Codes of failures, as --json shows them
   LOCKFILE_MISMATCH, LOCKFILE_INVALID              not the chain that was pinned; no lockfile (5)
   INTERPRETER_NOT_FOUND                            a program that the tool needs is not here (6)
   VALIDATION_FAILED, PARSING_ERROR, CONFIG_ERROR   metadata, configuration, parameters (6)
+  REGISTRY_INVALID                                 a registry of threads that cannot be used (6)
   RESOURCE_EXCEEDED                                larger than what is read (6)
   EXECUTION_FAILED                                 the tool ran and failed (1)
+  HTTP_INVALID_REQUEST                             no request could be made of it (6)
+  HTTP_UNREACHABLE, HTTP_TLS, HTTP_PROXY,
+  HTTP_BROKEN, HTTP_REDIRECT                       a tool's request got no response (1)
   TIMEOUT, CANCELLED                               it took too long (124); interrupted (130)
   CONFLICT, FILE_SYSTEM_ERROR                      something is in the way; disk or permissions (1)
   UNSUPPORTED                                      known, but not done by this build

@@ -185,5 +185,6 @@ SEE_ALSO: Mapping[str, tuple[str, ...]] = {
     "signing": ("sign", "errors"),
     "chain": ("runtimes", "errors"),
     "setup": ("signing", "cli"),
+    "threads": ("execute", "errors"),
     "errors": ("signing", "refs"),
 }

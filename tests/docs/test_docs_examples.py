@@ -22,10 +22,13 @@ PROGRAM = """#!/bin/sh
 exec '{python}' -c "
 import sys
 from pathlib import Path
-sys.path.insert(0, sys.argv.pop(1))
+root = Path(sys.argv.pop(1))
+sys.path.insert(0, str(root))
+from packing.checkout import tool_programs
 from ryeos.bundles import BundleFolder
 from ryeos.cli.entry import main
-sys.exit(main(bundle=BundleFolder(Path(sys.argv.pop(1)))))" '{root}' '{bundle}' "$@"
+bundle = BundleFolder(Path(sys.argv.pop(1)), lambda: tool_programs(root))
+sys.exit(main(bundle=bundle))" '{root}' '{bundle}' "$@"
 """
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the examples are typed into a POSIX shell")

@@ -35,6 +35,10 @@ def copy_checkout(target: Path) -> Path:
     wheels = ROOT / "build" / "zipapp" / "wheels"
     wheels.mkdir(parents=True, exist_ok=True)
     (target / "build" / "zipapp" / "wheels").symlink_to(wheels)
+    # What cargo made of the libraries; our own programs are compiled for each checkout.
+    compiled = ROOT / "build" / "native"
+    compiled.mkdir(parents=True, exist_ok=True)
+    (target / "build" / "native").symlink_to(compiled)
     return target
 
 

@@ -12,7 +12,7 @@ from tests.support.built import BASE_PYTHON, ROOT, Machine
 pytestmark = pytest.mark.e2e
 
 ECHO = ("run", "rye/bash/bash", "command=echo hi")
-NEEDED = ("bundle.ai", "lillux", "packing", "ryeos")
+NEEDED = ("bundle.ai", "lillux", "packing", "ryeos", "zipboot")
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_without_the_libraries_it_says_how_to_get_them(developer: Machine, check
 
     assert ended.returncode == 78
     assert ended.stderr == (
-        f"error: {BASE_PYTHON} has no dotenv, fastjsonschema, nacl, packaging, yaml\n"
+        f"error: {BASE_PYTHON} has no dotenv, fastjsonschema, nacl, packaging, urllib3, yaml\n"
         f"  hint: run scripts/install, then build/venv/bin/python {checkout / 'rye.py'}\n"
     )
 

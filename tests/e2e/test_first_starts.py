@@ -40,7 +40,7 @@ def test_the_second_start_finds_what_the_first_one_wrote(
     machine.ask(*WHERE)
 
     assert {path: path.stat().st_mtime_ns for path in machine.cache.rglob("*")} == before
-    assert {name.partition("/")[0] for name in whole} == {"bundle", "native"}
+    assert {name.partition("/")[0] for name in whole} == {"bundle", "native", "programs"}
     assert list(machine.temporary.iterdir()) == []
 
 

@@ -276,9 +276,12 @@ def test_a_missing_interpreter_tells_every_name_and_folder(shop: Shop) -> None:
 
     document = shop.runs("mine/tool", PATH="/usr/none:/usr/nothing", RYE_PYTHON="")
 
-    searched = f"{shop.machine.project}/bin, /usr/none, /usr/nothing"
-    problem = f"no such interpreter (searched: {searched})"
-    assert document["error"] == f"program 'gone, lost or away': {problem}"
+    said, _, searched = document["error"].partition(" (searched: ")
+    own, programs, *path = searched.removesuffix(")").split(", ")
+    assert said == "program 'gone, lost or away': no such interpreter"
+    assert own == f"{shop.machine.project}/bin"
+    assert programs.startswith(f"{shop.machine.cache}/programs/")
+    assert path == ["/usr/none", "/usr/nothing"]
     assert (document["code"], document["exit_status"]) == ("INTERPRETER_NOT_FOUND", 6)
 
 

@@ -210,7 +210,7 @@ def test_what_would_be_removed_is_told_first(filled: Machine) -> None:
     told = json.loads(filled.ask("self", "clean", "--dry-run", "--json"))
 
     kinds = {Path(entry["path"]).parent.name for entry in told["removed"]}
-    assert kinds == {"bundle", "native", "unpacked"}
+    assert kinds == {"bundle", "native", "programs", "unpacked"}
     own = {name: data for name, data in before.items() if "my notes" not in name}
     assert told["bytes"] == sum(map(len, own.values()))
     assert _contents(filled.cache) == before
@@ -269,6 +269,7 @@ def test_the_list_of_contents_has_each_library_with_version_licence_and_digest(
     listed = {library["name"]: library for library in contents["components"]}
 
     names = ["cffi", "fastjsonschema", "packaging", "pynacl", "python-dotenv", "pyyaml", "shiv"]
+    names.append("urllib3")
     assert sorted(listed) == names
     assert [name for name in names if not listed[name]["version"]] == []
     licences = {name: listed[name]["licenses"][0]["expression"] for name in names}

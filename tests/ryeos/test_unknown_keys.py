@@ -47,7 +47,7 @@ def test_every_spelling_of_every_field_is_known() -> None:
 
 @pytest.mark.parametrize(
     "key",
-    ["author", "tags", "license", "created_at", "native_async", "execution_owner", "x-any", "_any"],
+    ["author", "tags", "license", "created_at", "native_resume", "x-any", "_any"],
 )
 def test_what_is_said_for_people_and_registries_is_not_told(key: str) -> None:
     assert warnings({**RUNTIME, key: "anything"}) == []

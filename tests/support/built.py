@@ -15,7 +15,7 @@ from packing.checkout import source_digest
 from packing.folders import remove_outdated
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKED = ("bundle.ai", "lillux", "packing", "requirements", "ryeos", "zipboot")
+PACKED = ("bundle.ai", "lillux", "lillux_native", "packing", "requirements", "ryeos", "zipboot")
 ANY_BUILD_S, UNUSED_S = 600, 24 * 3600
 
 # Without the libraries of the environment that runs the tests: the file has to bring its own.
@@ -29,7 +29,7 @@ def built_pyz() -> Path:
     pyz = builds / f"{sys.implementation.cache_tag}-{source_digest(ROOT, PACKED)}" / "rye.pyz"
     with locked(builds / "lock", timeout_s=ANY_BUILD_S):
         if not pyz.is_file():
-            build_pyz(ROOT, "--host", "--out", str(pyz.parent))
+            build_pyz(ROOT, "--host", "--pythons", "all", "--out", str(pyz.parent))
             remove_outdated(builds, keep=pyz.parent, before_s=time.time() - UNUSED_S)
     return pyz
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
+from packing.checkout import tool_programs
 from ryeos.bundles import BundleFolder
 from ryeos.cli.entry import main
 from ryeos.items import PROJECT, USER, Kind, Space
@@ -17,6 +18,13 @@ from ryeos.signature import SignedText, form_for
 from ryeos.signing_key import SigningKey
 from ryeos.trust import document_path, write_key_document
 from tests.support.workspace import PLAIN_ENV
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _programs() -> str | None:
+    """The helper programs of the checkout, for the PATH of tools."""
+    return tool_programs(ROOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +69,7 @@ class CommandLine:
             patch.setattr(sys, "stderr", stderr)
             patch.chdir(cwd or self.project)
             try:
-                status = main(bundle=BundleFolder(self.bundle.base))
+                status = main(bundle=BundleFolder(self.bundle.base, _programs))
             except SystemExit as ended:  # argparse ends `--help` and `--version` like this
                 status = int(ended.code or 0)
         return Done(status, _written(stdout), _written(stderr))

@@ -5,7 +5,7 @@ import pytest
 
 import ryeos.app  # noqa: F401 - brings in every class of failure
 from lillux.errors import LilluxError
-from ryeos.cli.commands import ALIASES, TABLE, Entry, find
+from ryeos.cli.commands import ALIASES, PROGRAMS, TABLE, Entry, find
 from ryeos.cli.topics import TOPICS
 from tests.support.command_line import CommandLine
 
@@ -39,7 +39,8 @@ def test_help_on_a_command_is_what_its_help_flag_prints(cli: CommandLine, words:
     flagged = cli(*words.split(), "--help")
 
     assert (asked.status, flagged.status) == (0, 0)
-    assert asked.stdout.startswith(f"usage: rye {words} ")
+    own_name = words if words in PROGRAMS else f"rye {words}"
+    assert asked.stdout.startswith(f"usage: {own_name} ")
     assert asked.stdout.startswith(flagged.stdout)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lillux.errors import ConfigurationError
 from lillux.process import SpawnError
 from ryeos.executor.engine import PrimitiveExecutor
 from ryeos.executor.primitives import (
@@ -158,3 +159,21 @@ def test_an_error_of_the_system_is_a_result() -> None:
     result = ExecutePrimitive(scripted, ENV).execute({"command": "x"})
 
     assert result.stderr == "Failed to spawn: program 'x': too many files"
+
+
+def test_the_older_name_says_which_program_it_misses(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        SubprocessPrimitive(process_env={"PATH": str(tmp_path)})
+
+    assert str(error.value) == (
+        "PATH: expected a program lillux-proc in one of its folders, found none"
+    )
+
+
+def test_the_older_name_is_content_with_a_program_on_the_path(tmp_path: Path) -> None:
+    (tmp_path / "lillux-proc").write_text("#!/bin/sh\n", "utf-8")
+    (tmp_path / "lillux-proc").chmod(0o755)
+
+    primitive = SubprocessPrimitive(process_env={"PATH": str(tmp_path)})
+
+    assert primitive.execute({"command": "/bin/echo", "args": ["hi"]}).stdout == "hi\n"

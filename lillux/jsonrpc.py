@@ -1,0 +1,217 @@
+"""JSON-RPC 2.0 messages, and their framing as lines of text. Pure: bytes in, values out.
+
+Both sides use it. What comes in is never trusted: whatever the bytes, `parse_messages` and
+`LineDecoder` give values and raise nothing.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+from lillux.values import dataclass, field
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+Id = str | int
+_SHOWN_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Asks for a result or an error with the same ``id``."""
+
+    id: Id
+    method: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """Tells something; nobody answers."""
+
+    method: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The answer to a request."""
+
+    id: Id
+    result: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The error that a request gave. ``id`` is None where the other side could not read it."""
+
+    id: Id | None
+    code: int
+    message: str
+    data: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """What came and is no message: the beginning of its text, and what is wrong with it.
+
+    ``code`` is what a server answers it with; ``id`` the one it had, if any.
+    """
+
+    problem: str
+    shown: str
+    code: int = INVALID_REQUEST
+    id: Id | None = None
+
+
+Message = Request | Notification | Result | Failure
+Incoming = Message | Malformed
+
+
+def encode(message: Message) -> bytes:
+    """The message as one line of JSON, without the line's end."""
+    return json.dumps(as_json(message), ensure_ascii=True, separators=(",", ":")).encode("ascii")
+
+
+def encode_line(message: Message) -> bytes:
+    """The message as it goes over a pipe."""
+    return encode(message) + b"\n"
+
+
+def as_json(message: Message) -> dict[str, Any]:
+    """The message as JSON values. ``params`` are left out where there are none."""
+    body: dict[str, Any] = {"jsonrpc": "2.0"}
+    match message:
+        case Request() | Notification():
+            if isinstance(message, Request):
+                body["id"] = message.id
+            body["method"] = message.method
+            if message.params:
+                body["params"] = dict(message.params)
+        case Result():
+            body |= {"id": message.id, "result": dict(message.result)}
+        case Failure():
+            error: dict[str, Any] = {"code": message.code, "message": message.message}
+            if message.data is not None:
+                error["data"] = message.data
+            body |= {"id": message.id, "error": error}
+    return body
+
+
+def parse_messages(text: bytes) -> tuple[Incoming, ...]:
+    """The messages of one frame: one, or all of a batch. Never raises."""
+    try:
+        value = json.loads(text.decode("utf-8"), parse_constant=_refuse)
+    except UnicodeDecodeError:
+        return (Malformed("expected UTF-8", _shown(text), PARSE_ERROR),)
+    except (ValueError, RecursionError):
+        return (Malformed("expected JSON", _shown(text), PARSE_ERROR),)
+    if not isinstance(value, list):
+        return (_message(value, text),)
+    if not value:
+        return (Malformed("expected a message, found an empty batch", "[]"),)
+    return tuple(_message(entry, text) for entry in value)
+
+
+def _message(value: object, text: bytes) -> Incoming:
+    if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
+        return Malformed("expected an object with jsonrpc 2.0", _shown(text))
+    given = value.get("id")
+    message_id = given if is_id(given) else None
+    if "method" in value:
+        return _call(value, message_id, text)
+    problem = _answer_problem(value)
+    if problem:
+        return Malformed(problem, _shown(text), id=message_id)
+    if "error" in value:
+        error = value["error"]
+        return Failure(message_id, error["code"], error["message"], error.get("data"))
+    if message_id is None:
+        return Malformed("expected an id that is a string or an integer", _shown(text))
+    return Result(message_id, value["result"])
+
+
+def _call(value: Mapping[str, Any], message_id: Id | None, text: bytes) -> Incoming:
+    method, params = value["method"], value.get("params", {})
+    if not isinstance(method, str) or not isinstance(params, dict):
+        problem = "expected a method that is a string, and params that are an object"
+        return Malformed(problem, _shown(text), id=message_id)
+    if "id" not in value:
+        return Notification(method, params)
+    if message_id is None:
+        return Malformed("expected an id that is a string or an integer", _shown(text))
+    return Request(message_id, method, params)
+
+
+def _answer_problem(value: Mapping[str, Any]) -> str:
+    if ("result" in value) == ("error" in value):
+        return "expected a method, a result or an error"
+    if "result" in value:
+        return "" if isinstance(value["result"], dict) else "expected a result that is an object"
+    error = value["error"]
+    if not isinstance(error, dict) or not isinstance(error.get("message"), str):
+        return "expected an error with a message"
+    code = error.get("code")
+    is_code = isinstance(code, int) and not isinstance(code, bool)
+    return "" if is_code else "expected an error with an integer code"
+
+
+def is_id(value: object) -> bool:
+    """Whether a value can be the id of a request."""
+    return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+def _shown(text: bytes) -> str:
+    """The beginning of a text as one printable line."""
+    start = text[:_SHOWN_CHARACTERS].decode("utf-8", "replace").strip()
+    return start if start.isprintable() else ascii(start)[1:-1]
+
+
+@dataclass(frozen=True, slots=True)
+class OverlongLine:
+    """A line that was dropped because it is longer than ``max_bytes``."""
+
+    max_bytes: int
+
+
+class LineDecoder:
+    """Cuts a stream of bytes into lines, however it was split on its way.
+
+    Keeps at most ``max_line_bytes`` of a line that has not ended. Blank lines are left out.
+    """
+
+    def __init__(self, max_line_bytes: int) -> None:
+        self._max_line_bytes = max_line_bytes
+        self._begun = bytearray()
+        self._is_dropping = False
+
+    def feed(self, chunk: bytes) -> Iterator[bytes | OverlongLine]:
+        """The lines that end in this chunk, without their ends; an overlong one at once."""
+        start = 0
+        while (end := chunk.find(b"\n", start)) >= 0:
+            yield from self._take(chunk[start:end])
+            start = end + 1
+            line = bytes(self._begun).rstrip(b"\r")
+            self._begun.clear()
+            if not self._is_dropping and line.strip():
+                yield line
+            self._is_dropping = False
+        yield from self._take(chunk[start:])
+
+    def _take(self, part: bytes) -> Iterator[OverlongLine]:
+        if self._is_dropping:
+            return
+        if len(self._begun) + len(part) > self._max_line_bytes:
+            self._is_dropping = True
+            self._begun.clear()
+            yield OverlongLine(self._max_line_bytes)
+            return
+        self._begun += part

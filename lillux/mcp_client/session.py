@@ -1,0 +1,325 @@
+"""One call of one tool, as a conversation in either era of the protocol. Pure: no input or output.
+
+A transport sends what `ClientSession` gives it, and hands in what came. Its table of transitions
+says what an answer means in which state:
+
+(1) PROBING       ``server/discover`` was sent. A server that speaks the modern revision says so;
+                  whatever else it answers, it is asked the older way.
+(2) BOTH_ASKED    it has not answered the probe for a while: ``initialize`` was sent as well, and
+                  the first of both that succeeds decides.
+(3) INITIALIZING  ``initialize`` alone is out.
+(4) CALLING       ``tools/call`` is out.
+(5) OVER          ``outcome`` says what came of it.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, ClassVar
+
+from lillux.jsonrpc import (
+    METHOD_NOT_FOUND,
+    Failure,
+    Incoming,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    Result,
+)
+from lillux.mcp_client.versions import (
+    CAPABILITIES_KEY,
+    CLIENT_KEY,
+    KNOWN,
+    LEGACY,
+    MODERN,
+    VERSION_KEY,
+    Wanted,
+)
+from lillux.values import dataclass, field
+
+UNSUPPORTED_VERSION = -32022
+PROBE_ID, INITIALIZE_ID, CALL_ID = 1, 2, 3
+_LONGEST_NOTICE = 500
+
+
+class State(Enum):
+    """How far a conversation has come."""
+
+    NEW = "new"
+    PROBING = "probing"
+    BOTH_ASKED = "both asked"
+    INITIALIZING = "initializing"
+    CALLING = "calling"
+    OVER = "over"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """Which tool, and its arguments as JSON values."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientInfo:
+    """Who calls."""
+
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The tool's answer: a ``CallToolResult`` as it came, and the revision it came in."""
+
+    result: Mapping[str, Any]
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An error of the server. ``stage`` is the method that it refused."""
+
+    stage: str
+    code: int
+    message: str
+    data: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Misunderstanding:
+    """An answer that means nothing in this protocol."""
+
+    problem: str
+
+
+Outcome = Answer | Refusal | Misunderstanding
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a message leads to: messages to send, in order, and lines for a person."""
+
+    send: tuple[Message, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+NOTHING = Turn()
+Handler = Callable[["ClientSession", Any], Turn]
+
+
+class ClientSession:
+    """See the module. Of one thread."""
+
+    def __init__(self, call: ToolCall, client: ClientInfo, wanted: Wanted) -> None:
+        self._call, self._client, self._wanted = call, client, wanted
+        self.state = State.NEW
+        self.version = ""
+        self.outcome: Outcome | None = None
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether what is sent now is of the stateless revision."""
+        return self.state is State.PROBING or self.version == MODERN
+
+    @property
+    def stage(self) -> str:
+        """What is being waited for, in words."""
+        return "tools/call" if self.state is State.CALLING else "start of the conversation"
+
+    def start(self) -> Turn:
+        """The first message."""
+        if not self._wanted.modern:
+            return self._initialize()
+        if not self._wanted.legacy:
+            return self._tools_call(MODERN)
+        self.state = State.PROBING
+        return Turn((Request(PROBE_ID, "server/discover", {"_meta": self._meta()}),))
+
+    def probe_is_overdue(self) -> Turn:
+        """Ask the older way too. For transports on which an answer can fail to come."""
+        if self.state is not State.PROBING:
+            return NOTHING
+        turn = self._initialize()
+        self.state = State.BOTH_ASKED
+        return turn
+
+    def receive(self, message: Incoming) -> Turn:
+        """What follows from a message. Whatever it is, this raises nothing."""
+        match message:
+            case Request():
+                return Turn((_reply(message),))
+            case Notification():
+                return Turn(notices=_notices(message))
+            case Malformed():
+                return Turn(notices=(f"not a message ({message.problem}): {message.shown}",))
+            case Failure(id=None):
+                return self._refused_unread(message)
+            case Result() | Failure():
+                handler = self.TRANSITIONS.get((self.state, message.id, type(message)))
+                return handler(self, message) if handler else NOTHING
+
+    def refused(self, code: int, message: str) -> Turn:
+        """The transport was refused the request that is out, without a JSON-RPC answer."""
+        return self._refused_unread(Failure(None, code, message))
+
+    def _refused_unread(self, failure: Failure) -> Turn:
+        waiting = {
+            State.PROBING: PROBE_ID,
+            State.INITIALIZING: INITIALIZE_ID,
+            State.CALLING: CALL_ID,
+        }
+        pending = waiting.get(self.state)
+        if pending is None:
+            return NOTHING
+        return self.TRANSITIONS[self.state, pending, Failure](self, failure)
+
+    # ------------------------------------------------------------------ transitions
+
+    def _discovered(self, message: Result) -> Turn:
+        versions = message.result.get("supportedVersions")
+        if isinstance(versions, list) and MODERN in versions:
+            return self._tools_call(MODERN)
+        return self._not_modern(message)
+
+    def _not_modern(self, message: Result | Failure) -> Turn:
+        """The probe came to nothing. Only a server of strange revisions alone is given up."""
+        if self.state is State.BOTH_ASKED:
+            self.state = State.INITIALIZING
+            return NOTHING
+        if isinstance(message, Failure) and message.code == UNSUPPORTED_VERSION:
+            supported = _supported(message)
+            if supported and not set(supported) & set(LEGACY):
+                return self._disagree(supported)
+        return self._initialize()
+
+    def _initialized(self, message: Result) -> Turn:
+        version = message.result.get("protocolVersion")
+        if not isinstance(version, str) or version not in LEGACY:
+            return self._disagree([version])
+        turn = self._tools_call(version)
+        return Turn((Notification("notifications/initialized"), *turn.send))
+
+    def _not_initialized(self, message: Failure) -> Turn:
+        return self._end(Refusal("initialize", message.code, message.message, message.data))
+
+    def _initialize_refused_first(self, _: Failure) -> Turn:
+        """The probe may still be answered: a server can have chosen the modern era for good."""
+        self.state = State.PROBING
+        return NOTHING
+
+    def _answered(self, message: Result) -> Turn:
+        kind = message.result.get("resultType", "complete")
+        if kind != "complete":
+            return self._end(
+                Misunderstanding(f"expected a complete result, got one of type {kind!r}"[:200])
+            )
+        problem = _result_problem(message.result)
+        if problem:
+            return self._end(Misunderstanding(problem))
+        return self._end(Answer(message.result, self.version))
+
+    def _call_refused(self, message: Failure) -> Turn:
+        return self._end(Refusal("tools/call", message.code, message.message, message.data))
+
+    # ------------------------------------------------------------------ what is sent
+
+    def _initialize(self) -> Turn:
+        self.state = State.INITIALIZING
+        params = {
+            "protocolVersion": self._wanted.legacy,
+            "capabilities": {},
+            "clientInfo": self._client_info(),
+        }
+        return Turn((Request(INITIALIZE_ID, "initialize", params),))
+
+    def _tools_call(self, version: str) -> Turn:
+        self.state, self.version = State.CALLING, version
+        meta = {"progressToken": CALL_ID}
+        if version == MODERN:
+            meta = self._meta() | meta
+        params = {
+            "_meta": meta,
+            "name": self._call.name,
+            "arguments": dict(self._call.arguments),
+        }
+        return Turn((Request(CALL_ID, "tools/call", params),))
+
+    def _meta(self) -> dict[str, Any]:
+        return {
+            VERSION_KEY: MODERN,
+            CAPABILITIES_KEY: {},
+            CLIENT_KEY: self._client_info(),
+        }
+
+    def _client_info(self) -> dict[str, str]:
+        return {"name": self._client.name, "version": self._client.version}
+
+    def _disagree(self, offered: list[Any]) -> Turn:
+        found = ", ".join(str(version) for version in offered)[:200]
+        known = ", ".join(KNOWN)
+        return self._end(Misunderstanding(f"expected a revision among {known}, it offers {found}"))
+
+    def _end(self, outcome: Outcome) -> Turn:
+        self.state, self.outcome = State.OVER, outcome
+        return NOTHING
+
+    # What an answer to which of our requests means; any other answer means nothing.
+    TRANSITIONS: ClassVar[Mapping[tuple[State, object, type], Handler]] = {
+        (State.PROBING, PROBE_ID, Result): _discovered,
+        (State.PROBING, PROBE_ID, Failure): _not_modern,
+        (State.BOTH_ASKED, PROBE_ID, Result): _discovered,
+        (State.BOTH_ASKED, PROBE_ID, Failure): _not_modern,
+        (State.BOTH_ASKED, INITIALIZE_ID, Result): _initialized,
+        (State.BOTH_ASKED, INITIALIZE_ID, Failure): _initialize_refused_first,
+        (State.INITIALIZING, INITIALIZE_ID, Result): _initialized,
+        (State.INITIALIZING, INITIALIZE_ID, Failure): _not_initialized,
+        (State.CALLING, CALL_ID, Result): _answered,
+        (State.CALLING, CALL_ID, Failure): _call_refused,
+    }
+
+
+def cancelled(reason: str) -> Notification:
+    """What tells a server of either era, over a pipe, that its answer is no longer wanted."""
+    return Notification("notifications/cancelled", {"requestId": CALL_ID, "reason": reason})
+
+
+def _reply(request: Request) -> Result | Failure:
+    """We offer nothing: only ``ping`` has an answer."""
+    if request.method == "ping":
+        return Result(request.id, {})
+    return Failure(request.id, METHOD_NOT_FOUND, f"this client has no {request.method[:100]}")
+
+
+def _notices(message: Notification) -> tuple[str, ...]:
+    """A line for a person, from progress and log notifications."""
+    params = message.params
+    match message.method:
+        case "notifications/progress":
+            done, total = params.get("progress"), params.get("total")
+            amount = f"{done}/{total}" if total is not None else f"{done}"
+            return (_line(f"progress {amount} {params.get('message') or ''}"),)
+        case "notifications/message":
+            return (_line(f"{params.get('level', 'info')}: {params.get('data')}"),)
+        case _:
+            return ()
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:_LONGEST_NOTICE]
+
+
+def _supported(message: Failure) -> list[Any]:
+    data = message.data if isinstance(message.data, dict) else {}
+    supported = data.get("supported")
+    return supported if isinstance(supported, list) else []
+
+
+def _result_problem(result: Mapping[str, Any]) -> str:
+    content = result.get("content", [])
+    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+        return "expected a result whose content is a list of objects"
+    if not isinstance(result.get("isError", False), bool):
+        return "expected a result whose isError is a boolean"
+    return ""

@@ -1,0 +1,54 @@
+"""The revisions of the Model Context Protocol that this client speaks, and its two eras.
+
+Up to 2025-11-25 a conversation begins with ``initialize`` and has a state. From 2026-07-28 on every
+request says for itself which revision it is of and who asks.
+"""
+
+from lillux.errors import ConfigurationError
+from lillux.values import dataclass
+
+MODERN = "2026-07-28"
+LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+NEWEST_LEGACY = LEGACY[-1]
+KNOWN = (*LEGACY, MODERN)
+
+AUTO = "auto"
+_META = "io.modelcontextprotocol/"
+VERSION_KEY = _META + "protocolVersion"
+CAPABILITIES_KEY = _META + "clientCapabilities"
+CLIENT_KEY = _META + "clientInfo"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which revisions a conversation may be held in.
+
+    modern  whether it may be 2026-07-28
+    legacy  the revision to ask for with ``initialize``; empty where that must not be tried
+    """
+
+    modern: bool = True
+    legacy: str = NEWEST_LEGACY
+
+    @property
+    def legacy_only(self) -> "Wanted":
+        """The same without the modern era."""
+        return Wanted(modern=False, legacy=self.legacy)
+
+
+def wanted(text: str) -> Wanted:
+    """What a setting asks for: ``auto``, ``legacy``, or one revision. Raises ConfigurationError."""
+    match text:
+        case "auto":
+            return Wanted()
+        case "legacy":
+            return Wanted(modern=False)
+        case "2026-07-28":
+            return Wanted(legacy="")
+        case _ if text in LEGACY:
+            return Wanted(modern=False, legacy=text)
+        case _:
+            known = ", ".join((AUTO, "legacy", *KNOWN))
+            raise ConfigurationError(
+                "protocol_version", f"expected one of {known}, got {text[:80]!r}"
+            )

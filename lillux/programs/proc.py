@@ -1,0 +1,198 @@
+"""``lillux-proc``: runs, starts, ends and looks at processes, and answers in JSON.
+
+The contract of both forms is ``lillux_native/PROTOCOL.md``.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lillux.errors import FileSystemError, LilluxError
+from lillux.programs.answers import DONE, answer, refuse, show_help
+from lillux.programs.arguments import HELP_FLAGS, ArgumentError, Flags, HelpRequest, read_flags
+
+if TYPE_CHECKING:
+    from lillux.process import Captured
+
+NAME = "lillux-proc"
+USAGE = """\
+usage: lillux-proc exec --cmd C [--arg A]... [--cwd D] [--env K=V]... [--timeout SECONDS=300]
+                        [--stdin TEXT | --stdin-pipe] [--max-output BYTES=10485760]
+       lillux-proc spawn --cmd C [--arg A]... [--cwd D] [--env K=V]... [--log FILE]
+                         [--stdin TEXT | --stdin-pipe] [--show-start-token]
+       lillux-proc kill --pid N [--grace SECONDS=3] [--start-token T] [--tree]
+       lillux-proc status --pid N [--start-token T] [--show-start-token]
+"""
+NOT_RUN = -1
+EXEC_TIMEOUT_S = 300.0
+KILL_GRACE_S = 3.0
+MAX_OUTPUT_BYTES = 10 * 1024 * 1024
+
+_STARTED_BY = {
+    "--cmd": True,
+    "--arg": True,
+    "--cwd": True,
+    "--env": True,
+    "--stdin": True,
+    "--stdin-pipe": False,
+}
+_EXEC = {**_STARTED_BY, "--timeout": True, "--max-output": True}
+_SPAWN = {**_STARTED_BY, "--log": True, "--show-start-token": False}
+_KILL = {"--pid": True, "--grace": True, "--start-token": True, "--tree": False}
+_STATUS = {"--pid": True, "--start-token": True, "--show-start-token": False}
+
+
+def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Do what the command line says, with the children's environment; the exit status."""
+    word = arguments[0] if arguments else "nothing"
+    if word in HELP_FLAGS:
+        return show_help(USAGE)
+    if word not in _COMMANDS:
+        return refuse(NAME, f"expected one of {', '.join(_COMMANDS)}, got {word}", USAGE)
+    known, work = _COMMANDS[word]
+    try:
+        answer(work(read_flags(arguments[1:], known), environ))
+    except HelpRequest:
+        return show_help(USAGE)
+    except ArgumentError as error:
+        return refuse(NAME, str(error), USAGE)
+    return DONE
+
+
+# --- exec -----------------------------------------------------------------------------------------
+
+
+def _exec(flags: Flags, environ: Mapping[str, str]) -> dict[str, Any]:
+    from lillux.process import Command, ProcessManager
+
+    program = flags.required("--cmd")
+    timeout_s = flags.seconds("--timeout", EXEC_TIMEOUT_S, is_zero_allowed=False)
+    max_bytes = flags.integer("--max-output", MAX_OUTPUT_BYTES)
+    if max_bytes < 0:
+        raise ArgumentError(f"--max-output: expected bytes, 0 or more, got {max_bytes}")
+    stdin = _stdin(flags)
+    try:
+        command = Command(
+            argv=(program, *flags.all("--arg")),
+            env=_environment(flags, environ),
+            cwd=_cwd(flags),
+            stdin=stdin,
+            timeout_s=timeout_s,
+            max_output_bytes=max_bytes,
+        )
+        outcome = ProcessManager().run(command)
+    except LilluxError as error:
+        return _not_run(error)
+    code = NOT_RUN if outcome.exit_code is None or outcome.timed_out else outcome.exit_code
+    stderr = _text(outcome.stderr)
+    if outcome.timed_out:
+        notice = f"Command timed out after {_plain(timeout_s)} seconds"
+        stderr = f"{notice}\n{stderr}" if stderr else notice
+    optional = {
+        "truncated": outcome.stdout.truncated or outcome.stderr.truncated or None,
+        "signal": None if outcome.timed_out else outcome.signal,
+    }
+    return {
+        "success": code == 0,
+        "stdout": _text(outcome.stdout),
+        "stderr": stderr,
+        "return_code": code,
+        "duration_ms": round(outcome.duration_ms, 3),
+        **{name: value for name, value in optional.items() if value is not None},
+    }
+
+
+def _not_run(error: LilluxError) -> dict[str, Any]:
+    return {
+        "success": False,
+        "stdout": "",
+        "stderr": f"Failed to spawn: {error}",
+        "return_code": NOT_RUN,
+        "duration_ms": 0.0,
+    }
+
+
+def _text(captured: "Captured") -> str:
+    return captured.data.decode("utf-8", "replace")
+
+
+def _plain(seconds: float) -> str:
+    """A number without zeros behind its point: 300, 0.5."""
+    return f"{seconds:.6f}".rstrip("0").rstrip(".")
+
+
+# --- spawn, kill, status --------------------------------------------------------------------------
+
+
+def _spawn(flags: Flags, environ: Mapping[str, str]) -> dict[str, Any]:
+    from lillux.background import start_detached
+
+    program, log, stdin = flags.required("--cmd"), flags.last("--log"), _stdin(flags)
+    try:
+        started = start_detached(
+            (program, *flags.all("--arg")),
+            env=_environment(flags, environ),
+            cwd=_cwd(flags),
+            stdin=stdin,
+            log_path=None if log is None else Path(log),
+        )
+    except FileSystemError as error:
+        return {"success": False, "error": f"Failed to open log file: {error}"}
+    except LilluxError as error:
+        return {"success": False, "error": f"Failed to spawn: {error}"}
+    shown = {"start_token": started.start_token} if flags.has("--show-start-token") else {}
+    return {"success": True, "pid": started.pid, **shown}
+
+
+def _kill(flags: Flags, _: Mapping[str, str]) -> dict[str, Any]:
+    from lillux.background import end_process
+
+    pid = flags.integer("--pid")
+    grace_s = flags.seconds("--grace", KILL_GRACE_S, is_zero_allowed=True)
+    token, is_tree = flags.last("--start-token") or "", flags.has("--tree")
+    try:
+        method = end_process(pid, grace_s=grace_s, token=token, tree=is_tree)
+    except LilluxError as error:
+        return {"success": False, "pid": pid, "error": str(error)}
+    return {"success": True, "pid": pid, "method": method}
+
+
+def _status(flags: Flags, _: Mapping[str, str]) -> dict[str, Any]:
+    from lillux.background import is_alive, start_token
+
+    pid = flags.integer("--pid")
+    shown = {"start_token": start_token(pid)} if flags.has("--show-start-token") else {}
+    return {"pid": pid, "alive": is_alive(pid, flags.last("--start-token") or ""), **shown}
+
+
+# --- what starts a program ------------------------------------------------------------------------
+
+
+def _environment(flags: Flags, environ: Mapping[str, str]) -> dict[str, str]:
+    """The inherited environment and what is added; an entry that names nothing is passed over."""
+    added = (entry.partition("=") for entry in flags.all("--env"))
+    return {**environ, **{name: value for name, equals, value in added if name and equals}}
+
+
+def _cwd(flags: Flags) -> Path | None:
+    folder = flags.last("--cwd")
+    return None if folder is None else Path(folder)
+
+
+def _stdin(flags: Flags) -> bytes:
+    if flags.has("--stdin-pipe"):
+        if flags.has("--stdin"):
+            raise ArgumentError("--stdin-pipe: expected no --stdin beside it")
+        return sys.stdin.buffer.read()
+    return os.fsencode(flags.last("--stdin") or "")
+
+
+_Work = Callable[[Flags, Mapping[str, str]], dict[str, Any]]
+_COMMANDS: dict[str, tuple[dict[str, bool], _Work]] = {
+    "exec": (_EXEC, _exec),
+    "spawn": (_SPAWN, _spawn),
+    "kill": (_KILL, _kill),
+    "status": (_STATUS, _status),
+}

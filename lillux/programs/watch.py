@@ -1,0 +1,36 @@
+"""``lillux-watch``: waits until a thread has ended, and answers in JSON.
+
+The contract of both forms is ``lillux_native/PROTOCOL.md``.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lillux.programs.answers import DONE, answer, refuse, show_help
+from lillux.programs.arguments import ArgumentError, HelpRequest, read_flags
+
+NAME = "lillux-watch"
+USAGE = """\
+usage: lillux-watch --db FILE --thread-id ID [--timeout SECONDS=300] [--exit-code]
+"""
+TIMEOUT_S = 300.0
+TIMED_OUT = 124
+
+_FLAGS = {"--db": True, "--thread-id": True, "--timeout": True, "--exit-code": False}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Wait as the command line says; the exit status."""
+    from lillux.watch import TIMEOUT, await_status
+
+    try:
+        flags = read_flags(arguments, _FLAGS)
+        db, thread_id = flags.required("--db"), flags.required("--thread-id")
+        timeout_s = flags.seconds("--timeout", TIMEOUT_S, is_zero_allowed=True)
+    except HelpRequest:
+        return show_help(USAGE)
+    except ArgumentError as error:
+        return refuse(NAME, str(error), USAGE)
+    status = await_status(Path(db), thread_id, timeout_s)
+    answer({"status": status, "thread_id": thread_id})
+    return TIMED_OUT if status == TIMEOUT and flags.has("--exit-code") else DONE

@@ -1,0 +1,48 @@
+//! `lillux-proc`: runs, starts, ends and looks at processes, and answers in JSON.
+//!
+//! The contract of both forms, this and the one in Python, is `PROTOCOL.md`.
+
+mod answers;
+mod arguments;
+mod capture;
+mod detached;
+mod ending;
+mod exec;
+mod liveness;
+mod program;
+#[cfg(windows)]
+mod windows;
+
+use std::process::ExitCode;
+
+use arguments::{Request, USAGE, read};
+
+const USAGE_ERROR: u8 = 2;
+const INTERNAL: u8 = 1;
+
+fn main() -> ExitCode {
+    let request = match read(lexopt::Parser::from_env()) {
+        Ok(request) => request,
+        Err(problem) => {
+            eprint!("lillux-proc: {problem}\n{USAGE}");
+            return ExitCode::from(USAGE_ERROR);
+        }
+    };
+    let line = match request {
+        Request::Help => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        Request::Exec(request) => answers::line(&exec::run(request)),
+        Request::Spawn(request) => answers::line(&detached::run(request)),
+        Request::Kill(request) => answers::line(&ending::run(&request)),
+        Request::Status(request) => answers::line(&liveness::run(&request)),
+    };
+    match answers::write(&line) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("lillux-proc: standard output: {error}");
+            ExitCode::from(INTERNAL)
+        }
+    }
+}

@@ -1,0 +1,139 @@
+"""The compiled helper programs of ``lillux_native``, built by cargo where there is one.
+
+The same bytes wherever the checkout lies: paths are left out of them, and nothing of the machine
+is in them. On Linux they are linked with all they need, and run on any of its distributions.
+"""
+
+import lzma
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from packing.errors import BuildError
+from packing.platforms import Platform
+from zipboot.places import digest_of
+
+NAMES = ("lillux-proc", "lillux-watch")
+WORKSPACE = "lillux_native"
+# One stream, as the programs have much in common: two fifths smaller than deflated.
+_FILTERS = (
+    {"id": lzma.FILTER_X86},
+    {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME},
+)
+_FLAG_SEPARATOR = "\x1f"
+# One row is read: no search indexes, no statistics, no code from elsewhere. A third of the size.
+_SQLITE_FLAGS = (
+    "-USQLITE_ENABLE_FTS3",
+    "-USQLITE_ENABLE_FTS3_PARENTHESIS",
+    "-USQLITE_ENABLE_FTS5",
+    "-USQLITE_ENABLE_RTREE",
+    "-USQLITE_ENABLE_DBSTAT_VTAB",
+    "-USQLITE_ENABLE_STAT4",
+    "-USQLITE_ENABLE_LOAD_EXTENSION",
+    "-DSQLITE_OMIT_LOAD_EXTENSION",
+    "-DSQLITE_OMIT_JSON",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NativeProgram:
+    """A program for one platform: the file's name, and its content."""
+
+    file_name: str
+    data: bytes
+
+
+def built_programs(checkout: Path, *, cargo: str | None = None) -> tuple[NativeProgram, ...]:
+    """The programs for this machine; none where there is no cargo.
+
+    Raises BuildError when cargo cannot build them.
+    """
+    folder = compile_programs(checkout, cargo=cargo)
+    if folder is None:
+        return ()
+    files = [folder / file_name(name) for name in NAMES]
+    return tuple(NativeProgram(file.name, file.read_bytes()) for file in files)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramsPart:
+    """The packed programs. ``index`` is by platform: where they are, and each with its digest."""
+
+    data: bytes
+    index: dict[str, dict[str, Any]]
+
+
+def programs_part(platform: Platform | None, programs: Sequence[NativeProgram]) -> ProgramsPart:
+    """What the archive holds of the programs of a platform; nothing where there are none."""
+    if platform is None or not programs:
+        return ProgramsPart(b"", {})
+    whole = b"".join(program.data for program in programs)
+    data = lzma.compress(whole, format=lzma.FORMAT_XZ, filters=list(_FILTERS))
+    files = [(one.file_name, digest_of(one.data), len(one.data)) for one in programs]
+    entry = {"name": digest_of(whole), "offset": 0, "size": len(data), "files": files}
+    return ProgramsPart(data, {platform.name: entry})
+
+
+def compile_programs(checkout: Path, *, cargo: str | None = None) -> Path | None:
+    """The folder that has the programs, up to date now; None where there is no cargo.
+
+    Raises BuildError when cargo cannot build them.
+    """
+    cargo = cargo or shutil.which("cargo")
+    if cargo is None:
+        return None
+    target = _host(cargo)
+    home = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
+    command = [cargo, "build", "--release", "--locked", "--quiet", "--target", target]
+    env = _environment(os.environ, target_folder(checkout), home, target)
+    ended = subprocess.run(
+        command, cwd=checkout / WORKSPACE, env=env, capture_output=True, check=False
+    )
+    if ended.returncode:
+        words = ended.stderr.decode("utf-8", "replace").strip()
+        hint = "rustup update, or build without cargo on the PATH: then Python does the same"
+        raise BuildError(" ".join(["cargo", *command[1:]]), words, hint=hint)
+    return target_folder(checkout) / target / "release"
+
+
+def target_folder(checkout: Path) -> Path:
+    """Where cargo keeps what it builds for this project."""
+    return checkout / "build" / "native"
+
+
+def file_name(program: str, platform: str = sys.platform) -> str:
+    """What the file of a program is called."""
+    return f"{program}.exe" if platform == "win32" else program
+
+
+def _host(cargo: str) -> str:
+    """What cargo calls this machine."""
+    ended = subprocess.run([cargo, "-vV"], capture_output=True, check=False, encoding="utf-8")
+    for line in ended.stdout.splitlines():
+        name, _, value = line.partition(": ")
+        if name == "host":
+            return value
+    raise BuildError("cargo -vV", f"expected a line 'host: ...', got {ended.stdout[:200]!r}")
+
+
+def _environment(
+    environ: Mapping[str, str], target_folder: Path, home: Path, target: str
+) -> dict[str, str]:
+    # Our own sources are named relative to their folder, wherever it is.
+    flags = [f"--remap-path-prefix={home}=/cargo"]
+    if target.endswith("-linux-gnu"):
+        flags.append("-Ctarget-feature=+crt-static")
+    kept = {name: value for name, value in environ.items() if not name.startswith("CARGO_")}
+    kept.pop("RUSTFLAGS", None)
+    return kept | {
+        "CARGO_HOME": str(home),
+        "CARGO_ENCODED_RUSTFLAGS": _FLAG_SEPARATOR.join(flags),
+        "CARGO_TARGET_DIR": str(target_folder),
+        **({} if target.endswith("-msvc") else {"CFLAGS": f"-ffile-prefix-map={home}=/cargo"}),
+        "LIBSQLITE3_FLAGS": " ".join(_SQLITE_FLAGS),
+    }

@@ -1,0 +1,130 @@
+"""``rye _thread``: the runner of a thread, started by ``rye run --async`` and never typed.
+
+Its payload comes on standard input, and its output is the thread's log. Page: ``docs/threads.md``.
+"""
+
+import json
+import os
+import signal
+import sys
+from contextlib import suppress
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from lillux.errors import LilluxError
+from lillux.process import Cancellation
+from ryeos.cli.plain_arguments import Arguments
+from ryeos.cli.run import MAX_INPUT_BYTES, live_stderr, show, undo_ignored_child_signals
+from ryeos.cli.session import Command, Session
+from ryeos.envelope import Answer, error_answer
+from ryeos.errors import UsageError
+from ryeos.items import parse_reference
+from ryeos.threads.documents import write_document
+from ryeos.threads.model import Status
+from ryeos.threads.payload import Payload, parse_payload
+from ryeos.threads.registry import Registry
+from ryeos.threads.seal import Runner, RunnerSeals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MAX_PAYLOAD_BYTES = 8 * MAX_INPUT_BYTES  # JSON may need six characters for one
+_ENDS = {
+    "SIGINT": Status.CANCELLED,
+    "SIGHUP": Status.CANCELLED,
+    "SIGTERM": Status.KILLED,
+}
+
+
+class _EndOnSignal:
+    """A cancellation that the first signal sets, and which status that signal means."""
+
+    def __init__(self) -> None:
+        self.cancellation = Cancellation()
+        self.status = Status.CANCELLED
+        for name, status in _ENDS.items():
+            number = getattr(signal, name, None)  # Windows has no SIGHUP
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._handler(status))
+
+    def _handler(self, status: Status) -> "signal._HANDLER":
+        def end(number: int, _: FrameType | None) -> None:
+            self.status = status
+            self.cancellation.cancel()
+            signal.signal(number, signal.SIG_DFL)
+
+        return end
+
+
+def _configure(parser: Arguments) -> None:
+    parser.add_argument("thread_id", metavar="THREAD", help="for those who list processes")
+
+
+def _run(session: Session) -> int:
+    payload = parse_payload(sys.stdin.buffer.read(_MAX_PAYLOAD_BYTES))
+    if payload.thread_id != session.arguments.thread_id:
+        raise UsageError(f"expected the payload of {session.arguments.thread_id}")
+    undo_ignored_child_signals()
+    end = _EndOnSignal()
+    registry = Registry(payload.place)
+    if not _claim(registry, payload.thread_id, session.rye.runner_seals):
+        session.output.note("ended before it began")
+        return 0
+    try:
+        answer = _answer(session, payload, end.cancellation)
+    except BaseException as error:
+        _finish(registry, payload, Status.ERROR, {"error": f"{type(error).__name__}: {error}"})
+        raise
+    status = _status(answer, end)
+    try:
+        show(session, answer)  # first: whoever waited for the end finds a whole log
+    finally:
+        _finish(registry, payload, status, answer.envelope)
+    return 0
+
+
+def _claim(registry: Registry, thread_id: str, seals: RunnerSeals) -> bool:
+    """Say that this process runs the thread, as its starter does, which may have died by now."""
+    from lillux.background import start_token
+
+    pid = os.getpid()
+    runner = Runner(pid, start_token(pid))
+    with suppress(LilluxError):  # the starter has told why
+        seals.seal(registry.place, thread_id, runner)
+    return registry.mark_running(thread_id, runner.pid, runner.start_token)
+
+
+def _answer(session: Session, payload: Payload, cancellation: Cancellation) -> Answer:
+    try:
+        return session.rye.execute(
+            parse_reference(payload.item_id),
+            payload.request,
+            cancellation=cancellation,
+            on_stderr=live_stderr,
+        )
+    except LilluxError as error:
+        return error_answer(error)
+
+
+def _status(answer: Answer, end: _EndOnSignal) -> Status:
+    if answer.envelope["status"] != "error":
+        return Status.COMPLETED
+    return end.status if answer.envelope.get("code") == "CANCELLED" else Status.ERROR
+
+
+def _finish(
+    registry: Registry, payload: Payload, status: Status, envelope: "Mapping[str, object]"
+) -> None:
+    error = envelope.get("error")
+    registry.finish(
+        payload.thread_id,
+        status,
+        result=json.dumps(envelope, ensure_ascii=True, default=str)
+        if "status" in envelope
+        else None,
+        error=str(error) if error else None,
+    )
+    write_document(registry, payload.thread_id)
+
+
+COMMANDS = {"_thread": Command(_configure, _run)}

@@ -1,0 +1,135 @@
+"""``rye threads list``, ``show`` and ``logs``: what runs in the background, and what did."""
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from lillux.files import file_system_error
+from ryeos.cli.output import one_line
+from ryeos.cli.plain_arguments import Arguments
+from ryeos.cli.session import Command, Session
+from ryeos.cli.signals import interrupt_on_signals
+from ryeos.errors import UsageError
+from ryeos.threads.log import ThreadLog
+from ryeos.threads.model import Thread
+from ryeos.threads.watching import refreshed
+
+_SHOWN = 20
+_STATUS_WIDTH, _TIME_WIDTH = 9, 19
+
+
+def _configure_list(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("--all", action="store_true", help=f"every one, not only the latest {_SHOWN}")
+    add("--active", action="store_true", help="those that have not ended")
+    add("--limit", metavar="N", type=int, help=f"at most so many, the latest first ({_SHOWN})")
+
+
+def _configure_one(parser: Arguments) -> None:
+    parser.add_argument("thread", metavar="ID", help="a thread, or as much of its id as is needed")
+
+
+def _configure_logs(parser: Arguments) -> None:
+    _configure_one(parser)
+    parser.add_argument("--follow", action="store_true", help="go on until the run has ended")
+
+
+def _list(session: Session) -> int:
+    limit = _limit(session)
+    registry = session.rye.threads
+    found = registry.active() if session.arguments.active else registry.threads(limit=limit)
+    threads = [refreshed(registry, thread) for thread in found[:limit]]
+    if session.arguments.active:
+        threads = [thread for thread in threads if not thread.has_ended]
+    envelope = {
+        "status": "success",
+        "registry": str(registry.place.registry),
+        "threads": [thread.describe() for thread in threads],
+    }
+    session.output.answer(envelope, "\n".join(_line(thread) for thread in threads))
+    if not threads and not session.output.as_json:
+        session.output.note(f"no threads in {registry.place.folder}")
+    return 0
+
+
+def _limit(session: Session) -> int | None:
+    arguments = session.arguments
+    if arguments.limit is not None and arguments.limit < 1:
+        raise UsageError(f"--limit: expected a number from 1 up, found {arguments.limit}")
+    if arguments.all and (arguments.active or arguments.limit is not None):
+        raise UsageError("--all: expected neither --active nor --limit beside it")
+    if arguments.all or (arguments.active and arguments.limit is None):
+        return None
+    return _SHOWN if arguments.limit is None else int(arguments.limit)
+
+
+def _line(thread: Thread) -> str:
+    status = one_line(thread.status)
+    created = one_line((thread.created_at or "")[:_TIME_WIDTH].replace("T", " "))
+    error = f"  ({one_line(thread.error, 60)})" if thread.error else ""
+    return (
+        f"{status:<{_STATUS_WIDTH}}  {created:<{_TIME_WIDTH}}  {one_line(thread.thread_id)}{error}"
+    )
+
+
+def _show(session: Session) -> int:
+    registry = session.rye.threads
+    thread = refreshed(registry, registry.get(registry.find(session.arguments.thread)))
+    answer = thread.answer()
+    described = thread.describe() | {"log": str(ThreadLog(registry.place, thread.thread_id).path)}
+    envelope = {"status": "success", "thread": described, "result": answer}
+    session.output.answer(envelope, "\n".join(_fields(described, answer)))
+    return 0
+
+
+def _fields(described: dict[str, Any], answer: Any) -> Iterator[str]:  # noqa: ANN401 - JSON
+    for name, value in described.items():
+        yield f"{name.replace('_', ' ') + ':':<14} {one_line(str(value))}"
+    data = answer.get("data") if isinstance(answer, dict) else None
+    if data is not None:
+        yield "result:"
+        yield json.dumps(data, ensure_ascii=True, indent=2)
+
+
+def _logs(session: Session) -> int:
+    registry = session.rye.threads
+    log = ThreadLog(registry.place, registry.find(session.arguments.thread))
+    if session.output.as_json:
+        if session.arguments.follow:
+            raise UsageError("--follow, --json: expected one of them")
+        text, cut = log.text()
+        envelope = {"status": "success", "thread_id": log.thread_id, "path": str(log.path)}
+        session.output.answer(envelope | {"log": text, "truncated": cut}, "")
+        return 0
+    interrupt_on_signals()
+    chunks = log.follow(registry) if session.arguments.follow else log.chunks()
+    for chunk in chunks:
+        _write(chunk)
+    return 0
+
+
+def _write(chunk: bytes) -> None:
+    """To a pipe as it is; to a person without what would steer the terminal."""
+    stream = sys.stdout
+    if stream.isatty():
+        text = chunk.decode("utf-8", "replace")
+        chunk = "".join(c if c.isprintable() or c in "\n\t\r" else "?" for c in text).encode()
+    try:
+        stream.buffer.write(chunk)
+        stream.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise file_system_error("standard output", error) from error
+
+
+COMMANDS = {
+    "threads list": Command(
+        _configure_list, _list, ["rye threads list", "rye threads list --active --json"]
+    ),
+    "threads show": Command(_configure_one, _show, ["rye threads show 9f2c"]),
+    "threads logs": Command(
+        _configure_logs, _logs, ["rye threads logs 9f2c", "rye threads logs 9f2c --follow"]
+    ),
+}

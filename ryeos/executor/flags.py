@@ -1,0 +1,55 @@
+"""Parameters as flags of a program: ``config.flags``. Pure.
+
+``{NAME: FLAG}``, in the order of the flags. What the caller did not say is left out, unless the
+chain's config has the name, or the engine does.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lillux.templating import Names, as_text, fill
+from ryeos.errors import SpecError
+from ryeos.specs import type_name
+
+
+def flag_arguments(
+    config: Mapping[str, Any], given: Mapping[str, Any], names: Names
+) -> tuple[str, ...]:
+    """The words for the declared flags. Raises SpecError for a declaration of another shape.
+
+    A list repeats its flag, a mapping does so with ``KEY=VALUE``, ``true`` is the flag alone, and
+    ``false`` and ``null`` are nothing.
+    """
+    declared = config.get("flags") or {}
+    if not isinstance(declared, Mapping):
+        raise SpecError("config.flags", f"expected a mapping, got {type_name(declared)}")
+    words: list[str] = []
+    for name, flag in declared.items():
+        if not isinstance(flag, str) or not flag:
+            raise SpecError(f"config.flags.{name}", f"expected a flag, got {type_name(flag)}")
+        words += _words(flag, _value(name, config, given, names))
+    return tuple(words)
+
+
+def _value(name: str, config: Mapping[str, Any], given: Mapping[str, Any], names: Names) -> object:
+    if name in given:
+        return given[name]
+    if name in names.fixed:
+        return names.fixed[name]
+    return fill(config[name], names) if name in config and name not in names.hidden else None
+
+
+def _words(flag: str, value: object) -> Iterator[str]:
+    match value:
+        case None | False:
+            return
+        case True:
+            yield flag
+        case list() | tuple():
+            for one in value:
+                yield from (flag, as_text(one))
+        case Mapping():
+            for key, one in value.items():
+                yield from (flag, f"{key}={as_text(one)}")
+        case _:
+            yield from (flag, as_text(value))

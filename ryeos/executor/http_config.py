@@ -1,0 +1,375 @@
+"""From the config of a signed chain to a request with nothing left to resolve. Pure.
+
+Templates come from the config, values from the environment and the caller. What a caller says is
+inserted last, never read as a template, and percent-encoded in an address (``docs/http.md``).
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from lillux.http_client import MIB, SECRET_HEADERS, Backoff, HttpRequest, Retry, is_loopback
+from lillux.templating import Names, as_text, empty_variables, fill, unknown_names
+from lillux.values import dataclass, field, replace
+from ryeos.errors import SpecError
+from ryeos.specs import type_name
+
+METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS")
+DEFAULT_MAX_RESPONSE_BYTES = 50 * MIB
+MAX_ATTEMPTS = 20
+MASK = "***"
+
+# `{url}` in a config means the caller's: a config that names itself would never end.
+OWN_KEYS = frozenset(
+    {"auth", "body", "headers", "max_output_bytes", "max_response_bytes", "method", "mode"}
+    | {"params", "query", "retry", "stream", "timeout", "url"}
+)
+_LONE_NAME = re.compile(r"\s*\{([A-Za-z_][A-Za-z0-9_]*)\}\s*")
+_VARIABLE = re.compile(r"\$\{([A-Z_][A-Z0-9_]*)")
+_SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+
+
+class MissingParameterError(SpecError):
+    """A template asks for a parameter that was not given. ``name`` is the parameter."""
+
+    def __init__(self, where: str, name: str) -> None:
+        self.name = name
+        super().__init__(
+            where,
+            f"expected the parameter {name!r}, which was not given",
+            hint=f"give it: {name}=...",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpPlan:
+    """A request, and what may be shown of it.
+
+    description  for a person: secrets are masked
+    """
+
+    request: HttpRequest
+    description: Mapping[str, Any]
+    warnings: tuple[str, ...] = field(default_factory=tuple)
+
+
+def http_plan(
+    config: Mapping[str, Any],
+    names: Names,
+    *,
+    optional: frozenset[str] = frozenset(),
+    timeout_s: float | None,
+    total_timeout_s: float | None = None,
+) -> HttpPlan:
+    """The request that a config asks for.
+
+    ``optional`` are parameters that may be missing: an entry of the body, the query or the headers
+    that is nothing but one of them is left out. Raises SpecError, MissingParameterError.
+    """
+    own = replace(names, hidden=names.hidden | OWN_KEYS)
+    reader = _Reader(config, own, optional)
+    headers, secret_headers = reader.headers()
+    url = reader.url()
+    secrets = sorted({*secret_headers, *_secret_variables(config)})
+    if secrets:
+        _require_fixed_host(config["url"], own)
+    body, is_json = reader.body()
+    if is_json and "content-type" not in {name.lower() for name in headers}:
+        headers["Content-Type"] = "application/json"
+    request = HttpRequest(
+        method=reader.method(),
+        url=url,
+        headers=headers,
+        body=body,
+        timeout_s=timeout_s,
+        total_timeout_s=total_timeout_s,
+        max_response_bytes=_max_response_bytes(config),
+        secret_headers=secret_headers,
+        retry=_retry(fill(config.get("retry"), own)),
+    )
+    shown = _Reader(config, replace(own, variables=_masked(own.variables)), optional)
+    description: dict[str, Any] = {
+        "method": request.method,
+        "url": shown.url().replace(_quoted(MASK), MASK),
+        "headers": {
+            name: MASK if name.lower() in secret_headers else value
+            for name, value in {**headers, **shown.plain_headers()}.items()
+        },
+        "timeout_s": timeout_s,
+    }
+    if body is not None:
+        description["body"] = shown.shown_body()
+    return HttpPlan(
+        request=request,
+        description=description,
+        warnings=_plain_text_warnings(url, secrets),
+    )
+
+
+class _Reader:
+    """Fills the parts of one config from one set of names."""
+
+    def __init__(self, config: Mapping[str, Any], names: Names, optional: frozenset[str]) -> None:
+        self._config, self._names, self._optional = config, names, optional
+
+    def method(self) -> str:
+        value = self._filled(self._config.get("method", "GET"), "config.method")
+        if not isinstance(value, str) or value.upper() not in METHODS:
+            raise SpecError("config.method", f"expected one of {', '.join(METHODS)}, got {value!r}")
+        return value.upper()
+
+    def url(self) -> str:
+        template = self._config.get("url")
+        if not isinstance(template, str) or not template.strip():
+            raise SpecError("config.url", "expected an address, got none")
+        lone = _LONE_NAME.fullmatch(template) is not None
+        names = self._names if lone else replace(self._names, quote=_encoded)
+        url = as_text(self._filled(template, "config.url", names)).strip()
+        _require_no_dot_segments(url)
+        query = self._query()
+        if not query:
+            return url
+        address, mark, fragment = url.partition("#")
+        joint = "&" if "?" in address else "?"
+        return f"{address}{joint}{query}{mark}{fragment}"
+
+    def headers(self) -> tuple[dict[str, str], frozenset[str]]:
+        """The headers with authorization, and the lower-case names of those that are secret."""
+        templates = self._mapping("headers")
+        secret = {
+            name.lower()
+            for name, template in templates.items()
+            if name.lower() in SECRET_HEADERS or "${" in str(template)
+        }
+        for name, template in templates.items():
+            if name.lower() in SECRET_HEADERS:
+                self._require_variables(template, f"config.headers.{name}")
+        headers = self.plain_headers()
+        authorization = self._auth()
+        if authorization:
+            name, value = authorization
+            if name.lower() in {given.lower() for given in headers}:
+                raise SpecError("config.auth", f"expected {name} once, found it in headers too")
+            headers[name] = value
+            secret.add(name.lower())
+        return headers, frozenset(secret & {name.lower() for name in headers})
+
+    def plain_headers(self) -> dict[str, str]:
+        """The headers that the config lists."""
+        filled = self._entries(self._mapping("headers"), "config.headers")
+        return {name: as_text(value) for name, value in filled.items() if value is not None}
+
+    def body(self) -> tuple[bytes | None, bool]:
+        """The body, and whether it is JSON."""
+        template = self._config.get("body")
+        if template is None or isinstance(template, bytes):
+            return template, False
+        value = self._body_value(template)
+        if isinstance(value, str) and isinstance(template, str):
+            return value.encode("utf-8", "surrogatepass"), False
+        text = json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
+        return text.encode("utf-8", "replace"), True
+
+    def shown_body(self) -> object:
+        """The body as a person may see it."""
+        template = self._config.get("body")
+        if isinstance(template, bytes):
+            return f"{len(template)} bytes"
+        return self._body_value(template)
+
+    def _body_value(self, template: object) -> object:
+        value = self._pruned(template)
+        return self._filled(value, "config.body")
+
+    def _query(self) -> str:
+        pairs = []
+        for key in ("query", "params"):
+            entries = self._entries(self._mapping(key), f"config.{key}")
+            for name, value in entries.items():
+                several = value if isinstance(value, list) else [value]
+                pairs += [(name, as_text(one)) for one in several if one is not None]
+        return "&".join(f"{quote(name, safe='')}={_quoted(value)}" for name, value in pairs)
+
+    def _auth(self) -> tuple[str, str] | None:
+        """The header that authorizes, and its value."""
+        auth = self._mapping("auth")
+        if not auth:
+            return None
+        kind = auth.get("type")
+        if kind == "bearer":
+            return "Authorization", f"Bearer {self._secret(auth, 'token')}"
+        if kind == "api_key":
+            name = auth.get("header", "X-API-Key")
+            if not isinstance(name, str) or not name:
+                raise SpecError("config.auth.header", "expected the name of a header")
+            return name, self._secret(auth, "key")
+        raise SpecError("config.auth.type", f"expected bearer or api_key, got {kind!r}")
+
+    def _secret(self, auth: Mapping[str, Any], key: str) -> str:
+        where = f"config.auth.{key}"
+        template = auth.get(key)
+        if not isinstance(template, str) or not template.strip():
+            raise SpecError(where, "expected a secret such as '${API_TOKEN}', got none")
+        self._require_variables(template, where)
+        value = as_text(self._filled(template, where)).strip()
+        if not value:
+            raise SpecError(where, "expected a secret, got an empty one")
+        return value
+
+    def _require_variables(self, template: object, where: str) -> None:
+        empty = empty_variables(template, self._names)
+        if empty:
+            raise SpecError(
+                where,
+                f"expected the environment variable {empty[0]}, which is not set",
+                hint=f"set {empty[0]} in the environment or in the .env of the project",
+            )
+
+    def _mapping(self, key: str) -> dict[str, Any]:
+        value = self._config.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+            raise SpecError(f"config.{key}", f"expected a mapping, got {type_name(value)}")
+        return value
+
+    def _entries(self, templates: dict[str, Any], where: str) -> dict[str, Any]:
+        return {
+            name: self._filled(template, f"{where}.{name}")
+            for name, template in templates.items()
+            if not self._is_left_out(template)
+        }
+
+    def _pruned(self, template: object) -> object:
+        """A body without the entries whose parameter is optional and was not given."""
+        match template:
+            case dict():
+                return {
+                    key: self._pruned(value)
+                    for key, value in template.items()
+                    if not self._is_left_out(value)
+                }
+            case list():
+                return [self._pruned(value) for value in template if not self._is_left_out(value)]
+        return template
+
+    def _is_left_out(self, template: object) -> bool:
+        lone = _LONE_NAME.fullmatch(template) if isinstance(template, str) else None
+        return (
+            lone is not None
+            and lone.group(1) in self._optional
+            and bool(unknown_names(template, self._names))
+        )
+
+    def _filled(self, template: object, where: str, names: Names | None = None) -> object:
+        return filled(template, where, names or self._names)
+
+
+def filled(template: object, where: str, names: Names) -> object:
+    """The template with every placeholder replaced. Raises MissingParameterError."""
+    missing = unknown_names(template, names)
+    if missing:
+        raise MissingParameterError(where, missing[0])
+    return fill(template, names)
+
+
+def _encoded(value: str, placeholder: str) -> str:
+    """A caller's value inside an address; what the environment gives is part of the address."""
+    if not placeholder.startswith("${"):
+        return _quoted(value)
+    _, has_default, default = placeholder[:-1].partition(":-")
+    return value or (default if has_default else "")
+
+
+def _quoted(value: str) -> str:
+    return quote(value.encode("utf-8", "replace"), safe="")
+
+
+def _require_no_dot_segments(url: str) -> None:
+    """``/users/{id}`` with an id of ``..`` would be another address altogether."""
+    path = re.split(r"[?#]", url.partition("://")[2], maxsplit=1)[0]
+    if {".", ".."} & set(path.split("/")):
+        raise SpecError("config.url", "expected a path without . and .. in it")
+
+
+def _require_fixed_host(template: str, names: Names) -> None:
+    """Secrets go where the signed config says, or its environment, never where a caller says."""
+    fixed = as_text(fill(template, replace(names, opaque={})))
+    scheme, mark, rest = fixed.partition("://")
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    if not mark or "{" in scheme or "{" in authority:
+        raise SpecError(
+            "config.url",
+            "expected a server that the caller does not choose, because secrets are sent to it",
+            hint="write scheme and host into the config, and leave the path to parameters",
+        )
+
+
+def _secret_variables(config: Mapping[str, Any]) -> set[str]:
+    """Variables in the address or the body whose names speak of secrets."""
+    templates = [config.get(key) for key in ("url", "query", "params", "body")]
+    names = _VARIABLE.findall(json.dumps(templates, default=str))
+    return {name for name in names if _is_secret(name)}
+
+
+def _is_secret(name: str) -> bool:
+    return any(word in name.upper() for word in _SECRET_WORDS)
+
+
+def _plain_text_warnings(url: str, secrets: Sequence[str]) -> tuple[str, ...]:
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return ()
+    if not secrets or parts.scheme != "http" or is_loopback(host):
+        return ()
+    names = ", ".join(secrets)
+    return (f"secrets ({names}) go to {host} over http, where everybody can read them: use https",)
+
+
+def _masked(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables as they may be shown."""
+    return {
+        name: MASK if value and _is_secret(name) else value for name, value in variables.items()
+    }
+
+
+def _max_response_bytes(config: Mapping[str, Any]) -> int:
+    for key in ("max_response_bytes", "max_output_bytes"):
+        value = config.get(key)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise SpecError(f"config.{key}", f"expected a number of bytes, got {value!r}")
+        return value
+    return DEFAULT_MAX_RESPONSE_BYTES
+
+
+def _retry(value: object) -> Retry:
+    if value is None:
+        return Retry()
+    if not isinstance(value, dict):
+        raise SpecError("config.retry", f"expected a mapping, got {type_name(value)}")
+    attempts = value.get("max_attempts", 1)
+    if isinstance(attempts, bool) or not isinstance(attempts, int):
+        raise SpecError("config.retry.max_attempts", f"expected a number, got {attempts!r}")
+    if not 1 <= attempts <= MAX_ATTEMPTS:
+        raise SpecError("config.retry.max_attempts", f"expected 1 to {MAX_ATTEMPTS}")
+    backoff = value.get("backoff", "exponential")
+    if backoff not in {kind.value for kind in Backoff}:
+        raise SpecError("config.retry.backoff", f"expected exponential or linear, got {backoff!r}")
+    statuses = value.get("on_status", [])
+    if not isinstance(statuses, list) or not all(type(one) is int for one in statuses):
+        raise SpecError("config.retry.on_status", f"expected a list of statuses, got {statuses!r}")
+    longest = value.get("max_delay_s", Retry().max_delay_s)
+    if isinstance(longest, bool) or not isinstance(longest, (int, float)) or longest < 0:
+        raise SpecError("config.retry.max_delay_s", f"expected seconds, got {longest!r}")
+    return Retry(
+        max_attempts=attempts,
+        backoff=Backoff(backoff),
+        on_status=tuple(statuses),
+        max_delay_s=float(longest),
+    )

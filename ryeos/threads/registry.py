@@ -1,0 +1,152 @@
+"""``registry.db``: what is known of every thread. Each call is one transaction of its own.
+
+Every change of a status names the statuses it may leave, so that a runner, a ``kill`` and a command
+that finds the runner dead never overwrite each other: who comes first has said how it ended.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from lillux.files import is_directory
+from ryeos.moments import Clock, utc_now
+from ryeos.threads.errors import ThreadNotFoundError
+from ryeos.threads.ids import find_thread_id
+from ryeos.threads.model import TERMINAL, Status, Thread, leavable, thread_of
+from ryeos.threads.place import ThreadsPlace
+from ryeos.threads.schema import (
+    COLUMNS,
+    columns_of,
+    open_readable,
+    open_writable,
+    translating,
+)
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+_LISTED = tuple(name for name in COLUMNS if name != "result")
+
+
+class Registry:
+    """The threads of one place. Safe to use from any number of processes."""
+
+    def __init__(self, place: ThreadsPlace, clock: Clock = utc_now) -> None:
+        self.place = place
+        self._clock = clock
+
+    def register(self, thread: Thread) -> None:
+        """Add a thread that is `created`. Raises RegistryError, FileSystemError and their like."""
+        self.place.make()
+        now = self._now()
+        values = {"created_at": now, "updated_at": now, "status": Status.CREATED.value}
+        fields = {name: getattr(thread, name) for name in COLUMNS}
+        row = {name: value for name, value in fields.items() if value is not None} | values
+        marks = ", ".join("?" * len(row))
+        statement = f"INSERT INTO threads ({', '.join(row)}) VALUES ({marks})"  # noqa: S608 - names of ours
+        self._write(statement, row.values())
+
+    def mark_running(self, thread_id: str, pid: int, start_token: str) -> bool:
+        """Say which process runs the thread; False when it has ended already.
+
+        Its starter and its runner both do, so that neither can leave it unsaid.
+        """
+        runner = {"pid": pid, "start_token": start_token, "status": Status.RUNNING.value}
+        return self._change(thread_id, runner, (Status.CREATED, Status.RUNNING))
+
+    def finish(
+        self, thread_id: str, status: Status, *, result: str | None = None, error: str | None = None
+    ) -> bool:
+        """Give the thread its terminal status; False when it has one already."""
+        values = {"status": status.value, "result": result, "error": error}
+        return self._change(thread_id, values, leavable(status))
+
+    def continue_as(self, thread_id: str, successor_id: str) -> bool:
+        """Let another thread carry on with the work of this one; False when it has ended."""
+        values = {
+            "status": Status.CONTINUED.value,
+            "continuation_thread_id": successor_id,
+        }
+        return self._change(thread_id, values, leavable(Status.CONTINUED))
+
+    def get(self, thread_id: str) -> Thread:
+        """The thread with exactly this id. Raises ThreadNotFoundError."""
+        rows = self._read(tuple(COLUMNS), "WHERE thread_id = ?", (thread_id,))
+        if not rows:
+            raise ThreadNotFoundError(thread_id, str(self.place.registry))
+        return rows[0]
+
+    def find(self, text: str) -> str:
+        """The id that a person means. Raises as `ryeos.threads.ids.find_thread_id`."""
+        known = [thread.thread_id for thread in self._read(("thread_id",))]
+        return find_thread_id(text, known, str(self.place.registry))
+
+    def threads(self, *, limit: int | None = None) -> list[Thread]:
+        """All threads without their results, the newest first."""
+        rule = "ORDER BY created_at DESC, rowid DESC LIMIT ?"
+        return self._read(_LISTED, rule, (-1 if limit is None else limit,))
+
+    def active(self) -> list[Thread]:
+        """The threads that have not ended, without their results, the newest first."""
+        ended = sorted(TERMINAL)
+        rule = f"WHERE status NOT IN ({', '.join('?' * len(ended))})"
+        return self._read(_LISTED, f"{rule} ORDER BY created_at DESC, rowid DESC", tuple(ended))
+
+    def children(self, parent_id: str) -> list[Thread]:
+        """The threads that a thread started, without their results, the oldest first."""
+        rule = "WHERE parent_id = ? ORDER BY created_at, rowid"
+        return self._read(_LISTED, rule, (parent_id,))
+
+    def _change(
+        self, thread_id: str, values: Mapping[str, Any], may_leave: tuple[Status, ...]
+    ) -> bool:
+        now = self._now()
+        values = {**values, "updated_at": now}
+        if values["status"] in TERMINAL:
+            values["completed_at"] = now
+        changes = ", ".join(f"{name} = ?" for name in values)
+        guard = ", ".join("?" * len(may_leave))
+        changed = self._write(
+            f"UPDATE threads SET {changes} WHERE thread_id = ? AND status IN ({guard})",  # noqa: S608 - names of ours
+            (*values.values(), thread_id, *(status.value for status in may_leave)),
+        )
+        return changed == 1
+
+    def _write(self, statement: str, values: Any) -> int:  # noqa: ANN401 - what SQLite takes
+        with self._opened(writable=True) as connection:
+            return connection.execute(statement, tuple(values)).rowcount
+
+    def _read(
+        self, names: tuple[str, ...], rule: str = "", values: tuple[Any, ...] = ()
+    ) -> list[Thread]:
+        if not os.path.lexists(self.place.registry):
+            self.place.require_inside()
+            return []
+        with self._opened(writable=self.is_writable()) as connection:
+            present = set(columns_of(connection))  # an older registry that cannot be changed
+            selected = [name for name in names if name in present]
+            if not selected or (not present >= {"created_at", "status"} and rule):
+                return []
+            query = f"SELECT {', '.join(selected)} FROM threads {rule}"  # noqa: S608 - names of ours
+            rows = connection.execute(query, values).fetchall()
+        return [thread_of(dict(zip(selected, row, strict=True))) for row in rows]
+
+    def is_writable(self) -> bool:
+        """Whether what is found out can be kept there."""
+        folder, file = self.place.folder, self.place.registry
+        return is_directory(folder) and os.access(folder, os.W_OK) and os.access(file, os.W_OK)
+
+    @contextmanager
+    def _opened(self, *, writable: bool) -> "Iterator[Connection]":
+        self.place.require_inside()
+        path = self.place.registry
+        connection = open_writable(path) if writable else open_readable(path)
+        try:
+            with translating(path):
+                yield connection
+        finally:
+            connection.close()
+
+    def _now(self) -> str:
+        return self._clock().isoformat(timespec="milliseconds")

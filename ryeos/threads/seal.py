@@ -1,0 +1,99 @@
+"""What shows that a process is the runner of a thread: a code that only this user can make.
+
+A registry lies in a project, and a project is data of anybody's: its rows may name any process of
+the user. So the number and the start of a runner are also written to ``runner.json`` with an
+HMAC-SHA256 under a key of user space, and a process is ended only where that code is right.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lillux.errors import LilluxError
+from lillux.files import locked, make_directory, read_bytes, write_atomic
+from lillux.values import dataclass
+from ryeos.threads.errors import UnknownRunnerError
+from ryeos.threads.place import RUNNER, ThreadsPlace
+
+if TYPE_CHECKING:
+    from lillux.background import Started
+
+KEY_FILE = "runners.key"
+KEY_BYTES = 32
+_MAX_RUNNER_BYTES = 4096
+_PURPOSE = "rye runner 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """The process that runs a thread."""
+
+    pid: int
+    start_token: str
+
+
+class RunnerSeals:
+    """Seals of one user: ``user_ai`` is the ``.ai`` folder of user space, which holds the key."""
+
+    def __init__(self, user_ai: Path) -> None:
+        self._path = user_ai / "state" / KEY_FILE
+
+    def seal(self, place: ThreadsPlace, thread_id: str, started: "Started | Runner") -> None:
+        """Write down which process runs the thread. Raises FileSystemError, RegistryError."""
+        code = _code(self._key(), thread_id, started.pid, started.start_token)
+        document = {"pid": started.pid, "start_token": started.start_token, "seal": code}
+        data = json.dumps(document).encode() + b"\n"
+        write_atomic(place.file(thread_id, RUNNER), data, mode=0o600)
+
+    def runner(self, place: ThreadsPlace, thread_id: str) -> Runner:
+        """The process that runs the thread, as this user wrote it. Raises UnknownRunnerError."""
+        path = place.file(thread_id, RUNNER)
+        try:
+            document = json.loads(read_bytes(path, _MAX_RUNNER_BYTES))
+            pid, token, code = (document[name] for name in ("pid", "start_token", "seal"))
+        except FileNotFoundError:
+            raise UnknownRunnerError(thread_id, None, f"there is no {path}") from None
+        except (ValueError, KeyError, TypeError, RecursionError, LilluxError):
+            raise UnknownRunnerError(thread_id, None, f"{path} is not what rye writes") from None
+        if not (isinstance(pid, int) and isinstance(token, str) and isinstance(code, str)):
+            raise UnknownRunnerError(thread_id, None, f"{path} is not what rye writes")
+        if not token:
+            raise UnknownRunnerError(thread_id, pid, "the system did not tell when it began")
+        if not self._is_ours(code, thread_id, pid, token):
+            raise UnknownRunnerError(thread_id, pid, f"{path} was not written by you")
+        return Runner(pid, token)
+
+    def _is_ours(self, code: str, thread_id: str, pid: int, token: str) -> bool:
+        from hmac import compare_digest
+
+        key = self._known_key()
+        expected = _code(key, thread_id, pid, token).encode()
+        return bool(key) and compare_digest(expected, code.encode("utf-8", "backslashreplace"))
+
+    def _known_key(self) -> bytes:
+        """The key, empty where there is none, or where it is just being written."""
+        try:
+            key = read_bytes(self._path, KEY_BYTES)
+        except (FileNotFoundError, LilluxError):
+            return b""
+        return key if len(key) == KEY_BYTES else b""
+
+    def _key(self) -> bytes:
+        """The key, made when it is first needed."""
+        key = self._known_key()
+        if key:
+            return key
+        make_directory(self._path.parent, mode=0o700)
+        with locked(self._path.with_name(f"{KEY_FILE}.lock")):
+            key = self._known_key() or os.urandom(KEY_BYTES)
+            write_atomic(self._path, key, mode=0o600)
+        return key
+
+
+def _code(key: bytes, thread_id: str, pid: int, token: str) -> str:
+    import hashlib
+    import hmac
+
+    text = json.dumps([_PURPOSE, thread_id, pid, token])
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()

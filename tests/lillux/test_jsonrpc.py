@@ -1,0 +1,145 @@
+"""Messages of JSON-RPC, and lines cut out of streams."""
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lillux.jsonrpc import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    Failure,
+    LineDecoder,
+    Malformed,
+    Message,
+    Notification,
+    OverlongLine,
+    Request,
+    Result,
+    encode,
+    encode_line,
+    parse_messages,
+)
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+objects = st.dictionaries(st.text(), json_values, max_size=3)
+ids = st.text() | st.integers()
+messages: st.SearchStrategy[Message] = st.one_of(
+    st.builds(Request, ids, st.text(), objects),
+    st.builds(Notification, st.text(), objects),
+    st.builds(Result, ids, objects),
+    st.builds(Failure, st.none() | ids, st.integers(), st.text(), json_values),
+)
+
+
+@pytest.mark.property
+@given(messages)
+def test_a_message_is_read_as_it_was_written(message: Message) -> None:
+    assert parse_messages(encode(message)) == (message,)
+
+
+@pytest.mark.property
+@given(messages)
+def test_a_message_is_one_line_of_ascii(message: Message) -> None:
+    line = encode_line(message)
+
+    assert line.isascii()
+    assert line.count(b"\n") == 1
+
+
+@pytest.mark.property
+@given(st.binary() | json_values.map(lambda value: json.dumps(value).encode()))
+def test_whatever_comes_is_a_message_or_malformed(data: bytes) -> None:
+    assert parse_messages(data)
+
+
+@pytest.mark.property
+@given(st.lists(st.binary(max_size=40), max_size=8), st.data())
+def test_lines_do_not_depend_on_how_a_stream_was_split(
+    lines: list[bytes], data: st.DataObject
+) -> None:
+    stream = b"\n".join(lines) + b"\n"
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
+    pieces = [stream[a:b] for a, b in pairwise([0, *cuts, len(stream)])]
+
+    decoder, whole = LineDecoder(30), LineDecoder(30)
+    split = [line for piece in pieces for line in decoder.feed(piece)]
+
+    assert split == list(whole.feed(stream))
+
+
+def test_a_batch_is_several_messages() -> None:
+    one, other = Notification("a"), Request(1, "b")
+
+    assert parse_messages(b"[" + encode(one) + b"," + encode(other) + b"]") == (one, other)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "code"),
+    [
+        (b"hello", "expected JSON", PARSE_ERROR),
+        (b"\xff", "expected UTF-8", PARSE_ERROR),
+        (b"[" * 100_000, "expected JSON", PARSE_ERROR),
+        (b'{"jsonrpc":"2.0","id":1,"result":NaN}', "expected JSON", PARSE_ERROR),
+        (b"[]", "expected a message, found an empty batch", INVALID_REQUEST),
+        (b"1", "expected an object with jsonrpc 2.0", INVALID_REQUEST),
+        (b'{"jsonrpc":"1.0"}', "expected an object with jsonrpc 2.0", INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0"}', "expected a method, a result or an error", INVALID_REQUEST),
+        (
+            b'{"jsonrpc":"2.0","id":true,"result":{}}',
+            "expected an id that is a string or an integer",
+            INVALID_REQUEST,
+        ),
+        (
+            b'{"jsonrpc":"2.0","id":null,"method":"ping"}',
+            "expected an id that is a string or an integer",
+            INVALID_REQUEST,
+        ),
+        (
+            b'{"jsonrpc":"2.0","id":1,"result":[]}',
+            "expected a result that is an object",
+            INVALID_REQUEST,
+        ),
+        (
+            b'{"jsonrpc":"2.0","id":1,"error":{"code":true,"message":""}}',
+            "expected an error with an integer code",
+            INVALID_REQUEST,
+        ),
+        (
+            b'{"jsonrpc":"2.0","id":1,"error":"no"}',
+            "expected an error with a message",
+            INVALID_REQUEST,
+        ),
+    ],
+)
+def test_what_is_no_message_says_why(text: bytes, problem: str, code: int) -> None:
+    (found,) = parse_messages(text)
+
+    assert isinstance(found, Malformed)
+    assert (found.problem, found.code) == (problem, code)
+
+
+def test_what_is_shown_of_garbage_is_short_and_printable() -> None:
+    (found,) = parse_messages(b"\x1b[2J" + b"x" * 1000)
+
+    assert isinstance(found, Malformed)
+    assert found.shown.startswith("\\x1b[2Jxxx")
+    assert len(found.shown) <= 210
+
+
+def test_an_overlong_line_is_dropped_at_once_and_the_next_one_is_read() -> None:
+    decoder = LineDecoder(5)
+
+    assert list(decoder.feed(b"123456")) == [OverlongLine(5)]
+    assert list(decoder.feed(b"7" * 100)) == []
+    assert list(decoder.feed(b"\r\n\n ok\r\n")) == [b" ok"]

@@ -1,0 +1,131 @@
+"""What of background runs needs no runner: help, mistakes, an empty registry."""
+
+import pytest
+
+from ryeos.cli.commands import HIDDEN
+from ryeos.threads.model import Status, Thread
+from ryeos.threads.place import ThreadsPlace
+from ryeos.threads.registry import Registry
+from tests.support.command_line import CommandLine
+
+ID = "mine/x/x-1-2-00aa"
+
+
+@pytest.fixture
+def registry(cli: CommandLine) -> Registry:
+    """The registry of the project."""
+    cli.project_space.ai.mkdir()
+    return Registry(ThreadsPlace(cli.project_space.ai))
+
+
+def add(registry: Registry, thread_id: str, status: Status) -> None:
+    """A thread that has come to this status."""
+    registry.register(Thread(thread_id=thread_id, directive="mine/x"))
+    registry.finish(thread_id, status, error="why" if status != Status.COMPLETED else None)
+
+
+def test_no_help_tells_of_the_command_that_runs_a_thread(cli: CommandLine) -> None:
+    helped = cli("help").stdout + cli("help", "threads").stdout
+
+    assert [entry.words for entry in HIDDEN if entry.words in helped] == []
+    assert "threads wait" in helped
+
+
+def test_the_command_that_runs_a_thread_takes_nothing_but_its_payload(cli: CommandLine) -> None:
+    done = cli("_thread", "x-1", stdin=b"{}")
+
+    error, _, hint = done.stderr.splitlines()
+    assert (done.status, error) == (2, "error: standard input: expected the payload of a thread")
+    assert hint.endswith("start a background run with: rye run REF --async")
+
+
+def test_an_empty_list_says_where_it_looked_and_makes_nothing(cli: CommandLine) -> None:
+    done = cli("threads", "list")
+
+    folder = cli.user_space.ai / "state" / "threads"
+    assert (done.status, done.stdout) == (0, "")
+    assert done.stderr == f"no threads in {folder}\n"
+    assert not folder.exists()
+
+
+def test_a_list_is_as_long_as_was_asked_for(cli: CommandLine, registry: Registry) -> None:
+    for number in range(22):
+        add(registry, f"mine/x/x-{number}", Status.COMPLETED)
+
+    lengths = {
+        options: len(cli.json("threads", "list", *options)["threads"])
+        for options in ((), ("--all",), ("--limit", "3"), ("--active",))
+    }
+
+    assert lengths == {(): 20, ("--all",): 22, ("--limit", "3"): 3, ("--active",): 0}
+
+
+@pytest.mark.parametrize(
+    ("statuses", "status", "code"),
+    [
+        ((Status.COMPLETED, Status.COMPLETED), 0, None),
+        ((Status.COMPLETED, Status.KILLED), 1, "EXECUTION_FAILED"),
+        ((Status.COMPLETED_WITH_ERRORS,), 1, "EXECUTION_FAILED"),
+        ((Status.RELEASED,), 1, "EXECUTION_FAILED"),
+    ],
+)
+def test_waiting_succeeds_when_all_have_completed(
+    statuses: tuple[Status, ...],
+    status: int,
+    code: str | None,
+    cli: CommandLine,
+    registry: Registry,
+) -> None:
+    ids = [f"mine/x/x-{number}" for number in range(len(statuses))]
+    for thread_id, ended in zip(ids, statuses, strict=True):
+        add(registry, thread_id, ended)
+
+    done = cli("threads", "wait", *ids, "--json")
+
+    assert (done.status, done.json.get("code")) == (status, code)
+    assert [one["status"] for one in done.json["threads"]] == list(statuses)
+
+
+def test_one_that_still_runs_is_told_before_one_that_failed(
+    cli: CommandLine, registry: Registry
+) -> None:
+    add(registry, "a", Status.ERROR)
+    registry.register(Thread(thread_id="b", directive="mine/x"))
+
+    done = cli("threads", "wait", "a", "b", "--timeout", "0", "--json")
+
+    assert (done.status, done.json["code"]) == (124, "TIMEOUT")
+    assert done.json["error"] == "still running after 0 s: b"
+
+
+def test_a_mistyped_id_gets_a_suggestion(cli: CommandLine, registry: Registry) -> None:
+    add(registry, ID, Status.COMPLETED)
+
+    done = cli("threads", "show", "x-1-2-00ab")
+
+    assert done.status == 3
+    assert done.stderr.endswith(f"  hint: did you mean {ID}?\n")
+
+
+def test_a_shown_thread_has_its_fields_and_the_end_of_its_log(
+    cli: CommandLine, registry: Registry
+) -> None:
+    add(registry, ID, Status.ERROR)
+    registry.place.make_thread_folder(ID)
+    registry.place.file(ID, "spawn.log").write_bytes(b"a line\n" + b"\xff\n")
+
+    shown = cli.json("threads", "show", "00aa")
+    logs = cli.json("threads", "logs", "00aa")
+
+    assert (shown["thread"]["status"], shown["thread"]["error"]) == ("error", "why")
+    assert shown["result"] is None
+    assert (logs["log"], logs["truncated"]) == ("a line\n\N{REPLACEMENT CHARACTER}\n", False)
+    assert logs["path"] == shown["thread"]["log"]
+
+
+def test_following_is_for_people(cli: CommandLine, registry: Registry) -> None:
+    add(registry, ID, Status.COMPLETED)
+
+    done = cli("threads", "logs", ID, "--follow", "--json")
+
+    assert (done.status, done.json["error"]) == (2, "--follow, --json: expected one of them")

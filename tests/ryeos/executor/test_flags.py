@@ -1,0 +1,52 @@
+from typing import Any
+
+import pytest
+
+from lillux.templating import Names
+from ryeos.errors import SpecError
+from ryeos.executor.flags import flag_arguments
+
+NAMES = Names(variables={"USER": "me"}, fixed={"timeout": 5.0, "cwd": "/here"})
+
+
+def words(flags: object, given: dict[str, Any], **config: object) -> tuple[str, ...]:
+    return flag_arguments({"flags": flags, **config}, given, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("-x", ("--f", "-x")),
+        ("", ("--f", "")),
+        (7, ("--f", "7")),
+        (True, ("--f",)),
+        (False, ()),
+        (None, ()),
+        (["a", "--b"], ("--f", "a", "--f", "--b")),
+        ([], ()),
+        ({"A": "1", "B": 2}, ("--f", "A=1", "--f", "B=2")),
+        ("${USER} {timeout}", ("--f", "${USER} {timeout}")),
+    ],
+)
+def test_a_value_becomes_its_flag(value: object, expected: tuple[str, ...]) -> None:
+    assert words({"name": "--f"}, {"name": value}) == expected
+
+
+def test_flags_come_in_the_order_declared() -> None:
+    assert words({"b": "-b", "a": "-a"}, {"a": 1, "b": 2}) == ("-b", "2", "-a", "1")
+
+
+def test_what_is_not_given_is_left_out_unless_config_or_engine_have_it() -> None:
+    flags = {"none": "-n", "user": "-u", "timeout": "-t"}
+
+    assert words(flags, {}, user="${USER}") == ("-u", "me", "-t", "5.0")
+
+
+def test_a_parameter_that_is_no_flag_is_not_passed() -> None:
+    assert words({"a": "-a"}, {"b": 1}) == ()
+
+
+@pytest.mark.parametrize("flags", [["-a"], {"a": 1}, {"a": ""}])
+def test_a_declaration_of_another_shape_is_refused(flags: object) -> None:
+    with pytest.raises(SpecError):
+        words(flags, {})

@@ -1,0 +1,75 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ryeos.threads.errors import AmbiguousThreadError, ThreadIdError, ThreadNotFoundError
+from ryeos.threads.ids import check_thread_id, find_thread_id, thread_id_for
+
+KNOWN = ("mine/build/build-1-2-00aa", "mine/build/build-3-4-11aa", "rye/bash/bash-5-6-22bb")
+
+
+def make(item_id: str) -> str:
+    return thread_id_for(item_id, epoch_ms=1763725437000, pid=42, chance=b"\x00\xff")
+
+
+def test_an_id_is_the_items_own_and_when_and_by_whom_it_was_started() -> None:
+    assert make("mine/build") == "mine/build/build-1763725437000-42-00ff"
+
+
+@pytest.mark.parametrize("item_id", ["registry.db", "registry.db/x", ".hidden", "Registry.DB-wal"])
+def test_no_item_has_threads_where_the_registry_itself_is(item_id: str) -> None:
+    assert check_thread_id(make(item_id)).startswith(f"item-{item_id}/")
+
+
+def test_a_long_name_still_fits_into_a_folder() -> None:
+    assert check_thread_id(make("mine/" + "ä" * 125))
+
+
+@pytest.mark.parametrize(
+    ("thread_id", "problem"),
+    [
+        ("../x", "'..' segments are not allowed"),
+        ("/etc/passwd", "expected a relative path, found an absolute one"),
+        ("tool:x/y", "':' is not allowed (drive letters, alternate streams)"),
+        ("a/\x1b[2J", "control characters are not allowed"),
+        ("registry.db", "names a file of the registry"),
+        ("x" * 256, "expected at most 1024 bytes, 255 in a segment"),
+        ("", "expected a relative path, found nothing"),
+    ],
+)
+def test_an_id_that_could_be_no_folder_is_refused(thread_id: str, problem: str) -> None:
+    with pytest.raises(ThreadIdError) as error:
+        check_thread_id(thread_id)
+
+    assert error.value.problem == problem
+
+
+@pytest.mark.parametrize("text", ["rye/", "22bb", "bash-5", KNOWN[2]])
+def test_a_thread_is_found_by_the_begin_or_the_end_of_its_id(text: str) -> None:
+    assert find_thread_id(text, KNOWN, "db") == KNOWN[2]
+
+
+def test_a_text_that_several_threads_answer_to_is_refused() -> None:
+    with pytest.raises(AmbiguousThreadError) as error:
+        find_thread_id("aa", KNOWN, "db")
+
+    assert error.value.suggestions == KNOWN[:2]
+
+
+def test_a_mistyped_id_gets_a_suggestion() -> None:
+    with pytest.raises(ThreadNotFoundError) as error:
+        find_thread_id("bash-5-6-22cb", KNOWN, "db")
+
+    assert str(error.value) == "thread not found: bash-5-6-22cb (searched: db)"
+    assert error.value.hint == "did you mean rye/bash/bash-5-6-22bb?"
+
+
+@pytest.mark.property
+@given(st.text(alphabet=st.characters(codec="utf-8"), max_size=40))
+def test_a_text_is_found_ambiguous_unknown_or_no_id_and_nothing_else(text: str) -> None:
+    try:
+        found = find_thread_id(text, KNOWN, "db")
+    except (ThreadIdError, ThreadNotFoundError, AmbiguousThreadError):
+        return
+
+    assert text in found

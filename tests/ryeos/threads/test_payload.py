@@ -1,0 +1,28 @@
+from pathlib import Path
+
+import pytest
+
+from ryeos.errors import UsageError
+from ryeos.executor.model import Request
+from ryeos.threads.payload import Payload, parse_payload
+from ryeos.threads.place import ThreadsPlace
+
+
+def test_a_runner_reads_what_its_starter_wrote() -> None:
+    parameters = {"text": "ä\udcff", "n": [1, None]}
+    request = Request(item_id="mine/x", parameters=parameters, timeout_s=3.0, use_lockfile=False)
+
+    read = parse_payload(Payload("x-1", "tool:mine/x", ThreadsPlace(Path("/p")), request).dump())
+
+    assert (read.thread_id, read.item_id, read.place.ai) == ("x-1", "tool:mine/x", Path("/p"))
+    assert (read.request.item_id, read.request.parameters) == ("mine/x", parameters)
+    assert (read.request.timeout_s, read.request.use_lockfile) == (3.0, False)
+    assert read.request.extra_env == {"RYE_PARENT_THREAD_ID": "x-1"}
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff"])
+def test_anything_else_is_no_payload(data: bytes) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_payload(data)
+
+    assert str(error.value) == "standard input: expected the payload of a thread"

@@ -1,0 +1,40 @@
+"""The compiled side: its own tests, and the one list of statuses that end a wait."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from lillux.watch import TERMINAL_STATUSES
+from packing.programs import NAMES, WORKSPACE, target_folder
+from tests.support.programs import require_program
+from zipboot import programs
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_the_tests_of_the_compiled_programs_pass() -> None:
+    cargo = require_program("cargo")
+
+    ended = subprocess.run(
+        [cargo, "test", "--quiet", "--locked"],
+        cwd=ROOT / WORKSPACE,
+        env=os.environ | {"CARGO_TARGET_DIR": str(target_folder(ROOT))},
+        capture_output=True,
+        check=False,
+        encoding="utf-8",
+    )
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_both_forms_know_the_same_terminal_statuses() -> None:
+    source = (ROOT / WORKSPACE / "lillux-watch" / "src" / "database.rs").read_text("utf-8")
+    block = re.search(r"const TERMINAL: \[&str; \d+\]\s*=\s*\[(.*?)\];", source, re.DOTALL)
+
+    assert block is not None
+    assert set(re.findall(r'"(\w+)"', block[1])) == TERMINAL_STATUSES
+
+
+def test_what_is_packed_is_what_is_laid_out() -> None:
+    assert programs.NAMES == NAMES
