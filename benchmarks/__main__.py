@@ -5,7 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import engine, functions, items, programs, startup
+from benchmarks import engine, functions, items, programs, search, startup
 from benchmarks.timing import table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,6 +25,7 @@ def main() -> int:
             *engine.figures(scratch),
             *functions.figures(scratch),
             *items.figures(scratch),
+            *search.figures(scratch),
             *programs.figures(scratch),
         ]
     print(table(rows))

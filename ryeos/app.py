@@ -15,7 +15,7 @@ from lillux.process import Cancellation, ProcessRunner
 from lillux.values import replace
 from ryeos.approvals import Approvals
 from ryeos.config import ConfigReader
-from ryeos.context import Context
+from ryeos.context import Context, named_project
 from ryeos.envelope import EXIT_BY_CODE, TOOL_FAILED, Answer, error_envelope
 from ryeos.errors import IntegrityError, NoProjectError, NoSigningKeyError, UsageError
 from ryeos.executor.calls import OnStderr
@@ -31,6 +31,7 @@ from ryeos.verify import Coverage, Target, VerifiedItem, Verifier
 if TYPE_CHECKING:  # a run of a tool needs neither
     from ryeos.audit import AuditReport
     from ryeos.executor.function_host import FunctionHost
+    from ryeos.search.catalog import Catalog
     from ryeos.signing_key import SigningKey
     from ryeos.threads.registry import Registry
     from ryeos.threads.seal import RunnerSeals
@@ -39,6 +40,7 @@ if TYPE_CHECKING:  # a run of a tool needs neither
 __all__ = ["Rye"]
 
 ALIASES_PATH = "rye/aliases.yaml"
+MAX_OTHER_PROJECTS = 4
 INTEGRITY_PATH = "integrity/integrity.yaml"
 
 
@@ -60,7 +62,8 @@ class Rye:
         restore: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.context = context
-        self._runner, self._functions = runner, functions
+        self._runner, self._functions, self._restore = runner, functions, restore
+        self._elsewhere: dict[Path, Rye] = {}
         self.warn = warn
         self.approvals = Approvals(context.spaces.user.ai)
         self.trust = TrustStore(context.spaces, self.approvals)
@@ -80,6 +83,35 @@ class Rye:
             runner=self._runner,
             functions=self._functions,
         )
+
+    @cached_property
+    def catalog(self) -> "Catalog":
+        """The items of this context, kept in memory for searches."""
+        from ryeos.search.catalog import Catalog
+
+        return Catalog(self.context.spaces, self.verifier)
+
+    def at(self, project: str) -> "Rye":
+        """The same for another project; a relative path starts at this one. Few are kept.
+
+        Raises NoProjectError when it is no folder.
+        """
+        context = self.context
+        path = named_project(project, context.working_directory, context.process_env)
+        if path == context.project_path:
+            return self
+        if path not in self._elsewhere:
+            while len(self._elsewhere) >= MAX_OTHER_PROJECTS:
+                del self._elsewhere[next(iter(self._elsewhere))]
+            spaces = replace(context.spaces, project=Space(PROJECT, path))
+            self._elsewhere[path] = Rye(
+                replace(context, spaces=spaces),
+                runner=self._runner,
+                functions=self._functions,
+                warn=self.warn,
+                restore=self._restore,
+            )
+        return self._elsewhere[path]
 
     def execute(
         self,
@@ -181,16 +213,22 @@ class Rye:
         """
         location = resolution.location
         relative = f"{location.ref.id}{location.path.suffix}"
+        return self.copy_file(location, item.data, relative, destination, overwrite=overwrite)
+
+    def copy_file(
+        self, location: Location, data: bytes, relative: str, destination: Space, *, overwrite: bool
+    ) -> tuple[Path, bool]:
+        """As `copy`, for any file of an item: ``relative`` to the folder of the item's kind."""
         path = safe_join(destination.directory(location.ref.kind), relative)
         if path.is_file():
             existing = read_bytes(path, MAX_ITEM_BYTES)
-            if existing == item.data:
+            if existing == data:
                 return path, True
             if not overwrite:
                 raise FileExistsError(str(path))
             _keep_first(path.with_name(f"{path.name}.bak"), existing)
         make_directory(path.parent)
-        write_atomic(path, item.data, mode=location.path.stat().st_mode & 0o777)
+        write_atomic(path, data, mode=location.path.stat().st_mode & 0o777)
         return path, False
 
     def audit(self, targets: list[Target]) -> "list[AuditReport]":

@@ -132,8 +132,7 @@ def _project_path(
 ) -> Path | None:
     named = project or env.get("RYE_PROJECT") or env.get("CLAUDE_PROJECT_DIR")
     if named:
-        home = env.get("HOME", "")
-        return _named_project(_expanded(named, home), cwd)
+        return named_project(named, cwd, env)
     # The real paths: a home that is reached through a link is still no project.
     here, home_folder = cwd.resolve(), user_base.resolve()
     for folder in (here, *here.parents):
@@ -144,8 +143,12 @@ def _project_path(
     return None if here in (home_folder, here.parent) else here
 
 
-def _named_project(named: str, cwd: Path) -> Path:
-    path = cwd / named
+def named_project(named: str, cwd: Path, env: Mapping[str, str]) -> Path:
+    """The folder that somebody named as the project: ``~`` is the home, ``/.ai`` its parent.
+
+    Raises NoProjectError when it is no folder.
+    """
+    path = cwd / _expanded(named, env.get("HOME", ""))
     if path.name == AI_DIRECTORY:
         path = path.parent
     if not is_directory(path):

@@ -81,6 +81,25 @@ def render_directive(
     return envelope
 
 
+def input_schema(text: str) -> dict[str, Any]:
+    """What a directive takes, as a JSON schema. Raises MetadataError."""
+    inputs = parse_directive(text).inputs
+    return {
+        "type": "object",
+        "properties": {entry.name: _schema(entry) for entry in inputs},
+        "required": [entry.name for entry in inputs if entry.required and entry.default is None],
+    }
+
+
+def _schema(entry: DirectiveInput) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": entry.type} if entry.type in _TYPES else {}
+    if entry.description:
+        schema["description"] = entry.description
+    if entry.default is not None:
+        schema["default"] = _coerced(entry.default, entry.type)
+    return schema
+
+
 def checked_inputs(
     declared: Sequence[DirectiveInput], parameters: Mapping[str, Any], ref: str
 ) -> dict[str, Any]:

@@ -4,17 +4,18 @@ Codes and exit statuses are listed in ``docs/reference/errors.md``, generated fr
 Failures that carry an item name it the way a user would type it: ``tool:rye/bash/bash``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from lillux.errors import LilluxError
 
 
 class RyeError(LilluxError):
-    """Something Rye could not do. ``suggestions`` are references the user may have meant."""
+    """Something Rye could not do. ``suggestions``: what was meant; ``facts``: keys of answers."""
 
     suggestions: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
+    facts: Mapping[str, object] | None = None
 
 
 # ---------------------------------------------------------------- references, spaces, items
@@ -41,6 +42,7 @@ class AmbiguousItemError(RyeError):
     def __init__(self, item_id: str, candidates: Sequence[str]) -> None:
         self.item_id = item_id
         self.suggestions = tuple(candidates)
+        self.facts = {"candidates": list(candidates)}
         super().__init__(
             f"{item_id}: more than one item has this id: {', '.join(candidates)}",
             hint=f"name the kind, like {candidates[0]}",
@@ -55,6 +57,7 @@ class ItemNotFoundError(RyeError):
     def __init__(self, ref: str, searched: Sequence[str], suggestions: Sequence[str] = ()) -> None:
         self.ref, self.searched = ref, tuple(searched)
         self.suggestions = tuple(suggestions)
+        self.facts = {"searched_in": list(searched)}
         hint = f"did you mean {', '.join(suggestions)}?" if suggestions else ""
         super().__init__(
             f"{_item_word(ref)} not found: {_bare(ref)} (searched: {', '.join(searched)})",
@@ -140,6 +143,7 @@ class ItemValidationError(RyeError):
     def __init__(self, path: str, issues: Sequence[str]) -> None:
         self.path = path
         self.details = tuple(issues)
+        self.facts = {"issues": list(issues)}
         super().__init__(f"{path}: {'; '.join(issues)}", hint="mend the file and sign it again")
 
 

@@ -31,6 +31,7 @@ CORE_PREFIXES = tuple(
 _EXECUTOR_FOLDERS = ("rye/core/primitives", "rye/core/runtimes", "")
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", ".venv", ".git", "state"})
 _MAX_SUGGESTIONS = 3
+_LONG_NAME = 5
 
 Aliases = Callable[[], Mapping[str, str]]
 
@@ -102,19 +103,27 @@ class Resolver:
         """Up to three references the user may have meant, best first."""
         from difflib import get_close_matches
 
-        kinds = (reference.kind,) if reference.kind else EXECUTABLE_KINDS
-        found = (ref for kind in kinds for ref in self.known(kind, start))
+        from lillux.edit_distance import edit_distance
+
+        found = (ref for kind in EXECUTABLE_KINDS for ref in self.known(kind, start))
         asked = {str(ref) for ref in reference.refs()}
         known = {str(r): r for r in found if r.id.isprintable() and str(r) not in asked}
         # In any case of letters: Rye/Bash is a slip like any other.
         wanted = reference.id.lower()
         last = wanted.rpartition("/")[2]
-        same_name = sorted(text for text, ref in known.items() if ref.name.lower() == last)
+        limit = 2 if len(last) >= _LONG_NAME else 1
+        slips = {
+            text: edit_distance(last, ref.name.lower(), limit)
+            for text, ref in known.items()
+            if ref.name
+        }
         by_id = {ref.id.lower(): text for text, ref in known.items()}
         close = [by_id[i] for i in get_close_matches(wanted, by_id, _MAX_SUGGESTIONS, 0.75)]
-        names = {ref.name.lower(): text for text, ref in known.items()}
-        close += [names[n] for n in get_close_matches(last, names, _MAX_SUGGESTIONS, 0.75)]
-        return tuple(dict.fromkeys(same_name + close))[:_MAX_SUGGESTIONS]
+        near = sorted((n, text not in close, text) for text, n in slips.items() if n <= limit)
+        same_name = [text for n, _, text in near if n == 0]
+        return tuple(dict.fromkeys([*same_name, *(t for _, _, t in near), *close]))[
+            :_MAX_SUGGESTIONS
+        ]
 
     def searched(self, start: str = PROJECT) -> tuple[str, ...]:
         """The labels of the spaces that a search from ``start`` looks into."""
@@ -194,14 +203,28 @@ def escaped(path: Path, space: Space) -> IntegrityError:
 
 def locations(space: Space, kind: Kind, below: str = "") -> Iterator[Location]:
     """Every item file of a kind in a space, sorted by path; hidden ones left out."""
+    for _, found in item_folders(space, kind, below):
+        yield from found
+
+
+def item_folders(space: Space, kind: Kind, below: str = "") -> Iterator[tuple[str, list[Location]]]:
+    """Every folder that may hold items of a kind in a space, with the item files in it."""
     root = space.directory(kind)
-    for folder, folders, files in os.walk(root / below if below else root):
-        folders[:] = sorted(n for n in folders if n not in _SKIPPED_FOLDERS and n[0] != ".")
-        for name in sorted(files):
+    for folder, names in folders_below(root / below if below else root):
+        found: list[Location] = []
+        for name in names:
             path = Path(folder, name)
             if name[0] not in "._" and path.suffix.lower() in kind.suffixes:
                 item_id = path.relative_to(root).with_suffix("").as_posix()
-                yield Location(ref=ItemRef(kind, item_id), space=space, path=path)
+                found.append(Location(ref=ItemRef(kind, item_id), space=space, path=path))
+        yield folder, found
+
+
+def folders_below(root: Path) -> Iterator[tuple[str, list[str]]]:
+    """A folder and all below it that belong to items, each with the names of its files."""
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(n for n in folders if n not in _SKIPPED_FOLDERS and n[0] != ".")
+        yield folder, sorted(files)
 
 
 def _is_core(ref: ItemRef) -> bool:

@@ -1,6 +1,6 @@
-"""Write ``docs/reference/errors.md`` from the error classes.
+"""Write ``docs/reference/errors.md`` and ``mcp-tools.md`` from the classes and the table.
 
-``tests/test_reference.py`` fails while the page is not what this would write.
+``tests/test_reference.py`` fails while a page is not what this would write.
 """  # noqa: INP001 - a program, not a module of a package
 
 import importlib
@@ -14,8 +14,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from lillux.errors import LilluxError  # noqa: E402 - of this checkout, wherever we are started
+from ryeos.mcp.parameters import ABSENT, Parameter  # noqa: E402
+from ryeos.mcp.tool_table import TOOLS, Tool  # noqa: E402
 
 ERRORS_PAGE = ROOT / "docs" / "reference" / "errors.md"
+TOOLS_PAGE = ROOT / "docs" / "reference" / "mcp-tools.md"
 PACKAGES = ("lillux", "ryeos")
 
 _INTRODUCTION = """\
@@ -31,9 +34,47 @@ This page is written by `scripts/generate_reference.py` from the classes.
 """
 
 
+_TOOLS_INTRODUCTION = """\
+# The tools of agents
+
+Six tools, called by these names, by `rye_NAME` and by `mcp__rye__NAME`. `five` lists all but fetch,
+`node` lists fetch, execute and sign, `all` lists all; each is callable, listed or not. Every answer
+is an [envelope](envelope.md). An argument that is not in the table, or does not fit, is
+`INVALID_PARAMS` and says what would. Taken as well: an object as its JSON text, numbers and
+booleans as text, null for what may be left out.
+
+An item is named as `tool:a/b`, as `a/b` with `item_type`, or as `a/b` alone where only one kind has
+it. Backslashes count as slashes, and a file suffix may be there. `project_path` is a folder; a
+relative one starts at the server's project.
+
+This page is written by `scripts/generate_reference.py` from `ryeos/mcp/tool_table.py`.
+"""
+
+
 def errors_page() -> str:
     """The whole page."""
     return _INTRODUCTION + "".join(f"{_row(error)}\n" for error in sorted(_errors(), key=_order))
+
+
+def tools_page() -> str:
+    """The page of the tools of agents."""
+    return _TOOLS_INTRODUCTION + "".join(map(_tool, TOOLS.values()))
+
+
+def _tool(tool: Tool) -> str:
+    rows = "".join(f"{_argument(row)}\n" for row in tool.parameters)
+    hints = tool.describe()["annotations"]
+    held = ", ".join(f"`{name}`" for name, holds in hints.items() if holds) or "none"
+    return (
+        f"\n## {tool.name}\n\n{tool.description}\n\nHints that hold: {held}.\n\n"
+        f"| argument | type | default | meaning |\n|---|---|---|---|\n{rows}"
+    )
+
+
+def _argument(row: Parameter) -> str:
+    kind = ", ".join(f"`{word}`" for word in row.enum) or row.type
+    default = "required" if row.required else "" if row.default is ABSENT else f"`{row.default!r}`"
+    return f"| `{row.name}` | {kind} | {default} | {row.description} |"
 
 
 def _errors() -> set[type[LilluxError]]:
@@ -68,3 +109,4 @@ def _row(error: type[LilluxError]) -> str:
 if __name__ == "__main__":
     ERRORS_PAGE.parent.mkdir(parents=True, exist_ok=True)
     ERRORS_PAGE.write_text(errors_page(), encoding="utf-8")
+    TOOLS_PAGE.write_text(tools_page(), encoding="utf-8")

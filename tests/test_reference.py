@@ -42,6 +42,14 @@ def test_the_page_of_errors_is_what_the_classes_say() -> None:
     )
 
 
+def test_the_page_of_tools_is_what_the_table_says() -> None:
+    generate = runpy.run_path(str(ROOT / "scripts" / "generate_reference.py"))
+
+    assert page("reference/mcp-tools.md") == generate["tools_page"](), (
+        "run: build/venv/bin/python scripts/generate_reference.py"
+    )
+
+
 def test_the_table_of_required_fields_is_that_of_the_extractors() -> None:
     known = [
         (kind.value, rule.field, "yes" if rule.required else "no", ", ".join(rule.checks))

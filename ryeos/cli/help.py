@@ -8,10 +8,19 @@ from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.cli.topics import TOPICS
 from ryeos.errors import UsageError
+from ryeos.mcp.topics import OVERVIEW
+from ryeos.mcp.topics import TOPICS as SHARED
+
+LIVE_TOPICS = ("item:", "error:")
 
 
 def _configure(parser: Arguments) -> None:
-    parser.add_argument("words", metavar="COMMAND|TOPIC", nargs="*", help="nothing: all commands")
+    parser.add_argument(
+        "words",
+        metavar="COMMAND|TOPIC",
+        nargs="*",
+        help="nothing: all commands; item:REF, error:CODE",
+    )
 
 
 def _run(session: Session) -> int:
@@ -19,12 +28,31 @@ def _run(session: Session) -> int:
     if not words:
         _show_overview(session)
         return 0
+    asked = " ".join(words)
+    if asked == OVERVIEW or asked.startswith(LIVE_TOPICS):
+        return _show_live(session, asked)
     texts = [*_command_texts(words), *_group_texts(words), *_topic_texts(words)]
     if not texts:
         raise _unknown(words)
     text = "\n\n".join(texts)
-    envelope = {"status": "success", "topic": " ".join(words), "text": text}
+    envelope = {"status": "success", "topic": asked, "text": text}
+    if asked in SHARED:
+        from ryeos.mcp.tools.help import help as help_tool
+
+        envelope |= help_tool(session.rye, {"topic": asked}).envelope
     session.output.answer(envelope, text)
+    return 0
+
+
+def _show_live(session: Session, topic: str) -> int:
+    """What depends on the machine: what is set up, an item, an error code."""
+    from ryeos.mcp.tools.help import AVAILABLE
+    from ryeos.mcp.tools.help import help as help_tool
+
+    envelope = help_tool(session.rye, {"topic": topic}).envelope
+    if envelope["topic"] == AVAILABLE:
+        raise _unknown(topic.split())
+    session.output.answer(envelope, envelope["content"])
     return 0
 
 
@@ -88,9 +116,11 @@ def _group_texts(words: list[str]) -> Iterator[str]:
 
 
 def _topic_texts(words: list[str]) -> Iterator[str]:
-    text = TOPICS.get(" ".join(words))
-    if text:
-        yield text.rstrip()
+    """A command is also explained under its other name."""
+    asked = " ".join(words)
+    others = (alias for alias, command in ALIASES.items() if command == asked)
+    names = (asked, ALIASES.get(asked, ""), *others)
+    yield from (TOPICS[name].rstrip() for name in names if name in TOPICS)
 
 
 def _unknown(words: list[str]) -> UsageError:
@@ -103,4 +133,10 @@ def _unknown(words: list[str]) -> UsageError:
     return UsageError(f"no help on {typed[:60]!r}: no such command or topic", hint=hint)
 
 
-COMMANDS = {"help": Command(_configure, _run, ["rye help", "rye help run", "rye help exit-status"])}
+COMMANDS = {
+    "help": Command(
+        _configure,
+        _run,
+        ["rye help", "rye help run", "rye help exit-status", "rye help item:tool:rye/bash/bash"],
+    )
+}

@@ -1,11 +1,12 @@
 """``rye load``: print an item as it is, or copy it to a space."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
-from ryeos.errors import CopyConflictError
-from ryeos.extractors import extract
-from ryeos.items import PROJECT, SYSTEM, USER, Resolution
-from ryeos.verify import VerifiedItem
+from ryeos.items import PROJECT, SYSTEM, USER
+from ryeos.mcp.tools.load import LoadRequest, load_item
 
 
 def _configure(parser: Arguments) -> None:
@@ -13,61 +14,39 @@ def _configure(parser: Arguments) -> None:
     add("ref", metavar="REF", help="kind:id, or an id")
     add("--to", choices=(PROJECT, USER), help="copy it there, byte for byte")
     add("--overwrite", action="store_true", help="replace another file; it is kept as .bak")
+    add("--siblings", action="store_true", help="also copy the files that the tool imports")
     add("--source", choices=(PROJECT, USER, SYSTEM), default=PROJECT, help="from there down")
+    add("--meta", action="store_true", help="print the metadata")
 
 
 def _run(session: Session) -> int:
     arguments = session.arguments
-    reference = session.rye.reference(arguments.ref)
-    resolution, item = session.rye.load(reference, source=arguments.source)
-    location = resolution.location
-    text = item.data.decode("utf-8")
-    envelope = {
-        "status": "success",
-        "mode": "id",
-        "ref": str(location.ref),
-        "path": str(location.path),
-        "source": location.space.label,
-        "content": text,
-        "metadata": _metadata(resolution, item),
-        "total_chars": len(text),
-    }
-    if arguments.to and arguments.to == location.space.label:
-        session.output.note(f"it is in the {arguments.to} space already")
-        text = str(location.path)
-        envelope |= {"copied_to": arguments.to, "destination_path": text, "unchanged": True}
-    elif arguments.to:
-        text = _copy(session, resolution, item)
-        envelope |= {"copied_to": arguments.to, "destination_path": text}
-        envelope["warnings"] = ["sign it again after you change it"]
-    session.output.answer(envelope, text)
-    return 0
-
-
-def _copy(session: Session, resolution: Resolution, item: VerifiedItem) -> str:
-    space = session.rye.space(session.arguments.to)
-    try:
-        path, unchanged = session.rye.copy(
-            resolution, item, space, overwrite=session.arguments.overwrite
-        )
-    except FileExistsError as error:
-        raise CopyConflictError(str(error)) from None
-    session.output.note("it was there already" if unchanged else "sign it again after a change")
-    return str(path)
-
-
-def _metadata(resolution: Resolution, item: VerifiedItem) -> dict[str, object]:
-    location = resolution.location
-    header = item.header or extract(
-        location.ref.kind, location.suffix, item.text, str(location.path)
+    request = LoadRequest(
+        reference=session.rye.reference(arguments.ref),
+        source=arguments.source,
+        destination=arguments.to or "",
+        overwrite=arguments.overwrite,
+        include_siblings=arguments.siblings,
+        max_chars=None,
     )
-    kept = ("version", "description", "title", "tool_type", "entry_type", "tags", "author")
-    return {
-        "name": location.ref.name,
-        "category": location.ref.category,
-        "extension": location.suffix,
-        **{name: header[name] for name in kept if name in header},
-    }
+    answer = load_item(session.rye, request)
+    for warning in answer.envelope.get("warnings", ()):
+        session.output.note(warning)
+    session.output.answer(answer.envelope, _text(session, answer.envelope))
+    return answer.exit_status
+
+
+def _text(session: Session, envelope: Mapping[str, Any]) -> str:
+    """The new path of a copy, the metadata, or the item as it is."""
+    if "destination_path" in envelope:
+        if envelope.get("unchanged"):
+            session.output.note(f"it is in the {envelope['copied_to']} space already")
+        return str(envelope["destination_path"])
+    if session.arguments.meta:
+        import json
+
+        return json.dumps(envelope["metadata"], ensure_ascii=False, indent=2, default=str)
+    return str(envelope["content"])
 
 
 COMMANDS = {

@@ -2,15 +2,15 @@
 
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ryeos.cli.output import one_line
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.errors import UsageError
-from ryeos.items import EXECUTABLE_KINDS, PROJECT, SYSTEM, USER, Kind, Reference
-from ryeos.search import Hit, Query, Records, parse_query, preview, read_records, search
+from ryeos.items import PROJECT, SYSTEM, USER, Kind
+from ryeos.mcp.tools.search import search_checked
 
 ALL = "all"
 MAX_LIMIT = 100
@@ -27,97 +27,68 @@ def _configure(parser: Arguments) -> None:
         help="default: all but config",
     )
     add("--space", choices=(PROJECT, USER, SYSTEM, ALL), default=ALL, help="default: all")
+    add("--scope", metavar="SCOPE", help="a kind and the start of an id, like tool.rye.core")
     add("--limit", metavar="N", type=int, default=10, help=f"1 to {MAX_LIMIT}, default 10")
+    add("--offset", metavar="N", type=int, default=0, help="hits to skip")
+    add("--sort", choices=("score", "date", "name"), default="score", help="default: score")
+    add("-l", "--ids", action="store_true", help="print references only")
+    add("--fail-empty", action="store_true", help="end with status 1 if nothing matches")
 
 
 def _run(session: Session) -> int:
     arguments = session.arguments
     if not 1 <= arguments.limit <= MAX_LIMIT:
         raise UsageError(f"--limit: expected 1 to {MAX_LIMIT}, found {arguments.limit}")
-    query = parse_query(" ".join(arguments.query))
-    kinds = EXECUTABLE_KINDS if arguments.type == ALL else (Kind(arguments.type),)
-    tier = "" if arguments.space == ALL else arguments.space
-    read = read_records(session.context.spaces, kinds, session.rye.verifier, tier=tier)
-    hits = search(query, read.records)
-    shown = hits[: arguments.limit]
-    envelope: dict[str, Any] = {
-        "status": "success",
-        "mode": "query",
-        "results": [_describe(hit) for hit in shown],
-        "total": len(hits),
-        "returned": len(shown),
+    if arguments.offset < 0:
+        raise UsageError(f"--offset: expected 0 or more, found {arguments.offset}")
+    values = {
         "query": " ".join(arguments.query),
         "item_type": arguments.type,
         "source": arguments.space,
         "limit": arguments.limit,
-        "skipped": len(read.skipped),
-        "search_type": "keyword",
+        "offset": arguments.offset,
+        "sort_by": arguments.sort,
+        **({"scope": arguments.scope} if arguments.scope else {}),
     }
-    if not hits:
-        envelope["suggestions"] = list(_suggestions(session, query))
-    _say(session, envelope, read)
-    session.output.answer(envelope, "\n".join(_lines(session, shown)))
-    return 0
+    envelope = search_checked(session.rye, values).envelope
+    _say(session, envelope)
+    lines = _refs(envelope) if arguments.ids else _lines(session, envelope["results"])
+    session.output.answer(envelope, "\n".join(lines))
+    return 1 if arguments.fail_empty and not envelope["total"] else 0
 
 
-def _describe(hit: Hit) -> dict[str, Any]:
-    record, location = hit.record, hit.record.location
-    described: dict[str, Any] = {
-        "id": location.ref.id,
-        "ref": str(location.ref),
-        "type": location.ref.kind.value,
-        "name": location.ref.name,
-        "description": record.description,
-        "category": location.ref.category,
-        "score": hit.score,
-        "source": location.space.tier,
-        "path": str(location.path),
-        "preview": preview(record),
-        "signed": record.signed,
-        "metadata": {"version": record.version, "tags": list(record.tags)},
-    }
-    if record.title:
-        described["title"] = record.title
-    if location.space.bundle_id:
-        described["bundle"] = location.space.bundle_id
-    if record.shadows:
-        described["shadows"] = [{"source": label} for label in record.shadows]
-    if record.shadowed_by:
-        described["shadowed_by"] = record.shadowed_by
-    return described
-
-
-def _suggestions(session: Session, query: Query) -> tuple[str, ...]:
-    """References that look like what was typed."""
-    return session.rye.resolver.suggest(Reference(None, query.text))
-
-
-def _say(session: Session, envelope: dict[str, Any], read: Records) -> None:
+def _say(session: Session, envelope: Mapping[str, Any]) -> None:
     output = session.output
     if not envelope["total"]:
-        close = ", ".join(envelope["suggestions"])
+        close = ", ".join(envelope.get("suggestions", ()))
         output.note("nothing matches" + (f"; did you mean {close}?" if close else ""))
-    elif envelope["total"] > envelope["returned"]:
+    elif "next_offset" in envelope:
         output.note(f"{envelope['total']} items match; more of them with --limit N")
-    if read.skipped:
-        output.note(f"{len(read.skipped)} items could not be read (-v names them)")
-    for location in read.skipped if session.arguments.verbose else ():
-        output.note(f"  {location.ref}: {one_line(str(location.path))}")
+    if "relaxed" in envelope:
+        near = "words spelled nearly so" if envelope["relaxed"] == "fuzzy" else "some of the words"
+        output.note(f"nothing matches as typed; these match {near}")
+    if envelope["skipped"]:
+        output.note(f"{envelope['skipped']} items could not be read (-v names them)")
+    for item in envelope.get("skipped_items", ()) if session.arguments.verbose else ():
+        output.note(f"  {one_line(item['ref'])}: {one_line(item['path'])}")
 
 
-def _lines(session: Session, hits: list[Hit]) -> Iterator[str]:
-    """Score, space, reference, description; cut to the width of a terminal."""
+def _refs(envelope: Mapping[str, Any]) -> Iterator[str]:
+    return (one_line(hit["ref"]) for hit in envelope["results"])
+
+
+def _lines(session: Session, hits: list[dict[str, Any]]) -> Iterator[str]:
+    """Score, reference, space, description; cut to the width of a terminal."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-    longest = max((len(str(hit.record.location.ref)) for hit in hits), default=0)
+    longest = max((len(hit["ref"]) for hit in hits), default=0)
     for hit in hits:
-        location = hit.record.location
-        mark = _SPACE_MARKS[location.space.tier]
-        ref = f"{one_line(str(location.ref)):<{longest}}"
-        notes = [f"hidden by {hit.record.shadowed_by}"] if hit.record.shadowed_by else []
-        notes += [] if hit.record.signed else ["unsigned"]
+        mark = _SPACE_MARKS[hit["source"]]
+        ref = f"{one_line(hit['ref']):<{longest}}"
+        notes = [f"hidden by {hit['shadowed_by']}"] if "shadowed_by" in hit else []
+        notes += [] if hit["signed"] else ["unsigned"]
         tail = f"  ({', '.join(notes)})" if notes else ""
-        about = one_line(hit.record.title or hit.record.description)
-        line = _cut(f"{hit.score:.2f}  {mark}  {ref}  {about}{tail}", width)
+        about = one_line(hit["description"] or hit["title"])
+        line = _cut(f"{hit['score']:.2f}  {ref}  {mark}  {about}{tail}", width)
         yield line.replace(ref, session.output.paint(ref, "bold"), 1)
 
 
@@ -133,6 +104,7 @@ COMMANDS = {
         [
             "rye search bash",
             "rye search shell command --type tool",
+            "rye search 'description:image -video'",
             "rye search '*' --space project --json",
         ],
     )

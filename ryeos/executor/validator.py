@@ -123,13 +123,13 @@ def version_findings(child: ChainElement, parent: ChainElement) -> Iterator[Find
 
 
 def _bounds(child_id: str, version: str, wanted: Mapping[str, Any]) -> Iterator[Finding]:
-    from packaging.version import InvalidVersion, Version
+    from ryeos.versions import parse_version
 
     try:
-        found = Version(version)
-        least = Version(str(wanted["min_version"])) if "min_version" in wanted else None
-        most = Version(str(wanted["max_version"])) if "max_version" in wanted else None
-    except InvalidVersion as error:
+        found = parse_version(version)
+        least = parse_version(str(wanted["min_version"])) if "min_version" in wanted else None
+        most = parse_version(str(wanted["max_version"])) if "max_version" in wanted else None
+    except ValueError as error:
         yield Finding(f"{child_id}: version constraint not checked: {error}", violates=False)
         return
     failed = f"Version constraint failed: {child_id} has version {version}"

@@ -2,6 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from ryeos.app import Rye
+from ryeos.context import context_from
+from ryeos.mcp.tools.search import search
 from tests.support.command_line import CommandLine
 
 DESCRIBED = (
@@ -21,7 +24,7 @@ def write_tool(cli: CommandLine, name: str, description: str) -> Path:
 def test_a_hit_has_every_documented_key(cli: CommandLine) -> None:
     path = write_tool(cli, "resize", "Scale an image")
 
-    found = cli.json("search", "scale", "image")
+    found = cli.json("search", "scale", "image", "--space", "project")
 
     assert found == {
         "status": "success",
@@ -32,9 +35,10 @@ def test_a_hit_has_every_documented_key(cli: CommandLine) -> None:
                 "ref": "tool:mine/resize",
                 "type": "tool",
                 "name": "resize",
+                "title": "resize",
                 "description": "Scale an image",
                 "category": "mine",
-                "score": 0.6667,
+                "score": 0.7143,
                 "source": "project",
                 "path": str(path),
                 "preview": " ".join(path.read_text("utf-8").split()),
@@ -46,10 +50,13 @@ def test_a_hit_has_every_documented_key(cli: CommandLine) -> None:
         "returned": 1,
         "query": "scale image",
         "item_type": "all",
-        "source": "all",
+        "scope": "*",
+        "source": "project",
         "limit": 10,
+        "offset": 0,
         "skipped": 0,
         "search_type": "keyword",
+        "project_path": str(cli.project),
     }
 
 
@@ -75,9 +82,9 @@ def test_an_item_that_is_hidden_says_by_whom(cli: CommandLine) -> None:
 def test_a_hit_is_one_line(cli: CommandLine) -> None:
     write_tool(cli, "resize", "Scale an image")
 
-    done = cli("search", "scale")
+    done = cli("search", "scale", "--space", "project")
 
-    assert done.stdout == "0.67  p  tool:mine/resize  Scale an image  (unsigned)\n"
+    assert done.stdout == "0.71  tool:mine/resize  p  Scale an image  (unsigned)\n"
     assert done.stderr == ""
 
 
@@ -123,14 +130,56 @@ def test_more_hits_than_the_limit_are_said(cli: CommandLine) -> None:
 def test_no_hit_is_no_failure_and_suggests_something(cli: CommandLine) -> None:
     write_tool(cli, "resize", "Scale an image")
 
-    done = cli("search", "resise")
-    found = cli.json("search", "resise")
+    done = cli("search", '"resise"')
+    found = cli.json("search", '"resise"')
 
     assert done.status == 0
     assert done.stdout == ""
     assert done.stderr == "nothing matches; did you mean tool:mine/resize?\n"
     assert found["results"] == []
     assert found["suggestions"] == ["tool:mine/resize"]
+
+
+def test_what_matches_only_nearly_is_said_to(cli: CommandLine) -> None:
+    write_tool(cli, "resize", "Scale an image")
+
+    done = cli("search", "resise")
+
+    assert "tool:mine/resize" in done.stdout
+    assert done.stderr == "nothing matches as typed; these match words spelled nearly so\n"
+
+
+def test_a_script_may_want_a_status_for_nothing(cli: CommandLine) -> None:
+    assert cli("search", '"zzzz"', "--fail-empty").status == 1
+    assert cli("search", "bash", "--fail-empty").status == 0
+
+
+def test_references_alone_can_be_listed(cli: CommandLine) -> None:
+    write_tool(cli, "a", "one")
+    write_tool(cli, "b", "one")
+
+    done = cli("search", "-l", "--space", "project")
+
+    assert done.stdout == "tool:mine/a\ntool:mine/b\n"
+
+
+def test_pages_scopes_and_orders_can_be_asked_for(cli: CommandLine) -> None:
+    for name in ("a", "b", "c"):
+        write_tool(cli, name, "one")
+
+    found = cli.json("search", "--scope", "tool.mine", "--offset", "1", "--sort", "name")
+
+    assert [hit["name"] for hit in found["results"]] == ["b", "c"]
+    assert cli("search", "--offset", "-1").status == 2
+
+
+def test_the_document_is_that_of_the_tool_of_agents(cli: CommandLine) -> None:
+    write_tool(cli, "resize", "Scale an image")
+    context = context_from(cli.env, cwd=cli.project, bundles=(cli.bundle,))
+
+    answered = search(Rye(context), {"query": "scale", "limit": 5}).envelope
+
+    assert cli.json("search", "scale", "--limit", "5") == answered
 
 
 def test_a_broken_item_is_counted_and_named_on_request(cli: CommandLine) -> None:

@@ -1,0 +1,85 @@
+"""Searching many items: the first time in a process, and again."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+from benchmarks.timing import Figure, elapsed_ms, medians
+from ryeos.search import Catalog, SearchRequest, search
+from tests.support.workspace import Workspace, publish
+
+COUNTS = (1000, 10_000)
+ROUNDS = 7
+QUERIES = {
+    "a rare word": "word77",
+    "a common word": "print",
+    "three words": "print test tool",
+    "words nobody has": "zzzzzz yyyyyy",
+    "a phrase": '"word1 word2"',
+}
+_WANTED = {1000: ("at most 250 ms", "at most 60 ms"), 10_000: ("at most 2.5 s", "at most 60 ms")}
+_LONG_AGO = 1_500_000_000
+
+
+def figures(scratch: Path) -> Iterator[Figure]:
+    """Rows for 1,000 and 10,000 items of three kinds, about 40 words each."""
+    bundle = publish(scratch / "search-bundle")
+    for count in COUNTS:
+        workspace = Workspace(scratch / f"search-{count}", (bundle,))
+        _write_items(workspace, count)
+        yield from _figures(workspace, count)
+
+
+def _figures(workspace: Workspace, count: int) -> Iterator[Figure]:
+    floor_name = f"reading {count} files"
+
+    def cold() -> None:
+        rye = workspace.rye()
+        _search(Catalog(rye.context.spaces, rye.verifier), "print")
+
+    rye = workspace.rye()
+    catalog = Catalog(rye.context.spaces, rye.verifier)
+    _search(catalog, "print")
+    # What was read within a tick of the clock is read once more; from here on it is warm.
+    time.sleep(0.1)
+    _search(catalog, "print")
+    actions = {name: _warm(catalog, text) for name, text in QUERIES.items()}
+    found = medians({"read": lambda: _read_all(workspace.project_path), **actions}, ROUNDS)
+    cold_ms = sorted(elapsed_ms(cold) for _ in range(3))[1]
+    wanted_cold, wanted_warm = _WANTED[count]
+    yield Figure(f"search {count} items, cold", cold_ms, floor_name, found["read"], wanted_cold)
+    for name in QUERIES:
+        label = f"search {count} items, warm, {name}"
+        yield Figure(label, found[name], floor_name, found["read"], wanted_warm)
+
+
+def _warm(catalog: Catalog, query: str) -> Callable[[], None]:
+    return lambda: _search(catalog, query)
+
+
+def _search(catalog: Catalog, query: str) -> None:
+    search(catalog, SearchRequest(query=query), lambda _: ())
+
+
+def _read_all(root: Path) -> None:
+    for folder, _, names in os.walk(root):
+        for name in names:
+            Path(folder, name).read_bytes()
+
+
+def _write_items(workspace: Workspace, count: int) -> None:
+    """Half of them tools, a quarter each knowledge and directives."""
+    random = Random(1)  # noqa: S311 - the same words each time
+    for number in range(count):
+        words = " ".join(f"word{random.randint(1, 4000)}" for _ in range(40))
+        item_id = f"many{number % 40}/t{number}"
+        match number % 4:
+            case 0:
+                path = workspace.project.knowledge(item_id, words)
+            case 1:
+                path = workspace.project.directive(item_id, words)
+            case _:
+                path = workspace.project.tool(item_id, f"# {words}\nprint({number})\n")
+        os.utime(path, (_LONG_AGO, _LONG_AGO))

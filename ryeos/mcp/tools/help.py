@@ -1,0 +1,200 @@
+"""``help``: topics, one item's inputs, one error code; and what is set up here."""
+
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lillux.errors import LilluxError
+from ryeos import __version__
+from ryeos.app import Rye
+from ryeos.envelope import Answer
+from ryeos.items import EXECUTABLE_KINDS, Kind
+from ryeos.mcp.arguments import check_arguments
+from ryeos.mcp.references import item_reference, project_of
+from ryeos.mcp.tool_table import TOOLS
+from ryeos.mcp.tools.load import LoadRequest, load_item
+from ryeos.mcp.topics import MAX_CHARACTERS, OVERVIEW, SEE_ALSO, TOPICS
+from ryeos.search.requests import LOCAL_TIERS
+
+AVAILABLE = "available_topics"
+_ITEM, _ERROR = "item:", "error:"
+_EXAMPLES: Mapping[str, Any] = {
+    "string": "text", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {},
+}  # fmt: skip
+
+
+def help(rye: Rye, arguments: Mapping[str, object]) -> Answer:  # noqa: A001 - the tool's name
+    """What there is to say on a topic. Raises what loading an item raises."""
+    topic = check_arguments(TOOLS["help"], arguments)["topic"].strip()
+    if topic in {"", OVERVIEW}:
+        return _answer(OVERVIEW, "\n".join(_overview(rye)))
+    if topic.startswith(_ITEM):
+        return _answer(topic, _about_item(rye, topic.removeprefix(_ITEM)))
+    name = topic.lower()
+    if name in TOPICS:
+        return _answer(name, TOPICS[name])
+    if topic.lower().startswith(_ERROR):
+        code = topic.partition(":")[2].strip().upper()
+        lines = list(_about_code(code))
+        if lines:
+            return _answer(f"{_ERROR}{code}", "\n".join(lines), see_also=["errors"])
+    return _unknown(topic)
+
+
+def _answer(topic: str, content: str, *, see_also: list[str] | None = None) -> Answer:
+    text = content.rstrip("\n")
+    if len(text) > MAX_CHARACTERS:
+        text = f"{text[: MAX_CHARACTERS - 1]}…"
+    envelope = {
+        "status": "success",
+        "topic": topic,
+        "content": text,
+        "topics": topics(),
+        "see_also": see_also or list(SEE_ALSO.get(topic, (OVERVIEW,))),
+    }
+    return Answer(envelope)
+
+
+def topics() -> list[str]:
+    """Every topic by name."""
+    return [OVERVIEW, *TOPICS]
+
+
+def _unknown(topic: str) -> Answer:
+    """No failure: who asks for help gets what there is."""
+    from difflib import get_close_matches
+
+    named = [*topics(), *(f"{_ERROR}{code}" for code in error_codes())]
+    close = get_close_matches(topic, named, 3, 0.5)
+    text = "\n".join(f"  {name:<12} {_summary(name)}" for name in topics())
+    envelope = _answer(AVAILABLE, f"Topics\n\n{text}", see_also=[OVERVIEW]).envelope
+    return Answer({**envelope, "asked": topic[:200], "did_you_mean": close})
+
+
+def _summary(topic: str) -> str:
+    return TOPICS[topic].partition("\n")[0] if topic in TOPICS else "what is set up here"
+
+
+# --- live facts -----------------------------------------------------------------------------------
+
+
+def _overview(rye: Rye) -> Iterator[str]:
+    key = _key(rye)
+    counts = _counts(rye)
+    yield "Rye finds, verifies and runs signed items: tools, directives and knowledge in .ai/"
+    yield ""
+    yield f"- version: {__version__}"
+    yield f"- project: {project_of(rye) or 'none'}"
+    for label, number in counts.items():
+        yield f"- items in {label}: {number}"
+    yield f"- signing key: {key or 'no key'}"
+    yield ""
+    yield f"Next: {_next_step(rye, key, counts)}"
+    yield ""
+    yield "search finds items, load reads one, execute runs it, sign lets a changed one run."
+
+
+def _counts(rye: Rye) -> dict[str, int]:
+    snapshot = rye.catalog.snapshot(EXECUTABLE_KINDS, LOCAL_TIERS)
+    counts = dict.fromkeys((space.label for space in rye.context.spaces), 0)
+    for document in snapshot.pool.documents.values():
+        counts[document.record.location.space.label] += 1
+    return counts
+
+
+def _key(rye: Rye) -> str:
+    try:
+        return rye.signing_key().fingerprint
+    except LilluxError:
+        return ""
+
+
+def _next_step(rye: Rye, key: str, counts: Mapping[str, int]) -> str:
+    if not key:
+        return "make a signing key with: rye keys generate"
+    if rye.context.project_path is None:
+        return "name a project: project_path, or --project DIR"
+    if not counts.get("project"):
+        return "write a first item (topics tools, directives), or search what the system has"
+    return "search for what you need, then execute it"
+
+
+# --- one item, one code ---------------------------------------------------------------------------
+
+
+def _about_item(rye: Rye, text: str) -> str:
+    reference = item_reference(rye, text.strip(), None)
+    loaded = load_item(rye, LoadRequest(reference=reference, max_chars=1)).envelope
+    schema = loaded.get("input_schema") or {}
+    ref, metadata = str(loaded["ref"]), loaded["metadata"]
+    lines = [ref, "", str(metadata.get("description") or metadata.get("title") or ""), ""]
+    lines += [f"space: {loaded['source']}, version: {metadata.get('version', 'none')}", ""]
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping) and properties:
+        lines += ["Inputs", "", *_inputs(properties, schema.get("required", ()))]
+    else:
+        lines.append("Takes no inputs." if not ref.startswith(Kind.TOOL) else "Declares no inputs.")
+    call = {"item_id": ref, "parameters": _example(schema)}
+    lines += ["", f"Call: execute {json.dumps(call, ensure_ascii=False, default=str)}"]
+    return "\n".join(lines)
+
+
+def _inputs(properties: Mapping[str, Any], required: object) -> Iterator[str]:
+    needed = required if isinstance(required, list | tuple) else ()
+    for name, rules in properties.items():
+        rules = rules if isinstance(rules, Mapping) else {}  # noqa: PLW2901 - what is no mapping says nothing
+        facts = [str(rules.get("type", "any")), "required" if name in needed else "optional"]
+        if "default" in rules:
+            facts.append(f"default {json.dumps(rules['default'], default=str)}")
+        if "enum" in rules:
+            facts.append(f"one of {json.dumps(rules['enum'], default=str)}")
+        about = " ".join(str(rules.get("description", "")).split())
+        yield f"- {name} ({', '.join(facts)}){f': {about}' if about else ''}"
+
+
+def _example(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A value for each required input, else for the first."""
+    properties = schema.get("properties") or {}
+    names = schema.get("required") or list(properties)[:1]
+    return {name: _example_value(properties.get(name)) for name in names}
+
+
+def _example_value(rules: object) -> object:
+    if not isinstance(rules, Mapping):
+        return "..."
+    if "default" in rules:
+        return rules["default"]
+    if rules.get("enum"):
+        return rules["enum"][0]
+    return _EXAMPLES.get(str(rules.get("type")), "...")
+
+
+def _about_code(code: str) -> Iterator[str]:
+    classes = [one for one in _failures(LilluxError) if one.code == code]
+    if not classes and code not in error_codes():
+        return
+    yield f"{code}"
+    yield ""
+    for line in TOPICS["errors"].splitlines():
+        named = line[:49].replace(",", " ").split()
+        if code in named and line[49:].strip():
+            yield line[49:].strip()
+    for one in sorted(classes, key=lambda one: one.__name__):
+        summary = inspect.cleandoc(one.__doc__ or "").partition("\n")[0].replace("``", "`")
+        yield f"- {summary} (exit status {one.exit_status})"
+    yield ""
+    yield "The hint of the error itself is the next step."
+
+
+def error_codes() -> tuple[str, ...]:
+    """The codes that the topic of errors lists."""
+    words = TOPICS["errors"].replace(",", " ").split()
+    return tuple(dict.fromkeys(w for w in words if w.isupper() and w.replace("_", "").isalpha()))
+
+
+def _failures(of: type[LilluxError]) -> Iterator[type[LilluxError]]:
+    yield of
+    for below in of.__subclasses__():
+        if below.__module__.startswith(("lillux", "ryeos")):
+            yield from _failures(below)

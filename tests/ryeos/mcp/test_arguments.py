@@ -1,0 +1,130 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lillux.errors import LilluxError
+from ryeos.mcp.arguments import check_arguments
+from ryeos.mcp.tool_table import TOOLS
+from ryeos.request_errors import ArgumentError
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+
+
+def checked(tool: str, **arguments: object) -> dict[str, Any]:
+    """The arguments with defaults."""
+    return check_arguments(TOOLS[tool], arguments)
+
+
+def test_defaults_are_filled_in() -> None:
+    assert checked("search") == {
+        "query": "",
+        "item_type": "all",
+        "source": "all",
+        "limit": 10,
+        "offset": 0,
+        "sort_by": "score",
+    }
+
+
+@pytest.mark.parametrize(
+    ("tool", "name", "given", "taken"),
+    [
+        ("search", "limit", "25", 25),
+        ("search", "limit", 25.0, 25),
+        ("load", "overwrite", "true", True),
+        ("load", "overwrite", "False", False),
+        ("execute", "parameters", '{"a": 1}', {"a": 1}),
+        ("execute", "parameters", "", {}),
+        ("search", "filters", '{"signed": true}', {"signed": True}),
+        ("search", "limit", None, 10),
+    ],
+)
+def test_habits_of_models_are_understood(
+    tool: str, name: str, given: object, taken: object
+) -> None:
+    required = {"item_id": "a"} if tool == "load" else {}
+
+    assert checked(tool, **required, **{name: given})[name] == taken
+
+
+def test_null_for_what_may_be_left_out_is_left_out() -> None:
+    assert "scope" not in checked("search", scope=None)
+
+
+def test_an_unknown_argument_is_named_with_the_closest_and_all() -> None:
+    with pytest.raises(ArgumentError) as error:
+        checked("search", limt=3)
+
+    assert str(error.value) == "limt: search has no such argument"
+    assert error.value.hint.startswith("did you mean limit? search takes query, item_type, scope,")
+    assert error.value.code == "INVALID_PARAMS"
+    assert error.value.facts is not None
+    assert error.value.facts["closest"] == "limit"
+    assert error.value.facts["valid"] == [row.name for row in TOOLS["search"].parameters]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "message"),
+    [
+        ("search", {"limit": 0}, "limit: expected 1 to 100, found 0"),
+        ("search", {"limit": "many"}, "limit: expected an integer, found 'many'"),
+        ("search", {"limit": True}, "limit: expected an integer, found True"),
+        ("search", {"offset": -1}, "offset: expected 0 or more, found -1"),
+        ("search", {"query": ["a"]}, "query: expected a string, found list ['a']"),
+        (
+            "search",
+            {"item_type": "tools"},
+            "item_type: expected one of directive, tool, knowledge, all, found 'tools'",
+        ),
+        ("search", {"filters": "x"}, "filters: expected an object, or its JSON, found 'x'"),
+        ("search", {"filters": "[]"}, "filters: expected an object, found '[]'"),
+        (
+            "load",
+            {"item_id": "a", "overwrite": "maybe"},
+            "overwrite: expected true or false, found 'maybe'",
+        ),
+        ("load", {}, "item_id: expected by load, found nothing"),
+        ("load", {"item_id": None}, "item_id: expected by load, found nothing"),
+    ],
+)
+def test_what_does_not_fit_is_named_with_what_was_found(
+    tool: str, arguments: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ArgumentError) as error:
+        checked(tool, **arguments)
+
+    assert str(error.value) == message
+
+
+def test_a_wrong_word_gets_the_closest() -> None:
+    with pytest.raises(ArgumentError) as error:
+        checked("search", item_type="tools")
+
+    assert error.value.hint == "did you mean tool?"
+
+
+@pytest.mark.property
+@given(
+    st.sampled_from(list(TOOLS)),
+    st.dictionaries(
+        st.sampled_from(sorted({row.name for tool in TOOLS.values() for row in tool.parameters}))
+        | st.text(max_size=6),
+        JSON,
+        max_size=4,
+    ),
+)
+def test_any_arguments_are_taken_or_refused(tool: str, arguments: dict[str, object]) -> None:
+    try:
+        taken = check_arguments(TOOLS[tool], arguments)
+    except LilluxError:
+        return
+
+    assert set(taken) <= {row.name for row in TOOLS[tool].parameters}

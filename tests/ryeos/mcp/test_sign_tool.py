@@ -1,0 +1,207 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lillux.process import Cancellation
+from lillux.signing import save_keypair
+from lillux.values import replace
+from ryeos.app import Rye
+from ryeos.errors import (
+    InvalidRefError,
+    ItemNotFoundError,
+    NoProjectError,
+    NoSigningKeyError,
+    SystemImmutableError,
+)
+from ryeos.mcp.tools import answer
+from ryeos.mcp.tools.sign import sign
+from ryeos.request_errors import ArgumentError
+from tests.support.workspace import Workspace
+
+
+@pytest.fixture
+def rye(workspace: Workspace) -> Rye:
+    """A user with their key on the disk."""
+    rye = workspace.rye()
+    save_keypair(rye.context.key_directory, workspace.keypair)
+    return rye
+
+
+def signed(rye: Rye, item_id: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """The answer to a sign."""
+    return dict(sign(rye, {"item_id": item_id, **arguments}).envelope)
+
+
+def test_an_item_is_signed_and_said_so(workspace: Workspace, rye: Rye) -> None:
+    path = workspace.project.tool("mine/x")
+
+    answered = signed(rye, "tool:mine/x")
+
+    signature = answered.pop("signature")
+    assert signature["key_fingerprint"] == workspace.fingerprint
+    assert signature["valid"] is True
+    assert answered == {
+        "status": "signed",
+        "item_id": "mine/x",
+        "ref": "tool:mine/x",
+        "path": str(path),
+        "location": "project",
+        "unchanged": False,
+        "warnings": [],
+        "message": f"signed tool:mine/x with {workspace.fingerprint}",
+        "project_path": str(workspace.project_path),
+    }
+
+
+def test_what_is_signed_already_stays_as_it_is(workspace: Workspace, rye: Rye) -> None:
+    path = workspace.project.tool("mine/x")
+    signed(rye, "mine/x")
+    before = path.stat().st_mtime_ns
+
+    answered = signed(rye, "mine/x")
+
+    assert (answered["unchanged"], path.stat().st_mtime_ns) == (True, before)
+    assert signed(rye, "mine/x", force=True)["unchanged"] is False
+
+
+def test_a_dry_run_writes_nothing_and_needs_no_key(workspace: Workspace) -> None:
+    path = workspace.project.tool("mine/x")
+    before = path.read_bytes()
+
+    answered = signed(workspace.rye(), "mine/x", dry_run=True)
+
+    assert (answered["status"], path.read_bytes()) == ("validation_passed", before)
+    assert "signature" not in answered
+
+
+def test_an_item_that_breaks_rules_lists_the_issues(workspace: Workspace, rye: Rye) -> None:
+    path = workspace.project.tool("mine/x", version="new")
+
+    refused = answer(rye, "sign", {"item_id": "mine/x"})
+
+    assert refused.exit_status == 6
+    assert refused.envelope["code"] == "VALIDATION_FAILED"
+    assert refused.envelope["issues"] == [
+        "Field 'version' must be semver format (X.Y.Z), got 'new'"
+    ]
+    assert refused.envelope["path"] == str(path)
+
+
+def test_without_a_key_nothing_is_signed(workspace: Workspace) -> None:
+    workspace.project.tool("mine/x")
+
+    with pytest.raises(NoSigningKeyError) as error:
+        signed(workspace.rye(), "mine/x")
+
+    assert error.value.hint == "make one with: rye keys generate"
+
+
+def test_an_item_that_is_not_there_says_where_was_searched(rye: Rye) -> None:
+    with pytest.raises(ItemNotFoundError):
+        signed(rye, "mine/x")
+    assert answer(rye, "sign", {"item_id": "mine/x"}).envelope["searched_in"] == ["project"]
+
+
+def test_system_items_are_never_signed(rye: Rye) -> None:
+    for item_id in ("tool:rye/bash/bash", "tool:*"):
+        with pytest.raises(SystemImmutableError):
+            signed(rye, item_id, source="system")
+
+
+def test_without_a_project_its_items_cannot_be_signed(workspace: Workspace) -> None:
+    context = workspace.context()
+
+    with pytest.raises(NoProjectError):
+        signed(workspace.rye(spaces=replace(context.spaces, project=None)), "mine/x")
+
+
+def test_the_older_form_names_the_space_in_the_parameters(workspace: Workspace, rye: Rye) -> None:
+    workspace.user.tool("mine/x")
+
+    answered = signed(rye, "mine/x", parameters={"location": "user", "category": "mine"})
+
+    assert answered["location"] == "user"
+    with pytest.raises(ArgumentError, match=r"^parameters.location: expected one of project, user"):
+        signed(rye, "mine/x", parameters={"location": "moon"})
+
+
+def test_a_folder_is_no_item(workspace: Workspace, rye: Rye) -> None:
+    workspace.project.tool("mine/x")
+
+    with pytest.raises(InvalidRefError, match=r"for all items in it: tool:mine/\*\*"):
+        signed(rye, "tool:mine")
+
+
+# --- patterns -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pattern", "item_type", "labels"),
+    [
+        ("tool:*", None, ["tool:a", "tool:mine/b", "tool:mine/deep/c"]),
+        ("*", "tool", ["tool:a", "tool:mine/b", "tool:mine/deep/c"]),
+        ("tool:mine/*", None, ["tool:mine/b"]),
+        ("tool:mine/**", None, ["tool:mine/b", "tool:mine/deep/c"]),
+        ("directive:*", None, ["directive:d"]),
+        ("*", None, ["directive:d", "tool:a", "tool:mine/b", "tool:mine/deep/c"]),
+    ],
+)
+def test_a_pattern_signs_all_that_match(
+    workspace: Workspace, rye: Rye, pattern: str, item_type: str | None, labels: list[str]
+) -> None:
+    for name in ("a", "mine/b", "mine/deep/c"):
+        workspace.project.tool(name)
+    workspace.project.directive("d")
+
+    answered = signed(rye, pattern, item_type=item_type)
+
+    assert answered["signed"] == labels
+    assert answered["summary"] == f"Signed {len(labels)}/{len(labels)} items, 0 failed"
+    assert (answered["status"], answered["total"]) == ("completed", len(labels))
+
+
+def test_a_batch_goes_on_past_failures(workspace: Workspace, rye: Rye) -> None:
+    workspace.project.tool("good")
+    workspace.project.tool("bad", version="new")
+
+    done = sign(rye, {"item_id": "tool:*"})
+
+    assert (done.envelope["status"], done.exit_status) == ("completed", 1)
+    assert done.envelope["signed"] == ["tool:good"]
+    assert [failed["item"] for failed in done.envelope["failed"]] == ["tool:bad"]
+    assert len(done.envelope["failed"][0]["details"]) <= 2
+
+
+def test_a_batch_of_failures_only_is_an_error(workspace: Workspace, rye: Rye) -> None:
+    workspace.project.tool("bad", version="new")
+
+    done = sign(rye, {"item_id": "tool:*"})
+
+    assert (done.envelope["status"], done.envelope["code"]) == ("error", "VALIDATION_FAILED")
+
+
+def test_a_pattern_and_another_kind_contradict(rye: Rye) -> None:
+    with pytest.raises(InvalidRefError):
+        signed(rye, "tool:*", item_type="directive")
+
+
+def test_each_item_is_told_and_a_cancelled_batch_keeps_what_is_done(
+    workspace: Workspace, rye: Rye
+) -> None:
+    for name in ("a", "b", "c"):
+        workspace.project.tool(name)
+    told: list[tuple[int, int, str]] = []
+    cancellation = Cancellation()
+
+    def on_progress(done: int, total: int, label: str) -> None:
+        told.append((done, total, label))
+        if done == 2:
+            cancellation.cancel()
+
+    done = sign(rye, {"item_id": "tool:*"}, on_progress=on_progress, cancellation=cancellation)
+
+    assert told == [(1, 3, "tool:a"), (2, 3, "tool:b")]
+    assert done.envelope["signed"] == ["tool:a", "tool:b"]
+    assert done.envelope["summary"] == ("Signed 2/3 items, 0 failed, cancelled before the other 1")
+    assert "rye:signed" not in Path(workspace.project.space.ai / "tools/c.py").read_text("utf-8")

@@ -1,0 +1,57 @@
+"""Items that are in no file, as a search has them: for everything that is pure."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ryeos.items import PROJECT, ItemRef, Kind, Location, Space
+from ryeos.search import SearchResult
+from ryeos.search.evaluation import Evaluation
+from ryeos.search.index import Index
+from ryeos.search.pool import Pool, document_of, texts_of
+from ryeos.search.query import parse_query
+from ryeos.search.records import Record
+
+HERE = Space(PROJECT, Path("project"))
+
+
+def record(
+    item_id: str = "media/resize",
+    kind: Kind = Kind.TOOL,
+    space: Space = HERE,
+    *,
+    content: str = "",
+    signed: bool = False,
+    **header: Any,  # noqa: ANN401 - metadata
+) -> Record:
+    """A record of an item that is in no file."""
+    location = Location(ref=ItemRef(kind, item_id), space=space, path=Path("x.py"))
+    return Record(location=location, header=header, content=content, signed=signed)
+
+
+def pool_of(records: Iterable[Record]) -> Pool:
+    """Candidates, numbered from 0."""
+    index = Index()
+    documents = []
+    for number, one in enumerate(records):
+        index.add(number, enumerate(texts_of(one)))
+        documents.append(document_of(number, one))
+    return Pool(documents, index)
+
+
+def scores(query: str, *records: Record, max_slips: int = 0) -> dict[str, float]:
+    """The score of each record that matches, by its id, before a whole name counts."""
+    pool = pool_of(records)
+    evaluation = Evaluation(pool, max_slips)
+    found = evaluation.scores(evaluation.matches(parse_query(query).node))
+    return {pool.documents[n].record.location.ref.id: score for n, score in found.items()}
+
+
+def finds(query: str, max_slips: int = 0, **fields: Any) -> bool:  # noqa: ANN401 - of `record`
+    """Whether a query matches an item with these fields."""
+    return bool(scores(query, record(**fields), max_slips=max_slips))
+
+
+def ids(result: SearchResult) -> list[str]:
+    """The ids of the hits in order."""
+    return [hit.document.record.location.ref.id for hit in result.hits]
