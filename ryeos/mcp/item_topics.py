@@ -116,6 +116,7 @@ Codes of failures, as --json shows them
   HTTP_INVALID_REQUEST                             no request could be made of it (6)
   HTTP_UNREACHABLE, HTTP_TLS, HTTP_PROXY,
   HTTP_BROKEN, HTTP_REDIRECT                       a tool's request got no response (1)
+  AUTH_FAILED                                      an MCP server refuses the credentials (1)
   TIMEOUT, CANCELLED                               it took too long (124); interrupted (130)
   CONFLICT, FILE_SYSTEM_ERROR                      something is in the way; disk or permissions (1)
   UNSUPPORTED                                      known, but not done by this build
