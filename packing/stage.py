@@ -20,10 +20,11 @@ PACKAGES = ("lillux", "ryeos", "zipboot")
 _BUILD_TIME_PACKAGES = frozenset({"cffi"})
 _COMPILED = frozenset({".so", ".pyd", ".dylib"})
 # Of packaging only the rules of versions are used; all of it would be half a megabyte more. The
-# command line of dotenv wants libraries that are not packed.
+# command line of dotenv wants libraries that are not packed; shtab is used without its own.
 _USED_PARTS = {
     "packaging": frozenset({"__init__.py", "version.py"}),
     "dotenv": frozenset({"__init__.py", "main.py", "parser.py", "variables.py", "version.py"}),
+    "shtab": frozenset({"__init__.py"}),
 }
 # How a library was packed and installed, not what it is.
 _INSTALLATION_NOTES = frozenset({"RECORD", "WHEEL"})

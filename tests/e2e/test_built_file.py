@@ -207,7 +207,16 @@ def test_the_licences_of_the_libraries_are_inside(built_pyz: Path) -> None:
         name.split("-")[0].lower() for name in names if ".dist-info/" in name and "LICENSE" in name
     }
 
-    libraries = {"cffi", "fastjsonschema", "packaging", "pynacl", "python_dotenv", "pyyaml", "shiv"}
+    libraries = {
+        "cffi",
+        "fastjsonschema",
+        "packaging",
+        "pynacl",
+        "python_dotenv",
+        "pyyaml",
+        "shiv",
+        "shtab",
+    }
     assert licensed == libraries
     assert "LICENSE" in names
 
