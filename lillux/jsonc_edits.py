@@ -85,8 +85,8 @@ def _set(text: str, root: Node, path: Sequence[str], value: Any) -> str:  # noqa
         if member is None:
             return _insert(text, node, name, _nested(path[depth + 1 :], value), style)
         node = member.node
-    if node.value == value and isinstance(value, type(node.value)):
-        return text
+    if json.dumps(node.value, sort_keys=True) == json.dumps(value, sort_keys=True):
+        return text  # compared as text: to Python, true is 1
     written = _written(value, _indent_at(text, node.start), style)
     return text[: node.start] + written + text[node.end :]
 
@@ -179,10 +179,14 @@ def _line_of(text: str, member: Member) -> tuple[int, int]:
     start = member.start - len(_blanks_before(text, member.start))
     if not _starts_line(text, member.start):
         return start, member.end
-    if text[member.end :].lstrip(" \t").startswith(("\n", "\r\n")):
-        start -= 2 if text[:start].endswith("\r\n") else 1
-        return start, member.end + len(text[member.end :]) - len(text[member.end :].lstrip(" \t"))
-    return member.start, member.end
+    line_break = 2 if text[:start].endswith("\r\n") else 1
+    behind = len(text[member.end :]) - len(text[member.end :].lstrip(" \t"))
+    if text.startswith(("\n", "\r\n"), member.end + behind):
+        return start - line_break, member.end + behind
+    above = text[text.rfind("\n", 0, start - line_break) + 1 : start]
+    if "//" in above:  # what follows must not become a part of that comment
+        return member.start, member.end
+    return start - line_break, member.end
 
 
 # --- layout ---------------------------------------------------------------------------------------

@@ -19,11 +19,13 @@ _NOT_A_STATEMENT = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 # A string of each of the four kinds, the long ones first. Of a long one, the quotes at its end may
 # be up to five: two of them belong to the text.
 _STRING = re.compile(
-    r'"""(?:[^\\]|\\.)*?"{3,5}(?!")'
-    + r"|'''.*?'{3,5}(?!')"
-    + r'|"(?:[^"\\\n]|\\.)*"'
-    + r"|'[^'\n]*'",
-    re.DOTALL,
+    r"""
+      \"{3} (?: [^\\] | \\. )*? "{3,5} (?!")
+    | \'{3} .*? '{3,5} (?!')
+    | " (?: [^"\\\n] | \\. )* "
+    | ' [^'\n]* '
+    """,
+    re.DOTALL | re.VERBOSE,
 )
 
 
@@ -70,9 +72,7 @@ def set_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
     else:
         edited = text
         for key, value in values.items():
-            if table.get(key) != value or isinstance(value, bool) is not isinstance(
-                table.get(key), bool
-            ):
+            if key not in table or write_value(table[key]) != write_value(value):
                 edited = _set_key(edited, tuple(path), key, value, is_there=key in table)
     _require(edited, _merged(document, path, values), path)
     return edited
@@ -166,7 +166,7 @@ def _require(edited: str, expected: Any, path: Sequence[str]) -> None:  # noqa: 
 def _append(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
     newline = _newline(text)
     end = "" if not text or text.endswith("\n") else newline
-    blank = newline if text.strip() else ""
+    blank = newline if text else ""
     return text + end + blank + write_table(path, values, newline)
 
 
@@ -217,8 +217,7 @@ def _sections(text: str, path: tuple[str, ...]) -> Iterator[tuple[int, int]]:
 
 def _with_blank_line(text: str, start: int) -> int:
     for blank in ("\r\n", "\n"):
-        before = text[:start]
-        if before.endswith("\n" + blank) or before == blank:
+        if text[:start].endswith("\n" + blank):
             return start - len(blank)
     return start
 
@@ -273,7 +272,7 @@ def _skip_key(text: str, position: int) -> int:
 
 
 def _skip(text: str, position: int) -> int:
-    """The end of a value or a header: brackets are closed, and the line ends or a comment begins."""
+    """The end of a value or a header: every bracket is closed, and the line ends."""
     depth, end = 0, position
     while position < len(text):
         found = _STRING.match(text, position)

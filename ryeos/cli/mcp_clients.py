@@ -1,4 +1,4 @@
-"""``rye mcp config|install|uninstall|list-clients``: Rye in the settings of the programs that use it."""
+"""``rye mcp config|install|uninstall|list-clients``: Rye in the settings of its clients."""
 
 import json
 import shlex
@@ -33,7 +33,11 @@ _SAID = {Change.ADDED: "add", Change.UPDATED: "update", Change.REMOVED: "remove"
 def _configure_config(parser: Arguments) -> None:
     add = parser.add_argument
     add("client", metavar="CLIENT", help=f"one of {', '.join(NAMES)}")
-    add("--scope", choices=[scope.value for scope in Scope], help="settings of the user, or of the project")
+    add(
+        "--scope",
+        choices=[scope.value for scope in Scope],
+        help="settings of the user, or of the project",
+    )
     add("--python", metavar="FILE", default="", help="the interpreter to start it with")
     add("--program", metavar="FILE", default="", help="the rye.pyz to start (default: this one)")
 
@@ -47,7 +51,11 @@ def _configure_install(parser: Arguments) -> None:
 def _configure_uninstall(parser: Arguments) -> None:
     add = parser.add_argument
     add("client", metavar="CLIENT", help="as for rye mcp install")
-    add("--scope", choices=[scope.value for scope in Scope], help="settings of the user, or of the project")
+    add(
+        "--scope",
+        choices=[scope.value for scope in Scope],
+        help="settings of the user, or of the project",
+    )
     add("--dry-run", action="store_true", help="show what would change")
     add("--force", action="store_true", help="also somebody else's entry")
 

@@ -1,1 +1,1 @@
-"""The programs that start Rye as their MCP server: where their settings are, and the entry there."""
+"""The programs that start Rye as their MCP server: their settings, and the entry in these."""

@@ -19,10 +19,8 @@ class Scope(StrEnum):
 
 def settings_path(client: Client, scope: Scope, machine: Machine, project: Path | None) -> Path:
     """The settings file. Raises UnsupportedError where there is none to write, NoProjectError."""
-    if scope is Scope.PROJECT:
-        path = _project_path(client, project)
-    else:
-        path = user_path(client, machine)
+    is_project = scope is Scope.PROJECT
+    path = _project_path(client, project) if is_project else user_path(client, machine)
     other = path.with_suffix(".jsonc")
     return other if client.takes_jsonc and not path.exists() and other.exists() else path
 

@@ -51,8 +51,8 @@ def stable_executable(
     """The path by which the interpreter is found tomorrow too.
 
     Not that of a virtual environment, which somebody may remove: its base. Not that of one release
-    in a Homebrew cellar, which the next upgrade removes, but the link to the current one. Any other
-    link is kept as it is.
+    in a Homebrew cellar, which the next upgrade removes, but the link to the current one. Any
+    other link is kept as it is.
     """
     same = same_file or _is_same_file
     path = interpreter.executable

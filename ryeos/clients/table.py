@@ -95,8 +95,7 @@ CLIENTS: tuple[Client, ...] = (
         user=in_home(".claude.json"),
         user_is_its_own=True,
         project=".mcp.json",
-        adds=("claude", "mcp", "add", "--transport", "stdio")
-        + ("--scope", "user", ENTRY_NAME, "--"),
+        adds=("claude", "mcp", "add", "--transport", "stdio", "--scope", "user", ENTRY_NAME, "--"),
         removes=("claude", "mcp", "remove", "--scope", "user", ENTRY_NAME),
         tells_project=True,
     ),
