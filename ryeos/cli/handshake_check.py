@@ -21,10 +21,25 @@ from ryeos.errors import UsageError
 TIMEOUT_S = 10.0  # the shortest time that a client waits
 SLOW_MS = 3000.0
 # What the libraries of MCP hand on to a server, of each platform.
-HANDED_ON = (
-    "HOME LOGNAME PATH SHELL TERM USER APPDATA HOMEDRIVE HOMEPATH LOCALAPPDATA PATHEXT"
-    " PROCESSOR_ARCHITECTURE SYSTEMDRIVE SYSTEMROOT TEMP USERNAME USERPROFILE"
-).split()
+HANDED_ON = [
+    "HOME",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TERM",
+    "USER",
+    "APPDATA",
+    "HOMEDRIVE",
+    "HOMEPATH",
+    "LOCALAPPDATA",
+    "PATHEXT",
+    "PROCESSOR_ARCHITECTURE",
+    "SYSTEMDRIVE",
+    "SYSTEMROOT",
+    "TEMP",
+    "USERNAME",
+    "USERPROFILE",
+]
 _CLIENT = {"name": "rye-doctor", "version": "1"}
 _MODERN_VERSION, _LEGACY_VERSION = "2026-07-28", "2025-11-25"
 _META = {
@@ -88,7 +103,7 @@ def handshake(session: Session) -> Iterator[Check]:
 def handshake_finding(
     era: Era, launch: Launch, env: Mapping[str, str], runner: ProcessRunner
 ) -> Check:
-    """What is to be said of a server's answers in an era. It starts in a root folder, as in life."""
+    """What is to be said of a server's answers in an era. It starts in a root folder, as often."""
     sent = b"".join(json.dumps(message).encode() + b"\n" for message in era.messages)
     command = Command(
         argv=launch.argv,

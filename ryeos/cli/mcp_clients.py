@@ -22,7 +22,7 @@ from ryeos.clients.settings import (
     without_entry,
     write_settings,
 )
-from ryeos.clients.table import CLIENTS, ENTRY_NAME, NAMES, Client, Format, find_client
+from ryeos.clients.table import CLIENTS, ENTRY_NAME, Client, Format, find_client
 from ryeos.errors import UnsupportedError, UsageError
 
 # The user's own may hold keys of other servers; those of a project are for everybody who has it.
@@ -32,7 +32,7 @@ _SAID = {Change.ADDED: "add", Change.UPDATED: "update", Change.REMOVED: "remove"
 
 def _configure_config(parser: Arguments) -> None:
     add = parser.add_argument
-    add("client", metavar="CLIENT", help=f"one of {', '.join(NAMES)}")
+    add("client", metavar="CLIENT", help="one of those of rye mcp list-clients")
     add(
         "--scope",
         choices=[scope.value for scope in Scope],
@@ -50,7 +50,7 @@ def _configure_install(parser: Arguments) -> None:
 
 def _configure_uninstall(parser: Arguments) -> None:
     add = parser.add_argument
-    add("client", metavar="CLIENT", help="as for rye mcp install")
+    add("client", metavar="CLIENT", help="one of those of rye mcp list-clients")
     add(
         "--scope",
         choices=[scope.value for scope in Scope],

@@ -342,6 +342,7 @@ def test_an_installed_client_is_fine(project: CommandLine, claude: Path, program
     ],
 )
 def test_an_entry_that_would_not_start_is_found(
+    *,
     command: str,
     args: list[str],
     status: str,

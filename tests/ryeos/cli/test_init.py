@@ -401,10 +401,7 @@ def test_nobody_at_the_terminal_is_asked_nothing(rye: Program, codex: Path) -> N
 @posix_only
 @pytest.mark.parametrize(("typed", "agreed"), [(b"y\n", True), (b"\n", False), (b"no\n", False)])
 def test_a_person_is_asked_about_the_clients_that_are_there(
-    typed: bytes,
-    agreed: bool,
-    rye: Program,
-    codex: Path,  # noqa: FBT001
+    *, typed: bytes, agreed: bool, rye: Program, codex: Path
 ) -> None:
     shown = rye.at_a_terminal("init", typed=typed)
 
