@@ -117,7 +117,7 @@ def test_the_table_of_commands_has_every_command_with_every_flag_of_its_own() ->
 
 def command_of(usage: str) -> str:
     """The command's own words in ``keys trust PEMFILE``."""
-    return " ".join(word for word in usage.split() if re.fullmatch(r"[a-z]+", word))
+    return " ".join(word for word in usage.split() if re.fullmatch(r"[a-z-]+", word))
 
 
 def words(cell: str) -> list[str]:
@@ -141,7 +141,7 @@ def test_the_table_of_clients_has_every_client_with_its_files() -> None:
         (
             client.name,
             client.title,
-            f"`{client.project}`" if client.project else "",
+            f"`{client.project}`" if client.project else "-",
             f"{written[client.format]}, `{'.'.join(client.container)}`",
         )
         for client in CLIENTS

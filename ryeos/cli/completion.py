@@ -53,7 +53,7 @@ def completion_script(shell: str, name: str) -> str:
 
     tree = command_tree(name)
     _complete_files(tree, shtab.FILE, shtab.DIRECTORY)
-    script: str = shtab.complete(tree, shell=shell, root_prefix=f"_rye_{_identifier(name)}")
+    script: str = shtab.complete(tree, shell=shell, root_prefix=f"rye_{_identifier(name)}")
     return script
 
 
