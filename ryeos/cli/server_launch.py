@@ -26,7 +26,7 @@ def server_launch(session: Session, python: str = "", program: str = "") -> Laun
             hint="name one: --program /path/to/rye.pyz",
         )
     chosen = str(_file("--python", python)) if python else ""
-    argv = (*_interpreter(found, chosen, this_interpreter()), str(found), "mcp")
+    argv = (*_interpreter(found, chosen, this_interpreter()), str(_plain(found)), "mcp")
     return Launch(argv=argv, env=_needed_env(session))
 
 
@@ -37,6 +37,11 @@ def _file(flag: str, typed: str) -> Path:
     return path
 
 
+def _plain(path: Path) -> Path:
+    """The path without ``..``. The file itself may be a link, and stays the one that was named."""
+    return path.parent.resolve() / path.name if ".." in path.parts else path
+
+
 def _interpreter(program: Path, chosen: str, interpreter: Interpreter) -> tuple[str, ...]:
     """What stands before the program. A script of an installation needs nothing there.
 
@@ -45,7 +50,7 @@ def _interpreter(program: Path, chosen: str, interpreter: Interpreter) -> tuple[
     """
     if chosen:
         return (chosen,)
-    match program.suffix:
+    match program.suffix.lower():
         case ".pyz":
             return (stable_executable(interpreter),)
         case ".py":

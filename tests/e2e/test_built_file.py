@@ -204,7 +204,9 @@ def test_the_licences_of_the_libraries_are_inside(built_pyz: Path) -> None:
     names = sources(built_pyz).namelist()
 
     licensed = {
-        name.split("-")[0].lower() for name in names if ".dist-info/" in name and "LICENSE" in name
+        name.split("-")[0].lower()
+        for name in names
+        if ".dist-info/" in name and ("LICENSE" in name or name.endswith("/LICENCE"))
     }
 
     libraries = {

@@ -78,6 +78,16 @@ def test_what_was_not_started_from_a_file_asks_for_one(cli: CommandLine) -> None
     )
 
 
+def test_the_path_of_the_program_is_plain_and_keeps_its_link(
+    rye: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "current.pyz").symlink_to(rye.env["RYE_TEST_PROGRAM"])
+
+    done = rye.json("mcp", "config", "cursor", "--program", "../project/../current.pyz")
+
+    assert done["entry"]["args"][0] == str(tmp_path / "current.pyz")
+
+
 def test_a_program_that_is_no_file_is_refused(cli: CommandLine) -> None:
     done = cli("mcp", "config", "cursor", "--program", "rye.pyz")
 
