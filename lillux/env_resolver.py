@@ -153,6 +153,7 @@ class EnvResolver:
                 project_path=self._project_path,
                 user_base=self._user_base,
                 platform=self._platform,
+                process_variables=self._process_env,
                 runner=self._runner,
             ),
             preset=self._process_env.get(var, ""),

@@ -1,4 +1,4 @@
-"""How each type of an interpreter block searches. A new type is a function and a row of `SEARCHES`.
+"""How the types of interpreter blocks search. `lillux.interpreters.SEARCHES` names them.
 
 All types but ``command`` only look at files. PATH is the one of the environment that is being
 resolved, never the engine's own.
@@ -6,13 +6,13 @@ resolved, never the engine's own.
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lillux.env_values import as_text, as_texts
 from lillux.errors import ConfigurationError
-from lillux.values import dataclass
+from lillux.values import dataclass, field
 
 if TYPE_CHECKING:  # an import that only the type `command` needs
     from lillux.process import Outcome, ProcessRunner
@@ -48,6 +48,18 @@ class InterpreterBlock:
             raise ConfigurationError(f"{self.where}.{key}", "expected a string, got an empty one")
         return text
 
+    def name(self, key: str, default: str = "") -> str:
+        """The name of a file under ``key``, which may be missing where there is a default.
+
+        A path is refused: it would lead out of the folders that a search looks into.
+        """
+        if default and key not in self.keys:
+            return default
+        name = self.text(key)
+        if Path(name).name != name or name == ".." or "\\" in name:
+            raise ConfigurationError(f"{self.where}.{key}", f"expected a name, got {name!r}")
+        return name
+
     def texts(self, key: str) -> tuple[str, ...]:
         """The strings listed under ``key``; none where it is missing."""
         return as_texts(f"{self.where}.{key}", self.keys.get(key))
@@ -65,6 +77,7 @@ class InterpreterBlock:
 class Surroundings:
     """What a search may look at: the variables resolved so far, and the folders of the spaces.
 
+    ``process_variables`` are those of the process alone, without what an unsigned ``.env`` says.
     ``runner`` runs the program of the type ``command``; None is the process manager of this layer.
     """
 
@@ -72,6 +85,7 @@ class Surroundings:
     project_path: Path | None
     user_base: Path | None
     platform: str
+    process_variables: Mapping[str, str] = field(default_factory=dict)
     runner: "ProcessRunner | None" = None
 
 
@@ -79,13 +93,15 @@ class Surroundings:
 class Search:
     """What one search did: the program it found, or the names and folders it tried in vain.
 
-    ``problem`` says why nothing was found, where names and folders do not tell.
+    ``problem`` says why nothing was found, where names and folders do not tell; with ``told`` it
+    is worth a warning even where the fallback is found.
     """
 
     found: str | None
     names: tuple[str, ...] = ()
     directories: tuple[str, ...] = ()
     problem: str = ""
+    told: bool = False
 
 
 def find_on_path(name: str, search_path: str, *, platform: str) -> str | None:
@@ -96,11 +112,11 @@ def find_on_path(name: str, search_path: str, *, platform: str) -> str | None:
     is tried with ``.exe`` and ``.cmd`` before it is tried as it stands.
     """
     if Path(name).is_absolute():
-        return _first_program((Path(name),), platform)
+        return first_program((Path(name),), platform)
     if not name or not _is_bare(name, platform):
         return None
     folders = _directories(search_path, platform)
-    return _first_program((Path(folder, name) for folder in folders), platform)
+    return first_program((Path(folder, name) for folder in folders), platform)
 
 
 def search_names(names: tuple[str, ...], around: Surroundings) -> Search:
@@ -111,6 +127,25 @@ def search_names(names: tuple[str, ...], around: Surroundings) -> Search:
     looked_up = any(_is_bare(name, around.platform) for name in names)
     directories = _directories(search_path, around.platform) if looked_up else ()
     return Search(found=found, names=names, directories=directories)
+
+
+def search_folders(
+    directories: tuple[str, ...], names: tuple[str, ...], around: Surroundings
+) -> Search:
+    """The first of the names in the first of the folders that has one."""
+    programs = (Path(folder, name) for folder in directories for name in names)
+    found = first_program(programs, around.platform)
+    return Search(found=found, names=names, directories=directories)
+
+
+def spaces_of(block: InterpreterBlock, default: tuple[str, ...]) -> tuple[str, ...]:
+    """The spaces that a block's ``search`` lists. Raises ConfigurationError for what is none."""
+    spaces = block.texts("search") or default
+    for index, space in enumerate(spaces):
+        if space not in _SPACES:
+            where = f"{block.where}.search[{index}]"
+            raise ConfigurationError(where, f"expected {either(_SPACES)}, got {space!r}")
+    return spaces
 
 
 def unique(texts: Iterable[str]) -> tuple[str, ...]:
@@ -126,23 +161,24 @@ def either(names: tuple[str, ...]) -> str:
 # --- the types
 
 
-def _search_local_binary(block: InterpreterBlock, around: Surroundings) -> Search:
+def search_local_binary(block: InterpreterBlock, around: Surroundings) -> Search:
+    """The first of the names in the ``search_paths`` of each root; the project comes last."""
     names = unique((block.text("binary"), *block.texts("candidates")))
     roots = (*block.texts("search_roots"), "")  # the project itself comes last
     folders = block.some_texts("search_paths")
     base = around.project_path or Path()  # without a project a relative root means no place
     places = (base / root / folder for root in roots for folder in folders)
     directories = unique(str(place) for place in places if place.is_absolute())
-    programs = (Path(folder, name) for folder in directories for name in names)
-    found = _first_program(programs, around.platform)
-    return Search(found=found, names=names, directories=directories)
+    return search_folders(directories, names, around)
 
 
-def _search_system_binary(block: InterpreterBlock, around: Surroundings) -> Search:
+def search_system_binary(block: InterpreterBlock, around: Surroundings) -> Search:
+    """``binary`` on PATH."""
     return search_names((block.text("binary"),), around)
 
 
-def _search_command(block: InterpreterBlock, around: Surroundings) -> Search:
+def search_command(block: InterpreterBlock, around: Surroundings) -> Search:
+    """The program that ``resolve_cmd`` names in the first line of its output."""
     from lillux.process import Command, ProcessManager, SpawnError
 
     name, *arguments = block.some_texts("resolve_cmd")
@@ -184,12 +220,13 @@ def _ending(outcome: "Outcome") -> str:
     return f"status {outcome.exit_code}"
 
 
-def _search_venv_python(block: InterpreterBlock, around: Surroundings) -> Search:
+def search_venv_python(block: InterpreterBlock, around: Surroundings) -> Search:
+    """The Python of a virtual environment, or of each space in ``search``."""
     folders = _VENV_FOLDERS if block.texts("search") else _VENV_FOLDERS[:1]
     if "venv_path" in block.keys:
         folders = (block.text("venv_path"),)
     searches = []
-    for space in _spaces(block):
+    for space in spaces_of(block, default=_SPACES[:1]):
         searches.append(_search_venv_space(space, folders, around))
         if searches[-1].found:
             return searches[-1]
@@ -200,31 +237,14 @@ def _search_venv_python(block: InterpreterBlock, around: Surroundings) -> Search
     )
 
 
-def _spaces(block: InterpreterBlock) -> tuple[str, ...]:
-    spaces = block.texts("search") or _SPACES[:1]
-    for index, space in enumerate(spaces):
-        if space not in _SPACES:
-            where = f"{block.where}.search[{index}]"
-            raise ConfigurationError(where, f"expected {either(_SPACES)}, got {space!r}")
-    return spaces
-
-
 def _search_venv_space(space: str, folders: tuple[str, ...], around: Surroundings) -> Search:
     if space == "system":
         return search_names(_VENV_SYSTEM_PROGRAMS, around)
     base = around.project_path if space == "project" else around.user_base
     venvs = tuple(str(base / folder) for folder in folders) if base else ()
     programs = (Path(venv, program) for venv in venvs for program in _VENV_PROGRAMS)
-    found = _first_program(programs, around.platform)
+    found = first_program(programs, around.platform)
     return Search(found=found, names=_VENV_PROGRAMS, directories=venvs)
-
-
-SEARCHES: Mapping[str, Callable[[InterpreterBlock, Surroundings], Search]] = {
-    "command": _search_command,
-    "local_binary": _search_local_binary,
-    "system_binary": _search_system_binary,
-    "venv_python": _search_venv_python,
-}
 
 
 # --- files
@@ -235,7 +255,8 @@ def _directories(search_path: str, platform: str) -> tuple[str, ...]:
     return unique(entry for entry in entries if Path(entry).is_absolute())
 
 
-def _first_program(paths: Iterable[Path], platform: str) -> str | None:
+def first_program(paths: Iterable[Path], platform: str) -> str | None:
+    """The first of the paths that is a program, with the suffix that makes it one on Windows."""
     suffixes = _WINDOWS_SUFFIXES if platform == "win32" else ("",)
     candidates = (f"{path}{suffix}" for path in paths for suffix in suffixes)
     return next((path for path in candidates if _is_program(path, platform)), None)
@@ -250,6 +271,14 @@ def is_file(path: str) -> bool:
     try:
         return stat.S_ISREG(Path(path).stat().st_mode)
     except (OSError, ValueError):  # ValueError: a NUL, or what the system cannot encode
+        return False
+
+
+def is_folder(path: str) -> bool:
+    """Whether there is a folder, perhaps behind links."""
+    try:
+        return stat.S_ISDIR(Path(path).stat().st_mode)
+    except (OSError, ValueError):
         return False
 
 

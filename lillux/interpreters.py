@@ -4,19 +4,23 @@ A block is ``{type, var, fallback, ...}``: the program that the search of its ``
 into the environment variable ``var``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from lillux.env_values import as_text, as_variable_name
 from lillux.interpreter_searches import (
-    SEARCHES,
     InterpreterBlock,
     Search,
     Surroundings,
     either,
     is_file,
+    is_folder,
+    search_command,
+    search_local_binary,
     search_names,
+    search_system_binary,
+    search_venv_python,
     unique,
 )
 from lillux.values import dataclass
@@ -24,11 +28,15 @@ from lillux.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MissingInterpreter:
-    """An interpreter looked for in vain: its variable, the names tried, the folders searched."""
+    """An interpreter looked for in vain: its variable, the names tried, the folders searched.
+
+    ``unusable`` are files and folders of these names that are no programs, each with the reason.
+    """
 
     var: str
     names: tuple[str, ...]
     directories: tuple[str, ...]
+    unusable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,21 +89,58 @@ def find_interpreter(block: InterpreterBlock, around: Surroundings, *, preset: s
     # (3) as it stands, a name may still mean something to whoever starts the program
     fallback = search_names((block.fallback,) if block.fallback else (), around)
     if fallback.found:
-        return Finding(fallback.found, (*warnings, *_type_warnings(block, search)))
+        told = (f"{block.where}: {search.problem}",) if search.told else ()
+        return Finding(fallback.found, (*warnings, *told))
     names = unique((*search.names, *fallback.names))
     directories = unique((*search.directories, *fallback.directories))
-    missing = MissingInterpreter(block.var, names, directories)
+    missing = MissingInterpreter(block.var, names, directories, _unusable(names, directories))
     return Finding(block.fallback, (*warnings, _missing_warning(block, search, missing)), missing)
+
+
+# --- the types: a new one is a function and a row
+
+
+def _search_node_modules(block: InterpreterBlock, around: Surroundings) -> Search:
+    from lillux.folder_searches import search_node_modules
+
+    return search_node_modules(block, around)
+
+
+def _search_venv_node(block: InterpreterBlock, around: Surroundings) -> Search:
+    from lillux.folder_searches import search_venv_node
+
+    return search_venv_node(block, around)
+
+
+def _search_binary(block: InterpreterBlock, around: Surroundings) -> Search:
+    from lillux.folder_searches import search_binary
+
+    return search_binary(block, around)
+
+
+def _search_version_manager(block: InterpreterBlock, around: Surroundings) -> Search:
+    from lillux.version_managers import search_version_manager
+
+    return search_version_manager(block, around)
+
+
+SEARCHES: Mapping[str, Callable[[InterpreterBlock, Surroundings], Search]] = {
+    "binary": _search_binary,
+    "command": search_command,
+    "local_binary": search_local_binary,
+    "node_modules": _search_node_modules,
+    "system_binary": search_system_binary,
+    "venv": search_venv_python,  # an older name
+    "venv_node": _search_venv_node,
+    "venv_python": search_venv_python,
+    "version_manager": _search_version_manager,
+}
 
 
 def _search_unknown_type(block: InterpreterBlock, _around: Surroundings) -> Search:
     expected = either(tuple(sorted(SEARCHES)))
     problem = f"type {block.type!r} is not known, expected {expected}"
-    return Search(found=None, problem=problem)
-
-
-def _type_warnings(block: InterpreterBlock, search: Search) -> tuple[str, ...]:
-    return () if block.type in SEARCHES else (f"{block.where}: {search.problem}",)
+    return Search(found=None, problem=problem, told=True)
 
 
 def _preset_warnings(block: InterpreterBlock, preset: str) -> tuple[str, ...]:
@@ -108,5 +153,13 @@ def _preset_warnings(block: InterpreterBlock, preset: str) -> tuple[str, ...]:
 def _missing_warning(block: InterpreterBlock, search: Search, missing: MissingInterpreter) -> str:
     outcome = f"is the fallback {block.fallback!r}" if block.fallback else "stays unset"
     places = ", ".join(missing.directories) or "no folder at all"
-    reason = search.problem or f"no {either(missing.names)} in {places}"
+    found = f" ({', '.join(missing.unusable)})" if missing.unusable else ""
+    reason = search.problem or f"no {either(missing.names)} in {places}{found}"
     return f"{block.where}: {block.var} {outcome}: {reason}"
+
+
+def _unusable(names: tuple[str, ...], directories: tuple[str, ...]) -> tuple[str, ...]:
+    """What lies where a program was looked for, and why it is none."""
+    paths = unique(str(Path(folder, name)) for folder in directories for name in names)
+    kinds = ((path, "is a folder" if is_folder(path) else "is not executable") for path in paths)
+    return tuple(f"{path} {kind}" for path, kind in kinds if is_folder(path) or is_file(path))

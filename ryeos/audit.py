@@ -1,7 +1,8 @@
 """The state of many files at once: what ``rye verify`` reports.
 
 States: ``valid``, ``unsigned``, ``tampered``, ``untrusted-key``, ``bad-format``; ``skipped`` for a
-file type that has no signature form. Nothing is parsed, nothing stops at the first problem.
+file type that has no signature form, and for what package managers wrote and nobody signed. Nothing
+is parsed, nothing stops at the first problem.
 """
 
 import os
@@ -13,7 +14,13 @@ from typing import Any
 from lillux.errors import LilluxError
 from lillux.files import is_directory, is_inside
 from lillux.values import dataclass
-from ryeos.errors import IntegrityError, ItemNotFoundError, NoSignatureFormError
+from ryeos.dependencies import MANAGED_JSON
+from ryeos.errors import (
+    IntegrityError,
+    ItemNotFoundError,
+    NoSignatureFormError,
+    UnsignedError,
+)
 from ryeos.items import AI_DIRECTORY, ItemRef, Kind, Space, Spaces, kind_of_directory
 from ryeos.resolver import escaped, is_regular_file
 from ryeos.verify import Coverage, Target, VerifiedItem, Verifier
@@ -125,22 +132,29 @@ def _audit_one(target: Target, verifier: Verifier) -> AuditReport:
         item = verifier.verify(target)
     except NoSignatureFormError as error:
         return AuditReport(target=target, ref=None, state=SKIPPED, problem=error.suffix)
+    except UnsignedError as error:
+        if target.path.name in MANAGED_JSON:
+            return AuditReport(target=target, ref=None, state=SKIPPED, problem=error.problem)
+        return _not_valid(target, ref, error)
     except IntegrityError as error:
-        fingerprint = getattr(error, "fingerprint", "")
-        return AuditReport(
-            target=target,
-            ref=ref,
-            state=error.state,
-            fingerprint=fingerprint,
-            problem=error.problem,
-            hint=error.hint,
-        )
+        return _not_valid(target, ref, error)
     except LilluxError as error:
         return AuditReport(
             target=target, ref=ref, state=BAD_FORMAT, problem=str(error), hint=error.hint
         )
     state = VALID if item.verified else "unverified"
     return AuditReport(target=target, ref=ref, state=state, item=item)
+
+
+def _not_valid(target: Target, ref: ItemRef | None, error: IntegrityError) -> AuditReport:
+    return AuditReport(
+        target=target,
+        ref=ref,
+        state=error.state,
+        fingerprint=getattr(error, "fingerprint", ""),
+        problem=error.problem,
+        hint=error.hint,
+    )
 
 
 def _check_inside(target: Target) -> None:

@@ -368,6 +368,17 @@ class UnsupportedError(RyeError):
     code, exit_status = "UNSUPPORTED", 2
 
 
+class StateGraphsNotAvailableError(UnsupportedError):
+    """A tool is a state graph, and this version cannot run any. ``item_id`` is the tool."""
+
+    def __init__(self, item_id: str) -> None:
+        self.item_id = item_id
+        super().__init__(
+            f"{item_id}: state graphs are not yet available in this version",
+            hint="call the tools of the graph one by one, or from a tool of your own",
+        )
+
+
 class UsageError(RyeError):
     """The command line makes no sense as typed."""
 

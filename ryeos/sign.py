@@ -190,3 +190,8 @@ def _warnings(target: SignTarget, signed: SignedText | None) -> Iterator[str]:
     header = extract(target.kind, target.verify_target.suffix, signed.body, str(target.path))
     if is_module(target, header):
         yield f"{target.path} has no header: signed as a module, not as a tool that can be run"
+    elif target.kind is Kind.TOOL:
+        from ryeos.unknown_keys import unknown_key_warnings
+
+        suffix = target.verify_target.suffix
+        yield from unknown_key_warnings(tool_spec(header, suffix), suffix, str(target.path))

@@ -12,6 +12,7 @@ from lillux.values import dataclass, field
 from ryeos.errors import SpecError
 
 PRIMITIVE_TYPE = "primitive"
+RUNTIME_TYPE = "runtime"
 _BASH_RUNTIME = "rye/core/runtimes/bash/bash"
 
 

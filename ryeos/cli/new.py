@@ -93,7 +93,7 @@ def _author(session: Session) -> str:
 
 
 def _show(session: Session, ref: ItemRef, path: Path, template: Template) -> None:
-    for note in _notes(session, ref, template):
+    for note in _notes(session, ref):
         session.output.warn(note)
     place = f" --space {USER}" if session.arguments.space == USER else ""
     sign = f"rye sign {ref}{place}"
@@ -110,15 +110,12 @@ def _show(session: Session, ref: ItemRef, path: Path, template: Template) -> Non
         session.output.note(f"next: {command}")
 
 
-def _notes(session: Session, ref: ItemRef, template: Template) -> Iterator[str]:
+def _notes(session: Session, ref: ItemRef) -> Iterator[str]:
     resolver = session.rye.resolver
     reference = Reference(ref.kind, ref.id)
     hidden = resolver.resolve(reference).shadowed if ref.kind is not Kind.CONFIG else ()
     for location in hidden:
         yield f"{ref} hides {one_line(str(location.path))} ({location.space.label})"
-    executor = template.executor
-    if executor and resolver.find_executor(executor, session.arguments.space) is None:
-        yield f"{executor}, which runs it, is in no space; it cannot run before that is there"
 
 
 COMMANDS = {

@@ -27,13 +27,15 @@ class AnchoredFiles:
 def verify_anchored_files(
     chain: Chain, anchor: Anchor, verifier: Verifier, warn: Callable[[str], None]
 ) -> AnchoredFiles:
-    """What ``verify_deps`` of the chain asks for, while the anchor is active.
+    """What ``verify_deps`` of the chain asks for.
 
-    Raises SpecError, and IntegrityError at the first file that fails.
+    The tool's own folders count while the anchor is active; the library of its runtime always
+    does, for the runtime's command may name it. Raises SpecError, and IntegrityError at the first
+    file that fails.
     """
     declared = chain.first_with("verify_deps")
     item = chain.tool.item
-    if declared is None or item is None or not anchor.active:
+    if declared is None or item is None:
         return AnchoredFiles()
     rules = dependency_rules(declared[1])
     if not rules.enabled or rules.scope == "tool_file":
@@ -53,7 +55,7 @@ def _folders(
     chain: Chain, anchor: Anchor, scope: str, tool_dir: Path
 ) -> Iterator[tuple[str, Path, Space]]:
     item = chain.tool.item
-    if item:
+    if item and anchor.active:
         yield "", anchor.path if scope == "anchor" else tool_dir, item.target.space
     # A runtime outside of the bundles may bring a library that nobody has looked at.
     runtime = next((e.item for e in chain.elements if (e.spec.anchor or {}).get("lib")), None)

@@ -7,7 +7,7 @@ no file has appeared where the search looked in vain.
 """
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from lillux.errors import LilluxError
@@ -22,11 +22,11 @@ from ryeos.errors import (
     UnknownPrimitiveError,
 )
 from ryeos.executor.model import BUILT_IN_SPACE, Chain, ChainElement
-from ryeos.items import PROJECT, Kind, Reference, Resolution, check_id
+from ryeos.items import PROJECT, SYSTEM, Kind, Reference, Resolution, check_id, tier_of
 from ryeos.metadata import parse_header
 from ryeos.resolver import Resolver
 from ryeos.signature import MAX_ITEM_BYTES
-from ryeos.specs import ABSENT, PRIMITIVE_TYPE, ToolSpec, tool_spec
+from ryeos.specs import ABSENT, PRIMITIVE_TYPE, RUNTIME_TYPE, ToolSpec, tool_spec
 from ryeos.verify import VerifiedItem, Verifier
 
 MAX_CHAIN_DEPTH = 10
@@ -97,6 +97,7 @@ class ChainBuilder:
             if resolution:
                 missed.extend(resolution.missed)
                 warnings.extend(resolution.warnings)
+                warnings.extend(_unknown_keys(element))
             current = element.executor_id
         if elements[-1].item_id not in self._primitives:
             raise UnknownPrimitiveError(elements[-1].item_id, sorted(self._primitives))
@@ -174,3 +175,13 @@ class ChainBuilder:
         except (OSError, LilluxError):
             return False
         return same and item.verified and self._verifier.key_counts(item)
+
+
+def _unknown_keys(element: ChainElement) -> Iterator[str]:
+    """Warnings about an item that somebody here wrote; a publisher was told when it was made."""
+    spec = element.spec
+    is_read_closely = spec.tool_type == RUNTIME_TYPE or spec.anchor or spec.verify_deps
+    if element.item and is_read_closely and tier_of(element.space) != SYSTEM:
+        from ryeos.unknown_keys import unknown_key_warnings
+
+        yield from unknown_key_warnings(spec, element.item.target.suffix, element.item_id)

@@ -7,11 +7,14 @@ What a caller says is inserted last and never read as a template (``docs/templat
 """
 
 import os
+import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
-from lillux.env_resolver import ResolvedEnv
+from lillux.interpreter_searches import either, find_on_path
+from lillux.interpreters import MissingInterpreter
 from lillux.process import MIB, ProgramNotFoundError
 from lillux.templating import Names, as_text, fill
 from lillux.values import replace
@@ -30,6 +33,8 @@ MAX_ARGUMENT_BYTES = 100 * 1024
 # `{command}` means the caller's, never the runtime's own program.
 _CALLERS_ONLY = frozenset({"command", "args", "input_data", "env"})
 _SCRIPT = "shell_script"
+_PROJECT_OPTION = re.compile(r"""["']project-path["']""")
+_PARAMS_OPTION = re.compile(r"""\bparams\s*:|["']params["']""")
 
 
 def build_invocation(materials: Materials) -> Invocation:
@@ -45,7 +50,7 @@ def build_invocation(materials: Materials) -> Invocation:
     if script_keys(config):
         fixed[_SCRIPT] = _script(chain, config, values, names)
     command = as_text(fill(config.get("command", ""), names))
-    _require_command(command, config, env)
+    _require_command(command, config, materials)
     arguments = filled_arguments(
         command, config.get("args") or [], names, all_scripts=config.get("shell") is True
     )
@@ -87,17 +92,30 @@ def _is_program(key: str, text: str) -> bool:
     return key == "command" and PurePath(text).is_absolute() and len(text.split()) == 1
 
 
-def _require_command(command: str, config: Mapping[str, Any], env: ResolvedEnv) -> None:
-    if command.strip():
-        return
-    for missing in env.missing:
-        if f"${{{missing.var}}}" in str(config.get("command", "")):
-            raise ProgramNotFoundError(
-                missing.names[0],
-                f"no such interpreter (searched: {', '.join(missing.directories) or 'nothing'})",
-                searched=missing.directories,
-            )
-    raise SpecError("config.command", "No command specified")
+def _require_command(command: str, config: Mapping[str, Any], materials: Materials) -> None:
+    """Refuse a command whose interpreter was searched in vain, its fallback included."""
+    named = str(config.get("command", ""))
+    for missing in materials.env.missing:
+        is_needed = f"${{{missing.var}}}" in named or f"${{{missing.var}:-" in named
+        if is_needed and not (command.strip() and _can_start(command, materials.child_env)):
+            raise _interpreter_not_found(missing)
+    if not command.strip():
+        raise SpecError("config.command", "No command specified")
+
+
+def _can_start(command: str, env: Mapping[str, str]) -> bool:
+    """Whether the process will find what the search did not: the anchor may add to its PATH."""
+    return find_on_path(command, env.get("PATH", ""), platform=sys.platform) is not None
+
+
+def _interpreter_not_found(missing: MissingInterpreter) -> ProgramNotFoundError:
+    places = ", ".join(missing.directories) or "nothing"
+    found = f"; {', '.join(missing.unusable)}" if missing.unusable else ""
+    return ProgramNotFoundError(
+        either(missing.names) or missing.var,
+        f"no such interpreter (searched: {places}{found})",
+        searched=missing.directories,
+    )
 
 
 def _cwd(config: Mapping[str, Any], values: CallerValues, names: Names, anchor: Anchor) -> Path:
@@ -123,8 +141,17 @@ def _wants_params_argument(chain: Chain, mode: ParamsMode, config: Mapping[str, 
         return False
     if mode is not ParamsMode.AUTO:
         return mode in {ParamsMode.ARGS, ParamsMode.BOTH}
-    text = chain.tool.item.text if chain.tool.item else ""
-    return "--params" in text and "stdin" not in text
+    return chain.tool.item is not None and _reads_params_argument(chain.tool.item.text)
+
+
+def _reads_params_argument(text: str) -> bool:
+    """Whether a tool's source looks for ``--params`` instead of reading standard input.
+
+    Node.js spells options without their dashes: ``params`` beside ``"project-path"``.
+    """
+    if "stdin" in text:
+        return False
+    return "--params" in text or bool(_PROJECT_OPTION.search(text) and _PARAMS_OPTION.search(text))
 
 
 def _with_params(arguments: tuple[str, ...], tool_path: str, params_json: str) -> tuple[str, ...]:

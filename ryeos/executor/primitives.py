@@ -8,7 +8,7 @@ from lillux.errors import LilluxError
 from lillux.process import Command, Outcome, ProcessManager, ProcessRunner
 from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass
-from ryeos.errors import SpecError
+from ryeos.errors import SpecError, StateGraphsNotAvailableError
 from ryeos.executor.arguments import filled_arguments
 from ryeos.executor.calls import Call, Materials, Primitive, Services
 from ryeos.executor.limits import BUILT_IN, checked_limit
@@ -106,6 +106,14 @@ class SubprocessPrimitive(ExecutePrimitive):
     """The same engine under its older name."""
 
 
+class StateGraphPrimitive:
+    """Walks graphs of tools. See `Primitive`."""
+
+    def prepare(self, materials: Materials, services: Services) -> Call:  # noqa: ARG002 - a seam
+        """Refuse: this version has no walker. Raises StateGraphsNotAvailableError."""
+        raise StateGraphsNotAvailableError(materials.chain.tool.item_id)
+
+
 def _not_started(reason: str) -> ExecuteResult:
     return ExecuteResult(success=False, stdout="", stderr=reason, return_code=-1, duration_ms=0.0)
 
@@ -129,4 +137,5 @@ def _execute_result(outcome: Outcome, timeout_s: float | None) -> ExecuteResult:
 PRIMITIVES: Mapping[str, type[Primitive]] = {
     "rye/core/primitives/execute": ExecutePrimitive,
     "rye/core/primitives/subprocess": SubprocessPrimitive,
+    "rye/core/primitives/state_graph": StateGraphPrimitive,
 }

@@ -1,6 +1,7 @@
 """The examples of the documents are true: they run, and print what the page shows."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ import pytest
 
 from ryeos.items import Space
 from tests.support.documents import Example, Step, examples, prints, steps
+from tests.support.programs import require_program
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -92,5 +94,11 @@ def reader(tmp_path: Path, bundle: Space) -> Reader:
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(DOCS).as_posix())
 def test_every_example_of_a_page_does_what_the_page_shows(page: Path, reader: Reader) -> None:
+    left_out = set()
     for example in examples(page):
-        reader.does(example)
+        missing = {name for name in example.needs if shutil.which(name) is None}
+        left_out |= missing
+        if not missing:
+            reader.does(example)
+    for name in sorted(left_out):
+        require_program(name)

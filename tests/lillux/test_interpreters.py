@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.errors import ConfigurationError, LilluxError
-from lillux.interpreter_searches import SEARCHES, Surroundings, find_on_path
-from lillux.interpreters import Finding, MissingInterpreter, find_interpreter, parse_interpreter
+from lillux.interpreter_searches import Surroundings, either, find_on_path
+from lillux.interpreters import (
+    SEARCHES,
+    Finding,
+    MissingInterpreter,
+    find_interpreter,
+    parse_interpreter,
+)
 from lillux.process import ProcessManager, ProcessRunner, SpawnError
 from tests.support.executables import make_program
 from tests.support.scripted_process import Answer, ScriptedProcess
@@ -230,6 +236,19 @@ def test_what_was_searched_in_vain_is_told(tmp_path: Path) -> None:
     assert finding == Finding("", (warning,), MissingInterpreter("RYE_PYTHON", ("bash",), folders))
 
 
+def test_what_lies_there_and_is_no_program_is_told(project: Path) -> None:
+    folder = project / ".venv" / "bin"
+    (folder / "python").mkdir(parents=True)
+    (folder / "python3").touch(mode=0o644)
+
+    finding = find(project, local())
+
+    unusable = (f"{folder}/python is a folder", f"{folder}/python3 is not executable")
+    assert finding.missing is not None
+    assert finding.missing.unusable == unusable
+    assert finding.warnings[0].endswith(f"/Scripts ({', '.join(unusable)})")
+
+
 def test_an_empty_path_is_told_too() -> None:
     finding = find(None, {"type": "system_binary", "binary": "bash"})
 
@@ -438,9 +457,7 @@ def test_a_block_without_var_asks_for_nothing() -> None:
 
 def test_an_unknown_type_uses_its_fallback_and_warns(tmp_path: Path) -> None:
     program = make_program(tmp_path / "ruby")
-    problem = (
-        "type 'rbenv' is not known, expected command, local_binary, system_binary or venv_python"
-    )
+    problem = f"type 'rbenv' is not known, expected {either(tuple(sorted(SEARCHES)))}"
 
     helped = find(None, {"type": "rbenv", "fallback": "ruby"}, path=str(tmp_path))
     unset = find(None, {"type": "rbenv"}, path=str(tmp_path))

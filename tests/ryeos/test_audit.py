@@ -90,6 +90,20 @@ def test_each_state_has_its_cause(workspace: Workspace) -> None:
     assert found == {state: state for state in states}
 
 
+def test_what_package_managers_wrote_is_skipped_unless_somebody_signed_it(
+    workspace: Workspace,
+) -> None:
+    project = workspace.project
+    unsigned = project.write("tools/a/package.json", "{}")
+    signed = project.signed("tools/b/package.json", "{}")
+    tampered = project.signed("tools/c/package.json", "{}")
+    tampered.write_text("[]", encoding="utf-8")
+
+    states = [report_of(workspace, path).state for path in (unsigned, signed, tampered)]
+
+    assert states == ["skipped", "valid", "tampered"]
+
+
 def test_a_problem_with_one_file_does_not_hide_the_others(workspace: Workspace) -> None:
     project = workspace.project
     project.write("tools/a.py", b"\xff")

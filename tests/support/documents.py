@@ -5,18 +5,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _BLOCK = re.compile(
-    r"^(?P<fence>`{3,})(?P<language>\w+) test\n(?P<text>.*?)^(?P=fence)$", re.DOTALL | re.MULTILINE
+    r"^(?P<fence>`{3,})(?P<language>\w+) test(?P<needs>(?: [\w.+-]+)*)\n(?P<text>.*?)^(?P=fence)$",
+    re.DOTALL | re.MULTILINE,
 )
 _STATUS = re.compile(r"^\[status (\d+)\]$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A block with the word ``test`` behind its language; ``line`` is where it starts."""
+    """A block with the word ``test`` behind its language; ``line`` is where it starts.
+
+    ``needs`` are the programs named behind it: the block is left out where one is missing.
+    """
 
     language: str
     text: str
     line: int
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +41,7 @@ def examples(page: Path) -> list[Example]:
             language=block["language"],
             text=block["text"],
             line=text.count("\n", 0, block.start()) + 1,
+            needs=tuple(block["needs"].split()),
         )
         for block in _BLOCK.finditer(text)
     ]

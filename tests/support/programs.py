@@ -3,6 +3,7 @@
 import os
 import shutil
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -14,9 +15,13 @@ def require_program(name: str) -> Path:
     a build that skipped what it should have tried must not look green.
     """
     found = shutil.which(name)
-    if found:
-        return Path(found)
-    reason = f"{name} is not on the PATH of this machine"
+    if not found:
+        unavailable(f"{name} is not on the PATH of this machine")
+    return Path(found)
+
+
+def unavailable(reason: str) -> NoReturn:
+    """Skip the test for something that is missing here, or fail it where nothing may be."""
     if os.environ.get("RYE_REQUIRE_PROGRAMS") == "1":
         pytest.fail(f"{reason}, and RYE_REQUIRE_PROGRAMS=1 asks for it")
     pytest.skip(reason)

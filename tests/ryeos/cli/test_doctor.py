@@ -20,6 +20,7 @@ from ryeos.cli.remote_checks import remote_finding
 from ryeos.clients.launch import Interpreter
 from ryeos.items import Space
 from tests.support.command_line import CommandLine, Stranger, key_document, place_document
+from tests.support.programs import require_program
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="Windows keeps permissions elsewhere")
 
@@ -80,11 +81,13 @@ def test_the_interpreters_of_the_runtimes_are_named(project: CommandLine, tmp_pa
     empty = tmp_path / "empty"
     empty.mkdir()
 
+    require_program("node")
     found = checks(project, "interpreter")
     lost = checks(project, "interpreter", PATH=str(empty))
 
     runtimes = [
         "rye/core/runtimes/bash/bash",
+        "rye/core/runtimes/node/node",
         "rye/core/runtimes/python/function",
         "rye/core/runtimes/python/script",
     ]

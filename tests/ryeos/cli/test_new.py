@@ -28,12 +28,13 @@ def signed(cli: CommandLine, ref: str) -> str:
         ("python", ".py", '{\n  "greeting": "hello Ada",\n  "from": "hello"\n}\n'),
         ("bash", ".sh", '{\n  "from": "hello",\n  "params": {\n    "name": "Ada"\n  }\n}\n'),
         ("yaml", ".yaml", "hello Ada\n"),
+        ("javascript", ".js", '{\n  "greeting": "hello Ada",\n  "from": "hello"\n}\n'),
     ],
 )
 def test_a_new_tool_runs_once_it_is_signed(
     project: CommandLine, language: str, suffix: str, text: str
 ) -> None:
-    require_program("bash")
+    require_program("node" if language == "javascript" else "bash")
     made = project.json("new", "tool", "mine/hello", "--language", language)
     unsigned = project("run", "mine/hello", "name=Ada")
 
@@ -45,32 +46,21 @@ def test_a_new_tool_runs_once_it_is_signed(
     assert done.stdout == text
 
 
-@pytest.mark.parametrize("language", ["python", "bash", "yaml"])
+@pytest.mark.parametrize("language", ["python", "bash", "yaml", "javascript"])
 def test_a_new_tool_takes_any_text_for_data(project: CommandLine, language: str) -> None:
-    require_program("bash")
+    require_program("node" if language == "javascript" else "bash")
     project("new", "tool", "mine/hello", "--language", language)
 
     done = project("run", signed(project, "tool:mine/hello"), f"name={TRICKY}", "--json").json
 
     assert done["status"] == "success"
     match language:
-        case "python":
+        case "python" | "javascript":
             assert done["data"]["greeting"] == f"hello {TRICKY}"
         case "bash":
             assert done["data"]["params"] == {"name": TRICKY}
         case _:
             assert done["data"]["stdout"] == f"hello {TRICKY}\n"
-
-
-def test_a_new_javascript_tool_is_valid_and_says_what_it_still_needs(project: CommandLine) -> None:
-    made = project("new", "tool", "mine/hello", "--language", "javascript")
-
-    assert made.status == 0
-    assert (
-        "warning: rye/core/runtimes/node/node, which runs it, is in no space;"
-        " it cannot run before that is there\n"
-    ) in made.stderr
-    assert project("sign", "tool:mine/hello").status == 0
 
 
 def test_a_new_tool_at_the_root_has_no_category(project: CommandLine) -> None:

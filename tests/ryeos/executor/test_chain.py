@@ -201,7 +201,8 @@ def test_an_executor_that_is_absent_is_an_error_and_null_ends_the_chain(
     assert missing.value.hint == 'add one, like __executor_id__ = "rye/core/runtimes/python/script"'
     assert str(unknown.value) == "Unknown primitive: null"
     assert unknown.value.hint == (
-        "known primitives: rye/core/primitives/execute, rye/core/primitives/subprocess"
+        "known primitives: rye/core/primitives/execute, rye/core/primitives/state_graph,"
+        " rye/core/primitives/subprocess"
     )
 
 

@@ -13,6 +13,7 @@ from ryeos.errors import SpecError
 from ryeos.executor.template_names import params_text
 from ryeos.items import Space
 from tests.support.executables import make_program
+from tests.support.node_tools import node_source
 from tests.support.workspace import Workspace
 
 EXECUTE = "rye/core/primitives/execute"
@@ -262,6 +263,31 @@ def test_params_mode_says_where_a_tool_finds_them(
     project = ("--project-path", str(workspace.project_path))
     assert command.argv[here + 1 :] == (*after, *project)
     assert command.stdin == (b'{"a": 1}' if on_stdin else b"")
+
+
+@pytest.mark.parametrize(
+    ("source", "in_arguments"),
+    [
+        (
+            "parseArgs({options: {params: {type: 'string'}, 'project-path': {type: 'string'}}})",
+            True,
+        ),
+        ("args['params']; args['project-path']", True),
+        ('args["params"]; args["project-path"]', True),
+        ("process.argv.indexOf('--params')", True),
+        ("exports.execute = (params, projectPath) => params.x", False),
+        ("const params = {}; args['project-path']", False),
+        ("// --params\nprocess.stdin; args['project-path']; args['params']", False),
+    ],
+)
+def test_a_script_of_node_gets_params_as_an_option_when_it_looks_for_one(
+    workspace: Workspace,
+    source: str,
+    in_arguments: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    workspace.project.signed("tools/mine/t.js", node_source("mine/t", source))
+
+    assert ("--params" in argv(workspace, a=1)) is in_arguments
 
 
 def test_a_runtime_that_places_them_itself_gets_them_once(workspace: Workspace) -> None:

@@ -10,7 +10,12 @@ import pytest
 
 from lillux.process import SpawnError
 from ryeos.executor.engine import PrimitiveExecutor
-from ryeos.executor.primitives import ExecutePrimitive, ExecuteResult, SubprocessPrimitive
+from ryeos.executor.primitives import (
+    ExecutePrimitive,
+    ExecuteResult,
+    StateGraphPrimitive,
+    SubprocessPrimitive,
+)
 from tests.support.scripted_process import Answer, ScriptedProcess
 
 ENV = {"PATH": os.environ["PATH"]}
@@ -23,6 +28,7 @@ def execute(config: dict[str, Any], **params: object) -> ExecuteResult:
 def test_two_ids_stand_for_one_engine() -> None:
     assert PrimitiveExecutor.PRIMITIVE_MAP["rye/core/primitives/execute"] is ExecutePrimitive
     assert PrimitiveExecutor.PRIMITIVE_MAP["rye/core/primitives/subprocess"] is SubprocessPrimitive
+    assert PrimitiveExecutor.PRIMITIVE_MAP["rye/core/primitives/state_graph"] is StateGraphPrimitive
     assert issubclass(SubprocessPrimitive, ExecutePrimitive)
     assert PrimitiveExecutor.MAX_CHAIN_DEPTH == 10
 

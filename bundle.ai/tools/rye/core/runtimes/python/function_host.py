@@ -156,11 +156,13 @@ def _print_traceback(error: BaseException) -> None:
     """The traceback as far as the tool's own code goes."""
     import traceback
 
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+    trace = shown = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == __file__:
+            shown = trace.tb_next
         trace = trace.tb_next
     try:
-        traceback.print_exception(type(error), error, trace or error.__traceback__)
+        traceback.print_exception(type(error), error, shown or error.__traceback__)
     except (AttributeError, OSError, ValueError):
         pass  # the tool has closed its standard error
 
