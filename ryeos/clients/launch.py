@@ -112,11 +112,17 @@ def started_by(entry: object) -> tuple[str, ...] | None:
 
 
 def is_ours(entry: object, launch: Launch) -> bool:
-    """Whether an entry starts Rye: this very program, or another copy of it, as a server."""
+    """Whether an entry starts Rye: this very program, or another copy of it, as a server.
+
+    Before the program stands at most an interpreter with flags, such as ``py -3``: no shell that is
+    told something else first.
+    """
     argv = started_by(entry) or ()
-    names = {_file_name(word) for word in _before(argv, "mcp")}
-    own = {_file_name(word) for word in _before(launch.argv, "mcp")[-1:]}
-    return "mcp" in argv and bool(names & (PROGRAM_NAMES | own))
+    program = program_of(argv)
+    flags = _before(argv, "mcp")[1:-1]
+    is_plain = all(word.startswith("-") and word not in ("-c", "-m") for word in flags)
+    own = _file_name(program_of(launch.argv))
+    return bool(program) and is_plain and _file_name(program) in PROGRAM_NAMES | {own}
 
 
 def program_of(argv: Sequence[str]) -> str:
