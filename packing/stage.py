@@ -22,7 +22,7 @@ _BUILD_TIME_PACKAGES = frozenset({"cffi"})
 _COMPILED = frozenset({".so", ".pyd", ".dylib"})
 # Of packaging only the rules of versions are used; all of it would be half a megabyte more. The
 # command line of dotenv wants libraries that are not packed, and so do parts of urllib3 that only
-# they would call.
+# they would call; shtab is used without its own.
 _USED_PARTS = {
     "packaging": frozenset({"__init__.py", "version.py"}),
     "dotenv": frozenset({"__init__.py", "main.py", "parser.py", "variables.py", "version.py"}),
@@ -35,6 +35,7 @@ _USED_PARTS = {
         | {"util/ssltransport.py", "util/timeout.py", "util/url.py", "util/util.py"}
         | {"util/wait.py"}
     ),
+    "shtab": frozenset({"__init__.py"}),
 }
 # How a library was packed and installed, not what it is.
 _INSTALLATION_NOTES = frozenset({"RECORD", "WHEEL"})

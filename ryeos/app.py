@@ -73,6 +73,11 @@ class Rye:
         self.resolver = Resolver(context.spaces, lambda: self._aliases)
         self.config = ConfigReader(context.spaces, self.verifier)
 
+    def close(self) -> None:
+        """End the warm workers, if there are any."""
+        if self._functions:
+            self._functions.close()
+
     @cached_property
     def executor(self) -> PrimitiveExecutor:
         """The executor of this context."""

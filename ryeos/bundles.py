@@ -39,6 +39,10 @@ class BundleHome(Protocol):
         """Write a file of that folder anew; False where that is not possible."""
         ...
 
+    def hold(self) -> None:
+        """Need the file that this program was started from no longer, whatever becomes of it."""
+        ...
+
     def programs(self) -> str | None:
         """A folder with programs that tools expect on their PATH; None where there is none."""
         ...
@@ -58,6 +62,9 @@ class BundleFolder:
     def restore(self, path: str) -> bool:  # noqa: ARG002 - there is nothing to restore from
         """Never: there is no other copy."""
         return False
+
+    def hold(self) -> None:
+        """Nothing is read from a file."""
 
     def programs(self) -> str | None:
         """The folder that was named for it."""

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from ryeos.cli.commands import TABLE, Entry
 from ryeos.cli.session import Command
+from ryeos.clients.places import Machine
+from ryeos.clients.table import CLIENTS, Format
 from ryeos.extractors import EXTRACTORS
 from ryeos.items import Kind
 from ryeos.signature import FORMS
@@ -139,3 +141,33 @@ def flags_of(entry: Entry) -> set[str]:
     command.configure(parser)
     flags = {flag for action in parser._actions for flag in action.option_strings}
     return {flag for flag in flags if flag.startswith("--")} - {"--help", "--project-path"}
+
+
+def test_the_table_of_clients_has_every_client_with_its_files() -> None:
+    written = {Format.JSON: "JSON", Format.JSONC: "JSON with comments", Format.TOML: "TOML"}
+    known = [
+        (
+            client.name,
+            client.title,
+            f"`{client.project}`" if client.project else "-",
+            f"{written[client.format]}, `{'.'.join(client.container)}`",
+        )
+        for client in CLIENTS
+    ]
+
+    shown = [
+        (code(name)[0], title, project, form)
+        for name, title, _, project, form in rows("clients.md", "name | client")
+    ]
+
+    assert shown == known
+
+
+def test_the_table_of_clients_names_the_user_s_files() -> None:
+    here = Machine("linux", {"HOME": "/home/me"})
+    users = {code(name)[0]: user for name, _, user, *_ in rows("clients.md", "name | client")}
+
+    for client in CLIENTS:
+        path = client.user(here) if client.user else None
+        if path and not client.user_is_its_own:
+            assert path.name in users[client.name]

@@ -1,45 +1,24 @@
 """What ``rye doctor`` looks at: a function for each part of an installation.
 
 Each yields what it found: fine, worth a look, or broken, with what to do about it. Nothing is
-changed, no network is asked.
+changed; only remotes of the user are asked over the network, unless ``--offline`` is given.
 """
 
 import os
-import sys
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 from lillux.errors import LilluxError
-from lillux.values import dataclass
+from ryeos.cli import client_checks, interpreter_checks, machine_checks, remote_checks
+from ryeos.cli.findings import FAIL, OK, WARN, Check, Probe
 from ryeos.cli.output import one_line
 from ryeos.cli.session import Session
 
-OK, WARN, FAIL = "ok", "warn", "fail"
-OLDEST_PYTHON = (3, 11)
 _MAX_NAMED = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One finding. ``status`` is ``ok``, ``warn`` or ``fail``; ``fix`` is what to do."""
-
-    name: str
-    status: str
-    message: str
-    fix: str = ""
-
-    def describe(self) -> dict[str, str]:
-        """The finding as ``doctor --json`` shows it."""
-        described = {"name": self.name, "status": self.status, "message": self.message}
-        return described | ({"fix": self.fix} if self.fix else {})
-
-
-Probe = Callable[[Session], Iterator[Check]]
 
 
 def all_checks(session: Session) -> list[Check]:
     """Everything, in an order that puts causes before effects."""
-    found = _collect(session, _MACHINE)
+    found = _collect(session, machine_checks.PROBES)
     if any(check.name == "settings" and check.status == FAIL for check in found):
         return found  # nothing else can be looked at
     return found + _collect(session, (*_QUICK, *_ITEMS))
@@ -58,44 +37,6 @@ def _collect(session: Session, probes: tuple[tuple[str, Probe], ...]) -> list[Ch
         except LilluxError as error:
             found.append(Check(name, FAIL, str(error), error.hint))
     return found
-
-
-# --- the machine ----------------------------------------------------------------------------------
-
-
-def _python(_: Session) -> Iterator[Check]:
-    version = ".".join(map(str, sys.version_info[:3]))
-    status = OK if sys.version_info >= OLDEST_PYTHON else FAIL
-    fix = "" if status == OK else "run rye with Python 3.11 or newer"
-    yield Check("python", status, f"{version}, {sys.executable}", fix)
-
-
-def _program(_: Session) -> Iterator[Check]:
-    from ryeos.cli.places import program_path
-
-    path = program_path()
-    yield Check("program", OK, str(path) if path else "inside another program")
-
-
-def _cryptography(_: Session) -> Iterator[Check]:
-    from lillux.signing import NativeCryptoMissingError, generate_keypair
-
-    try:
-        generate_keypair()  # the one thing that surely needs the library
-    except NativeCryptoMissingError as error:
-        message = f"pure Python: verifying works, signing does not ({error.problem})"
-        yield Check("cryptography", WARN, message, error.hint)
-    else:
-        yield Check("cryptography", OK, "libsodium")
-
-
-def _settings(session: Session) -> Iterator[Check]:
-    if session.context.dev_mode:
-        message = "RYE_DEV_MODE=1: unsigned and tampered items run, with a warning"
-        yield Check("settings", WARN, message, "unset RYE_DEV_MODE")
-    if session.context.lock_mode.value != "strict":
-        message = f"RYE_LOCK={session.context.lock_mode.value}: changed chains run"
-        yield Check("settings", WARN, message, "unset RYE_LOCK")
 
 
 # --- the bundle, user space, keys, the project ----------------------------------------------------
@@ -181,40 +122,7 @@ def _project(session: Session) -> Iterator[Check]:
         yield Check("project", OK, f"{path} ({reason})")
 
 
-# --- runtimes and items ---------------------------------------------------------------------------
-
-
-def _interpreters(session: Session) -> Iterator[Check]:
-    from ryeos.items import Kind
-    from ryeos.resolver import locations
-
-    for bundle in session.context.spaces.bundles:
-        for location in locations(bundle, Kind.TOOL):
-            item = session.rye.verifier.verify_location(location)
-            if item.header and item.header.get("tool_type") == "runtime":
-                yield from _interpreters_of(session, location.ref.id, item.header)
-
-
-def _interpreters_of(session: Session, runtime: str, header: Any) -> Iterator[Check]:  # noqa: ANN401
-    from lillux.env_resolver import EnvResolver
-
-    declared = header.get("env_config") or {}
-    resolver = EnvResolver(
-        project_path=session.context.project_path,
-        user_base=session.context.spaces.user.base,
-        process_env=session.context.tool_environment(),
-        platform=session.context.platform,
-    )
-    env = resolver.apply(resolver.base(), declared, {})
-    missing = {interpreter.var: interpreter for interpreter in env.missing}
-    blocks = (block for block in declared.values() if isinstance(block, dict))
-    for var in (block["var"] for block in blocks if "var" in block):
-        if var in missing:
-            names = " or ".join(missing[var].names)
-            message = f"{runtime}: no {names} on the PATH; its tools cannot run"
-            yield Check("interpreter", WARN, message, f"install {names}, or set {var} to its path")
-        else:
-            yield Check("interpreter", OK, f"{runtime}: {env.variables.get(var, '')}")
+# --- items ----------------------------------------------------------------------------------------
 
 
 def _signatures(session: Session) -> Iterator[Check]:
@@ -251,12 +159,6 @@ def _shadowing(session: Session) -> Iterator[Check]:
         yield Check("core", WARN, message, "remove it, or set RYE_PROTECT_CORE=1")
 
 
-_MACHINE: tuple[tuple[str, Probe], ...] = (
-    ("python", _python),
-    ("program", _program),
-    ("cryptography", _cryptography),
-    ("settings", _settings),
-)
 _QUICK: tuple[tuple[str, Probe], ...] = (
     ("bundle", _bundles),
     ("user space", _user_space),
@@ -265,7 +167,11 @@ _QUICK: tuple[tuple[str, Probe], ...] = (
     ("project", _project),
 )
 _ITEMS: tuple[tuple[str, Probe], ...] = (
-    ("interpreter", _interpreters),
+    *interpreter_checks.PROBES,
     ("items", _signatures),
     ("shadowing", _shadowing),
+    ("clock", machine_checks.clock),
+    ("windows", machine_checks.windows),
+    *client_checks.PROBES,
+    *remote_checks.PROBES,
 )

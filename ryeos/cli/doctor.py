@@ -4,15 +4,16 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from ryeos.cli.checks import FAIL, OK, WARN, Check, all_checks
+from ryeos.cli.checks import all_checks
+from ryeos.cli.findings import FAIL, OK, WARN, Check
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 
 _COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
 
 
-def _configure(_: Arguments) -> None:
-    """No arguments of its own."""
+def _configure(parser: Arguments) -> None:
+    parser.add_argument("--offline", action="store_true", help="ask nothing over the network")
 
 
 def _run(session: Session) -> int:
@@ -40,4 +41,6 @@ def _lines(session: Session, checks: list[Check]) -> Iterator[str]:
             yield f"{'':<20}fix: {check.fix}"
 
 
-COMMANDS = {"doctor": Command(_configure, _run, ["rye doctor", "rye doctor --json"])}
+COMMANDS = {
+    "doctor": Command(_configure, _run, ["rye doctor", "rye doctor --json", "rye doctor --offline"])
+}

@@ -67,7 +67,7 @@ def _dispatch(arguments: list[str], bundle: BundleHome | None) -> int:
     ):
         words_only = [argument for argument in arguments if argument not in _HELP_FLAGS]
         return _dispatch(["help", *words_only], bundle)
-    if entry is None:
+    if entry is None or _is_wrong_action(entry.words, words, arguments):
         from ryeos.cli.failures import unknown_command
 
         raise unknown_command(words)
@@ -81,6 +81,16 @@ def _dispatch(arguments: list[str], bundle: BundleHome | None) -> int:
     if not words:  # `rye -h` is `rye help`, not help on `rye help`
         arguments = [argument for argument in arguments if argument not in _HELP_FLAGS]
     return run_command(module.COMMANDS[entry.words], entry, arguments, bundle)
+
+
+def _is_wrong_action(command: str, words: list[str], arguments: list[str]) -> bool:
+    """Whether a group that is a command itself is followed by a word that is none of its actions.
+
+    ``mcp instal`` is a slip; ``mcp --tools all`` is not.
+    """
+    if len(words) != 2 or command != words[0] or not commands.actions(command):  # noqa: PLR2004
+        return False
+    return arguments[arguments.index(command) + 1 :][:1] == words[1:]
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:

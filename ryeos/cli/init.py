@@ -1,23 +1,22 @@
-"""``rye init``: user space, the own key, and the project, each only where it is missing.
+"""``rye init``: user space, the own key, the project, and clients, each where it is missing.
 
-Asks nothing, overwrites nothing; a second run changes nothing and says so.
+Asks only at a terminal, and only about clients; overwrites nothing. A second run changes nothing
+and says so.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from lillux.files import create_file, make_directory
 from lillux.signing import PRIVATE_KEY_FILE, generate_keypair, load_keypair, save_keypair
-from lillux.values import dataclass
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
+from ryeos.cli.steps import MADE, THERE, WOULD_MAKE, Step
 from ryeos.errors import UsageError
 from ryeos.items import AI_DIRECTORY, PROJECT, Kind, Space
 from ryeos.keys import require_user_space, trust_own_key
 from ryeos.signing_key import SigningKey
 from ryeos.trust import document_path
 
-MADE, THERE, WOULD_MAKE = "made", "there already", "would make"
 REPOSITORY_MARKS = (".git", ".hg", ".svn", ".jj", "_darcs", ".fslckout")
 GITIGNORE = """\
 # Written by rye init: what belongs to this machine only.
@@ -27,15 +26,6 @@ threads/
 *.bak
 config/keys/signing/
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One thing that was made, or need not be. ``status`` is one of the words above."""
-
-    what: str
-    path: Path
-    status: str
 
 
 def _configure(parser: Arguments) -> None:
@@ -51,6 +41,7 @@ def _configure(parser: Arguments) -> None:
     )
     add("--user", action="store_true", help="user space only")
     add("--no-key", action="store_true", help="make no signing key")
+    add("--client", action="append", metavar="NAME", help="add rye to a client's settings too")
     add("--dry-run", action="store_true", help="say what would be made")
 
 
@@ -58,14 +49,18 @@ def _run(session: Session) -> int:
     arguments = session.arguments
     if arguments.user and arguments.project:
         raise UsageError("--user, --project: expected one of them")
+    from ryeos.cli.init_clients import chosen_clients, client_steps
+
     user = require_user_space(session.context)
     project = None if arguments.user else _project(session)
+    clients = chosen_clients(session)
     make = not arguments.dry_run
     steps = [_folders(user, make=make, mode=0o700)]
     if not arguments.no_key:
         steps += _key(session, user, make=make)
     if project:
         steps += [_folders(project, make=make, mode=0o755), _gitignore(project, make=make)]
+    steps += client_steps(session, clients, make=make)
     _show(session, steps, project)
     return 0
 
@@ -135,7 +130,8 @@ def _gitignore(project: Space, *, make: bool) -> Step:
 
 
 def _show(session: Session, steps: list[Step], project: Space | None) -> None:
-    from ryeos.cli.checks import OK, quick_checks
+    from ryeos.cli.checks import quick_checks
+    from ryeos.cli.findings import OK
 
     checks = [] if session.arguments.dry_run else quick_checks(session)
     problems = [check for check in checks if check.status != OK]
@@ -171,6 +167,6 @@ COMMANDS = {
     "init": Command(
         _configure,
         _run,
-        ["rye init", "rye init --project", "rye init --project ../shop", "rye init --dry-run"],
+        ["rye init", "rye init --project", "rye init --client cursor", "rye init --dry-run"],
     )
 }

@@ -1,9 +1,17 @@
 """``rye mcp``: the MCP server on standard input and output."""
 
+from typing import TYPE_CHECKING
+
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 
+if TYPE_CHECKING:  # the engine comes with the first call
+    from ryeos.context import Context
+    from ryeos.threads.starting import Program
+
 PROFILES = ("five", "node", "all")
+# A client waits two seconds after closing the pipe before it uses force.
+GRACE_S = 1.0
 
 
 def _configure(arguments: Arguments) -> None:
@@ -25,13 +33,20 @@ def _run(session: Session) -> int:
     from ryeos.mcp.stdio import StdioServer
 
     features = RyeFeatures(
-        lambda: session.server_rye,
-        lambda rye: session.program(rye),
+        lambda: session.server_rye(session.output.warn, GRACE_S),
+        _own_program,
         session.bundle.hold,
         profile=session.arguments.tools,
     )
-    StdioServer(Conversation(server(__version__, session.arguments.project)), features, wire).run()
+    conversation = Conversation(server(__version__, session.arguments.project))
+    StdioServer(conversation, features, wire).run()
     return 0
+
+
+def _own_program(context: "Context") -> "Program":
+    from ryeos.cli.places import own_program
+
+    return own_program(context)
 
 
 COMMANDS = {

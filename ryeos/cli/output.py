@@ -7,6 +7,8 @@ from typing import Any
 
 from lillux.errors import LilluxError
 
+# Set by the consoles of Windows that show colours.
+_COLOR_CONSOLES = ("WT_SESSION", "TERM", "TERM_PROGRAM", "ANSICON")
 _CODES = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
 
 
@@ -32,11 +34,13 @@ class Output:
         quiet: bool = False,
         color: str = "auto",
         environ: Mapping[str, str],
+        platform: str = sys.platform,
     ) -> None:
         self.as_json = as_json
         self.quiet = quiet
         self._color = color
         self._environ = environ
+        self._platform = platform
         self._warned: set[str] = set()
 
     def answer(self, envelope: Mapping[str, Any], text: str) -> None:
@@ -97,6 +101,8 @@ class Output:
             return False
         if self._environ.get("FORCE_COLOR") or self._environ.get("CLICOLOR_FORCE"):
             return True
+        if self._platform == "win32" and not any(map(self._environ.get, _COLOR_CONSOLES)):
+            return False  # the old console would show the codes themselves
         return bool((stream or sys.stdout).isatty())
 
 

@@ -1,6 +1,7 @@
 """The full parser of a command line: help, and errors in our own words."""
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
@@ -10,6 +11,8 @@ from ryeos import __version__
 from ryeos.cli.commands import Entry
 from ryeos.cli.plain_arguments import Arguments, declare_shared
 from ryeos.errors import UsageError
+
+_INVALID_CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*?)' \(choose from")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -25,10 +28,22 @@ class _Parser(argparse.ArgumentParser):
     def _hint(self, message: str) -> str:
         from difflib import get_close_matches
 
-        _, _, typed = message.partition("unrecognized arguments: ")
-        flags = [flag for action in self._actions for flag in action.option_strings]
-        close = get_close_matches(typed.split(" ")[0].split("=")[0], flags, 1, 0.5) if typed else []
+        typed, known = self._mistyped(message)
+        close = get_close_matches(typed, known, 1, 0.5) if typed else []
         return f"did you mean {close[0]}?" if close else f"see: {self.prog} --help"
+
+    def _mistyped(self, message: str) -> tuple[str, list[str]]:
+        """The word that an error of argparse is about, and what might stand there instead."""
+        _, _, typed = message.partition("unrecognized arguments: ")
+        if typed:
+            flags = [flag for action in self._actions for flag in action.option_strings]
+            return typed.split(" ")[0].split("=")[0], flags
+        found = _INVALID_CHOICE.match(message)
+        for action in self._actions if found else ():
+            name = "/".join(action.option_strings) or action.metavar or action.dest
+            if found and action.choices and found[1] == name:
+                return found[2], [str(choice) for choice in action.choices]
+        return "", []
 
 
 class _VersionAction(argparse.Action):

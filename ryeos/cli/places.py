@@ -8,6 +8,7 @@ from ryeos.cli.session import Session
 from ryeos.errors import RyeError
 
 if TYPE_CHECKING:  # runs before this package, and only in `rye.pyz`
+    from ryeos.context import Context
     from ryeos.threads.starting import Program as OwnProgram
     from zipboot.launch import Program
 
@@ -43,11 +44,10 @@ def own_words() -> tuple[str, ...]:
     return (sys.executable or words[0], *words[1:])
 
 
-def own_program(session: Session) -> "OwnProgram":
+def own_program(context: "Context") -> "OwnProgram":
     """How to start this program once more, in the same spaces."""
     from ryeos.threads.starting import Program
 
-    context = session.context
     flags = ["--user-space", str(context.spaces.user.base)]
     if context.project_path:
         flags += ["--project", str(context.project_path)]

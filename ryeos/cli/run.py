@@ -61,7 +61,7 @@ def _run(session: Session) -> int:
 def _start(session: Session, reference: "Reference", request: Request) -> int:
     from ryeos.cli.places import own_program
 
-    answer = session.rye.start(reference, request, own_program(session))
+    answer = session.rye.start(reference, request, own_program(session.context))
     thread_id = answer.envelope.get("thread_id")
     if thread_id is None or answer.envelope["status"] != "success":
         show(session, answer)

@@ -50,6 +50,21 @@ class Session:
             self._rye = Rye(self.context, warn=self.output.warn, restore=self.bundle.restore)
         return self._rye
 
+    def server_rye(self, warn: "Callable[[str], None]", grace_s: float) -> "Rye":
+        """The public API for many calls: with warm workers, and less patience at the end."""
+        from lillux.process import ProcessManager
+        from ryeos.app import Rye
+        from ryeos.executor.function_host import FunctionHost
+
+        manager = ProcessManager(grace_s=grace_s)
+        return Rye(
+            self.context,
+            runner=manager,
+            functions=FunctionHost(manager) if hasattr(os, "fork") else None,
+            warn=warn,
+            restore=self.bundle.restore,
+        )
+
     @property
     def bundle_version(self) -> str:
         """The version of the bundle that came with this program."""

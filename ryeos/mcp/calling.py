@@ -1,10 +1,10 @@
-"""What a call of a tool may use while it lasts: how it hears of its end, and how it tells of itself."""
+"""What a call of a tool may use while it lasts: how it hears of its end, how it tells of itself."""
 
 import json
 from collections.abc import Callable, Mapping
 from threading import Event, Lock, Thread
 from time import monotonic
-from typing import Any
+from typing import Any, Self
 
 from lillux.process.cancellation import Cancellation
 from lillux.values import dataclass, field
@@ -22,9 +22,9 @@ Progress = Callable[[float, float | None, str], None]
 class Calling:
     """The surroundings of one call.
 
-    progress   tells how far it is: done, of how much (None if unknown), in words
+    progress        tells how far it is: done, of how much (None if unknown), in words
     wants_progress  whether anybody listens to that
-    extra_env  variables for the processes that it starts
+    extra_env       variables for the processes that it starts
     """
 
     cancellation: Cancellation
@@ -52,7 +52,7 @@ class ToolProgress:
         self._started = monotonic()
         self._is_over = Event()
 
-    def __enter__(self) -> "ToolProgress":
+    def __enter__(self) -> Self:
         Thread(target=self._beat, name="rye-heartbeat", daemon=True).start()
         return self
 

@@ -16,6 +16,7 @@ from ryeos.mcp.session import Call, Server, Watch
 
 if TYPE_CHECKING:  # the engine comes with the first call
     from ryeos.app import Rye
+    from ryeos.context import Context
     from ryeos.envelope import Answer
     from ryeos.mcp.calling import Calling, Progress
     from ryeos.mcp.outputs import Kept
@@ -37,7 +38,7 @@ class RyeFeatures:
     def __init__(
         self,
         rye: "Callable[[], Rye]",
-        program: "Callable[[Rye], Program]",
+        program: "Callable[[Context], Program]",
         hold: Callable[[], None],
         *,
         profile: str = "five",
@@ -139,8 +140,8 @@ def server(version: str, project: str | None) -> Server:
     return Server(
         info={"name": "rye", "title": "Rye OS", "version": version},
         instructions=(
-            "Rye runs signed items: tools, directives (instructions for you) and knowledge, found by"
-            " id in three spaces: project, user, system. search finds items; load reads one, or"
+            "Rye runs signed items: tools, directives (instructions for you) and knowledge, found"
+            " by id in three spaces: project, user, system. search finds items; load reads one, or"
             " copies it to a space to change it; execute runs a tool, or gives you a directive to"
             " carry out; sign signs an item after a change, since nothing unsigned runs; help"
             f" explains. {where}"

@@ -204,11 +204,13 @@ def test_the_licences_of_the_libraries_are_inside(built_pyz: Path) -> None:
     names = sources(built_pyz).namelist()
 
     licensed = {
-        name.split("-")[0].lower() for name in names if ".dist-info/" in name and "LICENSE" in name
+        name.split("-")[0].lower()
+        for name in names
+        if ".dist-info/" in name and ("LICENSE" in name or name.endswith("/LICENCE"))
     }
 
     libraries = {"cffi", "fastjsonschema", "packaging", "pynacl", "python_dotenv", "pyyaml"}
-    libraries |= {"shiv", "urllib3"}
+    libraries |= {"shiv", "shtab", "urllib3"}
     assert licensed == libraries
     assert "LICENSE" in names
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from lillux.values import dataclass
 from ryeos.app import Rye
+from ryeos.context import Context
 from ryeos.envelope import Answer
 from ryeos.errors import UnsupportedError
 from ryeos.executor.model import Request
@@ -38,7 +39,10 @@ class Wish:
 
 
 def execute(
-    rye: Rye, arguments: Mapping[str, object], calling: Calling, program: Callable[[Rye], Program]
+    rye: Rye,
+    arguments: Mapping[str, object],
+    calling: Calling,
+    program: Callable[[Context], Program],
 ) -> Answer:
     """The answer of the item. Raises what finding it raises, and ArgumentError."""
     values = check_arguments(TOOLS["execute"], arguments)  # (1)
@@ -56,7 +60,7 @@ def execute(
     )
     reference = Reference(kind, wish.reference.id)
     if wish.in_background:
-        return rye.start(reference, request, program(rye))
+        return rye.start(reference, request, program(rye.context))
     if not calling.wants_progress:
         return rye.execute(reference, request, cancellation=calling.cancellation)
     with ToolProgress(calling.progress) as progress:

@@ -1,10 +1,23 @@
+import json
 import os
 import shutil
+import socket
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ryeos.cli.machine_checks import (
+    Windows,
+    cache_finding,
+    clock_finding,
+    python_findings,
+    windows_findings,
+)
+from ryeos.cli.remote_checks import remote_finding
+from ryeos.clients.launch import Interpreter
 from ryeos.items import Space
 from tests.support.command_line import CommandLine, Stranger, key_document, place_document
 from tests.support.programs import require_program
@@ -51,6 +64,7 @@ def test_every_part_is_looked_at(project: CommandLine) -> None:
         "project",
         "interpreter",
         "items",
+        "clock",
     ]
 
 
@@ -272,3 +286,230 @@ def test_a_changed_file_of_the_bundle_is_found(torn_bundle: Space, tmp_path: Pat
     assert done.status == 1
     assert failed[0]["message"].startswith("not the file that the bundle ryeos was published with")
     assert failed[0]["fix"] == "install the bundle (or rye.pyz) again"
+
+
+# --- the settings of clients ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def claude(project: CommandLine) -> Path:
+    """The settings of Claude Desktop, of a user who has it."""
+    path = project.home / ".config" / "Claude" / "claude_desktop_config.json"
+    path.parent.mkdir(parents=True)
+    return path
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "rye.pyz"
+    path.touch()
+    return path
+
+
+def said_of_clients(cli: CommandLine) -> tuple[str, str]:
+    """The status and the message of the one client that is there."""
+    (found,) = checks(cli, "client")
+    return found["status"], found["message"]
+
+
+def test_a_client_without_rye_is_told_how_to_get_it(project: CommandLine, claude: Path) -> None:
+    message = "Claude Desktop: without rye; to add it: rye mcp install claude-desktop"
+    assert said_of_clients(project) == ("ok", message)
+
+    claude.write_text('{"theme": "dark"}', "utf-8")
+
+    assert said_of_clients(project) == ("ok", message)
+
+
+def test_settings_that_a_client_would_ignore_fail(project: CommandLine, claude: Path) -> None:
+    claude.write_text('{"mcpServers": {},}', "utf-8")
+
+    status, message = said_of_clients(project)
+
+    assert status == "fail"
+    assert message.startswith(f"Claude Desktop: {claude}: line 1, column 18: expected no comma")
+    assert project("doctor").status == 1
+
+
+def test_an_installed_client_is_fine(project: CommandLine, claude: Path, program: Path) -> None:
+    project("mcp", "install", "claude-desktop", "--program", program, "--python", sys.executable)
+
+    assert said_of_clients(project) == ("ok", f"Claude Desktop: starts this program, {claude}")
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "status", "message"),
+    [
+        ("python3", ["{program}", "mcp"], "warn", "starts 'python3', which its PATH may not have"),
+        ("/no/python3", ["{program}", "mcp"], "fail", "no program at /no/python3"),
+        ("{python}", ["/no/rye.pyz", "mcp"], "fail", "no file at /no/rye.pyz"),
+        ("{python}", ["{program}", "mcp", "--project", "/no"], "fail", "no folder at /no"),
+        ("bread", ["bake"], "warn", "its entry 'rye' starts something else: bread bake"),
+    ],
+)
+def test_an_entry_that_would_not_start_is_found(
+    *,
+    command: str,
+    args: list[str],
+    status: str,
+    message: str,
+    project: CommandLine,
+    claude: Path,
+    program: Path,
+) -> None:
+    words = [word.format(program=program, python=sys.executable) for word in (command, *args)]
+    entry = {"command": words[0], "args": words[1:]}
+    claude.write_text(json.dumps({"mcpServers": {"rye": entry}}), "utf-8")
+
+    found_status, found = said_of_clients(project)
+
+    assert found_status == status
+    assert message in found
+
+
+def test_what_a_client_on_the_desktop_would_not_find_is_named(
+    project: CommandLine, claude: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "python3").symlink_to(sys.executable)
+    (own / "bash").symlink_to("/bin/sh")
+    assert claude.parent.is_dir()
+
+    found = checks(project, "desktop path", PATH=str(own))
+
+    lost = [check for check in found if check["status"] == "warn"]
+    assert all(check["fix"].endswith("in the env of its entry") for check in lost)
+    assert found
+
+
+def test_without_a_client_on_the_desktop_its_path_does_not_matter(project: CommandLine) -> None:
+    assert checks(project, "desktop path") == []
+
+
+# --- the machine ----------------------------------------------------------------------------------
+
+
+def test_an_alias_of_the_microsoft_store_is_worth_a_look() -> None:
+    stub = r"C:\Users\me\AppData\Local\Microsoft\WindowsApps\python3.exe"
+    interpreter = Interpreter(executable=stub, base=stub, is_virtual=False)
+
+    found = list(python_findings((3, 12), "3.12.1", interpreter))
+
+    assert [check.status for check in found] == ["ok", "warn"]
+    assert found[1].fix == "install Python from python.org, and use `py rye.pyz`"
+
+
+def test_a_python_that_is_too_old_fails() -> None:
+    interpreter = Interpreter(executable="/usr/bin/python3", base="", is_virtual=False)
+
+    (found,) = python_findings((3, 10), "3.10.0", interpreter)
+
+    assert (found.status, found.fix) == ("fail", "run rye with Python 3.11 or newer")
+
+
+def test_windows_is_asked_for_long_paths_and_its_code_page() -> None:
+    good = list(windows_findings(Windows(long_paths=True, code_page=65001)))
+    bad = list(windows_findings(Windows(long_paths=False, code_page=932)))
+    unknown = list(windows_findings(Windows(long_paths=None, code_page=None)))
+
+    assert [check.status for check in good] == ["ok", "ok"]
+    assert [check.status for check in bad] == ["warn", "warn"]
+    assert bad[1].message.startswith("code page 932: ")
+    assert [check.status for check in unknown] == ["warn"]
+
+
+def test_a_file_from_the_future_is_worth_a_look(project: CommandLine) -> None:
+    path = project.project / ".ai" / "tools" / "late.txt"
+    path.touch()
+    os.utime(path, (4e9, 4e9))
+
+    (found,) = checks(project, "clock")
+
+    assert found["status"] == "warn"
+    assert found["message"].startswith(f"{path} was written ")
+
+
+def test_a_few_seconds_are_no_skew(tmp_path: Path) -> None:
+    assert clock_finding(1000.0, 1010.0, tmp_path).status == "ok"
+    assert clock_finding(1000.0, 2000.0, tmp_path).status == "warn"
+
+
+def test_a_cache_that_cannot_be_made_is_worth_a_look(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.touch(0o400)
+
+    assert cache_finding(tmp_path / "cache" / "rye").status == "ok"
+    assert cache_finding(blocked / "cache").status == "warn"
+
+
+def test_a_relative_user_space_is_worth_a_look(project: CommandLine) -> None:
+    (found,) = checks(project, "settings", USER_SPACE="home")
+
+    assert found["message"] == "USER_SPACE=home: another folder in each working directory"
+
+
+# --- remotes --------------------------------------------------------------------------------------
+
+
+def remotes(cli: CommandLine, folder: Path, url: str) -> None:
+    """A file of remotes in a space."""
+    path = folder / ".ai" / "config" / "remotes" / "remotes.yaml"
+    path.parent.mkdir(parents=True)
+    head = 'version: "1.0.0"\ncategory: remotes\n'
+    path.write_text(f"{head}remotes:\n  default: {{url: '{url}'}}\n", "utf-8")
+    assert cli("sign", path, "-q").status == 0
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening
+
+
+def test_a_remote_of_the_user_is_connected_to(
+    project: CommandLine, listener: socket.socket
+) -> None:
+    remotes(project, project.home, f"http://127.0.0.1:{listener.getsockname()[1]}")
+
+    (found,) = checks(project, "remote")
+
+    assert found["message"].endswith(": takes connections")
+    assert [check["message"][-9:] for check in offline(project)] == ["--offline"]
+
+
+def offline(cli: CommandLine) -> list[dict[str, str]]:
+    """What is found of remotes when nothing may be asked."""
+    found = cli.json("doctor", "--offline")["checks"]
+    return [check for check in found if check["name"] == "remote"]
+
+
+def test_a_remote_that_nobody_serves_is_worth_a_look(project: CommandLine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    remotes(project, project.home, f"http://127.0.0.1:{port}")
+
+    (found,) = checks(project, "remote")
+
+    assert found["status"] == "warn"
+    assert "no connection: " in found["message"]
+
+
+def test_a_remote_of_the_project_is_not_asked(
+    project: CommandLine, listener: socket.socket
+) -> None:
+    remotes(project, project.project, f"http://127.0.0.1:{listener.getsockname()[1]}")
+
+    (found,) = checks(project, "remote")
+
+    listener.settimeout(0)
+    with pytest.raises(BlockingIOError):
+        listener.accept()
+    assert found["message"].endswith(": named by the project, not asked")
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "x", "http://[", "http://x:99999"])
+def test_a_remote_without_a_usable_url_is_worth_a_look(url: str) -> None:
+    assert remote_finding("default", url).message == (
+        "default: expected a URL that begins with https:// or http://"
+    )

@@ -1,11 +1,18 @@
+import json
 import os
 import stat
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from ryeos.items import Kind
 from tests.support.command_line import CommandLine
+
+ROOT = Path(__file__).resolve().parents[3]
+posix_only = pytest.mark.skipif(os.name == "nt", reason="Windows has no such terminals")
 
 FOLDERS = sorted(kind.directory for kind in Kind)
 
@@ -277,3 +284,134 @@ def test_problems_that_are_there_already_are_said(signer: CommandLine) -> None:
 
     assert done.status == 0
     assert f"warning: trust: {trusted}: " in done.stderr
+
+
+# --- clients --------------------------------------------------------------------------------------
+
+
+class Program:
+    """The checkout, started as a program: clients are given the file that was started."""
+
+    def __init__(self, cli: CommandLine) -> None:
+        self._argv = [sys.executable, str(ROOT / "rye.py")]
+        self._env = {**cli.env}
+        self._cwd = cli.project
+
+    def __call__(self, *argv: str) -> "subprocess.CompletedProcess[str]":
+        """Run it with nobody at the terminal."""
+        return subprocess.run(
+            [*self._argv, *argv],
+            cwd=self._cwd,
+            env=self._env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+
+    def at_a_terminal(self, *argv: str, typed: bytes) -> str:
+        """Run it with somebody who types; what stands on the terminal in the end."""
+        import pty
+
+        here, there = pty.openpty()
+        with subprocess.Popen(
+            [*self._argv, *argv],
+            cwd=self._cwd,
+            env=self._env,
+            stdin=there,
+            stdout=there,
+            stderr=there,
+            start_new_session=True,
+        ) as process:
+            os.close(there)
+            os.write(here, typed)
+            shown = b""
+            with suppress(OSError):  # Linux ends a terminal that nobody holds like this
+                while data := os.read(here, 4096):
+                    shown += data
+            os.close(here)
+        assert process.returncode == 0, shown
+        return shown.decode()
+
+
+@pytest.fixture
+def rye(cli: CommandLine) -> Program:
+    return Program(cli)
+
+
+@pytest.fixture
+def codex(cli: CommandLine) -> Path:
+    """The settings of Codex, of a user who has it."""
+    path = cli.home / ".codex" / "config.toml"
+    path.parent.mkdir()
+    path.write_text('model = "o"\n', "utf-8")
+    return path
+
+
+def test_init_adds_rye_to_the_clients_that_are_named(rye: Program, cli: CommandLine) -> None:
+    first = json.loads(rye("init", "--client", "cursor", "--client", "codex", "--json").stdout)
+    second = json.loads(rye("init", "--client", "cursor", "--json").stdout)
+
+    assert [(a["what"], a["status"]) for a in first["actions"][-2:]] == [
+        ("rye in Cursor", "made"),
+        ("rye in Codex", "made"),
+    ]
+    assert second["actions"][-1]["status"] == "there already"
+    assert "rye.py" in (cli.home / ".cursor" / "mcp.json").read_text("utf-8")
+
+
+def test_a_dry_run_adds_rye_to_no_client(rye: Program, cli: CommandLine) -> None:
+    done = json.loads(rye("init", "--client", "cursor", "--dry-run", "--json").stdout)
+
+    assert done["actions"][-1]["status"] == "would make"
+    assert list(cli.home.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("curser", "error: client 'curser': no such client\n  hint: did you mean cursor?\n"),
+        ("kiro", "error: kiro: rye does not know where its settings are\n"),
+    ],
+)
+def test_a_client_that_cannot_be_set_up_stops_init_before_it_began(
+    name: str, problem: str, rye: Program, cli: CommandLine
+) -> None:
+    done = rye("init", "--client", name)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith(problem)
+    assert list(cli.home.iterdir()) == []
+
+
+def test_a_client_that_only_its_own_program_sets_up_is_left_to_the_user(rye: Program) -> None:
+    action = json.loads(rye("init", "--client", "claude-code", "--json").stdout)["actions"][-1]
+
+    assert action["status"] == "left to you"
+    assert action["what"].startswith("rye in Claude Code: run: claude mcp add ")
+
+
+def test_nobody_at_the_terminal_is_asked_nothing(rye: Program, codex: Path) -> None:
+    done = rye("init")
+
+    assert "add rye to" not in done.stderr
+    assert codex.read_text("utf-8") == 'model = "o"\n'
+
+
+@posix_only
+@pytest.mark.parametrize(("typed", "agreed"), [(b"y\n", True), (b"\n", False), (b"no\n", False)])
+def test_a_person_is_asked_about_the_clients_that_are_there(
+    *, typed: bytes, agreed: bool, rye: Program, codex: Path
+) -> None:
+    shown = rye.at_a_terminal("init", typed=typed)
+
+    assert "add rye to the settings of Codex? [y/N] " in shown
+    assert ("[mcp_servers.rye]" in codex.read_text("utf-8")) is agreed
+
+
+@posix_only
+def test_a_person_who_wants_no_questions_gets_none(rye: Program, codex: Path) -> None:
+    shown = rye.at_a_terminal("init", "--no-input", typed=b"y\n")
+
+    assert "add rye to" not in shown
+    assert codex.read_text("utf-8") == 'model = "o"\n'

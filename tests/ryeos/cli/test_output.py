@@ -1,6 +1,9 @@
+import io
+
 import pytest
 
-from ryeos.cli.output import one_line
+from ryeos.cli.commands import TABLE
+from ryeos.cli.output import Output, one_line
 from tests.support.command_line import CommandLine
 
 
@@ -31,3 +34,52 @@ def test_bytes_that_are_no_text_do_not_break_an_error(
     assert "internal error" not in done.stdout + done.stderr
     if flags:
         assert done.json["error"].startswith("Item not found: a\udcff ")
+
+
+class Terminal(io.StringIO):
+    """A stream that somebody looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("color", "platform", "environ", "painted"),
+    [
+        ("auto", "linux", {}, True),
+        ("auto", "linux", {"NO_COLOR": "1"}, False),
+        ("auto", "linux", {"NO_COLOR": ""}, True),
+        ("auto", "linux", {"TERM": "dumb"}, False),
+        ("always", "win32", {"NO_COLOR": "1"}, True),
+        ("never", "linux", {"FORCE_COLOR": "1"}, False),
+        ("auto", "win32", {}, False),
+        ("auto", "win32", {"WT_SESSION": "1"}, True),
+        ("auto", "win32", {"FORCE_COLOR": "1"}, True),
+    ],
+)
+def test_colours_are_shown_where_they_make_sense(
+    *, color: str, platform: str, environ: dict[str, str], painted: bool
+) -> None:
+    output = Output(color=color, environ=environ, platform=platform)
+
+    shown = output.paint("text", "red", stream=Terminal())
+
+    assert shown == ("\x1b[31mtext\x1b[0m" if painted else "text")
+
+
+def test_a_pipe_gets_no_colours_unless_they_are_asked_for() -> None:
+    plain = Output(environ={}, platform="linux")
+    forced = Output(environ={"CLICOLOR_FORCE": "1"}, platform="linux")
+
+    assert plain.paint("text", "red", stream=io.StringIO()) == "text"
+    assert forced.paint("text", "red", stream=io.StringIO()) == "\x1b[31mtext\x1b[0m"
+
+
+@pytest.mark.parametrize("words", [entry.words for entry in TABLE])
+def test_every_command_answers_a_slip_with_one_document(words: str, cli: CommandLine) -> None:
+    done = cli(*words.split(), "--no-such-flag", "--json")
+
+    assert done.status == 2
+    assert done.json["status"] == "error"
+    assert done.json["code"] == "INVALID_PARAMS"
+    assert done.stderr == ""
