@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # the engine comes with the first call
 
 PROFILES = ("five", "node", "all")
 # A client waits two seconds after closing the pipe before it uses force.
-GRACE_S = 1.0
+GRACE_S = 0.8
 
 
 def _configure(arguments: Arguments) -> None:
@@ -21,6 +21,11 @@ def _configure(arguments: Arguments) -> None:
         default=PROFILES[0],
         help="which tools are listed: the five, those of a node, or all six (all are answered)",
     )
+    arguments.add_argument(
+        "--log-file",
+        metavar="FILE",
+        help="where what happens is written, up to 5 MB, and 5 MB before",
+    )
 
 
 def _run(session: Session) -> int:
@@ -28,19 +33,21 @@ def _run(session: Session) -> int:
 
     wire = take_over()  # before anything else: what is printed from here on is no message
     from ryeos import __version__
+    from ryeos.cli.server_log import server_log
     from ryeos.mcp.features import RyeFeatures, server
     from ryeos.mcp.session import Session as Conversation
     from ryeos.mcp.stdio import StdioServer
 
+    log = server_log(session.arguments.log_file, session.environ)
     features = RyeFeatures(
         lambda: session.server_rye(session.output.warn, GRACE_S),
         _own_program,
         session.bundle.hold,
         profile=session.arguments.tools,
+        log=log,
     )
     conversation = Conversation(server(__version__, session.arguments.project))
-    StdioServer(conversation, features, wire).run()
-    return 0
+    StdioServer(conversation, features, wire, log).run()
 
 
 def _own_program(context: "Context") -> "Program":
