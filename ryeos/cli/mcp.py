@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from lillux.errors import LilluxError
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 
@@ -29,16 +30,17 @@ def _configure(arguments: Arguments) -> None:
 
 
 def _run(session: Session) -> int:
+    from ryeos.cli.server_log import server_log
+
+    log = server_log(session.arguments.log_file, session.environ)
     from ryeos.mcp.wire import take_over
 
-    wire = take_over()  # before anything else: what is printed from here on is no message
+    wire = take_over()  # before the rest: what is printed from here on is no message
     from ryeos import __version__
-    from ryeos.cli.server_log import server_log
     from ryeos.mcp.features import RyeFeatures, server
     from ryeos.mcp.session import Session as Conversation
     from ryeos.mcp.stdio import StdioServer
 
-    log = server_log(session.arguments.log_file, session.environ)
     features = RyeFeatures(
         lambda: session.server_rye(session.output.warn, GRACE_S),
         _own_program,
@@ -56,10 +58,18 @@ def _own_program(context: "Context") -> "Program":
     return own_program(context)
 
 
+def _refused(error: LilluxError) -> None:
+    """Tell a client why there is no server: few show standard error to anybody."""
+    from ryeos.mcp.refusal import answer_first_request
+
+    answer_first_request(error)
+
+
 COMMANDS = {
     "mcp": Command(
         configure=_configure,
         run=_run,
         examples=["rye mcp", "rye mcp --tools all --project ~/shop"],
+        refused=_refused,
     )
 }

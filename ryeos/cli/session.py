@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from lillux.files import file_system_error
+from lillux.errors import LilluxError
 from lillux.values import dataclass, field
 from ryeos import __version__
 from ryeos.cli.commands import Entry
@@ -77,6 +77,8 @@ class Session:
         try:
             root = Path(self.bundle.locate())
         except OSError as error:
+            from lillux.files import file_system_error
+
             raise file_system_error("the bundle", error) from error
         return context_from(
             self.environ,
@@ -94,21 +96,32 @@ Run = Callable[[Session], int]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: what it takes, what it does, and examples for its help."""
+    """A command: what it takes, what it does, and examples for its help.
+
+    ``refused`` is told of what keeps it from its work, where standard error is not enough.
+    """
 
     configure: Configure
     run: Run
     examples: Sequence[str] = ()
+    refused: Callable[[LilluxError], None] | None = None
 
 
 def run_command(
     command: Command, entry: Entry, arguments: list[str], bundle: "BundleHome | None"
 ) -> int:
     """Parse the arguments and run the command."""
-    parsed = _parsed(command, entry, arguments)
-    output = Output(as_json=parsed.json, quiet=parsed.quiet, color=parsed.color, environ=os.environ)
-    _configure_logging(verbose=parsed.verbose)
-    return command.run(Session(parsed, output, bundle or _own_bundle()))
+    try:
+        parsed = _parsed(command, entry, arguments)
+        output = Output(
+            as_json=parsed.json, quiet=parsed.quiet, color=parsed.color, environ=os.environ
+        )
+        _configure_logging(verbose=parsed.verbose)
+        return command.run(Session(parsed, output, bundle or _own_bundle()))
+    except LilluxError as error:
+        if command.refused:
+            command.refused(error)
+        raise
 
 
 def _parsed(command: "Command", entry: Entry, arguments: list[str]) -> SimpleNamespace:

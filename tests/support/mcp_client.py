@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Condition, Thread
@@ -147,7 +147,7 @@ class McpClient:
 
     def wait_until(
         self,
-        is_reached: Any,
+        is_reached: Callable[[], object],
         problem: str,
         patience_s: float = PATIENCE_S,
     ) -> None:
