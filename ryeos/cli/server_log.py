@@ -6,9 +6,6 @@ event, ``rye[PID] LEVEL text``; values of parameters never.
 
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
-
-from lillux.files import file_system_error
 
 MAX_BYTES = 5_000_000
 
@@ -24,6 +21,7 @@ def server_log(path: str | None, environ: Mapping[str, str]) -> Callable[[str, s
         return quiet
     import logging
     from logging.handlers import RotatingFileHandler
+    from pathlib import Path
 
     line = logging.Formatter(f"rye[{os.getpid()}] %(levelname)s %(message)s")
     handlers: list[logging.Handler] = []
@@ -39,6 +37,8 @@ def server_log(path: str | None, environ: Mapping[str, str]) -> Callable[[str, s
                 Path(path).expanduser(), maxBytes=MAX_BYTES, backupCount=1, encoding="utf-8"
             )
         except OSError as error:
+            from lillux.files import file_system_error
+
             raise file_system_error(path, error) from error
         file.setLevel(level or "INFO")
         file.setFormatter(line_in_file)

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,8 @@ from ryeos.cli.plain_arguments import Arguments, PlainArguments, declare_shared
 from ryeos.errors import UsageError
 
 if TYPE_CHECKING:  # the engine is imported by the commands that use it
+    from pathlib import Path
+
     from ryeos.app import Rye
     from ryeos.bundles import BundleHome
     from ryeos.context import Context
@@ -71,6 +72,8 @@ class Session:
         return next((b.version for b in self.context.spaces.bundles if b.pinned_pem), "")
 
     def _make_context(self) -> "Context":
+        from pathlib import Path
+
         from ryeos.bundles import discover, embedded_bundle
         from ryeos.context import context_from
 
@@ -138,6 +141,8 @@ def _parsed(command: "Command", entry: Entry, arguments: list[str]) -> SimpleNam
 
 def _own_bundle() -> "BundleHome":
     """The bundle beside this package, where a wheel has it."""
+    from pathlib import Path
+
     from ryeos.bundles import BundleFolder
 
     # An installer puts the scripts of a wheel beside the interpreter.
@@ -145,7 +150,9 @@ def _own_bundle() -> "BundleHome":
     return BundleFolder(Path(__file__).parent.parent / "bundle", lambda: scripts)
 
 
-def _working_directory() -> Path:
+def _working_directory() -> "Path":
+    from pathlib import Path
+
     try:
         return Path.cwd()
     except OSError as error:
