@@ -87,6 +87,7 @@ class StdioServer:
             Pace.SHORT: Lane("call", SHORT_THREADS),
         }
         self._has_begun = False
+        self._parent = os.getppid()
         self._is_over = Flag()
         self._ending = Lock()
 
@@ -94,7 +95,6 @@ class StdioServer:
         """Serve until the client is gone, and end the process. In the main thread only."""
         for number in _ENDING_SIGNALS:
             signal.signal(number, _stop)
-        Thread(target=self._watch_parent, args=(os.getppid(),), daemon=True).start()
         why = "standard input ended"
         try:
             self._read()
@@ -130,7 +130,8 @@ class StdioServer:
         self._wire.write(line_of(message))
         if not self._has_begun:
             self._has_begun = True
-            Thread(target=self._features.began, daemon=True).start()
+            for task in (self._features.began, self._watch_parent):
+                Thread(target=task, daemon=True).start()
 
     # ------------------------------------------------------------------ calls
 
@@ -203,10 +204,10 @@ class StdioServer:
 
     # ------------------------------------------------------------------ the end
 
-    def _watch_parent(self, parent: int) -> None:
+    def _watch_parent(self) -> None:
         from lillux.process.parent import await_end_of_parent
 
-        await_end_of_parent(parent)
+        await_end_of_parent(self._parent)
         self._end("the process that has started this one is gone")
 
     def _await_calls(self, patience_s: float) -> None:

@@ -13,7 +13,8 @@ from typing import Any, Self
 
 PATIENCE_S = 60.0
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
-_INITIALIZE = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "t"}}
+_CLIENT = {"name": "rye-tests", "version": "1"}
+_INITIALIZE = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": _CLIENT}
 MODERN_META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientCapabilities": {},
