@@ -14,7 +14,7 @@ from typing import Any, Self
 PATIENCE_S = 60.0
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 _CLIENT = {"name": "rye-tests", "version": "1"}
-_INITIALIZE = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": _CLIENT}
+INITIALIZE = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": _CLIENT}
 MODERN_META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -108,7 +108,7 @@ class McpClient:
 
     def initialize(self) -> dict[str, Any]:
         """Begin a conversation in the legacy era; what the server says of itself."""
-        result = self.result(self.send("initialize", _INITIALIZE))
+        result = self.result(self.send("initialize", INITIALIZE))
         self.notify("notifications/initialized")
         return result
 

@@ -49,8 +49,11 @@ def test_a_thread_that_is_free_is_used_again() -> None:
 def test_a_lane_is_idle_when_all_is_done_and_not_before() -> None:
     lane, gate = Lane("test", 1), Event()
 
+    def wait() -> None:
+        gate.wait(PATIENCE_S)
+
     before = lane.is_idle
-    lane.put(lambda: gate.wait(PATIENCE_S) and None)
+    lane.put(wait)
     during = lane.is_idle
     gate.set()
     wait_until(lambda: lane.is_idle)
