@@ -5,7 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import engine, functions, items, programs, search, startup
+from benchmarks import engine, functions, items, mcp, programs, search, startup
 from benchmarks.timing import table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,6 +26,7 @@ def main() -> int:
             *functions.figures(scratch),
             *items.figures(scratch),
             *search.figures(scratch),
+            *mcp.figures(pyz, scratch),
             *programs.figures(scratch),
         ]
     print(table(rows))

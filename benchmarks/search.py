@@ -28,7 +28,7 @@ def figures(scratch: Path) -> Iterator[Figure]:
     bundle = publish(scratch / "search-bundle")
     for count in COUNTS:
         workspace = Workspace(scratch / f"search-{count}", (bundle,))
-        _write_items(workspace, count)
+        write_items(workspace, count)
         yield from _figures(workspace, count)
 
 
@@ -69,7 +69,7 @@ def _read_all(root: Path) -> None:
             Path(folder, name).read_bytes()
 
 
-def _write_items(workspace: Workspace, count: int) -> None:
+def write_items(workspace: Workspace, count: int) -> None:
     """Half of them tools, a quarter each knowledge and directives."""
     random = Random(1)  # noqa: S311 - the same words each time
     for number in range(count):

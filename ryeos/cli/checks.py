@@ -8,7 +8,13 @@ import os
 from collections.abc import Iterator
 
 from lillux.errors import LilluxError
-from ryeos.cli import client_checks, interpreter_checks, machine_checks, remote_checks
+from ryeos.cli import (
+    client_checks,
+    handshake_check,
+    interpreter_checks,
+    machine_checks,
+    remote_checks,
+)
 from ryeos.cli.findings import FAIL, OK, WARN, Check, Probe
 from ryeos.cli.output import one_line
 from ryeos.cli.session import Session
@@ -173,5 +179,6 @@ _ITEMS: tuple[tuple[str, Probe], ...] = (
     ("clock", machine_checks.clock),
     ("windows", machine_checks.windows),
     *client_checks.PROBES,
+    ("mcp", handshake_check.handshake),
     *remote_checks.PROBES,
 )

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from lillux.errors import LilluxError
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:  # the engine comes with the first call
 
 PROFILES = ("five", "node", "all")
 # A client waits two seconds after closing the pipe before it uses force.
-GRACE_S = 1.0
+GRACE_S = 0.8
 
 
 def _configure(arguments: Arguments) -> None:
@@ -21,12 +22,20 @@ def _configure(arguments: Arguments) -> None:
         default=PROFILES[0],
         help="which tools are listed: the five, those of a node, or all six (all are answered)",
     )
+    arguments.add_argument(
+        "--log-file",
+        metavar="FILE",
+        help="where what happens is written, up to 5 MB, and 5 MB before",
+    )
 
 
 def _run(session: Session) -> int:
+    from ryeos.cli.server_log import server_log
+
+    log = server_log(session.arguments.log_file, session.environ)
     from ryeos.mcp.wire import take_over
 
-    wire = take_over()  # before anything else: what is printed from here on is no message
+    wire = take_over()  # before the rest: what is printed from here on is no message
     from ryeos import __version__
     from ryeos.mcp.features import RyeFeatures, server
     from ryeos.mcp.session import Session as Conversation
@@ -37,10 +46,10 @@ def _run(session: Session) -> int:
         _own_program,
         session.bundle.hold,
         profile=session.arguments.tools,
+        log=log,
     )
     conversation = Conversation(server(__version__, session.arguments.project))
-    StdioServer(conversation, features, wire).run()
-    return 0
+    StdioServer(conversation, features, wire, log).run()
 
 
 def _own_program(context: "Context") -> "Program":
@@ -49,10 +58,18 @@ def _own_program(context: "Context") -> "Program":
     return own_program(context)
 
 
+def _refused(error: LilluxError) -> None:
+    """Tell a client why there is no server: few show standard error to anybody."""
+    from ryeos.mcp.refusal import answer_first_request
+
+    answer_first_request(error)
+
+
 COMMANDS = {
     "mcp": Command(
         configure=_configure,
         run=_run,
         examples=["rye mcp", "rye mcp --tools all --project ~/shop"],
+        refused=_refused,
     )
 }

@@ -3,11 +3,10 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from lillux.files import file_system_error
+from lillux.errors import LilluxError
 from lillux.values import dataclass, field
 from ryeos import __version__
 from ryeos.cli.commands import Entry
@@ -16,6 +15,8 @@ from ryeos.cli.plain_arguments import Arguments, PlainArguments, declare_shared
 from ryeos.errors import UsageError
 
 if TYPE_CHECKING:  # the engine is imported by the commands that use it
+    from pathlib import Path
+
     from ryeos.app import Rye
     from ryeos.bundles import BundleHome
     from ryeos.context import Context
@@ -71,12 +72,16 @@ class Session:
         return next((b.version for b in self.context.spaces.bundles if b.pinned_pem), "")
 
     def _make_context(self) -> "Context":
+        from pathlib import Path
+
         from ryeos.bundles import discover, embedded_bundle
         from ryeos.context import context_from
 
         try:
             root = Path(self.bundle.locate())
         except OSError as error:
+            from lillux.files import file_system_error
+
             raise file_system_error("the bundle", error) from error
         return context_from(
             self.environ,
@@ -94,21 +99,32 @@ Run = Callable[[Session], int]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: what it takes, what it does, and examples for its help."""
+    """A command: what it takes, what it does, and examples for its help.
+
+    ``refused`` is told of what keeps it from its work, where standard error is not enough.
+    """
 
     configure: Configure
     run: Run
     examples: Sequence[str] = ()
+    refused: Callable[[LilluxError], None] | None = None
 
 
 def run_command(
     command: Command, entry: Entry, arguments: list[str], bundle: "BundleHome | None"
 ) -> int:
     """Parse the arguments and run the command."""
-    parsed = _parsed(command, entry, arguments)
-    output = Output(as_json=parsed.json, quiet=parsed.quiet, color=parsed.color, environ=os.environ)
-    _configure_logging(verbose=parsed.verbose)
-    return command.run(Session(parsed, output, bundle or _own_bundle()))
+    try:
+        parsed = _parsed(command, entry, arguments)
+        output = Output(
+            as_json=parsed.json, quiet=parsed.quiet, color=parsed.color, environ=os.environ
+        )
+        _configure_logging(verbose=parsed.verbose)
+        return command.run(Session(parsed, output, bundle or _own_bundle()))
+    except LilluxError as error:
+        if command.refused:
+            command.refused(error)
+        raise
 
 
 def _parsed(command: "Command", entry: Entry, arguments: list[str]) -> SimpleNamespace:
@@ -125,6 +141,8 @@ def _parsed(command: "Command", entry: Entry, arguments: list[str]) -> SimpleNam
 
 def _own_bundle() -> "BundleHome":
     """The bundle beside this package, where a wheel has it."""
+    from pathlib import Path
+
     from ryeos.bundles import BundleFolder
 
     # An installer puts the scripts of a wheel beside the interpreter.
@@ -132,7 +150,9 @@ def _own_bundle() -> "BundleHome":
     return BundleFolder(Path(__file__).parent.parent / "bundle", lambda: scripts)
 
 
-def _working_directory() -> Path:
+def _working_directory() -> "Path":
+    from pathlib import Path
+
     try:
         return Path.cwd()
     except OSError as error:

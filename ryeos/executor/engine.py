@@ -40,7 +40,7 @@ from ryeos.executor.calls import Call, Materials, OnStderr, Primitive, Services
 from ryeos.executor.chain import MAX_CHAIN_DEPTH, ChainBuilder
 from ryeos.executor.chain_config import merged_config
 from ryeos.executor.environment import process_environment, resolved_environment
-from ryeos.executor.limits import LimitSources, limit
+from ryeos.executor.limits import LimitSources, at_most, limit
 from ryeos.executor.lockfiles import LockfileResolver
 from ryeos.executor.model import Chain, ChainElement, ExecutionResult, Request
 from ryeos.executor.parameters import RESOLVED_CONFIG, checked_parameters
@@ -296,6 +296,7 @@ class PrimitiveExecutor:
         asked = {} if request.timeout_s is None else {"timeout": request.timeout_s}
         caller = {**values.steering, **asked}
         timeout_s = limit("timeout", self._limit_sources(chain, caller))
+        lowered = at_most(timeout_s, request.at_most_s)
         return Materials(
             chain=chain,
             config=config,
@@ -306,8 +307,8 @@ class PrimitiveExecutor:
             child_env=process_environment(
                 chain, anchor, env, request.extra_env, self._context.platform
             ),
-            timeout_s=tool_timeout(timeout_s, values),
-            caller_timeout_s=timeout_s if "timeout" in caller else None,
+            timeout_s=at_most(tool_timeout(timeout_s, values), request.at_most_s),
+            caller_timeout_s=lowered if "timeout" in caller or lowered != timeout_s else None,
         )
 
     def _neighbours(

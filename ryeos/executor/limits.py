@@ -38,6 +38,12 @@ def limit(name: str, sources: LimitSources) -> int | float | None:
     return BUILT_IN.get(name)
 
 
+def at_most(limit_s: float | None, most_s: float | None) -> float | None:
+    """The lower of two limits, of which None is none."""
+    given = [seconds for seconds in (limit_s, most_s) if seconds is not None]
+    return min(given) if given else None
+
+
 def _ladder(sources: LimitSources) -> Iterator[tuple[str, Mapping[str, Any]]]:
     own = merge_layers([x for x in sources.layers if not x.label.startswith(SYSTEM)])
     shipped = merge_layers([x for x in sources.layers if x.label.startswith(SYSTEM)])

@@ -105,12 +105,14 @@ class Request:
     """What a caller wants run.
 
     parameters   the caller's values; never changed, never read as templates
-    timeout_s    the caller's own limit; 0 means none
+    timeout_s    the caller's own limit, instead of any other; 0 means none
+    at_most_s    a limit that counts where it is lower than the one that holds
     """
 
     item_id: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     timeout_s: float | None = None
+    at_most_s: float | None = None
     validate_chain: bool = True
     trace: bool = False
     use_lockfile: bool = True

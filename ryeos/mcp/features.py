@@ -3,27 +3,25 @@
 Nothing here is imported before it is asked for: the first answers need none of it.
 """
 
-import json
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from lillux.errors import LilluxError
 from lillux.jsonrpc import INVALID_PARAMS
-from lillux.process.cancellation import Cancellation
 from ryeos.mcp.eras import RpcError
+from ryeos.mcp.internal_errors import MESSAGE, Log, quiet, reported
+from ryeos.mcp.lanes import Pace
 from ryeos.mcp.session import Call, Server, Watch
 
 if TYPE_CHECKING:  # the engine comes with the first call
+    from lillux.process.cancellation import Cancellation
     from ryeos.app import Rye
     from ryeos.context import Context
-    from ryeos.envelope import Answer
     from ryeos.mcp.calling import Calling, Progress
-    from ryeos.mcp.outputs import Kept
     from ryeos.threads.starting import Program
 
 _TRACE_FIELDS = ("traceparent", "tracestate", "baggage")
-_MEDIA = "mcp_content"
 
 
 class RyeFeatures:
@@ -33,6 +31,7 @@ class RyeFeatures:
     program  how this program is started once more, for runs in the background
     hold     keeps what may still be read of the program's own file
     profile  which tools are listed
+    log      gets what nobody else is told
     """
 
     def __init__(
@@ -42,14 +41,20 @@ class RyeFeatures:
         hold: Callable[[], None],
         *,
         profile: str = "five",
+        log: Log = quiet,
     ) -> None:
         self._make_rye, self._program, self._hold = rye, program, hold
-        self._profile = profile
+        self._profile, self._log = profile, log
+        self._rye: Rye | None = None
+        self._rye_lock = Lock()
 
-    @cached_property
+    @property
     def rye(self) -> "Rye":
-        """The public API for the server's own project."""
-        return self._make_rye()
+        """The public API for the server's own project. Raises LilluxError where there is none."""
+        with self._rye_lock:  # or two calls would make one each
+            if self._rye is None:
+                self._rye = self._make_rye()
+            return self._rye
 
     def began(self) -> None:
         """Import the engine while the client reads the first answer."""
@@ -59,14 +64,21 @@ class RyeFeatures:
 
     def close(self) -> None:
         """End warm workers."""
-        if "rye" in self.__dict__:
-            self.rye.close()
+        if self._rye:
+            self._rye.close()
 
     def watch(self, watch: Watch, changed: Callable[[str], None]) -> None:
         """Look out for changes."""
 
+    def pace(self, call: Call) -> Pace:
+        """What runs programs, what looks things up, and what needs no more than a table."""
+        if call.method == "tools/list":
+            return Pace.AT_ONCE
+        is_execute = str(call.params.get("name")).endswith("execute")
+        return Pace.LONG if call.method == "tools/call" and is_execute else Pace.SHORT
+
     def answer(
-        self, call: Call, cancellation: Cancellation, progress: "Progress"
+        self, call: Call, cancellation: "Cancellation", progress: "Progress"
     ) -> dict[str, Any]:
         """The result of a call. Raises RpcError."""
         match call.method:
@@ -81,7 +93,7 @@ class RyeFeatures:
     # ------------------------------------------------------------------ tools
 
     def _call_tool(
-        self, call: Call, cancellation: Cancellation, progress: "Progress"
+        self, call: Call, cancellation: "Cancellation", progress: "Progress"
     ) -> dict[str, Any]:
         from ryeos.mcp.calling import Calling
         from ryeos.mcp.tool_table import tool_named
@@ -100,38 +112,30 @@ class RyeFeatures:
             wants_progress=call.caller.progress_token is not None,
             extra_env=_trace_variables(call.caller.meta),
         )
-        return self._tool_result(self._tool_answer(tool.name, arguments, calling))
+        from ryeos.envelope import error_envelope
+        from ryeos.mcp.results import tool_result
+
+        try:
+            rye = self.rye
+            return tool_result(self._tool_answer(rye, tool.name, arguments, calling), rye.context)
+        except LilluxError as error:
+            return tool_result(error_envelope(error))
+        except Exception as error:  # noqa: BLE001 - a door: a model is told in the envelope
+            reference = reported(error, self._log)
+            hint = f"this is a bug in rye; standard error has more under {reference}"
+            envelope = {"status": "error", "error": MESSAGE, "code": "INTERNAL"}
+            return tool_result({**envelope, "error_ref": reference, "hint": hint})
 
     def _tool_answer(
-        self, name: str, arguments: Mapping[str, object], calling: "Calling"
-    ) -> "Answer":
+        self, rye: "Rye", name: str, arguments: Mapping[str, object], calling: "Calling"
+    ) -> Mapping[str, Any]:
         if name != "execute":
             from ryeos.mcp.tools import answer
 
-            return answer(self.rye, name, arguments)
-        from ryeos.envelope import error_answer
+            return answer(rye, name, arguments).envelope
         from ryeos.mcp.tools.execute import execute
 
-        try:
-            return execute(self.rye, arguments, calling, self._program)
-        except LilluxError as error:
-            return error_answer(error)
-
-    def _tool_result(self, answer: "Answer") -> dict[str, Any]:
-        from ryeos.mcp.outputs import windowed
-
-        envelope, kept = dict(answer.envelope), None
-        try:
-            envelope, kept = windowed(envelope, self.rye.context)
-        except LilluxError as error:  # nowhere to keep it: then it goes out whole
-            envelope["warnings"] = [*envelope.get("warnings", ()), str(error)]
-        text = json.dumps(envelope, ensure_ascii=False, separators=(",", ":"), default=str)
-        structure = json.loads(text)
-        return {
-            "content": [{"type": "text", "text": text}, *_media(structure), *_links(kept)],
-            "structuredContent": structure,
-            "isError": envelope.get("status") == "error",
-        }
+        return execute(rye, arguments, calling, self._program).envelope
 
 
 def server(version: str, project: str | None) -> Server:
@@ -159,27 +163,3 @@ def _trace_variables(meta: Mapping[str, Any]) -> dict[str, str]:
         for name, value in found.items()
         if isinstance(value, str) and value.isprintable()
     }
-
-
-def _media(envelope: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Content blocks that the tool itself gave."""
-    data = envelope.get("data")
-    blocks = data.get(_MEDIA) if isinstance(data, dict) else None
-    if not isinstance(blocks, list):
-        return []
-    known = {"text", "image", "audio", "resource_link"}
-    return [block for block in blocks if isinstance(block, dict) and block.get("type") in known]
-
-
-def _links(kept: "Kept | None") -> list[dict[str, Any]]:
-    if kept is None:
-        return []
-    return [
-        {
-            "type": "resource_link",
-            "uri": kept.uri,
-            "name": kept.path.name,
-            "mimeType": "text/plain",
-            "size": kept.size_bytes,
-        }
-    ]

@@ -13,7 +13,13 @@ from lillux.files import make_directory, write_atomic
 from lillux.values import dataclass
 from ryeos.context import Context
 
+VARIABLE = "RYE_MAX_OUTPUT_CHARS"
 MAX_CHARACTERS = 100_000
+# Two streams of that many characters, each as long as JSON can make it, fit into a message.
+MIN_CHARACTERS, MOST_CHARACTERS = 1000, 250_000
+_STREAMS = ("stdout", "stderr")
+# Of both streams, with what JSON puts before their characters.
+_MOST_OF_STREAMS = 14
 PRIVATE = 0o600
 
 
@@ -36,33 +42,64 @@ def outputs_folder(context: Context) -> Path:
     return space.ai / "state" / "outputs"
 
 
-def windowed(
-    envelope: dict[str, Any], context: Context, max_characters: int = MAX_CHARACTERS
-) -> tuple[dict[str, Any], Kept | None]:
-    """The envelope with its ``data`` cut to size, and what was kept of it. Raises FileSystemError.
+def max_characters(context: Context) -> tuple[int, list[str]]:
+    """How much of a text is shown, by ``RYE_MAX_OUTPUT_CHARS``, and what is wrong with that."""
+    given = context.process_env.get(VARIABLE, "")
+    if not given:
+        return MAX_CHARACTERS, []
+    if given.isascii() and given.isdigit() and MIN_CHARACTERS <= int(given) <= MOST_CHARACTERS:
+        return int(given), []
+    wanted = f"expected a number from {MIN_CHARACTERS} to {MOST_CHARACTERS}, found {given[:20]!r}"
+    return MAX_CHARACTERS, [f"{VARIABLE}: {wanted}; {MAX_CHARACTERS} is used"]
 
-    Of a program's streams each is cut in the middle; any other value becomes the window on its
-    JSON.
+
+def windowed(
+    envelope: dict[str, Any], context: Context | None, limit: int
+) -> tuple[dict[str, Any], Kept | None]:
+    """The envelope with its long values cut to size, and what was kept of them.
+
+    Of a program's streams, and of texts, each is cut in the middle; any other value becomes the
+    window on its JSON. Without a context nothing is kept. Raises FileSystemError.
     """
-    data = envelope.get("data")
-    streams = data if _is_streams(data) else {}
-    if streams:
-        whole = "".join(f"--- {name} ---\n{streams[name]}\n" for name in ("stdout", "stderr"))
-        too_large = any(len(streams[name]) > max_characters for name in ("stdout", "stderr"))
-    else:
-        whole = json.dumps(data, ensure_ascii=False, indent=1)
-        too_large = len(whole) > max_characters
-    if not too_large:
+    long = {name: value for name, value in envelope.items() if _is_long(name, value, limit)}
+    if not long:
         return envelope, None
-    kept = _keep(whole, context)
-    if streams:
-        cut: Any = {
-            name: window(value, max_characters) if isinstance(value, str) else value
-            for name, value in streams.items()
+    cut = {**envelope, **{name: _cut(value, limit) for name, value in long.items()}}
+    if context is None:
+        return cut, None
+    kept = _keep("".join(_readable(name, value) for name, value in long.items()), context)
+    return {**cut, "truncated": kept.describe()}, kept
+
+
+def _is_long(name: str, value: Any, limit: int) -> bool:  # noqa: ANN401 - JSON
+    if name == "data" and _is_streams(value):
+        return any(len(value[stream]) > limit for stream in _STREAMS)
+    return len(value if isinstance(value, str) else _json(value)) > limit
+
+
+def _cut(value: Any, limit: int) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(value, str):
+        return window(value, limit)
+    if isinstance(value, dict):
+        cut = {
+            name: window(inner, limit) if isinstance(inner, str) else inner
+            for name, inner in value.items()
         }
-    else:
-        cut = window(whole, max_characters)
-    return {**envelope, "data": cut, "truncated": kept.describe()}, kept
+        if len(_json(cut)) <= limit * _MOST_OF_STREAMS:
+            return cut
+    return window(_json(value), limit)
+
+
+def _readable(name: str, value: Any) -> str:  # noqa: ANN401 - JSON
+    """What is kept of a value: text as it is."""
+    if name == "data" and _is_streams(value):
+        return "".join(f"--- {stream} ---\n{value[stream]}\n" for stream in _STREAMS)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+    return text if name == "data" else f"--- {name} ---\n{text}\n"
+
+
+def _json(value: Any) -> str:  # noqa: ANN401 - JSON
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def window(text: str, max_characters: int) -> str:
@@ -75,9 +112,7 @@ def window(text: str, max_characters: int) -> str:
 
 
 def _is_streams(data: object) -> bool:
-    return isinstance(data, dict) and all(
-        isinstance(data.get(name), str) for name in ("stdout", "stderr")
-    )
+    return isinstance(data, dict) and all(isinstance(data.get(name), str) for name in _STREAMS)
 
 
 def _keep(text: str, context: Context) -> Kept:

@@ -1,35 +1,40 @@
 """A server on two pipes: one thread reads, others carry out calls, everything ends with the pipe.
 
 (1) the reader hands bytes to the session; what the session answers by itself is written at once,
-    so that nothing waits behind work
-(2) each call is carried out by one of a few threads; a cancelled one is told so and not answered
+    and so is what takes no time, so that nothing of it waits behind work
+(2) each other call is carried out by one of a few threads, programs by others than the rest; a
+    cancelled one is told so and not answered
 (3) it ends when the pipe does, by a signal, when nobody reads any more, and when the process that
-    has started it is gone: calls are cancelled, last words said, and after ``END_S`` it is over
+    has started it is gone: calls are cancelled, last words said, and after ``END_S`` it is over.
+    What was asked before the pipe ended may still be answered for ``LAST_CALLS_S``
 """
 
-import json
 import os
-import re
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from queue import SimpleQueue
 from threading import Event as Flag
 from threading import Lock, RLock, Thread
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from lillux.jsonrpc import INTERNAL_ERROR, Id, Message, as_json
-from lillux.process.cancellation import Cancellation
+from lillux.jsonrpc import INTERNAL_ERROR, Failure, Id, Message, Result, as_json
+from ryeos.mcp.compact_json import compact
 from ryeos.mcp.eras import RpcError
+from ryeos.mcp.internal_errors import MESSAGE, Log, quiet, reported
+from ryeos.mcp.lanes import Lane, Pace
 from ryeos.mcp.session import Begin, Call, Cancel, Event, Send, Session, Watch
 from ryeos.mcp.wire import Wire
 
-MAX_THREADS = 16
+if TYPE_CHECKING:  # the first answers need none
+    from lillux.process.cancellation import Cancellation
+
+LONG_THREADS, SHORT_THREADS = 16, 4
 END_S = 1.5
-WATCHDOG_S = 5.0
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+LAST_CALLS_S = 0.3
+LAST_WORDS_S = 0.2
+MAX_SENT_BYTES = 8 * 1024 * 1024
 
 Progress = Callable[[float, float | None, str], None]
 
@@ -37,7 +42,13 @@ Progress = Callable[[float, float | None, str], None]
 class Features(Protocol):
     """What a server offers. Every method may be called from many threads at once."""
 
-    def answer(self, call: Call, cancellation: Cancellation, progress: Progress) -> dict[str, Any]:
+    def pace(self, call: Call) -> Pace:
+        """How long a call may take."""
+        ...
+
+    def answer(
+        self, call: Call, cancellation: "Cancellation", progress: Progress
+    ) -> dict[str, Any]:
         """Carry out a call. Raises RpcError."""
         ...
 
@@ -57,32 +68,42 @@ class Features(Protocol):
         ...
 
 
-class _Stop(Exception):  # noqa: N818 - no error: what a signal turns into
+class _Stop(BaseException):  # no error: what a signal turns into
     """It is time to end."""
 
 
 class StdioServer:
-    """Serves one client. The process ends when that is over."""
+    """Serves one client. The process ends when that is over.
 
-    def __init__(self, session: Session, features: Features, wire: Wire) -> None:
-        self._session, self._features, self._wire = session, features, wire
+    ``log`` gets a level and a line for what happens.
+    """
+
+    def __init__(self, session: Session, features: Features, wire: Wire, log: Log = quiet) -> None:
+        self._session, self._features, self._wire, self._log = session, features, wire, log
         self._session_lock = RLock()
         self._running: dict[Id, Cancellation] = {}
-        self._work: SimpleQueue[tuple[Call, Cancellation]] = SimpleQueue()
-        self._threads: list[Thread] = []
-        self._idle = 0
-        self._idle_lock = Lock()
+        self._lanes = {
+            Pace.LONG: Lane("program", LONG_THREADS),
+            Pace.SHORT: Lane("call", SHORT_THREADS),
+        }
         self._has_begun = False
+        self._parent = os.getppid()
         self._is_over = Flag()
+        self._ending = Lock()
 
-    def run(self) -> None:
+    def run(self) -> NoReturn:
         """Serve until the client is gone, and end the process. In the main thread only."""
         for number in _ENDING_SIGNALS:
             signal.signal(number, _stop)
-        Thread(target=self._watch_parent, args=(os.getppid(),), daemon=True).start()
-        with suppress(_Stop, OSError):
+        why = "standard input ended"
+        try:
             self._read()
-        self._end()
+            self._await_calls(LAST_CALLS_S)
+        except _Stop:
+            why = "a signal"
+        except OSError as error:
+            why = str(error)
+        self._end(why)
 
     def _read(self) -> None:
         while chunk := self._wire.read():
@@ -100,6 +121,7 @@ class StdioServer:
                 case Cancel(call_id):
                     cancellation = self._running.pop(call_id, None)
                     if cancellation:
+                        self._log("info", f"{call_id!r} cancelled")
                         cancellation.cancel()
                 case Watch():
                     self._features.watch(event, self._changed)
@@ -108,33 +130,34 @@ class StdioServer:
         self._wire.write(line_of(message))
         if not self._has_begun:
             self._has_begun = True
-            Thread(target=self._features.began, daemon=True).start()
+            for task in (self._features.began, self._watch_parent):
+                Thread(target=task, daemon=True).start()
 
     # ------------------------------------------------------------------ calls
 
     def _begin(self, call: Call) -> None:
+        from lillux.process.cancellation import Cancellation
+
         cancellation = Cancellation()
         self._running[call.id] = cancellation
-        with self._idle_lock:
-            needs_thread = self._idle == 0 and len(self._threads) < MAX_THREADS
-            self._idle -= 0 if needs_thread else 1
-        self._work.put((call, cancellation))
-        if needs_thread:
-            thread = Thread(target=self._serve_calls, name="rye-call", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        pace = self._features.pace(call)
+        if pace is Pace.AT_ONCE:
+            self._serve(call, cancellation)
+        else:
+            self._lanes[pace].put(lambda: self._serve(call, cancellation))
 
-    def _serve_calls(self) -> None:
-        while True:
-            call, cancellation = self._work.get()
-            if not cancellation.is_set:
-                self._serve(call, cancellation)
-            with self._idle_lock:
-                self._idle += 1
+    def _serve(self, call: Call, cancellation: "Cancellation") -> None:
+        if cancellation.is_set:
+            return
+        started = time.perf_counter()
 
-    def _serve(self, call: Call, cancellation: Cancellation) -> None:
         def progress(done: float, total: float | None, message: str) -> None:
-            self._tell(lambda: self._session.progress(call.id, done, total, message))
+            def events() -> Iterable[Event]:
+                if self._running.get(call.id) is not cancellation:
+                    return ()
+                return self._session.progress(call.id, done, total, message)
+
+            self._tell(events)
 
         try:
             result = self._features.answer(call, cancellation, progress)
@@ -142,13 +165,16 @@ class StdioServer:
             error = failure
             self._finish(call, cancellation, lambda: self._session.fail(call.id, error))
         except Exception as failure:  # noqa: BLE001 - a door: one call must not end the server
-            unexpected = internal_error(failure)
+            unexpected = internal_error(failure, self._log)
             self._finish(call, cancellation, lambda: self._session.fail(call.id, unexpected))
         else:
             self._finish(call, cancellation, lambda: self._session.succeed(call.id, result))
+        self._log(
+            "info", f"{call.id!r} {call.method}: {(time.perf_counter() - started) * 1000:.0f} ms"
+        )
 
     def _finish(
-        self, call: Call, cancellation: Cancellation, answer: Callable[[], Iterable[Event]]
+        self, call: Call, cancellation: "Cancellation", answer: Callable[[], Iterable[Event]]
     ) -> None:
         """Say what came of a call, unless another of its id has taken its place."""
 
@@ -178,30 +204,52 @@ class StdioServer:
 
     # ------------------------------------------------------------------ the end
 
-    def _watch_parent(self, parent: int) -> None:
-        while not self._is_over.wait(WATCHDOG_S):
-            if os.getppid() != parent:
-                self._end()
+    def _watch_parent(self) -> None:
+        from lillux.process.parent import await_end_of_parent
 
-    def _end(self) -> None:
-        """End every call and say the last words, then end this process; at most once."""
-        with self._session_lock:
-            if self._is_over.is_set():
+        await_end_of_parent(self._parent)
+        self._end("the process that has started this one is gone")
+
+    def _await_calls(self, patience_s: float) -> None:
+        """Let calls come to their end, as long as there is patience."""
+        deadline = time.monotonic() + patience_s
+        while time.monotonic() < deadline:
+            if all(lane.is_idle for lane in self._lanes.values()):
                 return
-            running = tuple(self._running.values())
+            time.sleep(_POLL_S)
+
+    def _end(self, why: str) -> NoReturn:
+        """End every call and say the last words, then end this process."""
+        if not self._ending.acquire(blocking=False):
+            while True:  # another thread ends it all
+                time.sleep(END_S)
+        Thread(target=_exit_after, args=(END_S,), daemon=True).start()
+        for cancellation in tuple(self._running.values()):
+            cancellation.cancel()
+        # Whoever holds the lock may be writing what nobody reads.
+        if self._session_lock.acquire(timeout=LAST_WORDS_S):
             with suppress(OSError):  # nobody hears them
                 self._carry_out(self._session.close())
             self._is_over.set()
-        deadline = time.monotonic() + END_S
-        for cancellation in running:
-            cancellation.cancel()
+            self._session_lock.release()
+        self._log("info", f"ends: {why}")
         self._features.close()
-        while self._idle < len(self._threads) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        self._await_calls(END_S)
+        _exit()
+
+
+def _exit_after(seconds: float) -> None:
+    time.sleep(seconds)
+    _exit()
+
+
+def _exit() -> NoReturn:
+    with suppress(OSError, ValueError):  # nobody reads standard error
         sys.stderr.flush()
-        os._exit(0)
+    os._exit(0)
 
 
+_POLL_S = 0.005
 _ENDING_SIGNALS = [
     getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
 ]
@@ -214,21 +262,17 @@ def _stop(_number: int, _frame: object) -> None:
 
 
 def line_of(message: Message) -> bytes:
-    """A message as one line of UTF-8; half characters, which no encoding has, are replaced."""
-    text = json.dumps(as_json(message), ensure_ascii=False, separators=(",", ":"))
-    try:
-        return text.encode() + b"\n"
-    except UnicodeEncodeError:
-        return _LONE_SURROGATE.sub("\ufffd", text).encode() + b"\n"
+    """A message as one line of UTF-8, never longer than ``MAX_SENT_BYTES``.
+
+    An answer that is too long becomes an error that says so.
+    """
+    line = compact(as_json(message)).encode() + b"\n"
+    if len(line) > MAX_SENT_BYTES and isinstance(message, Result | Failure):
+        problem = f"the answer has {len(line)} bytes, more than the {MAX_SENT_BYTES} of a message"
+        return line_of(Failure(message.id, INTERNAL_ERROR, problem))
+    return line
 
 
-def internal_error(error: BaseException) -> RpcError:
+def internal_error(error: BaseException, log: Log = quiet) -> RpcError:
     """What a client is told of a failure of ours; the traceback goes to standard error."""
-    import traceback
-    import uuid
-
-    reference = uuid.uuid4().hex[:12]
-    sys.stderr.write(
-        f"rye: internal error {reference}\n{''.join(traceback.format_exception(error))}"
-    )
-    return RpcError(INTERNAL_ERROR, "internal error", {"error_ref": reference})
+    return RpcError(INTERNAL_ERROR, MESSAGE, {"error_ref": reported(error, log)})

@@ -44,5 +44,8 @@ def take_over() -> Wire:
 
         for descriptor in (reader, writer):
             msvcrt.setmode(descriptor, os.O_BINARY)
+    else:  # a client may have made its own ends, and so ours, other than they are expected
+        for descriptor in (reader, writer):
+            os.set_blocking(descriptor, True)
     sys.stdout = sys.stderr
     return Wire(reader, writer)

@@ -33,6 +33,8 @@ class Payload:
             "thread": INLINE,
             "space": str(self.place.ai),
             "timeout_s": request.timeout_s,
+            "at_most_s": request.at_most_s,
+            "env": dict(request.extra_env),
             "trace": request.trace,
             "use_lockfile": request.use_lockfile,
         }
@@ -48,9 +50,10 @@ def parse_payload(data: bytes) -> Payload:
             item_id=item_id.partition(":")[2],
             parameters=document["parameters"],
             timeout_s=document["timeout_s"],
+            at_most_s=document.get("at_most_s"),
             trace=document["trace"],
             use_lockfile=document["use_lockfile"],
-            extra_env={PARENT_VARIABLE: thread_id},
+            extra_env={**document.get("env", {}), PARENT_VARIABLE: thread_id},
         )
         return Payload(thread_id, item_id, ThreadsPlace(Path(document["space"])), request)
     except (ValueError, KeyError, TypeError) as error:

@@ -53,7 +53,7 @@ def execute(
     request = Request(  # (4)
         item_id=wish.reference.id,
         parameters=wish.parameters,
-        timeout_s=wish.timeout_s,
+        at_most_s=wish.timeout_s,
         trace=wish.trace,
         dry_run=wish.dry_run,
         extra_env=calling.extra_env,

@@ -65,6 +65,7 @@ def test_every_part_is_looked_at(project: CommandLine) -> None:
         "interpreter",
         "items",
         "clock",
+        "mcp",
     ]
 
 

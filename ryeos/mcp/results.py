@@ -1,0 +1,104 @@
+"""The result of a tool as MCP has it: the envelope as text and as a structure, and media.
+
+``content[0]`` is the JSON of ``structuredContent``, always. What the tool itself gave as blocks of
+content follows, and a link to what was too long to be shown.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from lillux.errors import LilluxError
+from ryeos.context import Context
+from ryeos.mcp.compact_json import compact
+from ryeos.mcp.outputs import Kept, max_characters, windowed
+
+# Of a line of 8 MiB; the rest is for what is around it.
+MAX_RESULT_BYTES = 7_500_000
+_MEDIA = "mcp_content"
+_BLOCKS = frozenset({"text", "image", "audio", "resource_link"})
+
+
+def tool_result(envelope: Mapping[str, Any], context: Context | None = None) -> dict[str, Any]:
+    """What ``tools/call`` answers. With a context, what is too long is cut and kept there."""
+    structure, media = _without_media(json.loads(compact(envelope)))
+    kept = None
+    if context:
+        limit, warnings = max_characters(context)
+        try:
+            structure, kept = windowed(structure, context, limit)
+        except LilluxError as error:  # nowhere to keep it: then it is only cut
+            structure, _ = windowed(structure, None, limit)
+            warnings = [*warnings, str(error)]
+        if warnings:
+            structure = {**structure, "warnings": [*structure.get("warnings", ()), *warnings]}
+    left_bytes = MAX_RESULT_BYTES - _sent_bytes(structure)
+    if left_bytes < 0:
+        structure, media, kept = _too_large(MAX_RESULT_BYTES - left_bytes), [], None
+    fitting = _fitting(media, left_bytes)
+    if len(fitting) < len(media):
+        said = f"{len(media) - len(fitting)} blocks of content are too large for a message"
+        structure = {**structure, "warnings": [*structure.get("warnings", ()), said]}
+    return {
+        "content": [{"type": "text", "text": compact(structure)}, *fitting, *_links(kept)],
+        "structuredContent": structure,
+        "isError": structure.get("status") == "error",
+    }
+
+
+def _without_media(envelope: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The envelope with its blocks of content only described, and the blocks."""
+    data = envelope.get("data")
+    blocks = data.get(_MEDIA) if isinstance(data, dict) else None
+    if not isinstance(blocks, list) or not isinstance(data, dict):
+        return envelope, []
+    known = [block for block in blocks if isinstance(block, dict) and block.get("type") in _BLOCKS]
+    described = [_described(block) if block in known else block for block in blocks]
+    return {**envelope, "data": {**data, _MEDIA: described}}, known
+
+
+def _described(block: Mapping[str, Any]) -> dict[str, Any]:
+    """A block less its data, which a model can make nothing of as text."""
+    described = {name: value for name, value in block.items() if name != "data"}
+    data = block.get("data")
+    return {**described, "characters": len(data)} if isinstance(data, str) else described
+
+
+def _sent_bytes(structure: Mapping[str, Any]) -> int:
+    """What the structure takes in a message, where it stands twice."""
+    text = compact(structure)
+    return len(text.encode()) + len(compact(text).encode())
+
+
+def _fitting(blocks: list[dict[str, Any]], left_bytes: int) -> list[dict[str, Any]]:
+    """The blocks that there is room for, each one that fits behind those before it."""
+    fitting = []
+    for block in blocks:
+        size = len(compact(block).encode()) + 1
+        if size <= left_bytes:
+            left_bytes -= size
+            fitting.append(block)
+    return fitting
+
+
+def _too_large(size: int) -> dict[str, Any]:
+    return {
+        "status": "error",
+        "error": f"the answer takes {size} bytes, more than the {MAX_RESULT_BYTES} of a message",
+        "code": "RESOURCE_EXCEEDED",
+        "hint": "ask for less of it, or run it on the command line: rye run ITEM --json",
+    }
+
+
+def _links(kept: Kept | None) -> list[dict[str, Any]]:
+    if kept is None:
+        return []
+    return [
+        {
+            "type": "resource_link",
+            "uri": kept.uri,
+            "name": kept.path.name,
+            "mimeType": "text/plain",
+            "size": kept.size_bytes,
+        }
+    ]

@@ -1,0 +1,236 @@
+"""``rye.pyz mcp`` ends when its client does, with all that it has started, and cancels for good."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from time import monotonic
+
+import pytest
+
+from tests.support.built import Machine
+from tests.support.endings import wait_until
+from tests.support.mcp_client import MODERN_META, McpClient, is_running, request
+from tests.support.mcp_server_machine import BASH, Family, children, server
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX"),
+]
+
+# The server takes 1.5 s; clients send TERM after two.
+CLIENTS_PATIENCE_S = 2.0
+CANCELLED_CALLS = 1000
+
+
+@pytest.fixture
+def family(tmp_path: Path) -> Iterator[Family]:
+    """A script that does not want to end."""
+    made = Family(tmp_path / "family")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(machine: Machine) -> Iterator[McpClient]:
+    """A client of a server on a machine with nothing."""
+    with server(machine) as client:
+        client.initialize()
+        yield client
+
+
+def run_family(client: McpClient, family: Family, count: int = 1) -> list[int]:
+    """Calls that have the script run; return when it does."""
+    parameters = {"command": family.script}
+    calls = [
+        client.start_tool("execute", item_id=BASH, parameters=parameters) for _ in range(count)
+    ]
+    family.await_running(count)
+    return calls
+
+
+def test_the_end_of_the_pipe_ends_server_and_programs(client: McpClient, family: Family) -> None:
+    calls = run_family(client, family, 3)
+
+    started = monotonic()
+    client.close_stdin()
+    status = client.await_end()
+    took_s = monotonic() - started
+    family.await_end()
+
+    assert (status, took_s < CLIENTS_PATIENCE_S) == (0, True)
+    assert [client.answers(call) for call in calls] == [[], [], []]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_server_and_programs(
+    number: signal.Signals, client: McpClient, family: Family
+) -> None:
+    run_family(client, family)
+
+    started = monotonic()
+    client.process.send_signal(number)
+    status = client.await_end()
+    took_s = monotonic() - started
+    family.await_end()
+
+    assert (status, took_s < CLIENTS_PATIENCE_S, client.stderr) == (0, True, "")
+
+
+def test_a_client_that_reads_no_more_ends_server_and_programs_in_silence(
+    machine: Machine, family: Family
+) -> None:
+    reading, writing = os.pipe()
+    errors = machine.temporary / "errors"
+    with (
+        errors.open("wb") as stderr,
+        subprocess.Popen(
+            [*machine.rye, "mcp"],
+            env=machine.environ(),
+            cwd=machine.project,
+            stdin=subprocess.PIPE,
+            stdout=writing,
+            stderr=stderr,
+        ) as process,
+    ):
+        os.close(writing)
+        assert process.stdin
+        begin = {"protocolVersion": "2025-11-25", "capabilities": {}}
+        call = {"name": "execute", "arguments": {"item_id": BASH}}
+        call["arguments"] |= {"parameters": {"command": family.script}}  # type: ignore[operator]
+        for line in (request(1, "initialize", begin), request(2, "tools/call", call)):
+            process.stdin.write(line + b"\n")
+        process.stdin.flush()
+        family.await_running()
+
+        os.close(reading)
+        process.stdin.write(request(3, "ping") + b"\n")
+        process.stdin.flush()
+        status = process.wait()
+
+    family.await_end()
+    assert (status, errors.read_bytes()) == (0, b"")
+
+
+def test_a_client_that_stopped_reading_does_not_keep_the_server(
+    machine: Machine, family: Family
+) -> None:
+    """Its pipe is full, and whoever writes waits."""
+    with subprocess.Popen(
+        [*machine.rye, "mcp"],
+        env=machine.environ(),
+        cwd=machine.project,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        begin = {"protocolVersion": "2025-11-25", "capabilities": {}}
+        process.stdin.write(request(1, "initialize", begin) + b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        slow = {"item_id": BASH, "parameters": {"command": family.script}}
+        process.stdin.write(
+            request(2, "tools/call", {"name": "execute", "arguments": slow}) + b"\n"
+        )
+        fill = {"command": "head -c 90000 /dev/zero | tr '\\0' x"}
+        loud = {"name": "execute", "arguments": {"item_id": BASH, "parameters": fill}}
+        process.stdin.write(request(3, "tools/call", loud) + b"\n")
+        process.stdin.flush()
+        family.await_running()
+        assert os.read(process.stdout.fileno(), 1) == b"{"  # it writes now, and cannot go on
+
+        started = monotonic()
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        took_s = monotonic() - started
+
+    family.await_end()
+    assert took_s < CLIENTS_PATIENCE_S
+
+
+def test_a_parent_that_was_killed_ends_server_and_programs(
+    machine: Machine, family: Family
+) -> None:
+    """Though somebody else still holds the pipe."""
+    reading, writing = os.pipe()
+    code = (
+        "import os, subprocess, sys\n"
+        "child = subprocess.Popen(sys.argv[1:], stdin=0, stdout=1, stderr=2)\n"
+        "os.close(0); print(child.pid, file=sys.stderr, flush=True); child.wait()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-I", "-c", code, *map(str, machine.rye), "mcp"],
+        env=machine.environ(),
+        cwd=machine.project,
+        stdin=reading,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as parent:
+        assert parent.stderr
+        server_pid = int(parent.stderr.readline())
+        begin = {"protocolVersion": "2025-11-25", "capabilities": {}}
+        slow = {"item_id": BASH, "parameters": {"command": family.script}}
+        call = request(2, "tools/call", {"name": "execute", "arguments": slow})
+        os.write(writing, request(1, "initialize", begin) + b"\n" + call + b"\n")
+        family.await_running()
+
+        parent.kill()
+        parent.wait()
+        wait_until(lambda: not is_running(server_pid))
+
+    family.await_end()
+    os.close(reading)
+    os.close(writing)
+
+
+def test_open_subscriptions_end_with_their_result(client: McpClient) -> None:
+    listening = client.send(
+        "subscriptions/listen", {"_meta": MODERN_META, "notifications": {"toolsListChanged": True}}
+    )
+    client.wait_until(
+        lambda: client.notifications("notifications/subscriptions/acknowledged"), "no word"
+    )
+
+    client.close_stdin()
+    client.await_end()
+
+    assert client.answers(listening)[0]["result"]["resultType"] == "complete"
+
+
+def test_a_cancelled_program_is_gone_and_the_server_goes_on(
+    client: McpClient, family: Family
+) -> None:
+    (call,) = run_family(client, family)
+
+    client.cancel(call)
+    family.await_end()
+
+    assert client.result(client.send("ping")) == {}
+    assert client.answers(call) == []
+
+
+def test_a_thousand_cancelled_calls_leave_nothing_and_no_second_answer(client: McpClient) -> None:
+    random = Random(4)  # noqa: S311 - the same order each time
+    sent = []
+    for _ in range(CANCELLED_CALLS):
+        command = random.choice(["sleep 600", "true", "true", "exec sleep 0.01"])
+        call = client.start_tool("execute", item_id=BASH, parameters={"command": command})
+        sent.append(call)
+        if random.random() < 0.5:
+            client.result(client.send("ping"))
+        client.cancel(call)
+    last = client.start_tool("execute", item_id=BASH, parameters={"command": "true"})
+    client.result(last)
+
+    wait_until(lambda: not _programs(client))
+    assert [call for call in sent if len(client.answers(call)) > 1] == []
+    assert client.noise == []
+
+
+def _programs(client: McpClient) -> list[int]:
+    return children(client.process.pid)

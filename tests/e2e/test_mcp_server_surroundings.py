@@ -1,0 +1,251 @@
+"""``rye.pyz mcp`` as clients start it: bare environments, odd folders, noise, and its log."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.built import BASE_PYTHON, Machine
+from tests.support.mcp_client import McpClient
+from tests.support.mcp_server_machine import BASH, server, with_items
+
+pytestmark = pytest.mark.e2e
+
+# All that the libraries of MCP hand on to a server.
+HANDED_ON = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+
+
+@pytest.fixture(scope="module")
+def items(tmp_path_factory: pytest.TempPathFactory, built_pyz: Path) -> Machine:
+    """A machine with signed items; nobody changes them."""
+    return with_items(Machine(tmp_path_factory.mktemp("machine"), BASE_PYTHON, built_pyz))
+
+
+@pytest.fixture
+def client(items: Machine) -> Iterator[McpClient]:
+    """A client of a server in the project of that machine."""
+    with server(items) as client:
+        client.initialize()
+        yield client
+
+
+def echo(client: McpClient, command: str = "echo ü; pwd") -> dict[str, Any]:
+    """The envelope of a shell command."""
+    return client.envelope("execute", item_id=BASH, parameters={"command": command})
+
+
+# ---------------------------------------------------------------- nothing else on the wire
+
+
+def test_what_a_function_and_its_children_print_is_no_message(client: McpClient) -> None:
+    answer = client.envelope("execute", item_id="mine/noisy")
+
+    assert (answer["status"], answer["data"]) == ("success", {"read": ""})
+    assert client.noise == []
+
+
+def test_a_program_reads_its_parameters_and_nothing_that_the_client_sends(
+    client: McpClient,
+) -> None:
+    call = client.start_tool("execute", item_id=BASH, parameters={"command": "cat; echo read"})
+    client.result(client.send("ping"))
+
+    read = client.result(call)["structuredContent"]["data"]["stdout"]
+    assert read == '{"command": "cat; echo read"}read\n'
+
+
+def test_a_background_run_writes_nothing_to_the_wire(client: McpClient, items: Machine) -> None:
+    started = client.envelope(
+        "execute", item_id=BASH, parameters={"command": "echo printed"}, **{"async": True}
+    )
+    items.run("threads", "wait", started["thread_id"])
+    client.result(client.send("ping"))
+
+    assert client.noise == []
+
+
+# ---------------------------------------------------------------- environments
+
+
+def surroundings(machine: Machine, *names: str, **more: str) -> dict[str, str]:
+    """The variables of these names, and more."""
+    known = {**os.environ, **machine.environ()}
+    return {name: known[name] for name in names if name in known} | more
+
+
+def test_six_variables_are_enough(items: Machine) -> None:
+    with server(items, env=surroundings(items, *HANDED_ON)) as client:
+        client.initialize()
+
+        assert echo(client)["data"]["stdout"] == f"ü\n{items.project}\n"
+
+
+def test_no_variable_at_all_is_enough(items: Machine) -> None:
+    with server(items, env={}) as client:
+        client.initialize()
+
+        found = client.envelope("search", query="bash")
+        explained = client.envelope("help")
+
+    assert (found["status"], explained["status"]) == ("success", "success")
+
+
+def test_a_tool_runs_without_any_variable(items: Machine) -> None:
+    with server(items, env={}) as client:
+        client.initialize()
+
+        assert echo(client, "echo hi")["data"]["stdout"] == "hi\n"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"PYTHONIOENCODING": "cp932"},
+        {"LC_ALL": "C"},
+    ],
+)
+def test_no_encoding_of_the_surroundings_reaches_the_wire(
+    more: Mapping[str, str], items: Machine
+) -> None:
+    with server(items, env=items.environ(**more)) as client:
+        client.initialize()
+
+        answer = echo(client, "echo 'ü 漢字 😀'")
+        echoed = client.envelope("search", query="漢字 😀")
+
+    assert answer["data"]["stdout"] == "ü 漢字 😀\n"
+    assert echoed["status"] == "success"
+
+
+# ---------------------------------------------------------------- folders
+
+
+def test_a_server_in_the_root_folder_has_no_project(items: Machine) -> None:
+    with server(items, cwd=Path("/")) as client:
+        said = client.initialize()
+
+        assert echo(client)["status"] == "success"
+        refused = client.envelope("load", item_id=f"tool:{BASH}", destination="project")
+
+    assert (refused["code"], "no project" in said["instructions"]) == ("NO_PROJECT", True)
+
+
+def test_a_server_in_the_home_folder_leaves_nothing_there(items: Machine) -> None:
+    before = sorted(items.home.iterdir())
+
+    with server(items, cwd=items.home) as client:
+        client.initialize()
+        assert echo(client)["status"] == "success"
+        client.envelope("search", query="bash")
+
+    assert sorted(items.home.iterdir()) == before
+
+
+def test_the_project_of_an_argument_counts_wherever_the_server_is(items: Machine) -> None:
+    with server(items, cwd=Path("/")) as client:
+        client.initialize()
+
+        answer = client.envelope(
+            "execute", item_id="knowledge:mine/fact", project_path=str(items.project)
+        )
+
+    assert answer["content"].strip() == "Water is wet."
+
+
+def test_the_project_that_a_client_names_counts(items: Machine) -> None:
+    env = items.environ(CLAUDE_PROJECT_DIR=str(items.project))
+    with server(items, cwd=Path("/"), env=env) as client:
+        client.initialize()
+
+        assert client.envelope("execute", item_id="knowledge:mine/fact")["status"] == "success"
+
+
+# ---------------------------------------------------------------- failures
+
+
+def test_a_project_that_is_not_there_is_told_by_every_tool(items: Machine) -> None:
+    with server(items, "--project", str(items.home / "lost")) as client:
+        client.initialize()
+
+        refused = [client.envelope("search", query="x"), echo(client)]
+
+    assert [answer["code"] for answer in refused] == ["NO_PROJECT", "NO_PROJECT"]
+    assert all(answer["hint"] for answer in refused)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "more"), [(["--tools", "nine"], {}), ([], {"RYE_LOG": "loud"})]
+)
+def test_a_server_that_cannot_start_tells_the_first_request(
+    arguments: list[str], more: Mapping[str, str], items: Machine
+) -> None:
+    with server(items, *arguments, env=items.environ(**more)) as client:
+        error = client.answer(client.send("initialize", {}))["error"]
+        status = client.await_end()
+
+    assert (status, error["code"], error["data"]["code"]) == (2, -32603, "INVALID_PARAMS")
+    assert error["message"] in client.stderr
+
+
+# ---------------------------------------------------------------- the log
+
+
+def test_a_server_says_nothing_that_nobody_asked_for(client: McpClient) -> None:
+    echo(client)
+    client.close_stdin()
+    client.await_end()
+
+    assert client.stderr == ""
+
+
+def test_a_log_tells_each_event_and_no_value(items: Machine, tmp_path: Path) -> None:
+    path = tmp_path / "rye.log"
+    with server(items, "--log-file", str(path)) as client:
+        client.initialize()
+        echo(client, "echo sesame")
+        client.close_stdin()
+        client.await_end()
+
+    lines = path.read_text("utf-8").splitlines()
+    assert [line.split(maxsplit=4)[4].partition(":")[0] for line in lines] == [
+        "2 tools/call",
+        "ends",
+    ]
+    assert "sesame" not in path.read_text("utf-8")
+    assert client.stderr == ""
+
+
+def test_standard_error_has_the_log_where_it_is_asked_for(items: Machine) -> None:
+    with server(items, env=items.environ(RYE_LOG="info")) as client:
+        client.initialize()
+        client.close_stdin()
+        client.await_end()
+
+    assert client.stderr == f"rye[{client.process.pid}] INFO ends: standard input ended\n"
+
+
+def test_requests_of_a_pipe_that_ended_are_answered(items: Machine) -> None:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    lines = [
+        {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": meta}},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"_meta": meta}},
+    ]
+    ended = subprocess.run(
+        [*items.rye, "mcp"],
+        env=items.environ(),
+        cwd="/",
+        input="".join(json.dumps(line) + "\n" for line in lines),
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+    told = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert (ended.returncode, [answer["id"] for answer in told]) == (0, [1, 2])

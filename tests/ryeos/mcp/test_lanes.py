@@ -1,0 +1,61 @@
+from threading import Event, current_thread
+
+from ryeos.mcp.lanes import Lane
+from tests.support.endings import wait_until
+
+PATIENCE_S = 20.0
+
+
+def test_work_is_done_in_its_order_by_a_single_thread() -> None:
+    lane, done, over = Lane("test", 1), list[int](), Event()
+
+    for number in range(100):
+        lane.put(lambda number=number: done.append(number))  # type: ignore[misc]
+    lane.put(over.set)
+
+    assert over.wait(PATIENCE_S)
+    assert done == list(range(100))
+
+
+def test_no_more_is_done_at_once_than_there_are_threads() -> None:
+    lane, gate = Lane("test", 2), Event()
+    begun: list[str] = []
+
+    def work() -> None:
+        begun.append(current_thread().name)
+        gate.wait(PATIENCE_S)
+
+    for _ in range(5):
+        lane.put(work)
+    wait_until(lambda: len(begun) == 2)
+    at_first = len(begun)
+    gate.set()
+    wait_until(lambda: lane.is_idle)
+
+    assert (at_first, len(begun)) == (2, 5)
+
+
+def test_a_thread_that_is_free_is_used_again() -> None:
+    lane = Lane("test", 4)
+    used: set[object] = set()
+
+    for _ in range(20):
+        lane.put(lambda: used.add(current_thread()))
+        wait_until(lambda: lane.is_idle)
+
+    assert len(used) <= 2
+
+
+def test_a_lane_is_idle_when_all_is_done_and_not_before() -> None:
+    lane, gate = Lane("test", 1), Event()
+
+    def wait() -> None:
+        gate.wait(PATIENCE_S)
+
+    before = lane.is_idle
+    lane.put(wait)
+    during = lane.is_idle
+    gate.set()
+    wait_until(lambda: lane.is_idle)
+
+    assert (before, during) == (True, False)

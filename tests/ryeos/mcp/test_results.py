@@ -1,0 +1,110 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lillux.jsonrpc import Failure, Result
+from ryeos.context import Context, context_from
+from ryeos.mcp.outputs import MAX_CHARACTERS, max_characters, window, windowed
+from ryeos.mcp.results import MAX_RESULT_BYTES, tool_result
+from ryeos.mcp.stdio import MAX_SENT_BYTES, line_of
+
+LONG = "x" * 3000
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    """A project that shows a thousand characters."""
+    (tmp_path / "project").mkdir()
+    env = {"HOME": str(tmp_path), "RYE_MAX_OUTPUT_CHARS": "1000"}
+    return context_from(env, cwd=tmp_path, project=str(tmp_path / "project"))
+
+
+def structure(result: dict[str, Any]) -> dict[str, Any]:
+    """The envelope of a result, the same in both of its forms."""
+    found: dict[str, Any] = result["structuredContent"]
+    assert json.loads(result["content"][0]["text"]) == found
+    return found
+
+
+def test_each_stream_is_cut_and_both_are_kept(context: Context) -> None:
+    data = {"stdout": LONG, "stderr": "short", "return_code": 0}
+
+    result = tool_result({"status": "success", "data": data}, context)
+
+    told = structure(result)
+    assert "[2000 characters left out]" in told["data"]["stdout"]
+    assert (told["data"]["stderr"], told["data"]["return_code"]) == ("short", 0)
+    kept = Path(told["truncated"]["path"]).read_text("utf-8")
+    assert kept == f"--- stdout ---\n{LONG}\n--- stderr ---\nshort\n"
+
+
+def test_a_long_value_is_a_window_on_its_json(context: Context) -> None:
+    told = structure(tool_result({"status": "success", "data": list(range(9000))}, context))
+
+    assert told["data"].startswith("[0,1,2,")
+    assert json.loads(Path(told["truncated"]["path"]).read_text("utf-8")) == list(range(9000))
+
+
+def test_a_long_text_beside_the_data_is_cut_too(context: Context) -> None:
+    envelope = {"status": "success", "content": LONG, "data": {"id": "a", "content": LONG}}
+
+    told = structure(tool_result(envelope, context))
+
+    assert "[2000 characters left out]" in told["content"]
+    assert "[2000 characters left out]" in told["data"]["content"]
+    assert told["data"]["id"] == "a"
+
+
+def test_an_output_that_can_be_kept_nowhere_is_cut_and_told(context: Context) -> None:
+    (context.working_directory / ".ai").write_text("a file", encoding="utf-8")
+
+    told = structure(tool_result({"status": "success", "data": LONG}, context))
+
+    assert "characters left out" in told["data"]
+    assert (len(told["warnings"]), "truncated" in told) == (1, False)
+
+
+def test_an_envelope_that_no_window_helps_is_an_error() -> None:
+    result = tool_result({"status": "success", "data": "x" * MAX_RESULT_BYTES})
+
+    told = structure(result)
+    assert (result["isError"], told["code"]) == (True, "RESOURCE_EXCEEDED")
+
+
+@given(st.text(), st.integers(1000, 2000))
+def test_a_window_has_the_size_that_was_asked_for(text: str, size: int) -> None:
+    shown = window(text * 50, size)
+
+    assert len(shown) <= size + 60
+
+
+def test_the_size_is_the_default_where_the_setting_is_odd(tmp_path: Path) -> None:
+    for given_value in ("", "0", "-5", "1e6", "٣٠٠٠", "9" * 50):
+        env = {"HOME": str(tmp_path), "RYE_MAX_OUTPUT_CHARS": given_value}
+        limit, warnings = max_characters(context_from(env, cwd=tmp_path))
+        assert (limit, len(warnings)) == (MAX_CHARACTERS, 1 if given_value else 0)
+
+
+def test_what_is_short_stays_as_it_is(context: Context) -> None:
+    envelope = {"status": "success", "data": {"stdout": "a", "stderr": "b"}}
+
+    assert windowed(envelope, context, 1000) == (envelope, None)
+    assert not (context.working_directory / ".ai").exists()
+
+
+def test_a_message_too_long_for_a_line_becomes_an_error() -> None:
+    line = line_of(Result(5, {"text": "x" * MAX_SENT_BYTES}))
+
+    assert len(line) < 1000
+    assert json.loads(line)["id"] == 5
+    assert json.loads(line)["error"]["code"] == -32603
+
+
+def test_an_error_whose_data_is_too_long_is_said_without_them() -> None:
+    line = line_of(Failure(5, -32603, "no", {"text": "x" * MAX_SENT_BYTES}))
+
+    assert json.loads(line)["error"]["message"].startswith("the answer has ")
