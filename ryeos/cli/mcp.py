@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # the engine comes with the first call
     from ryeos.threads.starting import Program
 
 PROFILES = ("five", "node", "all")
+PROMPTS = ("tagged", "all", "none")
 # A client waits two seconds after closing the pipe before it uses force.
 GRACE_S = 1.0
 
@@ -20,6 +21,13 @@ def _configure(arguments: Arguments) -> None:
         choices=PROFILES,
         default=PROFILES[0],
         help="which tools are listed: the five, those of a node, or all six (all are answered)",
+    )
+    arguments.add_argument(
+        "--prompts",
+        choices=PROMPTS,
+        default=PROMPTS[0],
+        help="which directives are prompts: those of project and user, and the system's that are"
+        " tagged prompt; all; none",
     )
 
 
@@ -37,8 +45,10 @@ def _run(session: Session) -> int:
         _own_program,
         session.bundle.hold,
         profile=session.arguments.tools,
+        prompts=session.arguments.prompts,
     )
-    conversation = Conversation(server(__version__, session.arguments.project))
+    offer = server(__version__, session.arguments.project, prompts=session.arguments.prompts)
+    conversation = Conversation(offer)
     StdioServer(conversation, features, wire).run()
     return 0
 

@@ -6,6 +6,8 @@ Nothing here is imported before it is asked for: the first answers need none of 
 import json
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from importlib import import_module
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from lillux.errors import LilluxError
@@ -19,11 +21,28 @@ if TYPE_CHECKING:  # the engine comes with the first call
     from ryeos.context import Context
     from ryeos.envelope import Answer
     from ryeos.mcp.calling import Calling, Progress
+    from ryeos.mcp.elicitation import States
     from ryeos.mcp.outputs import Kept
+    from ryeos.mcp.prior_values import PriorValues
+    from ryeos.mcp.watching import Watching
     from ryeos.threads.starting import Program
 
 _TRACE_FIELDS = ("traceparent", "tracestate", "baggage")
 _MEDIA = "mcp_content"
+PROMPT_CHOICES = ("tagged", "all", "none")
+
+# What answers each method beside those of tools: a module and a function in it, by capability.
+_PROMPTS = {
+    "prompts/list": ("prompts", "list_prompts"),
+    "prompts/get": ("prompts", "get_prompt"),
+}
+_RESOURCES = {
+    "resources/list": ("resources", "list_resources"),
+    "resources/templates/list": ("resources", "list_templates"),
+    "resources/read": ("resources", "read_resource"),
+}
+_COMPLETIONS = {"completion/complete": ("completion", "complete")}
+_ANSWERS: Mapping[str, tuple[str, str]] = {**_PROMPTS, **_RESOURCES, **_COMPLETIONS}
 
 
 class RyeFeatures:
@@ -33,6 +52,8 @@ class RyeFeatures:
     program  how this program is started once more, for runs in the background
     hold     keeps what may still be read of the program's own file
     profile  which tools are listed
+    prompts  which directives are prompts: ``tagged`` are those of project and user, and of the
+             system those with the tag ``prompt``; ``all``; ``none``
     """
 
     def __init__(
@@ -42,14 +63,20 @@ class RyeFeatures:
         hold: Callable[[], None],
         *,
         profile: str = "five",
+        prompts: str = PROMPT_CHOICES[0],
     ) -> None:
         self._make_rye, self._program, self._hold = rye, program, hold
-        self._profile = profile
+        self._profile, self._prompts = profile, prompts
+        self._rye: Rye | None = None
+        self._lock = Lock()
 
-    @cached_property
+    @property
     def rye(self) -> "Rye":
-        """The public API for the server's own project."""
-        return self._make_rye()
+        """The public API for the server's own project; made once, by whoever is first."""
+        with self._lock:
+            if self._rye is None:
+                self._rye = self._make_rye()
+            return self._rye
 
     def began(self) -> None:
         """Import the engine while the client reads the first answer."""
@@ -59,11 +86,20 @@ class RyeFeatures:
 
     def close(self) -> None:
         """End warm workers."""
-        if "rye" in self.__dict__:
-            self.rye.close()
+        if self._rye:
+            self._rye.close()
 
     def watch(self, watch: Watch, changed: Callable[[str], None]) -> None:
-        """Look out for changes."""
+        """Look out for changes; for nothing, as long as nobody wants to hear of any."""
+        if watch.lists or watch.uris or "_watching" in self.__dict__:
+            self._watching.watch(watch, changed)
+
+    @cached_property
+    def _watching(self) -> "Watching":
+        """Only ever asked for by the reader's thread."""
+        from ryeos.mcp.watching import Watching
+
+        return Watching(lambda: self.rye)
 
     def answer(
         self, call: Call, cancellation: Cancellation, progress: "Progress"
@@ -76,7 +112,32 @@ class RyeFeatures:
                 return {"tools": listed(self._profile)}
             case "tools/call":
                 return self._call_tool(call, cancellation, progress)
-        raise RpcError(INVALID_PARAMS, f"nothing answers {call.method}")
+        module, function = _ANSWERS[call.method]
+        from ryeos.mcp.asked import Asked
+
+        states, prior_values = self._kept()
+        asked = Asked(
+            rye=self.rye,
+            call=call,
+            prompts=self._prompts,
+            states=states,
+            prior_values=prior_values,
+        )
+        answer: Callable[[Asked], dict[str, Any]]
+        answer = getattr(import_module(f"ryeos.mcp.{module}"), function)
+        return answer(asked)
+
+    def _kept(self) -> "tuple[States, PriorValues]":
+        """What one request leaves for another, for as long as this process lives."""
+        with self._lock:
+            return self._kept_values
+
+    @cached_property
+    def _kept_values(self) -> "tuple[States, PriorValues]":
+        from ryeos.mcp.elicitation import States
+        from ryeos.mcp.prior_values import PriorValues
+
+        return States(), PriorValues()
 
     # ------------------------------------------------------------------ tools
 
@@ -100,7 +161,17 @@ class RyeFeatures:
             wants_progress=call.caller.progress_token is not None,
             extra_env=_trace_variables(call.caller.meta),
         )
-        return self._tool_result(self._tool_answer(tool.name, arguments, calling))
+        answer = self._tool_answer(tool.name, arguments, calling)
+        if answer.envelope.get("code") == "CONFLICT" and tool.name in {"load", "fetch"}:
+            from ryeos.mcp.overwriting import confirmed
+
+            states, _ = self._kept()
+            asked = confirmed(states, call, answer)
+            if isinstance(asked, dict):
+                return asked
+            if asked:
+                answer = self._tool_answer(tool.name, {**arguments, "overwrite": True}, calling)
+        return self._tool_result(answer)
 
     def _tool_answer(
         self, name: str, arguments: Mapping[str, object], calling: "Calling"
@@ -134,9 +205,22 @@ class RyeFeatures:
         }
 
 
-def server(version: str, project: str | None) -> Server:
-    """What this server says of itself."""
+def server(version: str, project: str | None, *, prompts: str = PROMPT_CHOICES[0]) -> Server:
+    """What this server says of itself. ``prompts`` is as in `RyeFeatures`."""
     where = f"The project is {project}." if project else "There is no project here."
+    capabilities: dict[str, Any] = {
+        "tools": {},
+        "resources": {"subscribe": True, "listChanged": True},
+        "completions": {},
+    }
+    methods = {
+        **dict.fromkeys(("tools/list", "tools/call"), "tools"),
+        **dict.fromkeys(_RESOURCES, "resources"),
+        **dict.fromkeys(_COMPLETIONS, "completions"),
+    }
+    if prompts != "none":
+        capabilities["prompts"] = {"listChanged": True}
+        methods |= dict.fromkeys(_PROMPTS, "prompts")
     return Server(
         info={"name": "rye", "title": "Rye OS", "version": version},
         instructions=(
@@ -146,8 +230,8 @@ def server(version: str, project: str | None) -> Server:
             " carry out; sign signs an item after a change, since nothing unsigned runs; help"
             f" explains. {where}"
         ),
-        capabilities={"tools": {}},
-        methods={"tools/list": "tools", "tools/call": "tools"},
+        capabilities=capabilities,
+        methods=methods,
     )
 
 

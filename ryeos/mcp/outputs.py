@@ -15,6 +15,7 @@ from ryeos.context import Context
 
 MAX_CHARACTERS = 100_000
 PRIVATE = 0o600
+SUFFIX = ".log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,11 @@ def outputs_folder(context: Context) -> Path:
     """Where outputs are kept."""
     space = context.spaces.project or context.spaces.user
     return space.ai / "state" / "outputs"
+
+
+def output_path(context: Context, name: str) -> Path:
+    """The file of an output that was kept under this name."""
+    return outputs_folder(context) / f"{name}{SUFFIX}"
 
 
 def windowed(
@@ -84,7 +90,7 @@ def _keep(text: str, context: Context) -> Kept:
     folder = outputs_folder(context)
     make_directory(folder)
     name = uuid.uuid4().hex
-    path = folder / f"{name}.log"
+    path = output_path(context, name)
     data = text.encode("utf-8", "replace")
     write_atomic(path, data, mode=PRIVATE)
     return Kept(size_bytes=len(data), path=path, uri=f"rye://output/{name}")

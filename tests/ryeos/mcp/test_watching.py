@@ -1,0 +1,82 @@
+"""Changes are told to whoever wants to hear of them; nobody looks when nobody does."""
+
+from queue import Empty, SimpleQueue
+
+import pytest
+
+from ryeos.mcp.session import Watch
+from ryeos.mcp.watching import Watching, state_of
+from tests.support.workspace import Workspace
+
+QUICK_S = 0.02
+PATIENCE_S = 20.0
+
+
+def test_a_list_is_another_when_an_item_comes_changes_or_goes(workspace: Workspace) -> None:
+    rye = workspace.rye()
+    states = [state_of(rye, "prompts")]
+    path = workspace.project.directive("mine/a")
+    states.append(state_of(rye, "prompts"))
+    workspace.project.directive("mine/a", "Something else.")
+    states.append(state_of(rye, "prompts"))
+    path.unlink()
+
+    assert states[0] == state_of(rye, "prompts")
+    assert len({*states}) == 3
+
+
+def test_a_resource_is_another_when_its_file_is(workspace: Workspace) -> None:
+    rye, uri = workspace.rye(), "rye://knowledge/notes/a"
+    missing = state_of(rye, uri)
+    workspace.user.knowledge("notes/a")
+    first = state_of(rye, uri)
+    workspace.project.knowledge("notes/a")
+
+    assert missing is None
+    assert len({missing, first, state_of(rye, uri)}) == 3
+    assert state_of(rye, uri) == state_of(rye, uri)
+
+
+@pytest.mark.parametrize("uri", ["rye://help/search", "nonsense", "rye://tool/../x"])
+def test_what_cannot_change_never_does(uri: str, workspace: Workspace) -> None:
+    assert state_of(workspace.rye(), uri) is None
+
+
+def test_a_change_is_told_and_the_looking_ends_with_the_last_listener(
+    workspace: Workspace,
+) -> None:
+    rye = workspace.rye()
+    told: SimpleQueue[str] = SimpleQueue()
+    watching = Watching(lambda: rye, look_s=QUICK_S)
+    watching.watch(
+        Watch(frozenset({"prompts", "tools"}), frozenset({"rye://knowledge/notes/a"})), told.put
+    )
+    # A baseline is taken some time after; until then each new file may be part of it.
+    heard: set[str] = set()
+    for number in range(1000):
+        workspace.project.directive(f"mine/d{number}")
+        workspace.project.knowledge("notes/a", f"{number}")
+        heard |= _told_soon(told)
+        if len(heard) == 2:
+            break
+
+    watching.watch(Watch(), told.put)
+
+    assert heard == {"prompts", "rye://knowledge/notes/a"}
+    assert watching.has_ended(PATIENCE_S)
+
+
+def test_nobody_looks_before_anybody_listens(workspace: Workspace) -> None:
+    watching = Watching(workspace.rye)
+
+    watching.watch(Watch(), lambda _: None)
+    watching.watch(Watch(frozenset({"tools"})), lambda _: None)
+
+    assert watching.has_ended(0)
+
+
+def _told_soon(told: SimpleQueue[str]) -> set[str]:
+    try:
+        return {told.get(timeout=0.1)}
+    except Empty:
+        return set()
