@@ -29,6 +29,9 @@ def _configure(arguments: Arguments) -> None:
         help="which directives are prompts: those of project and user, and the system's that are"
         " tagged prompt; all; none",
     )
+    arguments.add_argument(
+        "--skills", action="store_true", help="offer the same directives as skills, too"
+    )
 
 
 def _run(session: Session) -> int:
@@ -46,8 +49,14 @@ def _run(session: Session) -> int:
         session.bundle.hold,
         profile=session.arguments.tools,
         prompts=session.arguments.prompts,
+        skills=session.arguments.skills,
     )
-    offer = server(__version__, session.arguments.project, prompts=session.arguments.prompts)
+    offer = server(
+        __version__,
+        session.arguments.project,
+        prompts=session.arguments.prompts,
+        skills=session.arguments.skills,
+    )
     conversation = Conversation(offer)
     StdioServer(conversation, features, wire).run()
     return 0

@@ -16,7 +16,8 @@ from ryeos.mcp.session import Call
 class Asked:
     """One request.
 
-    prompts       which directives are prompts: one of `PROMPT_CHOICES`
+    prompts       which directives are prompts: ``tagged``, ``all``, ``none``
+    skills        whether directives are skills as well
     states        seals what a client brings back with its user's answer
     prior_values  what prompts were given before in this process
     """
@@ -24,6 +25,7 @@ class Asked:
     rye: Rye
     call: Call
     prompts: str
+    skills: bool
     states: States
     prior_values: PriorValues
 

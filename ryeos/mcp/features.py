@@ -3,8 +3,7 @@
 Nothing here is imported before it is asked for: the first answers need none of it.
 """
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property
 from importlib import import_module
 from threading import Lock
@@ -22,13 +21,11 @@ if TYPE_CHECKING:  # the engine comes with the first call
     from ryeos.envelope import Answer
     from ryeos.mcp.calling import Calling, Progress
     from ryeos.mcp.elicitation import States
-    from ryeos.mcp.outputs import Kept
     from ryeos.mcp.prior_values import PriorValues
     from ryeos.mcp.watching import Watching
     from ryeos.threads.starting import Program
 
 _TRACE_FIELDS = ("traceparent", "tracestate", "baggage")
-_MEDIA = "mcp_content"
 PROMPT_CHOICES = ("tagged", "all", "none")
 
 # What answers each method beside those of tools: a module and a function in it, by capability.
@@ -42,7 +39,25 @@ _RESOURCES = {
     "resources/read": ("resources", "read_resource"),
 }
 _COMPLETIONS = {"completion/complete": ("completion", "complete")}
-_ANSWERS: Mapping[str, tuple[str, str]] = {**_PROMPTS, **_RESOURCES, **_COMPLETIONS}
+_TASKS = {
+    "tasks/get": ("tasks", "get_task"),
+    "tasks/update": ("tasks", "update_task"),
+    "tasks/cancel": ("tasks", "cancel_task"),
+}
+_SKILLS = {
+    "skills/list": ("skills", "list_skills"),
+    "skills/get": ("skills", "get_skill"),
+    "resources/directory/read": ("skills", "read_directory"),
+}
+_ANSWERS: Mapping[str, tuple[str, str]] = {
+    **_PROMPTS,
+    **_RESOURCES,
+    **_COMPLETIONS,
+    **_TASKS,
+    **_SKILLS,
+}
+_TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
+_SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
 
 
 class RyeFeatures:
@@ -54,6 +69,7 @@ class RyeFeatures:
     profile  which tools are listed
     prompts  which directives are prompts: ``tagged`` are those of project and user, and of the
              system those with the tag ``prompt``; ``all``; ``none``
+    skills   whether directives are skills as well
     """
 
     def __init__(
@@ -64,9 +80,10 @@ class RyeFeatures:
         *,
         profile: str = "five",
         prompts: str = PROMPT_CHOICES[0],
+        skills: bool = False,
     ) -> None:
         self._make_rye, self._program, self._hold = rye, program, hold
-        self._profile, self._prompts = profile, prompts
+        self._profile, self._prompts, self._skills = profile, prompts, skills
         self._rye: Rye | None = None
         self._lock = Lock()
 
@@ -99,7 +116,12 @@ class RyeFeatures:
         """Only ever asked for by the reader's thread."""
         from ryeos.mcp.watching import Watching
 
-        return Watching(lambda: self.rye)
+        return Watching(self._state_of)
+
+    def _state_of(self, name: str) -> Hashable:
+        from ryeos.mcp.states import state_of
+
+        return state_of(lambda: self.rye, name)
 
     def answer(
         self, call: Call, cancellation: Cancellation, progress: "Progress"
@@ -120,6 +142,7 @@ class RyeFeatures:
             rye=self.rye,
             call=call,
             prompts=self._prompts,
+            skills=self._skills,
             states=states,
             prior_values=prior_values,
         )
@@ -171,7 +194,15 @@ class RyeFeatures:
                 return asked
             if asked:
                 answer = self._tool_answer(tool.name, {**arguments, "overwrite": True}, calling)
-        return self._tool_result(answer)
+        if tool.name == "execute" and call.caller.extends(_TASKS_EXTENSION):
+            from ryeos.mcp.tasks import created
+
+            task = created(self.rye, call.caller, answer.envelope)
+            if task:
+                return task
+        from ryeos.mcp.tool_results import tool_result
+
+        return tool_result(answer.envelope, self.rye.context)
 
     def _tool_answer(
         self, name: str, arguments: Mapping[str, object], calling: "Calling"
@@ -188,39 +219,34 @@ class RyeFeatures:
         except LilluxError as error:
             return error_answer(error)
 
-    def _tool_result(self, answer: "Answer") -> dict[str, Any]:
-        from ryeos.mcp.outputs import windowed
 
-        envelope, kept = dict(answer.envelope), None
-        try:
-            envelope, kept = windowed(envelope, self.rye.context)
-        except LilluxError as error:  # nowhere to keep it: then it goes out whole
-            envelope["warnings"] = [*envelope.get("warnings", ()), str(error)]
-        text = json.dumps(envelope, ensure_ascii=False, separators=(",", ":"), default=str)
-        structure = json.loads(text)
-        return {
-            "content": [{"type": "text", "text": text}, *_media(structure), *_links(kept)],
-            "structuredContent": structure,
-            "isError": envelope.get("status") == "error",
-        }
-
-
-def server(version: str, project: str | None, *, prompts: str = PROMPT_CHOICES[0]) -> Server:
-    """What this server says of itself. ``prompts`` is as in `RyeFeatures`."""
+def server(
+    version: str,
+    project: str | None,
+    *,
+    prompts: str = PROMPT_CHOICES[0],
+    skills: bool = False,
+) -> Server:
+    """What this server says of itself. ``prompts`` and ``skills`` are as in `RyeFeatures`."""
     where = f"The project is {project}." if project else "There is no project here."
     capabilities: dict[str, Any] = {
         "tools": {},
         "resources": {"subscribe": True, "listChanged": True},
         "completions": {},
+        "extensions": {_TASKS_EXTENSION: {}},
     }
     methods = {
         **dict.fromkeys(("tools/list", "tools/call"), "tools"),
         **dict.fromkeys(_RESOURCES, "resources"),
         **dict.fromkeys(_COMPLETIONS, "completions"),
+        **dict.fromkeys(_TASKS, "extensions"),
     }
     if prompts != "none":
         capabilities["prompts"] = {"listChanged": True}
         methods |= dict.fromkeys(_PROMPTS, "prompts")
+    if skills:
+        capabilities["extensions"][_SKILLS_EXTENSION] = {"directoryRead": True}
+        methods |= dict.fromkeys(_SKILLS, "extensions")
     return Server(
         info={"name": "rye", "title": "Rye OS", "version": version},
         instructions=(
@@ -232,6 +258,7 @@ def server(version: str, project: str | None, *, prompts: str = PROMPT_CHOICES[0
         ),
         capabilities=capabilities,
         methods=methods,
+        extensions=frozenset({*_TASKS, *_SKILLS}),
     )
 
 
@@ -243,27 +270,3 @@ def _trace_variables(meta: Mapping[str, Any]) -> dict[str, str]:
         for name, value in found.items()
         if isinstance(value, str) and value.isprintable()
     }
-
-
-def _media(envelope: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Content blocks that the tool itself gave."""
-    data = envelope.get("data")
-    blocks = data.get(_MEDIA) if isinstance(data, dict) else None
-    if not isinstance(blocks, list):
-        return []
-    known = {"text", "image", "audio", "resource_link"}
-    return [block for block in blocks if isinstance(block, dict) and block.get("type") in known]
-
-
-def _links(kept: "Kept | None") -> list[dict[str, Any]]:
-    if kept is None:
-        return []
-    return [
-        {
-            "type": "resource_link",
-            "uri": kept.uri,
-            "name": kept.path.name,
-            "mimeType": "text/plain",
-            "size": kept.size_bytes,
-        }
-    ]

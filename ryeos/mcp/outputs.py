@@ -43,9 +43,15 @@ def output_path(context: Context, name: str) -> Path:
 
 
 def windowed(
-    envelope: dict[str, Any], context: Context, max_characters: int = MAX_CHARACTERS
+    envelope: dict[str, Any],
+    context: Context,
+    max_characters: int = MAX_CHARACTERS,
+    *,
+    name: str = "",
 ) -> tuple[dict[str, Any], Kept | None]:
     """The envelope with its ``data`` cut to size, and what was kept of it. Raises FileSystemError.
+
+    ``name`` is for an output that is told of more than once: 32 hex digits.
 
     Of a program's streams each is cut in the middle; any other value becomes the window on its
     JSON.
@@ -60,7 +66,7 @@ def windowed(
         too_large = len(whole) > max_characters
     if not too_large:
         return envelope, None
-    kept = _keep(whole, context)
+    kept = _keep(whole, context, name or uuid.uuid4().hex)
     if streams:
         cut: Any = {
             name: window(value, max_characters) if isinstance(value, str) else value
@@ -86,10 +92,9 @@ def _is_streams(data: object) -> bool:
     )
 
 
-def _keep(text: str, context: Context) -> Kept:
+def _keep(text: str, context: Context, name: str) -> Kept:
     folder = outputs_folder(context)
     make_directory(folder)
-    name = uuid.uuid4().hex
     path = output_path(context, name)
     data = text.encode("utf-8", "replace")
     write_atomic(path, data, mode=PRIVATE)

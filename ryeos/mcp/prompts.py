@@ -65,9 +65,13 @@ def get_prompt(asked: Asked) -> dict[str, Any]:
 
 def prompt_names(asked: Asked) -> dict[str, ItemRef]:
     """Every prompt's name, in the order of the ids, and its directive."""
+    return named(directive_refs(asked))
+
+
+def directive_refs(asked: Asked) -> list[ItemRef]:
+    """The directives that are offered, in the order of their ids; nothing is verified."""
     records = offered(asked.rye, [Kind.DIRECTIVE])
-    refs = [record.location.ref for record in records if _is_prompt(record, asked.prompts)]
-    return named(refs)
+    return [record.location.ref for record in records if _is_prompt(record, asked.prompts)]
 
 
 def named(refs: Sequence[ItemRef]) -> dict[str, ItemRef]:

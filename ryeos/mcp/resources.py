@@ -69,6 +69,8 @@ def read_resource(asked: Asked) -> dict[str, Any]:
                 found = _output(asked, name)
             case HelpTopic(name):
                 found = _help(asked, name)
+            case None if asked.skills:
+                found = _skill(asked, uri)
     except ItemNotFoundError:
         pass
     except LilluxError as error:
@@ -126,3 +128,10 @@ def _help(asked: Asked, topic: str) -> tuple[str, str] | None:
     envelope = help(asked.rye, {"topic": topic}).envelope
     known = envelope["topic"] != AVAILABLE and topic.strip()
     return ("text/markdown", str(envelope["content"])) if known else None
+
+
+def _skill(asked: Asked, uri: str) -> tuple[str, str] | None:
+    from ryeos.mcp.skills import MIME_TYPE, skill_text
+
+    text = skill_text(asked, uri)
+    return None if text is None else (MIME_TYPE, text)

@@ -1,7 +1,7 @@
 """A conversation with the server's own parts, in this process: protocol and features, no pipes."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,11 @@ from lillux.mcp_client.versions import CAPABILITIES_KEY, MODERN, VERSION_KEY
 from lillux.process.cancellation import Cancellation
 from ryeos.app import Rye
 from ryeos.cli.places import own_program
+from ryeos.context import Context
 from ryeos.mcp.eras import RpcError
 from ryeos.mcp.features import RyeFeatures, server
 from ryeos.mcp.session import Begin, Event, Send, Session
+from ryeos.threads.starting import Program
 
 VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "mcp"
 NEWEST_LEGACY = "2025-11-25"
@@ -43,10 +45,11 @@ class Conversation:
         *,
         version: str = MODERN,
         capabilities: Mapping[str, Any] | None = None,
+        program: Callable[[Context], Program] = own_program,
         **offer: Any,  # noqa: ANN401 - of the server
     ) -> None:
         self.version, self.capabilities = version, dict(capabilities or {})
-        self.features = RyeFeatures(lambda: rye, own_program, lambda: None, **offer)
+        self.features = RyeFeatures(lambda: rye, program, lambda: None, **offer)
         said = {name: value for name, value in offer.items() if name != "profile"}
         self.session = Session(server("1", "/project", **said))
         self._next_id = 0

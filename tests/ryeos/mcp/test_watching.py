@@ -1,15 +1,23 @@
 """Changes are told to whoever wants to hear of them; nobody looks when nobody does."""
 
+from collections.abc import Hashable
 from queue import Empty, SimpleQueue
 
 import pytest
 
+from ryeos.app import Rye
 from ryeos.mcp.session import Watch
-from ryeos.mcp.watching import Watching, state_of
+from ryeos.mcp.states import state_of as state_in
+from ryeos.mcp.watching import Watching
 from tests.support.workspace import Workspace
 
 QUICK_S = 0.02
 PATIENCE_S = 20.0
+
+
+def state_of(rye: Rye, name: str) -> Hashable:
+    """The state of a list or a resource."""
+    return state_in(lambda: rye, name)
 
 
 def test_a_list_is_another_when_an_item_comes_changes_or_goes(workspace: Workspace) -> None:
@@ -47,7 +55,7 @@ def test_a_change_is_told_and_the_looking_ends_with_the_last_listener(
 ) -> None:
     rye = workspace.rye()
     told: SimpleQueue[str] = SimpleQueue()
-    watching = Watching(lambda: rye, look_s=QUICK_S)
+    watching = Watching(lambda name: state_of(rye, name), look_s=QUICK_S)
     watching.watch(
         Watch(frozenset({"prompts", "tools"}), frozenset({"rye://knowledge/notes/a"})), told.put
     )
@@ -66,8 +74,8 @@ def test_a_change_is_told_and_the_looking_ends_with_the_last_listener(
     assert watching.has_ended(PATIENCE_S)
 
 
-def test_nobody_looks_before_anybody_listens(workspace: Workspace) -> None:
-    watching = Watching(workspace.rye)
+def test_nobody_looks_before_anybody_listens() -> None:
+    watching = Watching(lambda name: name)
 
     watching.watch(Watch(), lambda _: None)
     watching.watch(Watch(frozenset({"tools"})), lambda _: None)
