@@ -1,21 +1,37 @@
 """Which modules a start needs: a checked-in list, stored uncompressed, and held by a test.
 
-``packing/hot_modules.txt`` has a section for each command in `COMMANDS`: the modules that it
-imports, beyond those that an empty zip file does. ``scripts/record_hot_path.py`` writes it.
+``packing/hot_modules.txt`` has a section for each start in `STARTS`: the modules that it imports,
+beyond those that an empty zip file does; for a server, up to its first answer.
+``scripts/record_hot_path.py`` writes it.
 """
 
 import os
 import subprocess
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
 LIST = Path(__file__).with_name("hot_modules.txt")
 
-COMMANDS: dict[str, tuple[str, ...]] = {
-    "version": ("version",),
-    "run": ("run", "rye/bash/bash", "command=echo hi"),
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A command, and what it reads from standard input."""
+
+    arguments: tuple[str, ...]
+    stdin: bytes = b""
+
+
+STARTS = {
+    "version": Start(("version",)),
+    "run": Start(("run", "rye/bash/bash", "command=echo hi")),
+    "mcp": Start(
+        ("mcp",),
+        b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":'
+        b'{"protocolVersion":"2025-11-25","capabilities":{}}}\n',
+    ),
 }
 _HEADING = """\
 # What a start imports beyond an empty zip file. Stored uncompressed in rye.pyz, held by
@@ -25,8 +41,17 @@ _HEADING = """\
 # Python imports this first of all, if it finds it.
 _HOOK = """\
 import atexit, os, sys
-target = os.environ.pop("MODULES_TOLD_TO")
-atexit.register(lambda: open(target, "w", encoding="utf-8").write("\\n".join(sys.modules)))
+target, write = os.environ.pop("MODULES_TOLD_TO"), os.write
+def tell():
+    if not os.path.exists(target):
+        with open(target, "w", encoding="utf-8") as told:
+            told.write("\\n".join(sys.modules))
+def watched(descriptor, data):
+    if bytes(data[:10]) == b'{"jsonrpc"':
+        tell()
+    return write(descriptor, data)
+atexit.register(tell)
+os.write = watched
 """
 
 
@@ -47,8 +72,8 @@ def written(sections: Mapping[str, Iterable[str]]) -> str:
     return _HEADING + "\n".join(parts) + "\n"
 
 
-def imported(python: Path, pyz: Path, command: tuple[str, ...]) -> set[str]:
-    """What a command of a built file imports beyond an empty zip file, its caches filled.
+def imported(python: Path, pyz: Path, start: Start) -> set[str]:
+    """What a start of a built file imports beyond an empty zip file, its caches filled.
 
     Raises CalledProcessError when it fails.
     """
@@ -57,20 +82,22 @@ def imported(python: Path, pyz: Path, command: tuple[str, ...]) -> set[str]:
         empty = scratch / "empty.pyz"
         with ZipFile(empty, "w") as archive:
             archive.writestr("__main__.py", "")
-        _loaded(python, [pyz, *command], scratch)  # lays out the bundle
-        return _loaded(python, [pyz, *command], scratch) - _loaded(python, [empty], scratch)
+        _loaded([python, "-s", pyz, *start.arguments], start.stdin, scratch)  # lays out the bundle
+        found = _loaded([python, "-s", pyz, *start.arguments], start.stdin, scratch)
+        return found - _loaded([python, "-s", empty], b"", scratch)
 
 
-def _loaded(python: Path, arguments: list[str | Path], scratch: Path) -> set[str]:
-    """The modules of a program when it ends."""
+def _loaded(command: list[str | Path], stdin: bytes, scratch: Path) -> set[str]:
+    """The modules of a program at its first answer, else when it ends."""
     (scratch / "sitecustomize.py").write_text(_HOOK, "utf-8")
     told = scratch / "modules"
+    told.unlink(missing_ok=True)
     environ = {
         "PATH": os.environ["PATH"],
         "HOME": str(scratch),
         "PYTHONPATH": str(scratch),
         "MODULES_TOLD_TO": str(told),
     }
-    command = [python, "-s", *arguments]
-    subprocess.run(command, env=environ, cwd=scratch, check=True, stdout=subprocess.DEVNULL)
+    null = subprocess.DEVNULL
+    subprocess.run(command, env=environ, cwd=scratch, check=True, input=stdin, stdout=null)
     return set(told.read_text("utf-8").splitlines())

@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from packing.hot_path import COMMANDS, LIST, imported, written  # noqa: E402 - of this checkout
+from packing.hot_path import LIST, STARTS, imported, written  # noqa: E402 - of this checkout
 from packing.interpreters import interpreters  # noqa: E402 - of this checkout
 
 
@@ -23,8 +23,8 @@ def main() -> None:
     pyz = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "dist" / "rye.pyz").resolve()
     pythons = [*interpreters().values(), Path(sys.base_prefix, "bin", "python3")]
     found = {
-        name: set().union(*(imported(python, pyz, command) for python in pythons))
-        for name, command in COMMANDS.items()
+        name: set().union(*(imported(python, pyz, start) for python in pythons))
+        for name, start in STARTS.items()
     }
     LIST.write_text(written(found), "utf-8")
     counted = ", ".join(f"{name}: {len(modules)}" for name, modules in found.items())

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from packing.hot_path import COMMANDS, hot_modules, imported
+from packing.hot_path import STARTS, hot_modules, imported
 from packing.modules import modules
 from tests.support.built import ROOT
 from tests.support.other_pythons import require_python
@@ -15,13 +15,13 @@ OURS = ("lillux", "ryeos", "zipboot")
 
 
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("start", STARTS)
 def test_a_start_imports_what_is_listed_and_nothing_else(
-    command: str, version: str, built_pyz: Path
+    start: str, version: str, built_pyz: Path
 ) -> None:
-    listed = set(hot_modules()[command])
+    listed = set(hot_modules()[start])
 
-    found = imported(require_python(version), built_pyz, COMMANDS[command])
+    found = imported(require_python(version), built_pyz, STARTS[start])
 
     assert sorted(found - listed) == []
     assert sorted(name for name in listed - found if name.partition(".")[0] in OURS) == []

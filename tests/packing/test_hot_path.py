@@ -1,4 +1,4 @@
-from packing.hot_path import COMMANDS, LIST, hot_modules, written
+from packing.hot_path import LIST, STARTS, hot_modules, written
 
 
 def test_the_list_is_read_as_it_is_written() -> None:
@@ -6,7 +6,7 @@ def test_the_list_is_read_as_it_is_written() -> None:
 
 
 def test_there_is_a_section_for_each_command() -> None:
-    assert list(hot_modules()) == list(COMMANDS)
+    assert list(hot_modules()) == list(STARTS)
 
 
 def test_the_version_needs_no_module_that_costs_a_millisecond() -> None:

@@ -75,7 +75,11 @@ def test_a_pipe_gets_no_colours_unless_they_are_asked_for() -> None:
     assert forced.paint("text", "red", stream=io.StringIO()) == "\x1b[31mtext\x1b[0m"
 
 
-@pytest.mark.parametrize("words", [entry.words for entry in TABLE])
+# What is behind the name of a helper program is that program's own.
+ANSWERING = [entry.words for entry in TABLE if not entry.words.startswith("lillux-")]
+
+
+@pytest.mark.parametrize("words", ANSWERING)
 def test_every_command_answers_a_slip_with_one_document(words: str, cli: CommandLine) -> None:
     done = cli(*words.split(), "--no-such-flag", "--json")
 
