@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # the engine comes with the first call
     from ryeos.threads.starting import Program
 
 _TRACE_FIELDS = ("traceparent", "tracestate", "baggage")
+_FIRST_LOOK_S = 5.0
 PROMPT_CHOICES = ("tagged", "all", "none")
 
 # What answers each method beside those of tools: a module and a function in it, by capability.
@@ -135,6 +136,8 @@ class RyeFeatures:
             case "tools/call":
                 return self._call_tool(call, cancellation, progress)
         module, function = _ANSWERS[call.method]
+        if "_watching" in self.__dict__:  # who hears of changes misses none after this answer
+            self._watching.await_look(_FIRST_LOOK_S)
         from ryeos.mcp.asked import Asked
 
         states, prior_values = self._kept()

@@ -1,7 +1,7 @@
 """Looking out for changes: looking again every two seconds, while somebody wants to hear of it.
 
 (1) what is wanted now is set by `watch`; the first wish starts the thread, which ends with the last
-(2) what is wanted anew is looked at once: what it is now is no change
+(2) what is wanted anew is looked at at once: what it is now is no change
 (3) every two seconds all that is wanted is looked at, and what differs is told, once
 """
 
@@ -24,6 +24,7 @@ class Watching:
         self._state_of, self._look_s = state_of, look_s
         self._condition = Condition()
         self._wanted: frozenset[str] = frozenset()
+        self._looked_at: frozenset[str] = frozenset()
         self._changed: Callable[[str], None] = _nobody
         self._is_running = False
 
@@ -37,6 +38,14 @@ class Watching:
                 self._is_running = True
                 Thread(target=self._look_out, name="rye-watching", daemon=True).start()
 
+    def await_look(self, timeout_s: float) -> None:
+        """Return when all that is wanted has been looked at once (2), or this time is over.
+
+        What is read after that and changes later is told.
+        """
+        with self._condition:
+            self._condition.wait_for(lambda: self._wanted <= self._looked_at, timeout_s)
+
     def has_ended(self, timeout_s: float) -> bool:
         """Whether nothing is looked at any more, now or before this time is over."""
         with self._condition:
@@ -48,7 +57,7 @@ class Watching:
             with self._condition:
                 wanted, changed = self._wanted, self._changed
                 if not wanted:
-                    self._is_running = False
+                    self._is_running, self._looked_at = False, wanted
                     self._condition.notify_all()
                     return
             found = {name: self._state_of(name) for name in wanted}
@@ -57,6 +66,8 @@ class Watching:
                     changed(name)
             seen = found  # (2)
             with self._condition:
+                self._looked_at = wanted
+                self._condition.notify_all()
                 if self._wanted == wanted:
                     self._condition.wait(self._look_s)
 

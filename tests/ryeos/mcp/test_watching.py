@@ -1,7 +1,7 @@
 """Changes are told to whoever wants to hear of them; nobody looks when nobody does."""
 
 from collections.abc import Hashable
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 
 import pytest
 
@@ -56,21 +56,17 @@ def test_a_change_is_told_and_the_looking_ends_with_the_last_listener(
     rye = workspace.rye()
     told: SimpleQueue[str] = SimpleQueue()
     watching = Watching(lambda name: state_of(rye, name), look_s=QUICK_S)
-    watching.watch(
-        Watch(frozenset({"prompts", "tools"}), frozenset({"rye://knowledge/notes/a"})), told.put
-    )
-    # A baseline is taken some time after; until then each new file may be part of it.
-    heard: set[str] = set()
-    for number in range(1000):
-        workspace.project.directive(f"mine/d{number}")
-        workspace.project.knowledge("notes/a", f"{number}")
-        heard |= _told_soon(told)
-        if len(heard) == 2:
-            break
+    uri = "rye://knowledge/notes/a"
+    watching.watch(Watch(frozenset({"prompts", "tools"}), frozenset({uri})), told.put)
+    watching.await_look(PATIENCE_S)
 
+    workspace.project.directive("mine/a")
+    first = told.get(timeout=PATIENCE_S)
+    workspace.project.knowledge("notes/a")
+    second = told.get(timeout=PATIENCE_S)
     watching.watch(Watch(), told.put)
 
-    assert heard == {"prompts", "rye://knowledge/notes/a"}
+    assert (first, second) == ("prompts", uri)
     assert watching.has_ended(PATIENCE_S)
 
 
@@ -83,8 +79,21 @@ def test_nobody_looks_before_anybody_listens() -> None:
     assert watching.has_ended(0)
 
 
-def _told_soon(told: SimpleQueue[str]) -> set[str]:
-    try:
-        return {told.get(timeout=0.1)}
-    except Empty:
-        return set()
+def test_what_is_wanted_anew_is_no_change_and_what_stays_wanted_is_not_forgotten(
+    workspace: Workspace,
+) -> None:
+    rye = workspace.rye()
+    told: SimpleQueue[str] = SimpleQueue()
+    watching = Watching(lambda name: state_of(rye, name), look_s=PATIENCE_S)
+    watching.watch(Watch(frozenset({"prompts"})), told.put)
+    watching.await_look(PATIENCE_S)
+    workspace.project.directive("mine/a")
+    workspace.project.knowledge("notes/a")
+
+    watching.watch(Watch(frozenset({"prompts", "resources"})), told.put)
+    watching.await_look(PATIENCE_S)
+    watching.watch(Watch(), told.put)
+
+    assert watching.has_ended(PATIENCE_S)
+    assert told.get_nowait() == "prompts"
+    assert told.empty()
