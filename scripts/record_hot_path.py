@@ -3,9 +3,9 @@
     build/venv/bin/python build_zipapp.py --host
     build/venv/bin/python scripts/record_hot_path.py [FILE]
 
-Under every CPython of this machine that code is packed for, and the one that runs this: modules of
-the standard library have different names in different versions, and builds of one version differ
-too. Read the difference before it is committed: each new line costs every start.
+Under every CPython of this machine that code is packed for, the one that runs this and that of the
+system: modules of the standard library have different names in different versions, and builds of
+one version differ too. Read the difference before it is committed: each new line costs every start.
 """  # noqa: INP001 - a program, not a module of a package
 
 import sys
@@ -21,7 +21,8 @@ from packing.interpreters import interpreters  # noqa: E402 - of this checkout
 def main() -> None:
     """Record every command under every interpreter."""
     pyz = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "dist" / "rye.pyz").resolve()
-    pythons = [*interpreters().values(), Path(sys.base_prefix, "bin", "python3")]
+    others = [Path(sys.base_prefix, "bin", "python3"), Path("/usr/bin/python3")]
+    pythons = [*interpreters().values(), *(path for path in others if path.exists())]
     found = {
         name: set().union(*(imported(python, pyz, start) for python in pythons))
         for name, start in STARTS.items()

@@ -1,6 +1,7 @@
 """Settings of the whole suite."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,13 @@ settings.load_profile("ci" if os.environ.get("CI") else "laptop")
 def the_encoding_warning_is_for_our_own_process() -> None:
     """Children that tests start must not write this warning into an output that is compared."""
     os.environ.pop("PYTHONWARNDEFAULTENCODING", None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def a_hangup_is_not_ignored() -> None:
+    """`nohup` has everything below it ignore SIGHUP, and programs that tests start must not."""
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

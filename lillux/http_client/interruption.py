@@ -98,8 +98,12 @@ class Interruption:
         """Raises ExchangeCancelledError or ExchangeTimeoutError once it was interrupted."""
         if self._reason is ExchangeCancelledError:
             raise ExchangeCancelledError(self._url)
-        if self._reason is ExchangeTimeoutError:
+        # (A socket's own limit may tell before the timer does.)
+        if self._reason is ExchangeTimeoutError or self._is_late():
             raise ExchangeTimeoutError(self._url, self._timeout_s or 0)
+
+    def _is_late(self) -> bool:
+        return self._deadline is not None and monotonic() >= self._deadline
 
     @property
     def remaining_s(self) -> float | None:

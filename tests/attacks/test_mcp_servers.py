@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -142,7 +143,8 @@ def test_a_caller_cannot_name_another_server(workspace: Workspace) -> None:
 
 def test_a_callers_words_are_no_part_of_a_shell_command(workspace: Workspace) -> None:
     mark = workspace.folder / "started"
-    script = f"exec {sys.executable} -I -S {ODD_SERVER} plain '{{evil}}'"
+    server = shlex.join([sys.executable, "-I", "-S", str(ODD_SERVER)])
+    script = f"exec {server} plain '{{evil}}'"
     config = {"command": "bash", "args": ["-c", script], "tool_name": "t"}
     workspace.project.signed_yaml(
         "mcp/test/tool", f"config: {json.dumps(config)}\n", executor=STDIO
