@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # the engine comes with the first call
     from ryeos.threads.starting import Program
 
 PROFILES = ("five", "node", "all")
+PROMPTS = ("tagged", "all", "none")
 # A client waits two seconds after closing the pipe before it uses force.
 GRACE_S = 0.8
 
@@ -26,6 +27,16 @@ def _configure(arguments: Arguments) -> None:
         "--log-file",
         metavar="FILE",
         help="where what happens is written, up to 5 MB, and 5 MB before",
+    )
+    arguments.add_argument(
+        "--prompts",
+        choices=PROMPTS,
+        default=PROMPTS[0],
+        help="which directives are prompts: those of project and user, and the system's that are"
+        " tagged prompt; all; none",
+    )
+    arguments.add_argument(
+        "--skills", action="store_true", help="offer the same directives as skills, too"
     )
 
 
@@ -46,10 +57,17 @@ def _run(session: Session) -> int:
         _own_program,
         session.bundle.hold,
         profile=session.arguments.tools,
+        prompts=session.arguments.prompts,
+        skills=session.arguments.skills,
         log=log,
     )
-    conversation = Conversation(server(__version__, session.arguments.project))
-    StdioServer(conversation, features, wire, log).run()
+    offer = server(
+        __version__,
+        session.arguments.project,
+        prompts=session.arguments.prompts,
+        skills=session.arguments.skills,
+    )
+    StdioServer(Conversation(offer), features, wire, log).run()
 
 
 def _own_program(context: "Context") -> "Program":

@@ -41,6 +41,13 @@ _CACHE: Mapping[str, tuple[int, str]] = {
     "skills/get": (0, "private"),
     "resources/directory/read": (0, "private"),
 }
+# Lists whose entries have fields that not every revision knows, by the name of the list.
+_LISTED: Mapping[str, str] = {
+    "tools/list": "tools",
+    "prompts/list": "prompts",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+}
 
 
 class RpcError(Exception):
@@ -135,8 +142,9 @@ def fitted_result(
             ttl_ms, scope = _CACHE[method]
             fitted = {"ttlMs": ttl_ms, "cacheScope": scope, **fitted}
         return fitted
-    if method == "tools/list":
-        fitted["tools"] = [_fitted_tool(tool, caller.version) for tool in fitted["tools"]]
+    if method in _LISTED:
+        entries = fitted[_LISTED[method]]
+        fitted[_LISTED[method]] = [_fitted_entry(entry, caller.version) for entry in entries]
     if method == "tools/call" and not knows_structure(caller.version):
         fitted.pop("structuredContent", None)
         blocks = fitted.get("content", ())
@@ -144,10 +152,11 @@ def fitted_result(
     return fitted
 
 
-def _fitted_tool(tool: Mapping[str, Any], version: str) -> dict[str, Any]:
+def _fitted_entry(entry: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """A tool, a prompt or a resource as far as a revision knows its fields."""
     unknown = set()
     if version < _SINCE_STRUCTURE:
         unknown |= {"title", "outputSchema", "_meta"}
     if version < _SINCE_ANNOTATIONS:
         unknown |= {"annotations"}
-    return {name: value for name, value in tool.items() if name not in unknown}
+    return {name: value for name, value in entry.items() if name not in unknown}

@@ -3,7 +3,9 @@
 Nothing here is imported before it is asked for: the first answers need none of it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from functools import cached_property
+from importlib import import_module
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +21,45 @@ if TYPE_CHECKING:  # the engine comes with the first call
     from ryeos.app import Rye
     from ryeos.context import Context
     from ryeos.mcp.calling import Calling, Progress
+    from ryeos.mcp.elicitation import States
+    from ryeos.mcp.prior_values import PriorValues
+    from ryeos.mcp.watching import Watching
     from ryeos.threads.starting import Program
 
 _TRACE_FIELDS = ("traceparent", "tracestate", "baggage")
+_FIRST_LOOK_S = 5.0
+PROMPT_CHOICES = ("tagged", "all", "none")
+
+# What answers each method beside those of tools: a module and a function in it, by capability.
+_PROMPTS = {
+    "prompts/list": ("prompts", "list_prompts"),
+    "prompts/get": ("prompts", "get_prompt"),
+}
+_RESOURCES = {
+    "resources/list": ("resources", "list_resources"),
+    "resources/templates/list": ("resources", "list_templates"),
+    "resources/read": ("resources", "read_resource"),
+}
+_COMPLETIONS = {"completion/complete": ("completion", "complete")}
+_TASKS = {
+    "tasks/get": ("tasks", "get_task"),
+    "tasks/update": ("tasks", "update_task"),
+    "tasks/cancel": ("tasks", "cancel_task"),
+}
+_SKILLS = {
+    "skills/list": ("skills", "list_skills"),
+    "skills/get": ("skills", "get_skill"),
+    "resources/directory/read": ("skills", "read_directory"),
+}
+_ANSWERS: Mapping[str, tuple[str, str]] = {
+    **_PROMPTS,
+    **_RESOURCES,
+    **_COMPLETIONS,
+    **_TASKS,
+    **_SKILLS,
+}
+_TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
+_SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
 
 
 class RyeFeatures:
@@ -32,6 +70,9 @@ class RyeFeatures:
     hold     keeps what may still be read of the program's own file
     profile  which tools are listed
     log      gets what nobody else is told
+    prompts  which directives are prompts: ``tagged`` are those of project and user, and of the
+             system those with the tag ``prompt``; ``all``; ``none``
+    skills   whether directives are skills as well
     """
 
     def __init__(
@@ -41,17 +82,20 @@ class RyeFeatures:
         hold: Callable[[], None],
         *,
         profile: str = "five",
+        prompts: str = PROMPT_CHOICES[0],
+        skills: bool = False,
         log: Log = quiet,
     ) -> None:
         self._make_rye, self._program, self._hold = rye, program, hold
-        self._profile, self._log = profile, log
+        self._profile, self._prompts, self._skills = profile, prompts, skills
+        self._log = log
         self._rye: Rye | None = None
-        self._rye_lock = Lock()
+        self._lock = Lock()
 
     @property
     def rye(self) -> "Rye":
         """The public API for the server's own project. Raises LilluxError where there is none."""
-        with self._rye_lock:  # or two calls would make one each
+        with self._lock:  # or two calls would make one each
             if self._rye is None:
                 self._rye = self._make_rye()
             return self._rye
@@ -68,7 +112,21 @@ class RyeFeatures:
             self._rye.close()
 
     def watch(self, watch: Watch, changed: Callable[[str], None]) -> None:
-        """Look out for changes."""
+        """Look out for changes; for nothing, as long as nobody wants to hear of any."""
+        if watch.lists or watch.uris or "_watching" in self.__dict__:
+            self._watching.watch(watch, changed)
+
+    @cached_property
+    def _watching(self) -> "Watching":
+        """Only ever asked for by the reader's thread."""
+        from ryeos.mcp.watching import Watching
+
+        return Watching(self._state_of)
+
+    def _state_of(self, name: str) -> Hashable:
+        from ryeos.mcp.states import state_of
+
+        return state_of(lambda: self.rye, name)
 
     def pace(self, call: Call) -> Pace:
         """What runs programs, what looks things up, and what needs no more than a table."""
@@ -88,7 +146,35 @@ class RyeFeatures:
                 return {"tools": listed(self._profile)}
             case "tools/call":
                 return self._call_tool(call, cancellation, progress)
-        raise RpcError(INVALID_PARAMS, f"nothing answers {call.method}")
+        module, function = _ANSWERS[call.method]
+        if "_watching" in self.__dict__:  # who hears of changes misses none after this answer
+            self._watching.await_look(_FIRST_LOOK_S)
+        from ryeos.mcp.asked import Asked
+
+        states, prior_values = self._kept()
+        asked = Asked(
+            rye=self.rye,
+            call=call,
+            prompts=self._prompts,
+            skills=self._skills,
+            states=states,
+            prior_values=prior_values,
+        )
+        answer: Callable[[Asked], dict[str, Any]]
+        answer = getattr(import_module(f"ryeos.mcp.{module}"), function)
+        return answer(asked)
+
+    def _kept(self) -> "tuple[States, PriorValues]":
+        """What one request leaves for another, for as long as this process lives."""
+        with self._lock:
+            return self._kept_values
+
+    @cached_property
+    def _kept_values(self) -> "tuple[States, PriorValues]":
+        from ryeos.mcp.elicitation import States
+        from ryeos.mcp.prior_values import PriorValues
+
+        return States(), PriorValues()
 
     # ------------------------------------------------------------------ tools
 
@@ -116,15 +202,40 @@ class RyeFeatures:
         from ryeos.mcp.results import tool_result
 
         try:
-            rye = self.rye
-            return tool_result(self._tool_answer(rye, tool.name, arguments, calling), rye.context)
+            return self._carried_out(call, tool.name, arguments, calling)
         except LilluxError as error:
             return tool_result(error_envelope(error))
+        except RpcError:
+            raise
         except Exception as error:  # noqa: BLE001 - a door: a model is told in the envelope
             reference = reported(error, self._log)
             hint = f"this is a bug in rye; standard error has more under {reference}"
             envelope = {"status": "error", "error": MESSAGE, "code": "INTERNAL"}
             return tool_result({**envelope, "error_ref": reference, "hint": hint})
+
+    def _carried_out(
+        self, call: Call, name: str, arguments: Mapping[str, object], calling: "Calling"
+    ) -> dict[str, Any]:
+        from ryeos.mcp.results import tool_result
+
+        rye = self.rye
+        envelope = self._tool_answer(rye, name, arguments, calling)
+        if envelope.get("code") == "CONFLICT" and name in {"load", "fetch"}:
+            from ryeos.mcp.overwriting import confirmed
+
+            states, _ = self._kept()
+            asked = confirmed(states, call, envelope)
+            if isinstance(asked, dict):
+                return asked
+            if asked:
+                envelope = self._tool_answer(rye, name, {**arguments, "overwrite": True}, calling)
+        if name == "execute" and call.caller.extends(_TASKS_EXTENSION):
+            from ryeos.mcp.tasks import created
+
+            task = created(rye, call.caller, envelope)
+            if task:
+                return task
+        return tool_result(envelope, rye.context)
 
     def _tool_answer(
         self, rye: "Rye", name: str, arguments: Mapping[str, object], calling: "Calling"
@@ -138,9 +249,33 @@ class RyeFeatures:
         return execute(rye, arguments, calling, self._program).envelope
 
 
-def server(version: str, project: str | None) -> Server:
-    """What this server says of itself."""
+def server(
+    version: str,
+    project: str | None,
+    *,
+    prompts: str = PROMPT_CHOICES[0],
+    skills: bool = False,
+) -> Server:
+    """What this server says of itself. ``prompts`` and ``skills`` are as in `RyeFeatures`."""
     where = f"The project is {project}." if project else "There is no project here."
+    capabilities: dict[str, Any] = {
+        "tools": {},
+        "resources": {"subscribe": True, "listChanged": True},
+        "completions": {},
+        "extensions": {_TASKS_EXTENSION: {}},
+    }
+    methods = {
+        **dict.fromkeys(("tools/list", "tools/call"), "tools"),
+        **dict.fromkeys(_RESOURCES, "resources"),
+        **dict.fromkeys(_COMPLETIONS, "completions"),
+        **dict.fromkeys(_TASKS, "extensions"),
+    }
+    if prompts != "none":
+        capabilities["prompts"] = {"listChanged": True}
+        methods |= dict.fromkeys(_PROMPTS, "prompts")
+    if skills:
+        capabilities["extensions"][_SKILLS_EXTENSION] = {"directoryRead": True}
+        methods |= dict.fromkeys(_SKILLS, "extensions")
     return Server(
         info={"name": "rye", "title": "Rye OS", "version": version},
         instructions=(
@@ -150,8 +285,9 @@ def server(version: str, project: str | None) -> Server:
             " carry out; sign signs an item after a change, since nothing unsigned runs; help"
             f" explains. {where}"
         ),
-        capabilities={"tools": {}},
-        methods={"tools/list": "tools", "tools/call": "tools"},
+        capabilities=capabilities,
+        methods=methods,
+        extensions=frozenset({*_TASKS, *_SKILLS}),
     )
 
 

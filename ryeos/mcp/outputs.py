@@ -21,6 +21,7 @@ _STREAMS = ("stdout", "stderr")
 # Of both streams, with what JSON puts before their characters.
 _MOST_OF_STREAMS = 14
 PRIVATE = 0o600
+SUFFIX = ".log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,11 @@ def outputs_folder(context: Context) -> Path:
     return space.ai / "state" / "outputs"
 
 
+def output_path(context: Context, name: str) -> Path:
+    """The file of an output that was kept under this name."""
+    return outputs_folder(context) / f"{name}{SUFFIX}"
+
+
 def max_characters(context: Context) -> tuple[int, list[str]]:
     """How much of a text is shown, by ``RYE_MAX_OUTPUT_CHARS``, and what is wrong with that."""
     given = context.process_env.get(VARIABLE, "")
@@ -54,12 +60,13 @@ def max_characters(context: Context) -> tuple[int, list[str]]:
 
 
 def windowed(
-    envelope: dict[str, Any], context: Context | None, limit: int
+    envelope: dict[str, Any], context: Context | None, limit: int, *, name: str = ""
 ) -> tuple[dict[str, Any], Kept | None]:
     """The envelope with its long values cut to size, and what was kept of them.
 
     Of a program's streams, and of texts, each is cut in the middle; any other value becomes the
-    window on its JSON. Without a context nothing is kept. Raises FileSystemError.
+    window on its JSON. Without a context nothing is kept. ``name`` is for an output that is told of
+    more than once: 32 hex digits. Raises FileSystemError.
     """
     long = {name: value for name, value in envelope.items() if _is_long(name, value, limit)}
     if not long:
@@ -67,7 +74,8 @@ def windowed(
     cut = {**envelope, **{name: _cut(value, limit) for name, value in long.items()}}
     if context is None:
         return cut, None
-    kept = _keep("".join(_readable(name, value) for name, value in long.items()), context)
+    whole = "".join(_readable(key, value) for key, value in long.items())
+    kept = _keep(whole, context, name or uuid.uuid4().hex)
     return {**cut, "truncated": kept.describe()}, kept
 
 
@@ -115,11 +123,10 @@ def _is_streams(data: object) -> bool:
     return isinstance(data, dict) and all(isinstance(data.get(name), str) for name in _STREAMS)
 
 
-def _keep(text: str, context: Context) -> Kept:
+def _keep(text: str, context: Context, name: str) -> Kept:
     folder = outputs_folder(context)
     make_directory(folder)
-    name = uuid.uuid4().hex
-    path = folder / f"{name}.log"
+    path = output_path(context, name)
     data = text.encode("utf-8", "replace")
     write_atomic(path, data, mode=PRIVATE)
     return Kept(size_bytes=len(data), path=path, uri=f"rye://output/{name}")

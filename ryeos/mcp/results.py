@@ -19,14 +19,19 @@ _MEDIA = "mcp_content"
 _BLOCKS = frozenset({"text", "image", "audio", "resource_link"})
 
 
-def tool_result(envelope: Mapping[str, Any], context: Context | None = None) -> dict[str, Any]:
-    """What ``tools/call`` answers. With a context, what is too long is cut and kept there."""
+def tool_result(
+    envelope: Mapping[str, Any], context: Context | None = None, *, kept_as: str = ""
+) -> dict[str, Any]:
+    """What ``tools/call`` answers. With a context, what is too long is cut and kept there.
+
+    It is kept under a new name unless there is one for it.
+    """
     structure, media = _without_media(json.loads(compact(envelope)))
     kept = None
     if context:
         limit, warnings = max_characters(context)
         try:
-            structure, kept = windowed(structure, context, limit)
+            structure, kept = windowed(structure, context, limit, name=kept_as)
         except LilluxError as error:  # nowhere to keep it: then it is only cut
             structure, _ = windowed(structure, None, limit)
             warnings = [*warnings, str(error)]

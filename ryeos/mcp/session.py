@@ -137,6 +137,7 @@ class Session:
         self._calls: dict[Id, Call] = {}
         self._listeners: dict[Id, _Listener] = {}
         self._subscribed: set[str] = set()
+        self._listed: set[str] = set()
 
     def receive(self, chunk: bytes) -> Iterator[Event]:
         """The events that the next bytes lead to. Whatever they are, this raises nothing."""
@@ -189,7 +190,7 @@ class Session:
         for listener_id, listener in self._listeners.items():
             if name in listener.lists:
                 yield Send(_tagged(method, {}, listener_id))
-        if self._legacy:
+        if name in self._listed:
             yield Send(Notification(method))
 
     def resource_updated(self, uri: str) -> Iterator[Event]:
@@ -237,7 +238,9 @@ class Session:
             if own:
                 yield from own(request, caller)
             else:
-                yield self._begin(request, caller)
+                begin = self._begin(request, caller)
+                yield from self._listing(begin.call)
+                yield begin
         except RpcError as error:
             yield Send(_failure(request.id, error))
 
@@ -288,6 +291,14 @@ class Session:
         self._calls[request.id] = call
         return Begin(call)
 
+    def _listing(self, call: Call) -> Iterator[Event]:
+        """A legacy client has no way to ask for news of a list: it does by asking for the list."""
+        name, _, method = call.method.partition("/")
+        is_new = method == "list" and name not in self._listed
+        if is_new and not call.caller.is_modern and self._offers(name, "listChanged"):
+            self._listed.add(name)
+            yield self._watch()
+
     def _cancelled(self, request_id: object) -> Iterator[Event]:
         if not isinstance(request_id, str | int):
             return
@@ -310,7 +321,6 @@ class Session:
             "instructions": self._server.instructions,
         }
         yield Send(Result(request.id, result))
-        yield self._watch()
 
     def _ping(self, request: Request, caller: Caller) -> Iterator[Event]:  # noqa: ARG002
         yield Send(Result(request.id, {}))
@@ -361,13 +371,8 @@ class Session:
         return isinstance(offered, dict) and offered.get(option) is True
 
     def _watch(self) -> Watch:
-        """All that anybody wants to hear of. A legacy client has no way to ask for lists."""
-        legacy = {
-            capability
-            for capability, _ in _LISTS.values()
-            if self._offers(capability, "listChanged")
-        }
-        lists = set(legacy if self._legacy else ())
+        """All that anybody wants to hear of."""
+        lists = set(self._listed)
         uris = set(self._subscribed)
         for listener in self._listeners.values():
             lists |= listener.lists

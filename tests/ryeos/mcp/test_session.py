@@ -349,11 +349,13 @@ def test_a_subscription_ends_with_a_result_when_the_server_does(session: Session
     assert events[-1] == Cancel(6)
 
 
-def test_a_legacy_client_subscribes_to_a_resource_and_hears_of_lists_anyway(
+def test_a_legacy_client_hears_of_resources_it_subscribed_to_and_of_lists_it_asked_for(
     legacy: Session,
 ) -> None:
+    watched, _ = legacy.receive(line("tools/list", {}, id=3))
     events = list(legacy.receive(line("resources/subscribe", {"uri": "u:1"}, id=1)))
-    assert events[-1] == Watch(frozenset({"tools", "resources"}), frozenset({"u:1"}))
+    assert watched == Watch(frozenset({"tools"}))
+    assert events[-1] == Watch(frozenset({"tools"}), frozenset({"u:1"}))
     told = sent([*legacy.resource_updated("u:1"), *legacy.list_changed("tools")])
     list(legacy.receive(line("resources/unsubscribe", {"uri": "u:1"}, id=2)))
 
@@ -362,6 +364,7 @@ def test_a_legacy_client_subscribes_to_a_resource_and_hears_of_lists_anyway(
         "notifications/tools/list_changed",
     ]
     assert list(legacy.resource_updated("u:1")) == []
+    assert list(legacy.list_changed("resources")) == []
 
 
 # --- what is no message

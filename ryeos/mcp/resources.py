@@ -1,0 +1,137 @@
+"""Items, kept outputs and help as resources: ``resources/list``, ``templates/list``, ``read``.
+
+Listed is the knowledge of project and user. Everything else is read by its URI, which templates
+and completion tell of.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from lillux.errors import LilluxError
+from lillux.files import read_bytes
+from lillux.jsonrpc import INVALID_PARAMS
+from ryeos.errors import ItemNotFoundError
+from ryeos.items import PROJECT, USER, ItemRef, Kind, Reference
+from ryeos.mcp.asked import Asked, refusal, text_of
+from ryeos.mcp.eras import RpcError
+from ryeos.mcp.offered import offered, verified
+from ryeos.mcp.outputs import output_path
+from ryeos.mcp.pages import page_of
+from ryeos.mcp.uris import TEMPLATES, HelpTopic, Output, item_uri, parse_uri
+from ryeos.search.records import Record
+
+LISTED_TIERS = frozenset({PROJECT, USER})
+MAX_OUTPUT_BYTES = 8 * 1024 * 1024
+UNKNOWN_IN_LEGACY = -32002
+_PRIORITIES = {PROJECT: 0.8, USER: 0.5}
+_MIME_TYPES = {
+    ".md": "text/markdown",
+    ".py": "text/x-python",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+    ".json": "application/json",
+    ".toml": "application/toml",
+    ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".cjs": "text/javascript",
+    ".ts": "text/x-typescript",
+    ".sh": "application/x-sh",
+}
+_PLAIN = "text/plain"
+
+
+def list_resources(asked: Asked) -> dict[str, Any]:
+    """A page of the knowledge that may be read: that which verifies. Raises RpcError."""
+    records = offered(asked.rye, [Kind.KNOWLEDGE], LISTED_TIERS)
+    by_uri = {item_uri(record.location.ref): record for record in records}
+    page, cursor = page_of(list(by_uri), asked.call.params)
+    found = (_entry(asked, uri, by_uri[uri]) for uri in page)
+    return {"resources": [entry for entry in found if entry], **cursor}
+
+
+def list_templates(asked: Asked) -> dict[str, Any]:
+    """What further URIs are made from. Raises RpcError."""
+    by_uri = {one["uriTemplate"]: one for one in TEMPLATES}
+    page, cursor = page_of(list(by_uri), asked.call.params)
+    return {"resourceTemplates": [by_uri[uri] for uri in page], **cursor}
+
+
+def read_resource(asked: Asked) -> dict[str, Any]:
+    """The text of a resource. Raises RpcError."""
+    uri = text_of(asked.call.params, "uri")
+    named = parse_uri(uri)
+    found: tuple[str, str] | None = None
+    try:
+        match named:
+            case ItemRef():
+                found = _item(asked, named)
+            case Output(name):
+                found = _output(asked, name)
+            case HelpTopic(name):
+                found = _help(asked, name)
+            case None if asked.skills:
+                found = _skill(asked, uri)
+    except ItemNotFoundError:
+        pass
+    except LilluxError as error:
+        raise refusal(error, uri=uri) from None
+    if found is None:
+        code = INVALID_PARAMS if asked.call.caller.is_modern else UNKNOWN_IN_LEGACY
+        raise RpcError(code, f"unknown resource: {uri[:200]}", {"uri": uri[:2000]})
+    mime_type, text = found
+    return {"contents": [{"uri": uri, "mimeType": mime_type, "text": text}]}
+
+
+def _entry(asked: Asked, uri: str, record: Record) -> dict[str, Any] | None:
+    found = verified(asked.rye, record.location.ref)
+    if not found:
+        return None
+    location, item = found[0].location, found[1]
+    modified = datetime.fromtimestamp(record.modified_ns / 1e9, UTC)
+    described = {"title": record.title, "description": record.description}
+    return {
+        "uri": uri,
+        "name": location.ref.id,
+        **{name: text for name, text in described.items() if text},
+        "mimeType": _mime_type(location.suffix),
+        "size": len(item.data),
+        "annotations": {
+            "lastModified": modified.isoformat(timespec="seconds").replace("+00:00", "Z"),
+            "priority": _PRIORITIES.get(location.space.tier, 0.5),
+        },
+    }
+
+
+def _mime_type(suffix: str) -> str:
+    return _MIME_TYPES.get(suffix, _PLAIN)
+
+
+def _item(asked: Asked, ref: ItemRef) -> tuple[str, str]:
+    """An item's type and its whole text, as it was signed."""
+    resolution, item = asked.rye.load(Reference(ref.kind, ref.id))
+    return _mime_type(resolution.location.suffix), item.data.decode("utf-8", "replace")
+
+
+def _output(asked: Asked, name: str) -> tuple[str, str] | None:
+    path = output_path(asked.rye.context, name)
+    if path.is_symlink():
+        return None
+    try:
+        return _PLAIN, read_bytes(path, MAX_OUTPUT_BYTES).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return None
+
+
+def _help(asked: Asked, topic: str) -> tuple[str, str] | None:
+    from ryeos.mcp.tools.help import AVAILABLE, help  # noqa: A004 - the tool's name
+
+    envelope = help(asked.rye, {"topic": topic}).envelope
+    known = envelope["topic"] != AVAILABLE and topic.strip()
+    return ("text/markdown", str(envelope["content"])) if known else None
+
+
+def _skill(asked: Asked, uri: str) -> tuple[str, str] | None:
+    from ryeos.mcp.skills import MIME_TYPE, skill_text
+
+    text = skill_text(asked, uri)
+    return None if text is None else (MIME_TYPE, text)

@@ -1,0 +1,50 @@
+"""What differs when a list or a resource was changed."""
+
+from collections.abc import Callable, Hashable
+
+from lillux.errors import LilluxError
+from ryeos.app import Rye
+from ryeos.items import ItemRef, Kind
+from ryeos.mcp.outputs import output_path
+from ryeos.mcp.resources import LISTED_TIERS
+from ryeos.mcp.uris import HelpTopic, Output, parse_uri
+from ryeos.search.requests import LOCAL_TIERS
+
+_LISTS = {
+    "prompts": (Kind.DIRECTIVE, LOCAL_TIERS),
+    "resources": (Kind.KNOWLEDGE, LISTED_TIERS),
+}
+
+
+def state_of(rye: Callable[[], Rye], name: str) -> Hashable:
+    """The state of a list, by its name, or of a resource, by its URI; None for what is not there.
+
+    Raises nothing: what cannot be looked at is not there.
+    """
+    try:
+        return _list_state(rye(), name) if name in _LISTS else _resource_state(rye(), name)
+    except (LilluxError, OSError):
+        return None
+
+
+def _list_state(rye: Rye, name: str) -> Hashable:
+    """The catalog numbers a file anew whenever it holds something else."""
+    kind, tiers = _LISTS[name]
+    snapshot = rye.catalog.snapshot((kind,), tiers)
+    shown = {d.number for d in snapshot.pool.documents.values() if not d.shadowed_by}
+    return frozenset(shown), frozenset(str(one.path) for one in snapshot.skipped)
+
+
+def _resource_state(rye: Rye, uri: str) -> Hashable:
+    match parse_uri(uri):
+        case ItemRef() as ref:
+            found = rye.resolver.find(ref)
+            path = found.location.path if found else None
+        case Output(output):
+            path = output_path(rye.context, output)
+        case HelpTopic() | None:
+            return None
+    if path is None:
+        return None
+    mark = path.stat()
+    return str(path), mark.st_mtime_ns, mark.st_size, mark.st_ino

@@ -1,0 +1,126 @@
+"""Background runs as tasks: the extension ``io.modelcontextprotocol/tasks`` of the modern revision.
+
+A task is a thread of the server's own project, its id the thread's: it is on disk before anybody
+hears of it, and any later server answers for it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from lillux.digests import sha256_hex
+from lillux.errors import LilluxError
+from lillux.jsonrpc import INVALID_PARAMS
+from ryeos.app import Rye
+from ryeos.mcp.asked import Asked, object_of, refusal, text_of
+from ryeos.mcp.eras import MISSING_CAPABILITY, Caller, RpcError
+from ryeos.mcp.results import tool_result
+from ryeos.threads.ending import GRACE_S, kill_thread
+from ryeos.threads.errors import ThreadNotFoundError
+from ryeos.threads.model import Status, Thread
+from ryeos.threads.watching import refreshed, wait_for
+
+EXTENSION = "io.modelcontextprotocol/tasks"
+POLL_INTERVAL_MS = 2000
+_STATUSES: Mapping[str, str] = {
+    Status.COMPLETED: "completed",
+    Status.COMPLETED_WITH_ERRORS: "completed",
+    Status.ERROR: "completed",  # a tool that failed has a result; `failed` is for the protocol's
+    Status.RELEASED: "completed",
+    Status.CANCELLED: "cancelled",
+    Status.KILLED: "cancelled",
+}
+_NAME_CHARACTERS = 32
+
+
+def created(rye: Rye, caller: Caller, answer: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The task that an answer to ``execute`` tells of; None where it is no task for this caller."""
+    thread_id = answer.get("thread_id")
+    if not caller.is_modern or not caller.extends(EXTENSION):
+        return None
+    if answer.get("async") is not True or not isinstance(thread_id, str):
+        return None
+    try:
+        thread = rye.threads.get(thread_id)
+    except LilluxError:  # of another project: nobody who has its id alone would find it
+        return None
+    return {"resultType": "task", **_described(thread, thread, "working")}
+
+
+def get_task(asked: Asked) -> dict[str, Any]:
+    """How a task is, with its result when it has one. Raises RpcError."""
+    task = _task(asked)
+    try:
+        now = wait_for(asked.rye.threads, task.thread_id, 0)
+    except LilluxError as error:
+        raise refusal(error) from None
+    status = _STATUSES.get(now.status, "working") if now.has_ended else "working"
+    described = _described(task, now, status)
+    if status == "completed":
+        name = sha256_hex(task.thread_id.encode("utf-8", "surrogatepass"))[:_NAME_CHARACTERS]
+        result = tool_result(_envelope(now), asked.rye.context, kept_as=name)
+        described["result"] = {"resultType": "complete", **result}
+    return described
+
+
+def update_task(asked: Asked) -> dict[str, Any]:
+    """Take note of responses: a run asks for none, so none is waited for. Raises RpcError."""
+    _task(asked)
+    object_of(asked.call.params, "inputResponses")
+    return {}
+
+
+def cancel_task(asked: Asked) -> dict[str, Any]:
+    """End a task and all that it started; one that has ended stays as it is. Raises RpcError."""
+    task, rye = _task(asked), asked.rye
+    try:
+        kill_thread(rye.threads, task.thread_id, rye.runner_seals, grace_s=GRACE_S)
+    except LilluxError as error:
+        raise refusal(error) from None
+    return {}
+
+
+def _task(asked: Asked) -> Thread:
+    caller = asked.call.caller
+    if not caller.extends(EXTENSION):
+        needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
+        raise RpcError(
+            MISSING_CAPABILITY, f"the client has not said that it has {EXTENSION}", needed
+        )
+    task_id = text_of(asked.call.params, "taskId")
+    try:
+        return refreshed(asked.rye.threads, asked.rye.threads.get(task_id))
+    except ThreadNotFoundError:
+        raise RpcError(INVALID_PARAMS, f"unknown task: {task_id[:200]}") from None
+    except LilluxError as error:
+        raise refusal(error) from None
+
+
+def _described(task: Thread, now: Thread, status: str) -> dict[str, Any]:
+    """A task, and the thread that has carried on with its work, which may be the same."""
+    began = task.created_at or ""
+    return {
+        "taskId": task.thread_id,
+        "status": status,
+        **({"statusMessage": now.error} if now.error else {}),
+        "createdAt": began,
+        "lastUpdatedAt": now.updated_at or began,
+        "ttlMs": None,
+        "pollIntervalMs": POLL_INTERVAL_MS,
+    }
+
+
+def _envelope(thread: Thread) -> Mapping[str, Any]:
+    """What the run answered; of one that died before it could, that."""
+    answer = thread.answer()
+    if isinstance(answer, dict) and isinstance(answer.get("status"), str):
+        return answer
+    failed = thread.status == Status.ERROR
+    if not failed:
+        return {"status": "success", "thread_id": thread.thread_id, "data": answer}
+    problem = thread.error or "the run failed"
+    return {
+        "status": "error",
+        "error": problem,
+        "code": "EXECUTION_FAILED",
+        "thread_id": thread.thread_id,
+    }

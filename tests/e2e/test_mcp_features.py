@@ -1,0 +1,126 @@
+"""``rye.pyz mcp`` beside its tools: a client on two pipes, that waits for what it is told."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import IO, Any
+
+import pytest
+
+from tests.support.built import Machine
+
+pytestmark = pytest.mark.e2e
+
+META: dict[str, Any] = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+DIRECTIVE = """# hello
+
+```xml
+<directive name="hello" version="1.0.0">
+<metadata><description>greets</description><category>mine</category><author>me</author></metadata>
+<inputs><input name="who" type="string" required="true">Whom</input></inputs>
+</directive>
+```
+
+Greet {input:who}.
+"""
+
+
+class Client:
+    """Writes requests, reads messages; one of them at a time."""
+
+    def __init__(self, server: "subprocess.Popen[str]") -> None:
+        assert server.stdin
+        assert server.stdout
+        self._in: IO[str] = server.stdin
+        self._out: IO[str] = server.stdout
+
+    def send(self, method: str, request_id: int, **params: Any) -> None:  # noqa: ANN401 - JSON
+        """Send a request."""
+        message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+        self._in.write(json.dumps(message) + "\n")
+        self._in.flush()
+
+    def read(self) -> dict[str, Any]:
+        """Read the next message."""
+        message: dict[str, Any] = json.loads(self._out.readline())
+        return message
+
+    def result(self, method: str, request_id: int, **params: Any) -> dict[str, Any]:  # noqa: ANN401
+        """Read the result of a request, which is the next message."""
+        self.send(method, request_id, **params)
+        answer = self.read()
+        assert answer["id"] == request_id
+        result: dict[str, Any] = answer["result"]
+        return result
+
+
+@pytest.fixture
+def client(machine: Machine) -> Iterator[Client]:
+    """A client of a server in a project with one signed directive."""
+    machine.run("init")
+    _write(machine, "hello")
+    server = subprocess.Popen(
+        [*map(str, machine.rye), "mcp"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=machine.project,
+        env=machine.environ(),
+        encoding="utf-8",
+    )
+    with server:
+        yield Client(server)
+
+
+def _write(machine: Machine, name: str) -> None:
+    folder = machine.project / ".ai" / "directives" / "mine"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.md").write_text(DIRECTIVE.replace("hello", name), encoding="utf-8")
+    signed = machine.run("sign", f"directive:mine/{name}")
+    assert signed.returncode == 0, signed.stderr
+
+
+def test_an_older_client_hears_of_a_new_prompt_after_it_asked_for_the_list(
+    client: Client, machine: Machine
+) -> None:
+    client.result("initialize", 1, protocolVersion="2025-11-25", capabilities={})
+    before = client.result("prompts/list", 2)["prompts"]
+    _write(machine, "second")
+
+    told = client.read()
+    after = client.result("prompts/list", 5)["prompts"]
+
+    assert told == {"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"}
+    assert [prompt["name"] for prompt in before] == ["mine.hello"]
+    assert [prompt["name"] for prompt in after] == ["mine.hello", "mine.second"]
+
+
+def test_a_modern_client_hears_of_what_it_listens_to(client: Client, machine: Machine) -> None:
+    uri = "rye://directive/mine/hello"
+    tag = {"io.modelcontextprotocol/subscriptionId": 7}
+    client.send(
+        "subscriptions/listen", 7, _meta=META, notifications={"resourceSubscriptions": [uri]}
+    )
+    acknowledged = client.read()
+    client.result("resources/read", 8, _meta=META, uri=uri)
+    path = machine.project / ".ai" / "directives" / "mine" / "hello.md"
+    path.write_text(path.read_text("utf-8") + "more\n", encoding="utf-8")
+
+    told = client.read()
+    client.send("resources/read", 9, _meta=META, uri=uri)
+    refused = client.read()["error"]
+
+    assert acknowledged["params"]["notifications"] == {"resourceSubscriptions": [uri]}
+    assert told["method"] == "notifications/resources/updated"
+    assert told["params"] == {"uri": uri, "_meta": tag}
+    assert (refused["code"], refused["data"]["code"]) == (-32603, "INTEGRITY")
+
+
+def test_a_prompt_is_given_with_its_arguments(client: Client) -> None:
+    arguments = {"who": "ada"}
+
+    result = client.result("prompts/get", 1, _meta=META, name="mine.hello", arguments=arguments)
+
+    assert result["messages"][0]["content"]["text"].strip() == "Greet ada."

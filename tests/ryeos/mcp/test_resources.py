@@ -1,0 +1,138 @@
+"""Items, kept outputs and help as resources, over the protocol."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ryeos.mcp.outputs import windowed
+from tests.support.mcp_conversation import Conversation
+from tests.support.workspace import Workspace
+
+
+def read(conversation: Conversation, uri: str) -> dict[str, object]:
+    (content,) = conversation.result("resources/read", "ReadResourceResult", uri=uri)["contents"]
+    found: dict[str, object] = content
+    return found
+
+
+def signed_knowledge(workspace: Workspace, item_id: str) -> Path:
+    path = workspace.project.knowledge(item_id)
+    workspace.project.sign(path)
+    return path
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+def test_knowledge_of_project_and_user_is_listed(version: str, workspace: Workspace) -> None:
+    path = signed_knowledge(workspace, "notes/a b")
+    workspace.user.sign(workspace.user.knowledge("notes/c"))
+    workspace.user.knowledge("notes/unsigned")
+
+    conversation = Conversation(workspace.rye(), version=version)
+    resources = conversation.result("resources/list", "ListResourcesResult")["resources"]
+
+    first, second = resources
+    assert first == {
+        "uri": "rye://knowledge/notes/a%20b",
+        "name": "notes/a b",
+        "title": "a b",
+        "mimeType": "text/markdown",
+        "size": path.stat().st_size,
+        "annotations": {"lastModified": first["annotations"]["lastModified"], "priority": 0.8},
+    }
+    assert second["uri"] == "rye://knowledge/notes/c"
+    assert second["annotations"]["priority"] == 0.5
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+def test_templates_tell_of_everything_else(version: str, workspace: Workspace) -> None:
+    conversation = Conversation(workspace.rye(), version=version)
+
+    result = conversation.result("resources/templates/list", "ListResourceTemplatesResult")
+
+    assert [one["uriTemplate"] for one in result["resourceTemplates"]] == [
+        "rye://{kind}/{+id}",
+        "rye://output/{id}",
+        "rye://help/{topic}",
+    ]
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+def test_an_item_is_read_as_it_was_signed(version: str, workspace: Workspace) -> None:
+    path = signed_knowledge(workspace, "notes/a b")
+
+    conversation = Conversation(workspace.rye(), version=version)
+
+    assert read(conversation, "rye://knowledge/notes/a%20b") == {
+        "uri": "rye://knowledge/notes/a%20b",
+        "mimeType": "text/markdown",
+        "text": path.read_text("utf-8"),
+    }
+
+
+def test_tools_and_directives_can_be_read(workspace: Workspace) -> None:
+    workspace.project.sign(workspace.project.directive("mine/review"))
+
+    conversation = Conversation(workspace.rye())
+
+    assert read(conversation, "rye://directive/mine/review")["mimeType"] == "text/markdown"
+    assert read(conversation, "rye://tool/rye/bash/bash")["mimeType"] == "application/yaml"
+
+
+def test_a_kept_output_is_read_whole(workspace: Workspace) -> None:
+    rye = workspace.rye()
+    _, kept = windowed({"status": "success", "data": "x" * 200_000}, rye.context, 1000)
+    assert kept
+
+    content = read(Conversation(rye), kept.uri)
+
+    assert content["mimeType"] == "text/plain"
+    assert json.loads(str(content["text"])) == "x" * 200_000
+
+
+def test_help_is_a_resource(workspace: Workspace) -> None:
+    conversation = Conversation(workspace.rye())
+
+    assert str(read(conversation, "rye://help/signing")["text"]).startswith("Who may say")
+    assert str(read(conversation, "rye://help/error:UNSIGNED")["text"]).startswith("UNSIGNED")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "rye://knowledge/not/there",
+        "rye://config/keys/x",
+        "rye://output/00000000000000000000000000000000",
+        "rye://help/no-such-topic",
+        "https://example.com/",
+        "",
+    ],
+)
+@pytest.mark.parametrize(("version", "code"), [("2025-11-25", -32002), ("2026-07-28", -32602)])
+def test_an_unknown_resource_has_the_code_of_its_era(
+    version: str, code: int, uri: str, workspace: Workspace
+) -> None:
+    error = Conversation(workspace.rye(), version=version).error("resources/read", uri=uri)
+
+    assert (error["code"], error["data"]) == (code, {"uri": uri})
+
+
+def test_what_does_not_verify_is_an_error_with_its_code(workspace: Workspace) -> None:
+    path = signed_knowledge(workspace, "notes/a")
+    path.write_bytes(path.read_bytes() + b"more\n")
+
+    error = Conversation(workspace.rye()).error("resources/read", uri="rye://knowledge/notes/a")
+
+    assert (error["code"], error["data"]["code"]) == (-32603, "INTEGRITY")
+    assert "rye sign" in error["data"]["hint"]
+
+
+def test_an_output_that_is_too_large_to_send_says_so(workspace: Workspace) -> None:
+    rye = workspace.rye()
+    _, kept = windowed({"status": "success", "data": "x" * 9_000_000}, rye.context, 1000)
+    assert kept
+
+    error = Conversation(rye).error("resources/read", uri=kept.uri)
+
+    assert error["code"] == -32603
+    assert str(kept.path) in error["message"]

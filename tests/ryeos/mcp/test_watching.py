@@ -1,0 +1,99 @@
+"""Changes are told to whoever wants to hear of them; nobody looks when nobody does."""
+
+from collections.abc import Hashable
+from queue import SimpleQueue
+
+import pytest
+
+from ryeos.app import Rye
+from ryeos.mcp.session import Watch
+from ryeos.mcp.states import state_of as state_in
+from ryeos.mcp.watching import Watching
+from tests.support.workspace import Workspace
+
+QUICK_S = 0.02
+PATIENCE_S = 20.0
+
+
+def state_of(rye: Rye, name: str) -> Hashable:
+    """The state of a list or a resource."""
+    return state_in(lambda: rye, name)
+
+
+def test_a_list_is_another_when_an_item_comes_changes_or_goes(workspace: Workspace) -> None:
+    rye = workspace.rye()
+    states = [state_of(rye, "prompts")]
+    path = workspace.project.directive("mine/a")
+    states.append(state_of(rye, "prompts"))
+    workspace.project.directive("mine/a", "Something else.")
+    states.append(state_of(rye, "prompts"))
+    path.unlink()
+
+    assert states[0] == state_of(rye, "prompts")
+    assert len({*states}) == 3
+
+
+def test_a_resource_is_another_when_its_file_is(workspace: Workspace) -> None:
+    rye, uri = workspace.rye(), "rye://knowledge/notes/a"
+    missing = state_of(rye, uri)
+    workspace.user.knowledge("notes/a")
+    first = state_of(rye, uri)
+    workspace.project.knowledge("notes/a")
+
+    assert missing is None
+    assert len({missing, first, state_of(rye, uri)}) == 3
+    assert state_of(rye, uri) == state_of(rye, uri)
+
+
+@pytest.mark.parametrize("uri", ["rye://help/search", "nonsense", "rye://tool/../x"])
+def test_what_cannot_change_never_does(uri: str, workspace: Workspace) -> None:
+    assert state_of(workspace.rye(), uri) is None
+
+
+def test_a_change_is_told_and_the_looking_ends_with_the_last_listener(
+    workspace: Workspace,
+) -> None:
+    rye = workspace.rye()
+    told: SimpleQueue[str] = SimpleQueue()
+    watching = Watching(lambda name: state_of(rye, name), look_s=QUICK_S)
+    uri = "rye://knowledge/notes/a"
+    watching.watch(Watch(frozenset({"prompts", "tools"}), frozenset({uri})), told.put)
+    watching.await_look(PATIENCE_S)
+
+    workspace.project.directive("mine/a")
+    first = told.get(timeout=PATIENCE_S)
+    workspace.project.knowledge("notes/a")
+    second = told.get(timeout=PATIENCE_S)
+    watching.watch(Watch(), told.put)
+
+    assert (first, second) == ("prompts", uri)
+    assert watching.has_ended(PATIENCE_S)
+
+
+def test_nobody_looks_before_anybody_listens() -> None:
+    watching = Watching(lambda name: name)
+
+    watching.watch(Watch(), lambda _: None)
+    watching.watch(Watch(frozenset({"tools"})), lambda _: None)
+
+    assert watching.has_ended(0)
+
+
+def test_what_is_wanted_anew_is_no_change_and_what_stays_wanted_is_not_forgotten(
+    workspace: Workspace,
+) -> None:
+    rye = workspace.rye()
+    told: SimpleQueue[str] = SimpleQueue()
+    watching = Watching(lambda name: state_of(rye, name), look_s=PATIENCE_S)
+    watching.watch(Watch(frozenset({"prompts"})), told.put)
+    watching.await_look(PATIENCE_S)
+    workspace.project.directive("mine/a")
+    workspace.project.knowledge("notes/a")
+
+    watching.watch(Watch(frozenset({"prompts", "resources"})), told.put)
+    watching.await_look(PATIENCE_S)
+    watching.watch(Watch(), told.put)
+
+    assert watching.has_ended(PATIENCE_S)
+    assert told.get_nowait() == "prompts"
+    assert told.empty()
