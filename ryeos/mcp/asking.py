@@ -105,7 +105,7 @@ def check_questions(result: Mapping[str, Any], caller: Caller) -> None:
     missing = sorted(name for name in wanted if not caller.can(name))
     if missing:
         problem = f"the client lacks what this call needs: {', '.join(missing)}"
-        data = {"requiredCapabilities": {name: {} for name in missing}}
+        data: dict[str, Any] = {"requiredCapabilities": {name: {} for name in missing}}
         raise RpcError(MISSING_CAPABILITY, problem, data)
     if not questions and not caller.is_modern:
         raise RpcError(INVALID_PARAMS, "this call is to be made again by a client of 2026-07-28")

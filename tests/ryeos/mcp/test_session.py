@@ -441,7 +441,7 @@ def asked(session: Session, capabilities: dict[str, Any]) -> list[dict[str, Any]
 
 def test_a_legacy_client_is_asked_and_its_call_is_begun_once_more(session: Session) -> None:
     questions = asked(session, {"elicitation": {}, "roots": {}})
-    answers = {"action": "accept"}, {"roots": []}
+    answers: tuple[dict[str, Any], ...] = ({"action": "accept"}, {"roots": []})
     replies = [
         json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": answer}).encode() + b"\n"
         for question, answer in zip(questions, answers, strict=True)
@@ -495,7 +495,7 @@ def test_the_questions_of_a_cancelled_call_are_withdrawn(session: Session) -> No
 
 
 def test_a_modern_client_gets_the_questions_as_a_result(session: Session) -> None:
-    capabilities = {"elicitation": {}, "roots": {}}
+    capabilities: dict[str, Any] = {"elicitation": {}, "roots": {}}
     meta = META | {"io.modelcontextprotocol/clientCapabilities": capabilities}
     list(session.receive(line("tools/call", {"_meta": meta, "name": "x"}, id=1)))
 
