@@ -132,13 +132,14 @@ def _first_answer(argv: Sequence[str], env: Mapping[str, str], scratch: Path) ->
         argv, env=dict(env), cwd=scratch, stdin=pipe, stdout=pipe, stderr=null
     )
     with process:
-        assert process.stdin
-        assert process.stdout
+        if process.stdin is None or process.stdout is None:
+            raise RuntimeError(argv)
         process.stdin.write(asked)
         process.stdin.flush()
         answer = process.stdout.readline()
         process.kill()
-    assert b'"result"' in answer
+    if b'"result"' not in answer:
+        raise RuntimeError(answer)
 
 
 def _resident_mib(argv: Sequence[str], env: Mapping[str, str], scratch: Path) -> float:

@@ -14,7 +14,7 @@ Which rules hold is decided for each request:
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lillux.jsonrpc import (
     INVALID_PARAMS,
@@ -44,6 +44,9 @@ from ryeos.mcp.eras import (
     modern_caller,
     negotiated,
 )
+
+if TYPE_CHECKING:  # few calls want to know anything
+    from ryeos.mcp.asking import Questions
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -138,6 +141,7 @@ class Session:
         self._listeners: dict[Id, _Listener] = {}
         self._subscribed: set[str] = set()
         self._listed: set[str] = set()
+        self._questions: Questions | None = None
 
     def receive(self, chunk: bytes) -> Iterator[Event]:
         """The events that the next bytes lead to. Whatever they are, this raises nothing."""
@@ -158,9 +162,24 @@ class Session:
                     yield from self._message(message)
 
     def succeed(self, call_id: Id, result: Mapping[str, Any]) -> Iterator[Event]:
-        """The answer to a call that was carried out; nothing when it was cancelled."""
-        call = self._calls.pop(call_id, None)
-        if call:
+        """The answer to a call that was carried out; nothing when it was cancelled.
+
+        A result that is ``input_required`` leads to questions for a client of the legacy era, and
+        to the same call once more when they are answered.
+        """
+        call = self._calls.get(call_id)
+        if call and result.get("resultType") == "input_required":
+            from ryeos.mcp.asking import check_questions
+
+            try:
+                check_questions(result, call.caller)
+            except RpcError as error:
+                yield from self.fail(call_id, error)
+                return
+            if not call.caller.is_modern:
+                yield from self._ask(call, result)
+                return
+        if self._calls.pop(call_id, None) and call:
             fitted = fitted_result(call.method, result, call.caller, self._server.info)
             yield Send(Result(call_id, fitted))
 
@@ -224,7 +243,9 @@ class Session:
                 yield from self._cancelled(message.params.get("requestId"))
             case Malformed():
                 yield Send(Failure(message.id, message.code, message.problem))
-            case _:  # we ask nothing, so nothing is an answer; and no other notification matters
+            case Result() | Failure():
+                yield from self._answered(message)
+            case _:  # no other notification matters
                 return
 
     def _request(self, request: Request) -> Iterator[Event]:
@@ -306,6 +327,34 @@ class Session:
             yield self._watch()
         elif self._calls.pop(request_id, None):
             yield Cancel(request_id)
+            for asked in self._questions.drop(request_id) if self._questions else ():
+                yield Send(Notification("notifications/cancelled", {"requestId": asked}))
+
+    # ------------------------------------------------------------------ questions to the client
+
+    def _ask(self, call: Call, result: Mapping[str, Any]) -> Iterator[Event]:
+        from ryeos.mcp.asking import Questions
+
+        self._questions = self._questions or Questions()
+        for request in self._questions.ask(call.id, result):
+            yield Send(request)
+
+    def _answered(self, answer: Result | Failure) -> Iterator[Event]:
+        if self._questions is None:  # we asked nothing, so nothing is an answer
+            return
+        from ryeos.mcp.asking import Answered, Refused
+
+        match self._questions.take(answer):
+            case Answered(call_id, params):
+                before = self._calls[call_id]
+                given = {**before.params, **params}
+                call = Call(call_id, before.method, given, before.caller)
+                self._calls[call_id] = call
+                yield Begin(call)
+            case Refused(call_id, error):
+                yield from self.fail(call_id, error)
+            case None:
+                return
 
     # ------------------------------------------------------------------ methods of the protocol
 

@@ -423,6 +423,91 @@ def test_answers_to_questions_nobody_asked_are_passed_over(session: Session) -> 
     assert list(session.receive(text)) == []
 
 
+# --- questions to the client
+
+
+QUESTION = {"method": "elicitation/create", "params": {"message": "name?", "requestedSchema": {}}}
+ASKING = {
+    "resultType": "input_required",
+    "inputRequests": {"name": QUESTION, "folders": {"method": "roots/list"}},
+    "requestState": "s",
+}
+
+
+def asked(session: Session, capabilities: dict[str, Any]) -> list[dict[str, Any]]:
+    """A legacy client's call whose result wants to know more; what is sent."""
+    params = {"protocolVersion": "2025-11-25", "capabilities": capabilities}
+    list(session.receive(line("initialize", params, id=0)))
+    list(session.receive(line("tools/call", {"name": "x"}, id=1)))
+    return sent(session.succeed(1, ASKING))
+
+
+def test_a_legacy_client_is_asked_and_its_call_is_begun_once_more(session: Session) -> None:
+    questions = asked(session, {"elicitation": {}, "roots": {}})
+    answers: tuple[dict[str, Any], ...] = ({"action": "accept"}, {"roots": []})
+    replies = [
+        json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": answer}).encode() + b"\n"
+        for question, answer in zip(questions, answers, strict=True)
+    ]
+
+    first, second = (list(session.receive(reply)) for reply in replies)
+
+    assert [question["method"] for question in questions] == ["elicitation/create", "roots/list"]
+    assert first == []
+    (begun,) = second
+    assert isinstance(begun, Begin)
+    assert begun.call.params == {
+        "name": "x",
+        "inputResponses": {"name": {"action": "accept"}, "folders": {"roots": []}},
+        "requestState": "s",
+    }
+    (answer,) = sent(session.succeed(1, {"content": []}))
+    assert answer == {"jsonrpc": "2.0", "id": 1, "result": {"content": []}}
+
+
+def test_a_client_that_cannot_answer_is_not_asked(session: Session) -> None:
+    (answer,) = asked(session, {"roots": {}})
+
+    assert answer["error"] == {
+        "code": -32021,
+        "message": "the client lacks what this call needs: elicitation",
+        "data": {"requiredCapabilities": {"elicitation": {}}},
+    }
+
+
+def test_a_question_that_is_refused_ends_the_call(session: Session) -> None:
+    question, other = asked(session, {"elicitation": {}, "roots": {}})
+    refusal = {"jsonrpc": "2.0", "id": question["id"], "error": {"code": -1, "message": "no"}}
+    late = {"jsonrpc": "2.0", "id": other["id"], "result": {"roots": []}}
+
+    (answer,) = sent(session.receive(json.dumps(refusal).encode() + b"\n"))
+
+    assert (answer["id"], answer["error"]["message"]) == (1, "the client did not answer: no")
+    assert list(session.receive(json.dumps(late).encode() + b"\n")) == []
+
+
+def test_the_questions_of_a_cancelled_call_are_withdrawn(session: Session) -> None:
+    questions = asked(session, {"elicitation": {}, "roots": {}})
+
+    events = list(session.receive(line("notifications/cancelled", {"requestId": 1})))
+
+    assert events[0] == Cancel(1)
+    assert [message["params"]["requestId"] for message in sent(events)] == [
+        question["id"] for question in questions
+    ]
+
+
+def test_a_modern_client_gets_the_questions_as_a_result(session: Session) -> None:
+    capabilities: dict[str, Any] = {"elicitation": {}, "roots": {}}
+    meta = META | {"io.modelcontextprotocol/clientCapabilities": capabilities}
+    list(session.receive(line("tools/call", {"_meta": meta, "name": "x"}, id=1)))
+
+    (answer,) = sent(session.succeed(1, ASKING))
+
+    assert answer["result"]["resultType"] == "input_required"
+    assert answer["result"]["inputRequests"] == ASKING["inputRequests"]
+
+
 # --- laws
 
 

@@ -1,0 +1,158 @@
+"""Whatever is written to the MCP server of the built file, it answers what comes after."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support.built import Machine
+from tests.support.mcp_messages import judge
+from tests.support.mcp_process import META, McpProcess, mcp_process, request
+
+pytestmark = pytest.mark.e2e
+
+INTERNAL_ERROR = -32603
+TOOLS = ("search", "load", "fetch", "execute", "sign", "help")
+ARGUMENTS = ("query", "scope", "limit", "cursor", "parameters", "topic", "source", "destination")
+# No id of a real tool: nothing is to run.
+ITEM_IDS = ("a/b", "tool:a", "../../b", "a\0b", "\ud800", "https://[", "*", "", "a" * 5000)
+METHODS = ("initialize", "server/discover", "tools/list", "tools/call", "subscriptions/listen")
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+# With half characters, which JSON can say.
+TEXT = st.text(st.characters(), max_size=8)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | FINITE | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=8,
+)
+NEARLY_MESSAGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "jsonrpc": st.just("2.0") | JSON,
+        "id": st.integers() | st.text(max_size=4) | JSON,
+        "method": st.sampled_from(METHODS) | JSON,
+        "params": st.fixed_dictionaries({}, optional={"_meta": st.just(META) | JSON}) | JSON,
+        "result": JSON,
+        "error": JSON,
+    },
+).map(lambda message: json.dumps(message).encode())
+GARBAGE = st.lists(st.binary(max_size=60) | JSON.map(repr).map(str.encode) | NEARLY_MESSAGES)
+CALLS = st.fixed_dictionaries(
+    {
+        "name": st.sampled_from(TOOLS),
+        "arguments": st.fixed_dictionaries(
+            {},
+            optional={
+                "item_id": st.sampled_from(ITEM_IDS) | JSON,
+                "item_type": st.sampled_from(["tool", "directive", "knowledge"]) | JSON,
+                "project_path": st.sampled_from(["/", "/nowhere", "\0", "a"]) | JSON,
+                "dry_run": st.booleans() | JSON,
+                **dict.fromkeys(ARGUMENTS, JSON | TEXT),
+            },
+        ),
+    }
+)
+IDS = ['""', '"x"', "0", "-1", "7", str(2**70)]
+NO_IDS = ["null", "true", "1.5", "[]", "{}", "[1]", '{"a": 1}']
+
+# The process is the same for all examples, which is what is wanted: it has to live on.
+shared = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@pytest.fixture
+def server(machine: Machine) -> Iterator[McpProcess]:
+    command = [*machine.rye, "mcp"]
+    with mcp_process(command, cwd=machine.project, environ=machine.environ()) as process:
+        yield process
+
+
+def codes(messages: list[dict[str, Any]]) -> set[int]:
+    """Of all errors; and each is one by the schema of its revision, where it has an id."""
+    errors = [message for message in messages if "error" in message]
+    for error in errors:
+        if error["id"] is not None:
+            judge("2026-07-28", "JSONRPCErrorResponse")(error)
+    return {error["error"]["code"] for error in errors}
+
+
+@shared
+@given(lines=GARBAGE)
+def test_garbage_is_answered_with_errors_and_survived(
+    server: McpProcess, lines: list[bytes]
+) -> None:
+    messages = server.answers(b"\n".join(lines))
+
+    assert INTERNAL_ERROR not in codes(messages)
+
+
+@shared
+@given(call=CALLS)
+def test_no_arguments_of_a_tool_are_an_internal_error(
+    server: McpProcess, call: dict[str, Any]
+) -> None:
+    server.write(request("call", "tools/call", **call) + b"\n")
+    message = server.read()
+
+    assert message["id"] == "call"
+    assert codes([message]) <= {-32602}
+
+
+@pytest.mark.parametrize("depth", [150, 400, 900, 5_000, 200_000])
+def test_values_may_be_nested_in_each_other_however_deep(server: McpProcess, depth: int) -> None:
+    nested = "[" * depth + "]" * depth
+    line = request("deep", "tools/call", name="search", arguments={"query": 0})
+    inside = line.replace(b'"query": 0', f'"query": {nested}'.encode())
+
+    messages = server.answers(b"[" * depth + b"\n" + nested.encode() + b"\n" + inside)
+    while "deep" not in {message.get("id") for message in messages} and depth <= 400:
+        messages.append(server.read())
+
+    assert codes(messages) <= {-32700, -32600, -32602}
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "1" * 5000, "NaN", "Infinity"])
+def test_numbers_that_no_machine_has_are_survived(server: McpProcess, number: str) -> None:
+    line = request("odd", "tools/call", name="search", arguments={"query": "a", "limit": 0})
+
+    messages = server.answers(line.replace(b'"limit": 0', f'"limit": {number}'.encode()))
+    while not messages:
+        messages.append(server.read())
+
+    assert codes(messages) <= {-32700, -32600, -32602}
+
+
+def test_ten_thousand_requests_at_once_are_all_answered_in_order(server: McpProcess) -> None:
+    pings = b"\n".join(
+        b'{"jsonrpc":"2.0","id":%d,"method":"ping"}' % number for number in range(10_000)
+    )
+
+    messages = server.answers(pings)
+
+    assert [message["id"] for message in messages] == list(range(10_000))
+
+
+@pytest.mark.parametrize("given_id", IDS)
+def test_an_id_comes_back_as_it_was(server: McpProcess, given_id: str) -> None:
+    line = b'{"jsonrpc":"2.0","id":%s,"method":"ping"}' % given_id.encode()
+
+    (message,) = server.answers(line)
+
+    assert json.dumps(message["id"]) == given_id
+
+
+def test_what_can_be_no_id_is_refused(server: McpProcess) -> None:
+    lines = [b'{"jsonrpc":"2.0","id":%s,"method":"ping"}' % each.encode() for each in NO_IDS]
+
+    messages = server.answers(b"\n".join(lines))
+
+    assert [(message["id"], message["error"]["code"]) for message in messages] == [
+        (None, -32600)
+    ] * len(NO_IDS)

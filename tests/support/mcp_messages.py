@@ -1,0 +1,100 @@
+"""What went by between a client and a server, judged by the official schemas."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import fastjsonschema
+
+VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "mcp"
+MODERN, NEWEST_LEGACY = "2026-07-28", "2025-11-25"
+VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+# The definition of a method's result is named after it, but for these.
+RESULTS = {
+    "ping": "EmptyResult",
+    "initialize": "InitializeResult",
+    "server/discover": "DiscoverResult",
+    "subscriptions/listen": "SubscriptionsListenResult",
+    "tools/list": "ListToolsResult",
+    "tools/call": "CallToolResult",
+    "prompts/list": "ListPromptsResult",
+    "prompts/get": "GetPromptResult",
+    "resources/list": "ListResourcesResult",
+    "resources/templates/list": "ListResourceTemplatesResult",
+    "resources/read": "ReadResourceResult",
+    "completion/complete": "CompleteResult",
+}
+
+Json = dict[str, Any]
+
+
+@cache
+def judge(version: str, name: str) -> Any:  # noqa: ANN401 - a function that the library makes
+    """Raises fastjsonschema.JsonSchemaException for what is not as a definition says."""
+    schema = json.loads((VECTORS / f"{version}.json").read_text("utf-8"))
+    schema |= {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": f"#/$defs/{name}"}
+    return fastjsonschema.compile(schema)
+
+
+@dataclass(slots=True)
+class Conversation:
+    """The messages of one process of a server, in their order.
+
+    asked  by the id of a request that is open: its method, and the revision whose rules hold
+    """
+
+    sent: list[Json] = field(default_factory=list)
+    heard: list[Json] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    versions: set[str] = field(default_factory=set)
+    asked: dict[object, tuple[str, str]] = field(default_factory=dict)
+
+    def client_says(self, message: Json) -> None:
+        """Take notice of what is to be answered."""
+        self.sent.append(message)
+        if "method" in message and "id" in message:
+            meta = message.get("params", {}).get("_meta", {})
+            version = meta.get(VERSION_KEY, NEWEST_LEGACY)
+            self.asked[message["id"]] = message["method"], version
+            if message["method"] != "server/discover":
+                self.versions.add(version)
+
+    def server_says(self, message: Json) -> None:
+        """Judge a message, by the revision of what it answers."""
+        self.heard.append(message)
+        for version, definition, value in self._rules(message):
+            try:
+                judge(version, definition)(value)
+            except fastjsonschema.JsonSchemaException as error:
+                self.problems.append(f"{definition} of {version}: {error}: {message}")
+
+    def _rules(self, message: Json) -> Iterator[tuple[str, str, Json]]:
+        if "method" in message:
+            version = max(self.versions)
+            yield version, "JSONRPCNotification", message
+            yield version, "ServerNotification", message
+            return
+        method, version = self.asked.pop(message.get("id"), ("", NEWEST_LEGACY))
+        if not method:
+            self.problems.append(f"an answer to nothing: {message}")
+        elif "error" in message:
+            yield version, "JSONRPCErrorResponse", message
+        else:
+            yield version, "JSONRPCResultResponse", message
+            yield version, RESULTS[method], message["result"]
+
+
+def conversations(folder: Path) -> list[Conversation]:
+    """What `tests.support.mcp_recorder` has written into a folder, longest first."""
+    found = []
+    for record in folder.glob("*.jsonl"):
+        conversation = Conversation()
+        for entry in record.read_text("utf-8").splitlines():
+            sender, line = json.loads(entry)
+            told = conversation.client_says if sender == "client" else conversation.server_says
+            told(json.loads(line))
+        found.append(conversation)
+    return sorted(found, key=lambda each: len(each.sent), reverse=True)

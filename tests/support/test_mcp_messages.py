@@ -1,0 +1,38 @@
+"""The judge of messages finds what is wrong with one."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.mcp_messages import VERSION_KEY, Conversation
+
+LEGACY = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+MODERN = LEGACY | {"params": {"_meta": {VERSION_KEY: "2026-07-28"}}}
+MODERN_RESULT = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public", "tools": []}
+
+
+def problems(asked: dict[str, Any], answer: dict[str, Any]) -> list[str]:
+    conversation = Conversation()
+    conversation.client_says(asked)
+    conversation.server_says({"jsonrpc": "2.0", "id": 1} | answer)
+    return conversation.problems
+
+
+@pytest.mark.parametrize(("asked", "result"), [(LEGACY, {"tools": []}), (MODERN, MODERN_RESULT)])
+def test_a_right_answer_is_no_problem(asked: dict[str, Any], result: dict[str, Any]) -> None:
+    assert problems(asked, {"result": result}) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        (LEGACY, {"result": {}}),
+        (LEGACY, {"result": {"tools": [{"name": "x"}]}}),
+        (MODERN, {"result": {"tools": []}}),
+        (MODERN, {"error": {"code": "x", "message": "y"}}),
+        (MODERN, {"id": 2, "result": MODERN_RESULT}),
+        (LEGACY, {"method": "notifications/progress", "params": {}}),
+    ],
+)
+def test_a_wrong_message_is_a_problem(asked: dict[str, Any], answer: dict[str, Any]) -> None:
+    assert problems(asked, answer) != []
