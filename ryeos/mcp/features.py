@@ -3,9 +3,10 @@
 Nothing here is imported before it is asked for: the first answers need none of it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from threading import Lock
-from typing import TYPE_CHECKING, Any
 
 from lillux.errors import LilluxError
 from lillux.jsonrpc import INVALID_PARAMS
@@ -14,7 +15,10 @@ from ryeos.mcp.internal_errors import MESSAGE, Log, quiet, reported
 from ryeos.mcp.lanes import Pace
 from ryeos.mcp.session import Call, Server, Watch
 
+TYPE_CHECKING = False  # `typing` is not worth its time at a start
 if TYPE_CHECKING:  # the engine comes with the first call
+    from typing import Any
+
     from lillux.process.cancellation import Cancellation
     from ryeos.app import Rye
     from ryeos.context import Context
@@ -36,8 +40,8 @@ class RyeFeatures:
 
     def __init__(
         self,
-        rye: "Callable[[], Rye]",
-        program: "Callable[[Context], Program]",
+        rye: Callable[[], Rye],
+        program: Callable[[Context], Program],
         hold: Callable[[], None],
         *,
         profile: str = "five",
@@ -49,7 +53,7 @@ class RyeFeatures:
         self._rye_lock = Lock()
 
     @property
-    def rye(self) -> "Rye":
+    def rye(self) -> Rye:
         """The public API for the server's own project. Raises LilluxError where there is none."""
         with self._rye_lock:  # or two calls would make one each
             if self._rye is None:
@@ -77,9 +81,7 @@ class RyeFeatures:
         is_execute = str(call.params.get("name")).endswith("execute")
         return Pace.LONG if call.method == "tools/call" and is_execute else Pace.SHORT
 
-    def answer(
-        self, call: Call, cancellation: "Cancellation", progress: "Progress"
-    ) -> dict[str, Any]:
+    def answer(self, call: Call, cancellation: Cancellation, progress: Progress) -> dict[str, Any]:
         """The result of a call. Raises RpcError."""
         match call.method:
             case "tools/list":
@@ -93,7 +95,7 @@ class RyeFeatures:
     # ------------------------------------------------------------------ tools
 
     def _call_tool(
-        self, call: Call, cancellation: "Cancellation", progress: "Progress"
+        self, call: Call, cancellation: Cancellation, progress: Progress
     ) -> dict[str, Any]:
         from ryeos.mcp.calling import Calling
         from ryeos.mcp.tool_table import tool_named
@@ -127,7 +129,7 @@ class RyeFeatures:
             return tool_result({**envelope, "error_ref": reference, "hint": hint})
 
     def _tool_answer(
-        self, rye: "Rye", name: str, arguments: Mapping[str, object], calling: "Calling"
+        self, rye: Rye, name: str, arguments: Mapping[str, object], calling: Calling
     ) -> Mapping[str, Any]:
         if name != "execute":
             from ryeos.mcp.tools import answer

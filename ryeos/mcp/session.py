@@ -13,8 +13,9 @@ Which rules hold is decided for each request:
 (5) any other                            an error that says both ways to begin
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from lillux.jsonrpc import (
     INVALID_PARAMS,
@@ -44,6 +45,10 @@ from ryeos.mcp.eras import (
     modern_caller,
     negotiated,
 )
+
+TYPE_CHECKING = False  # `typing` is not worth its time at a start
+if TYPE_CHECKING:
+    from typing import Any
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
