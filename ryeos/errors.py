@@ -4,15 +4,10 @@ Codes and exit statuses are listed in ``docs/reference/errors.md``, generated fr
 Failures that carry an item name it the way a user would type it: ``tool:rye/bash/bash``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from lillux.errors import LilluxError
-
-TYPE_CHECKING = False  # `typing` is not worth its time at a start
-if TYPE_CHECKING:
-    from typing import ClassVar
 
 
 class RyeError(LilluxError):

@@ -13,7 +13,6 @@ from ryeos import __version__
 from ryeos.cli.commands import Entry
 from ryeos.cli.output import Output
 from ryeos.cli.plain_arguments import Arguments, PlainArguments, declare_shared
-from ryeos.errors import UsageError
 
 TYPE_CHECKING = False  # `typing` is not worth its time at a start
 if TYPE_CHECKING:  # the engine is imported by the commands that use it
@@ -158,6 +157,8 @@ def _working_directory() -> Path:
     try:
         return Path.cwd()
     except OSError as error:
+        from ryeos.errors import UsageError
+
         raise UsageError(
             f"the current folder cannot be used: {error.strerror}",
             hint="change to a folder that exists, or name one with --project DIR",
@@ -172,5 +173,7 @@ def _configure_logging(*, verbose: int) -> None:
 
     names = logging.getLevelNamesMapping()
     if level not in names:
+        from ryeos.errors import UsageError
+
         raise UsageError(f"RYE_LOG: expected one of {', '.join(names)}, found {level!r}")
     logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
