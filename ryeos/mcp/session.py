@@ -13,8 +13,9 @@ Which rules hold is decided for each request:
 (5) any other                            an error that says both ways to begin
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
 
 from lillux.jsonrpc import (
     INVALID_PARAMS,
@@ -45,7 +46,10 @@ from ryeos.mcp.eras import (
     negotiated,
 )
 
-if TYPE_CHECKING:  # few calls want to know anything
+TYPE_CHECKING = False  # `typing` is not worth its time at a start
+if TYPE_CHECKING:
+    from typing import Any
+
     from ryeos.mcp.asking import Questions
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
