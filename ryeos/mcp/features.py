@@ -13,9 +13,9 @@ from threading import Lock
 from lillux.errors import LilluxError
 from lillux.jsonrpc import INVALID_PARAMS
 from ryeos.mcp.eras import RpcError
+from ryeos.mcp.events import Call, Server, Watch
 from ryeos.mcp.internal_errors import MESSAGE, Log, quiet, reported
 from ryeos.mcp.lanes import Pace
-from ryeos.mcp.session import Call, Server, Watch
 
 TYPE_CHECKING = False  # `typing` is not worth its time at a start
 if TYPE_CHECKING:  # the engine comes with the first call

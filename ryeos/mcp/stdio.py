@@ -23,9 +23,10 @@ from threading import Lock, RLock, Thread
 from lillux.jsonrpc import INTERNAL_ERROR, Failure, Id, Message, Result, as_json
 from ryeos.mcp.compact_json import compact
 from ryeos.mcp.eras import RpcError
+from ryeos.mcp.events import Begin, Call, Cancel, Event, Send, Watch
 from ryeos.mcp.internal_errors import MESSAGE, Log, quiet, reported
 from ryeos.mcp.lanes import Lane, Pace
-from ryeos.mcp.session import Begin, Call, Cancel, Event, Send, Session, Watch
+from ryeos.mcp.session import Session
 from ryeos.mcp.wire import Wire
 
 TYPE_CHECKING = False  # `typing` is not worth its time at a start

@@ -13,8 +13,9 @@ from typing import Any
 from lillux.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Notification
 from lillux.process.cancellation import Cancellation
 from ryeos.mcp.eras import RpcError
+from ryeos.mcp.events import Call, Server, Watch
 from ryeos.mcp.lanes import Pace
-from ryeos.mcp.session import Call, Server, Session, Watch
+from ryeos.mcp.session import Session
 from ryeos.mcp.stdio import Progress, StdioServer, line_of
 from ryeos.mcp.wire import Wire, take_over
 
