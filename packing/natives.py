@@ -30,8 +30,8 @@ _DISPENSABLE = frozenset({"yaml._yaml"})
 
 Strip = Callable[[bytes], bytes]
 
-# Module -> file name, digest, offset and size of the packed file in the part.
-Entries = dict[str, tuple[str, str, int, int]]
+# Module -> file name, digest; offset and size of the packed piece; start and length inside of it.
+Entries = dict[str, tuple[str, str, int, int, int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,33 +63,67 @@ def native_part(
 
     Raises BuildError when a wheel cannot be had, lacks its module, or cannot be stripped.
     """
-    pieces: list[bytes] = []
-    packed: dict[str, tuple[int, int]] = {}
-    files: list[NativeFile] = []
-    index: dict[str, Entries] = {}
-    for platform, minor in [(p, m) for p in platforms for m in sorted(minors)]:
-        entries: Entries = {}
-        for native in _natives_for(checkout, platform, minor, strip):
-            digest = digest_of(native.data)
-            if digest not in packed:
-                piece = _packed(native)
-                packed[digest] = sum(map(len, pieces)), len(piece)
-                pieces.append(piece)
-                files.append(native)
-            entries[native.module] = (native.file_name, digest, *packed[digest])
-        index[platform.key(minor)] = entries
-    return NativePart(b"".join(pieces), index, tuple(files))
+    found = {
+        (platform, minor): _natives_for(checkout, platform, minor, strip)
+        for platform in platforms
+        for minor in sorted(minors)
+    }
+    pieces = _Pieces()
+    for platform in platforms:
+        own = [
+            native
+            for (where, _), natives in found.items()
+            if where is platform
+            for native in natives
+        ]
+        pieces.add_together([native for native in own if native.module in _DISPENSABLE])
+        for native in own:
+            pieces.add(native)
+    index = {
+        platform.key(minor): {
+            native.module: (native.file_name, *pieces.places[digest_of(native.data)])
+            for native in natives
+        }
+        for (platform, minor), natives in found.items()
+    }
+    return NativePart(b"".join(pieces.packed), index, tuple(pieces.files))
 
 
-def _packed(native: NativeFile) -> bytes:
-    """The file as small as may be.
+class _Pieces:
+    """Packed pieces one behind the other, each file once.
 
-    Some Pythons are built without xz: what is packed by it must be something that they can do
-    without. The compiled half of PyYAML only makes it faster; nothing signs without the others.
+    A file alone is deflated. Some Pythons are built without xz: what is packed by it must be
+    something that they can do without. The compiled half of PyYAML only makes it faster; nothing
+    signs without the others. Those for all versions of Python are much alike, and are packed
+    together.
     """
-    if native.module in _DISPENSABLE:
-        return lzma.compress(native.data, preset=9 | lzma.PRESET_EXTREME)
-    return zlib.compress(native.data, 9)
+
+    def __init__(self) -> None:
+        self.packed: list[bytes] = []
+        self.files: list[NativeFile] = []
+        self.places: dict[str, tuple[str, int, int, int, int]] = {}
+
+    def add(self, native: NativeFile) -> None:
+        """A file by itself, unless it is there already."""
+        if digest_of(native.data) not in self.places:
+            self._append(zlib.compress(native.data, 9), [native])
+
+    def add_together(self, natives: Sequence[NativeFile]) -> None:
+        """Files that are alike."""
+        new = {digest_of(native.data): native for native in natives}
+        files = [native for digest, native in new.items() if digest not in self.places]
+        if files:
+            whole = b"".join(native.data for native in files)
+            self._append(lzma.compress(whole, preset=9 | lzma.PRESET_EXTREME), files)
+
+    def _append(self, piece: bytes, files: Sequence[NativeFile]) -> None:
+        offset, start = sum(map(len, self.packed)), 0
+        for native in files:
+            digest, length = digest_of(native.data), len(native.data)
+            self.places[digest] = digest, offset, len(piece), start, length
+            start += length
+        self.packed.append(piece)
+        self.files.extend(files)
 
 
 def _natives_for(checkout: Path, platform: Platform, minor: int, strip: Strip) -> list[NativeFile]:

@@ -172,7 +172,7 @@ class Natives:
 
     def hold(self) -> None:
         """Keep them in memory, see `zipboot.parts.Part`."""
-        self.part.hold((offset, size) for _, _, offset, size in self.entries.values())
+        self.part.hold((native[2], native[3]) for native in self.entries.values())
 
     def invalidate_caches(self) -> None:
         """Nothing is cached. Part of the finder protocol."""

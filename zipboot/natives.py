@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from zipboot.launch import Natives
     from zipboot.parts import Part
 
-    # file name, digest of the file, offset and size of its packed form in the part
-    Native = tuple[str, str, int, int]
+    # file name, digest of the file; offset and size in the part of the packed piece that it is in;
+    # start and length in the piece when that is unpacked
+    Native = tuple[str, str, int, int, int, int]
 
 XZ_MARK = b"\xfd7zXZ\0"
 
@@ -62,7 +63,7 @@ class _Loader(ExtensionFileLoader):
 
 def cache(part: Part, native: Native) -> str:
     """The path of a copy in the cache whose digest was checked just now."""
-    file_name, digest, _, _ = native
+    file_name, digest = native[:2]
     folder = places.cache_folder("native")
     kept = os.path.join(folder, digest)
     places.make_private(kept)
@@ -102,8 +103,8 @@ def content(part: Part, native: Native) -> bytes:
 
     Raises ImportError where this Python was built without what they are packed with.
     """
-    file_name, digest, offset, size = native
-    data = _inflated(part.read(offset, size))
+    file_name, digest, offset, size, start, length = native
+    data = _inflated(part.read(offset, size))[start : start + length]
     if places.digest_of(data) != digest:
         raise part.differs(file_name)
     return data

@@ -238,7 +238,7 @@ def test_a_damaged_compiled_module_is_named_and_not_loaded(
         pytest.skip("nothing compiled is packed for this platform")
     start = regions["data of _rye/native.bin"][0] + 16
 
-    for _, _, offset, size in natives.values():
+    for _, _, offset, size, *_ in natives.values():
         copy.flip(start + offset + (0 if place == "its first bytes" else size // 2), 3)
     ended = copy.run("self", "where")
 
