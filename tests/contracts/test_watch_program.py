@@ -58,6 +58,16 @@ def test_a_change_is_seen(watch: Program, database: ThreadsDatabase, journal: st
         assert json.loads(process.stdout.read()) == {"status": "completed", "thread_id": "t"}
 
 
+def test_without_a_limit_a_change_is_waited_for(watch: Program, database: ThreadsDatabase) -> None:
+    database.make().set("t", "running")
+    argv = ("--db", str(database.path), "--thread-id", "t", "--no-timeout")
+    with watch.start(*argv) as process:
+        database.set("t", "completed")
+
+        assert process.stdout is not None
+        assert json.loads(process.stdout.read())["status"] == "completed"
+
+
 def test_a_database_that_is_not_there_is_waited_for_and_not_made(
     watch: Program, tmp_path: Path
 ) -> None:
@@ -107,6 +117,7 @@ def test_the_exit_status_of_a_timeout_can_be_asked_for(
         ("--db", "x", "--thread-id"),
         ("--db", "x", "--thread-id", "t", "--timeout", "-1"),
         ("--db", "x", "--thread-id", "t", "--timeout", "nan"),
+        ("--db", "x", "--thread-id", "t", "--timeout", "1", "--no-timeout"),
         ("--db", "x", "--thread-id", "t", "word"),
         ("--db", "x", "--thread-id", "t", "--exit-code=1"),
     ],

@@ -51,10 +51,22 @@ fn input(data: &[u8]) -> io::Result<Stdio> {
     if data.is_empty() {
         return Ok(Stdio::null());
     }
-    let mut file: File = tempfile::tempfile()?;
+    let mut file = nameless_file()?;
     file.write_all(data)?;
     file.rewind()?;
     Ok(file.into())
+}
+
+#[cfg(target_os = "linux")]
+fn nameless_file() -> io::Result<File> {
+    use rustix::fs::{MemfdFlags, memfd_create};
+
+    Ok(memfd_create("stdin", MemfdFlags::CLOEXEC).map(File::from)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn nameless_file() -> io::Result<File> {
+    tempfile::tempfile()
 }
 
 #[cfg(unix)]

@@ -10,6 +10,9 @@ mod ending;
 mod exec;
 mod liveness;
 mod program;
+#[cfg_attr(unix, path = "pump_unix.rs")]
+#[cfg_attr(windows, path = "pump_windows.rs")]
+mod pump;
 #[cfg(windows)]
 mod windows;
 
