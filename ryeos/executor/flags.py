@@ -1,8 +1,8 @@
 """Parameters as flags of a program: ``config.flags``. Pure.
 
 ``{NAME: FLAG}``, in the order of the flags. What the caller did not say is left out, unless the
-chain's config has the name, or the engine does. A program with ``config.own_timeout`` has a limit of
-its own unless it is told otherwise: ``config.no_timeout`` are the words for that.
+chain's config has the name, or the engine does. A program with ``config.own_timeout`` has a limit
+of its own unless it is told otherwise: ``config.no_timeout`` are the words for that.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,12 +1,14 @@
 //! `exec`: a program run to its end, its output captured, nothing left behind.
 
-use std::process::{Child, Stdio};
+use std::fs::File;
+use std::io::{self, pipe};
 use std::time::{Duration, Instant};
 
 use crate::answers::Executed;
 use crate::arguments::Exec;
 use crate::program;
-use crate::pump::Pump;
+use crate::pump::{Pipes, Pump};
+use crate::starting::{Child, Stream};
 
 /// Between TERM and KILL for a group that should end.
 const GRACE: Duration = Duration::from_secs(2);
@@ -19,22 +21,31 @@ pub fn run(request: Exec) -> Executed {
     let started = Instant::now();
     match start(&request) {
         Err(reason) => not_run(&reason),
-        Ok(mut child) => {
-            let pump = Pump::new(&mut child, request.program.stdin, request.max_output);
+        Ok((child, pipes)) => {
+            let pump = Pump::new(child.id(), pipes, request.program.stdin, request.max_output);
             Run { child, pump }.finish(request.timeout, started)
         }
     }
 }
 
-fn start(request: &Exec) -> Result<Child, String> {
+fn start(request: &Exec) -> Result<(Child, Pipes), String> {
     let program = &request.program;
-    let has_input = !program.stdin.is_empty();
-    program::command(program)?
-        .stdin(if has_input { Stdio::piped() } else { Stdio::null() })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| program::refusal(program, &error))
+    let file = program::startable(program)?;
+    let (streams, pipes) =
+        pipes(!program.stdin.is_empty()).map_err(|error| format!("pipes: {error}"))?;
+    Ok((program::start(program, &file, streams, false)?, pipes))
+}
+
+/// The child's ends, and ours.
+fn pipes(has_input: bool) -> io::Result<([Stream; 3], Pipes)> {
+    let (stdin, input) = if has_input {
+        let (theirs, ours) = pipe()?;
+        (theirs.into(), Some(ours))
+    } else {
+        (File::open(program::NULL)?.into(), None)
+    };
+    let ((output, stdout), (error, stderr)) = (pipe()?, pipe()?);
+    Ok(([stdin, stdout.into(), stderr.into()], Pipes { input, output, error }))
 }
 
 fn not_run(reason: &str) -> Executed {

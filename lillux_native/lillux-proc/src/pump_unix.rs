@@ -1,9 +1,7 @@
 //! The pipes of a child and its end, on POSIX systems: no threads, one poll(2) over all of them.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::process::{Child, ChildStdin};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,6 +11,13 @@ use crate::capture::Capture;
 
 const CHUNK_BYTES: usize = 64 * 1024;
 
+/// Our ends of a child's pipes.
+pub struct Pipes {
+    pub input: Option<PipeWriter>,
+    pub output: PipeReader,
+    pub error: PipeReader,
+}
+
 /// Moves what goes through the pipes, and notices the end of the child.
 pub struct Pump {
     pub stdout: Capture,
@@ -20,21 +25,21 @@ pub struct Pump {
     pub has_exited: bool,
     exit: OwnedFd,
     input: Option<Input>,
-    output_pipe: Option<File>,
-    error_pipe: Option<File>,
+    output_pipe: Option<PipeReader>,
+    error_pipe: Option<PipeReader>,
     buffer: Vec<u8>,
 }
 
 impl Pump {
-    pub fn new(child: &mut Child, input: Vec<u8>, max_output: usize) -> Self {
+    pub fn new(child: u32, pipes: Pipes, input: Vec<u8>, max_output: usize) -> Self {
         Self {
             stdout: Capture::new(max_output),
             stderr: Capture::new(max_output),
             has_exited: false,
             exit: exit_of(child),
-            input: child.stdin.take().and_then(|pipe| Input::new(pipe, input)),
-            output_pipe: child.stdout.take().map(|pipe| OwnedFd::from(pipe).into()),
-            error_pipe: child.stderr.take().map(|pipe| OwnedFd::from(pipe).into()),
+            input: pipes.input.and_then(|pipe| Input::new(pipe, input)),
+            output_pipe: Some(pipes.output),
+            error_pipe: Some(pipes.error),
             buffer: vec![0; CHUNK_BYTES],
         }
     }
@@ -70,13 +75,13 @@ impl Pump {
 
 /// What is still to be written to a child that may not read it.
 struct Input {
-    pipe: ChildStdin,
+    pipe: PipeWriter,
     data: Vec<u8>,
     written: usize,
 }
 
 impl Input {
-    fn new(pipe: ChildStdin, data: Vec<u8>) -> Option<Self> {
+    fn new(pipe: PipeWriter, data: Vec<u8>) -> Option<Self> {
         rustix::io::ioctl_fionbio(&pipe, true).ok()?;
         Self { pipe, data, written: 0 }.go_on()
     }
@@ -96,7 +101,7 @@ impl Input {
 }
 
 /// Reads once, which does not block now, and closes the pipe at its end.
-fn read(pipe: &mut Option<File>, buffer: &mut [u8], kept: &mut Capture) {
+fn read(pipe: &mut Option<PipeReader>, buffer: &mut [u8], kept: &mut Capture) {
     let Some(open) = pipe else { return };
     match open.read(buffer) {
         Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -121,8 +126,8 @@ fn ready<const N: usize>(
 }
 
 /// What can be read from when the child has ended. It is left unreaped: so its group can be signalled.
-fn exit_of(child: &Child) -> OwnedFd {
-    let pid = Pid::from_raw(child.id().cast_signed()).expect("a child has a number");
+fn exit_of(child: u32) -> OwnedFd {
+    let pid = Pid::from_raw(child.cast_signed()).expect("a child has a number");
     #[cfg(target_os = "linux")]
     if let Ok(handle) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
         return handle;
@@ -143,20 +148,19 @@ fn told_by_a_thread(pid: Pid) -> OwnedFd {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Command, Stdio};
+    use std::process::Command;
 
     use super::*;
 
-    fn cat() -> Child {
-        let mut command = Command::new("cat");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().expect("cat is everywhere")
-    }
-
     #[test]
     fn more_than_a_pipe_holds_goes_through_a_child_and_back() {
-        let mut child = cat();
-        let mut pump = Pump::new(&mut child, vec![b'x'; 1 << 20], 1 << 20);
+        let ((stdin, input), (output, stdout)) = (pipe(), pipe());
+        let (error, stderr) = pipe();
+        let mut command = Command::new("cat");
+        let mut child = command.stdin(stdin).stdout(stdout).stderr(stderr).spawn().expect("cat");
+        drop(command); // and with it the child's ends of the pipes
+        let pipes = Pipes { input: Some(input), output, error };
+        let mut pump = Pump::new(child.id(), pipes, vec![b'x'; 1 << 20], 1 << 20);
         while !pump.is_drained() {
             pump.step(None);
         }
@@ -166,12 +170,17 @@ mod tests {
 
     #[test]
     fn the_end_of_a_child_is_told_without_handles_for_processes_too() {
-        let mut child = cat();
+        let (stdin, input) = pipe();
+        let mut child = Command::new("cat").stdin(stdin).spawn().expect("cat");
         let exit = told_by_a_thread(Pid::from_child(&child));
         let asked = || [Some((exit.as_fd(), PollFlags::IN))];
         assert_eq!(ready(asked(), Some(Duration::ZERO)), [false]);
-        drop(child.stdin.take());
+        drop(input);
         assert_eq!(ready(asked(), None), [true]);
         child.wait().expect("a child can be waited for");
+    }
+
+    fn pipe() -> (PipeReader, PipeWriter) {
+        std::io::pipe().expect("a pipe")
     }
 }

@@ -1,7 +1,6 @@
 //! The pipes of a child and its end, on Windows: a thread each, as pipes cannot be polled there.
 
-use std::io::{ErrorKind, Read, Write};
-use std::process::Child;
+use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -19,6 +18,13 @@ enum News {
     Exited,
 }
 
+/// Our ends of a child's pipes.
+pub struct Pipes {
+    pub input: Option<PipeWriter>,
+    pub output: PipeReader,
+    pub error: PipeReader,
+}
+
 /// Moves what goes through the pipes, and notices the end of the child.
 pub struct Pump {
     pub stdout: Capture,
@@ -29,22 +35,19 @@ pub struct Pump {
 }
 
 impl Pump {
-    pub fn new(child: &mut Child, input: Vec<u8>, max_output: usize) -> Self {
+    pub fn new(child: u32, pipes: Pipes, input: Vec<u8>, max_output: usize) -> Self {
         let (tell, news) = sync_channel(CHUNKS_IN_FLIGHT);
-        if let Some(pipe) = child.stdin.take() {
+        if let Some(pipe) = pipes.input {
             thread::spawn(move || feed(pipe, &input));
         }
-        if let Some(pipe) = child.stdout.take() {
+        for (pipe, news) in
+            [(pipes.output, News::Output as fn(Vec<u8>) -> News), (pipes.error, News::Error)]
+        {
             let tell = tell.clone();
-            thread::spawn(move || read(pipe, &tell, News::Output));
+            thread::spawn(move || read(pipe, &tell, news));
         }
-        if let Some(pipe) = child.stderr.take() {
-            let tell = tell.clone();
-            thread::spawn(move || read(pipe, &tell, News::Error));
-        }
-        let pid = child.id();
         thread::spawn(move || {
-            crate::windows::await_end(pid);
+            crate::windows::await_end(child);
             let _ = tell.send(News::Exited);
         });
         Self {
