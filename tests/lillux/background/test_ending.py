@@ -103,3 +103,21 @@ def test_our_own_group_is_not_ended() -> None:
 
     with pytest.raises(ConfigurationError, match="another group"):
         end_process(os.getpgrp(), tree=True)
+
+
+@pytest.mark.parametrize("tree", [False, True])
+@pytest.mark.parametrize(
+    ("pid", "problem"),
+    [
+        (-1, "expected a process above 1, got -1"),
+        (1, "expected a process above 1, got 1"),
+        (os.getpid(), f"expected another process than this one, got {os.getpid()}"),
+    ],
+)
+def test_on_windows_too_what_nobody_can_want_to_end_is_refused(
+    pid: int, problem: str, tree: bool
+) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        end_process(pid, tree=tree, platform="win32")
+
+    assert str(error.value) == f"pid: {problem}"
