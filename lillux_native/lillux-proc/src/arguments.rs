@@ -273,6 +273,19 @@ mod tests {
     }
 
     #[test]
+    fn a_timeout_of_0_is_no_limit_and_none_given_is_the_default() {
+        for (words, limit) in [
+            (&["exec", "--cmd", "x", "--timeout", "0"][..], None),
+            (&["exec", "--cmd", "x"][..], Some(Duration::from_secs(300))),
+        ] {
+            let Ok(Request::Exec(exec)) = reading(words) else {
+                panic!("expected a request");
+            };
+            assert_eq!(exec.timeout, limit);
+        }
+    }
+
+    #[test]
     fn a_flag_of_another_command_is_unknown() {
         assert!(reading(&["status", "--pid", "1", "--tree"]).is_err());
     }

@@ -93,6 +93,17 @@ mod tests {
     }
 
     #[test]
+    fn no_limit_is_a_word_of_its_own_and_0_looks_once() {
+        for (word, limit) in [("--no-timeout", None), ("--timeout=0", Some(Duration::ZERO))] {
+            let read = read(Parser::from_args(["--db", "x", "--thread-id", "t", word]));
+            let Ok(Request::Watch(watch)) = read else {
+                panic!("expected a request");
+            };
+            assert_eq!(watch.timeout, limit);
+        }
+    }
+
+    #[test]
     fn a_number_of_seconds_can_be_waited_for() {
         for wrong in ["", "x", "-1", "nan", "inf"] {
             assert!(seconds(wrong).is_err(), "{wrong}");
