@@ -15,6 +15,7 @@ from lillux.errors import LilluxError
 from lillux.files import make_directory, write_atomic
 from packing.archive import pack
 from packing.contents import contents_document
+from packing.crates import linked_crates
 from packing.interpreters import MINORS, interpreters, own_interpreter
 from packing.moment import Moment, build_moment
 from packing.natives import Strip, strip_any_processor, strip_if_possible
@@ -57,7 +58,7 @@ def build(key: SigningKey, moment: Moment, recipe: Recipe) -> dict[str, bytes]:
     with TemporaryDirectory(prefix="stage-", dir=scratch) as folder:
         staged = stage(CHECKOUT, Path(folder), key, recipe)
         data = pack(staged, CHECKOUT, Path(folder), moment, recipe)
-        contents = contents_document(NAME, data, staged, moment)
+        contents = contents_document(NAME, data, staged, recipe, moment)
     return {
         NAME: data,
         f"{NAME}.sha256": f"{sha256(data).hexdigest()}  {NAME}\n".encode("ascii"),
@@ -75,6 +76,7 @@ def own_python(arguments: argparse.Namespace) -> bool:
 def recipe_for(*, host_only: bool, own_python: bool) -> Recipe:
     """What a build packs for: this machine, or every platform; its CPython, or all it has."""
     own = this_platform()
+    programs = built_programs(CHECKOUT) if own else ()
     if host_only:
         platforms: Sequence[Platform] = (own,) if own else ()
         strip: Strip = strip_if_possible
@@ -84,7 +86,8 @@ def recipe_for(*, host_only: bool, own_python: bool) -> Recipe:
         interpreters=own_interpreter() if own_python else interpreters(),
         platforms=platforms,
         strip=strip,
-        programs=built_programs(CHECKOUT) if own else (),
+        programs=programs,
+        crates=linked_crates(CHECKOUT) if programs else (),
     )
 
 

@@ -5,6 +5,7 @@ read: never made, and never changed. Its folder is watched by the means of the s
 be lost, and do not come from other machines, it is also read every half second.
 """
 
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -40,17 +41,18 @@ OpenWatch = Callable[[Path], FolderWatch | None]
 def await_status(
     db: Path,
     thread_id: str,
-    timeout_s: float,
+    timeout_s: float | None,
     *,
     open_watch: OpenWatch | None = None,
     platform: str = sys.platform,
 ) -> str:
     """The terminal status of a thread, as soon as it has one; `TIMEOUT` when it does not in time.
 
-    A database, a table or a row that is not there yet is waited for. ``timeout_s`` of 0 looks once.
+    A database, a table or a row that is not there yet is waited for. ``timeout_s`` of 0 looks
+    once, None sets no limit.
     """
     open_watch = open_watch or (lambda folder: watch_folder(folder, platform))
-    deadline = time.monotonic() + timeout_s
+    deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
     folder = db.absolute().parent
     watch: FolderWatch | None = None
     pauses: tuple[float, ...] = ()

@@ -1,10 +1,11 @@
 """The list of what is inside: CycloneDX 1.6, as JSON, the same bytes for the same build.
 
 https://cyclonedx.org/docs/1.6/json/ - the program itself, each library with its licence, and the
-digest of each compiled module as it is packed.
+digest of each compiled module as it is packed; each helper program, and the crates linked into it.
 """
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from email.message import Message
 from email.parser import Parser
@@ -12,26 +13,35 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from packing.crates import Crate
 from packing.moment import Moment
 from packing.natives import NativeFile
-from packing.stage import Stage
+from packing.programs import NativeProgram
+from packing.stage import Recipe, Stage
 from packing.wheels import COMPILED
 from ryeos import __version__
 
 Component = dict[str, Any]
 
 LICENCE = "MIT"
-# Linked into the compiled modules of a library; their versions are its own affair.
+_RUSTS = [("rust-std", "MIT OR Apache-2.0")]
+if sys.platform == "linux":  # see `packing.programs`
+    _RUSTS.append(("glibc", "LGPL-2.1-or-later"))
+# Linked into the compiled modules of a library, which has chosen their versions, and into programs.
 _LINKED = {
     "cffi": [("libffi", "MIT")],
     "pynacl": [("libsodium", "ISC")],
     "pyyaml": [("libyaml", "MIT")],
+    "lillux-proc": _RUSTS,
+    "lillux-watch": [*_RUSTS, ("sqlite", "blessing")],
 }
 # Where the metadata name no SPDX licence: read from the text of the licence.
 _READ = {"shiv": "BSD-2-Clause"}
 
 
-def contents_document(name: str, data: bytes, stage: Stage, moment: Moment) -> bytes:
+def contents_document(
+    name: str, data: bytes, stage: Stage, recipe: Recipe, moment: Moment
+) -> bytes:
     """The list for a file that was built, which is called ``name`` and holds ``data``."""
     program: Component = {
         "type": "application",
@@ -42,6 +52,9 @@ def contents_document(name: str, data: bytes, stage: Stage, moment: Moment) -> b
         "hashes": _hashes(data),
     }
     libraries = sorted(_libraries(stage), key=lambda component: component["bom-ref"])
+    programs = [_program(one) for one in recipe.programs]
+    crates = [_crate(one) for one in recipe.crates]
+    direct = [component["bom-ref"] for component in (*libraries, *programs)]
     document = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
@@ -51,8 +64,11 @@ def contents_document(name: str, data: bytes, stage: Stage, moment: Moment) -> b
             "timestamp": moment.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
             "component": program,
         },
-        "components": libraries,
-        "dependencies": [{"ref": name, "dependsOn": [lib["bom-ref"] for lib in libraries]}],
+        "components": [*libraries, *programs, *crates],
+        "dependencies": [
+            {"ref": name, "dependsOn": direct},
+            *_links(recipe.programs, recipe.crates),
+        ],
     }
     return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
 
@@ -102,6 +118,42 @@ def _compiled(library: str, files: Sequence[NativeFile]) -> Iterator[Component]:
     for native in files:
         if native.module == COMPILED.get(library):
             yield {"type": "file", "name": native.file_name, "hashes": _hashes(native.data)}
+
+
+def _program(program: NativeProgram) -> Component:
+    return {
+        "type": "application",
+        "bom-ref": program.file_name,
+        "name": program.file_name,
+        "version": __version__,
+        "licenses": [{"expression": LICENCE}],
+        "hashes": _hashes(program.data),
+        "components": [*_linked(program.file_name.removesuffix(".exe"))],
+    }
+
+
+def _crate(crate: Crate) -> Component:
+    purl = _purl(crate)
+    return {
+        "type": "library",
+        "bom-ref": purl,
+        "name": crate.name,
+        "version": crate.version,
+        "licenses": [{"expression": crate.licence}],
+        "purl": purl,
+        "hashes": [{"alg": "SHA-256", "content": crate.sha256}],
+    }
+
+
+def _links(programs: Sequence[NativeProgram], crates: Sequence[Crate]) -> Iterator[Component]:
+    for program in programs:
+        name = program.file_name.removesuffix(".exe")
+        linked = [_purl(crate) for crate in crates if name in crate.users]
+        yield {"ref": program.file_name, "dependsOn": linked}
+
+
+def _purl(crate: Crate) -> str:
+    return f"pkg:cargo/{crate.name}@{crate.version}"
 
 
 def _hashes(data: bytes) -> list[dict[str, str]]:

@@ -7,6 +7,7 @@ from importlib.metadata import distribution
 from pathlib import Path, PurePosixPath
 from zipfile import ZipFile
 
+from packing.crates import NOTICES, Crate, notices_text
 from packing.interpreters import MINORS
 from packing.natives import NativePart, Strip, native_part
 from packing.platforms import Platform, this_platform
@@ -45,13 +46,15 @@ _INSTALLATION_NOTES = frozenset({"RECORD", "WHEEL"})
 class Recipe:
     """What a build packs for: interpreters by their minor version, platforms.
 
-    ``programs`` are the helper programs for the platform of the building machine, if any.
+    ``programs`` are the helper programs for the platform of the building machine, if any, and
+    ``crates`` what is linked into them.
     """
 
     interpreters: Mapping[int, Path]
     platforms: Sequence[Platform]
     strip: Strip
     programs: Sequence[NativeProgram] = ()
+    crates: Sequence[Crate] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,8 @@ def stage(checkout: Path, scratch: Path, key: SigningKey, recipe: Recipe) -> Sta
         _unpack_library(wheel, tree)
     _copy_notes_of_shiv(tree)
     shutil.copy(checkout / "LICENSE", tree / "LICENSE")
+    if recipe.crates:
+        (tree / NOTICES).write_text(notices_text(recipe.crates), "utf-8", newline="\n")
     stage_bundle(checkout, bundle, key)
     natives = native_part(checkout, recipe.platforms, MINORS, recipe.strip)
     programs = programs_part(this_platform(), recipe.programs)

@@ -14,7 +14,7 @@ from zipboot.parts import Archive, Part
 
 TYPE_CHECKING = False  # `typing` would cost more than everything else here
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
     from typing import Any
@@ -103,6 +103,17 @@ class Program:
 
         packed = self._index["programs"].get(platform_name())
         return compiled(self._part("programs"), packed, name) if packed else None
+
+    def program_files(self) -> Iterator[tuple[str, bytes]]:
+        """File names and contents of the programs that are packed for this machine, if any are.
+
+        Raises OSError when they are damaged, ImportError in a Python without LZMA.
+        """
+        packed = self._index["programs"].get(platform_name())
+        if packed:
+            from zipboot.programs import contents
+
+            yield from contents(self._part("programs"), packed)
 
     def sources(self) -> bytes:
         """A zip file with the sources of all modules, and the licences of the libraries.

@@ -47,14 +47,12 @@ class Flags:
             raise ArgumentError(f"{flag}: expected a value, got nothing")
         return value
 
-    def seconds(self, flag: str, default: float, *, is_zero_allowed: bool) -> float:
-        """A number of seconds. Raises ArgumentError for anything else."""
+    def seconds(self, flag: str, default: float) -> float:
+        """A number of seconds, 0 or more. Raises ArgumentError for anything else."""
         text = self.last(flag)
         number = default if text is None else _number(text, float)
-        is_seconds = number is not None and 0 <= number < math.inf
-        if number is None or not is_seconds or (number == 0 and not is_zero_allowed):
-            expected = "seconds, 0 or more" if is_zero_allowed else "seconds above 0"
-            raise ArgumentError(f"{flag}: expected {expected}, got {text}")
+        if number is None or not 0 <= number < math.inf:
+            raise ArgumentError(f"{flag}: expected seconds, 0 or more, got {text}")
         return number
 
     def integer(self, flag: str, default: int | None = None) -> int:

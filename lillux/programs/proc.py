@@ -68,7 +68,7 @@ def _exec(flags: Flags, environ: Mapping[str, str]) -> dict[str, Any]:
     from lillux.process import Command, ProcessManager
 
     program = flags.required("--cmd")
-    timeout_s = flags.seconds("--timeout", EXEC_TIMEOUT_S, is_zero_allowed=False)
+    timeout_s = flags.seconds("--timeout", EXEC_TIMEOUT_S) or None
     max_bytes = flags.integer("--max-output", MAX_OUTPUT_BYTES)
     if max_bytes < 0:
         raise ArgumentError(f"--max-output: expected bytes, 0 or more, got {max_bytes}")
@@ -87,7 +87,7 @@ def _exec(flags: Flags, environ: Mapping[str, str]) -> dict[str, Any]:
         return _not_run(error)
     code = NOT_RUN if outcome.exit_code is None or outcome.timed_out else outcome.exit_code
     stderr = _text(outcome.stderr)
-    if outcome.timed_out:
+    if outcome.timed_out and timeout_s:
         notice = f"Command timed out after {_plain(timeout_s)} seconds"
         stderr = f"{notice}\n{stderr}" if stderr else notice
     optional = {
@@ -150,7 +150,7 @@ def _kill(flags: Flags, _: Mapping[str, str]) -> dict[str, Any]:
     from lillux.background import end_process
 
     pid = flags.integer("--pid")
-    grace_s = flags.seconds("--grace", KILL_GRACE_S, is_zero_allowed=True)
+    grace_s = flags.seconds("--grace", KILL_GRACE_S)
     token, is_tree = flags.last("--start-token") or "", flags.has("--tree")
     try:
         method = end_process(pid, grace_s=grace_s, token=token, tree=is_tree)

@@ -7,16 +7,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lillux.programs.answers import DONE, answer, refuse, show_help
-from lillux.programs.arguments import ArgumentError, HelpRequest, read_flags
+from lillux.programs.arguments import ArgumentError, Flags, HelpRequest, read_flags
 
 NAME = "lillux-watch"
 USAGE = """\
-usage: lillux-watch --db FILE --thread-id ID [--timeout SECONDS=300] [--exit-code]
+usage: lillux-watch --db FILE --thread-id ID [--timeout SECONDS=300 | --no-timeout] [--exit-code]
 """
 TIMEOUT_S = 300.0
 TIMED_OUT = 124
 
-_FLAGS = {"--db": True, "--thread-id": True, "--timeout": True, "--exit-code": False}
+_FLAGS = {
+    "--db": True,
+    "--thread-id": True,
+    "--timeout": True,
+    "--no-timeout": False,
+    "--exit-code": False,
+}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -26,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         flags = read_flags(arguments, _FLAGS)
         db, thread_id = flags.required("--db"), flags.required("--thread-id")
-        timeout_s = flags.seconds("--timeout", TIMEOUT_S, is_zero_allowed=True)
+        timeout_s = _timeout_s(flags)
     except HelpRequest:
         return show_help(USAGE)
     except ArgumentError as error:
@@ -34,3 +40,11 @@ def main(arguments: Sequence[str]) -> int:
     status = await_status(Path(db), thread_id, timeout_s)
     answer({"status": status, "thread_id": thread_id})
     return TIMED_OUT if status == TIMEOUT and flags.has("--exit-code") else DONE
+
+
+def _timeout_s(flags: Flags) -> float | None:
+    if not flags.has("--no-timeout"):
+        return flags.seconds("--timeout", TIMEOUT_S)
+    if flags.has("--timeout"):
+        raise ArgumentError("--no-timeout: expected no --timeout beside it")
+    return None

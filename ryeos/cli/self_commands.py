@@ -111,10 +111,13 @@ def _extract(session: Session) -> int:
     try:
         count = _write_sources(program, folder / "sources")
         count += _write_bundle(program, folder / "bundle")
+        programs = _write_programs(program, folder / "programs")
     except OSError as error:
         raise file_system_error(folder, error) from error
+    count += programs
     envelope = {"status": "success", "folder": str(folder.absolute()), "files": count}
-    session.output.answer(envelope, f"{count} files below {folder}: sources, bundle")
+    parts = "sources, bundle, programs" if programs else "sources, bundle"
+    session.output.answer(envelope, f"{count} files below {folder}: {parts}")
     return 0
 
 
@@ -132,6 +135,17 @@ def _write_bundle(program: "Program", folder: Path) -> int:
         make_directory((folder / name).parent)
         (folder / name).write_bytes(program.bundle.content(name))
     return len(program.bundle.files)
+
+
+def _write_programs(program: "Program", folder: Path) -> int:
+    """The compiled helper programs for this machine; how many are packed for it."""
+    count = 0
+    for name, data in program.program_files():
+        make_directory(folder)
+        (folder / name).write_bytes(data)
+        (folder / name).chmod(0o755)
+        count += 1
+    return count
 
 
 # --- clean ----------------------------------------------------------------------------------------

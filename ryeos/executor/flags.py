@@ -1,7 +1,8 @@
 """Parameters as flags of a program: ``config.flags``. Pure.
 
 ``{NAME: FLAG}``, in the order of the flags. What the caller did not say is left out, unless the
-chain's config has the name, or the engine does.
+chain's config has the name, or the engine does. A program with ``config.own_timeout`` has a limit
+of its own unless it is told otherwise: ``config.no_timeout`` are the words for that.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +29,15 @@ def flag_arguments(
         if not isinstance(flag, str) or not flag:
             raise SpecError(f"config.flags.{name}", f"expected a flag, got {type_name(flag)}")
         words += _words(flag, _value(name, config, given, names))
+    if config.get("own_timeout") is True and _value("timeout", config, given, names) is None:
+        words += _no_timeout(config.get("no_timeout") or ())
     return tuple(words)
+
+
+def _no_timeout(words: object) -> Iterator[str]:
+    if not isinstance(words, list | tuple):
+        raise SpecError("config.no_timeout", f"expected a list, got {type_name(words)}")
+    yield from (as_text(word) for word in words)
 
 
 def _value(name: str, config: Mapping[str, Any], given: Mapping[str, Any], names: Names) -> object:

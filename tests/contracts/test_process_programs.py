@@ -66,7 +66,6 @@ def is_gone(pid: int) -> bool:
         ("exec", "--cmd"),
         ("exec", "--cmd", "true", "word"),
         ("exec", "--cmd", "true", "--no-such-flag", "x"),
-        ("exec", "--cmd", "true", "--timeout", "0"),
         ("exec", "--cmd", "true", "--timeout", "soon"),
         ("exec", "--cmd", "true", "--timeout", "-1"),
         ("exec", "--cmd", "true", "--max-output", "-1"),
@@ -208,6 +207,13 @@ def test_a_timeout_is_told_with_what_was_written(proc: Program) -> None:
     assert (answer["success"], answer["return_code"]) == (False, -1)
     assert answer["stdout"] == "out\n"
     assert answer["stderr"] == "Command timed out after 0.5 seconds\nerr\n"
+
+
+def test_a_timeout_of_0_is_no_limit(proc: Program) -> None:
+    # No test can outwait 300 s: but what 0 was taken for would be over before `sleep` is.
+    answer = proc("exec", *shell("sleep 0.3; echo done"), "--timeout", "0")
+
+    assert (answer["success"], answer["stdout"]) == (True, "done\n")
 
 
 def test_a_timeout_of_a_silent_program_is_one_line(proc: Program) -> None:

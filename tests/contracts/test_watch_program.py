@@ -1,13 +1,25 @@
 """What ``lillux_native/PROTOCOL.md`` says of ``lillux-watch``, of both its forms."""
 
 import json
+from contextlib import closing
 from pathlib import Path
+from sqlite3 import connect
 
 import pytest
 
 from lillux.watch import TERMINAL_STATUSES
 from tests.support.program_forms import FORMS, Program, program
 from tests.support.threads_database import ThreadsDatabase
+
+# Of what a compiled SQLite may be without, what a schema can be written with.
+SCHEMA = """
+ALTER TABLE threads ADD COLUMN meta TEXT DEFAULT '{}' CHECK (json_valid(meta));
+ALTER TABLE threads ADD COLUMN kind TEXT AS (json_extract(meta, '$.kind')) VIRTUAL;
+CREATE INDEX kinds ON threads (json_extract(meta, '$.kind')) WHERE json_valid(meta);
+CREATE INDEX days ON threads (date('2020-01-01'), status);
+CREATE VIEW numbered AS SELECT *, row_number() OVER (ORDER BY status) FROM threads;
+CREATE TRIGGER noted AFTER UPDATE ON threads BEGIN SELECT soundex(new.status); END;
+"""
 
 
 @pytest.fixture(params=FORMS)
@@ -42,6 +54,16 @@ def test_no_other_status_ends_the_wait(
     assert watch(*on(database, "0.2")) == {"status": "timeout", "thread_id": "t"}
 
 
+def test_whatever_else_the_database_has_does_not_matter(
+    watch: Program, database: ThreadsDatabase
+) -> None:
+    database.make().set("t", "completed")
+    with closing(connect(database.path)) as connection:
+        connection.executescript(SCHEMA)
+
+    assert watch(*on(database))["status"] == "completed"
+
+
 def test_another_thread_does_not_matter(watch: Program, database: ThreadsDatabase) -> None:
     database.make().set("u", "completed")
 
@@ -56,6 +78,16 @@ def test_a_change_is_seen(watch: Program, database: ThreadsDatabase, journal: st
 
         assert process.stdout is not None
         assert json.loads(process.stdout.read()) == {"status": "completed", "thread_id": "t"}
+
+
+def test_without_a_limit_a_change_is_waited_for(watch: Program, database: ThreadsDatabase) -> None:
+    database.make().set("t", "running")
+    argv = ("--db", str(database.path), "--thread-id", "t", "--no-timeout")
+    with watch.start(*argv) as process:
+        database.set("t", "completed")
+
+        assert process.stdout is not None
+        assert json.loads(process.stdout.read())["status"] == "completed"
 
 
 def test_a_database_that_is_not_there_is_waited_for_and_not_made(
@@ -107,6 +139,7 @@ def test_the_exit_status_of_a_timeout_can_be_asked_for(
         ("--db", "x", "--thread-id"),
         ("--db", "x", "--thread-id", "t", "--timeout", "-1"),
         ("--db", "x", "--thread-id", "t", "--timeout", "nan"),
+        ("--db", "x", "--thread-id", "t", "--timeout", "1", "--no-timeout"),
         ("--db", "x", "--thread-id", "t", "word"),
         ("--db", "x", "--thread-id", "t", "--exit-code=1"),
     ],

@@ -75,6 +75,27 @@ def test_a_program_that_keeps_the_limit_itself_tells_of_it(machine: Machine) -> 
     assert "Command timed out after 0.5 seconds" in ended.stdout
 
 
+@pytest.mark.parametrize(
+    ("config", "variable", "words"),
+    [
+        ("{binary: lillux-proc, subcommand: exec, cmd: x}", "PROC", " --timeout 0\n"),
+        ("{db_path: x, thread_id: t}", "WATCH", " --thread-id t --no-timeout\n"),
+    ],
+)
+def test_a_program_that_keeps_the_limit_itself_is_told_of_none(
+    machine: Machine, tmp_path: Path, config: str, variable: str, words: str
+) -> None:
+    add_tool(machine, "endless", f"config: {config}")
+    mine = tmp_path / "mine"
+    mine.write_text('#!/bin/sh\necho "$*"\n', "utf-8")
+    mine.chmod(0o755)
+
+    environ = machine.environ(**{f"LILLUX_{variable}": str(mine)})
+    said = machine.ask("run", "endless", "timeout:=0", environ=environ)
+
+    assert said.endswith(words)
+
+
 def test_the_runtime_looks_at_a_process(machine: Machine) -> None:
     add_tool(machine, "alive", "config: {binary: lillux-proc, subcommand: status}")
 

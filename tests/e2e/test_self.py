@@ -2,13 +2,16 @@
 
 import json
 import shutil
+from hashlib import sha256
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
 from lillux.signing import compute_key_fingerprint, generate_keypair
-from tests.support.built import BASE_PYTHON, Machine
+from packing.crates import NOTICES
+from tests.support.built import BASE_PYTHON, Machine, run
+from tests.support.programs import require_program
 from tests.support.surroundings import mounted
 
 pytestmark = pytest.mark.e2e
@@ -159,10 +162,28 @@ def test_what_is_inside_can_be_read(machine: Machine, built_pyz: Path) -> None:
 
     inside = machine.project / "inside"
     bundle = Path(json.loads(machine.ask("self", "where", "--json"))["bundle"])
-    assert {path.name for path in inside.iterdir()} == {"bundle", "sources"}
+    programs = inside / "programs"
+    assert {path.name for path in inside.iterdir()} - {"programs"} == {"bundle", "sources"}
     assert (inside / "sources" / "ryeos" / "cli" / "entry.py").is_file()
     assert (inside / "sources" / "LICENSE").is_file()
     assert _contents(inside / "bundle") == _contents(bundle)
+    listed = json.loads(beside(built_pyz, ".cdx.json").read_text("utf-8"))["components"]
+    told = {one["name"]: one["hashes"] for one in listed if one["type"] == "application"}
+    assert told == {
+        name: [{"alg": "SHA-256", "content": sha256(data).hexdigest()}]
+        for name, data in _contents(programs).items()
+    }
+
+
+def test_the_programs_inside_run_and_their_licences_are_there(machine: Machine) -> None:
+    require_program("cargo")
+
+    machine.ask("self", "extract", "inside")
+
+    proc = machine.project / "inside" / "programs" / "lillux-proc"
+    assert json.loads(run([proc, "exec", "--cmd", "true"]).stdout)["success"] is True
+    notices = machine.project / "inside" / "sources" / NOTICES
+    assert "lexopt 0." in notices.read_text("utf-8")
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
@@ -261,12 +282,36 @@ def test_the_files_beside_the_program_are_those_of_the_usual_tools(built_pyz: Pa
         assert archive.testzip() is None
 
 
+def test_the_list_of_contents_has_the_crates_that_are_linked_into_each_program(
+    built_pyz: Path,
+) -> None:
+    require_program("cargo")
+    contents = json.loads(beside(built_pyz, ".cdx.json").read_text("utf-8"))
+
+    crates = {
+        one["name"]: one for one in contents["components"] if _purl(one).startswith("pkg:cargo/")
+    }
+    uses = {one["ref"]: one["dependsOn"] for one in contents["dependencies"]}
+    assert all(one["version"] and one["licenses"] and one["hashes"] for one in crates.values())
+    assert _purl(crates["rusqlite"]) in uses["lillux-watch"]
+    assert _purl(crates["rusqlite"]) not in uses["lillux-proc"]
+    assert {ref for refs in uses.values() for ref in refs} <= {
+        one["bom-ref"] for one in contents["components"]
+    }
+
+
+def _purl(component: dict[str, str]) -> str:
+    return component.get("purl", "")
+
+
 def test_the_list_of_contents_has_each_library_with_version_licence_and_digest(
     built_pyz: Path,
 ) -> None:
     contents = json.loads(beside(built_pyz, ".cdx.json").read_text("utf-8"))
 
-    listed = {library["name"]: library for library in contents["components"]}
+    components = contents["components"]
+    of_python = [one for one in components if one.get("purl", "").startswith("pkg:pypi/")]
+    listed = {library["name"]: library for library in of_python}
 
     names = ["cffi", "fastjsonschema", "packaging", "pynacl", "python-dotenv", "pyyaml", "shiv"]
     names += ["shtab", "urllib3"]

@@ -137,6 +137,21 @@ def test_a_platform_without_means_has_no_watch(tmp_path: Path) -> None:
     assert watch_folder(tmp_path, "win32") is None
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux has no kqueue")
+def test_without_means_a_change_is_seen_by_looking_again(database: ThreadsDatabase) -> None:
+    database.make().set("t", "running")
+    seen: list[str] = []
+    watching = Thread(
+        target=lambda: seen.append(await_status(database.path, "t", None, platform="win32"))
+    )
+
+    watching.start()
+    database.set("t", "completed")
+    watching.join(20)
+
+    assert seen == ["completed"]
+
+
 class Watching:
     """`await_status` in a thread of its own, begun."""
 

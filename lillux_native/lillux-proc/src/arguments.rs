@@ -40,7 +40,8 @@ pub struct Program {
 
 pub struct Exec {
     pub program: Program,
-    pub timeout: Duration,
+    /// `None` for no limit.
+    pub timeout: Option<Duration>,
     pub max_output: usize,
 }
 
@@ -99,7 +100,7 @@ pub fn read(mut parser: Parser) -> Result<Request, String> {
     };
     match word.as_str() {
         "exec" => Ok(Request::Exec(Exec {
-            timeout: given.timeout,
+            timeout: Some(given.timeout).filter(|limit| !limit.is_zero()),
             max_output: given.max_output,
             program: given.into_program()?,
         })),
@@ -185,8 +186,8 @@ fn take(given: &mut Given, name: &str, value: OsString) -> Result<(), String> {
         "stdin" => given.stdin = Some(value),
         "log" => given.log = Some(value.into()),
         "start-token" => given.start_token = value.to_string_lossy().into_owned(),
-        "timeout" => given.timeout = seconds(name, &value, false)?,
-        "grace" => given.grace = seconds(name, &value, true)?,
+        "timeout" => given.timeout = seconds(name, &value)?,
+        "grace" => given.grace = seconds(name, &value)?,
         "max-output" => {
             given.max_output =
                 value.parse().map_err(|_| wrong(name, "bytes, 0 or more", &value))?;
@@ -208,16 +209,14 @@ fn env_entry(entry: &OsStr) -> Option<(OsString, OsString)> {
     Some((part(&bytes[..equals]), part(&bytes[equals + 1..])))
 }
 
-fn seconds(name: &str, value: &OsStr, is_zero_allowed: bool) -> Result<Duration, String> {
-    let expected = if is_zero_allowed { "seconds, 0 or more" } else { "seconds above 0" };
+fn seconds(name: &str, value: &OsStr) -> Result<Duration, String> {
     let number: f64 = value
         .to_str()
         .and_then(|text| text.parse().ok())
-        .ok_or_else(|| wrong(name, expected, value))?;
-    if !number.is_finite() || number < 0.0 || (number == 0.0 && !is_zero_allowed) {
-        return Err(wrong(name, expected, value));
-    }
-    Ok(Duration::from_secs_f64(number.min(LONGEST_S)))
+        .filter(|number: &f64| number.is_finite() && *number >= 0.0)
+        .ok_or_else(|| wrong(name, "seconds, 0 or more", value))?;
+    let shortest = if number > 0.0 { Duration::from_nanos(1) } else { Duration::ZERO };
+    Ok(Duration::from_secs_f64(number.min(LONGEST_S)).max(shortest))
 }
 
 fn wrong(name: &str, expected: &str, value: &OsStr) -> String {
@@ -266,10 +265,24 @@ mod tests {
 
     #[test]
     fn seconds_are_numbers_that_can_be_waited_for() {
-        for wrong in ["", "x", "-1", "nan", "inf", "0"] {
-            assert!(seconds("timeout", OsStr::new(wrong), false).is_err(), "{wrong}");
+        for wrong in ["", "x", "-1", "nan", "inf"] {
+            assert!(seconds("timeout", OsStr::new(wrong)).is_err(), "{wrong}");
         }
-        assert_eq!(seconds("grace", OsStr::new("0"), true), Ok(Duration::ZERO));
+        assert_eq!(seconds("grace", OsStr::new("0")), Ok(Duration::ZERO));
+        assert_ne!(seconds("timeout", OsStr::new("1e-12")), Ok(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_timeout_of_0_is_no_limit_and_none_given_is_the_default() {
+        for (words, limit) in [
+            (&["exec", "--cmd", "x", "--timeout", "0"][..], None),
+            (&["exec", "--cmd", "x"][..], Some(Duration::from_secs(300))),
+        ] {
+            let Ok(Request::Exec(exec)) = reading(words) else {
+                panic!("expected a request");
+            };
+            assert_eq!(exec.timeout, limit);
+        }
     }
 
     #[test]

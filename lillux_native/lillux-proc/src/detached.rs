@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, Write};
-use std::process::Stdio;
+use std::path::Path;
 
 use crate::answers::Spawned;
 use crate::arguments::Spawn;
@@ -23,47 +23,52 @@ pub fn run(request: Spawn) -> Spawned {
 fn start(request: &Spawn) -> Result<u32, String> {
     let program = &request.program;
     let failed = |reason: String| format!("Failed to spawn: {reason}");
-    let mut command = program::command(program).map_err(failed)?;
-    let (stdout, stderr) = outputs(request)?;
+    let file = program::startable(program).map_err(failed)?;
+    let [stdout, stderr] = outputs(request)?;
     let stdin = input(&program.stdin).map_err(|error| failed(error.to_string()))?;
-    command.stdin(stdin).stdout(stdout).stderr(stderr);
-    detach(&mut command);
-    let child = command.spawn().map_err(|error| failed(program::refusal(program, &error)))?;
+    let streams = [stdin.into(), stdout.into(), stderr.into()];
+    let child = program::start(program, &file, streams, true).map_err(failed)?;
     Ok(child.id())
 }
 
-fn outputs(request: &Spawn) -> Result<(Stdio, Stdio), String> {
-    let Some(path) = &request.log else {
-        return Ok((Stdio::null(), Stdio::null()));
-    };
+/// Both at the end of the log: a run that is continued keeps the log of its first half.
+fn outputs(request: &Spawn) -> Result<[File; 2], String> {
     let mut options = OpenOptions::new();
-    options.append(true).create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let both = options.open(path).and_then(|log| Ok((log.try_clone()?, log)));
-    let (first, second) =
-        both.map_err(|error| format!("Failed to open log file: {}: {error}", path.display()))?;
-    Ok((first.into(), second.into()))
+    let path = match &request.log {
+        Some(path) => {
+            options.append(true).create(true);
+            #[cfg(unix)]
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            path.as_path()
+        }
+        None => {
+            options.write(true);
+            Path::new(program::NULL)
+        }
+    };
+    let both = options.open(path).and_then(|log| Ok([log.try_clone()?, log]));
+    both.map_err(|error| format!("Failed to open log file: {}: {error}", path.display()))
 }
 
 /// Input from a file without a name, as a pipe would need a writer.
-fn input(data: &[u8]) -> io::Result<Stdio> {
+fn input(data: &[u8]) -> io::Result<File> {
     if data.is_empty() {
-        return Ok(Stdio::null());
+        return File::open(program::NULL);
     }
-    let mut file: File = tempfile::tempfile()?;
+    let mut file = nameless_file()?;
     file.write_all(data)?;
     file.rewind()?;
-    Ok(file.into())
+    Ok(file)
 }
 
-#[cfg(unix)]
-fn detach(_: &mut std::process::Command) {} // it has a session of its own already
+#[cfg(target_os = "linux")]
+fn nameless_file() -> io::Result<File> {
+    use rustix::fs::{MemfdFlags, memfd_create};
 
-#[cfg(windows)]
-fn detach(command: &mut std::process::Command) {
-    use std::os::windows::process::CommandExt;
-    use windows_sys::Win32::System::Threading::{CREATE_NEW_PROCESS_GROUP, DETACHED_PROCESS};
+    Ok(memfd_create("stdin", MemfdFlags::CLOEXEC).map(File::from)?)
+}
 
-    command.creation_flags(CREATE_NEW_PROCESS_GROUP | DETACHED_PROCESS);
+#[cfg(not(target_os = "linux"))]
+fn nameless_file() -> io::Result<File> {
+    tempfile::tempfile()
 }

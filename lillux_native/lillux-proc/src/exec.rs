@@ -1,50 +1,51 @@
 //! `exec`: a program run to its end, its output captured, nothing left behind.
 
-use std::io::{ErrorKind, Read, Write};
-use std::process::{Child, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread;
+use std::fs::File;
+use std::io::{self, pipe};
 use std::time::{Duration, Instant};
 
 use crate::answers::Executed;
 use crate::arguments::Exec;
-use crate::capture::Capture;
 use crate::program;
+use crate::pump::{Pipes, Pump};
+use crate::starting::{Child, Stream};
 
 /// Between TERM and KILL for a group that should end.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long a pipe may stay open once the child has ended or was killed.
 const DRAIN: Duration = Duration::from_secs(1);
-const CHUNK_BYTES: usize = 64 * 1024;
-const CHUNKS_IN_FLIGHT: usize = 16;
 const NOT_RUN: i32 = -1;
-
-/// What the threads tell the one that waits.
-enum News {
-    Output(Vec<u8>),
-    Error(Vec<u8>),
-    Closed,
-    Exited,
-}
 
 /// Runs the program and says what came of it.
 pub fn run(request: Exec) -> Executed {
     let started = Instant::now();
     match start(&request) {
         Err(reason) => not_run(&reason),
-        Ok(child) => Run::new(child, request).finish(started),
+        Ok((child, pipes)) => {
+            let pump = Pump::new(child.id(), pipes, request.program.stdin, request.max_output);
+            Run { child, pump }.finish(request.timeout, started)
+        }
     }
 }
 
-fn start(request: &Exec) -> Result<Child, String> {
+fn start(request: &Exec) -> Result<(Child, Pipes), String> {
     let program = &request.program;
-    let has_input = !program.stdin.is_empty();
-    program::command(program)?
-        .stdin(if has_input { Stdio::piped() } else { Stdio::null() })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| program::refusal(program, &error))
+    let file = program::startable(program)?;
+    let (streams, pipes) =
+        pipes(!program.stdin.is_empty()).map_err(|error| format!("pipes: {error}"))?;
+    Ok((program::start(program, &file, streams, false)?, pipes))
+}
+
+/// The child's ends, and ours.
+fn pipes(has_input: bool) -> io::Result<([Stream; 3], Pipes)> {
+    let (stdin, input) = if has_input {
+        let (theirs, ours) = pipe()?;
+        (theirs.into(), Some(ours))
+    } else {
+        (File::open(program::NULL)?.into(), None)
+    };
+    let ((output, stdout), (error, stderr)) = (pipe()?, pipe()?);
+    Ok(([stdin, stdout.into(), stderr.into()], Pipes { input, output, error }))
 }
 
 fn not_run(reason: &str) -> Executed {
@@ -59,68 +60,33 @@ fn not_run(reason: &str) -> Executed {
     }
 }
 
-/// A child and its pipes, all moved at the same time by a thread each.
+/// A child and what moves its pipes, all at the same time.
 struct Run {
     child: Child,
-    timeout: Duration,
-    news: Receiver<News>,
-    stdout: Capture,
-    stderr: Capture,
-    open_outputs: usize,
-    has_exited: bool,
+    pump: Pump,
 }
 
 impl Run {
-    fn new(mut child: Child, request: Exec) -> Self {
-        let (tell, news) = sync_channel(CHUNKS_IN_FLIGHT);
-        if let Some(pipe) = child.stdin.take() {
-            thread::spawn(move || feed(pipe, &request.program.stdin));
-        }
-        if let Some(pipe) = child.stdout.take() {
-            let tell = tell.clone();
-            thread::spawn(move || read(pipe, &tell, News::Output));
-        }
-        if let Some(pipe) = child.stderr.take() {
-            let tell = tell.clone();
-            thread::spawn(move || read(pipe, &tell, News::Error));
-        }
-        let exit = exit_of(&child);
-        thread::spawn(move || {
-            exit();
-            let _ = tell.send(News::Exited);
-        });
-        Self {
-            child,
-            timeout: request.timeout,
-            news,
-            stdout: Capture::new(request.max_output),
-            stderr: Capture::new(request.max_output),
-            open_outputs: 2,
-            has_exited: false,
-        }
-    }
-
-    fn finish(mut self, started: Instant) -> Executed {
-        let timeout = self.timeout;
-        let in_time = self.pump_until(timeout, |run| run.has_exited);
+    fn finish(mut self, timeout: Option<Duration>, started: Instant) -> Executed {
+        let in_time = self.pump_until(timeout, |pump| pump.has_exited);
         if !in_time {
             end_group(&self.child, false);
-            if !self.pump_until(GRACE, |run| run.has_exited) {
+            if !self.pump_until(Some(GRACE), |pump| pump.has_exited) {
                 end_group(&self.child, true);
             }
         }
-        self.pump_until(DRAIN, |run| run.has_exited && run.open_outputs == 0);
+        self.pump_until(Some(DRAIN), Pump::is_drained);
         // Before the child is reaped: until then the group's number is ours.
         end_group(&self.child, true);
-        let status = if self.has_exited || self.pump_until(DRAIN, |run| run.has_exited) {
+        let status = if self.pump_until(Some(DRAIN), |pump| pump.has_exited) {
             self.child.wait().ok()
         } else {
             None // not even KILL ends what took another user's rights
         };
-        let (stdout, stdout_cut) = self.stdout.into_text();
-        let (mut stderr, stderr_cut) = self.stderr.into_text();
-        if !in_time {
-            let notice = format!("Command timed out after {} seconds", plain(timeout));
+        let (stdout, stdout_cut) = self.pump.stdout.into_text();
+        let (mut stderr, stderr_cut) = self.pump.stderr.into_text();
+        if let Some(limit) = timeout.filter(|_| !in_time) {
+            let notice = format!("Command timed out after {} seconds", plain(limit));
             stderr = if stderr.is_empty() { notice } else { format!("{notice}\n{stderr}") };
         }
         let ended = status.filter(|_| in_time);
@@ -137,68 +103,24 @@ impl Run {
     }
 
     /// Takes news until something is so, no longer than that; whether it came to be.
-    fn pump_until(&mut self, limit: Duration, is_reached: impl Fn(&Self) -> bool) -> bool {
-        let deadline = Instant::now() + limit;
-        while !is_reached(self) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.news.recv_timeout(left) {
-                Ok(News::Output(chunk)) => self.stdout.feed(&chunk),
-                Ok(News::Error(chunk)) => self.stderr.feed(&chunk),
-                Ok(News::Closed) => self.open_outputs -= 1,
-                Ok(News::Exited) => self.has_exited = true,
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return false,
-            }
+    fn pump_until(&mut self, limit: Option<Duration>, is_reached: fn(&Pump) -> bool) -> bool {
+        let deadline = limit.map(|limit| Instant::now() + limit);
+        while !is_reached(&self.pump) {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            self.pump.step(left);
             // A child that writes without end leaves no pause in which the time could be noticed.
-            if Instant::now() >= deadline && !is_reached(self) {
-                return false;
+            if left.is_some_and(|left| left.is_zero()) {
+                return is_reached(&self.pump);
             }
         }
         true
     }
 }
 
-fn feed(mut pipe: impl Write, data: &[u8]) {
-    let _ = pipe.write_all(data); // nobody reads it any more, which is for the child to decide
-}
-
-fn read(mut pipe: impl Read, tell: &SyncSender<News>, news: fn(Vec<u8>) -> News) {
-    let mut buffer = vec![0; CHUNK_BYTES];
-    loop {
-        match pipe.read(&mut buffer) {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Ok(size) if size > 0 => {
-                if tell.send(news(buffer[..size].to_vec())).is_err() {
-                    return;
-                }
-            }
-            _ => break,
-        }
-    }
-    let _ = tell.send(News::Closed);
-}
-
 /// A number of seconds without zeros behind its point.
 fn plain(duration: Duration) -> String {
     let text = format!("{:.6}", duration.as_secs_f64());
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-/// What blocks until the child has ended, and leaves it unreaped: so its group can be signalled.
-#[cfg(unix)]
-fn exit_of(child: &Child) -> impl FnOnce() + Send + use<> {
-    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
-
-    let pid = Pid::from_raw(child.id().cast_signed()).expect("a child has a number");
-    move || {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        while matches!(waitid(WaitId::Pid(pid), options), Err(rustix::io::Errno::INTR)) {}
-    }
-}
-
-#[cfg(windows)]
-fn exit_of(child: &Child) -> impl FnOnce() + Send + use<> {
-    let pid = child.id();
-    move || crate::windows::await_end(pid)
 }
 
 #[cfg(unix)]

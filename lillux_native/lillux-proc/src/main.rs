@@ -10,6 +10,12 @@ mod ending;
 mod exec;
 mod liveness;
 mod program;
+#[cfg_attr(unix, path = "pump_unix.rs")]
+#[cfg_attr(windows, path = "pump_windows.rs")]
+mod pump;
+#[cfg_attr(target_os = "linux", path = "start_linux.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "start_std.rs")]
+mod starting;
 #[cfg(windows)]
 mod windows;
 

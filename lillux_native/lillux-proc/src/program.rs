@@ -4,29 +4,36 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::arguments::Program;
+use crate::starting::{self, Child, Stream};
 
-/// The command, ready but for its streams, in a session of its own.
-pub fn command(program: &Program) -> Result<Command, String> {
+/// Nothing to read, and nowhere to write to.
+pub const NULL: &str = if cfg!(windows) { "NUL" } else { "/dev/null" };
+
+/// Starts the program from its file, in a session of its own. `is_detached`: it will outlive us.
+pub fn start(
+    program: &Program,
+    file: &Path,
+    streams: [Stream; 3],
+    is_detached: bool,
+) -> Result<Child, String> {
+    starting::start(program, file, streams, is_detached).map_err(|error| refusal(program, &error))
+}
+
+/// The file to start, or what is wrong with the request.
+pub fn startable(program: &Program) -> Result<PathBuf, String> {
     if program.command.is_empty() {
         return Err("--cmd: expected a program, got nothing".into());
     }
     if let Some(cwd) = program.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
         return Err(format!("cwd: expected an existing directory, got {}", cwd.display()));
     }
-    let mut command = Command::new(find(program)?);
-    command.args(&program.arguments).envs(program.env.iter().map(|(name, value)| (name, value)));
-    if let Some(cwd) = &program.cwd {
-        command.current_dir(cwd);
-    }
-    isolate(&mut command, program);
-    Ok(command)
+    find(program)
 }
 
 /// Why it was not started.
-pub fn refusal(program: &Program, error: &io::Error) -> String {
+fn refusal(program: &Program, error: &io::Error) -> String {
     format!("program {}: {}", program.command.to_string_lossy(), error.to_string().to_lowercase())
 }
 
@@ -89,27 +96,9 @@ fn is_executable(path: &Path) -> bool {
     path.is_file()
 }
 
-#[cfg(unix)]
-fn isolate(command: &mut Command, program: &Program) {
-    use std::os::unix::process::CommandExt;
-
-    close_on_exec();
-    command.arg0(&program.command);
-    // SAFETY: setsid(2) may be called between fork and exec.
-    unsafe { command.pre_exec(|| Ok(rustix::process::setsid().map(drop)?)) };
-}
-
-#[cfg(windows)]
-fn isolate(command: &mut Command, _: &Program) {
-    use std::os::windows::process::CommandExt;
-    use windows_sys::Win32::System::Threading::{CREATE_NEW_PROCESS_GROUP, CREATE_NO_WINDOW};
-
-    command.creation_flags(CREATE_NEW_PROCESS_GROUP | CREATE_NO_WINDOW);
-}
-
 /// No file that was handed to us is handed on: a child has its pipes and nothing else.
 #[cfg(unix)]
-fn close_on_exec() {
+pub fn close_each_on_exec() {
     use rustix::io::{FdFlags, fcntl_setfd};
     use std::os::fd::BorrowedFd;
 

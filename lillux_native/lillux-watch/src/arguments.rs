@@ -6,8 +6,9 @@ use std::time::Duration;
 use lexopt::{Arg, Parser};
 
 pub const USAGE: &str = "\
-usage: lillux-watch --db FILE --thread-id ID [--timeout SECONDS=300] [--exit-code]
+usage: lillux-watch --db FILE --thread-id ID [--timeout SECONDS=300 | --no-timeout] [--exit-code]
 ";
+const DEFAULT: Duration = Duration::from_secs(300);
 /// Clocks of the system overflow on longer waits.
 const LONGEST_S: f64 = 1e9;
 
@@ -22,20 +23,25 @@ pub enum Request {
 pub struct Watch {
     pub db: PathBuf,
     pub thread_id: String,
-    pub timeout: Duration,
+    /// `None` for no limit.
+    pub timeout: Option<Duration>,
     pub exit_code: bool,
 }
 
 /// The request of a command line, or what is wrong with it.
 pub fn read(mut parser: Parser) -> Result<Request, String> {
     let (mut db, mut thread_id) = (None, None);
-    let mut timeout = Duration::from_secs(300);
-    let mut exit_code = false;
+    let mut timeout = None;
+    let (mut no_timeout, mut exit_code) = (false, false);
     while let Some(argument) = parser.next().map_err(|error| error.to_string())? {
         let flag = match argument {
             Arg::Short('h') | Arg::Long("help") => return Ok(Request::Help),
             Arg::Long("exit-code") => {
                 exit_code = true;
+                continue;
+            }
+            Arg::Long("no-timeout") => {
+                no_timeout = true;
                 continue;
             }
             Arg::Long(name @ ("db" | "thread-id" | "timeout")) => name.to_owned(),
@@ -49,13 +55,16 @@ pub fn read(mut parser: Parser) -> Result<Request, String> {
         match flag.as_str() {
             "db" => db = Some(PathBuf::from(value)),
             "thread-id" => thread_id = Some(value.to_string_lossy().into_owned()),
-            _ => timeout = seconds(&value.to_string_lossy())?,
+            _ => timeout = Some(seconds(&value.to_string_lossy())?),
         }
+    }
+    if no_timeout && timeout.is_some() {
+        return Err("--no-timeout: expected no --timeout beside it".into());
     }
     Ok(Request::Watch(Watch {
         db: db.ok_or_else(|| missing("db"))?,
         thread_id: thread_id.ok_or_else(|| missing("thread-id"))?,
-        timeout,
+        timeout: (!no_timeout).then(|| timeout.unwrap_or(DEFAULT)),
         exit_code,
     }))
 }
@@ -81,6 +90,17 @@ mod tests {
     fn both_the_database_and_the_thread_are_needed() {
         let wrong = read(Parser::from_args(["--db", "x"])).unwrap_err();
         assert_eq!(wrong, "--thread-id: expected a value, got nothing");
+    }
+
+    #[test]
+    fn no_limit_is_a_word_of_its_own_and_0_looks_once() {
+        for (word, limit) in [("--no-timeout", None), ("--timeout=0", Some(Duration::ZERO))] {
+            let read = read(Parser::from_args(["--db", "x", "--thread-id", "t", word]));
+            let Ok(Request::Watch(watch)) = read else {
+                panic!("expected a request");
+            };
+            assert_eq!(watch.timeout, limit);
+        }
     }
 
     #[test]

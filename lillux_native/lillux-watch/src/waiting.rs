@@ -17,8 +17,8 @@ const SETTLING: [Duration; 3] =
     [Duration::from_millis(2), Duration::from_millis(10), Duration::from_millis(40)];
 
 /// The terminal status of a thread as soon as it has one; `TIMEOUT` when it does not in time.
-pub fn await_status(db: &Path, thread_id: &str, timeout: Duration) -> String {
-    let deadline = Instant::now() + timeout;
+pub fn await_status(db: &Path, thread_id: &str, timeout: Option<Duration>) -> String {
+    let deadline = timeout.map(|timeout| Instant::now() + timeout);
     let file = absolute(db).unwrap_or_else(|_| db.into());
     let folder = file.parent().unwrap_or(&file).to_path_buf();
     if let Some(status) = terminal_status(db, thread_id) {
@@ -31,7 +31,8 @@ pub fn await_status(db: &Path, thread_id: &str, timeout: Duration) -> String {
         if let Some(status) = terminal_status(db, thread_id) {
             return status;
         }
-        let left = deadline.saturating_duration_since(Instant::now());
+        let left = deadline
+            .map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_zero() {
             return TIMEOUT.into();
         }

@@ -97,3 +97,17 @@ def test_a_log_that_cannot_be_opened_is_told_of(tmp_path: Path) -> None:
         start_detached(("/bin/sh",), env=ENV, log_path=tmp_path / "none" / "log")
 
     assert error.value.path == str(tmp_path / "none" / "log")
+
+
+def test_on_windows_a_program_is_searched_by_its_extensions_before_anything_is_opened(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "tool").write_bytes(b"no program there")
+    (tmp_path / "tool").chmod(0o755)
+    log = tmp_path / "log"
+
+    with pytest.raises(ProgramNotFoundError) as error:
+        start_detached(("tool",), env={"PATH": str(tmp_path)}, log_path=log, platform="win32")
+
+    assert error.value.searched == (str(tmp_path),)
+    assert not log.exists()

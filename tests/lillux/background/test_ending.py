@@ -103,3 +103,16 @@ def test_our_own_group_is_not_ended() -> None:
 
     with pytest.raises(ConfigurationError, match="another group"):
         end_process(os.getpgrp(), tree=True)
+
+
+@pytest.mark.parametrize("pid", [-1, 0, 1])
+def test_on_windows_too_what_nobody_can_want_to_end_is_refused(pid: int) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        end_process(pid, platform="win32")
+
+    assert str(error.value) == f"pid: expected a process above 1, got {pid}"
+
+
+def test_on_windows_too_a_process_does_not_end_itself() -> None:
+    with pytest.raises(ConfigurationError, match="expected another process than this one"):
+        end_process(os.getpid(), tree=True, platform="win32")

@@ -76,3 +76,9 @@ def test_ps_shows_no_process_that_is_gone() -> None:
         pass
 
     assert look(process.pid, "darwin") is None
+
+
+@pytest.mark.parametrize("pid", [-1, 0, 2**31, 2**40])
+def test_on_windows_too_a_number_that_names_no_process_is_not_alive(pid: int) -> None:
+    assert not is_alive(pid, platform="win32")
+    assert start_token(pid, platform="win32") == ""

@@ -50,3 +50,23 @@ def test_a_parameter_that_is_no_flag_is_not_passed() -> None:
 def test_a_declaration_of_another_shape_is_refused(flags: object) -> None:
     with pytest.raises(SpecError):
         words(flags, {})
+
+
+UNLIMITED = Names(variables={}, fixed={"timeout": None})
+
+
+def test_a_program_with_a_limit_of_its_own_is_told_that_there_is_none() -> None:
+    config = {"flags": {"timeout": "-t"}, "own_timeout": True, "no_timeout": ["-t", 0]}
+
+    assert flag_arguments(config, {}, UNLIMITED) == ("-t", "0")
+    assert flag_arguments(config, {}, NAMES) == ("-t", "5.0")
+    assert flag_arguments({**config, "own_timeout": False}, {}, UNLIMITED) == ()
+
+
+def test_the_words_for_no_limit_are_a_list() -> None:
+    config = {"flags": {"timeout": "-t"}, "own_timeout": True, "no_timeout": "-t 0"}
+
+    with pytest.raises(SpecError) as error:
+        flag_arguments(config, {}, UNLIMITED)
+
+    assert str(error.value) == "config.no_timeout: expected a list, got string"

@@ -1,0 +1,36 @@
+import lzma
+from pathlib import Path
+
+import pytest
+
+from packing.platforms import PLATFORMS
+from packing.programs import NativeProgram, built_programs, file_name, programs_part
+from zipboot.places import digest_of
+
+PROGRAMS = (NativeProgram("a", b"one" * 100), NativeProgram("b", b"two" * 100))
+
+
+@pytest.mark.parametrize(
+    ("platform", "name"),
+    [("linux", "lillux-proc"), ("darwin", "lillux-proc"), ("win32", "lillux-proc.exe")],
+)
+def test_a_program_is_called_as_its_platform_wants(platform: str, name: str) -> None:
+    assert file_name("lillux-proc", platform) == name
+
+
+def test_programs_are_packed_as_one_stream_with_the_digest_of_each() -> None:
+    part = programs_part(PLATFORMS[0], PROGRAMS)
+
+    entry = part.index[PLATFORMS[0].name]
+    whole = b"".join(program.data for program in PROGRAMS)
+    assert lzma.decompress(part.data) == whole
+    assert entry["name"] == digest_of(whole)
+    assert entry["files"] == [(one.file_name, digest_of(one.data), 300) for one in PROGRAMS]
+
+
+def test_for_a_platform_that_is_not_known_nothing_is_packed() -> None:
+    assert programs_part(None, PROGRAMS).index == {}
+
+
+def test_a_cargo_that_is_not_there_builds_nothing() -> None:
+    assert built_programs(Path(), cargo="/no/such/cargo") == ()
