@@ -13,6 +13,7 @@ from typing import Any
 from lillux.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Notification
 from lillux.process.cancellation import Cancellation
 from ryeos.mcp.eras import RpcError
+from ryeos.mcp.lanes import Pace
 from ryeos.mcp.session import Call, Server, Session, Watch
 from ryeos.mcp.stdio import Progress, StdioServer, line_of
 from ryeos.mcp.wire import Wire, take_over
@@ -189,6 +190,10 @@ class ConformanceFeatures:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._changed: Callable[[str], None] = lambda _: None
+
+    def pace(self, call: Call) -> Pace:  # noqa: ARG002
+        """Nothing takes long."""
+        return Pace.SHORT
 
     def began(self) -> None:
         """Nothing is to be made ready."""
