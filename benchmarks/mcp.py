@@ -131,15 +131,15 @@ def _first_answer(argv: Sequence[str], env: Mapping[str, str], scratch: Path) ->
     process = subprocess.Popen(
         argv, env=dict(env), cwd=scratch, stdin=pipe, stdout=pipe, stderr=null
     )
+    answer = b""
     with process:
-        if process.stdin is None or process.stdout is None:
-            raise RuntimeError(argv)
-        process.stdin.write(asked)
-        process.stdin.flush()
-        answer = process.stdout.readline()
+        if process.stdin and process.stdout:
+            process.stdin.write(asked)
+            process.stdin.flush()
+            answer = process.stdout.readline()
         process.kill()
     if b'"result"' not in answer:
-        raise RuntimeError(answer)
+        raise RuntimeError(f"no answer: {argv}")
 
 
 def _resident_mib(argv: Sequence[str], env: Mapping[str, str], scratch: Path) -> float:

@@ -5,7 +5,11 @@ result envelope, ``exit_status`` is what a command ends with, ``hint`` says how 
 The two families of the style guide: a tool that failed is a *result* and never an exception.
 """
 
-from typing import ClassVar
+from __future__ import annotations
+
+TYPE_CHECKING = False  # `typing` is not worth its time at a start
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 
 class LilluxError(Exception):

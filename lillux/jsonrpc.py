@@ -4,11 +4,16 @@ Both sides use it. What comes in is never trusted: whatever the bytes, `parse_me
 `LineDecoder` give values and raise nothing.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn
 
 from lillux.values import dataclass, field
+
+TYPE_CHECKING = False  # `typing` is not worth its time at a start
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

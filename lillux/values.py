@@ -6,13 +6,16 @@ takes what this project uses (``frozen``, ``slots``, ``kw_only``, ``order``; no 
 behaves the same; type checkers see the standard one. Why this is ours: ADR 0034.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
 
 __all__ = ["dataclass", "field", "replace"]
 
+TYPE_CHECKING = False  # `typing` is not worth its time at a start
 if TYPE_CHECKING:
     from dataclasses import dataclass, field, replace
+    from typing import Any, NoReturn
 else:
 
     def dataclass(
@@ -36,7 +39,7 @@ else:
         default: object = ...,
         default_factory: Callable[[], object] | None = None,
         repr: bool = True,  # noqa: A002 - the standard name
-    ) -> "_Field":
+    ) -> _Field:
         """A field with a default made anew for each value, or one that ``repr`` leaves out."""
         return _Field(default, default_factory, repr)
 

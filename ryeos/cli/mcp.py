@@ -1,11 +1,12 @@
 """``rye mcp``: the MCP server on standard input and output."""
 
-from typing import TYPE_CHECKING
+from __future__ import annotations
 
 from lillux.errors import LilluxError
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 
+TYPE_CHECKING = False  # `typing` is not worth its time at a start
 if TYPE_CHECKING:  # the engine comes with the first call
     from ryeos.context import Context
     from ryeos.threads.starting import Program
@@ -70,7 +71,7 @@ def _run(session: Session) -> int:
     StdioServer(Conversation(offer), features, wire, log).run()
 
 
-def _own_program(context: "Context") -> "Program":
+def _own_program(context: Context) -> Program:
     from ryeos.cli.places import own_program
 
     return own_program(context)

@@ -1,11 +1,16 @@
 """Standard output carries the answer and nothing else; notes and warnings go to standard error."""
 
+from __future__ import annotations
+
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any
 
 from lillux.errors import LilluxError
+
+TYPE_CHECKING = False  # `typing` is not worth its time at a start
+if TYPE_CHECKING:
+    from typing import Any
 
 # Set by the consoles of Windows that show colours.
 _COLOR_CONSOLES = ("WT_SESSION", "TERM", "TERM_PROGRAM", "ANSICON")

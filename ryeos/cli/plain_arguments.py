@@ -6,9 +6,16 @@ lines. Anything else (help, a mistake, ``--flag=value``, joined short flags) is 
 whose result for plain lines is the same: a property test compares the two.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, Protocol, Self
+
+TYPE_CHECKING = False  # `typing` is not worth its time at a start
+if TYPE_CHECKING:
+    from typing import Any, Protocol, Self
+else:
+    Protocol = object
 
 
 class Arguments(Protocol):
@@ -16,7 +23,6 @@ class Arguments(Protocol):
 
     def add_argument(self, *names: str, **rules: Any) -> object:  # noqa: ANN401 - argparse's rules
         """Declare a word or a flag, in the way of `argparse`."""
-        ...
 
 
 def declare_shared(shared: Arguments, *, has_project: bool) -> None:

@@ -1,10 +1,11 @@
 """What every command shares: its arguments, the context, and how answers are shown."""
 
+from __future__ import annotations
+
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 from lillux.errors import LilluxError
 from lillux.values import dataclass, field
@@ -12,8 +13,8 @@ from ryeos import __version__
 from ryeos.cli.commands import Entry
 from ryeos.cli.output import Output
 from ryeos.cli.plain_arguments import Arguments, PlainArguments, declare_shared
-from ryeos.errors import UsageError
 
+TYPE_CHECKING = False  # `typing` is not worth its time at a start
 if TYPE_CHECKING:  # the engine is imported by the commands that use it
     from pathlib import Path
 
@@ -28,20 +29,20 @@ class Session:
 
     arguments: SimpleNamespace
     output: Output
-    bundle: "BundleHome"
+    bundle: BundleHome
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    _context: "Context | None" = None
-    _rye: "Rye | None" = None
+    _context: Context | None = None
+    _rye: Rye | None = None
 
     @property
-    def context(self) -> "Context":
+    def context(self) -> Context:
         """The surroundings, read when first asked for."""
         if self._context is None:
             self._context = self._make_context()
         return self._context
 
     @property
-    def rye(self) -> "Rye":
+    def rye(self) -> Rye:
         """The public API on this context."""
         if self._rye is None:
             from ryeos.app import Rye
@@ -51,7 +52,7 @@ class Session:
             self._rye = Rye(self.context, warn=self.output.warn, restore=self.bundle.restore)
         return self._rye
 
-    def server_rye(self, warn: "Callable[[str], None]", grace_s: float) -> "Rye":
+    def server_rye(self, warn: Callable[[str], None], grace_s: float) -> Rye:
         """The public API for many calls: with warm workers, and less patience at the end."""
         from lillux.process import ProcessManager
         from ryeos.app import Rye
@@ -71,7 +72,7 @@ class Session:
         """The version of the bundle that came with this program."""
         return next((b.version for b in self.context.spaces.bundles if b.pinned_pem), "")
 
-    def _make_context(self) -> "Context":
+    def _make_context(self) -> Context:
         from pathlib import Path
 
         from ryeos.bundles import discover, embedded_bundle
@@ -111,7 +112,7 @@ class Command:
 
 
 def run_command(
-    command: Command, entry: Entry, arguments: list[str], bundle: "BundleHome | None"
+    command: Command, entry: Entry, arguments: list[str], bundle: BundleHome | None
 ) -> int:
     """Parse the arguments and run the command."""
     try:
@@ -127,7 +128,7 @@ def run_command(
         raise
 
 
-def _parsed(command: "Command", entry: Entry, arguments: list[str]) -> SimpleNamespace:
+def _parsed(command: Command, entry: Entry, arguments: list[str]) -> SimpleNamespace:
     plain = PlainArguments()
     command.configure(plain)
     declare_shared(plain, has_project=plain.takes("--project"))
@@ -139,7 +140,7 @@ def _parsed(command: "Command", entry: Entry, arguments: list[str]) -> SimpleNam
     return values
 
 
-def _own_bundle() -> "BundleHome":
+def _own_bundle() -> BundleHome:
     """The bundle beside this package, where a wheel has it."""
     from pathlib import Path
 
@@ -150,12 +151,14 @@ def _own_bundle() -> "BundleHome":
     return BundleFolder(Path(__file__).parent.parent / "bundle", lambda: scripts)
 
 
-def _working_directory() -> "Path":
+def _working_directory() -> Path:
     from pathlib import Path
 
     try:
         return Path.cwd()
     except OSError as error:
+        from ryeos.errors import UsageError
+
         raise UsageError(
             f"the current folder cannot be used: {error.strerror}",
             hint="change to a folder that exists, or name one with --project DIR",
@@ -170,5 +173,7 @@ def _configure_logging(*, verbose: int) -> None:
 
     names = logging.getLevelNamesMapping()
     if level not in names:
+        from ryeos.errors import UsageError
+
         raise UsageError(f"RYE_LOG: expected one of {', '.join(names)}, found {level!r}")
     logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")

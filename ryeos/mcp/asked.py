@@ -8,8 +8,8 @@ from lillux.values import dataclass
 from ryeos.app import Rye
 from ryeos.mcp.elicitation import States
 from ryeos.mcp.eras import RpcError
+from ryeos.mcp.events import Call
 from ryeos.mcp.prior_values import PriorValues
-from ryeos.mcp.session import Call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,12 @@
 """JSON as it goes over the wire: one line, no spaces, nothing that a strict reader refuses."""
 
+from __future__ import annotations
+
 import json
-from typing import Any
+
+TYPE_CHECKING = False  # `typing` is not worth its time at a start
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def compact(value: Any) -> str:  # noqa: ANN401 - JSON, and what can be told as text

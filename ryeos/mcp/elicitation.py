@@ -19,7 +19,7 @@ from lillux.digests import sha256_hex
 from lillux.jsonrpc import INVALID_PARAMS
 from lillux.values import dataclass
 from ryeos.mcp.eras import Caller, RpcError
-from ryeos.mcp.session import Call
+from ryeos.mcp.events import Call
 
 STATE_TTL_S = 600
 MAX_STATE_CHARACTERS = 4096

@@ -4,8 +4,9 @@ Up to 2025-11-25 a conversation begins with ``initialize``. From 2026-07-28 on e
 for itself which revision it is of, and every result says what it is.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
 
 from lillux.jsonrpc import INVALID_PARAMS
 from lillux.mcp_client.versions import (
@@ -17,6 +18,10 @@ from lillux.mcp_client.versions import (
     VERSION_KEY,
 )
 from lillux.values import dataclass, field
+
+TYPE_CHECKING = False  # `typing` is not worth its time at a start
+if TYPE_CHECKING:
+    from typing import Any
 
 UNSUPPORTED_VERSION = -32022
 MISSING_CAPABILITY = -32021

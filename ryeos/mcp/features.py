@@ -3,20 +3,24 @@
 Nothing here is imported before it is asked for: the first answers need none of it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property
 from importlib import import_module
 from threading import Lock
-from typing import TYPE_CHECKING, Any
 
 from lillux.errors import LilluxError
 from lillux.jsonrpc import INVALID_PARAMS
 from ryeos.mcp.eras import RpcError
+from ryeos.mcp.events import Call, Server, Watch
 from ryeos.mcp.internal_errors import MESSAGE, Log, quiet, reported
 from ryeos.mcp.lanes import Pace
-from ryeos.mcp.session import Call, Server, Watch
 
+TYPE_CHECKING = False  # `typing` is not worth its time at a start
 if TYPE_CHECKING:  # the engine comes with the first call
+    from typing import Any
+
     from lillux.process.cancellation import Cancellation
     from ryeos.app import Rye
     from ryeos.context import Context
@@ -77,8 +81,8 @@ class RyeFeatures:
 
     def __init__(
         self,
-        rye: "Callable[[], Rye]",
-        program: "Callable[[Context], Program]",
+        rye: Callable[[], Rye],
+        program: Callable[[Context], Program],
         hold: Callable[[], None],
         *,
         profile: str = "five",
@@ -93,7 +97,7 @@ class RyeFeatures:
         self._lock = Lock()
 
     @property
-    def rye(self) -> "Rye":
+    def rye(self) -> Rye:
         """The public API for the server's own project. Raises LilluxError where there is none."""
         with self._lock:  # or two calls would make one each
             if self._rye is None:
@@ -117,7 +121,7 @@ class RyeFeatures:
             self._watching.watch(watch, changed)
 
     @cached_property
-    def _watching(self) -> "Watching":
+    def _watching(self) -> Watching:
         """Only ever asked for by the reader's thread."""
         from ryeos.mcp.watching import Watching
 
@@ -135,9 +139,7 @@ class RyeFeatures:
         is_execute = str(call.params.get("name")).endswith("execute")
         return Pace.LONG if call.method == "tools/call" and is_execute else Pace.SHORT
 
-    def answer(
-        self, call: Call, cancellation: "Cancellation", progress: "Progress"
-    ) -> dict[str, Any]:
+    def answer(self, call: Call, cancellation: Cancellation, progress: Progress) -> dict[str, Any]:
         """The result of a call. Raises RpcError."""
         match call.method:
             case "tools/list":
@@ -164,13 +166,13 @@ class RyeFeatures:
         answer = getattr(import_module(f"ryeos.mcp.{module}"), function)
         return answer(asked)
 
-    def _kept(self) -> "tuple[States, PriorValues]":
+    def _kept(self) -> tuple[States, PriorValues]:
         """What one request leaves for another, for as long as this process lives."""
         with self._lock:
             return self._kept_values
 
     @cached_property
-    def _kept_values(self) -> "tuple[States, PriorValues]":
+    def _kept_values(self) -> tuple[States, PriorValues]:
         from ryeos.mcp.elicitation import States
         from ryeos.mcp.prior_values import PriorValues
 
@@ -179,7 +181,7 @@ class RyeFeatures:
     # ------------------------------------------------------------------ tools
 
     def _call_tool(
-        self, call: Call, cancellation: "Cancellation", progress: "Progress"
+        self, call: Call, cancellation: Cancellation, progress: Progress
     ) -> dict[str, Any]:
         from ryeos.mcp.calling import Calling
         from ryeos.mcp.tool_table import tool_named
@@ -214,7 +216,7 @@ class RyeFeatures:
             return tool_result({**envelope, "error_ref": reference, "hint": hint})
 
     def _carried_out(
-        self, call: Call, name: str, arguments: Mapping[str, object], calling: "Calling"
+        self, call: Call, name: str, arguments: Mapping[str, object], calling: Calling
     ) -> dict[str, Any]:
         from ryeos.mcp.results import tool_result
 
@@ -238,7 +240,7 @@ class RyeFeatures:
         return tool_result(envelope, rye.context)
 
     def _tool_answer(
-        self, rye: "Rye", name: str, arguments: Mapping[str, object], calling: "Calling"
+        self, rye: Rye, name: str, arguments: Mapping[str, object], calling: Calling
     ) -> Mapping[str, Any]:
         if name != "execute":
             from ryeos.mcp.tools import answer

@@ -11,7 +11,7 @@ from ryeos.mcp.elicitation import (
     input_required,
     response_of,
 )
-from ryeos.mcp.session import Call
+from ryeos.mcp.events import Call
 
 OVERWRITE = "overwrite"
 

@@ -13,8 +13,9 @@ Which rules hold is decided for each request:
 (5) any other                            an error that says both ways to begin
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
 
 from lillux.jsonrpc import (
     INVALID_PARAMS,
@@ -25,7 +26,6 @@ from lillux.jsonrpc import (
     Incoming,
     LineDecoder,
     Malformed,
-    Message,
     Notification,
     OverlongLine,
     Request,
@@ -33,7 +33,6 @@ from lillux.jsonrpc import (
     parse_messages,
 )
 from lillux.mcp_client.versions import CAPABILITIES_KEY, KNOWN, VERSION_KEY
-from lillux.values import dataclass
 from ryeos.mcp.eras import (
     BATCHES,
     Caller,
@@ -43,81 +42,17 @@ from ryeos.mcp.eras import (
     modern_caller,
     negotiated,
 )
+from ryeos.mcp.events import Begin, Call, Cancel, Event, Send, Server, Watch
 
-if TYPE_CHECKING:  # few clients listen, few calls want to know anything
+TYPE_CHECKING = False  # `typing` is not worth its time at a start
+if TYPE_CHECKING:
+    from typing import Any
+
     from ryeos.mcp.asking import Questions
     from ryeos.mcp.subscriptions import Subscriptions
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
-    """What a server says of itself.
-
-    info          ``{name, title, version, ...}``
-    capabilities  of the modern revision; the legacy ones are the same without extensions
-    methods       those of its own, by the capability that they belong to
-    extensions    those of its methods that only the modern revision has
-    """
-
-    info: Mapping[str, Any]
-    instructions: str
-    capabilities: Mapping[str, Any]
-    methods: Mapping[str, str]
-    extensions: frozenset[str] = frozenset()
-
-    def offers(self, capability: str, option: str) -> bool:
-        """Whether a capability is declared with an option of it."""
-        offered = self.capabilities.get(capability)
-        return isinstance(offered, dict) and offered.get(option) is True
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A request for the server to carry out. ``id`` is how it is spoken of."""
-
-    id: Id
-    method: str
-    params: Mapping[str, Any]
-    caller: Caller
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """A message for the client."""
-
-    message: Message
-
-
-@dataclass(frozen=True, slots=True)
-class Begin:
-    """A call to carry out."""
-
-    call: Call
-
-
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    """A call that nobody waits for any more; it gets no answer."""
-
-    id: Id
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """What clients want to hear of now, of all that can change by itself.
-
-    lists  names of lists: tools, prompts, resources
-    uris   single resources
-    """
-
-    lists: frozenset[str] = frozenset()
-    uris: frozenset[str] = frozenset()
-
-
-Event = Send | Begin | Cancel | Watch
 
 
 class Session:
@@ -376,7 +311,7 @@ class Session:
         yield self._watch()
 
     @property
-    def _news(self) -> "Subscriptions":
+    def _news(self) -> Subscriptions:
         """What clients want to hear of."""
         if self._subscriptions is None:
             from ryeos.mcp.subscriptions import Subscriptions

@@ -9,6 +9,8 @@
     What was asked before the pipe ended may still be answered for ``LAST_CALLS_S``
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import sys
@@ -17,18 +19,23 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from threading import Event as Flag
 from threading import Lock, RLock, Thread
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from lillux.jsonrpc import INTERNAL_ERROR, Failure, Id, Message, Result, as_json
 from ryeos.mcp.compact_json import compact
 from ryeos.mcp.eras import RpcError
+from ryeos.mcp.events import Begin, Call, Cancel, Event, Send, Watch
 from ryeos.mcp.internal_errors import MESSAGE, Log, quiet, reported
 from ryeos.mcp.lanes import Lane, Pace
-from ryeos.mcp.session import Begin, Call, Cancel, Event, Send, Session, Watch
+from ryeos.mcp.session import Session
 from ryeos.mcp.wire import Wire
 
+TYPE_CHECKING = False  # `typing` is not worth its time at a start
 if TYPE_CHECKING:  # the first answers need none
+    from typing import Any, NoReturn, Protocol
+
     from lillux.process.cancellation import Cancellation
+else:
+    Protocol = object
 
 LONG_THREADS, SHORT_THREADS = 16, 4
 END_S = 1.5
@@ -44,28 +51,21 @@ class Features(Protocol):
 
     def pace(self, call: Call) -> Pace:
         """How long a call may take."""
-        ...
 
-    def answer(
-        self, call: Call, cancellation: "Cancellation", progress: Progress
-    ) -> dict[str, Any]:
+    def answer(self, call: Call, cancellation: Cancellation, progress: Progress) -> dict[str, Any]:
         """Carry out a call. Raises RpcError."""
-        ...
 
     def watch(self, watch: Watch, changed: Callable[[str], None]) -> None:
         """Look out for changes from now on, instead of those asked for before.
 
         ``changed`` gets ``tools``, ``prompts``, ``resources``, or the URI of a resource.
         """
-        ...
 
     def began(self) -> None:
         """The first answer is out: time to make ready for what will be asked for."""
-        ...
 
     def close(self) -> None:
         """Nothing more will be asked for."""
-        ...
 
 
 class _Stop(BaseException):  # no error: what a signal turns into
@@ -146,7 +146,7 @@ class StdioServer:
         else:
             self._lanes[pace].put(lambda: self._serve(call, cancellation))
 
-    def _serve(self, call: Call, cancellation: "Cancellation") -> None:
+    def _serve(self, call: Call, cancellation: Cancellation) -> None:
         if cancellation.is_set:
             return
         started = time.perf_counter()
@@ -174,7 +174,7 @@ class StdioServer:
         )
 
     def _finish(
-        self, call: Call, cancellation: "Cancellation", answer: Callable[[], Iterable[Event]]
+        self, call: Call, cancellation: Cancellation, answer: Callable[[], Iterable[Event]]
     ) -> None:
         """Say what came of a call, unless another of its id has taken its place."""
 

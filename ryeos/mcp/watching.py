@@ -8,7 +8,7 @@
 from collections.abc import Callable, Hashable
 from threading import Condition, Thread
 
-from ryeos.mcp.session import Watch
+from ryeos.mcp.events import Watch
 
 LOOK_S = 2.0
 LISTS = frozenset({"prompts", "resources"})

@@ -70,6 +70,29 @@ def test_an_unknown_tool_is_an_error_of_the_protocol(client: McpClient) -> None:
     assert (error["code"], error["message"]) == (CODE_OF_PARAMS, "unknown tool: launch")
 
 
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"noise", -32700),
+        (b"\xff\xfe", -32700),
+        (b"[" * 100_000, -32600),
+        (b'{"a":' * 100_000, -32700),
+        (b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}', -32600),
+        (b'{"jsonrpc": "2.0", "id": null, "method": "ping"}', -32600),
+        (b'{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}', -32600),
+        (b"x" * (16 * MIB + 1), -32600),
+    ],
+    ids=["text", "no UTF-8", "a batch", "deep", "version", "null", "fraction", "long"],
+)
+def test_what_is_no_message_is_answered_and_does_no_harm(
+    line: bytes, code: int, client: McpClient
+) -> None:
+    client.write(line)
+    client.result(client.send("ping"))
+
+    assert [m["error"]["code"] for m in client.messages if "error" in m] == [code]
+
+
 def test_an_unknown_argument_is_a_result_that_a_model_can_mend(client: McpClient) -> None:
     refused = client.envelope("execute", item=BASH)
 

@@ -13,8 +13,9 @@ from typing import Any
 from lillux.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Notification
 from lillux.process.cancellation import Cancellation
 from ryeos.mcp.eras import RpcError
+from ryeos.mcp.events import Call, Server, Watch
 from ryeos.mcp.lanes import Pace
-from ryeos.mcp.session import Call, Server, Session, Watch
+from ryeos.mcp.session import Session
 from ryeos.mcp.stdio import Progress, StdioServer, line_of
 from ryeos.mcp.wire import Wire, take_over
 
@@ -191,10 +192,6 @@ class ConformanceFeatures:
         self._wire = wire
         self._changed: Callable[[str], None] = lambda _: None
 
-    def pace(self, call: Call) -> Pace:  # noqa: ARG002
-        """Nothing takes long."""
-        return Pace.SHORT
-
     def began(self) -> None:
         """Nothing is to be made ready."""
 
@@ -204,6 +201,10 @@ class ConformanceFeatures:
     def watch(self, watch: Watch, changed: Callable[[str], None]) -> None:  # noqa: ARG002
         """Things change only when a tool changes them."""
         self._changed = changed
+
+    def pace(self, call: Call) -> Pace:  # noqa: ARG002
+        """Any of them may take its time."""
+        return Pace.LONG
 
     def answer(self, call: Call, cancellation: Cancellation, progress: Progress) -> Result:  # noqa: ARG002
         """The result of a call. Raises RpcError."""

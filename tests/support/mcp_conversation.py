@@ -15,8 +15,9 @@ from ryeos.app import Rye
 from ryeos.cli.places import own_program
 from ryeos.context import Context
 from ryeos.mcp.eras import RpcError
+from ryeos.mcp.events import Begin, Event, Send
 from ryeos.mcp.features import RyeFeatures, server
-from ryeos.mcp.session import Begin, Event, Send, Session
+from ryeos.mcp.session import Session
 from ryeos.threads.starting import Program
 
 VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "mcp"

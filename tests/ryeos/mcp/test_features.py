@@ -6,9 +6,9 @@ from lillux.process import Cancellation
 from ryeos.app import Rye
 from ryeos.errors import NoProjectError
 from ryeos.mcp.eras import Caller
+from ryeos.mcp.events import Call
 from ryeos.mcp.features import RyeFeatures
 from ryeos.mcp.lanes import Pace
-from ryeos.mcp.session import Call
 from tests.support.background_runs import program_of
 from tests.support.workspace import Workspace
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from lillux.jsonrpc import as_json
 from ryeos.mcp.eras import RpcError
-from ryeos.mcp.session import Begin, Cancel, Event, Send, Server, Session, Watch
+from ryeos.mcp.events import Begin, Cancel, Event, Send, Server, Watch
+from ryeos.mcp.session import Session
 
 MODERN = "2026-07-28"
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")

@@ -6,7 +6,7 @@ from queue import SimpleQueue
 import pytest
 
 from ryeos.app import Rye
-from ryeos.mcp.session import Watch
+from ryeos.mcp.events import Watch
 from ryeos.mcp.states import state_of as state_in
 from ryeos.mcp.watching import Watching
 from tests.support.workspace import Workspace

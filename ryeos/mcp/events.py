@@ -1,0 +1,81 @@
+"""What a server says of itself, and what its protocol asks of whoever carries it out. Values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lillux.jsonrpc import Id, Message
+from lillux.values import dataclass
+from ryeos.mcp.eras import Caller
+
+TYPE_CHECKING = False  # `typing` is not worth its time at a start
+if TYPE_CHECKING:
+    from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """What a server says of itself.
+
+    info          ``{name, title, version, ...}``
+    capabilities  of the modern revision; the legacy ones are the same without extensions
+    methods       those of its own, by the capability that they belong to
+    extensions    those of its methods that only the modern revision has
+    """
+
+    info: Mapping[str, Any]
+    instructions: str
+    capabilities: Mapping[str, Any]
+    methods: Mapping[str, str]
+    extensions: frozenset[str] = frozenset()
+
+    def offers(self, capability: str, option: str) -> bool:
+        """Whether a capability is declared with an option of it."""
+        offered = self.capabilities.get(capability)
+        return isinstance(offered, dict) and offered.get(option) is True
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request for the server to carry out. ``id`` is how it is spoken of."""
+
+    id: Id
+    method: str
+    params: Mapping[str, Any]
+    caller: Caller
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A message for the client."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A call to carry out."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """A call that nobody waits for any more; it gets no answer."""
+
+    id: Id
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What clients want to hear of now, of all that can change by itself.
+
+    lists  names of lists: tools, prompts, resources
+    uris   single resources
+    """
+
+    lists: frozenset[str] = frozenset()
+    uris: frozenset[str] = frozenset()
+
+
+Event = Send | Begin | Cancel | Watch
