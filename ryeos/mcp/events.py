@@ -29,6 +29,11 @@ class Server:
     methods: Mapping[str, str]
     extensions: frozenset[str] = frozenset()
 
+    def offers(self, capability: str, option: str) -> bool:
+        """Whether a capability is declared with an option of it."""
+        offered = self.capabilities.get(capability)
+        return isinstance(offered, dict) and offered.get(option) is True
+
 
 @dataclass(frozen=True, slots=True)
 class Call:

@@ -33,10 +33,8 @@ from lillux.jsonrpc import (
     parse_messages,
 )
 from lillux.mcp_client.versions import CAPABILITIES_KEY, KNOWN, VERSION_KEY
-from lillux.values import dataclass
 from ryeos.mcp.eras import (
     BATCHES,
-    SUBSCRIPTION_KEY,
     Caller,
     RpcError,
     fitted_info,
@@ -51,23 +49,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ryeos.mcp.asking import Questions
+    from ryeos.mcp.subscriptions import Subscriptions
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_LISTS = {
-    "toolsListChanged": ("tools", "notifications/tools/list_changed"),
-    "promptsListChanged": ("prompts", "notifications/prompts/list_changed"),
-    "resourcesListChanged": ("resources", "notifications/resources/list_changed"),
-}
-UPDATED = "notifications/resources/updated"
-
-
-@dataclass(slots=True)
-class _Listener:
-    """One ``subscriptions/listen`` that is open."""
-
-    lists: frozenset[str]
-    uris: frozenset[str]
 
 
 class Session:
@@ -79,9 +64,7 @@ class Session:
         self._is_at_start = True
         self._legacy: Caller | None = None
         self._calls: dict[Id, Call] = {}
-        self._listeners: dict[Id, _Listener] = {}
-        self._subscribed: set[str] = set()
-        self._listed: set[str] = set()
+        self._subscriptions: Subscriptions | None = None
         self._questions: Questions | None = None
 
     def receive(self, chunk: bytes) -> Iterator[Event]:
@@ -146,27 +129,18 @@ class Session:
 
     def list_changed(self, name: str) -> Iterator[Event]:
         """Tell who wants to know that ``tools``, ``prompts`` or ``resources`` are others now."""
-        method = f"notifications/{name}/list_changed"
-        for listener_id, listener in self._listeners.items():
-            if name in listener.lists:
-                yield Send(_tagged(method, {}, listener_id))
-        if name in self._listed:
-            yield Send(Notification(method))
+        for news in self._subscriptions.list_changed(name) if self._subscriptions else ():
+            yield Send(news)
 
     def resource_updated(self, uri: str) -> Iterator[Event]:
         """Tell who wants to know that a resource is another now."""
-        for listener_id, listener in self._listeners.items():
-            if uri in listener.uris:
-                yield Send(_tagged(UPDATED, {"uri": uri}, listener_id))
-        if uri in self._subscribed:
-            yield Send(Notification(UPDATED, {"uri": uri}))
+        for news in self._subscriptions.resource_updated(uri) if self._subscriptions else ():
+            yield Send(news)
 
     def close(self) -> Iterator[Event]:
         """The last words: every open subscription ends with its result, every call is cancelled."""
-        for listener_id in tuple(self._listeners):
-            del self._listeners[listener_id]
-            meta = {SUBSCRIPTION_KEY: listener_id}
-            yield Send(Result(listener_id, {"resultType": "complete", "_meta": meta}))
+        for last_word in self._subscriptions.end_all() if self._subscriptions else ():
+            yield Send(last_word)
         for call_id in tuple(self._calls):
             del self._calls[call_id]
             yield Cancel(call_id)
@@ -190,7 +164,7 @@ class Session:
                 return
 
     def _request(self, request: Request) -> Iterator[Event]:
-        if request.id in self._calls or request.id in self._listeners:
+        if request.id in self._calls or request.id in (self._subscriptions or ()):
             problem = "a request with this id is still being answered"
             yield Send(Failure(request.id, INVALID_REQUEST, problem))
             return
@@ -238,7 +212,7 @@ class Session:
                 "subscriptions/listen": self._listen,
             }.get(method)
         own = {"initialize": self._initialize, "ping": self._ping}
-        if self._offers("resources", "subscribe"):
+        if self._server.offers("resources", "subscribe"):
             own |= {"resources/subscribe": self._subscribe}
             own |= {"resources/unsubscribe": self._unsubscribe}
         return own.get(method)
@@ -256,15 +230,13 @@ class Session:
     def _listing(self, call: Call) -> Iterator[Event]:
         """A legacy client has no way to ask for news of a list: it does by asking for the list."""
         name, _, method = call.method.partition("/")
-        is_new = method == "list" and name not in self._listed
-        if is_new and not call.caller.is_modern and self._offers(name, "listChanged"):
-            self._listed.add(name)
+        if method == "list" and not call.caller.is_modern and self._news.follow_list(name):
             yield self._watch()
 
     def _cancelled(self, request_id: object) -> Iterator[Event]:
         if not isinstance(request_id, str | int):
             return
-        if self._listeners.pop(request_id, None):
+        if self._subscriptions and self._subscriptions.end(request_id):
             yield self._watch()
         elif self._calls.pop(request_id, None):
             yield Cancel(request_id)
@@ -325,60 +297,31 @@ class Session:
         yield Send(Result(request.id, fitted))
 
     def _listen(self, request: Request, caller: Caller) -> Iterator[Event]:  # noqa: ARG002
-        wanted = request.params.get("notifications")
-        if not isinstance(wanted, dict):
-            raise RpcError(INVALID_PARAMS, "notifications: expected an object")
-        honoured: dict[str, Any] = {
-            name: True
-            for name, (capability, _) in _LISTS.items()
-            if wanted.get(name) is True and self._offers(capability, "listChanged")
-        }
-        uris = wanted.get("resourceSubscriptions", [])
-        if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
-            raise RpcError(INVALID_PARAMS, "resourceSubscriptions: expected a list of URIs")
-        if uris and self._offers("resources", "subscribe"):
-            honoured["resourceSubscriptions"] = uris
-        self._listeners[request.id] = _Listener(
-            lists=frozenset(_LISTS[name][0] for name in honoured if name in _LISTS),
-            uris=frozenset(honoured.get("resourceSubscriptions", ())),
-        )
-        acknowledged = "notifications/subscriptions/acknowledged"
-        yield Send(_tagged(acknowledged, {"notifications": honoured}, request.id))
+        yield Send(self._news.listen(request))
         yield self._watch()
 
     def _subscribe(self, request: Request, caller: Caller) -> Iterator[Event]:  # noqa: ARG002
-        self._subscribed.add(_uri(request))
+        self._news.subscribe(request)
         yield Send(Result(request.id, {}))
         yield self._watch()
 
     def _unsubscribe(self, request: Request, caller: Caller) -> Iterator[Event]:  # noqa: ARG002
-        self._subscribed.discard(_uri(request))
+        self._news.unsubscribe(request)
         yield Send(Result(request.id, {}))
         yield self._watch()
 
-    def _offers(self, capability: str, option: str) -> bool:
-        offered = self._server.capabilities.get(capability)
-        return isinstance(offered, dict) and offered.get(option) is True
+    @property
+    def _news(self) -> Subscriptions:
+        """What clients want to hear of."""
+        if self._subscriptions is None:
+            from ryeos.mcp.subscriptions import Subscriptions
+
+            self._subscriptions = Subscriptions(self._server.offers)
+        return self._subscriptions
 
     def _watch(self) -> Watch:
         """All that anybody wants to hear of."""
-        lists = set(self._listed)
-        uris = set(self._subscribed)
-        for listener in self._listeners.values():
-            lists |= listener.lists
-            uris |= listener.uris
-        return Watch(frozenset(lists), frozenset(uris))
-
-
-def _uri(request: Request) -> str:
-    uri = request.params.get("uri")
-    if not isinstance(uri, str):
-        raise RpcError(INVALID_PARAMS, "uri: expected a string")
-    return uri
-
-
-def _tagged(method: str, params: Mapping[str, Any], listener_id: Id) -> Notification:
-    return Notification(method, {**params, "_meta": {SUBSCRIPTION_KEY: listener_id}})
+        return Watch(self._news.lists, self._news.uris)
 
 
 def _failure(request_id: Id, error: RpcError) -> Failure:

@@ -1,0 +1,129 @@
+"""What clients want to hear of when it changes by itself, in both eras. Pure.
+
+A modern client holds a ``subscriptions/listen`` open. A legacy one subscribes to single resources;
+of a list it hears once it has asked for it, since it has no other way to say so.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from lillux.jsonrpc import INVALID_PARAMS, Id, Notification, Request, Result
+from lillux.values import dataclass
+from ryeos.mcp.eras import SUBSCRIPTION_KEY, RpcError
+
+UPDATED = "notifications/resources/updated"
+_LISTS = {
+    "toolsListChanged": "tools",
+    "promptsListChanged": "prompts",
+    "resourcesListChanged": "resources",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Listener:
+    """One ``subscriptions/listen`` that is open."""
+
+    lists: frozenset[str]
+    uris: frozenset[str]
+
+
+class Subscriptions:
+    """Those of one conversation. ``offers`` tells whether a capability has an option."""
+
+    def __init__(self, offers: Callable[[str, str], bool]) -> None:
+        self._offers = offers
+        self._listeners: dict[Id, _Listener] = {}
+        self._subscribed: set[str] = set()
+        self._listed: set[str] = set()
+
+    def __contains__(self, listener_id: Id) -> bool:
+        """Whether a request to listen is open."""
+        return listener_id in self._listeners
+
+    @property
+    def lists(self) -> frozenset[str]:
+        """The names of all lists that anybody wants to hear of."""
+        wanted = (listener.lists for listener in self._listeners.values())
+        return frozenset(self._listed).union(*wanted)
+
+    @property
+    def uris(self) -> frozenset[str]:
+        """All single resources that anybody wants to hear of."""
+        wanted = (listener.uris for listener in self._listeners.values())
+        return frozenset(self._subscribed).union(*wanted)
+
+    def listen(self, request: Request) -> Notification:
+        """Open a subscription; its first message tells what of it is honoured. Raises RpcError."""
+        wanted = request.params.get("notifications")
+        if not isinstance(wanted, dict):
+            raise RpcError(INVALID_PARAMS, "notifications: expected an object")
+        honoured: dict[str, Any] = {
+            name: True
+            for name, capability in _LISTS.items()
+            if wanted.get(name) is True and self._offers(capability, "listChanged")
+        }
+        uris = wanted.get("resourceSubscriptions", [])
+        if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
+            raise RpcError(INVALID_PARAMS, "resourceSubscriptions: expected a list of URIs")
+        if uris and self._offers("resources", "subscribe"):
+            honoured["resourceSubscriptions"] = uris
+        self._listeners[request.id] = _Listener(
+            lists=frozenset(_LISTS[name] for name in honoured if name in _LISTS),
+            uris=frozenset(honoured.get("resourceSubscriptions", ())),
+        )
+        acknowledged = "notifications/subscriptions/acknowledged"
+        return _tagged(acknowledged, {"notifications": honoured}, request.id)
+
+    def end(self, listener_id: Id) -> bool:
+        """End a subscription without a word; whether there was one."""
+        return self._listeners.pop(listener_id, None) is not None
+
+    def end_all(self) -> Iterator[Result]:
+        """The last word of each subscription."""
+        for listener_id in tuple(self._listeners):
+            del self._listeners[listener_id]
+            meta = {SUBSCRIPTION_KEY: listener_id}
+            yield Result(listener_id, {"resultType": "complete", "_meta": meta})
+
+    def subscribe(self, request: Request) -> None:
+        """Follow a resource. Raises RpcError."""
+        self._subscribed.add(_uri(request))
+
+    def unsubscribe(self, request: Request) -> None:
+        """Follow a resource no more. Raises RpcError."""
+        self._subscribed.discard(_uri(request))
+
+    def follow_list(self, name: str) -> bool:
+        """Follow a list for a legacy client; whether that is news."""
+        is_news = name not in self._listed and self._offers(name, "listChanged")
+        if is_news:
+            self._listed.add(name)
+        return is_news
+
+    def list_changed(self, name: str) -> Iterator[Notification]:
+        """What is said when a list is another now."""
+        method = f"notifications/{name}/list_changed"
+        for listener_id, listener in self._listeners.items():
+            if name in listener.lists:
+                yield _tagged(method, {}, listener_id)
+        if name in self._listed:
+            yield Notification(method)
+
+    def resource_updated(self, uri: str) -> Iterator[Notification]:
+        """What is said when a resource is another now."""
+        for listener_id, listener in self._listeners.items():
+            if uri in listener.uris:
+                yield _tagged(UPDATED, {"uri": uri}, listener_id)
+        if uri in self._subscribed:
+            yield Notification(UPDATED, {"uri": uri})
+
+
+def _uri(request: Request) -> str:
+    uri = request.params.get("uri")
+    if not isinstance(uri, str):
+        raise RpcError(INVALID_PARAMS, "uri: expected a string")
+    return uri
+
+
+def _tagged(method: str, params: Mapping[str, Any], listener_id: Id) -> Notification:
+    return Notification(method, {**params, "_meta": {SUBSCRIPTION_KEY: listener_id}})
