@@ -41,6 +41,8 @@ LONG_THREADS, SHORT_THREADS = 16, 4
 END_S = 1.5
 LAST_CALLS_S = 0.3
 LAST_WORDS_S = 0.2
+# How long the reader waits for a thread that computes: answers to `ping` take several such waits.
+SWITCH_S = 0.001
 MAX_SENT_BYTES = 8 * 1024 * 1024
 
 Progress = Callable[[float, float | None, str], None]
@@ -95,6 +97,7 @@ class StdioServer:
         """Serve until the client is gone, and end the process. In the main thread only."""
         for number in _ENDING_SIGNALS:
             signal.signal(number, _stop)
+        sys.setswitchinterval(SWITCH_S)
         why = "standard input ended"
         try:
             self._read()
