@@ -15,7 +15,7 @@ from ryeos.executor.calls import Materials, OnStderr, Services
 from ryeos.executor.invocation import build_invocation
 from ryeos.executor.model import Chain, ChainElement, Invocation
 from ryeos.executor.process_call import ProcessCall, describe_invocation
-from ryeos.executor.results import MappedResult, map_outcome
+from ryeos.executor.results import MappedResult, ending, map_outcome
 from ryeos.executor.template_names import params_text
 from ryeos.specs import type_name
 from ryeos.verify import VerifiedItem, unchanged
@@ -142,7 +142,8 @@ def _companion(element: ChainElement, item_id: object, services: Services) -> Ve
 
 def _with_result(mapped: MappedResult, outcome: Outcome) -> MappedResult:
     """A function always leaves a result, unless something ended its process."""
-    if not mapped.success or outcome.stdout.data:
+    if outcome.stdout.data or outcome.timed_out or outcome.cancelled:
         return mapped
-    error = "the tool ended its process before there was a result"
+    ended_well = outcome.exit_code == 0
+    error = "the tool ended its process before there was a result" if ended_well else ending(outcome)
     return replace(mapped, success=False, error=error, code="EXECUTION_FAILED")

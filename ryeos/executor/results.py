@@ -2,7 +2,8 @@
 
 (1) the whole standard output as JSON of any type, else its last line as a JSON object, else text
 (2) a failure is a non-zero exit, ``success: false`` or ``status: "error"`` in an object
-(3) the error text: the tool's own, else its standard error, else how it ended
+(3) the error text: the tool's own, else its standard error unless a signal ended it, else how it
+    ended
 """
 
 import json
@@ -46,7 +47,7 @@ def map_outcome(outcome: Outcome, timeout_s: float | None) -> MappedResult:
     else:
         own_failure, own_error = _declared_failure(data)
     success = outcome.exit_code == 0 and not own_failure
-    error = None if success else own_error or stderr.strip() or _ending(outcome)
+    error = None if success else own_error or _own_words(outcome, stderr) or ending(outcome)
     return MappedResult(
         success=success,
         data=data,
@@ -144,7 +145,13 @@ def _metadata(outcome: Outcome, stderr: str) -> dict[str, Any]:
     return metadata
 
 
-def _ending(outcome: Outcome) -> str:
+def _own_words(outcome: Outcome, stderr: str) -> str:
+    """What a program that failed has to say; one that was ended by a signal said something else."""
+    return "" if outcome.signal is not None else stderr.strip()
+
+
+def ending(outcome: Outcome) -> str:
+    """How a program ended that gave no reason."""
     if outcome.signal is not None:
         return f"terminated by signal {signal_name(outcome.signal)}"
     if outcome.exit_code == 0:

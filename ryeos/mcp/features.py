@@ -94,7 +94,8 @@ class RyeFeatures:
         self._profile, self._prompts, self._skills = profile, prompts, skills
         self._log = log
         self._rye: Rye | None = None
-        self._lock = Lock()
+        self._lock, self._ready_lock = Lock(), Lock()
+        self._is_ready = False
 
     @property
     def rye(self) -> Rye:
@@ -106,9 +107,17 @@ class RyeFeatures:
 
     def began(self) -> None:
         """Import the engine while the client reads the first answer."""
-        import ryeos.mcp.tools.execute  # noqa: F401 - for what it brings along
+        self._make_ready()
 
-        self._hold()
+    def _make_ready(self) -> None:
+        """Have the engine, and need the program's own file no longer; once, before any call."""
+        with self._ready_lock:
+            if self._is_ready:
+                return
+            import ryeos.mcp.tools.execute  # noqa: F401 - for what it brings along
+
+            self._hold()
+            self._is_ready = True
 
     def close(self) -> None:
         """End warm workers."""
@@ -186,6 +195,7 @@ class RyeFeatures:
         from ryeos.mcp.calling import Calling
         from ryeos.mcp.tool_table import tool_named
 
+        self._make_ready()
         name, arguments = call.params.get("name"), call.params.get("arguments", {})
         if not isinstance(name, str):
             raise RpcError(INVALID_PARAMS, "name: expected a string")

@@ -49,7 +49,8 @@ def kill_thread(registry: Registry, thread_id: str, seals: RunnerSeals, *, grace
 
     runner = seals.runner(registry.place, thread_id)
     method = end_process(runner.pid, grace_s=grace_s, token=runner.start_token, tree=True)
-    leftovers = 0 if method == "terminated" else end_leftovers(thread_id)
+    # Also where the runner has ended the tool: what moved to a session of its own is left.
+    leftovers = end_leftovers(thread_id)
     if method == "already_dead":
         ended = refreshed(registry, registry.get(thread_id))
         return Ended(ended, by_this=False, leftovers=leftovers)

@@ -255,6 +255,17 @@ def test_a_failure_is_told_and_the_next_call_works(
     assert caller.call(well=True).data == "well"
 
 
+def test_how_a_process_died_is_told_and_not_what_it_printed_before(caller: Caller) -> None:
+    caller.write(
+        "\nimport os\ndef execute(params, project_path):\n"
+        "    print('all is well', flush=True)\n    os.kill(os.getpid(), params['signal'])\n"
+        "    os._exit(7)\n"
+    )
+
+    assert failure(caller.call(signal=11)) == "terminated by signal SIGSEGV"
+    assert failure(caller.call(signal=0)) == "Process exited with code 7"
+
+
 def test_a_traceback_names_the_line_of_the_tool_and_nothing_of_the_host(caller: Caller) -> None:
     path = caller.write("\ndef execute(params, project_path):\n    raise ValueError('bad')\n")
 
@@ -516,7 +527,7 @@ def test_a_missing_interpreter_is_named_with_where_it_was_looked_for(
     assert str(tmp_path) in str(result.error)
 
 
-def test_an_interpreter_that_breaks_is_a_failure_with_its_words(
+def test_an_interpreter_that_breaks_is_a_failure_with_its_words_beside_it(
     caller: Caller, tmp_path: Path
 ) -> None:
     caller.write("\ndef execute(params, project_path): return 1\n")
@@ -524,4 +535,7 @@ def test_an_interpreter_that_breaks_is_a_failure_with_its_words(
     caller.workspace.env["PATH"] = f"{tmp_path}{os.pathsep}/usr/bin"
     caller.rye = caller.workspace.rye(functions=caller.rye._functions)
 
-    assert failure(caller.call()) == "broken python"
+    result = caller.call()
+
+    assert failure(result) == "Process exited with code 9"
+    assert result.metadata["stderr"] == "broken python\n"

@@ -1,12 +1,13 @@
 """``rye.pyz`` changed under a program that runs."""
 
+import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
@@ -144,9 +145,52 @@ def test_a_tool_that_runs_meanwhile_ends_well_or_with_a_clear_line(
 
 def test_a_copy_uses_the_cache_of_the_original(machine: Machine, built_pyz: Path) -> None:
     machine.ask("run", "rye/bash/bash", "command=echo hi")
-    before = sorted(machine.cache.rglob("*"))
+    before = kept(machine)
 
     machine.rye = (BASE_PYTHON, shutil.copy(built_pyz, machine.home / "another name"))
     machine.ask("run", "rye/bash/bash", "command=echo hi")
 
-    assert sorted(machine.cache.rglob("*")) == before
+    assert kept(machine) == before
+
+
+def kept(machine: Machine) -> list[Path]:
+    """What the cache holds, but for scripts that name the file they start."""
+    return sorted(path for path in machine.cache.rglob("*") if "programs" not in path.parts)
+
+
+def test_an_mcp_server_goes_on_when_its_file_is_written_over(
+    machine: Machine, built_pyz: Path
+) -> None:
+    pyz = Path(shutil.copy(built_pyz, machine.home / "rye.pyz"))
+    with subprocess.Popen(
+        [BASE_PYTHON, pyz, "mcp"],
+        env=machine.environ(),
+        cwd=machine.project,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as process:
+        asked(process, "initialize", {"protocolVersion": "2025-11-25", "capabilities": {}})
+        asked(process, "tools/call", {"name": "help", "arguments": {}})  # by then it holds its code
+        shutil.copyfile(other_build(machine.home), pyz)
+        call = {"item_id": "rye/bash/bash", "parameters": {"command": "echo hi"}}
+        told = asked(process, "tools/call", {"name": "execute", "arguments": call})
+        found = asked(process, "tools/call", {"name": "search", "arguments": {"query": "bash"}})
+        _, stderr = process.communicate()
+
+    assert told["structuredContent"]["data"]["stdout"] == "hi\n"
+    assert found["structuredContent"]["total"] > 0
+    assert (stderr, process.returncode) == ("", 0)
+
+
+def asked(
+    process: subprocess.Popen[str], method: str, params: Mapping[str, object]
+) -> dict[str, Any]:
+    """The result of a request to a server."""
+    assert process.stdin
+    message = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
+    process.stdin.write(json.dumps(message) + "\n")
+    process.stdin.flush()
+    result: dict[str, Any] = json.loads(_line(process.stdout))["result"]
+    return result

@@ -88,6 +88,7 @@ async function call(tool) {
   process.on("uncaughtException", fail);
   process.on("unhandledRejection", fail);
   process.once("beforeExit", () => fail(new Error("execute() waits for something that never comes")));
+  process.on("exit", (status) => answer.missing(status));
   try {
     const execute = exported(await import(pathToFileURL(tool).href));
     const given = await execute(parameters(), projectPath());
@@ -102,12 +103,18 @@ function takeStdout() {
   const write = process.stdout.write.bind(process.stdout);
   process.stdout.write = process.stderr.write.bind(process.stderr);
   let isAnswered = false;
-  return (value, status) => {
+  const answer = (value, status) => {
     if (isAnswered) return;
     const text = JSON.stringify(value, (_, held) => (typeof held === "bigint" ? `${held}` : held));
     isAnswered = true;
     write(`${text ?? "{}"}\n`, () => process.stderr.write("", () => process.exit(status)));
   };
+  answer.missing = (status) => {
+    if (isAnswered) return;
+    const error = `process.exit(${status}) was called before there was a result`;
+    fs.writeSync(1, `${JSON.stringify({ success: false, error, error_type: "Exit" })}\n`);
+  };
+  return answer;
 }
 
 function exported(module) {
