@@ -88,13 +88,13 @@ class Program:
     def programs(self) -> str | None:
         """A folder with ``lillux-proc`` and ``lillux-watch`` for tools; None where there is none.
 
-        Laid out once, compiled ones where they are packed and can be run.
+        The compiled ones once one of them was used, see `compiled_program`.
         """
         if self._programs is None:
             from zipboot.programs import folder
 
             packed = self._index["programs"].get(platform_name())
-            self._programs = folder(self.archive, self._part("programs"), packed) or ""
+            self._programs = folder(self.archive, packed) or ""
         return self._programs or None
 
     def program_files(self) -> Iterator[tuple[str, bytes]]:
@@ -107,6 +107,13 @@ class Program:
             from zipboot.programs import contents
 
             yield from contents(self._part("programs"), packed)
+
+    def compiled_program(self, name: str) -> str | None:
+        """The path of one of them as it is packed for this machine; None where it is not."""
+        from zipboot.programs import compiled
+
+        packed = self._index["programs"].get(platform_name())
+        return compiled(self._part("programs"), packed, name) if packed else None
 
     def sources(self) -> bytes:
         """A zip file with the sources of all modules, and the licences of the libraries.

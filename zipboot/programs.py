@@ -1,9 +1,10 @@
 """``lillux-proc`` and ``lillux-watch`` as files, for the PATH of tools.
 
-Compiled ones where they are packed for this machine and files of the cache can be run; else scripts
-that start this file. They lie in a private folder named by their content. What is written is
-checked; later starts look at the folder's rights and the size of each file, which takes some
-system calls and reads nothing. Page: ``docs/boot.md``.
+At first they are scripts that start this file. Where compiled ones are packed for this machine, the
+first that is used lays both out and becomes it; from then on tools find these: unpacking them takes
+longer than everything else of a first start. They lie in a private folder named by their content.
+What is written is checked; later starts look at the folder's rights and the size of each file,
+which takes some system calls and reads nothing. Page: ``docs/boot.md``.
 """
 
 from __future__ import annotations
@@ -26,26 +27,53 @@ NAMES = ("lillux-proc", "lillux-watch")
 _MODE = 0o700
 
 
-def folder(archive: str, part: Part, packed: dict[str, Any] | None) -> str | None:
+def folder(archive: str, packed: dict[str, Any] | None) -> str | None:
     """The folder that has both; None where nothing can be written that could be run.
 
     ``packed`` is what the index says of this machine: the name of the folder, offset and size of
     the compressed programs in the part, and of each its file name, digest and size.
     """
+    kept = _kept()
+    if kept is None:
+        return _temporary(archive)
+    target = os.path.join(kept, packed["name"]) if packed else ""
+    if packed and _is_whole(target, _sizes(packed)):
+        note_use(target, is_new=False)
+        return target
+    try:
+        return _scripts(kept, archive)
+    except OSError:
+        return _temporary(archive)
+
+
+def compiled(part: Part, packed: dict[str, Any], name: str) -> str | None:
+    """The path of a compiled program, laid out now if it was not; None where that cannot be."""
+    kept = _kept()
+    if kept is None:
+        return None
+    target = os.path.join(kept, packed["name"])
+    try:
+        if not _is_whole(target, _sizes(packed)):
+            places.make_private(target)
+            for file_name, data in contents(part, packed):
+                places.write_file(os.path.join(target, file_name), data, _MODE, aside=kept)
+            note_use(target, is_new=True)
+    except (OSError, ImportError):  # no room, no LZMA in this Python
+        return None
+    return os.path.join(target, name)
+
+
+def _kept() -> str | None:
+    """The cache's folder for programs, if what lies there can be run."""
     try:
         kept = places.cache_folder("programs")
     except OSError:
-        kept = ""  # read-only, full, not ours alone
-    if kept and _can_run_from(kept):
-        try:
-            return _compiled(kept, part, packed) if packed else _scripts(kept, archive)
-        except (OSError, ImportError, ValueError):  # no LZMA in this Python, no room
-            pass
-        try:
-            return _scripts(kept, archive)
-        except OSError:
-            pass
-    return _temporary(archive)
+        return None  # read-only, full, not ours alone
+    return kept if _can_run_from(kept) else None
+
+
+def _sizes(packed: dict[str, Any]) -> list[tuple[str, int]]:
+    return [(name, size) for name, _, size in packed["files"]]
 
 
 def write_scripts(kept: str, command: tuple[str, ...], platform: str = sys.platform) -> str:
@@ -61,17 +89,6 @@ def write_scripts(kept: str, command: tuple[str, ...], platform: str = sys.platf
     if is_new:
         places.make_private(target)
         for file_name, data in scripts:
-            places.write_file(os.path.join(target, file_name), data, _MODE, aside=kept)
-    note_use(target, is_new=is_new)
-    return target
-
-
-def _compiled(kept: str, part: Part, packed: dict[str, Any]) -> str:
-    target = os.path.join(kept, packed["name"])
-    is_new = not _is_whole(target, [(name, size) for name, _, size in packed["files"]])
-    if is_new:
-        places.make_private(target)
-        for file_name, data in contents(part, packed):
             places.write_file(os.path.join(target, file_name), data, _MODE, aside=kept)
     note_use(target, is_new=is_new)
     return target

@@ -1,15 +1,24 @@
-"""``rye lillux-proc`` and ``rye lillux-watch``: the helper programs, where no compiled one is."""
+"""``rye lillux-proc`` and ``rye lillux-watch``: the helper programs, compiled or in Python."""
 
 import os
 import sys
+from contextlib import suppress
 
+from ryeos.cli.places import packed_program
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.errors import UsageError
 
 
 def run_program(name: str, arguments: list[str]) -> int:
-    """Be the program, with everything behind its name; the exit status."""
+    """Be the program, with everything behind its name; the exit status.
+
+    Where a compiled one is packed, this process becomes it, and tools find it from now on.
+    """
+    compiled = _compiled(name)
+    if compiled:
+        with suppress(OSError):  # a policy forbids to run it: then Python does the same
+            os.execv(compiled, [name, *arguments])  # noqa: S606 - that is the point
     if name == "lillux-proc":
         from lillux.programs import proc
 
@@ -17,6 +26,12 @@ def run_program(name: str, arguments: list[str]) -> int:
     from lillux.programs import watch
 
     return watch.main(arguments)
+
+
+def _compiled(name: str) -> str | None:
+    program = packed_program()
+    # On Windows a process cannot become another one.
+    return program.compiled_program(name) if program and os.name != "nt" else None
 
 
 def usage(name: str) -> str:

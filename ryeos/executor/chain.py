@@ -51,6 +51,7 @@ class ChainBuilder:
         self._verifier = verifier
         self._primitives = primitives
         self.chains: dict[str, Chain] = {}
+        self._companions: dict[tuple[str, str], Chain] = {}
         self.specs: dict[str, ToolSpec] = {}
 
     def build(
@@ -78,8 +79,14 @@ class ChainBuilder:
 
         Raises ExecutorNotFoundError, SpecError, IntegrityError and kin.
         """
+        known = self._companions.get((item_id, element.space))
+        if known and self._is_fresh(known):
+            return known.tool
         resolution = self._resolve(item_id, [element])
-        return self._element(item_id, resolution)
+        companion = self._element(item_id, resolution)
+        missed = resolution.missed if resolution else ()
+        self._companions[item_id, element.space] = Chain(elements=(companion,), missed=missed)
+        return companion
 
     def companion_at(self, path: Path, element: ChainElement) -> ChainElement | None:
         """The verified tool item in this very file; None for one in no space's tools folder.
@@ -108,6 +115,7 @@ class ChainBuilder:
     def clear(self) -> None:
         """Drop everything remembered."""
         self.chains.clear()
+        self._companions.clear()
         self.specs.clear()
 
     def _build(self, item_id: str, elements: list[ChainElement]) -> Chain:

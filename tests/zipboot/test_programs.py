@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from zipboot import places
-from zipboot.programs import NAMES, contents, folder, write_scripts
+from zipboot.programs import NAMES, compiled, contents, folder, write_scripts
 
 ARCHIVE = "/opt/it's here/rye.pyz"
 PROGRAM = b'#!/bin/sh\necho "compiled $@"\n'
@@ -37,10 +37,17 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def laid_out(packed: Packed, *, is_packed: bool = True) -> Path:
-    made = folder(ARCHIVE, packed, packed.index if is_packed else None)  # type: ignore[arg-type]
+def found(packed: Packed, *, is_packed: bool = True) -> Path:
+    """The folder that tools find, whatever is in it by now."""
+    made = folder(ARCHIVE, packed.index if is_packed else None)
     assert made is not None
     return Path(made)
+
+
+def laid_out(packed: Packed) -> Path:
+    """The folder that tools find once a program was used."""
+    compiled(packed, packed.index, NAMES[0])  # type: ignore[arg-type]
+    return found(packed)
 
 
 def mode(path: Path) -> int:
@@ -66,6 +73,16 @@ def test_a_second_start_writes_nothing(cache: Path) -> None:
     assert sorted(path.name for path in (cache / "programs").iterdir()) == [Packed().index["name"]]
 
 
+def test_until_one_is_used_they_are_scripts(cache: Path) -> None:
+    before = found(Packed())
+
+    used = compiled(Packed(), Packed().index, NAMES[1])  # type: ignore[arg-type]
+
+    assert (before / NAMES[0]).read_bytes().startswith(b"#!/bin/sh\nexec ")
+    assert used == str(cache / "programs" / Packed().index["name"] / NAMES[1])
+    assert found(Packed()) == Path(used).parent
+
+
 @pytest.mark.parametrize("damage", ["missing", "shorter", "link", "open to all"])
 def test_what_is_not_as_it_was_is_written_anew(damage: str) -> None:
     victim = laid_out(Packed()) / NAMES[1]
@@ -88,7 +105,7 @@ def test_what_is_not_as_it_was_is_written_anew(damage: str) -> None:
 
 
 def test_without_packed_programs_there_are_scripts() -> None:
-    made = laid_out(Packed(), is_packed=False)
+    made = found(Packed(), is_packed=False)
 
     text = (made / "lillux-watch").read_text("utf-8")
     assert text.startswith("#!/bin/sh\nexec '")
@@ -96,7 +113,7 @@ def test_without_packed_programs_there_are_scripts() -> None:
     assert mode(made / "lillux-watch") == 0o700
 
 
-def test_a_damaged_part_is_replaced_by_scripts() -> None:
+def test_a_damaged_part_leaves_the_scripts() -> None:
     packed = Packed()
     packed.data = packed.data[:-8] + b"damaged!"
 
