@@ -145,5 +145,7 @@ def _with_result(mapped: MappedResult, outcome: Outcome) -> MappedResult:
     if outcome.stdout.data or outcome.timed_out or outcome.cancelled:
         return mapped
     ended_well = outcome.exit_code == 0
-    error = "the tool ended its process before there was a result" if ended_well else ending(outcome)
+    error = (
+        "the tool ended its process before there was a result" if ended_well else ending(outcome)
+    )
     return replace(mapped, success=False, error=error, code="EXECUTION_FAILED")
