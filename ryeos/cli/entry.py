@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED, BROKEN_PIPE = 130, 141
 _HELP_FLAGS = {"-h", "--help"}
+_INTERRUPTED_ANSWER = '{"status": "error", "error": "interrupted", "code": "CANCELLED"}\n'
 
 
 def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int:
@@ -30,6 +31,8 @@ def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int
         return _run(arguments, bundle)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
+        if "--json" in arguments:
+            sys.stdout.write(_INTERRUPTED_ANSWER)
         return INTERRUPTED
     except BrokenPipeError:
         _silence_stdout()

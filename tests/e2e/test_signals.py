@@ -1,5 +1,6 @@
 """Signals to ``rye.pyz run``: whatever the tool started ends with it."""
 
+import json
 import os
 import signal
 import subprocess
@@ -37,3 +38,21 @@ def test_a_signal_ends_the_tool_and_its_children_and_is_answered(
 
     assert started.returncode == 130
     assert b'"status": "error"' in answer
+
+
+def test_an_interrupted_command_answers_with_one_document_as_well(machine: Machine) -> None:
+    fifo = machine.home / "parameter"
+    os.mkfifo(fifo)
+    started = subprocess.Popen(
+        [*machine.rye, "run", "rye/bash/bash", f"command@{fifo}", "--json"],
+        env=machine.environ(),
+        cwd=machine.home,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with fifo.open("wb"):  # open at both ends now: the command waits for the rest
+        started.send_signal(signal.SIGINT)
+        answer, _ = started.communicate()
+
+    assert started.returncode == 130
+    assert json.loads(answer)["code"] == "CANCELLED"
