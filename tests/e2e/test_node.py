@@ -132,12 +132,14 @@ def test_a_syntax_error_names_the_line(shop: Shop) -> None:
     assert "broken.js:9" in document["metadata"]["stderr"]
 
 
-def test_a_tool_may_end_the_process_itself(shop: Shop) -> None:
-    shop.write("mine/leaves.js", EXPORTS["a.js"] % "process.exit(3);")
+@pytest.mark.parametrize("status", [0, 3])
+def test_a_tool_that_ends_its_process_without_a_result_has_failed(shop: Shop, status: int) -> None:
+    shop.write("mine/leaves.js", EXPORTS["a.js"] % f"process.exit({status});")
 
     document = shop.runs("mine/leaves")
 
-    assert (document["exit_status"], document["metadata"]["return_code"]) == (1, 3)
+    assert (document["exit_status"], document["metadata"]["return_code"]) == (1, status)
+    assert document["error"] == f"process.exit({status}) was called before there was a result"
 
 
 def test_a_loop_without_end_ends_at_the_time_limit(shop: Shop) -> None:
