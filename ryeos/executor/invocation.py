@@ -60,8 +60,16 @@ def build_invocation(materials: Materials) -> Invocation:
 
         arguments = (*arguments, *flag_arguments(config, values.tool, names))
     mode = _params_mode(chain)
-    if _wants_params_argument(chain, mode, config):
-        arguments = _with_params(arguments, anchor.names["tool_path"], str(fixed["params_json"]))
+    params_json = str(fixed["params_json"])
+    if _has_params_argument(config):
+        _require_short(
+            params_json, "config.args", "let the tool read a file whose path is a parameter"
+        )
+    elif _wants_params_argument(chain, mode):
+        _require_short(
+            params_json, "params_mode", "let the tool read its parameters from standard input"
+        )
+        arguments = _with_params(arguments, anchor.names["tool_path"], params_json)
     stdin = (
         "" if mode is ParamsMode.ARGS else fill(config.get("input_data", "{params_json}"), names)
     )
@@ -148,9 +156,12 @@ def _params_mode(chain: Chain) -> ParamsMode:
     return next((mode for mode in modes if mode is not ParamsMode.AUTO), ParamsMode.AUTO)
 
 
-def _wants_params_argument(chain: Chain, mode: ParamsMode, config: Mapping[str, Any]) -> bool:
-    if any("{params_json}" in str(template) for template in config.get("args") or ()):
-        return False
+def _has_params_argument(config: Mapping[str, Any]) -> bool:
+    """Whether the runtime itself hands the parameters over as an argument."""
+    return any("{params_json}" in str(template) for template in config.get("args") or ())
+
+
+def _wants_params_argument(chain: Chain, mode: ParamsMode) -> bool:
     if mode is not ParamsMode.AUTO:
         return mode in {ParamsMode.ARGS, ParamsMode.BOTH}
     return chain.tool.item is not None and _reads_params_argument(chain.tool.item.text)
@@ -166,15 +177,15 @@ def _reads_params_argument(text: str) -> bool:
     return "--params" in text or bool(_PROJECT_OPTION.search(text) and _PARAMS_OPTION.search(text))
 
 
-def _with_params(arguments: tuple[str, ...], tool_path: str, params_json: str) -> tuple[str, ...]:
+def _require_short(params_json: str, where: str, hint: str) -> None:
+    """Systems refuse a long argument, and not with words that help."""
     size = len(params_json.encode("utf-8", "surrogatepass"))
     if size > MAX_ARGUMENT_BYTES:
-        raise SpecError(
-            "params_mode",
-            f"expected parameters of at most {MAX_ARGUMENT_BYTES} bytes on a command line,"
-            f" found {size}",
-            hint="let the tool read its parameters from standard input",
-        )
+        problem = f"expected parameters of at most {MAX_ARGUMENT_BYTES} bytes on a command line"
+        raise SpecError(where, f"{problem}, found {size}", hint=hint)
+
+
+def _with_params(arguments: tuple[str, ...], tool_path: str, params_json: str) -> tuple[str, ...]:
     position = arguments.index(tool_path) + 1 if tool_path in arguments else len(arguments)
     return (*arguments[:position], "--params", params_json, *arguments[position:])
 

@@ -486,7 +486,11 @@ def test_parameters_that_do_not_fit_on_a_command_line_are_refused(workspace: Wor
     result = shell(workspace, "#" + "x" * 10 * MIB)
 
     assert result.failure is not None
-    assert result.failure.hint == "pass large values through standard input or a file"
+    assert result.failure.code == "CONFIG_ERROR"
+    assert str(result.failure).startswith(
+        "config.args: expected parameters of at most 102400 bytes"
+    )
+    assert result.failure.hint == "let the tool read a file whose path is a parameter"
 
 
 @posix_only
