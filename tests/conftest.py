@@ -25,10 +25,16 @@ def the_encoding_warning_is_for_our_own_process() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def a_hangup_is_not_ignored() -> None:
-    """`nohup` has everything below it ignore SIGHUP, and programs that tests start must not."""
-    if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+def no_signal_is_ignored() -> None:
+    """`nohup` has everything below it ignore SIGHUP, a shell its background jobs SIGINT.
+
+    Programs that tests start inherit that, and must not.
+    """
+    for name in ("SIGHUP", "SIGINT", "SIGTERM"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+            is_interrupt = number == signal.SIGINT
+            signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
