@@ -30,6 +30,7 @@ class ProcessManager:
     """Runs commands as children of this process. Has no state: share one or make many.
 
     grace_s    between TERM and KILL for a group that should end.
+    haste_s    if given, the grace for a run that is cancelled; its pipes are not waited for then.
     drain_s    how long a pipe may stay open once the child has ended or was killed.
     open_pump  how pipes are moved; what the platform does best by default.
     """
@@ -38,10 +39,12 @@ class ProcessManager:
         self,
         *,
         grace_s: float = GRACE_S,
+        haste_s: float | None = None,
         drain_s: float = DRAIN_S,
         open_pump: "OpenPump | None" = None,
     ) -> None:
-        self._grace_s, self._drain_s, self._open_pump = grace_s, drain_s, open_pump
+        self._grace_s, self._haste_s, self._drain_s = grace_s, haste_s, drain_s
+        self._open_pump = open_pump
 
     def run(
         self,
@@ -108,24 +111,37 @@ class ProcessManager:
         child: "Child",
         cancellation: Cancellation | None,
     ) -> _EndedBy:
-        def has_exited() -> bool:
-            return pump.has_exited
-
         def has_exited_or_should() -> bool:
             return pump.has_exited or (cancellation is not None and cancellation.is_set)
 
         def is_over() -> bool:
-            return pump.has_exited and pump.is_drained
+            return (pump.has_exited and pump.is_drained) or self._is_hurried(cancellation)
 
         ended_by = _EndedBy.ITSELF
         in_time = pump_until(has_exited_or_should, pump, timeout_s)
         if not pump.has_exited:
             ended_by = _EndedBy.CANCELLATION if in_time else _EndedBy.TIMEOUT
-            child.terminate()
-            if not pump_until(has_exited, pump, self._grace_s):
-                child.kill()
+            self._end_group(pump, child, cancellation)
         pump_until(is_over, pump, self._drain_s)
         return ended_by
+
+    def _end_group(self, pump: "Pump", child: "Child", cancellation: Cancellation | None) -> None:
+        """Ask it to end, and end it after the grace, which haste may cut short."""
+
+        def has_exited() -> bool:
+            return pump.has_exited
+
+        def has_exited_or_should() -> bool:
+            return pump.has_exited or self._is_hurried(cancellation)
+
+        child.terminate()
+        if pump_until(has_exited_or_should, pump, self._grace_s):
+            pump_until(has_exited, pump, self._haste_s)
+        if not pump.has_exited:
+            child.kill()
+
+    def _is_hurried(self, cancellation: Cancellation | None) -> bool:
+        return self._haste_s is not None and cancellation is not None and cancellation.is_set
 
 
 def pump_until(is_reached: Callable[[], bool], pump: "Pump", limit_s: float | None) -> bool:

@@ -28,6 +28,8 @@ usage: lillux-proc exec --cmd C [--arg A]... [--cwd D] [--env K=V]... [--timeout
 NOT_RUN = -1
 EXEC_TIMEOUT_S = 300.0
 KILL_GRACE_S = 3.0
+# For a child when we are to end ourselves: whoever said so may use KILL soon.
+HASTE_S = 0.5
 MAX_OUTPUT_BYTES = 10 * 1024 * 1024
 
 _STARTED_BY = {
@@ -66,6 +68,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
 
 def _exec(flags: Flags, environ: Mapping[str, str]) -> dict[str, Any]:
     from lillux.process import Command, ProcessManager
+    from lillux.programs.interruption import interruption
 
     program = flags.required("--cmd")
     timeout_s = flags.seconds("--timeout", EXEC_TIMEOUT_S) or None
@@ -82,7 +85,9 @@ def _exec(flags: Flags, environ: Mapping[str, str]) -> dict[str, Any]:
             timeout_s=timeout_s,
             max_output_bytes=max_bytes,
         )
-        outcome = ProcessManager().run(command)
+        with interruption() as cancellation:
+            manager = ProcessManager(haste_s=HASTE_S)
+            outcome = manager.run(command, cancellation=cancellation)
     except LilluxError as error:
         return _not_run(error)
     code = NOT_RUN if outcome.exit_code is None or outcome.timed_out else outcome.exit_code

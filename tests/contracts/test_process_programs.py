@@ -1,5 +1,6 @@
 """What ``lillux_native/PROTOCOL.md`` says of ``lillux-proc``, of both its forms."""
 
+import json
 import os
 import shlex
 import signal
@@ -12,7 +13,7 @@ import pytest
 
 from tests.support.children import Lifeline
 from tests.support.endings import wait_until, zombie
-from tests.support.program_forms import FORMS, Program, program
+from tests.support.program_forms import FORMS, PATIENCE_S, Program, program
 
 ANSWER = {"success", "stdout", "stderr", "return_code", "duration_ms"}
 MIB_64 = 64 * 1024 * 1024
@@ -303,6 +304,53 @@ def test_the_child_inherits_no_open_file(proc: Program, lifeline: Lifeline) -> N
 
     assert lifeline.is_released()
     proc("kill", "--pid", ended.stdout.decode("ascii").partition('"pid":')[2].rstrip("}\n"))
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+@pytest.mark.parametrize("first", ["", "trap '' TERM; "], ids=["gentle", "stubborn"])
+def test_a_signal_ends_the_child_and_then_the_program_without_an_answer(
+    proc: Program, tmp_path: Path, lifeline: Lifeline, name: str, first: str
+) -> None:
+    written = tmp_path / "pid"
+    script = f"{first}{lifeline.hold}; sleep 275 & echo $$ > {shlex.quote(str(written))}; wait"
+    with proc.start("exec", *shell(script)) as running:
+        wait_until(lambda: written.exists() and written.read_text("ascii").endswith("\n"))
+        running.send_signal(signal.Signals[name])
+        stdout, _ = running.communicate(timeout=PATIENCE_S)
+    assert (running.returncode, stdout) == (-signal.Signals[name], b"")
+    assert lifeline.is_released()
+    assert is_gone(int(written.read_text("ascii")))
+
+
+def test_a_signal_during_the_grace_of_a_timeout_shortens_it(
+    proc: Program, tmp_path: Path, lifeline: Lifeline
+) -> None:
+    told = tmp_path / "told"
+    script = (
+        f"trap 'touch {shlex.quote(str(told))}' TERM; {lifeline.hold}; while :; do sleep 275; done"
+    )
+    with proc.start("exec", *shell(script), "--timeout", "0.5") as running:
+        wait_until(told.exists)
+        running.send_signal(signal.SIGTERM)
+        stdout, _ = running.communicate(timeout=PATIENCE_S)
+    assert (running.returncode, stdout) == (-signal.SIGTERM, b"")
+    assert lifeline.is_released()
+
+
+def test_a_signal_that_was_ignored_at_the_start_stays_ignored(
+    proc: Program, tmp_path: Path
+) -> None:
+    fifo, started = tmp_path / "fifo", tmp_path / "started"
+    os.mkfifo(fifo)
+    script = f"touch {shlex.quote(str(started))}; cat {shlex.quote(str(fifo))}"
+    nohup = ("/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh")
+    with Program((*nohup, *proc.argv)).start("exec", *shell(script)) as running:
+        wait_until(started.exists)
+        running.send_signal(signal.SIGHUP)
+        fifo.write_text("still here", "ascii")
+        stdout, _ = running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == 0
+    assert json.loads(stdout)["stdout"] == "still here"
 
 
 # --- spawn ----------------------------------------------------------------------------------------

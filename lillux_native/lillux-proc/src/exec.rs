@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::answers::Executed;
 use crate::arguments::Exec;
+use crate::interruption::Interruption;
 use crate::program;
 use crate::pump::{Pipes, Pump};
 use crate::starting::{Child, Stream};
@@ -14,18 +15,26 @@ use crate::starting::{Child, Stream};
 const GRACE: Duration = Duration::from_secs(2);
 /// How long a pipe may stay open once the child has ended or was killed.
 const DRAIN: Duration = Duration::from_secs(1);
+/// The same when we are to end ourselves: whoever said so may use KILL soon.
+const HASTE: Duration = Duration::from_millis(500);
 const NOT_RUN: i32 = -1;
 
-/// Runs the program and says what came of it.
+/// Runs the program and says what came of it. Does not come back when a signal ends us.
 pub fn run(request: Exec) -> Executed {
     let started = Instant::now();
-    match start(&request) {
+    let interruption = match Interruption::awaited() {
+        Ok(interruption) => interruption,
+        Err(error) => return not_run(&format!("signals: {error}")),
+    };
+    let executed = match start(&request) {
         Err(reason) => not_run(&reason),
         Ok((child, pipes)) => {
             let pump = Pump::new(child.id(), pipes, request.program.stdin, request.max_output);
-            Run { child, pump }.finish(request.timeout, started)
+            Run { child, pump, interruption: &interruption }.finish(request.timeout, started)
         }
-    }
+    };
+    interruption.settle();
+    executed
 }
 
 fn start(request: &Exec) -> Result<(Child, Pipes), String> {
@@ -61,24 +70,29 @@ fn not_run(reason: &str) -> Executed {
 }
 
 /// A child and what moves its pipes, all at the same time.
-struct Run {
+struct Run<'a> {
     child: Child,
     pump: Pump,
+    interruption: &'a Interruption,
 }
 
-impl Run {
+impl Run<'_> {
     fn finish(mut self, timeout: Option<Duration>, started: Instant) -> Executed {
-        let in_time = self.pump_until(timeout, |pump| pump.has_exited);
+        let in_time = self.pump_until(timeout, Self::has_exited_or_should);
         if !in_time {
             end_group(&self.child, false);
-            if !self.pump_until(Some(GRACE), |pump| pump.has_exited) {
+            if !self.pump_until(Some(GRACE), Self::has_exited_or_should) {
                 end_group(&self.child, true);
             }
         }
-        self.pump_until(Some(DRAIN), Pump::is_drained);
+        if self.interruption.came() {
+            end_group(&self.child, false);
+            self.pump_until(Some(HASTE), Self::has_exited);
+        }
+        self.pump_until(Some(DRAIN), |run| run.pump.is_drained() || run.interruption.came());
         // Before the child is reaped: until then the group's number is ours.
         end_group(&self.child, true);
-        let status = if self.pump_until(Some(DRAIN), |pump| pump.has_exited) {
+        let status = if self.pump_until(Some(DRAIN), Self::has_exited) {
             self.child.wait().ok()
         } else {
             None // not even KILL ends what took another user's rights
@@ -102,15 +116,23 @@ impl Run {
         }
     }
 
+    fn has_exited(&self) -> bool {
+        self.pump.has_exited
+    }
+
+    fn has_exited_or_should(&self) -> bool {
+        self.pump.has_exited || self.interruption.came()
+    }
+
     /// Takes news until something is so, no longer than that; whether it came to be.
-    fn pump_until(&mut self, limit: Option<Duration>, is_reached: fn(&Pump) -> bool) -> bool {
+    fn pump_until(&mut self, limit: Option<Duration>, is_reached: fn(&Self) -> bool) -> bool {
         let deadline = limit.map(|limit| Instant::now() + limit);
-        while !is_reached(&self.pump) {
+        while !is_reached(self) {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            self.pump.step(left);
+            self.pump.step(left, self.interruption);
             // A child that writes without end leaves no pause in which the time could be noticed.
             if left.is_some_and(|left| left.is_zero()) {
-                return is_reached(&self.pump);
+                return is_reached(self);
             }
         }
         true

@@ -8,6 +8,9 @@ mod capture;
 mod detached;
 mod ending;
 mod exec;
+#[cfg_attr(unix, path = "interruption_unix.rs")]
+#[cfg_attr(windows, path = "interruption_windows.rs")]
+mod interruption;
 mod liveness;
 mod program;
 #[cfg_attr(unix, path = "pump_unix.rs")]

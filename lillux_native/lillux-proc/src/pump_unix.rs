@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::capture::Capture;
+use crate::interruption::Interruption;
 
 const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -49,10 +50,11 @@ impl Pump {
         self.has_exited && self.output_pipe.is_none() && self.error_pipe.is_none()
     }
 
-    /// Waits for news, no longer than that, and takes it.
-    pub fn step(&mut self, limit: Option<Duration>) {
-        let [is_over, has_room, has_output, has_error] = ready(
+    /// Waits for news, no longer than that and not beyond an interruption, and takes it.
+    pub fn step(&mut self, limit: Option<Duration>, interruption: &Interruption) {
+        let [_, is_over, has_room, has_output, has_error] = ready(
             [
+                interruption.file().map(|file| (file, PollFlags::IN)),
                 (!self.has_exited).then(|| (self.exit.as_fd(), PollFlags::IN)),
                 self.input.as_ref().map(|input| (input.pipe.as_fd(), PollFlags::OUT)),
                 self.output_pipe.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
@@ -161,8 +163,9 @@ mod tests {
         drop(command); // and with it the child's ends of the pipes
         let pipes = Pipes { input: Some(input), output, error };
         let mut pump = Pump::new(child.id(), pipes, vec![b'x'; 1 << 20], 1 << 20);
+        let interruption = Interruption::awaited().expect("signals can be taken");
         while !pump.is_drained() {
-            pump.step(None);
+            pump.step(None, &interruption);
         }
         child.wait().expect("a child can be waited for");
         assert_eq!(pump.stdout.into_text(), ("x".repeat(1 << 20), false));

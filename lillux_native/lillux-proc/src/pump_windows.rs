@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::capture::Capture;
+use crate::interruption::Interruption;
 
 const CHUNK_BYTES: usize = 64 * 1024;
 const CHUNKS_IN_FLIGHT: usize = 16;
@@ -65,7 +66,7 @@ impl Pump {
     }
 
     /// Waits for news, no longer than that, and takes it.
-    pub fn step(&mut self, limit: Option<Duration>) {
+    pub fn step(&mut self, limit: Option<Duration>, _: &Interruption) {
         let told = match limit {
             Some(limit) => self.news.recv_timeout(limit),
             None => self.news.recv().map_err(|_| RecvTimeoutError::Disconnected),
