@@ -1,4 +1,5 @@
 import json
+import shlex
 import os
 import subprocess
 import sys
@@ -58,7 +59,9 @@ def test_config_writes_nothing(rye: CommandLine) -> None:
     done = rye("mcp", "config", "claude-code", *options(rye))
 
     assert json.loads(done.stdout)["mcpServers"]["rye"]["args"][1] == "mcp"
-    assert "or run: claude mcp add --transport stdio --scope user rye -- /" in done.stderr
+    entry = json.loads(done.stdout)["mcpServers"]["rye"]
+    words = shlex.join([entry["command"], *entry["args"]])
+    assert f"or run: claude mcp add --transport stdio --scope user rye -- {words}\n" in done.stderr
     assert list(rye.home.iterdir()) == []
 
 
