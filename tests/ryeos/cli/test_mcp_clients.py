@@ -1,6 +1,6 @@
 import json
-import shlex
 import os
+import shlex
 import subprocess
 import sys
 import tomllib
