@@ -45,7 +45,7 @@ def start(archive: zipimporter) -> int:
                 _hand_over(folder)
             except OSError as error:  # of the unpacking: the program reports its own
                 problem = error
-            except Exception:
+            except Exception:  # shiv raises what it likes over a damaged archive; raised again
                 read_whole(archive.archive, SOURCES)  # ends here if that was in the way
                 raise
     except OSError as error:

@@ -30,7 +30,7 @@ _MODES = {Scope.USER: 0o600, Scope.PROJECT: 0o644}
 _SAID = {Change.ADDED: "add", Change.UPDATED: "update", Change.REMOVED: "remove"}
 
 
-def _configure_config(parser: Arguments) -> None:
+def _configure_client(parser: Arguments) -> None:
     add = parser.add_argument
     add("client", metavar="CLIENT", help="one of those of rye mcp list-clients")
     add(
@@ -38,6 +38,11 @@ def _configure_config(parser: Arguments) -> None:
         choices=[scope.value for scope in Scope],
         help="settings of the user, or of the project",
     )
+
+
+def _configure_config(parser: Arguments) -> None:
+    _configure_client(parser)
+    add = parser.add_argument
     add("--python", metavar="FILE", default="", help="the interpreter to start it with")
     add("--program", metavar="FILE", default="", help="the rye.pyz to start (default: this one)")
 
@@ -49,15 +54,9 @@ def _configure_install(parser: Arguments) -> None:
 
 
 def _configure_uninstall(parser: Arguments) -> None:
-    add = parser.add_argument
-    add("client", metavar="CLIENT", help="one of those of rye mcp list-clients")
-    add(
-        "--scope",
-        choices=[scope.value for scope in Scope],
-        help="settings of the user, or of the project",
-    )
-    add("--dry-run", action="store_true", help="show what would change")
-    add("--force", action="store_true", help="also somebody else's entry")
+    _configure_client(parser)
+    parser.add_argument("--dry-run", action="store_true", help="show what would change")
+    parser.add_argument("--force", action="store_true", help="also somebody else's entry")
 
 
 def _configure_list(_: Arguments) -> None:

@@ -72,7 +72,7 @@ def _run(session: Session) -> int:
         return 0
     try:
         answer = _answer(session, payload, end.cancellation)
-    except BaseException as error:
+    except BaseException as error:  # the door of the runner: the registry must hear of every end
         _finish(registry, payload, Status.ERROR, {"error": f"{type(error).__name__}: {error}"})
         raise
     status = _status(answer, end)

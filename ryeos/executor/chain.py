@@ -107,7 +107,8 @@ class ChainBuilder:
         return None
 
     def forget(self, item_id: str) -> None:
-        """Drop every chain that holds an item."""
+        """Drop every chain that holds an item, and what was remembered beside the chains."""
+        self._companions.clear()
         for root, chain in list(self.chains.items()):
             if any(item_id in (e.item_id, e.requested_id) for e in chain.elements):
                 self.chains.pop(root, None)

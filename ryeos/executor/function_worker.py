@@ -50,12 +50,10 @@ class FunctionWorker:
         command = Command(argv=(interpreter, str(host), "serve"), env=env, cwd=cwd)
         self._lock = Lock()
         self._wire, theirs = socket.socketpair()
-        with theirs:
-            try:
-                self._process = spawn(command, control=theirs.fileno())
-            except BaseException:  # nobody else has the socket yet
-                self._wire.close()
-                raise
+        with theirs, ExitStack() as ours:
+            ours.enter_context(self._wire)
+            self._process = spawn(command, control=theirs.fileno())
+            ours.pop_all()
         self._next_number = 0
 
     def load(self, message: dict[str, Any]) -> "LoadingTool":

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -157,13 +158,12 @@ def stream_config(value: object) -> StreamConfig:
 def open_sinks(config: StreamConfig, project_path: Path) -> tuple[Sink, ...]:
     """A sink for each destination. Raises SpecError and FileSystemError; then none stays open."""
     opened: list[Sink] = []
-    try:
+    with ExitStack() as failed:
+        failed.callback(close_all, opened)
         for index, destination in enumerate(config.destinations):
             where = f"config.stream.destinations[{index}]"
             opened.append(_opened(destination, config, project_path, where))
-    except BaseException:
-        close_all(opened)
-        raise
+        failed.pop_all()
     if config.buffer_events and not any(isinstance(sink, ReturnSink) for sink in opened):
         opened.append(ReturnSink(config.max_buffer_size))
     return tuple(opened)

@@ -6,8 +6,8 @@ list that is another one by then has another digest, and the client begins again
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from lillux.digests import sha256_hex
 from lillux.jsonrpc import INVALID_PARAMS
@@ -16,6 +16,24 @@ from ryeos.mcp.eras import RpcError
 PAGE_SIZE = 100
 MAX_CURSOR_CHARACTERS = 8192
 _DIGEST_CHARACTERS = 16
+
+
+Found = TypeVar("Found")
+
+
+def listed(
+    key: str,
+    found: Mapping[str, Found],
+    params: Mapping[str, Any],
+    entry: Callable[[str, Found], dict[str, Any] | None],
+) -> dict[str, Any]:
+    """The result of a method that lists: what ``entry`` gives for those on the asked page.
+
+    Raises RpcError, see `page_of`.
+    """
+    page, cursor = page_of(list(found), params)
+    entries = (entry(one, found[one]) for one in page)
+    return {key: [one for one in entries if one], **cursor}
 
 
 def page_of(

@@ -7,6 +7,7 @@ changes the name of another one.
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from lillux.errors import LilluxError
@@ -25,7 +26,7 @@ from ryeos.mcp.elicitation import (
 )
 from ryeos.mcp.eras import RpcError
 from ryeos.mcp.offered import offered, verified
-from ryeos.mcp.pages import page_of
+from ryeos.mcp.pages import listed
 from ryeos.metadata import MetadataError
 from ryeos.metadata.directive import DirectiveInput, parse_directive
 from ryeos.search.records import Record
@@ -39,9 +40,7 @@ _OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9_.-]")
 def list_prompts(asked: Asked) -> dict[str, Any]:
     """A page of the prompts that may be used: those that verify. Raises RpcError."""
     names = prompt_names(asked)
-    page, cursor = page_of(list(names), asked.call.params)
-    found = (_entry(asked, name, names[name]) for name in page)
-    return {"prompts": [entry for entry in found if entry], **cursor}
+    return listed("prompts", names, asked.call.params, partial(_entry, asked))
 
 
 def get_prompt(asked: Asked) -> dict[str, Any]:

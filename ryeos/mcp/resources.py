@@ -5,6 +5,7 @@ and completion tell of.
 """
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from lillux.errors import LilluxError
@@ -16,7 +17,7 @@ from ryeos.mcp.asked import Asked, refusal, text_of
 from ryeos.mcp.eras import RpcError
 from ryeos.mcp.offered import offered, verified
 from ryeos.mcp.outputs import output_path
-from ryeos.mcp.pages import page_of
+from ryeos.mcp.pages import listed
 from ryeos.mcp.uris import TEMPLATES, HelpTopic, Output, item_uri, parse_uri
 from ryeos.search.records import Record
 
@@ -44,16 +45,13 @@ def list_resources(asked: Asked) -> dict[str, Any]:
     """A page of the knowledge that may be read: that which verifies. Raises RpcError."""
     records = offered(asked.rye, [Kind.KNOWLEDGE], LISTED_TIERS)
     by_uri = {item_uri(record.location.ref): record for record in records}
-    page, cursor = page_of(list(by_uri), asked.call.params)
-    found = (_entry(asked, uri, by_uri[uri]) for uri in page)
-    return {"resources": [entry for entry in found if entry], **cursor}
+    return listed("resources", by_uri, asked.call.params, partial(_entry, asked))
 
 
 def list_templates(asked: Asked) -> dict[str, Any]:
     """What further URIs are made from. Raises RpcError."""
     by_uri = {one["uriTemplate"]: one for one in TEMPLATES}
-    page, cursor = page_of(list(by_uri), asked.call.params)
-    return {"resourceTemplates": [by_uri[uri] for uri in page], **cursor}
+    return listed("resourceTemplates", by_uri, asked.call.params, lambda _, one: dict(one))
 
 
 def read_resource(asked: Asked) -> dict[str, Any]:

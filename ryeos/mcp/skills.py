@@ -8,6 +8,7 @@ dots, so that no skill lies inside of another.
 import json
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -17,7 +18,7 @@ from ryeos.items import ItemRef
 from ryeos.mcp.asked import Asked, text_of
 from ryeos.mcp.eras import RpcError
 from ryeos.mcp.offered import verified
-from ryeos.mcp.pages import page_of
+from ryeos.mcp.pages import listed
 from ryeos.mcp.prompts import directive_refs
 from ryeos.metadata import MetadataError
 from ryeos.metadata.directive import Directive, parse_directive
@@ -34,10 +35,7 @@ _OTHER_CHARACTERS = re.compile(r"[^a-z0-9]+")
 
 def list_skills(asked: Asked) -> dict[str, Any]:
     """A page of the skills: of the directives that verify. Raises RpcError."""
-    skills = skill_uris(asked)
-    page, cursor = page_of(list(skills), asked.call.params)
-    found = (_entry(asked, uri, skills[uri]) for uri in page)
-    return {"skills": [entry for entry in found if entry], **cursor}
+    return listed("skills", skill_uris(asked), asked.call.params, partial(_entry, asked))
 
 
 def get_skill(asked: Asked) -> dict[str, Any]:
@@ -62,8 +60,7 @@ def read_directory(asked: Asked) -> dict[str, Any]:
         children[f"{uri}/{name}"] = {"uri": f"{uri}/{name}", "name": name, "mimeType": kind}
     if not children or not uri.startswith(SCHEME):
         raise RpcError(INVALID_PARAMS, f"not a folder of skills: {uri[:200]}")
-    page, cursor = page_of(list(children), asked.call.params)
-    return {"resources": [children[child] for child in page], **cursor}
+    return listed("resources", children, asked.call.params, lambda _, child: child)
 
 
 def skill_text(asked: Asked, uri: str) -> str | None:

@@ -8,7 +8,7 @@ What could run as code in it (views, triggers, virtual tables) is refused.
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -116,16 +116,14 @@ def open_writable(path: Path) -> "Connection":
     if not path.exists():
         _create_empty(path)
     connection = _connect(path, "mode=rw")
-    try:
-        with translating(path):
-            if not _is_ready(connection, path):
-                # Switching to the write-ahead log is for one at a time.
-                with locked(path.with_name(f"{path.name}.lock")):
-                    _prepare(connection, path)
-            connection.execute("PRAGMA synchronous = NORMAL")
-    except BaseException:
-        connection.close()
-        raise
+    with ExitStack() as opened, translating(path):
+        opened.callback(connection.close)
+        if not _is_ready(connection, path):
+            # Switching to the write-ahead log is for one at a time.
+            with locked(path.with_name(f"{path.name}.lock")):
+                _prepare(connection, path)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        opened.pop_all()
     return connection
 
 
@@ -143,12 +141,10 @@ def open_readable(path: Path) -> "Connection":
 
 def _opened_readable(path: Path, options: str) -> "Connection":
     connection = _connect(path, options)
-    try:
-        with translating(path):
-            _require_known(connection, path)
-    except BaseException:
-        connection.close()
-        raise
+    with ExitStack() as opened, translating(path):
+        opened.callback(connection.close)
+        _require_known(connection, path)
+        opened.pop_all()
     return connection
 
 
@@ -165,16 +161,14 @@ def _connect(path: Path, options: str) -> "Connection":
     from urllib.parse import quote
 
     uri = f"file:{quote(str(path.absolute()))}?{options}"
-    with translating(path):
+    with ExitStack() as opened, translating(path):
         connection: Connection = sqlite().connect(
             uri, uri=True, timeout=BUSY_S, isolation_level=None
         )
-        try:
-            # No function of a schema that somebody else wrote may do more than compute.
-            connection.execute("PRAGMA trusted_schema = OFF")
-        except BaseException:
-            connection.close()
-            raise
+        opened.callback(connection.close)
+        # No function of a schema that somebody else wrote may do more than compute.
+        connection.execute("PRAGMA trusted_schema = OFF")
+        opened.pop_all()
     return connection
 
 
