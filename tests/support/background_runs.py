@@ -66,7 +66,11 @@ class Holding:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "held"
         os.mkfifo(self.path)
-        self.script = f"exec 9>'{self.path}'; echo ready >&9; echo begun >&2; sleep 600 & sleep 600"
+        # Ready is the last word: one that came to a runner which was killed upon it would end the
+        # script, by SIGPIPE, and with it what a test looks for.
+        self.script = (
+            f"exec 9>'{self.path}'; echo begun >&2; sleep 600 & sleep 600 & echo ready >&9; wait"
+        )
         self._reader = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
         os.set_blocking(self._reader, True)
 
