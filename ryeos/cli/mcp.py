@@ -50,8 +50,8 @@ def _run(session: Session) -> int:
     wire = take_over()  # before the rest: what is printed from here on is no message
     from ryeos import __version__
     from ryeos.mcp.features import RyeFeatures, server
+    from ryeos.mcp.opening import serve
     from ryeos.mcp.session import Session as Conversation
-    from ryeos.mcp.stdio import StdioServer
 
     features = RyeFeatures(
         lambda: session.server_rye(session.output.warn, GRACE_S),
@@ -68,7 +68,7 @@ def _run(session: Session) -> int:
         prompts=session.arguments.prompts,
         skills=session.arguments.skills,
     )
-    StdioServer(Conversation(offer), features, wire, log).run()
+    serve(Conversation(offer), features, wire, log)
 
 
 def _own_program(context: Context) -> Program:

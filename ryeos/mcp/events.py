@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 
 from lillux.jsonrpc import Id, Message
 from lillux.values import dataclass
@@ -33,6 +34,19 @@ class Server:
         """Whether a capability is declared with an option of it."""
         offered = self.capabilities.get(capability)
         return isinstance(offered, dict) and offered.get(option) is True
+
+
+class Pace(Enum):
+    """How long a call may take, which decides who carries it out.
+
+    AT_ONCE  no longer than it takes to write its answer: by the reader itself
+    SHORT    as long as looking something up does
+    LONG     as long as a program runs
+    """
+
+    AT_ONCE = "at once"
+    SHORT = "short"
+    LONG = "long"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,16 @@ Nothing here is imported before it is asked for: the first answers need none of 
 
 from __future__ import annotations
 
+from _thread import allocate_lock  # as in `ryeos.mcp.wire`
 from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property
 from importlib import import_module
-from threading import Lock
 
 from lillux.errors import LilluxError
 from lillux.jsonrpc import INVALID_PARAMS
 from ryeos.mcp.eras import RpcError
-from ryeos.mcp.events import Call, Server, Watch
+from ryeos.mcp.events import Call, Pace, Server, Watch
 from ryeos.mcp.internal_errors import MESSAGE, Log, quiet, reported
-from ryeos.mcp.lanes import Pace
 
 TYPE_CHECKING = False  # `typing` is not worth its time at a start
 if TYPE_CHECKING:  # the engine comes with the first call
@@ -94,7 +93,7 @@ class RyeFeatures:
         self._profile, self._prompts, self._skills = profile, prompts, skills
         self._log = log
         self._rye: Rye | None = None
-        self._lock, self._ready_lock = Lock(), Lock()
+        self._lock, self._ready_lock = allocate_lock(), allocate_lock()
         self._is_ready = False
 
     @property

@@ -2,22 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
-from enum import Enum
 from threading import Condition, Lock, Thread
-
-
-class Pace(Enum):
-    """How long a call may take, which decides who carries it out.
-
-    AT_ONCE  no longer than it takes to write its answer: by the reader itself
-    SHORT    as long as looking something up does
-    LONG     as long as a program runs
-    """
-
-    AT_ONCE = "at once"
-    SHORT = "short"
-    LONG = "long"
-
 
 Work = Callable[[], None]
 

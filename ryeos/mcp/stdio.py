@@ -1,5 +1,7 @@
 """A server on two pipes: one thread reads, others carry out calls, everything ends with the pipe.
 
+`ryeos.mcp.opening` has answered what came first, and hands over.
+
 (1) the reader hands bytes to the session; what the session answers by itself is written at once,
     and so is what takes no time, so that nothing of it waits behind work
 (2) each other call is carried out by one of a few threads, programs by others than the rest; a
@@ -20,12 +22,12 @@ from contextlib import suppress
 from threading import Event as Flag
 from threading import Lock, RLock, Thread
 
-from lillux.jsonrpc import INTERNAL_ERROR, Failure, Id, Message, Result, as_json
-from ryeos.mcp.compact_json import compact
+from lillux.jsonrpc import INTERNAL_ERROR, Id
+from ryeos.mcp.ending import Stop, leave
 from ryeos.mcp.eras import RpcError
-from ryeos.mcp.events import Begin, Call, Cancel, Event, Send, Watch
+from ryeos.mcp.events import Begin, Call, Cancel, Event, Pace, Send, Watch
 from ryeos.mcp.internal_errors import MESSAGE, Log, quiet, reported
-from ryeos.mcp.lanes import Lane, Pace
+from ryeos.mcp.lanes import Lane
 from ryeos.mcp.session import Session
 from ryeos.mcp.wire import Wire
 
@@ -43,7 +45,6 @@ LAST_CALLS_S = 0.3
 LAST_WORDS_S = 0.2
 # How long the reader waits for a thread that computes: answers to `ping` take several such waits.
 SWITCH_S = 0.001
-MAX_SENT_BYTES = 8 * 1024 * 1024
 
 Progress = Callable[[float, float | None, str], None]
 
@@ -70,17 +71,16 @@ class Features(Protocol):
         """Nothing more will be asked for."""
 
 
-class _Stop(BaseException):  # no error: what a signal turns into
-    """It is time to end."""
-
-
 class StdioServer:
     """Serves one client. The process ends when that is over.
 
-    ``log`` gets a level and a line for what happens.
+    parent  the process that has started this one
+    log     gets a level and a line for what happens
     """
 
-    def __init__(self, session: Session, features: Features, wire: Wire, log: Log = quiet) -> None:
+    def __init__(
+        self, session: Session, features: Features, wire: Wire, *, parent: int, log: Log = quiet
+    ) -> None:
         self._session, self._features, self._wire, self._log = session, features, wire, log
         self._session_lock = RLock()
         self._running: dict[Id, Cancellation] = {}
@@ -88,21 +88,25 @@ class StdioServer:
             Pace.LONG: Lane("program", LONG_THREADS),
             Pace.SHORT: Lane("call", SHORT_THREADS),
         }
-        self._has_begun = False
-        self._parent = os.getppid()
+        self._parent = parent
         self._is_over = Flag()
         self._ending = Lock()
 
-    def run(self) -> NoReturn:
-        """Serve until the client is gone, and end the process. In the main thread only."""
-        for number in _ENDING_SIGNALS:
-            signal.signal(number, _stop)
+    def run(self, first: Iterable[Event] = ()) -> NoReturn:
+        """Carry out the first events, serve until the client is gone, and end the process.
+
+        In the main thread only, where signals are raised as `Stop`.
+        """
         sys.setswitchinterval(SWITCH_S)
         why = "standard input ended"
         try:
+            with self._session_lock:
+                self._carry_out(first)
+            for task in (self._features.began, self._watch_parent):
+                Thread(target=task, daemon=True).start()
             self._read()
             self._await_calls(LAST_CALLS_S)
-        except _Stop:
+        except Stop:
             why = "a signal"
         except OSError as error:
             why = str(error)
@@ -118,7 +122,7 @@ class StdioServer:
         for event in events:
             match event:
                 case Send(message):
-                    self._write(message)
+                    self._wire.send(message)
                 case Begin(call):
                     self._begin(call)
                 case Cancel(call_id):
@@ -128,13 +132,6 @@ class StdioServer:
                         cancellation.cancel()
                 case Watch():
                     self._features.watch(event, self._changed)
-
-    def _write(self, message: Message) -> None:
-        self._wire.write(line_of(message))
-        if not self._has_begun:
-            self._has_begun = True
-            for task in (self._features.began, self._watch_parent):
-                Thread(target=task, daemon=True).start()
 
     # ------------------------------------------------------------------ calls
 
@@ -238,42 +235,15 @@ class StdioServer:
         self._log("info", f"ends: {why}")
         self._features.close()
         self._await_calls(END_S)
-        _exit()
+        leave()
 
 
 def _exit_after(seconds: float) -> None:
     time.sleep(seconds)
-    _exit()
-
-
-def _exit() -> NoReturn:
-    with suppress(OSError, ValueError):  # nobody reads standard error
-        sys.stderr.flush()
-    os._exit(0)
+    leave()
 
 
 _POLL_S = 0.005
-_ENDING_SIGNALS = [
-    getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
-]
-
-
-def _stop(_number: int, _frame: object) -> None:
-    for number in _ENDING_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)  # once is enough
-    raise _Stop
-
-
-def line_of(message: Message) -> bytes:
-    """A message as one line of UTF-8, never longer than ``MAX_SENT_BYTES``.
-
-    An answer that is too long becomes an error that says so.
-    """
-    line = compact(as_json(message)).encode() + b"\n"
-    if len(line) > MAX_SENT_BYTES and isinstance(message, Result | Failure):
-        problem = f"the answer has {len(line)} bytes, more than the {MAX_SENT_BYTES} of a message"
-        return line_of(Failure(message.id, INTERNAL_ERROR, problem))
-    return line
 
 
 def internal_error(error: BaseException, log: Log = quiet) -> RpcError:

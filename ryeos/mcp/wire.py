@@ -5,28 +5,44 @@ What a dependency prints, or a child, must never get between two messages.
 
 import os
 import sys
-from threading import Lock
+from _thread import allocate_lock  # of `threading`, which is not worth its time at a start
 
+from lillux.jsonrpc import INTERNAL_ERROR, Failure, Message, Result, as_json
+from ryeos.mcp.compact_json import compact
+
+MAX_SENT_BYTES = 8 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
 
 
 class Wire:
-    """Reads from one descriptor, writes whole lines to another. Writing is safe from any thread."""
+    """Reads from one descriptor, sends messages to another. Sending is safe from any thread."""
 
     def __init__(self, reader: int, writer: int) -> None:
         self._reader, self._writer = reader, writer
-        self._lock = Lock()
+        self._lock = allocate_lock()
 
     def read(self) -> bytes:
         """The next bytes, blocking; nothing at the end."""
         return os.read(self._reader, _CHUNK_BYTES)
 
-    def write(self, line: bytes) -> None:
-        """Write a line. Raises OSError when nobody reads any more."""
-        unsent = memoryview(line)
+    def send(self, message: Message) -> None:
+        """Write a message, in a line. Raises OSError when nobody reads any more."""
+        unsent = memoryview(line_of(message))
         with self._lock:
             while unsent:
                 unsent = unsent[os.write(self._writer, unsent) :]
+
+
+def line_of(message: Message) -> bytes:
+    """A message as one line of UTF-8, never longer than ``MAX_SENT_BYTES``.
+
+    An answer that is too long becomes an error that says so.
+    """
+    line = compact(as_json(message)).encode() + b"\n"
+    if len(line) > MAX_SENT_BYTES and isinstance(message, Result | Failure):
+        problem = f"the answer has {len(line)} bytes, more than the {MAX_SENT_BYTES} of a message"
+        return line_of(Failure(message.id, INTERNAL_ERROR, problem))
+    return line
 
 
 def take_over() -> Wire:

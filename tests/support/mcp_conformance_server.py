@@ -13,10 +13,10 @@ from typing import Any
 from lillux.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Notification
 from lillux.process.cancellation import Cancellation
 from ryeos.mcp.eras import RpcError
-from ryeos.mcp.events import Call, Server, Watch
-from ryeos.mcp.lanes import Pace
+from ryeos.mcp.events import Call, Pace, Server, Watch
+from ryeos.mcp.opening import serve
 from ryeos.mcp.session import Session
-from ryeos.mcp.stdio import Progress, StdioServer, line_of
+from ryeos.mcp.stdio import Progress
 from ryeos.mcp.wire import Wire, take_over
 
 PIXEL = (
@@ -239,7 +239,7 @@ class ConformanceFeatures:
         """Our servers have no logging to clients, so that the engine has none: this writes it."""
         for step in () if call.caller.is_modern else ("started", "processing data", "completed"):
             params = {"level": "info", "data": f"Tool {step}"}
-            self._wire.write(line_of(Notification("notifications/message", params)))
+            self._wire.send(Notification("notifications/message", params))
 
 
 def listed_tools() -> list[Result]:
@@ -382,7 +382,7 @@ SERVER = Server(
 def main() -> None:
     """Serve standard input and output until they end."""
     wire = take_over()
-    StdioServer(Session(SERVER), ConformanceFeatures(wire), wire).run()
+    serve(Session(SERVER), ConformanceFeatures(wire), wire)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,8 @@ from lillux.process import Cancellation
 from ryeos.app import Rye
 from ryeos.errors import NoProjectError
 from ryeos.mcp.eras import Caller
-from ryeos.mcp.events import Call
+from ryeos.mcp.events import Call, Pace
 from ryeos.mcp.features import RyeFeatures
-from ryeos.mcp.lanes import Pace
 from tests.support.background_runs import program_of
 from tests.support.workspace import Workspace
 

@@ -10,7 +10,7 @@ from lillux.jsonrpc import Failure, Result
 from ryeos.context import Context, context_from
 from ryeos.mcp.outputs import MAX_CHARACTERS, max_characters, window, windowed
 from ryeos.mcp.results import MAX_RESULT_BYTES, tool_result
-from ryeos.mcp.stdio import MAX_SENT_BYTES, line_of
+from ryeos.mcp.wire import MAX_SENT_BYTES, line_of
 
 LONG = "x" * 3000
 

@@ -1,0 +1,55 @@
+"""The first words of a server: what its session answers by itself, before there is any thread.
+
+Threads, and all that needs them, cost as much as the rest of ours does up to the first answer: they
+come while the client reads it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from lillux.jsonrpc import Failure, Result
+from ryeos.mcp.ending import Stop, catch_signals, leave
+from ryeos.mcp.events import Event, Send
+from ryeos.mcp.internal_errors import Log, quiet
+from ryeos.mcp.session import Session
+from ryeos.mcp.wire import Wire
+
+TYPE_CHECKING = False  # `typing` is not worth its time at a start
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from ryeos.mcp.stdio import Features
+
+
+def serve(session: Session, features: Features, wire: Wire, log: Log = quiet) -> NoReturn:
+    """Serve until the client is gone, and end the process. In the main thread only.
+
+    ``log`` gets a level and a line for what happens.
+    """
+    parent = os.getppid()
+    catch_signals()
+    try:
+        events = answer_first(session, wire)
+        from ryeos.mcp.stdio import StdioServer
+
+        StdioServer(session, features, wire, parent=parent, log=log).run(events)
+    except (Stop, OSError):  # nothing has begun that would have to be ended
+        leave()
+
+
+def answer_first(session: Session, wire: Wire) -> Iterable[Event]:
+    """Read and answer, up to the first answer; the events that are left to be carried out.
+
+    Raises OSError when nobody reads any more.
+    """
+    while chunk := wire.read():
+        events = iter(session.receive(chunk))
+        for event in events:
+            if not isinstance(event, Send):
+                return (event, *events)
+            wire.send(event.message)
+            if isinstance(event.message, Result | Failure):
+                return events
+    return ()
