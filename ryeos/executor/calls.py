@@ -15,7 +15,7 @@ from ryeos.dependencies import DependencyRules
 from ryeos.executor.anchor import Anchor
 from ryeos.executor.anchored_files import AnchoredFiles
 from ryeos.executor.caller_values import CallerValues
-from ryeos.executor.model import Chain, ChainElement
+from ryeos.executor.model import Chain, ChainElement, Request
 from ryeos.executor.results import MappedResult
 from ryeos.verify import VerifiedItem
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # warm workers are for those who make many calls
     from ryeos.executor.function_host import FunctionHost
 
 OnStderr = Callable[[bytes], None]
+# Hears of the steps of a graph, see `ryeos.graph.runner.StepEvent`.
+OnStep = Callable[[Any], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,8 @@ class Materials:
     values            the caller's checked parameters, opaque
     env               what templates see
     child_env         what a process gets
+    request           what the caller wants, as it was given
+    limits            ``max_steps`` and ``max_concurrency`` of a graph that sets none
     timeout_s         None for no limit
     caller_timeout_s  the same where the caller set it, None where nobody but the files did
     """
@@ -45,7 +49,9 @@ class Materials:
     env: ResolvedEnv = field(repr=False)
     child_env: Mapping[str, str] = field(repr=False)
     timeout_s: float | None
+    request: Request
     caller_timeout_s: float | None = None
+    limits: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +67,8 @@ class Services:
     neighbours    ``neighbours(element, rules)``: the files that the rules name beside an element's
                   own, verified. Raises IntegrityError.
     functions     calls Python functions in warm workers; None for a process to each call
+    graphs        makes the calls of graphs, which need more than the engine; None for none
+    on_step       hears of the steps of a graph
     """
 
     runner: ProcessRunner
@@ -69,6 +77,8 @@ class Services:
     companion_at: Callable[[Path, ChainElement], ChainElement | None]
     neighbours: Callable[[ChainElement, DependencyRules], tuple[VerifiedItem, ...]]
     functions: "FunctionHost | None" = None
+    graphs: "GraphCalls | None" = None
+    on_step: OnStep | None = None
 
 
 def network_env(materials: Materials, services: Services) -> dict[str, str]:
@@ -98,3 +108,6 @@ class Primitive(Protocol):
     def prepare(self, materials: Materials, services: Services) -> Call:
         """The call for these materials. Raises SpecError, ProgramNotFoundError and kin."""
         ...
+
+
+GraphCalls = Callable[[Materials, OnStep | None], Call]

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from lillux.env_resolver import ResolvedEnv
 from lillux.errors import LilluxError
 from lillux.process import Cancellation, ProcessManager, ProcessRunner
-from lillux.values import dataclass, field
+from lillux.values import dataclass, field, replace
 from ryeos.config import ConfigReader
 from ryeos.context import Context, LockMode
 from ryeos.dependencies import DependencyRules, verify_tree
@@ -36,15 +36,23 @@ from ryeos.executor.caller_values import (
     filled_fixed_params,
     tool_timeout,
 )
-from ryeos.executor.calls import Call, Materials, OnStderr, Primitive, Services
+from ryeos.executor.calls import (
+    Call,
+    GraphCalls,
+    Materials,
+    OnStderr,
+    OnStep,
+    Primitive,
+    Services,
+)
 from ryeos.executor.chain import MAX_CHAIN_DEPTH, ChainBuilder
 from ryeos.executor.chain_config import merged_config
 from ryeos.executor.environment import process_environment, resolved_environment
-from ryeos.executor.limits import LimitSources, at_most, limit
+from ryeos.executor.limits import LimitSources, at_most, graph_limits, limit
 from ryeos.executor.lockfiles import LockfileResolver
 from ryeos.executor.model import Chain, ChainElement, ExecutionResult, Request
 from ryeos.executor.parameters import RESOLVED_CONFIG, checked_parameters
-from ryeos.executor.primitives import PRIMITIVES, ExecutePrimitive
+from ryeos.executor.primitives import PRIMITIVES, STATE_GRAPH, ExecutePrimitive
 from ryeos.executor.trace import chain_events, env_events
 from ryeos.executor.validator import ChainValidator
 from ryeos.log import log_warning
@@ -95,6 +103,7 @@ class PrimitiveExecutor:
         *,
         runner: ProcessRunner | None = None,
         functions: "FunctionHost | None" = None,
+        graphs: GraphCalls | None = None,
         now: Clock = utc_now,
     ) -> None:
         self._context = context
@@ -106,6 +115,7 @@ class PrimitiveExecutor:
             companion=self._chains.companion,
             process_env=context.process_env,
             functions=functions,
+            graphs=graphs,
             companion_at=self._chains.companion_at,
             neighbours=self._neighbours,
         )
@@ -119,6 +129,7 @@ class PrimitiveExecutor:
         *,
         cancellation: Cancellation | None = None,
         on_stderr: OnStderr | None = None,
+        on_step: OnStep | None = None,
     ) -> ExecutionResult:
         """Run a tool, or with ``dry_run`` do everything short of starting it.
 
@@ -127,7 +138,7 @@ class PrimitiveExecutor:
         started = perf_counter()
         progress = _Progress()
         try:
-            prepared = self._prepare(request, progress)
+            prepared = self._prepare(request, progress, on_step)
             if request.dry_run:
                 result = ExecutionResult(success=True, metadata=prepared.call.describe())
             else:
@@ -184,7 +195,9 @@ class PrimitiveExecutor:
         kind = self.PRIMITIVE_MAP[item_id]
         return kind(self._runner) if issubclass(kind, ExecutePrimitive) else kind()
 
-    def _prepare(self, request: Request, progress: _Progress) -> _Prepared:
+    def _prepare(
+        self, request: Request, progress: _Progress, on_step: OnStep | None
+    ) -> _Prepared:
         chain = self._chains.build(request.item_id, found=progress.elements)  # (1)
         progress.warnings.extend(chain.warnings)
         if request.validate_chain:
@@ -199,9 +212,10 @@ class PrimitiveExecutor:
             chain, parameters, request, anchor=anchor, files=files, env=env, progress=progress
         )
         primitive = self._primitive(chain.primitive.item_id)
+        services = replace(self._services, on_step=on_step) if on_step else self._services
         return _Prepared(
             chain=chain,
-            call=primitive.prepare(materials, self._services),  # (8)
+            call=primitive.prepare(materials, services),  # (8)
             contributed=env.contributed,
             files=files,
             locked=locked,
@@ -295,7 +309,8 @@ class PrimitiveExecutor:
         progress.warnings.extend(values.warnings)
         asked = {} if request.timeout_s is None else {"timeout": request.timeout_s}
         caller = {**values.steering, **asked}
-        timeout_s = limit("timeout", self._limit_sources(chain, caller))
+        sources = self._limit_sources(chain, caller)
+        timeout_s = limit("timeout", sources)
         lowered = at_most(timeout_s, request.at_most_s)
         return Materials(
             chain=chain,
@@ -308,7 +323,9 @@ class PrimitiveExecutor:
                 chain, anchor, env, request.extra_env, self._context.platform
             ),
             timeout_s=at_most(tool_timeout(timeout_s, values), request.at_most_s),
+            request=request,
             caller_timeout_s=lowered if "timeout" in caller or lowered != timeout_s else None,
+            limits=graph_limits(sources) if _is_graph(chain) else {},
         )
 
     def _neighbours(
@@ -335,7 +352,16 @@ class PrimitiveExecutor:
 
 
 def _parameters(chain: Chain, request: Request) -> dict[str, Any]:
-    """The caller's, checked. What the engine fills in itself need not be in the tool's schema."""
+    """The caller's, checked. What the engine fills in itself need not be in the tool's schema.
+
+    A graph checks its own: some of them steer the run.
+    """
+    if _is_graph(chain):
+        return checked_parameters(request.parameters, None)
     spec = chain.tool.spec
     exempt = (*STEERING, RESOLVED_CONFIG) if spec.config_resolve else STEERING
     return checked_parameters(request.parameters, spec.config_schema, exempt)
+
+
+def _is_graph(chain: Chain) -> bool:
+    return chain.primitive.item_id == STATE_GRAPH

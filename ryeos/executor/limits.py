@@ -38,6 +38,17 @@ def limit(name: str, sources: LimitSources) -> int | float | None:
     return BUILT_IN.get(name)
 
 
+def graph_limits(sources: LimitSources) -> dict[str, int]:
+    """The limits of a run of a graph. Raises SpecError, also for none: a run must end."""
+    limits: dict[str, int] = {}
+    for name in ("max_steps", "max_concurrency"):
+        value = limit(name, sources)
+        if value is None or value != int(value):
+            raise SpecError(name, f"expected a whole number above 0, got {value}")
+        limits[name] = int(value)
+    return limits
+
+
 def at_most(limit_s: float | None, most_s: float | None) -> float | None:
     """The lower of two limits, of which None is none."""
     given = [seconds for seconds in (limit_s, most_s) if seconds is not None]

@@ -107,6 +107,9 @@ class Request:
     parameters   the caller's values; never changed, never read as templates
     timeout_s    the caller's own limit, instead of any other; 0 means none
     at_most_s    a limit that counts where it is lower than the one that holds
+    grants       lists of capabilities, each of which must allow what a graph calls
+    depth        how many further graphs a graph may be the outermost of; None for no limit
+    run_id       the id of the run of a graph, where its starter has chosen one
     """
 
     item_id: str
@@ -118,6 +121,9 @@ class Request:
     use_lockfile: bool = True
     dry_run: bool = False
     extra_env: Mapping[str, str] = field(default_factory=dict)
+    grants: tuple[tuple[str, ...], ...] = ()
+    depth: int | None = None
+    run_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from ryeos.executor.process_call import process_call
 from ryeos.executor.results import map_outcome
 from ryeos.specs import type_name
 
+STATE_GRAPH = "rye/core/primitives/state_graph"
 # A config that brings this many variables is taken for a whole environment.
 WHOLE_ENVIRONMENT_SIZE = 50
 
@@ -135,9 +136,11 @@ def _http_client() -> type[Primitive]:
 class StateGraphPrimitive:
     """Walks graphs of tools. See `Primitive`."""
 
-    def prepare(self, materials: Materials, services: Services) -> Call:  # noqa: ARG002 - a seam
-        """Refuse: this version has no walker. Raises StateGraphsNotAvailableError."""
-        raise StateGraphsNotAvailableError(materials.chain.tool.item_id)
+    def prepare(self, materials: Materials, services: Services) -> Call:
+        """The run of a graph. Raises StateGraphsNotAvailableError for an engine on its own."""
+        if services.graphs is None:
+            raise StateGraphsNotAvailableError(materials.chain.tool.item_id)
+        return services.graphs(materials, services.on_step)
 
 
 def _not_started(reason: str) -> ExecuteResult:
@@ -166,7 +169,7 @@ class _Primitives(Mapping[str, type[Primitive]]):
     _AT_ONCE: Mapping[str, type[Primitive]] = {
         "rye/core/primitives/execute": ExecutePrimitive,
         "rye/core/primitives/subprocess": SubprocessPrimitive,
-        "rye/core/primitives/state_graph": StateGraphPrimitive,
+        STATE_GRAPH: StateGraphPrimitive,
     }
     _LATE: Mapping[str, Callable[[], type[Primitive]]] = {
         "rye/core/primitives/http_client": _http_client,

@@ -32,6 +32,10 @@ FOLLOWING: Mapping[Status, frozenset[Status]] = {
 """Which statuses may follow each."""
 
 
+REOPENABLE = (Status.ERROR, Status.CANCELLED, Status.KILLED, Status.RUNNING, Status.CREATED)
+"""Statuses of a graph's run that somebody may go on with; who does has seen that nobody else is."""
+
+
 def leavable(status: Status) -> tuple[Status, ...]:
     """The statuses that a thread may leave for this one: the guard of every update."""
     return tuple(earlier for earlier in Status if status in FOLLOWING[earlier])

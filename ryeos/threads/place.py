@@ -14,6 +14,7 @@ from ryeos.threads.errors import RegistryError
 from ryeos.threads.ids import check_thread_id
 
 REGISTRY, DOCUMENT, RUNNER, LOG = "registry.db", "thread.json", "runner.json", "spawn.log"
+GRANTS, CANCEL = "grants.json", "cancel"
 _PRIVATE = 0o700
 _IGNORE = b"# Runs of this machine only.\n*\n"
 

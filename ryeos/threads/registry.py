@@ -13,7 +13,7 @@ from lillux.files import is_directory
 from ryeos.moments import Clock, utc_now
 from ryeos.threads.errors import ThreadNotFoundError
 from ryeos.threads.ids import find_thread_id
-from ryeos.threads.model import TERMINAL, Status, Thread, leavable, thread_of
+from ryeos.threads.model import REOPENABLE, TERMINAL, Status, Thread, leavable, thread_of
 from ryeos.threads.place import ThreadsPlace
 from ryeos.threads.schema import (
     COLUMNS,
@@ -54,6 +54,12 @@ class Registry:
         """
         runner = {"pid": pid, "start_token": start_token, "status": Status.RUNNING.value}
         return self._change(thread_id, runner, (Status.CREATED, Status.RUNNING))
+
+    def reopen(self, thread_id: str, pid: int, start_token: str) -> bool:
+        """Say that a process goes on with a run that did not complete; False for any other."""
+        runner = {"pid": pid, "start_token": start_token, "status": Status.RUNNING.value}
+        cleared = {"error": None, "result": None, "completed_at": None}
+        return self._change(thread_id, {**runner, **cleared}, REOPENABLE)
 
     def finish(
         self, thread_id: str, status: Status, *, result: str | None = None, error: str | None = None

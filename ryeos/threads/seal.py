@@ -41,7 +41,7 @@ class RunnerSeals:
 
     def seal(self, place: ThreadsPlace, thread_id: str, started: "Started | Runner") -> None:
         """Write down which process runs the thread. Raises FileSystemError, RegistryError."""
-        code = _code(self._key(), thread_id, started.pid, started.start_token)
+        code = self.code(_PURPOSE, thread_id, started.pid, started.start_token)
         document = {"pid": started.pid, "start_token": started.start_token, "seal": code}
         data = json.dumps(document).encode() + b"\n"
         write_atomic(place.file(thread_id, RUNNER), data, mode=0o600)
@@ -60,15 +60,20 @@ class RunnerSeals:
             raise UnknownRunnerError(thread_id, None, f"{path} is not what rye writes")
         if not token:
             raise UnknownRunnerError(thread_id, pid, "the system did not tell when it began")
-        if not self._is_ours(code, thread_id, pid, token):
+        if not self.is_code(code, _PURPOSE, thread_id, pid, token):
             raise UnknownRunnerError(thread_id, pid, f"{path} was not written by you")
         return Runner(pid, token)
 
-    def _is_ours(self, code: str, thread_id: str, pid: int, token: str) -> bool:
+    def code(self, purpose: str, *values: object) -> str:
+        """A code over values of JSON that only this user can make. Raises FileSystemError."""
+        return _code_over(self._key(), purpose, *values)
+
+    def is_code(self, code: str, purpose: str, *values: object) -> bool:
+        """Whether this user has made the code, over these very values."""
         from hmac import compare_digest
 
         key = self._known_key()
-        expected = _code(key, thread_id, pid, token).encode()
+        expected = _code_over(key, purpose, *values).encode()
         return bool(key) and compare_digest(expected, code.encode("utf-8", "backslashreplace"))
 
     def _known_key(self) -> bytes:
@@ -91,9 +96,8 @@ class RunnerSeals:
         return key
 
 
-def _code(key: bytes, thread_id: str, pid: int, token: str) -> str:
+def _code_over(key: bytes, *values: object) -> str:
     import hashlib
     import hmac
 
-    text = json.dumps([_PURPOSE, thread_id, pid, token])
-    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+    return hmac.new(key, json.dumps(values).encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,220 @@
+"""A run of a graph, as the engine's end of a chain. See `ryeos.executor.calls.Call`.
+
+(1) the caller's parameters: inputs, and what steers the run   (2) the graph, without problems
+(3) what it may call, and how deep it is   (4) where to begin: at the start, or where an earlier
+run ended   (5) written down as begun   (6) walked   (7) written down as ended
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from lillux.digests import sha256_hex
+from lillux.integrity import canonical_json
+from lillux.process import Cancellation
+from lillux.values import dataclass
+from ryeos.executor.calls import Materials, OnStderr
+from ryeos.executor.results import MappedResult
+from ryeos.graph.beginning import checked_inputs, fresh_position, resumed_position
+from ryeos.graph.calls import CallRules
+from ryeos.graph.capabilities import Capabilities
+from ryeos.graph.commands import Outcome
+from ryeos.graph.deadline import RunEnd
+from ryeos.graph.endings import mapped
+from ryeos.graph.errors import (
+    DepthExceededError,
+    GraphInvalidError,
+    MissingEnvironmentError,
+    NodeNotFoundError,
+    NoPermissionsError,
+)
+from ryeos.graph.model import Graph, Hook
+from ryeos.graph.options import Options, taken_apart
+from ryeos.graph.reading import Reading, read_graph
+from ryeos.graph.recording import Recording, Recordings
+from ryeos.graph.runner import Calls, OnStep, Runner
+from ryeos.graph.walker import Position, Settings, Walk
+
+DEPTH = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lineage:
+    """What a run has from whoever started it: lists that must allow its calls, and how deep it is.
+
+    depth  how many further graphs it may be the outermost of; None where nobody limits it
+    """
+
+    grants: tuple[Capabilities, ...] = ()
+    depth: int | None = None
+
+
+class Surroundings(Protocol):
+    """What a run needs of the program that it runs in."""
+
+    def lineage(self, materials: Materials) -> Lineage:
+        """Of the caller. Raises ParentUnknownError."""
+
+    def hooks(self) -> Sequence[Hook]:
+        """Those of the infrastructure."""
+
+    def recordings(self) -> Recordings:
+        """Where runs are written down."""
+
+    def calls(self, run_id: str, lineage: Lineage, materials: Materials) -> Calls:
+        """What makes the calls of a run; ``lineage`` is what they get."""
+
+
+class GraphCall:
+    """One run, not begun."""
+
+    def __init__(
+        self, materials: Materials, surroundings: Surroundings, on_step: OnStep | None
+    ) -> None:
+        self._materials, self._surroundings, self._on_step = materials, surroundings, on_step
+        self._reading = reading_of(materials)
+
+    def describe(self) -> dict[str, Any]:
+        """What the graph is, and what is odd about it. Raises GraphInvalidError."""
+        graph = self._graph()
+        return {
+            "graph_id": graph.graph_id,
+            "start": graph.start,
+            "node_count": len(graph.nodes),
+            "warnings": [str(warning) for warning in self._reading.warnings],
+        }
+
+    def run(
+        self,
+        *,
+        cancellation: Cancellation | None = None,
+        on_stderr: OnStderr | None = None,  # noqa: ARG002 - of the protocol; nodes' tools are quiet
+    ) -> MappedResult:
+        """Walk the graph. Raises RyeError for what keeps the run from beginning."""
+        inputs, options = taken_apart(  # (1)
+            self._materials.request.parameters, self._materials.chain.tool.spec.config_schema
+        )
+        if options.validate:
+            return self._judgement()
+        graph = self._graph()  # (2)
+        lineage = self._lineage(graph, options)  # (3)
+        self._check_names(graph, options)
+        recordings = self._surroundings.recordings()
+        graph_hash = hash_of(self._materials)
+        if options.resume:  # (4)
+            saved = recordings.load(options.run_id)
+            position = resumed_position(graph, options, saved, graph_hash, inputs)
+        else:
+            position = fresh_position(graph, options, checked_inputs(graph, inputs))
+        recording = recordings.begin(graph, graph_hash, position, options, lineage)  # (5)
+        with (
+            recording,
+            RunEnd(cancellation, self._materials.timeout_s, recording.is_ending_asked) as end,
+        ):
+            outcome = self._walk(graph, position, options, lineage, recording, end)  # (6)
+            result = mapped(graph, outcome, recording.run_id, self._limit_s(end))
+            recording.end(outcome, result)  # (7)
+        return result
+
+    def _walk(
+        self,
+        graph: Graph,
+        position: Position,
+        options: Options,
+        lineage: Lineage,
+        recording: Recording,
+        end: RunEnd,
+    ) -> Outcome:
+        limits = self._materials.limits
+        settings = Settings(
+            max_steps=options.max_steps or graph.max_steps or limits["max_steps"],
+            max_concurrency=options.max_concurrency
+            or graph.max_concurrency
+            or limits["max_concurrency"],
+            rules=CallRules(grants=lineage.grants),
+            single=bool(options.node),
+            env_names=self._materials.env.variables.keys(),
+        )
+        hooks = (*graph.hooks, *self._surroundings.hooks())
+        runner = Runner(
+            self._surroundings.calls(recording.run_id, _inner(lineage), self._materials),
+            recording,
+            end,
+            keeping=recording.keeping,
+            on_step=self._on_step,
+        )
+        walk = Walk(graph, position, settings, hooks=hooks)
+        return runner.run(walk, is_resumed=options.resume)
+
+    def _graph(self) -> Graph:
+        if self._reading.graph is None or self._reading.errors:
+            raise GraphInvalidError(self._materials.chain.tool.item_id, self._reading.errors)
+        return self._reading.graph
+
+    def _lineage(self, graph: Graph, options: Options) -> Lineage:
+        """Every list that there is must allow a call. Raises NoPermissionsError and its kin."""
+        above = self._surroundings.lineage(self._materials)
+        lists = [*above.grants]
+        lists += [options.capabilities] if options.capabilities is not None else []
+        lists += [graph.permissions] if graph.permissions is not None else []
+        if not lists:
+            raise NoPermissionsError(graph.graph_id)
+        own = graph.limits.get("depth", DEPTH)
+        depths = [one for one in (above.depth, options.depth, own) if one is not None]
+        if min(depths) < 0:
+            raise DepthExceededError(graph.graph_id)
+        return Lineage(grants=tuple(lists), depth=min(depths))
+
+    def _check_names(self, graph: Graph, options: Options) -> None:
+        present = self._materials.env.variables
+        missing = [name for name in graph.env_requires if name not in present]
+        if missing:
+            raise MissingEnvironmentError(missing)
+        if options.node and options.node not in graph.nodes:
+            raise NodeNotFoundError(options.node, list(graph.nodes))
+
+    def _judgement(self) -> MappedResult:
+        reading = self._reading
+        data = {
+            "success": not reading.errors,
+            "errors": [problem.described() for problem in reading.errors],
+            "warnings": [problem.described() for problem in reading.warnings],
+            "node_count": len(reading.graph.nodes) if reading.graph else 0,
+        }
+        error = f"{len(reading.errors)} problems" if reading.errors else None
+        code = "VALIDATION_FAILED" if error else ""
+        return MappedResult(success=not error, data=data, error=error, code=code)
+
+    def _limit_s(self, end: RunEnd) -> float | None:
+        return self._materials.timeout_s if end.has_timed_out else None
+
+
+def reading_of(materials: Materials) -> Reading:
+    """The graph in the file of a chain's tool."""
+    tool = materials.chain.tool
+    header = tool.item.header if tool.item else None
+    return read_graph(header or {}, tool.item_id)
+
+
+def hash_of(materials: Materials) -> str:
+    """SHA-256 of the graph itself, the file's ``config``: what a resumed run is compared by."""
+    tool = materials.chain.tool
+    header = tool.item.header if tool.item else None
+    return sha256_hex(canonical_json((header or {}).get("config") or {}))
+
+
+def graph_call(surroundings: Surroundings) -> Callable[[Materials, Any], GraphCall]:
+    """What makes calls of materials."""
+
+    def call(materials: Materials, on_step: OnStep | None) -> GraphCall:
+        return GraphCall(materials, surroundings, on_step)
+
+    return call
+
+
+def _inner(lineage: Lineage) -> Lineage:
+    """What the calls of a run get."""
+    depth = None if lineage.depth is None else lineage.depth - 1
+    return Lineage(grants=lineage.grants, depth=depth)
+
+
+__all__ = ["GraphCall", "Lineage", "Mapping", "Surroundings", "graph_call", "reading_of"]

@@ -1,0 +1,61 @@
+"""From the outcome of a walk to the result that a caller gets. Pure. Shapes: ``docs/graphs.md``."""
+
+from typing import Any
+
+from ryeos.executor.results import MappedResult
+from ryeos.graph.commands import Outcome
+from ryeos.graph.model import Graph
+
+_CODES = {"cancelled": "CANCELLED"}
+
+
+def mapped(
+    graph: Graph, outcome: Outcome, run_id: str, timed_out_s: float | None = None
+) -> MappedResult:
+    """The result; ``timed_out_s`` is the limit of a run that was ended for its time."""
+    success = outcome.status in {"completed", "completed_with_errors", "stepped"}
+    data: dict[str, Any] = {"success": success}
+    if outcome.status == "stepped":
+        data |= {
+            "state": outcome.state,
+            "executed_node": outcome.node,
+            "next_node": outcome.next_node,
+            "step_count": outcome.steps,
+        }
+    else:
+        data |= {"status": outcome.status, **_shape(graph, outcome), "steps": outcome.steps}
+    data["graph_run_id"] = run_id
+    if outcome.terminated:
+        data["terminated"] = outcome.terminated
+    if outcome.errors:
+        data["errors_suppressed"] = len(outcome.errors)
+    if outcome.errors or not success:
+        data["errors"] = [*map(dict, outcome.errors), *_own_error(outcome)]
+    if outcome.warnings:
+        data["warnings"] = list(outcome.warnings)
+    if success:
+        return MappedResult(success=True, data=data, error=None, code="")
+    error, code = outcome.error or outcome.status, _CODES.get(outcome.status, "EXECUTION_FAILED")
+    if timed_out_s is not None:
+        error, code = f"the graph timed out after {timed_out_s:g} seconds", "TIMEOUT"
+    data |= {"error": error} | ({"node": outcome.node} if outcome.node else {})
+    return MappedResult(success=False, data=data, error=error, code=code)
+
+
+def _shape(graph: Graph, outcome: Outcome) -> dict[str, Any]:
+    """What of output and state is told: of a failure the state, else as ``config.result`` says."""
+    if outcome.error is not None:
+        return {"state": outcome.state}
+    shown: dict[str, Any] = {}
+    if graph.result in {"output", "both"}:
+        shown["output"] = outcome.output
+    if graph.result in {"state", "both"} or not outcome.has_output:
+        shown["state"] = outcome.state
+    return shown
+
+
+def _own_error(outcome: Outcome) -> list[dict[str, Any]]:
+    if outcome.error is None:
+        return []
+    entry: dict[str, Any] = {"code": outcome.code, "message": outcome.error}
+    return [entry | ({"node": outcome.node} if outcome.node else {})]

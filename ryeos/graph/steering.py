@@ -1,0 +1,75 @@
+"""What a failed call leads to. Pure; the order is that of ``docs/graphs.md``.
+
+(1) what a hook says: retry, while there are retries left; fail, abort, continue, skip
+(2) the node's ``on_error``
+(3) the graph's ``on_error: continue``, and a foreach that is not ``fail_fast``
+(4) the run fails
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from lillux.values import dataclass
+from ryeos.graph.model import ForeachNode, Graph, Node, ReturnNode, error_target
+
+DEFAULT_RETRIES = 3
+
+
+class Steering(Enum):
+    """What is done about a failure.
+
+    AGAIN     the node is worked on once more
+    ON_ERROR  the run goes on at the node's ``on_error``
+    CONTINUE  it is put up with, noted, and the run goes on at ``next``
+    SKIP      the same, but nothing is noted
+    FAIL, ABORT  the run ends
+    """
+
+    AGAIN = "again"
+    ON_ERROR = "on_error"
+    CONTINUE = "continue"
+    SKIP = "skip"
+    FAIL = "fail"
+    ABORT = "abort"
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What a hook wants done."""
+
+    action: str
+    max_retries: int = DEFAULT_RETRIES
+    error: str = ""
+
+
+_SAID = {
+    "fail": Steering.FAIL,
+    "abort": Steering.ABORT,
+    "continue": Steering.CONTINUE,
+    "skip": Steering.SKIP,
+}
+
+
+def control_of(values: Mapping[str, Any]) -> Control:
+    """The control in a hook's answer, whatever that is; without an action it does nothing."""
+    most, error = values.get("max_retries"), values.get("error")
+    return Control(
+        action=str(values.get("action", "")),
+        max_retries=most if isinstance(most, int) and not isinstance(most, bool) else DEFAULT_RETRIES,
+        error=error if isinstance(error, str) else "",
+    )
+
+
+def after_failure(node: Node, graph: Graph, control: Control | None, retries: int) -> Steering:
+    """What is done, ``retries`` having been made of this node by now."""
+    if control and control.action == "retry" and retries < control.max_retries:
+        return Steering.AGAIN
+    if control and control.action in _SAID:
+        return _SAID[control.action]
+    if isinstance(node, ReturnNode):
+        return Steering.FAIL
+    if error_target(node):
+        return Steering.ON_ERROR
+    puts_up = isinstance(node, ForeachNode) and not node.fail_fast
+    return Steering.CONTINUE if puts_up or graph.on_error == "continue" else Steering.FAIL

@@ -1,0 +1,1 @@
+"""Graphs in a workspace: what their nodes call, where runs are kept, who started them."""

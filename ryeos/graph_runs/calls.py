@@ -1,0 +1,239 @@
+"""The calls of a run: items executed, fetched and signed as anybody else would. A seam of graphs.
+
+What a call gets of its run: the run's id as its parent, every list of capabilities, one level less.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lillux.errors import LilluxError
+from lillux.process import Cancellation
+from ryeos.envelope import Answer, error_envelope
+from ryeos.errors import ItemNotFoundError, UnsupportedError
+from ryeos.executor.model import Request
+from ryeos.graph.call import Lineage
+from ryeos.graph.commands import Act
+from ryeos.graph.errors import UnknownRemoteError
+from ryeos.items import EXECUTABLE_KINDS, PROJECT, Kind, Reference, Resolution, Space
+from ryeos.request_errors import ArgumentError
+from ryeos.threads.payload import PARENT_VARIABLE
+
+if TYPE_CHECKING:  # a run of tools needs neither
+    from ryeos.search.catalog import Catalog
+    from ryeos.signing_key import SigningKey
+    from ryeos.threads.registry import Registry
+    from ryeos.verify import VerifiedItem, Verifier
+
+AGENT = "rye/agent/threads/thread_directive"
+_CONTINUED = "continued"
+
+
+class Workspace(Protocol):
+    """What calls are made on: the public API. See `ryeos.app.Rye`."""
+
+    verifier: "Verifier"
+
+    @property
+    def catalog(self) -> "Catalog":
+        """The items of this context."""
+
+    @property
+    def threads(self) -> "Registry":
+        """The background runs of this context."""
+
+    def execute(
+        self, reference: Reference, request: Request, *, cancellation: Cancellation | None = None
+    ) -> Answer:
+        """Run a tool, render a directive, or give a knowledge text."""
+
+    def start_here(self, reference: Reference, request: Request) -> Answer:
+        """Run a tool in the background, by this program."""
+
+    def load(
+        self, reference: Reference, *, source: str = ""
+    ) -> tuple[Resolution, "VerifiedItem"]:
+        """The verified item that a reference names."""
+
+    def space(self, label: str) -> Space:
+        """The project or user space."""
+
+    def signing_key(self) -> "SigningKey":
+        """The user's private key at work."""
+
+    def fingerprint(self, item_id: str) -> str | None:
+        """A digest of everything that a tool runs."""
+
+
+class WorkspaceCalls:
+    """See `ryeos.graph.runner.Calls`."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        run_id: str,
+        lineage: Lineage,
+        *,
+        extra_env: Mapping[str, str],
+        use_lockfile: bool,
+    ) -> None:
+        self._workspace, self._lineage = workspace, lineage
+        self._env = {**extra_env, PARENT_VARIABLE: run_id}
+        self._use_lockfile = use_lockfile
+
+    def make(self, act: Act, cancellation: Cancellation) -> Mapping[str, Any]:
+        """The envelope of the answer, also of a failure."""
+        try:
+            return self._answer(act, cancellation)
+        except LilluxError as error:
+            return error_envelope(error)
+
+    def integrity(self, act: Act) -> str | None:
+        """Of a tool that is no graph: what a graph calls is not known beforehand."""
+        if act.primary != "execute" or act.kind not in {None, Kind.TOOL.value} or act.remote:
+            return None
+        try:
+            return self._workspace.fingerprint(act.item_id)
+        except LilluxError:  # the call itself will tell
+            return None
+
+    def _answer(self, act: Act, cancellation: Cancellation) -> Mapping[str, Any]:
+        if act.remote is not None:
+            raise UnknownRemoteError(act.remote, ())
+        match act.primary:
+            case "execute":
+                return self._execute(act, cancellation)
+            case "fetch":
+                return self._fetch(act) if act.item_id else self._search(act)
+            case _:
+                return self._sign(act)
+
+    # ------------------------------------------------------------------ execute
+
+    def _execute(self, act: Act, cancellation: Cancellation) -> Mapping[str, Any]:
+        reference = self._agent_for(act) or Reference(_kind(act), act.item_id)
+        request = Request(
+            item_id=reference.id,
+            parameters=self._parameters(act, reference),
+            at_most_s=act.timeout_s,
+            extra_env=self._env,
+            use_lockfile=self._use_lockfile,
+            grants=self._lineage.grants,
+            depth=self._lineage.depth,
+        )
+        if act.is_async:
+            return self._workspace.start_here(reference, request).envelope
+        answer = self._workspace.execute(reference, request, cancellation=cancellation)
+        return self._followed(answer.envelope)
+
+    def _agent_for(self, act: Act) -> Reference | None:
+        """The tool that carries out a directive, where one is installed: else it is rendered."""
+        if act.kind != Kind.DIRECTIVE.value:
+            return None
+        agent = Reference(Kind.TOOL, AGENT)
+        try:
+            self._workspace.load(agent)
+        except ItemNotFoundError:
+            return None
+        return agent
+
+    def _parameters(self, act: Act, reference: Reference) -> Mapping[str, Any]:
+        if reference.id == AGENT and act.item_id != AGENT:
+            return {"directive_id": act.item_id, "inputs": dict(act.params), "async": act.is_async}
+        return act.params
+
+    def _followed(self, envelope: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The answer of the thread that another thread has carried on with, at the end of all."""
+        data = envelope.get("data")
+        if not isinstance(data, Mapping) or data.get("status") != _CONTINUED:
+            return envelope
+        successor = data.get("continuation_thread_id")
+        if not isinstance(successor, str):
+            return envelope
+        from ryeos.threads.watching import wait_for
+
+        answer = wait_for(self._workspace.threads, successor, None).answer()
+        return answer if isinstance(answer, dict) else envelope
+
+    # ------------------------------------------------------------------ fetch, sign
+
+    def _fetch(self, act: Act) -> Mapping[str, Any]:
+        source = act.params.get("source", "")
+        resolution, item = self._workspace.load(
+            Reference(_kind(act), act.item_id), source=_text("source", source)
+        )
+        location = resolution.location
+        return {
+            "status": "success",
+            "ref": str(location.ref),
+            "item_id": location.ref.id,
+            "space": location.space.label,
+            "content": item.data.decode("utf-8", "replace"),
+        }
+
+    def _search(self, act: Act) -> Mapping[str, Any]:
+        from ryeos.search import search
+        from ryeos.search.requests import DEFAULT_LIMIT, LOCAL_TIERS, MAX_LIMIT, SearchRequest
+        from ryeos.search.scope import parse_scope
+
+        scope = parse_scope(_text("scope", act.params.get("scope", "")))
+        source = _text("source", act.params.get("source", ""))
+        limit = act.params.get("limit", DEFAULT_LIMIT)
+        if not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
+            raise ArgumentError("limit", f"expected 1 to {MAX_LIMIT}, found {limit!r:.60}")
+        kind = scope.kind or (Kind(act.kind) if act.kind else None)
+        request = SearchRequest(
+            query=_text("query", act.params.get("query", "")),
+            kinds=(kind,) if kind else EXECUTABLE_KINDS,
+            tiers=frozenset((source,)) if source in LOCAL_TIERS else LOCAL_TIERS,
+            prefix=scope.prefix,
+            limit=limit,
+        )
+        found = search(self._workspace.catalog, request, lambda _: ())
+        hits = [
+            {
+                "ref": str(hit.document.record.location.ref),
+                "item_id": hit.document.record.location.ref.id,
+                "score": hit.score,
+                "description": hit.document.record.description,
+            }
+            for hit in found.hits
+        ]
+        return {"status": "success", "results": hits, "total": found.total}
+
+    def _sign(self, act: Act) -> Mapping[str, Any]:
+        from ryeos.sign import Signer
+        from ryeos.sign_targets import targets_of_reference
+
+        space = self._workspace.space(_text("source", act.params.get("source", PROJECT)))
+        targets = targets_of_reference(Reference(_kind(act), act.item_id), space)
+        signer = Signer(self._workspace.signing_key(), self._workspace.verifier)
+        (report,) = signer.sign_all(targets, force=act.params.get("force") is True)
+        if report.error:
+            raise report.error
+        return {
+            "status": "success",
+            "ref": report.target.label,
+            "path": str(report.target.path),
+            "unchanged": report.unchanged,
+        }
+
+
+StartHere = Callable[[Reference, Request], Answer]
+
+
+def no_background(reference: Reference, _: Request) -> Answer:
+    """Refuse a node that is ``async``, where nobody knows how to start this program again."""
+    raise UnsupportedError(
+        f"{reference}: async: this program cannot be started once more",
+        hint="leave out async of the node, or run the graph with: rye run",
+    )
+
+
+def _kind(act: Act) -> Kind:
+    return Kind(act.kind) if act.kind else Kind.TOOL
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise ArgumentError(name, f"expected text, found {value!r:.60}")
+    return value

@@ -1,0 +1,133 @@
+"""Runs of graphs among the threads: who works on one, how it ended, what it may call.
+
+A run that ``rye run --async`` has started is a thread already, and its runner tells how it ended;
+any other is entered here, with the process that it runs in.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+
+from lillux.errors import LilluxError
+from lillux.files import create_file
+from ryeos.graph.call import Lineage
+from ryeos.graph.errors import ParentUnknownError
+from ryeos.threads.documents import write_document
+from ryeos.threads.errors import ThreadNotFoundError
+from ryeos.threads.grants import Grants, read_grants, write_grants
+from ryeos.threads.model import Status, Thread
+from ryeos.threads.payload import INLINE, LOCAL
+from ryeos.threads.place import CANCEL
+from ryeos.threads.registry import Registry
+from ryeos.threads.seal import RunnerSeals
+from ryeos.threads.watching import refreshed
+
+_STATUSES = {
+    "completed": Status.COMPLETED,
+    "stepped": Status.COMPLETED,
+    "completed_with_errors": Status.COMPLETED_WITH_ERRORS,
+    "cancelled": Status.CANCELLED,
+}
+
+
+class Ledger:
+    """The threads of a workspace, as runs of graphs see them."""
+
+    def __init__(self, registry: Registry, seals: RunnerSeals) -> None:
+        self._registry, self._seals = registry, seals
+
+    def lineage_of(self, parent_id: str) -> Lineage:
+        """What a run may do that another thread has started. Raises ParentUnknownError.
+
+        A thread that is no run of a graph was started by a person, and hands on no limits.
+        """
+        try:
+            self._registry.get(parent_id)
+            grants = read_grants(self._registry.place, self._seals, parent_id)
+        except ThreadNotFoundError:
+            raise ParentUnknownError(parent_id, "which is no thread of this project") from None
+        except (LilluxError, ValueError) as error:
+            raise ParentUnknownError(parent_id, f"but {error}") from None
+        if grants is None:
+            return Lineage()
+        depth = None if grants.depth is None else grants.depth - 1
+        return Lineage(grants=grants.lists, depth=depth)
+
+    def is_alive(self, run_id: str) -> bool:
+        """Whether a process works on the run."""
+        try:
+            thread = refreshed(self._registry, self._registry.get(run_id))
+        except ThreadNotFoundError:
+            return False
+        return thread.status == Status.RUNNING and thread.pid != os.getpid()
+
+    def begin(self, run_id: str, graph_id: str, parent_id: str, lineage: Lineage) -> bool:
+        """Enter a run as one of this process; False where its runner sees to that.
+
+        Raises RegistryError, FileSystemError and their kin.
+        """
+        from lillux.background import start_token
+
+        pid = os.getpid()
+        token = start_token(pid)
+        with suppress(FileNotFoundError):
+            self._registry.place.file(run_id, CANCEL).unlink()
+        is_ours = self._enter(run_id, graph_id, parent_id, pid, token)
+        grants = Grants(tuple(tuple(one) for one in lineage.grants), lineage.depth)
+        write_grants(self._registry.place, self._seals, run_id, grants)
+        return is_ours
+
+    def _enter(
+        self, run_id: str, graph_id: str, parent_id: str, pid: int, token: str
+    ) -> bool:
+        try:
+            known = self._registry.get(run_id)
+        except ThreadNotFoundError:
+            self._registry.register(_new_thread(run_id, graph_id, parent_id))
+            self._registry.mark_running(run_id, pid, token)
+            return True
+        if known.status == Status.RUNNING and known.pid == pid:
+            return False
+        self._registry.reopen(run_id, pid, token)
+        return True
+
+    def is_ending_asked(self, run_id: str) -> bool:
+        """Whether somebody has asked for the end of a run, see `ask_for_end`."""
+        return self._registry.place.file(run_id, CANCEL).exists()
+
+    def end(self, run_id: str, status: str, answer: Mapping[str, object]) -> None:
+        """Tell how a run of this process has ended. Raises RegistryError and its kin."""
+        import json
+
+        error = answer.get("error")
+        self._registry.finish(
+            run_id,
+            _STATUSES.get(status, Status.ERROR),
+            result=json.dumps(answer, ensure_ascii=True, default=str),
+            error=str(error) if error else None,
+        )
+        write_document(self._registry, run_id)
+
+
+def ask_for_end(registry: Registry, run_id: str) -> None:
+    """Ask the process that works on a run to end it: within half a second it hears of that."""
+    registry.place.make_thread_folder(run_id)
+    with suppress(FileExistsError):
+        create_file(registry.place.file(run_id, CANCEL), b"")
+
+
+def _new_thread(run_id: str, graph_id: str, parent_id: str) -> Thread:
+    return Thread(
+        thread_id=run_id,
+        directive=graph_id,
+        parent_id=parent_id or None,
+        tool_id=graph_id,
+        item_id=f"tool:{graph_id}",
+        kind="tool",
+        target=LOCAL,
+        thread_mode=INLINE,
+        chain_root_id=run_id,
+    )
+
+
+__all__ = ["Ledger", "ask_for_end"]

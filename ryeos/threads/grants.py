@@ -1,0 +1,55 @@
+"""What the run of a graph may call, written down for the processes that it starts.
+
+Those know the run by ``RYE_PARENT_THREAD_ID``. The file lies in a project, and a project is data of
+anybody's: so it has a code that only this user can make. Page: ``docs/threads.md``.
+"""
+
+import json
+from typing import Any
+
+from lillux.errors import LilluxError
+from lillux.files import read_bytes, write_atomic
+from lillux.values import dataclass
+from ryeos.threads.place import GRANTS, ThreadsPlace
+from ryeos.threads.seal import RunnerSeals
+
+_MAX_BYTES = 1024 * 1024
+_PURPOSE = "rye grants 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """Lists that must each allow a call, and how many further graphs there may be below."""
+
+    lists: tuple[tuple[str, ...], ...]
+    depth: int | None = None
+
+
+def write_grants(
+    place: ThreadsPlace, seals: RunnerSeals, thread_id: str, grants: Grants
+) -> None:
+    """Write down what a run may call. Raises FileSystemError, RegistryError."""
+    lists = [list(one) for one in grants.lists]
+    code = seals.code(_PURPOSE, thread_id, lists, grants.depth)
+    document = {"capabilities": lists, "depth": grants.depth, "seal": code}
+    place.make_thread_folder(thread_id)
+    data = json.dumps(document, ensure_ascii=True).encode() + b"\n"
+    write_atomic(place.file(thread_id, GRANTS), data, mode=0o600)
+
+
+def read_grants(place: ThreadsPlace, seals: RunnerSeals, thread_id: str) -> Grants | None:
+    """What this user's run may call; None where nothing was written down.
+
+    Raises ValueError with the reason for a file that this user's Rye has not written.
+    """
+    path = place.file(thread_id, GRANTS)
+    try:
+        document: Any = json.loads(read_bytes(path, _MAX_BYTES))
+        lists, depth, code = (document[name] for name in ("capabilities", "depth", "seal"))
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, RecursionError, LilluxError):
+        raise ValueError(f"{path} is not what rye writes") from None
+    if not isinstance(code, str) or not seals.is_code(code, _PURPOSE, thread_id, lists, depth):
+        raise ValueError(f"{path} was not written by you")
+    return Grants(tuple(tuple(one) for one in lists), depth)
