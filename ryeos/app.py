@@ -17,8 +17,14 @@ from ryeos.approvals import Approvals
 from ryeos.config import ConfigReader
 from ryeos.context import Context, named_project
 from ryeos.envelope import EXIT_BY_CODE, TOOL_FAILED, Answer, error_envelope
-from ryeos.errors import IntegrityError, NoProjectError, NoSigningKeyError, UsageError
-from ryeos.executor.calls import OnStderr
+from ryeos.errors import (
+    IntegrityError,
+    NoProjectError,
+    NoSigningKeyError,
+    UnsupportedError,
+    UsageError,
+)
+from ryeos.executor.calls import Call, Materials, OnStderr, OnStep
 from ryeos.executor.engine import PrimitiveExecutor
 from ryeos.executor.model import ExecutionResult, Request
 from ryeos.items import PROJECT, Kind, Location, Reference, Resolution, Space, parse_reference
@@ -49,7 +55,8 @@ class Rye:
 
     ``warn`` gets one line for each thing that a person should hear about. ``restore`` writes a file
     of the own bundle anew, where there is something to restore it from. With ``functions``, Python
-    functions are called in warm workers: worth it from the second call on.
+    functions are called in warm workers: worth it from the second call on. ``program`` is how this
+    program is started once more, for what a graph leaves running.
     """
 
     def __init__(
@@ -60,9 +67,11 @@ class Rye:
         functions: "FunctionHost | None" = None,
         warn: Callable[[str], None] = log_warning,
         restore: Callable[[str], bool] = lambda _: False,
+        program: "Callable[[Context], Program] | None" = None,
     ) -> None:
         self.context = context
         self._runner, self._functions, self._restore = runner, functions, restore
+        self._program = program
         self._elsewhere: dict[Path, Rye] = {}
         self.warn = warn
         self.approvals = Approvals(context.spaces.user.ai)
@@ -87,7 +96,14 @@ class Rye:
             self.verifier,
             runner=self._runner,
             functions=self._functions,
+            graphs=self._graph_call,
         )
+
+    def _graph_call(self, materials: Materials, on_step: OnStep | None) -> Call:
+        from ryeos.graph.call import GraphCall
+        from ryeos.graph_runs.surroundings import WorkspaceSurroundings
+
+        return GraphCall(materials, WorkspaceSurroundings(self), on_step)
 
     @cached_property
     def catalog(self) -> "Catalog":
@@ -115,6 +131,7 @@ class Rye:
                 functions=self._functions,
                 warn=self.warn,
                 restore=self._restore,
+                program=self._program,
             )
         return self._elsewhere[path]
 
@@ -125,6 +142,7 @@ class Rye:
         *,
         cancellation: Cancellation | None = None,
         on_stderr: OnStderr | None = None,
+        on_step: OnStep | None = None,
     ) -> Answer:
         """Run a tool, render a directive, or give a knowledge text.
 
@@ -134,7 +152,9 @@ class Rye:
         if kind is Kind.CONFIG:
             raise UsageError(f"{reference}: configuration is read by tools, never run")
         if kind is Kind.TOOL:
-            result = self.executor.execute(request, cancellation=cancellation, on_stderr=on_stderr)
+            result = self.executor.execute(
+                request, cancellation=cancellation, on_stderr=on_stderr, on_step=on_step
+            )
             return tool_answer(result, request)
         resolution = self.resolver.resolve(reference)
         item = self.verifier.verify_location(resolution.location)
@@ -188,6 +208,19 @@ class Rye:
             warn=self.warn,
         )
         return Answer(started_envelope(thread, (perf_counter() - started_at) * 1000))
+
+    def start_here(self, reference: Reference, request: Request) -> Answer:
+        """As `start`, by this program. Raises UnsupportedError where that is not known."""
+        if self._program is None:
+            raise UnsupportedError(
+                f"{reference}: async: this program does not know how it is started",
+                hint="leave out async of the node, or run the graph with: rye run",
+            )
+        return self.start(reference, request, self._program(self.context))
+
+    def fingerprint(self, item_id: str) -> str | None:
+        """A digest of all that a tool runs. See `PrimitiveExecutor.fingerprint`."""
+        return self.executor.fingerprint(item_id)
 
     @cached_property
     def threads(self) -> "Registry":

@@ -15,11 +15,13 @@ A tool that fails is a result. What Rye cannot do is a `LilluxError`, which the 
 ``failure`` together with what was found out before it.
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from lillux.digests import sha256_hex
 from lillux.env_resolver import ResolvedEnv
 from lillux.errors import LilluxError
 from lillux.process import Cancellation, ProcessManager, ProcessRunner
@@ -170,6 +172,19 @@ class PrimitiveExecutor:
         anchor = anchor_of(chain, self._context)
         files = verify_anchored_files(chain, anchor, self._verifier, log_warning)
         return self._lockfiles.save_lockfile(self._lockfiles.create_lockfile(chain, files.pins))
+
+    def fingerprint(self, item_id: str) -> str | None:
+        """A digest of all verified files that a tool runs; None for a graph, which chooses later.
+
+        Raises as `build_chain`.
+        """
+        chain = self.build_chain(item_id)
+        if _is_graph(chain):
+            return None
+        anchor = anchor_of(chain, self._context)
+        files = verify_anchored_files(chain, anchor, self._verifier, log_warning)
+        pins = json.dumps(files.pins, sort_keys=True, ensure_ascii=True)
+        return sha256_hex(f"{chain.digest}\n{pins}".encode())
 
     @property
     def lockfiles(self) -> LockfileResolver:

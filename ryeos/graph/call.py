@@ -5,8 +5,9 @@
 run ended   (5) written down as begun   (6) walked   (7) written down as ended
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 from lillux.digests import sha256_hex
 from lillux.integrity import canonical_json
@@ -14,7 +15,7 @@ from lillux.process import Cancellation
 from lillux.values import dataclass
 from ryeos.executor.calls import Materials, OnStderr
 from ryeos.executor.results import MappedResult
-from ryeos.graph.beginning import checked_inputs, fresh_position, resumed_position
+from ryeos.graph.beginning import SavedRun, checked_inputs, fresh_position, resumed_position
 from ryeos.graph.calls import CallRules
 from ryeos.graph.capabilities import Capabilities
 from ryeos.graph.commands import Outcome
@@ -30,8 +31,7 @@ from ryeos.graph.errors import (
 from ryeos.graph.model import Graph, Hook
 from ryeos.graph.options import Options, taken_apart
 from ryeos.graph.reading import Reading, read_graph
-from ryeos.graph.recording import Recording, Recordings
-from ryeos.graph.runner import Calls, OnStep, Runner
+from ryeos.graph.runner import Calls, Keeping, OnStep, Records, Runner
 from ryeos.graph.walker import Position, Settings, Walk
 
 DEPTH = 5
@@ -48,6 +48,52 @@ class Lineage:
     depth: int | None = None
 
 
+class Recording(Records, Protocol):
+    """One run, being written down. A context: when it is left the run is nobody's any more."""
+
+    @property
+    def run_id(self) -> str:
+        """Of this run."""
+
+    @property
+    def keeping(self) -> Keeping | None:
+        """Results that are used again; None where nothing is kept."""
+
+    def is_ending_asked(self) -> bool:
+        """Whether somebody wants the run ended."""
+
+    def end(self, outcome: Outcome, result: MappedResult) -> None:
+        """Write down how it ended."""
+
+    def __enter__(self) -> Self:
+        """Begin."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave it, also where it did not come to its end."""
+
+
+class Recordings(Protocol):
+    """Where runs are written down."""
+
+    def load(self, run_id: str) -> SavedRun:
+        """An earlier run. Raises RunNotFoundError and its kin."""
+
+    def begin(
+        self,
+        graph: Graph,
+        graph_hash: str,
+        position: Position,
+        options: Options,
+        lineage: Lineage,
+    ) -> Recording:
+        """Begin to write a run down, or go on with it. Raises what keeps it from that."""
+
+
 class Surroundings(Protocol):
     """What a run needs of the program that it runs in."""
 
@@ -57,8 +103,8 @@ class Surroundings(Protocol):
     def hooks(self) -> Sequence[Hook]:
         """Those of the infrastructure."""
 
-    def recordings(self) -> Recordings:
-        """Where runs are written down."""
+    def recordings(self, materials: Materials) -> Recordings:
+        """Where the runs of this call are written down."""
 
     def calls(self, run_id: str, lineage: Lineage, materials: Materials) -> Calls:
         """What makes the calls of a run; ``lineage`` is what they get."""
@@ -98,7 +144,7 @@ class GraphCall:
         graph = self._graph()  # (2)
         lineage = self._lineage(graph, options)  # (3)
         self._check_names(graph, options)
-        recordings = self._surroundings.recordings()
+        recordings = self._surroundings.recordings(self._materials)
         graph_hash = hash_of(self._materials)
         if options.resume:  # (4)
             saved = recordings.load(options.run_id)
@@ -216,5 +262,3 @@ def _inner(lineage: Lineage) -> Lineage:
     depth = None if lineage.depth is None else lineage.depth - 1
     return Lineage(grants=lineage.grants, depth=depth)
 
-
-__all__ = ["GraphCall", "Lineage", "Mapping", "Surroundings", "graph_call", "reading_of"]

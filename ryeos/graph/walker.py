@@ -20,7 +20,16 @@ from ryeos.graph.errors import ExpressionError
 from ryeos.graph.expressions import fill
 from ryeos.graph.foreach import collected, elements_of, first_failure
 from ryeos.graph.hooks import HookRun
-from ryeos.graph.model import ActionNode, Edge, ForeachNode, GateNode, Graph, Node, ReturnNode
+from ryeos.graph.model import (
+    ActionNode,
+    Edge,
+    ForeachNode,
+    GateNode,
+    Graph,
+    Hook,
+    Node,
+    ReturnNode,
+)
 from ryeos.graph.results import classified, failed
 from ryeos.graph.steering import Steering, after_failure
 
@@ -79,7 +88,7 @@ class _Visit:
 
 
 class Walk:
-    """One walk through a graph. ``warn`` gets a line for what is odd and no error."""
+    """One walk through a graph. ``hooks`` are those of the graph and of others, else its own."""
 
     def __init__(
         self,
@@ -87,6 +96,7 @@ class Walk:
         position: Position,
         settings: Settings,
         *,
+        hooks: Sequence[Hook] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._graph, self._settings, self._now = graph, settings, now
@@ -95,7 +105,7 @@ class Walk:
         self._step = self._first_step = position.step
         self._errors: list[Mapping[str, Any]] = list(position.errors)
         self._warnings: dict[str, None] = {}
-        self._hooks = HookRun(graph.hooks, settings.rules, self._warn)
+        self._hooks = HookRun(graph.hooks if hooks is None else hooks, settings.rules, self._warn)
 
     def run(self, *, is_resumed: bool = False) -> Walking:
         """Walk to the end; see the module."""

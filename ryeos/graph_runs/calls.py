@@ -3,13 +3,13 @@
 What a call gets of its run: the run's id as its parent, every list of capabilities, one level less.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lillux.errors import LilluxError
 from lillux.process import Cancellation
 from ryeos.envelope import Answer, error_envelope
-from ryeos.errors import ItemNotFoundError, UnsupportedError
+from ryeos.errors import ItemNotFoundError
 from ryeos.executor.model import Request
 from ryeos.graph.call import Lineage
 from ryeos.graph.commands import Act
@@ -216,17 +216,6 @@ class WorkspaceCalls:
             "path": str(report.target.path),
             "unchanged": report.unchanged,
         }
-
-
-StartHere = Callable[[Reference, Request], Answer]
-
-
-def no_background(reference: Reference, _: Request) -> Answer:
-    """Refuse a node that is ``async``, where nobody knows how to start this program again."""
-    raise UnsupportedError(
-        f"{reference}: async: this program cannot be started once more",
-        hint="leave out async of the node, or run the graph with: rye run",
-    )
 
 
 def _kind(act: Act) -> Kind:

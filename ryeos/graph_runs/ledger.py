@@ -11,7 +11,7 @@ from contextlib import suppress
 from lillux.errors import LilluxError
 from lillux.files import create_file
 from ryeos.graph.call import Lineage
-from ryeos.graph.errors import ParentUnknownError
+from ryeos.graph.errors import ParentUnknownError, RunNotResumableError
 from ryeos.threads.documents import write_document
 from ryeos.threads.errors import ThreadNotFoundError
 from ryeos.threads.grants import Grants, read_grants, write_grants
@@ -28,6 +28,10 @@ _STATUSES = {
     "completed_with_errors": Status.COMPLETED_WITH_ERRORS,
     "cancelled": Status.CANCELLED,
 }
+
+
+# Runs that this process works on: the registry knows the process, and not which of its calls.
+_active: set[str] = set()
 
 
 class Ledger:
@@ -59,12 +63,13 @@ class Ledger:
             thread = refreshed(self._registry, self._registry.get(run_id))
         except ThreadNotFoundError:
             return False
-        return thread.status == Status.RUNNING and thread.pid != os.getpid()
+        is_own = thread.pid == os.getpid()
+        return thread.status == Status.RUNNING and (not is_own or run_id in _active)
 
     def begin(self, run_id: str, graph_id: str, parent_id: str, lineage: Lineage) -> bool:
         """Enter a run as one of this process; False where its runner sees to that.
 
-        Raises RegistryError, FileSystemError and their kin.
+        Raises RunNotResumableError where another process was quicker, RegistryError and its kin.
         """
         from lillux.background import start_token
 
@@ -73,6 +78,7 @@ class Ledger:
         with suppress(FileNotFoundError):
             self._registry.place.file(run_id, CANCEL).unlink()
         is_ours = self._enter(run_id, graph_id, parent_id, pid, token)
+        _active.add(run_id)
         grants = Grants(tuple(tuple(one) for one in lineage.grants), lineage.depth)
         write_grants(self._registry.place, self._seals, run_id, grants)
         return is_ours
@@ -88,12 +94,17 @@ class Ledger:
             return True
         if known.status == Status.RUNNING and known.pid == pid:
             return False
-        self._registry.reopen(run_id, pid, token)
+        if not self._registry.reopen(run_id, pid, token):
+            raise RunNotResumableError(run_id, f"it is {known.status}, or another process has it")
         return True
 
     def is_ending_asked(self, run_id: str) -> bool:
         """Whether somebody has asked for the end of a run, see `ask_for_end`."""
         return self._registry.place.file(run_id, CANCEL).exists()
+
+    def leave(self, run_id: str) -> None:
+        """Take note that this process does not work on the run any more."""
+        _active.discard(run_id)
 
     def end(self, run_id: str, status: str, answer: Mapping[str, object]) -> None:
         """Tell how a run of this process has ended. Raises RegistryError and its kin."""

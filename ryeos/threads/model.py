@@ -32,8 +32,8 @@ FOLLOWING: Mapping[Status, frozenset[Status]] = {
 """Which statuses may follow each."""
 
 
-REOPENABLE = (Status.ERROR, Status.CANCELLED, Status.KILLED, Status.RUNNING, Status.CREATED)
-"""Statuses of a graph's run that somebody may go on with; who does has seen that nobody else is."""
+REOPENABLE = (Status.ERROR, Status.CANCELLED, Status.KILLED)
+"""Statuses of a graph's run that somebody may go on with."""
 
 
 def leavable(status: Status) -> tuple[Status, ...]:
