@@ -14,7 +14,7 @@ CONTROLS = ("retry", "fail", "abort", "continue", "skip")
 MAX_HOOKS = 100
 
 _CALL_KEYS = frozenset({"primary", "item_id", "kind", "item_type", "params"})
-_LAST_LAYER = 3
+LAST_LAYER = 3
 
 
 def read_hooks(fields: Fields) -> tuple[Hook, ...]:
@@ -55,9 +55,9 @@ def _hook(entry: object, path: str, findings: Findings) -> Hook | None:
 
 def _layer(fields: Fields) -> int:
     layer = fields.count("layer")
-    if layer and layer > _LAST_LAYER:
+    if layer and layer > LAST_LAYER:
         fields.findings.error(
-            fields.at("layer"), f"expected a layer from 1 to {_LAST_LAYER}, found {layer}"
+            fields.at("layer"), f"expected a layer from 1 to {LAST_LAYER}, found {layer}"
         )
     return layer or 1
 

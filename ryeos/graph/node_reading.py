@@ -22,6 +22,7 @@ from ryeos.graph.problems import Findings, Problem, below, shown
 NODE_TYPES = ("action", "gate", "foreach", "return")
 NAMESPACES = frozenset({"state", "inputs", "result", "_now", "_timestamp"})
 MAX_RETRIES = 100
+MAX_BACKOFF = 100.0
 MAX_EDGES = 1000
 BACKOFFS: Mapping[str, float] = {"constant": 1.0, "exponential": 2.0}
 
@@ -195,7 +196,7 @@ def _retry(fields: Fields) -> Retry | None:
 def _backoff(fields: Fields) -> float:
     if isinstance(fields.any("backoff"), str):
         return BACKOFFS.get(fields.choice("backoff", tuple(BACKOFFS)) or "", 1.0)
-    return fields.number("backoff", 1.0, 100.0) or 1.0
+    return fields.number("backoff", 1.0, MAX_BACKOFF) or 1.0
 
 
 def _loop_name(fields: Fields) -> str:

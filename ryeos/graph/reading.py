@@ -20,17 +20,17 @@ GRAPH_TYPE = "graph"
 ON_ERROR = ("fail", "continue")
 RESULTS = ("output", "state", "both")
 
-_TOP = (
+TOP_KEYS = (
     *("version", "tool_type", "executor_id", "category", "description", "tool_id", "name"),
     *("permissions", "limits", "env_requires", "config_schema", "config"),
 )
 # Said for people and registries, or by the chain of every tool.
-_TOP_IGNORED = (
+TOP_IGNORED = (
     *("author", "authors", "license", "homepage", "repository", "tags", "keywords", "notes"),
     *("title", "created_at", "updated_at", "comment", "outputs", "config_resolve"),
     *("execution_owner", "native_async", "native_resume", "env_config", "id"),
 )
-_CONFIG = (
+CONFIG_KEYS = (
     *("start", "nodes", "max_steps", "max_concurrency", "on_error", "state", "hooks"),
     *("timeout", "result", "comment", "description"),
 )
@@ -50,7 +50,7 @@ def read_graph(data: Mapping[str, Any], graph_id: str) -> Reading:
     findings = Findings()
     top = Fields(data, "", findings)
     graph = _graph(top, graph_id)
-    top.report_unknown((*_TOP, *_TOP_IGNORED), {key: f"{key} belongs in config" for key in _CONFIG})
+    top.report_unknown((*TOP_KEYS, *TOP_IGNORED), {key: f"{key} belongs in config" for key in CONFIG_KEYS})
     errors = listed(findings.errors, "errors")
     return Reading(None if errors else graph, errors, listed(findings.warnings, "warnings"))
 
@@ -80,7 +80,7 @@ def _graph(top: Fields, graph_id: str) -> Graph | None:
         top.findings.error("config.start", "expected the name of the first node, found nothing")
     if start is not None and nodes:
         check_target(start, "config.start", top.findings, nodes)
-    config.report_unknown(_CONFIG, {key: f"{key} belongs at the top level" for key in _TOP})
+    config.report_unknown(CONFIG_KEYS, {key: f"{key} belongs at the top level" for key in TOP_KEYS})
     draft = Draft(start=start, nodes=nodes, **_drafted(read))
     check_draft(draft, top.findings)
     if start is None or any(node is None for node in nodes.values()):
