@@ -67,16 +67,14 @@ class Fields:
         self._wrong(key, f"expected true or false, found {found(value)}")
         return False
 
-    def count(self, key: str, least: int = 1) -> int | None:
-        """A whole number from ``least`` to `MAX_COUNT`."""
+    def count(self, key: str, least: int = 1, most: int = MAX_COUNT) -> int | None:
+        """A whole number in a range."""
         value = self.any(key)
         if value is None:
             return None
-        if type(value) is int and least <= value <= MAX_COUNT:
+        if type(value) is int and least <= value <= most:
             return value
-        self._wrong(
-            key, f"expected a whole number from {least} to {MAX_COUNT}, found {found(value)}"
-        )
+        self._wrong(key, f"expected a whole number from {least} to {most}, found {found(value)}")
         return None
 
     def seconds(self, key: str) -> float | None:

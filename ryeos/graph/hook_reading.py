@@ -5,7 +5,7 @@ from typing import Any
 
 from ryeos.graph.action_reading import read_action
 from ryeos.graph.fields import Fields, found
-from ryeos.graph.model import Hook
+from ryeos.graph.model import Action, Hook
 from ryeos.graph.node_reading import MAX_RETRIES, read_condition
 from ryeos.graph.problems import Findings, below
 
@@ -38,28 +38,32 @@ def _hook(entry: object, path: str, findings: Findings) -> Hook | None:
         if entry.get(key) is None:
             findings.error(fields.at(key), f"expected the {key} of the hook, found nothing")
     condition = read_condition(fields, "condition")
-    layer = _layer(fields)
+    layer = fields.count("layer", most=LAST_LAYER) or 1
     hook_id = fields.text("id") or ""
     value = fields.any("action")
     fields.report_unknown(("event", "condition", "action", "layer", "id", "comment"), {})
-    if value is None or event is None:
+    if value is None:
         return None
-    given: dict[str, Any] = {"event": event, "condition": condition}
-    given |= {"layer": layer, "hook_id": hook_id}
+    action, control = _done(value, fields.at("action"), findings)
+    if event is None or (action is None and control is None):
+        return None
+    return Hook(
+        event=event,
+        condition=condition,
+        action=action,
+        control=control,
+        layer=layer,
+        hook_id=hook_id,
+    )
+
+
+def _done(
+    value: object, path: str, findings: Findings
+) -> tuple[Action | None, Mapping[str, Any] | None]:
+    """A call or a control; both None when it is neither."""
     if isinstance(value, Mapping) and value.keys() & _CALL_KEYS:
-        action = read_action(value, fields.at("action"), findings, foreach=False)
-        return Hook(action=action, **given) if action else None
-    control = _control(value, fields.at("action"), findings)
-    return Hook(control=control, **given) if control else None
-
-
-def _layer(fields: Fields) -> int:
-    layer = fields.count("layer")
-    if layer and layer > LAST_LAYER:
-        fields.findings.error(
-            fields.at("layer"), f"expected a layer from 1 to {LAST_LAYER}, found {layer}"
-        )
-    return layer or 1
+        return read_action(value, path, findings, foreach=False), None
+    return None, _control(value, path, findings)
 
 
 def _control(value: object, path: str, findings: Findings) -> Mapping[str, Any] | None:
@@ -71,11 +75,8 @@ def _control(value: object, path: str, findings: Findings) -> Mapping[str, Any] 
         return None
     fields = Fields(value, path, findings)
     word = _control_word(fields)
-    most = fields.count("max_retries")
+    most = fields.count("max_retries", most=MAX_RETRIES)
     fields.report_unknown(("action", "max_retries", *CONTROLS), {})
-    if most and most > MAX_RETRIES:
-        text = f"expected at most {MAX_RETRIES} retries, found {most}"
-        findings.error(fields.at("max_retries"), text)
     if word is None:
         return None
     return {"action": word} if most is None else {"action": word, "max_retries": most}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ryeos.graph.action_reading import read_action
-from ryeos.graph.conditions import Condition, parse_condition
+from ryeos.graph.conditions import ALWAYS, Condition, parse_condition
 from ryeos.graph.fields import MAX_NAME_CHARACTERS, MAX_SECONDS, Fields, found
 from ryeos.graph.model import (
     Action,
@@ -17,7 +17,7 @@ from ryeos.graph.model import (
     Retry,
     ReturnNode,
 )
-from ryeos.graph.problems import Findings, Problem, below, shown
+from ryeos.graph.problems import Findings, below, shown
 
 NODE_TYPES = ("action", "gate", "foreach", "return")
 NAMESPACES = frozenset({"state", "inputs", "result", "_now", "_timestamp"})
@@ -56,6 +56,7 @@ def read_node(
     fields = Fields(value, path, findings)
     word = _type(fields)
     if word is None:
+        fields.report_unknown((*{key for keys in _KEYS.values() for key in keys}, *_IGNORED), {})
         return None
     node = _READERS[word](name, fields, names)
     others = {key for keys in _KEYS.values() for key in keys} - {*_KEYS[word]}
@@ -177,13 +178,9 @@ def _retry(fields: Fields) -> Retry | None:
     if value is None:
         return None
     inner = Fields(value, fields.at("retry"), fields.findings)
-    most = inner.count("max")
+    most = inner.count("max", most=MAX_RETRIES)
     if value.get("max") is None:
         inner.findings.error(inner.at("max"), "expected the number of retries, found nothing")
-    if most and most > MAX_RETRIES:
-        inner.findings.error(
-            inner.at("max"), f"expected at most {MAX_RETRIES} retries, found {most}"
-        )
     retry = Retry(
         max=most or 1,
         backoff=_backoff(inner),
@@ -284,16 +281,13 @@ def _edge_hint(entry: object) -> str:
 
 
 def read_condition(fields: Fields, key: str) -> Condition | None:
-    """The condition at a key; None where there is none or a wrong one."""
+    """The condition at a key; None where there is none, a wrong one, or one that always holds."""
     value = fields.any(key)
     if value is None:
         return None
     condition, problems = parse_condition(value, fields.at(key))
+    # Beside a condition they are warnings, without one they say why there is none.
+    add = fields.findings.error if condition is None else fields.findings.warn
     for problem in problems:
-        add_problem(problem, fields.findings)
-    return condition
-
-
-def add_problem(problem: Problem, findings: Findings) -> None:
-    """Note a problem that another reader found."""
-    findings.error(problem.path, problem.text, problem.hint)
+        add(problem.path, problem.text, problem.hint)
+    return None if condition == ALWAYS else condition

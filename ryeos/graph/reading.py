@@ -50,7 +50,9 @@ def read_graph(data: Mapping[str, Any], graph_id: str) -> Reading:
     findings = Findings()
     top = Fields(data, "", findings)
     graph = _graph(top, graph_id)
-    top.report_unknown((*TOP_KEYS, *TOP_IGNORED), {key: f"{key} belongs in config" for key in CONFIG_KEYS})
+    top.report_unknown(
+        (*TOP_KEYS, *TOP_IGNORED), {key: f"{key} belongs in config" for key in CONFIG_KEYS}
+    )
     errors = listed(findings.errors, "errors")
     return Reading(None if errors else graph, errors, listed(findings.warnings, "warnings"))
 

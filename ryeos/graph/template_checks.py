@@ -29,12 +29,16 @@ _EVENT_NAMES = _AFTER_CALL | {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """One template or condition: where it stands, what it names, which names there are."""
+    """One template or condition: where it stands, what it names, which names there are.
+
+    ``key`` is its own in a mapping, ``command`` for one that a shell may get.
+    """
 
     path: str
     template: Any = None
     condition: Condition | None = None
     known: frozenset[str] = _ALWAYS
+    key: str = ""
 
     def references(self) -> Iterator[tuple[str, ...]]:
         """Every path it reads, ``("state", "total")``."""
@@ -67,7 +71,7 @@ def node_uses(node: Node) -> Iterator[Use]:
         yield from _action_uses(node.action, below(path, "action"), _ALWAYS | loop)
         yield Use(path=below(path, "remote"), template=node.remote, known=_ALWAYS | loop)
     if isinstance(node, (ActionNode, GateNode)):
-        yield Use(path=below(path, "assign"), template=node.assign, known=_AFTER_CALL)
+        yield from _entries(node.assign, below(path, "assign"), _AFTER_CALL)
     for index, edge in enumerate(edges_of(node)):
         if edge.when is not None:
             where = below(below(below(path, "next"), index), "when")
@@ -85,7 +89,12 @@ def hook_uses(hook: Hook, number: int) -> Iterator[Use]:
 
 def _action_uses(action: Action, path: str, known: frozenset[str]) -> Iterator[Use]:
     yield Use(path=below(path, "item_id"), template=action.item_id, known=known)
-    yield Use(path=below(path, "params"), template=action.params, known=known)
+    yield from _entries(action.params, below(path, "params"), known)
+
+
+def _entries(templates: Mapping[str, Any], path: str, known: frozenset[str]) -> Iterator[Use]:
+    for key, template in templates.items():
+        yield Use(path=below(path, key), template=template, known=known, key=key)
 
 
 def check_uses(uses: Iterable[Use], findings: Findings) -> None:
@@ -98,7 +107,7 @@ def check_uses(uses: Iterable[Use], findings: Findings) -> None:
             known = ", ".join(sorted(use.known))
             hint = findings.guess(root, use.known) or f"there are {known}"
             findings.warn(use.path, f"there is nothing called {shown(root)} here", hint)
-        for path, command in _commands(use.template, use.path):
+        for path, command in _commands(use.key, use.template, use.path):
             for expression in unquoted_in(command):
                 findings.warn(
                     path,
@@ -107,15 +116,13 @@ def check_uses(uses: Iterable[Use], findings: Findings) -> None:
                 )
 
 
-def _commands(template: object, path: str) -> Iterator[tuple[str, str]]:
-    """The command texts inside a template, each with its path."""
-    if not isinstance(template, Mapping):
-        return
-    for key, value in template.items():
-        if key == "command" and isinstance(value, str):
-            yield below(path, key), value
-        else:
-            yield from _commands(value, below(path, key))
+def _commands(key: str, template: object, path: str) -> Iterator[tuple[str, str]]:
+    """The command texts of a template, each with its path."""
+    if isinstance(template, Mapping):
+        for inner, value in template.items():
+            yield from _commands(inner, value, below(path, inner))
+    elif key == "command" and isinstance(template, str):
+        yield path, template
 
 
 def _joined(path: str, place: str) -> str:

@@ -3,10 +3,10 @@
 from typing import Any
 
 from ryeos.graph.action_reading import KINDS, LEGACY_PRIMARIES, PRIMARIES
-from ryeos.graph.conditions import OPERATORS
 from ryeos.graph.fields import MAX_COUNT, MAX_NAME_CHARACTERS, MAX_SECONDS
 from ryeos.graph.hook_reading import CONTROLS, EVENTS, LAST_LAYER, MAX_HOOKS
 from ryeos.graph.node_reading import BACKOFFS, MAX_BACKOFF, MAX_EDGES, MAX_RETRIES, NODE_TYPES
+from ryeos.graph.operators import ALIASES, OPERATORS
 from ryeos.graph.reading import CONFIG_KEYS, MAX_NODES, ON_ERROR, RESULTS, TOP_IGNORED
 from ryeos.schemas.parts import (
     DRAFT,
@@ -81,26 +81,48 @@ _EDGE: Schema = {
     **closed(
         {
             "to": there(text("The node that follows.")),
-            "when": {"anyOf": [_ref("condition"), {"type": "null"}]},
+            "when": _ref("condition"),
             **_REMARKS,
         },
         ["to"],
     ),
 }
-_OPERAND = {
-    "path": prose("What is looked at: state.total, result.items.0, inputs.name."),
-    "op": word("How it is compared.", tuple(OPERATORS), "eq"),
-    "operator": word("Older name of op.", tuple(OPERATORS)),
-    "value": anything("What it is compared with."),
-}
+_OPERATOR = {"enum": [*OPERATORS, *ALIASES]}
+_GROUPS = ("any", "all", "not")
+_OPERAND = ("path", "op", "operator", "value")
+
+
+def _without(*names: str) -> Schema:
+    return {"not": {"anyOf": [{"required": [name]} for name in names]}}
+
+
+_CONDITIONS: Schema = {"type": "array", "items": _ref("condition")}
 _CONDITION: Schema = {
-    "type": "object",
+    "type": ["object", "boolean", "null"],
     "description": "One comparison, or any, all, not of others; {} always holds.",
-    "properties": {
-        **_OPERAND,
-        "any": {"type": "array", "items": _ref("condition"), "description": "One of them holds."},
-        "all": {"type": "array", "items": _ref("condition"), "description": "All of them hold."},
-        "not": {**_ref("condition")},
+    **closed(
+        {
+            "path": {
+                "type": "string",
+                "pattern": "\\S",
+                "description": "What is looked at: state.total, result.items.0, inputs.name.",
+            },
+            "op": {**_OPERATOR, "default": "eq", "description": "How it is compared."},
+            "operator": {**_OPERATOR, "description": "Older name of op."},
+            "value": anything(f"What it is compared with. {_TEMPLATE}"),
+            "any": {**_CONDITIONS, "description": "At least one of them holds."},
+            "all": {**_CONDITIONS, "description": "All of them hold."},
+            "not": _ref("condition"),
+        }
+    ),
+    "dependencies": {
+        **{
+            name: _without(*(other for other in (*_GROUPS, *_OPERAND) if other != name))
+            for name in _GROUPS
+        },
+        "op": {"required": ["path"], **_without("operator")},
+        "operator": ["path"],
+        "value": ["path"],
     },
 }
 _RETRY = mapping(
@@ -109,7 +131,7 @@ _RETRY = mapping(
         {
             "max": there(whole("Retries after the first attempt.", 1, MAX_RETRIES)),
             "backoff": {
-                "description": "The factor from one delay to the next: constant is 1, exponential 2.",
+                "description": "Factor from delay to delay: constant is 1, exponential 2.",
                 "anyOf": [
                     {"enum": [*BACKOFFS, None]},
                     {"type": "number", "minimum": 1, "maximum": MAX_BACKOFF},
@@ -194,7 +216,10 @@ _NODE: Schema = {
     "properties": {"type": word("What the node is.", NODE_TYPES, "action")},
     "allOf": [
         {
-            "if": {"properties": {"type": _type(name)}, **({} if name == "action" else {"required": ["type"]})},
+            "if": {
+                "properties": {"type": _type(name)},
+                **({} if name == "action" else {"required": ["type"]}),
+            },
             "then": _ref(f"{name}_node"),
         }
         for name in NODE_TYPES
@@ -222,7 +247,7 @@ _HOOK: Schema = {
     **closed(
         {
             "event": word("When it is done.", EVENTS, optional=False),
-            "condition": {"anyOf": [_ref("condition"), {"type": "null"}]},
+            "condition": _ref("condition"),
             "action": _CONTROL,
             "layer": whole("Hooks of a lower layer come first.", 1, LAST_LAYER, 1),
             "id": text("A name for the hook."),
