@@ -15,6 +15,7 @@ from typing import Any
 
 from lillux.integrity import CanonicalJsonError, require_json
 from ryeos.errors import DirectiveInputError
+from ryeos.input_references import PATTERN as INPUT_PATTERN
 from ryeos.items import ItemRef
 from ryeos.metadata.directive import (
     Directive,
@@ -32,7 +33,7 @@ INSTRUCTIONS = "Carry out your_directions now."
 
 _REFERENCE = re.compile(
     r"\{env:(?P<env>[A-Za-z_][A-Za-z0-9_]*)(?::(?P<env_default>[^{}]*))?\}"
-    r"|\{input:(?P<input>[A-Za-z_][\w-]*)(?:(?P<optional>\?)|[:|](?P<default>[^{}]*))?\}"
+    rf"|{INPUT_PATTERN}"
     r"|\$\{inputs\.(?P<dotted>[A-Za-z_][\w-]*)\}"
 )
 _TYPES: Mapping[str, tuple[type, ...]] = {

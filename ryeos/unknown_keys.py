@@ -15,9 +15,9 @@ BLOCKS: Mapping[str, tuple[str, ...]] = {
     "verify_deps": ("enabled", "scope", "recursive", "extensions", "exclude_dirs"),
 }
 _ENV_CONFIG = ("interpreter", "env", "unset", "env_policy")
-_VARIANT = ("suffixes", "config")
+_VARIANT = ("suffixes", "when", "config")
 # Said about a file, for people and registries, or for parts of Rye that are not the engine.
-_FOREIGN = frozenset(
+FOREIGN = frozenset(
     {"author", "authors", "license", "homepage", "repository", "tags", "keywords", "notes"}
     | {"created_at", "updated_at", "required_capabilities", "permissions", "capabilities"}
     | {"native_resume", "cache", "title", "id", "extends"}
@@ -43,7 +43,7 @@ def _top_level(keys: Mapping[str, Any], suffix: str, where: str) -> Iterator[str
     """In code every constant may look like a key, so only what comes close to one is told."""
     if suffix in _DATA_SUFFIXES:
         known = tuple(name for names in SPELLINGS.values() for name in names if name[0].islower())
-        foreign = (key for key in keys if key in _FOREIGN or key.startswith(_FOREIGN_PREFIXES))
+        foreign = (key for key in keys if key in FOREIGN or key.startswith(_FOREIGN_PREFIXES))
         yield from _unread(where, keys, (*known, *foreign))
         return
     known = tuple(name for names in SPELLINGS.values() for name in names)

@@ -1,5 +1,6 @@
 """``rye help``: the commands by group, one command, a group of commands, or a topic."""
 
+import json
 from collections.abc import Iterator
 from importlib import import_module
 
@@ -10,6 +11,8 @@ from ryeos.cli.topics import TOPICS
 from ryeos.errors import UsageError
 from ryeos.mcp.topics import OVERVIEW
 from ryeos.mcp.topics import TOPICS as SHARED
+from ryeos.schemas import NAMES as SCHEMAS
+from ryeos.schemas import schema_named
 
 LIVE_TOPICS = ("item:", "error:")
 
@@ -21,10 +24,18 @@ def _configure(parser: Arguments) -> None:
         nargs="*",
         help="nothing: all commands; item:REF, error:CODE",
     )
+    parser.add_argument(
+        "--schema",
+        metavar="FILE",
+        choices=SCHEMAS,
+        help="the JSON Schema of graph, runtime or tool files, for editors",
+    )
 
 
 def _run(session: Session) -> int:
     words = session.arguments.words
+    if session.arguments.schema:
+        return _show_schema(session, session.arguments.schema)
     if not words:
         _show_overview(session)
         return 0
@@ -41,6 +52,16 @@ def _run(session: Session) -> int:
 
         envelope |= help_tool(session.rye, {"topic": asked}).envelope
     session.output.answer(envelope, text)
+    return 0
+
+
+def _show_schema(session: Session, name: str) -> int:
+    """The schema itself on standard output, so that it can be saved as it is."""
+    if session.arguments.words:
+        raise UsageError("expected --schema or a topic, found both")
+    schema = schema_named(name)
+    text = json.dumps(schema, indent=2, ensure_ascii=False)
+    session.output.answer({"status": "success", "name": name, "schema": schema}, text)
     return 0
 
 

@@ -176,7 +176,7 @@ class Graph:
 
     graph_id         the id of the file, ``demo/route``
     permissions      None where the file has no list: then the caller's must be there
-    limits           ``{"depth": 5}``, every value a whole number, none negative
+    limits           ``{"depth": 5}``: numbers, none negative, ``depth`` a whole one
     nodes            by name, in the order of the file; ``start`` and every target is among them
     max_steps, max_concurrency  None where the file leaves them to the caller
     state            what it starts with; a run takes a deep copy
@@ -187,7 +187,7 @@ class Graph:
     start: str
     nodes: Mapping[str, Node]
     permissions: tuple[str, ...] | None = None
-    limits: Mapping[str, int] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict)
     env_requires: tuple[str, ...] = ()
     config_schema: Mapping[str, Any] | None = None
     max_steps: int | None = None

@@ -1,0 +1,229 @@
+"""Filling in the templates of a graph, and what can be said of them beforehand. Pure.
+
+A template is a JSON value whose texts may hold ``${path || fallback | pipe}`` and
+``{input:name}``; ``docs/graph-expressions.md`` has every rule. A text is read once: what comes
+from the document is inserted as it is and never read again.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from ryeos.graph.expression_errors import ExpressionError
+from ryeos.graph.literals import Literal
+from ryeos.graph.parsing import (
+    Expression,
+    Input,
+    Malformed,
+    Part,
+    has_marks,
+    parse_template,
+    pipe_problem,
+)
+from ryeos.graph.paths import Path, look_up
+from ryeos.graph.pipes import PIPES, PipeError, text_of
+
+MAX_DEPTH = 100
+MAX_TEXT_CHARS = 16 * 1024 * 1024
+
+Document: TypeAlias = Mapping[str, Any]
+Warn: TypeAlias = Callable[[str], None]
+
+
+def fill(template: Any, document: Document, warn: Warn) -> Any:  # noqa: ANN401 - JSON
+    """A template with its values; lists and mappings are new, what is inserted is not copied.
+
+    A text that is one expression takes the value with its type. Inside a longer text None is
+    nothing, with a warning; an unknown pipe is left out, with a warning.
+
+    document  ``state``, ``inputs``, ``result``, ``_now`` ... as the step has them
+    warn      called with a line for a person
+
+    Raises ExpressionError for what cannot be read or computed, and beyond `MAX_DEPTH` levels or
+    `MAX_TEXT_CHARS` characters of one text.
+    """
+    return _filled(template, document, warn, MAX_DEPTH)
+
+
+def problems(template: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - JSON
+    """What is wrong with a template before any run: (place in it, words), ``("a.b[0]", "...")``.
+
+    A template without problems fills, or fails for its values only.
+    """
+    try:
+        for place, text in _texts(template, "", MAX_DEPTH):
+            for part in parse_template(text):
+                yield from (
+                    (place, f"{part_source(part)}: {line}") for line in _part_problems(part)
+                )
+    except _TooDeepError as error:
+        yield error.place, f"expected at most {MAX_DEPTH} levels of lists and mappings"
+
+
+def references(template: Any) -> Iterator[Path]:  # noqa: ANN401 - JSON
+    """Every path that a template asks for, in order, as often as it does; inputs as such."""
+    try:
+        for _, text in _texts(template, "", MAX_DEPTH):
+            for part in parse_template(text):
+                if isinstance(part, Input):
+                    yield ("inputs", part.name)
+                elif isinstance(part, Expression):
+                    yield from (one for one in part.alternatives if not isinstance(one, Literal))
+    except _TooDeepError:
+        return  # `problems` tells
+
+
+def unquoted_in(text: str) -> list[str]:
+    """The expressions inside a shell command whose values the shell would read as code.
+
+    That is all that do not end in ``| sh``, but literals. A text that is one expression is a
+    command that somebody else wrote, and is none of these.
+    """
+    parts = parse_template(text)
+    if len(parts) == 1:
+        return []
+    return [part_source(part) for part in parts if _is_unquoted(part)]
+
+
+def part_source(part: Part) -> str:
+    """A part of a template as the file has it."""
+    return part if isinstance(part, str) else part.source
+
+
+def _is_unquoted(part: Part) -> bool:
+    match part:
+        case str():
+            return False
+        case Expression(_, alternatives, pipes) if pipes:
+            return pipes[-1].name != "sh" and not _are_literals(alternatives)
+        case Expression(_, alternatives, _):
+            return not _are_literals(alternatives)
+        case _:
+            return True
+
+
+def _are_literals(alternatives: tuple[Path | Literal, ...]) -> bool:
+    return all(isinstance(one, Literal) for one in alternatives)
+
+
+def _part_problems(part: Part) -> Iterator[str]:
+    match part:
+        case Malformed(_, problem):
+            yield problem
+        case Expression(_, _, pipes):
+            yield from filter(None, map(pipe_problem, pipes))
+
+
+class _TooDeepError(ValueError):
+    """A template with more levels than `MAX_DEPTH`; ``place`` is one beyond."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+
+
+def _texts(template: Any, place: str, levels: int) -> Iterator[tuple[str, str]]:  # noqa: ANN401
+    """Every text with its place: keys behind dots, indexes in brackets."""
+    if isinstance(template, str):
+        if has_marks(template):
+            yield place, template
+    elif isinstance(template, (dict, list, tuple)):
+        if not levels:
+            raise _TooDeepError(place)
+        for step, entry in _entries(template):
+            yield from _texts(entry, f"{place}{step}" if place else step.lstrip("."), levels - 1)
+
+
+def _entries(template: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+    if isinstance(template, dict):
+        return ((f".{key}", entry) for key, entry in template.items())
+    return ((f"[{index}]", entry) for index, entry in enumerate(template))
+
+
+def _filled(template: Any, document: Document, warn: Warn, levels: int) -> Any:  # noqa: ANN401
+    if isinstance(template, str):
+        return _filled_text(template, document, warn) if has_marks(template) else template
+    if not isinstance(template, (dict, list, tuple)):
+        return template
+    if not levels:
+        raise ExpressionError("template", f"expected at most {MAX_DEPTH} levels, found more")
+    if isinstance(template, dict):
+        return {k: _filled(entry, document, warn, levels - 1) for k, entry in template.items()}
+    return [_filled(entry, document, warn, levels - 1) for entry in template]
+
+
+def _filled_text(text: str, document: Document, warn: Warn) -> Any:  # noqa: ANN401
+    parts = parse_template(text)
+    if len(parts) == 1:
+        return _value(parts[0], document, warn)
+    texts: list[str] = []
+    room = MAX_TEXT_CHARS
+    for part in parts:
+        texts.append(_inserted(part, document, warn))
+        room -= len(texts[-1])
+        if room < 0:
+            raise _too_long(part_source(part))
+    return "".join(texts)
+
+
+def _inserted(part: Part, document: Document, warn: Warn) -> str:
+    """A part as it stands inside a longer text."""
+    if isinstance(part, str):
+        return part
+    value = _value(part, document, warn)
+    if value is None:
+        warn(f"{part.source}: there is no value, nothing stands in its place")
+        return ""
+    try:
+        return text_of(value)
+    except PipeError as error:
+        raise ExpressionError(part.source, str(error)) from error
+
+
+def _value(part: Part, document: Document, warn: Warn) -> Any:  # noqa: ANN401
+    match part:
+        case str():
+            return part
+        case Malformed(source, problem):
+            raise ExpressionError(source, problem)
+        case Input():
+            return _input_value(part, document, warn)
+        case Expression():
+            return _expression_value(part, document, warn)
+
+
+def _input_value(part: Input, document: Document, warn: Warn) -> Any:  # noqa: ANN401
+    """The input, its default, or the reference itself where there is neither."""
+    inputs = document.get("inputs")
+    if isinstance(inputs, Mapping) and inputs.get(part.name) is not None:
+        return inputs[part.name]
+    if part.default is None:
+        warn(f"{part.source}: no such input, it is left as it is")
+        return part.source
+    return part.default
+
+
+def _expression_value(part: Expression, document: Document, warn: Warn) -> Any:  # noqa: ANN401
+    value = None
+    for one in part.alternatives:
+        value = one.value if isinstance(one, Literal) else look_up(document, one)
+        if value is not None:
+            break
+    for call in part.pipes:
+        pipe = PIPES.get(call.name)
+        if pipe is None:
+            warn(f"{part.source}: {pipe_problem(call)}; the value is left as it is")
+        elif value is not None or pipe.sees_none:
+            try:
+                value = pipe.apply(value, call.argument.value if call.argument else None)
+            except PipeError as error:
+                raise ExpressionError(part.source, f"{call.name}: {error}") from error
+            if isinstance(value, str) and len(value) > MAX_TEXT_CHARS:
+                raise _too_long(part.source)
+    return value
+
+
+def _too_long(source: str) -> ExpressionError:
+    return ExpressionError(
+        source,
+        f"expected a text of at most {MAX_TEXT_CHARS} characters, found more",
+        hint="hand the value over whole, as an expression of its own",
+    )

@@ -1,0 +1,60 @@
+"""A picture as a Mermaid flowchart, which GitHub and most viewers of Markdown draw."""
+
+from collections.abc import Iterator, Mapping
+
+from ryeos.graph.picture import PAINTS, Arrow, Box, NodeState, Outline, Picture, Stroke
+
+_BRACKETS: Mapping[Outline, tuple[str, str]] = {
+    Outline.SQUARE: ("[", "]"),
+    Outline.ROUNDED: ("(", ")"),
+    Outline.HEXAGON: ("{{", "}}"),
+    Outline.STACK: ("[[", "]]"),
+    Outline.STADIUM: ("([", "])"),
+}
+# Mermaid has its own entities; `&` and `<` are read as HTML by the browsers that draw it.
+_ESCAPES = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "#": "#35;", "`": "#96;"}
+)
+
+
+def mermaid(picture: Picture) -> str:
+    """The text of the flowchart, without a newline at the end."""
+    return "\n".join(_lines(picture))
+
+
+def _lines(picture: Picture) -> Iterator[str]:
+    yield "flowchart TD"
+    if picture.start is not None:
+        yield '    begin((" "))'
+        yield f"    begin --> {picture.start}"
+    yield from (f"    {_box(box)}" for box in picture.boxes)
+    yield from (f"    {_arrow(arrow)}" for arrow in picture.arrows)
+    for state in picture.states:
+        yield f"    {_class(state)}"
+        keys = ",".join(box.key for box in picture.boxes if box.state is state)
+        yield f"    class {keys} {state.value}"
+
+
+def _box(box: Box) -> str:
+    opening, closing = _BRACKETS[box.outline]
+    label = "<br/>".join(_safe(line) for line in box.lines)
+    return f'{box.key}{opening}"{label}"{closing}'
+
+
+def _arrow(arrow: Arrow) -> str:
+    line = "-.->" if arrow.stroke is Stroke.DASHED else "-->"
+    label = f'|"{_safe(arrow.label)}"|' if arrow.label else ""
+    return f"{arrow.source} {line}{label} {arrow.target}"
+
+
+def _class(state: NodeState) -> str:
+    paint = PAINTS[state]
+    return (
+        f"classDef {state.value} fill:{paint.fill},stroke:{paint.line},color:{paint.text}"
+        ",stroke-width:2px"
+    )
+
+
+def _safe(text: str) -> str:
+    """Text that cannot end a label."""
+    return " ".join(text.translate(_ESCAPES).split())

@@ -1,0 +1,163 @@
+"""The keys that every tool's header may have, a runtime's among them: `ryeos.specs` reads them."""
+
+from ryeos.schemas.parts import Schema, anything, mapping, prose, truth, word
+from ryeos.specs import ParamsMode
+from ryeos.unknown_keys import BLOCKS
+
+_INTERPRETERS = (
+    *("local_binary", "system_binary", "venv_python", "venv", "node_modules", "venv_node"),
+    *("binary", "version_manager", "command"),
+)
+_ENV = mapping(
+    "Variables, in order; later ones see earlier ones as ${NAME}.",
+    additionalProperties={"type": ["string", "number", "boolean", "null"]},
+)
+_PROGRAM: Schema = {
+    "type": ["object", "null"],
+    "description": "A program to find; its path goes into the variable var.",
+    "properties": {
+        "type": {
+            "type": "string",
+            "examples": list(_INTERPRETERS),
+            "description": f"How it is found: {', '.join(_INTERPRETERS)}.",
+        },
+        "binary": anything("The name of the program."),
+        "candidates": anything("Further names."),
+        "search_paths": anything("Folders, looked at below each root: .venv/bin."),
+        "search_roots": anything("Roots before the project: {anchor_path}."),
+        "search": anything("Spaces to look in: project, user, system."),
+        "venv_path": anything("The folder of the virtual environment."),
+        "manager": anything("pyenv, nvm, rbenv, asdf, mise or fnm."),
+        "version": anything("A version of the manager, as text."),
+        "plugin": anything("The plugin of asdf or mise."),
+        "resolve_cmd": anything("A command whose first line is the path."),
+        "var": anything("The variable that gets the path, like RYE_PYTHON."),
+        "fallback": anything("What is taken where nothing is found."),
+    },
+}
+ENV_CONFIG = mapping(
+    "Programs to find, and the environment of the process.",
+    properties={
+        "interpreter": _PROGRAM,
+        "env": _ENV,
+        "unset": {
+            "type": ["array", "null"],
+            "items": {"type": "string"},
+            "description": "Variables that the process does not get.",
+        },
+        "env_policy": word("What the process gets of the caller's.", ("inherit", "minimal")),
+    },
+)
+_LIST: Schema = {"type": ["array", "null"]}
+ANCHOR = mapping(
+    "Where a tool's own modules are.",
+    properties={
+        "enabled": anything("Only true switches it on."),
+        "mode": word("When it counts.", ("auto", "always", "never"), "auto", optional=False),
+        "markers_any": {**_LIST, "description": "File names, one of which marks the folder."},
+        "root": prose("The folder: tool_dir, tool_parent or project_path."),
+        "lib": prose("A folder beside the runtime's file: {runtime_lib}."),
+        "cwd": prose("The working directory, a template."),
+        "env_paths": mapping("{VARIABLE: {prepend: [...], append: [...]}}, templates of folders."),
+        "env": mapping("{NAME: template}, set while the anchor is active."),
+    },
+)
+VERIFY_DEPS = mapping(
+    "Which files beside a tool must be signed.",
+    properties={
+        "enabled": anything("Only true switches it on."),
+        "scope": word(
+            "Which folder.",
+            ("anchor", "tool_dir", "tool_siblings", "tool_file"),
+            "anchor",
+            optional=False,
+        ),
+        "recursive": anything("Folders below too."),
+        "extensions": anything("Suffixes to verify, .py; none means nothing is verified."),
+        "exclude_dirs": anything("Names of folders that are passed over."),
+    },
+)
+CONFIG = mapping(
+    "How the primitive runs it: a chain's configs are merged, the tool's on top.",
+    properties={
+        "command": anything("The program, or a command line; ${RYE_PYTHON}, {tool_path}."),
+        "args": anything("Its arguments, templates: {tool_path}, {params_json}."),
+        "input_data": anything("What it gets on standard input: {params_json}."),
+        "cwd": anything("The working directory."),
+        "env": anything("Further variables."),
+        "timeout": anything("Seconds."),
+        "flags": anything("Parameter to option: {db_path: --db}."),
+        "script_from": anything("Where a shell runtime looks for the script, in order."),
+        "protocol": anything("function or mcp: how the program is talked to."),
+        "launchers": anything("Suffix to command line of an MCP server."),
+        "verify_files": anything("Which files of an MCP server must be signed."),
+        "url": anything("The address, of the HTTP primitive."),
+        "method": anything("GET, POST ..., of the HTTP primitive."),
+        "headers": anything("Of the HTTP primitive."),
+        "body": anything("Of the HTTP primitive."),
+        "retry": anything("Of the HTTP primitive."),
+        "max_output_bytes": anything("The most output that is kept."),
+    },
+)
+_NAMES: Schema = {
+    "anyOf": [
+        {"type": "array", "items": {"type": ["string", "object"]}},
+        {"type": ["object", "null"]},
+    ]
+}
+_INPUT_SCHEMA = mapping("The JSON Schema of the parameters.")
+
+FIELDS: dict[str, Schema] = {
+    "version": prose("X.Y.Z, in quotes."),
+    "tool_type": prose("python, bash, javascript, http, graph, runtime ..."),
+    "executor_id": {
+        "type": ["string", "null"],
+        "minLength": 1,
+        "description": "What runs it, like rye/core/runtimes/bash/bash; null ends the chain.",
+    },
+    "category": prose("The folder below tools."),
+    "description": prose("What it does, for people, for agents and for search."),
+    "name": anything("Its name; the file's place decides."),
+    "env_config": ENV_CONFIG,
+    "config_schema": _INPUT_SCHEMA,
+    "input_schema": _INPUT_SCHEMA,
+    "parameters": {"type": ["array", "null"], "description": "The parameters as a list."},
+    "config": CONFIG,
+    "anchor": ANCHOR,
+    "verify_deps": VERIFY_DEPS,
+    "config_resolve": anything("A file of config items: {path, mode: deep_merge|first_match}."),
+    "execution_params": {**_NAMES, "description": "Parameters that go into the config."},
+    "inputs": {**_NAMES, "description": "Names of what it takes."},
+    "outputs": {**_NAMES, "description": "Names of what it gives."},
+    "child_constraints": mapping("What the tools that run on it must meet."),
+    "params_mode": word(
+        "How parameters reach the program.", tuple(mode.value for mode in ParamsMode), "auto"
+    ),
+    "variants": {
+        "type": ["array", "null"],
+        "description": "Other configs, by the suffix of the tool and by what its config says.",
+        "items": {
+            "type": "object",
+            "properties": {
+                "suffixes": anything("Suffixes of tools: .yaml."),
+                "when": mapping("What the config must say."),
+                "config": {**CONFIG, "type": "object"},
+            },
+            "required": ["config"],
+        },
+    },
+    "execution_owner": prose("Who sees to background runs."),
+    "native_async": truth("Whether the tool itself can run in the background."),
+}
+
+
+def without_unknown_keys(fields: dict[str, Schema]) -> dict[str, Schema]:
+    """The same where a key that nobody reads is a slip: in the blocks of a runtime."""
+    closed = dict(fields)
+    for name in BLOCKS:
+        closed[name] = {**fields[name], "additionalProperties": False}
+    variants = fields["variants"]
+    closed["variants"] = {**variants, "items": {**variants["items"], "additionalProperties": False}}
+    programs = {"type": "object", "required": ["type", "var"], **_PROGRAM}
+    closed["env_config"] = {**ENV_CONFIG, "additionalProperties": {**programs, "type": "object"}}
+    return closed
