@@ -216,7 +216,9 @@ class Rye:
                 f"{reference}: async: this program does not know how it is started",
                 hint="leave out async of the node, or run the graph with: rye run",
             )
-        return self.start(reference, request, self._program(self.context))
+        program = self._program(self.context)
+        env = {**program.env, **request.extra_env}  # the run that asks is its parent
+        return self.start(reference, request, replace(program, env=env))
 
     def fingerprint(self, item_id: str) -> str | None:
         """A digest of all that a tool runs. See `PrimitiveExecutor.fingerprint`."""

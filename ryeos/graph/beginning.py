@@ -9,7 +9,7 @@ from lillux.values import dataclass, replace
 from ryeos.graph.errors import GraphInputError, NodeNotFoundError, RunNotResumableError
 from ryeos.graph.model import Graph
 from ryeos.graph.options import Options
-from ryeos.graph.walker import INPUTS, RETRIES, Position
+from ryeos.graph.progress import INPUTS, RETRIES, Position
 
 _COMPLETED = frozenset({"completed", "completed_with_errors"})
 
@@ -46,8 +46,8 @@ def checked_inputs(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
     check_schema(schema)
     filled = with_defaults(inputs, schema)
-    required = schema.get("required") or ()
-    missing = [name for name in required if name not in filled]
+    given = filled if isinstance(filled, dict) else {}
+    missing = [name for name in schema.get("required") or () if name not in given]
     problems = [f"missing required input: '{name}'" for name in missing]
     without = {name: value for name, value in schema.items() if name != "required"}
     problems += [str(violation) for violation in violations(filled, without)]
@@ -79,9 +79,7 @@ def resumed_position(
         state[RETRIES] = retries
     if options.override_inputs:
         state[INPUTS] = checked_inputs(graph, {**(state.get(INPUTS) or {}), **inputs})
-    return replace(
-        Position(node=node, state=state), step=saved.step, errors=tuple(saved.errors)
-    )
+    return replace(Position(node=node, state=state), step=saved.step, errors=tuple(saved.errors))
 
 
 def _require_resumable(saved: SavedRun, options: Options, graph_hash: str) -> None:

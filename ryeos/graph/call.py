@@ -5,7 +5,7 @@
 run ended   (5) written down as begun   (6) walked   (7) written down as ended
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -30,9 +30,10 @@ from ryeos.graph.errors import (
 )
 from ryeos.graph.model import Graph, Hook
 from ryeos.graph.options import Options, taken_apart
+from ryeos.graph.progress import Position, Settings
 from ryeos.graph.reading import Reading, read_graph
 from ryeos.graph.runner import Calls, Keeping, OnStep, Records, Runner
-from ryeos.graph.walker import Position, Settings, Walk
+from ryeos.graph.walker import Walk
 
 DEPTH = 5
 
@@ -156,40 +157,38 @@ class GraphCall:
             recording,
             RunEnd(cancellation, self._materials.timeout_s, recording.is_ending_asked) as end,
         ):
-            outcome = self._walk(graph, position, options, lineage, recording, end)  # (6)
-            result = mapped(graph, outcome, recording.run_id, self._limit_s(end))
+            runner = self._runner(lineage, recording, end)
+            walk = Walk(
+                graph,
+                position,
+                self._settings(graph, options, lineage),
+                hooks=(*graph.hooks, *self._surroundings.hooks()),
+            )
+            outcome = runner.run(walk, is_resumed=options.resume)  # (6)
+            timed_out_s = self._materials.timeout_s if end.has_timed_out else None
+            result = mapped(graph, outcome, recording.run_id, timed_out_s)
             recording.end(outcome, result)  # (7)
         return result
 
-    def _walk(
-        self,
-        graph: Graph,
-        position: Position,
-        options: Options,
-        lineage: Lineage,
-        recording: Recording,
-        end: RunEnd,
-    ) -> Outcome:
+    def _settings(self, graph: Graph, options: Options, lineage: Lineage) -> Settings:
         limits = self._materials.limits
-        settings = Settings(
+        most = options.max_concurrency or graph.max_concurrency or limits["max_concurrency"]
+        return Settings(
             max_steps=options.max_steps or graph.max_steps or limits["max_steps"],
-            max_concurrency=options.max_concurrency
-            or graph.max_concurrency
-            or limits["max_concurrency"],
+            max_concurrency=most,
             rules=CallRules(grants=lineage.grants),
             single=bool(options.node),
             env_names=self._materials.env.variables.keys(),
         )
-        hooks = (*graph.hooks, *self._surroundings.hooks())
-        runner = Runner(
+
+    def _runner(self, lineage: Lineage, recording: Recording, end: RunEnd) -> Runner:
+        return Runner(
             self._surroundings.calls(recording.run_id, _inner(lineage), self._materials),
             recording,
             end,
             keeping=recording.keeping,
             on_step=self._on_step,
         )
-        walk = Walk(graph, position, settings, hooks=hooks)
-        return runner.run(walk, is_resumed=options.resume)
 
     def _graph(self) -> Graph:
         if self._reading.graph is None or self._reading.errors:
@@ -230,9 +229,6 @@ class GraphCall:
         code = "VALIDATION_FAILED" if error else ""
         return MappedResult(success=not error, data=data, error=error, code=code)
 
-    def _limit_s(self, end: RunEnd) -> float | None:
-        return self._materials.timeout_s if end.has_timed_out else None
-
 
 def reading_of(materials: Materials) -> Reading:
     """The graph in the file of a chain's tool."""
@@ -248,17 +244,7 @@ def hash_of(materials: Materials) -> str:
     return sha256_hex(canonical_json((header or {}).get("config") or {}))
 
 
-def graph_call(surroundings: Surroundings) -> Callable[[Materials, Any], GraphCall]:
-    """What makes calls of materials."""
-
-    def call(materials: Materials, on_step: OnStep | None) -> GraphCall:
-        return GraphCall(materials, surroundings, on_step)
-
-    return call
-
-
 def _inner(lineage: Lineage) -> Lineage:
     """What the calls of a run get."""
     depth = None if lineage.depth is None else lineage.depth - 1
     return Lineage(grants=lineage.grants, depth=depth)
-

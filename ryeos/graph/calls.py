@@ -11,7 +11,8 @@ from lillux.values import dataclass
 from ryeos.errors import InvalidRefError
 from ryeos.graph.capabilities import Capabilities, denial
 from ryeos.graph.commands import Act
-from ryeos.graph.expressions import ExpressionError, fill
+from ryeos.graph.expression_errors import ExpressionError
+from ryeos.graph.expressions import fill
 from ryeos.graph.model import Action, ActionNode, ForeachNode, Hook
 from ryeos.items import Kind, parse_reference
 
@@ -26,12 +27,12 @@ class CallRules:
 
 
 class RefusedCallError(LilluxError):
-    """A call that is not made; the node that wants it fails with this."""
+    """A call that is not made; the node that wants it fails with this. ``reason`` is a code."""
 
     exit_status = 6
 
-    def __init__(self, problem: str, code: str) -> None:
-        self.problem, self.code = problem, code
+    def __init__(self, problem: str, reason: str) -> None:
+        self.problem, self.reason = problem, reason
         super().__init__(problem)
 
 
@@ -97,9 +98,7 @@ class _Filled:
     remote: str | None
 
 
-def _filled(
-    action: Action, remote: str | None, document: Mapping[str, Any], warn: Warn
-) -> _Filled:
+def _filled(action: Action, remote: str | None, document: Mapping[str, Any], warn: Warn) -> _Filled:
     try:
         item_id = fill(action.item_id, document, warn)
         params = without_nulls(fill(dict(action.params), document, warn))

@@ -13,7 +13,7 @@ SEARCH = "search"
 # What steers a run from inside of it, and does nothing else.
 ALWAYS_ALLOWED = "rye/agent/threads/internal/"
 
-Capabilities = Sequence[str]
+Capabilities = tuple[str, ...]
 
 
 def required_capability(primary: str, kind: str | None, item_id: str) -> str:

@@ -37,9 +37,7 @@ def _written_list(text: str, node: str, warn: Callable[[str], None]) -> list[Any
 def collected(results: Sequence[Mapping[str, Any]]) -> list[Any]:
     """What is kept of each result: the thread where one was started, else all of it."""
     return [
-        dict(result)
-        if result.get("status") == "error"
-        else result.get("thread_id") or dict(result)
+        dict(result) if result.get("status") == "error" else result.get("thread_id") or dict(result)
         for result in results
     ]
 

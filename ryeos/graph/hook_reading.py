@@ -1,8 +1,9 @@
 """Reading the hooks of a graph file: what is done at which event."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lillux.values import replace
 from ryeos.graph.action_reading import read_action
 from ryeos.graph.fields import Fields, found
 from ryeos.graph.model import Action, Hook
@@ -26,6 +27,15 @@ def read_hooks(fields: Fields) -> tuple[Hook, ...]:
         return ()
     hooks = (_hook(entry, below(path, n), fields.findings) for n, entry in enumerate(entries))
     return tuple(hook for hook in hooks if hook)
+
+
+def watching_hooks(entries: Sequence[object]) -> tuple[Hook, ...]:
+    """Hooks of the infrastructure, on the last layer: they watch, and steer nothing.
+
+    Those that are wrong, or for events of something else, are left out.
+    """
+    hooks = (_hook(entry, "hooks", Findings()) for entry in entries[:MAX_HOOKS])
+    return tuple(replace(hook, layer=LAST_LAYER) for hook in hooks if hook)
 
 
 def _hook(entry: object, path: str, findings: Findings) -> Hook | None:

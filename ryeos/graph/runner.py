@@ -110,7 +110,8 @@ class Runner:
                 case Enter():
                     reply = self._enter(command)
                 case Left():
-                    reply = self._leave(command)
+                    self._leave(command)
+                    reply = None
 
     # ------------------------------------------------------------------ steps
 

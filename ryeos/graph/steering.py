@@ -56,7 +56,9 @@ def control_of(values: Mapping[str, Any]) -> Control:
     most, error = values.get("max_retries"), values.get("error")
     return Control(
         action=str(values.get("action", "")),
-        max_retries=most if isinstance(most, int) and not isinstance(most, bool) else DEFAULT_RETRIES,
+        max_retries=most
+        if isinstance(most, int) and not isinstance(most, bool)
+        else DEFAULT_RETRIES,
         error=error if isinstance(error, str) else "",
     )
 

@@ -49,9 +49,7 @@ class Workspace(Protocol):
     def start_here(self, reference: Reference, request: Request) -> Answer:
         """Run a tool in the background, by this program."""
 
-    def load(
-        self, reference: Reference, *, source: str = ""
-    ) -> tuple[Resolution, "VerifiedItem"]:
+    def load(self, reference: Reference, *, source: str = "") -> tuple[Resolution, "VerifiedItem"]:
         """The verified item that a reference names."""
 
     def space(self, label: str) -> Space:

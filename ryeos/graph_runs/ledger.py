@@ -30,6 +30,7 @@ _STATUSES = {
 }
 
 
+_MAX_ANCESTORS = 100
 # Runs that this process works on: the registry knows the process, and not which of its calls.
 _active: set[str] = set()
 
@@ -40,22 +41,34 @@ class Ledger:
     def __init__(self, registry: Registry, seals: RunnerSeals) -> None:
         self._registry, self._seals = registry, seals
 
-    def lineage_of(self, parent_id: str) -> Lineage:
-        """What a run may do that another thread has started. Raises ParentUnknownError.
+    def lineage_of(self, thread_id: str) -> Lineage:
+        """What a run may do that this thread has started. Raises ParentUnknownError.
 
-        A thread that is no run of a graph was started by a person, and hands on no limits.
+        A thread that is no run of a graph hands on what it has from its own parent; one that a
+        person has started hands on no limits.
         """
+        for _ in range(_MAX_ANCESTORS):
+            try:
+                thread = self._registry.get(thread_id)
+                grants = read_grants(self._registry.place, self._seals, thread_id)
+            except ThreadNotFoundError:
+                raise ParentUnknownError(thread_id, "which is no thread of this project") from None
+            except (LilluxError, ValueError) as error:
+                raise ParentUnknownError(thread_id, f"but {error}") from None
+            if grants is not None:
+                depth = None if grants.depth is None else grants.depth - 1
+                return Lineage(grants=grants.lists, depth=depth)
+            if not thread.parent_id:
+                return Lineage()
+            thread_id = thread.parent_id
+        raise ParentUnknownError(thread_id, "which has too many threads above it")
+
+    def parent_of(self, thread_id: str) -> str:
+        """The thread that has started this one, ``""`` for none or an unknown one."""
         try:
-            self._registry.get(parent_id)
-            grants = read_grants(self._registry.place, self._seals, parent_id)
+            return self._registry.get(thread_id).parent_id or ""
         except ThreadNotFoundError:
-            raise ParentUnknownError(parent_id, "which is no thread of this project") from None
-        except (LilluxError, ValueError) as error:
-            raise ParentUnknownError(parent_id, f"but {error}") from None
-        if grants is None:
-            return Lineage()
-        depth = None if grants.depth is None else grants.depth - 1
-        return Lineage(grants=grants.lists, depth=depth)
+            return ""
 
     def is_alive(self, run_id: str) -> bool:
         """Whether a process works on the run."""
@@ -83,9 +96,7 @@ class Ledger:
         write_grants(self._registry.place, self._seals, run_id, grants)
         return is_ours
 
-    def _enter(
-        self, run_id: str, graph_id: str, parent_id: str, pid: int, token: str
-    ) -> bool:
+    def _enter(self, run_id: str, graph_id: str, parent_id: str, pid: int, token: str) -> bool:
         try:
             known = self._registry.get(run_id)
         except ThreadNotFoundError:

@@ -25,9 +25,7 @@ class Grants:
     depth: int | None = None
 
 
-def write_grants(
-    place: ThreadsPlace, seals: RunnerSeals, thread_id: str, grants: Grants
-) -> None:
+def write_grants(place: ThreadsPlace, seals: RunnerSeals, thread_id: str, grants: Grants) -> None:
     """Write down what a run may call. Raises FileSystemError, RegistryError."""
     lists = [list(one) for one in grants.lists]
     code = seals.code(_PURPOSE, thread_id, lists, grants.depth)
