@@ -22,7 +22,8 @@ class Entry:
         self.group = group
 
 
-_ITEMS, _TRUST, _RUNS, _SETUP = "Items", "Trust", "Background runs", "Set-up and support"
+_ITEMS, _TRUST, _GRAPHS = "Items", "Trust", "Graphs"
+_RUNS, _SETUP = "Background runs", "Set-up and support"
 
 TABLE: tuple[Entry, ...] = (
     Entry("run", "run", "execute a tool, render a directive, print knowledge", _ITEMS),
@@ -42,6 +43,11 @@ TABLE: tuple[Entry, ...] = (
     Entry("lock show", "lock", "show what a tool's lockfile pins", _TRUST),
     Entry("lock update", "lock", "pin a tool's chain as it is now", _TRUST),
     Entry("lock delete", "lock", "remove a tool's lockfile", _TRUST),
+    Entry("graph run", "graph_run", "run a graph, step by step", _GRAPHS),
+    Entry("graph validate", "graph_show", "every problem of a graph file at once", _GRAPHS),
+    Entry("graph show", "graph_show", "a graph, or a run of it, as a picture", _GRAPHS),
+    Entry("graph step", "graph_run", "work on one node of a graph", _GRAPHS),
+    Entry("graph resume", "graph_run", "go on with a run where it ended", _GRAPHS),
     Entry("threads list", "threads", "what runs in the background, and what did", _RUNS),
     Entry("threads show", "threads", "one background run, and its result", _RUNS),
     Entry("threads logs", "threads", "what a background run has written", _RUNS),

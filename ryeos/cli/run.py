@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -16,13 +16,16 @@ from ryeos.errors import UnsupportedError, UsageError
 from ryeos.executor.model import Request
 
 if TYPE_CHECKING:
+    from ryeos.cli.step_list import StepList
+    from ryeos.graph.runner import StepEvent
     from ryeos.items import Reference
 
 MAX_INPUT_BYTES = 64 * 1024 * 1024
 _JSON_HINT = """quote it for the shell, like n:=3 or --params '{"n": 3}'"""
 
 
-def _configure(parser: Arguments) -> None:
+def configure(parser: Arguments) -> None:
+    """Declare the arguments of a run."""
     add = parser.add_argument
     add("ref", metavar="REF", help="kind:id, an id, or the path of an item file")
     add("pairs", metavar="k=v", nargs="*", help="text k=v, JSON k:=JSON, a file's text k@FILE")
@@ -36,15 +39,16 @@ def _configure(parser: Arguments) -> None:
     add("--no-lock", action="store_true", help="neither check nor write a lockfile")
 
 
-def _run(session: Session) -> int:
+def run(session: Session) -> int:
+    """Run what the arguments name, here or in the background."""
     arguments = session.arguments
     _check_supported(arguments)
     rye = session.rye
     reference = rye.reference(arguments.ref)
     request = Request(
         item_id=reference.id,
-        parameters=_parameters(arguments),
-        timeout_s=_timeout(arguments.timeout),
+        parameters=parameters(arguments),
+        timeout_s=timeout(arguments.timeout),
         trace=arguments.trace,
         use_lockfile=not arguments.no_lock,
         dry_run=arguments.dry_run,
@@ -52,10 +56,43 @@ def _run(session: Session) -> int:
     undo_ignored_child_signals()
     if arguments.detached:
         return _start(session, reference, request)
-    cancellation = cancelled_by_signals()
-    answer = rye.execute(reference, request, cancellation=cancellation, on_stderr=live_stderr)
+    return execute(session, reference, request)
+
+
+def execute(session: Session, reference: "Reference", request: Request) -> int:
+    """Run an item here, and show what it gave."""
+    steps = _LateSteps(session)
+    answer = session.rye.execute(
+        reference,
+        request,
+        cancellation=cancelled_by_signals(),
+        on_stderr=live_stderr,
+        on_step=steps.tell,
+    )
+    steps.end()
     show(session, answer)
     return answer.exit_status
+
+
+class _LateSteps:
+    """The list of steps, which most runs have none of."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._steps: "StepList | None" = None
+
+    def tell(self, event: "StepEvent") -> None:
+        """Show what has happened."""
+        if self._steps is None:
+            from ryeos.cli.step_list import StepList
+
+            self._steps = StepList(self._session.output)
+        self._steps.tell(event)
+
+    def end(self) -> None:
+        """Leave no half line behind."""
+        if self._steps:
+            self._steps.end()
 
 
 def _start(session: Session, reference: "Reference", request: Request) -> int:
@@ -138,17 +175,20 @@ def _event_line(event: Mapping[str, Any]) -> str:
     return f"{event['step']:<16} {details}"
 
 
-def _parameters(arguments: SimpleNamespace) -> dict[str, Any]:
-    parameters: dict[str, Any] = {}
+def parameters(arguments: SimpleNamespace) -> dict[str, Any]:
+    """The parameters of a run, from wherever the arguments say. Raises UsageError."""
+    given: dict[str, Any] = {}
     if arguments.stdin and arguments.params:
         raise UsageError("--stdin and --params: expected one of them")
     source = "-" if arguments.stdin else arguments.params
     if source:
-        parameters = _json_object(_read_source(source), "--params")
-    for pair in arguments.pairs:
-        name, value = _pair(pair)
-        parameters[name] = value
-    return parameters
+        given = json_object(source, "--params")
+    return given | pairs(arguments.pairs)
+
+
+def pairs(texts: Iterable[str]) -> dict[str, Any]:
+    """``k=v``, ``k:=JSON`` and ``k@FILE``, the last of a name counts. Raises UsageError."""
+    return dict(_pair(text) for text in texts)
 
 
 def _read_source(source: str) -> str:
@@ -175,7 +215,9 @@ def _read_file(name: str) -> bytes:
         raise UsageError(f"{name}: {(error.strerror or str(error)).lower()}", hint=hint) from None
 
 
-def _json_object(text: str, where: str) -> dict[str, Any]:
+def json_object(source: str, where: str) -> dict[str, Any]:
+    """The object in a text, ``@FILE``, or ``-`` for standard input. Raises UsageError."""
+    text = _read_source(source)
     if not text.strip():
         return {}
     value = _json_value(text, where)
@@ -210,7 +252,8 @@ def _pair(text: str) -> tuple[str, Any]:
     return name, _json_value(_read_source(value) if value.startswith("@") else value, name)
 
 
-def _timeout(seconds: float | None) -> float | None:
+def timeout(seconds: float | None) -> float | None:
+    """A limit as a person gave it. Raises UsageError."""
     if seconds is not None and not 0 <= seconds < float("inf"):
         raise UsageError(f"--timeout: expected seconds from 0 up, found {seconds}")
     return seconds
@@ -247,8 +290,8 @@ def live_stderr(chunk: bytes) -> None:
 
 COMMANDS = {
     "run": Command(
-        _configure,
-        _run,
+        configure,
+        run,
         [
             "rye run rye/bash/bash command='ls -la'",
             "rye run mine/resize width:=640 image@photo.txt",

@@ -1,0 +1,179 @@
+"""``rye graph validate`` and ``show``: a graph file, and how far a run of it is."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lillux.files import read_bytes
+from ryeos.cli.output import one_line
+from ryeos.cli.plain_arguments import Arguments
+from ryeos.cli.session import Command, Session
+from ryeos.errors import UsageError
+from ryeos.graph.errors import GraphInvalidError
+from ryeos.graph.model import Graph, edges_of, error_target
+from ryeos.graph.reading import Reading, read_graph
+from ryeos.items import Kind
+from ryeos.metadata import parse_header
+from ryeos.signature import MAX_ITEM_BYTES
+
+if TYPE_CHECKING:  # a picture of no run needs none
+    from ryeos.graph.picture import NodeState, Picture
+
+_SUFFIXES = (".yaml", ".yml")
+_NAME_WIDTH = 20
+
+
+def _configure_validate(parser: Arguments) -> None:
+    parser.add_argument("ref", metavar="REF|PATH", help="a graph, or a file that is to be one")
+
+
+def _configure_show(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("ref", metavar="REF|PATH", help="a graph, a file that is to be one, or the id of a run")
+    add("--run", metavar="ID", help="colour the nodes as this run has left them")
+    add("--mermaid", action="store_true", help="as Mermaid text")
+    add("--dot", action="store_true", help="as Graphviz text")
+    add("--svg", action="store_true", help="as an SVG picture")
+
+
+def _validate(session: Session) -> int:
+    where, reading = _read(session, session.arguments.ref)
+    envelope: dict[str, Any] = {
+        "status": "error" if reading.errors else "success",
+        "graph": where,
+        "node_count": len(reading.graph.nodes) if reading.graph else 0,
+        "errors": [problem.described() for problem in reading.errors],
+        "warnings": [problem.described() for problem in reading.warnings],
+    }
+    if reading.errors:
+        count = len(reading.errors)
+        envelope |= {"error": f"{where}: {count} error{'s' * (count > 1)}"}
+        envelope |= {"code": "VALIDATION_FAILED"}
+    session.output.answer(envelope, "\n".join(_verdict(session, where, reading)))
+    return 1 if reading.errors else 0
+
+
+def _verdict(session: Session, where: str, reading: Reading) -> Iterator[str]:
+    paint = session.output.paint
+    for problem in reading.errors:
+        yield f"{paint('error', 'red')}    {one_line(str(problem))}"
+    for problem in reading.warnings:
+        yield f"{paint('warning', 'yellow')}  {one_line(str(problem))}"
+    if reading.graph:
+        yield f"{where}: valid, {len(reading.graph.nodes)} nodes"
+
+
+def _show(session: Session) -> int:
+    arguments = session.arguments
+    forms = [name for name in ("mermaid", "dot", "svg") if getattr(arguments, name)]
+    if len(forms) > 1:
+        raise UsageError(f"--{', --'.join(forms)}: expected one of them")
+    ref, run_id = arguments.ref, arguments.run
+    where, reading = _read(session, ref)
+    if reading.graph is None:
+        raise GraphInvalidError(where, reading.errors)
+    states = _states(session, run_id) if run_id else None
+    envelope = {"status": "success", "graph": where, "start": reading.graph.start}
+    envelope |= {"nodes": [dict(node) for node in _nodes(reading.graph, states)]}
+    if forms:
+        text = _drawn(forms[0], reading.graph, states)
+        envelope[forms[0]] = text
+    else:
+        text = "\n".join(_lines(reading.graph, states))
+    session.output.answer(envelope, text)
+    return 0
+
+
+def _drawn(form: str, graph: Graph, states: "Mapping[str, NodeState] | None") -> str:
+    from ryeos.graph.shape import picture_of
+
+    picture = picture_of(graph, states)
+    return _drawer(form)(picture)
+
+
+def _drawer(form: str) -> Any:  # noqa: ANN401 - one of three functions
+    match form:
+        case "mermaid":
+            from ryeos.graph.mermaid import mermaid
+
+            return mermaid
+        case "dot":
+            from ryeos.graph.dot import dot
+
+            return dot
+        case _:
+            from ryeos.graph.svg import svg
+
+            return svg
+
+
+def _nodes(
+    graph: Graph, states: "Mapping[str, NodeState] | None"
+) -> Iterator[Mapping[str, object]]:
+    for name, node in graph.nodes.items():
+        described: dict[str, object] = {
+            "node": name,
+            "type": node.type,
+            "next": [edge.to for edge in edges_of(node)],
+        }
+        target = error_target(node)
+        described |= {"on_error": target} if target else {}
+        described |= {"state": str(states.get(name, "pending"))} if states is not None else {}
+        yield described
+
+
+def _lines(graph: Graph, states: "Mapping[str, NodeState] | None") -> Iterator[str]:
+    for described in _nodes(graph, states):
+        name = str(described["node"])
+        mark = ">" if name == graph.start else " "
+        nexts = described["next"]
+        leads = ", ".join(nexts) if isinstance(nexts, list) and nexts else ""
+        line = f"{mark} {one_line(name, _NAME_WIDTH):<{_NAME_WIDTH}}  {described['type']:<8}"
+        line += f"  -> {one_line(leads)}" if leads else ""
+        line += f"  on error -> {described['on_error']}" if "on_error" in described else ""
+        yield line + (f"  [{described['state']}]" if "state" in described else "")
+
+
+def _read(session: Session, text: str) -> tuple[str, Reading]:
+    """What it is called, and what is in it. An unsigned file may be looked at, not run."""
+    path = Path(text)
+    if path.suffix in _SUFFIXES and path.is_file():
+        header = parse_header(
+            path.suffix, read_bytes(path, MAX_ITEM_BYTES).decode("utf-8", "replace"), text
+        )
+        return text, read_graph(header, _id_of(session, path))
+    reference = session.rye.reference(text)
+    if reference.kind not in (None, Kind.TOOL):
+        raise UsageError(f"{reference}: only a tool can be a graph")
+    resolution, item = session.rye.load(reference)
+    location = resolution.location
+    header = item.header or parse_header(location.suffix, item.text, str(location.path))
+    return location.ref.id, read_graph(header, location.ref.id)
+
+
+def _id_of(session: Session, path: Path) -> str:
+    """The id that the file has in a space, else its name."""
+    reference = session.rye.reference(str(path))
+    return reference.id if reference.kind else path.stem
+
+
+def _states(session: Session, text: str) -> "Mapping[str, NodeState]":
+    from ryeos.graph_runs.states import node_states
+
+    registry = session.rye.threads
+    return node_states(session.rye, registry.find(text))
+
+
+COMMANDS = {
+    "graph validate": Command(
+        _configure_validate, _validate, ["rye graph validate mine/build", "rye graph validate x.yaml"]
+    ),
+    "graph show": Command(
+        _configure_show,
+        _show,
+        [
+            "rye graph show mine/build --mermaid",
+            "rye graph show mine/build --run build-17 --svg > run.svg",
+        ],
+    ),
+}
