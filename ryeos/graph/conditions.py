@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 from lillux.values import dataclass
-from ryeos.graph.expression_errors import ExpressionError
+from ryeos.graph.expression_errors import SYNTAX_HINT, VALUE_HINT, ExpressionError
 from ryeos.graph.expressions import Document, Warn, fill
 from ryeos.graph.expressions import problems as template_problems
 from ryeos.graph.expressions import references as template_references
@@ -110,22 +110,21 @@ def _compares(condition: Comparison, document: Document, warn: Warn) -> bool:
     shown = f"{'.'.join(condition.path)} {condition.op}"
     operator = OPERATORS.get(condition.op)
     if operator is None:
-        raise ExpressionError(shown, _unknown(condition.op, OPERATORS))
+        raise ExpressionError(shown, _unknown(condition.op, OPERATORS), hint=SYNTAX_HINT)
     value = fill(condition.value, document, warn)
     actual = look_up(document, condition.path)
     try:
         return operator(actual, value, lambda line: warn(f"{shown}: {line}"))
     except (PatternError, TextTooLongError, PipeError) as error:
-        raise ExpressionError(shown, str(error)) from error
+        raise ExpressionError(shown, str(error), hint=VALUE_HINT) from error
     except RecursionError as error:
-        raise ExpressionError(shown, "expected values that are less deeply nested") from error
+        problem = "expected values that are less deeply nested"
+        raise ExpressionError(shown, problem, hint=VALUE_HINT) from error
 
 
 def _parsed(data: Any, path: str, problems: list[Problem], levels: int) -> Condition | None:  # noqa: ANN401
-    if data is None or data is True:
-        return ALWAYS
-    if data is False:
-        return NEVER
+    if data is None or isinstance(data, bool):
+        return NEVER if data is False else ALWAYS
     if not isinstance(data, Mapping):
         problem = f"expected a condition, found {kind_of(data)}"
         problems.append(Problem(path, problem, "write it like {path: state.n, op: gt, value: 1}"))

@@ -3,6 +3,8 @@
 from ryeos.errors import RyeError
 
 _SHOWN = 200
+SYNTAX_HINT = "rye graph validate shows where it is"
+VALUE_HINT = "look at where the value comes from, or give it another pipe"
 
 
 class ExpressionError(RyeError):
@@ -12,5 +14,11 @@ class ExpressionError(RyeError):
 
     def __init__(self, text: str, problem: str, *, hint: str = "") -> None:
         self.text, self.problem = text, problem
-        shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
-        super().__init__(f"{shown}: {problem}", hint=hint or "rye graph validate shows where it is")
+        super().__init__(
+            f"{shortened(text)}: {problem}", hint=hint or "rye graph validate shows where it is"
+        )
+
+
+def shortened(text: str) -> str:
+    """A text as a message shows it, its beginning where it is long."""
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."

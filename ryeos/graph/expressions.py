@@ -8,7 +8,12 @@ from the document is inserted as it is and never read again.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from ryeos.graph.expression_errors import ExpressionError
+from ryeos.graph.expression_errors import (
+    SYNTAX_HINT,
+    VALUE_HINT,
+    ExpressionError,
+    shortened,
+)
 from ryeos.graph.literals import Literal
 from ryeos.graph.parsing import (
     Expression,
@@ -53,7 +58,8 @@ def problems(template: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - JSON
         for place, text in _texts(template, "", MAX_DEPTH):
             for part in parse_template(text):
                 yield from (
-                    (place, f"{part_source(part)}: {line}") for line in _part_problems(part)
+                    (place, f"{shortened(part_source(part))}: {line}")
+                    for line in _part_problems(part)
                 )
     except _TooDeepError as error:
         yield error.place, f"expected at most {MAX_DEPTH} levels of lists and mappings"
@@ -170,12 +176,12 @@ def _inserted(part: Part, document: Document, warn: Warn) -> str:
         return part
     value = _value(part, document, warn)
     if value is None:
-        warn(f"{part.source}: there is no value, nothing stands in its place")
+        warn(f"{shortened(part.source)}: there is no value, nothing stands in its place")
         return ""
     try:
         return text_of(value)
     except PipeError as error:
-        raise ExpressionError(part.source, str(error)) from error
+        raise ExpressionError(part.source, str(error), hint=VALUE_HINT) from error
 
 
 def _value(part: Part, document: Document, warn: Warn) -> Any:  # noqa: ANN401
@@ -183,7 +189,7 @@ def _value(part: Part, document: Document, warn: Warn) -> Any:  # noqa: ANN401
         case str():
             return part
         case Malformed(source, problem):
-            raise ExpressionError(source, problem)
+            raise ExpressionError(source, problem, hint=SYNTAX_HINT)
         case Input():
             return _input_value(part, document, warn)
         case Expression():
@@ -196,7 +202,7 @@ def _input_value(part: Input, document: Document, warn: Warn) -> Any:  # noqa: A
     if isinstance(inputs, Mapping) and inputs.get(part.name) is not None:
         return inputs[part.name]
     if part.default is None:
-        warn(f"{part.source}: no such input, it is left as it is")
+        warn(f"{shortened(part.source)}: no such input, it is left as it is")
         return part.source
     return part.default
 
@@ -210,12 +216,13 @@ def _expression_value(part: Expression, document: Document, warn: Warn) -> Any: 
     for call in part.pipes:
         pipe = PIPES.get(call.name)
         if pipe is None:
-            warn(f"{part.source}: {pipe_problem(call)}; the value is left as it is")
+            warn(f"{shortened(part.source)}: {pipe_problem(call)}; the value is left as it is")
         elif value is not None or pipe.sees_none:
             try:
                 value = pipe.apply(value, call.argument.value if call.argument else None)
             except PipeError as error:
-                raise ExpressionError(part.source, f"{call.name}: {error}") from error
+                problem = f"{call.name}: {error}"
+                raise ExpressionError(part.source, problem, hint=VALUE_HINT) from error
             if isinstance(value, str) and len(value) > MAX_TEXT_CHARS:
                 raise _too_long(part.source)
     return value

@@ -1,4 +1,4 @@
-"""The operators of conditions: from what is there and what it is compared with to yes or no. Pure."""
+"""The operators of conditions: what is there against what it is compared with. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -72,21 +72,28 @@ def _contains(actual: Any, value: Any, _: Warn) -> bool:  # noqa: ANN401
         return any(value == entry for entry in actual)
     if isinstance(actual, Mapping):
         return any(value == key for key in actual)
-    return text_of(value) in text_of(actual)
+    return value is not None and text_of(value) in text_of(actual)
 
 
 def _starts_with(actual: Any, value: Any, _: Warn) -> bool:  # noqa: ANN401
-    return actual is not None and text_of(actual).startswith(text_of(value))
+    return _are_there(actual, value) and text_of(actual).startswith(text_of(value))
 
 
 def _ends_with(actual: Any, value: Any, _: Warn) -> bool:  # noqa: ANN401
-    return actual is not None and text_of(actual).endswith(text_of(value))
+    return _are_there(actual, value) and text_of(actual).endswith(text_of(value))
 
 
 def _regex(actual: Any, value: Any, _: Warn) -> bool:  # noqa: ANN401
     from ryeos.graph.regex_search import compile_pattern, search
 
-    return actual is not None and search(compile_pattern(text_of(value)), text_of(actual))
+    if not _are_there(actual, value):
+        return False
+    return search(compile_pattern(text_of(value)), text_of(actual))
+
+
+def _are_there(actual: object, value: object) -> bool:
+    """Nothing has no text: it neither begins with anything nor is the beginning of anything."""
+    return actual is not None and value is not None
 
 
 def _exists(actual: Any, _: Any, __: Warn) -> bool:  # noqa: ANN401

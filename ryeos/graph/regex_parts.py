@@ -38,7 +38,7 @@ class Character:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Between two characters: ``^``, ``$``, ``\\b`` ..."""
+    """Between two characters: a beginning, an end, an edge of a word."""
 
     test: "re.Pattern[str]"
 

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -45,6 +46,8 @@ LAST_CALLS_S = 0.3
 LAST_WORDS_S = 0.2
 # How long the reader waits for a thread that computes: answers to `ping` take several such waits.
 SWITCH_S = 0.001
+# Collecting garbage holds up every thread: little at once, and all there is as good as never.
+GARBAGE_THRESHOLDS = (10_000, 5, 100)
 
 Progress = Callable[[float, float | None, str], None]
 
@@ -98,6 +101,7 @@ class StdioServer:
         In the main thread only, where signals are raised as `Stop`.
         """
         sys.setswitchinterval(SWITCH_S)
+        gc.set_threshold(*GARBAGE_THRESHOLDS)
         why = "standard input ended"
         try:
             with self._session_lock:

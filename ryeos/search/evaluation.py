@@ -147,7 +147,7 @@ class Evaluation:
         return Leaf(index, found, self._documents(found))
 
     def _with_part(self, part: str, index: Index, only: int | None) -> Found:
-        entries = (e for e in index.containing((part,)) if part in e.word.sequence)
+        entries = index.having(part)
         return [(_EXACT_COUNTS, _of_field(e.postings, only)) for e in entries]
 
     def _documents(self, found: Found) -> frozenset[int]:

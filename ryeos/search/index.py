@@ -56,6 +56,8 @@ class Index:
         self._postings: list[list[int]] = []
         # All words in one text, each in a line: to look through it is one call.
         self._lines, self._starts = "", [0]
+        self._with_part: dict[str, list[int]] = {}
+        self._known_parts = 0
         self._sequences: dict[int, list[str]] = {}
         self._kept_parts = 0
 
@@ -92,6 +94,12 @@ class Index:
         places = sorted({place for piece in pieces for place in self._places_of(piece)})
         return (Entry(cached_word(self._written[n]), self._postings[n]) for n in places)
 
+    def having(self, part: str) -> Iterator[Entry]:
+        """The words that one of their parts is."""
+        self._read_parts()
+        for place in self._with_part.get(part, ()):
+            yield Entry(cached_word(self._written[place]), self._postings[place])
+
     def _places_of(self, piece: str) -> Iterator[int]:
         if not piece:
             yield from range(len(self._written))
@@ -115,6 +123,13 @@ class Index:
             new.append(line)
             self._starts.append(start)
         self._lines += "".join(new)
+
+    def _read_parts(self) -> None:
+        """Bring the parts of all words up to date."""
+        known, self._known_parts = self._known_parts, len(self._written)
+        for place in range(known, self._known_parts):
+            for part in frozenset(cached_word(self._written[place]).sequence):
+                self._with_part.setdefault(part, []).append(place)
 
     def _new_place(self, written: str) -> int:
         place = self._places[written] = len(self._written)
