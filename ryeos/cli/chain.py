@@ -1,5 +1,6 @@
 """``rye chain``: what runs a tool, element by element."""
 
+import itertools
 from typing import Any
 
 from ryeos.cli.plain_arguments import Arguments
@@ -7,6 +8,8 @@ from ryeos.cli.session import Command, Session
 from ryeos.errors import UsageError
 from ryeos.executor.model import Chain, ChainElement
 from ryeos.executor.validator import ChainValidator
+from ryeos.graph.mermaid import mermaid
+from ryeos.graph.picture import Arrow, Box, Picture
 from ryeos.items import Kind
 
 
@@ -33,8 +36,9 @@ def _run(session: Session) -> int:
     if not result.valid:
         envelope |= {"error": "; ".join(result.issues), "code": "CHAIN_INVALID"}
     if session.arguments.mermaid:
-        envelope["mermaid"] = mermaid(chain)
-        session.output.answer(envelope, mermaid(chain))
+        picture = mermaid(picture_of(chain))
+        envelope["mermaid"] = picture
+        session.output.answer(envelope, picture)
     else:
         text = "\n".join(_text(session, chain, envelope["issues"]))
         session.output.answer(envelope, text)
@@ -73,20 +77,14 @@ def _text(session: Session, chain: Chain, issues: list[str]) -> list[str]:
     return lines + [f"issue: {issue}" for issue in issues]
 
 
-def mermaid(chain: Chain) -> str:
-    """The chain as a Mermaid flowchart, boxes grouped by nothing but order."""
-    lines = ["flowchart TD"]
-    for number, element in enumerate(chain.elements):
-        label = f"{_safe(element.item_id)}<br/>{_safe(element.space)}"
-        lines.append(f'    e{number}["{label}"]')
-        if number:
-            lines.append(f"    e{number - 1} --> e{number}")
-    return "\n".join(lines)
-
-
-def _safe(text: str) -> str:
-    """Text that cannot end a Mermaid label."""
-    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+def picture_of(chain: Chain) -> Picture:
+    """The chain as boxes grouped by nothing but order."""
+    boxes = [
+        Box(key=f"e{number}", lines=(element.item_id, element.space))
+        for number, element in enumerate(chain.elements)
+    ]
+    arrows = [Arrow(source=box.key, target=other.key) for box, other in itertools.pairwise(boxes)]
+    return Picture(title=chain.tool.item_id, boxes=boxes, arrows=arrows)
 
 
 COMMANDS = {

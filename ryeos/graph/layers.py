@@ -15,6 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lillux.values import dataclass, field
 
+MAX_BENDS = 10_000
+"""Beyond it the longest arrows are drawn straight: a picture must not take minutes."""
+
 ROW_GAP, COLUMN_GAP = 24.0, 32.0
 _BEND_WIDTH, _BEND_WEIGHT = 10.0, 4
 _ORDER_SWEEPS, _COLUMN_SWEEPS = 8, 12
@@ -93,7 +96,11 @@ def lay_out(
     ]
     for entry, row in zip(entries, _rows(len(boxes), down), strict=True):
         entry.row = 2 * row
-    chains = [_chain(entries, line, *ends) for line, ends in zip(lines, down, strict=True)]
+    straight = _straight([entry.row for entry in entries], down)
+    chains = [
+        list(ends) if number in straight else _chain(entries, line, *ends)
+        for number, (line, ends) in enumerate(zip(lines, down, strict=True))
+    ]
     rows = _ordered(entries)
     _place_columns(entries, rows)
     _place_rows(entries, rows)
@@ -168,6 +175,20 @@ def _nearer(box: int, rows: list[int], following: list[list[int]], has_above: bo
 
 
 # Step (3).
+def _straight(rows: Sequence[int], ends: Sequence[tuple[int, int]]) -> frozenset[int]:
+    """The lines that get no bends, because all lines together would have too many."""
+    spans = sorted(
+        (abs(rows[upper] - rows[lower]), index) for index, (upper, lower) in enumerate(ends)
+    )
+    bends, bent = 0, set()
+    for span, index in spans:
+        bends += span
+        if bends > MAX_BENDS:
+            break
+        bent.add(index)
+    return frozenset(range(len(ends))) - bent
+
+
 def _chain(entries: list[_Entry], line: Line, upper: int, lower: int) -> list[int]:
     """The entries that a line passes, from its upper end to its lower; new ones are added."""
     if upper == lower:
@@ -336,11 +357,18 @@ def _routes(
             ports[number, False],
         ]
         back = line.source != chain[0]
-        labels = chain[-2] if back else chain[1]
         yield Route(
             points=tuple(reversed(points) if back else points),
-            label=Point(entries[labels].x, entries[labels].y) if line.label else None,
+            label=_label_place(points, back=back) if line.label else None,
         )
+
+
+def _label_place(points: Sequence[Point], *, back: bool) -> Point:
+    """The first bend from the source; the middle of a line without bends."""
+    if len(points) > 2:  # noqa: PLR2004 - more than its ends
+        return points[-2] if back else points[1]
+    first, last = points
+    return Point((first.x + last.x) / 2, (first.y + last.y) / 2)
 
 
 def _ports(

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
 
 from lillux.values import dataclass, field
 
@@ -69,9 +70,9 @@ class Findings:
 
     def guess(self, word: str, known: Iterable[str]) -> str:
         """``did you mean x?`` or ``""``; a file with very many slips gets no more of them."""
-        candidates = [name for name in known if name != word][:_MAX_CANDIDATES]
         if len(self.errors) + len(self.warnings) > _MAX_GUESSES or len(word) > _MAX_SHOWN:
             return ""
+        candidates = [name for name in islice(known, _MAX_CANDIDATES) if name != word]
         close = get_close_matches(word, candidates, 1, _CUTOFF)
         return f"did you mean {close[0]}?" if close else ""
 

@@ -97,6 +97,8 @@ def _drafted(read: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_type(top: Fields) -> None:
+    for key in ("version", "executor_id", "category", "tool_id", "name"):
+        top.prose(key)  # the chain and the search use them
     word = top.text("tool_type")
     if word is not None and word != GRAPH_TYPE:
         top.findings.warn("tool_type", f"expected {GRAPH_TYPE}, found {shown(word)}")

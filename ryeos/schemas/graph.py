@@ -289,16 +289,16 @@ SCHEMA: dict[str, Any] = {
     "type": "object",
     **closed(
         {
-            "version": text("X.Y.Z."),
+            "version": prose("X.Y.Z, in quotes."),
             "tool_type": word("What the file is.", ("graph",)),
             "executor_id": {
-                **text("What runs it."),
+                **prose("What runs it."),
                 "default": "rye/core/runtimes/state-graph/runtime",
             },
             "category": prose("The folder below tools."),
             "description": prose("What the graph does, for people and for search."),
-            "tool_id": text("Its id; the file's place decides."),
-            "name": text("Its name; the file's place decides."),
+            "tool_id": prose("Its id; the file's place decides."),
+            "name": prose("Its name; the file's place decides."),
             "permissions": texts("What it may call: rye.execute.tool.demo.*, where * is any text."),
             "limits": mapping(
                 "Bounds of nested runs.",
