@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from ryeos.mcp.subscriptions import Subscriptions
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
+MAX_DEPTH = 200
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -82,7 +83,7 @@ class Session:
             if line.lstrip()[:1] == b"[" and not self._takes_batches():
                 yield Send(Failure(None, INVALID_REQUEST, "batches are not part of this revision"))
             else:
-                for message in parse_messages(line):
+                for message in parse_messages(line, MAX_DEPTH):
                     yield from self._message(message)
 
     def succeed(self, call_id: Id, result: Mapping[str, Any]) -> Iterator[Event]:
