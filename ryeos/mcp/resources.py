@@ -76,8 +76,8 @@ def read_resource(asked: Asked) -> dict[str, Any]:
     if found is None:
         code = INVALID_PARAMS if asked.call.caller.is_modern else UNKNOWN_IN_LEGACY
         raise RpcError(code, f"unknown resource: {uri[:200]}", {"uri": uri[:2000]})
-    mime_type, text = found
-    return {"contents": [{"uri": uri, "mimeType": mime_type, "text": text}]}
+    media_type, text = found
+    return {"contents": [{"uri": uri, "mimeType": media_type, "text": text}]}
 
 
 def _entry(asked: Asked, uri: str, record: Record) -> dict[str, Any] | None:
@@ -91,7 +91,7 @@ def _entry(asked: Asked, uri: str, record: Record) -> dict[str, Any] | None:
         "uri": uri,
         "name": location.ref.id,
         **{name: text for name, text in described.items() if text},
-        "mimeType": _mime_type(location.suffix),
+        "mimeType": mime_type(location.suffix),
         "size": len(item.data),
         "annotations": {
             "lastModified": modified.isoformat(timespec="seconds").replace("+00:00", "Z"),
@@ -100,14 +100,15 @@ def _entry(asked: Asked, uri: str, record: Record) -> dict[str, Any] | None:
     }
 
 
-def _mime_type(suffix: str) -> str:
+def mime_type(suffix: str) -> str:
+    """What a file of this suffix is, as clients are told."""
     return _MIME_TYPES.get(suffix, _PLAIN)
 
 
 def _item(asked: Asked, ref: ItemRef) -> tuple[str, str]:
     """An item's type and its whole text, as it was signed."""
     resolution, item = asked.rye.load(Reference(ref.kind, ref.id))
-    return _mime_type(resolution.location.suffix), item.data.decode("utf-8", "replace")
+    return mime_type(resolution.location.suffix), item.data.decode("utf-8", "replace")
 
 
 def _output(asked: Asked, name: str) -> tuple[str, str] | None:
@@ -129,7 +130,7 @@ def _help(asked: Asked, topic: str) -> tuple[str, str] | None:
 
 
 def _skill(asked: Asked, uri: str) -> tuple[str, str] | None:
-    from ryeos.mcp.skills import MIME_TYPE, skill_text
+    from ryeos.mcp.skills import skill_file
 
-    text = skill_text(asked, uri)
-    return None if text is None else (MIME_TYPE, text)
+    found = skill_file(asked, uri)
+    return None if found is None else (found.mime_type, found.text)
