@@ -138,6 +138,11 @@ class Session:
         for news in self._subscriptions.resource_updated(uri) if self._subscriptions else ():
             yield Send(news)
 
+    def task_changed(self, task_id: str, task: Mapping[str, Any]) -> Iterator[Event]:
+        """Tell who wants to know how a task is now."""
+        for news in self._subscriptions.task_changed(task_id, task) if self._subscriptions else ():
+            yield Send(news)
+
     def close(self) -> Iterator[Event]:
         """The last words: every open subscription ends with its result, every call is cancelled."""
         for last_word in self._subscriptions.end_all() if self._subscriptions else ():
@@ -297,8 +302,8 @@ class Session:
         fitted = fitted_result(request.method, result, caller, self._server.info)
         yield Send(Result(request.id, fitted))
 
-    def _listen(self, request: Request, caller: Caller) -> Iterator[Event]:  # noqa: ARG002
-        yield Send(self._news.listen(request))
+    def _listen(self, request: Request, caller: Caller) -> Iterator[Event]:
+        yield Send(self._news.listen(request, caller))
         yield self._watch()
 
     def _subscribe(self, request: Request, caller: Caller) -> Iterator[Event]:  # noqa: ARG002
@@ -317,12 +322,12 @@ class Session:
         if self._subscriptions is None:
             from ryeos.mcp.subscriptions import Subscriptions
 
-            self._subscriptions = Subscriptions(self._server.offers)
+            self._subscriptions = Subscriptions(self._server)
         return self._subscriptions
 
     def _watch(self) -> Watch:
         """All that anybody wants to hear of."""
-        return Watch(self._news.lists, self._news.uris)
+        return Watch(self._news.lists, self._news.uris, self._news.tasks)
 
 
 def _failure(request_id: Id, error: RpcError) -> Failure:

@@ -1,6 +1,7 @@
 """``rye.pyz mcp`` beside its tools: a client on two pipes, that waits for what it is told."""
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from typing import IO, Any
@@ -14,6 +15,12 @@ pytestmark = pytest.mark.e2e
 META: dict[str, Any] = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
+}
+WITH_TASKS: dict[str, Any] = {
+    **META,
+    "io.modelcontextprotocol/clientCapabilities": {
+        "extensions": {"io.modelcontextprotocol/tasks": {}}
+    },
 }
 DIRECTIVE = """# hello
 
@@ -116,6 +123,48 @@ def test_a_modern_client_hears_of_what_it_listens_to(client: Client, machine: Ma
     assert told["method"] == "notifications/resources/updated"
     assert told["params"] == {"uri": uri, "_meta": tag}
     assert (refused["code"], refused["data"]["code"]) == (-32603, "INTEGRITY")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the tool of this test is for POSIX")
+def test_a_client_hears_of_the_tasks_that_it_names(client: Client, machine: Machine) -> None:
+    os.mkfifo(machine.project / "gate")
+    arguments = {
+        "item_id": "tool:rye/bash/bash",
+        "parameters": {"command": "cat gate"},
+        "async": True,
+    }
+    task = client.result("tools/call", 1, _meta=WITH_TASKS, name="execute", arguments=arguments)
+    ids = [task["taskId"], "no/such"]
+
+    client.send("subscriptions/listen", 7, _meta=WITH_TASKS, notifications={"taskIds": ids})
+    acknowledged, first = client.read(), client.read()
+    (machine.project / "gate").write_text("out", encoding="utf-8")
+    last = client.read()
+    asked = client.result("tasks/get", 8, _meta=WITH_TASKS, taskId=task["taskId"])
+
+    assert acknowledged["params"]["notifications"] == {"taskIds": ids}
+    assert (first["method"], last["method"]) == ("notifications/tasks", "notifications/tasks")
+    assert first["params"]["status"] == "working"
+    assert last["params"]["result"]["structuredContent"]["data"]["stdout"] == "out"
+    tag = {"io.modelcontextprotocol/subscriptionId": 7}
+    assert last["params"].pop("_meta") == tag
+    assert last["params"] == {name: asked[name] for name in last["params"]}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the tool of this test is for POSIX")
+def test_a_task_that_has_ended_is_told_of_too(client: Client) -> None:
+    arguments = {"item_id": "tool:rye/bash/bash", "parameters": {"command": ":"}, "async": True}
+    task = client.result("tools/call", 1, _meta=WITH_TASKS, name="execute", arguments=arguments)
+    wish = {"taskIds": [task["taskId"]]}
+    asked = {"_meta": WITH_TASKS, "taskId": task["taskId"]}
+    while client.result("tasks/get", 2, **asked)["status"] == "working":
+        pass
+
+    client.send("subscriptions/listen", 7, _meta=WITH_TASKS, notifications=wish)
+    acknowledged, told = client.read(), client.read()
+
+    assert acknowledged["params"]["notifications"] == wish
+    assert told["params"]["status"] == "completed"
 
 
 def test_a_prompt_is_given_with_its_arguments(client: Client) -> None:
