@@ -15,29 +15,16 @@ from ryeos.errors import ItemNotFoundError
 from ryeos.items import PROJECT, USER, ItemRef, Kind, Reference
 from ryeos.mcp.asked import Asked, refusal, text_of
 from ryeos.mcp.eras import RpcError
-from ryeos.mcp.offered import offered, verified
+from ryeos.mcp.media_types import mime_type
+from ryeos.mcp.offered import LISTED_TIERS, offered, verified
 from ryeos.mcp.outputs import output_path
 from ryeos.mcp.pages import listed
 from ryeos.mcp.uris import TEMPLATES, HelpTopic, Output, item_uri, parse_uri
 from ryeos.search.records import Record
 
-LISTED_TIERS = frozenset({PROJECT, USER})
 MAX_OUTPUT_BYTES = 8 * 1024 * 1024
 UNKNOWN_IN_LEGACY = -32002
 _PRIORITIES = {PROJECT: 0.8, USER: 0.5}
-_MIME_TYPES = {
-    ".md": "text/markdown",
-    ".py": "text/x-python",
-    ".yaml": "application/yaml",
-    ".yml": "application/yaml",
-    ".json": "application/json",
-    ".toml": "application/toml",
-    ".js": "text/javascript",
-    ".mjs": "text/javascript",
-    ".cjs": "text/javascript",
-    ".ts": "text/x-typescript",
-    ".sh": "application/x-sh",
-}
 _PLAIN = "text/plain"
 
 
@@ -98,11 +85,6 @@ def _entry(asked: Asked, uri: str, record: Record) -> dict[str, Any] | None:
             "priority": _PRIORITIES.get(location.space.tier, 0.5),
         },
     }
-
-
-def mime_type(suffix: str) -> str:
-    """What a file of this suffix is, as clients are told."""
-    return _MIME_TYPES.get(suffix, _PLAIN)
 
 
 def _item(asked: Asked, ref: ItemRef) -> tuple[str, str]:

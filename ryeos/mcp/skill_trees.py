@@ -13,8 +13,8 @@ from lillux.files import is_inside
 from lillux.values import dataclass, field
 from ryeos.items import ItemRef, Kind
 from ryeos.mcp.asked import Asked
-from ryeos.mcp.offered import offered, verified
-from ryeos.mcp.resources import LISTED_TIERS, mime_type
+from ryeos.mcp.media_types import mime_type
+from ryeos.mcp.offered import LISTED_TIERS, offered, verified
 from ryeos.search.records import Record
 from ryeos.verify import VerifiedItem
 

@@ -6,8 +6,8 @@ from lillux.errors import LilluxError
 from ryeos.app import Rye
 from ryeos.items import ItemRef, Kind
 from ryeos.mcp.events import TaskId, Watched
+from ryeos.mcp.offered import LISTED_TIERS
 from ryeos.mcp.outputs import output_path
-from ryeos.mcp.resources import LISTED_TIERS
 from ryeos.mcp.uris import HelpTopic, Output, parse_uri
 from ryeos.search.requests import LOCAL_TIERS
 from ryeos.threads.watching import wait_for
