@@ -40,11 +40,20 @@ def id_of_text(text: bytes) -> str | int | None:
 
     Found is one that has nothing but scalars between it and an end of the object.
     """
-    found = _AT_THE_START.match(text[:SEARCHED_BYTES]) or _AT_THE_END.search(text[-SEARCHED_BYTES:])
-    if not found or not text.lstrip().startswith(b"{"):
+    if not text.lstrip().startswith(b"{"):
         return None
+    found = _AT_THE_START.match(text[:SEARCHED_BYTES])
+    return _read(found or _AT_THE_END.search(text[-SEARCHED_BYTES:]))
+
+
+def id_at_start(text: bytes) -> str | int | None:
+    """The ``id`` of an object of which only the start is there; None where it is not in it."""
+    return _read(_AT_THE_START.match(text[:SEARCHED_BYTES]))
+
+
+def _read(found: re.Match[bytes] | None) -> str | int | None:
     try:
-        given = json.loads(found[1])
+        given = json.loads(found[1]) if found else None
     except ValueError:
         return None
     return given if isinstance(given, str | int) else None

@@ -23,6 +23,7 @@ INTERNAL_ERROR = -32603
 
 Id = str | int
 _SHOWN_CHARACTERS = 200
+_START_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +216,10 @@ def _shown(text: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OverlongLine:
-    """A line that was dropped because it is longer than ``max_bytes``."""
+    """A line that was dropped because it is longer than ``max_bytes``, and how it begins."""
 
     max_bytes: int
+    start: bytes = b""
 
 
 class LineDecoder:
@@ -249,7 +251,8 @@ class LineDecoder:
             return
         if len(self._begun) + len(part) > self._max_line_bytes:
             self._is_dropping = True
+            start = bytes(self._begun[:_START_BYTES] + part[:_START_BYTES])[:_START_BYTES]
             self._begun.clear()
-            yield OverlongLine(self._max_line_bytes)
+            yield OverlongLine(self._max_line_bytes, start)
             return
         self._begun += part

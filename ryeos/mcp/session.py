@@ -72,8 +72,7 @@ class Session:
         """The events that the next bytes lead to. Whatever they are, this raises nothing."""
         for line in self._lines.feed(chunk):
             if isinstance(line, OverlongLine):
-                problem = f"a message is longer than {line.max_bytes} bytes"
-                yield Send(Failure(None, INVALID_REQUEST, problem))
+                yield Send(_overlong(line))
                 continue
             if self._is_at_start:
                 self._is_at_start = False
@@ -328,6 +327,13 @@ class Session:
     def _watch(self) -> Watch:
         """All that anybody wants to hear of."""
         return Watch(self._news.lists, self._news.uris, self._news.tasks)
+
+
+def _overlong(line: OverlongLine) -> Failure:
+    from lillux.json_depth import id_at_start
+
+    problem = f"a message is longer than {line.max_bytes} bytes"
+    return Failure(id_at_start(line.start), INVALID_REQUEST, problem)
 
 
 def _failure(request_id: Id, error: RpcError) -> Failure:

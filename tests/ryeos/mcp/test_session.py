@@ -440,6 +440,19 @@ def test_what_is_no_request_is_told_so(
     assert sent(session.receive(line("ping", id=1)))[0]["result"] == {}
 
 
+def test_a_message_that_is_too_long_is_refused_by_its_id_where_it_stands_in_front() -> None:
+    session = Session(SERVER, max_line_bytes=100)
+    in_front = line("ping", {"text": "x" * 100}, id=7).replace(b', "id": 7', b"")
+    in_front = in_front.replace(b"{", b'{"id": 7, ', 1)
+    behind = (
+        line("ping", {"text": "x" * 100}, id=7).replace(b', "id": 7', b"")[:-2] + b', "id": 7}\n'
+    )
+
+    answers = sent([*session.receive(in_front), *session.receive(behind)])
+
+    assert [(one["id"], one["error"]["code"]) for one in answers] == [(7, -32600), (None, -32600)]
+
+
 def test_a_message_that_is_too_long_is_dropped_and_the_next_one_answered() -> None:
     session = Session(SERVER, max_line_bytes=100)
 
