@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
 from typing import IO, Any
 
 import pytest
@@ -32,6 +34,18 @@ DIRECTIVE = """# hello
 ```
 
 Greet {input:who}.
+"""
+
+
+KNOWLEDGE = """---
+name: NAME
+title: About NAME
+entry_type: reference
+category: brew/tea
+version: "1.0.0"
+---
+
+Water boils. Größe.
 """
 
 
@@ -69,8 +83,15 @@ def client(machine: Machine) -> Iterator[Client]:
     """A client of a server in a project with one signed directive."""
     machine.run("init")
     _write(machine, "hello")
+    with served(machine) as found:
+        yield found
+
+
+@contextmanager
+def served(machine: Machine, *flags: str) -> Iterator[Client]:
+    """A client of a server with these flags, while a block runs."""
     server = subprocess.Popen(
-        [*map(str, machine.rye), "mcp"],
+        [*map(str, machine.rye), "mcp", *flags],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=machine.project,
@@ -165,6 +186,34 @@ def test_a_task_that_has_ended_is_told_of_too(client: Client) -> None:
 
     assert acknowledged["params"]["notifications"] == wish
     assert told["params"]["status"] == "completed"
+
+
+def test_a_folder_of_knowledge_is_a_skill_of_verified_files(machine: Machine) -> None:
+    machine.run("init")
+    folder = machine.project / ".ai" / "knowledge" / "brew" / "tea"
+    folder.mkdir(parents=True)
+    for name in ("SKILL", "leaves", "forged"):
+        text = KNOWLEDGE.replace("NAME", name)
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
+    signed = machine.run("sign", "knowledge:brew/**")
+    assert signed.returncode == 0, signed.stderr
+    with (folder / "forged.md").open("a", encoding="utf-8") as file:
+        file.write("Nobody signed this.")
+
+    with served(machine, "--skills") as client:
+        (skill,) = client.result("skills/list", 1, _meta=META)["skills"]
+        files = [
+            client.result("resources/read", 2, _meta=META, uri=one["uri"])["contents"][0]["text"]
+            for one in skill["resources"]
+        ]
+
+    base = "skill://brew/tea"
+    uris = [one["uri"] for one in skill["resources"]]
+    assert uris == [f"{base}/SKILL.md", f"{base}/leaves.md"]
+    for resource, text in zip(skill["resources"], files, strict=True):
+        assert resource["size"] == len(text.encode())
+        assert resource["digest"] == f"sha256:{sha256(text.encode()).hexdigest()}"
+    assert files[0].startswith('---\nname: "tea"\ndescription: "About SKILL"\n')
 
 
 def test_a_prompt_is_given_with_its_arguments(client: Client) -> None:
