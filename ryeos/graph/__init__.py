@@ -1,0 +1,1 @@
+"""State graphs: their files as values, and the walk through them."""
