@@ -6,6 +6,7 @@ from typing import Any
 from lillux.cas.errors import ObjectChangedError, ObjectMissingError, RefUnreadableError
 from lillux.cas.layout import is_digest
 from lillux.cas.store import Store
+from lillux.integrity import compute_integrity
 from lillux.values import dataclass, field
 from ryeos.graph.records import (
     ExecutionSnapshot,
@@ -45,6 +46,7 @@ class LoadedRun:
     events          the transcript up to that step
     end             how many bytes of the transcript they take
     unsigned_steps  steps that no signed checkpoint covers: the last few after a kill, or all
+    unstored        objects that stand in the transcript and may not be in the store yet
     lost_steps      recorded steps whose objects a loss of power took; they will run again
     warnings        sentences for the user
     """
@@ -56,6 +58,7 @@ class LoadedRun:
     events: tuple[Event, ...] = field(repr=False)
     end: int
     unsigned_steps: int
+    unstored: tuple[dict[str, Any], ...] = field(repr=False)
     lost_steps: int
     warnings: tuple[str, ...]
 
@@ -85,7 +88,8 @@ def load_run(place: RunPlace, run_id: str, trusted: KeyLookup) -> LoadedRun:
 
     (1) the transcript, its checkpoints verified
     (2) the last step in it whose snapshot and state are whole. Back to the last checkpoint a
-        missing one is a loss of power; before that it is damage
+        missing one is a loss of power; before that it is damage. Small ones stand in the
+        transcript itself
     (3) without a transcript that names one: the ref
     (4) the suppressed failures of all blocks
 
@@ -99,12 +103,14 @@ def load_run(place: RunPlace, run_id: str, trusted: KeyLookup) -> LoadedRun:
         transcript = read_transcript(path, run_id, trusted)  # (1)
     except FileNotFoundError:
         transcript = ReadTranscript()
-    found = _from_transcript(store, run_id, transcript) or _from_ref(store, run_id)  # (2) (3)
+    objects = _Objects(store, transcript.events)
+    found = _from_transcript(objects, run_id, transcript)  # (2)
+    found = found or _from_ref(store, objects, run_id)  # (3)
     if found is None:
         raise ResumeStateNotFoundError(run_id, str(path))
     digest, snapshot, state, end = found
     events = tuple(event for event in transcript.events if event.end <= end)
-    errors, missing = _all_errors(store, snapshot)  # (4)
+    errors, missing = _all_errors(objects, snapshot)  # (4)
     unsigned = _steps_after(events, transcript.signed_end) if events else snapshot.step
     lost = max(_last_step(transcript.events) - snapshot.step, 0)
     return LoadedRun(
@@ -115,6 +121,7 @@ def load_run(place: RunPlace, run_id: str, trusted: KeyLookup) -> LoadedRun:
         events=events,
         end=end,
         unsigned_steps=unsigned,
+        unstored=objects.since(transcript.forced_end, end),
         lost_steps=lost,
         warnings=(*missing, *_warnings(run_id, transcript, unsigned, lost)),
     )
@@ -136,24 +143,60 @@ def require_resumable(run: LoadedRun, graph_hash: str, *, force: bool = False) -
 
 def receipts_of(store: Store, run: LoadedRun) -> Iterator[Receipt]:
     """The receipts of a run, the newest block first; one that is lost is left out."""
-    for snapshot in _blocks(store, run.snapshot):
+    objects = _Objects(store, run.events)
+    for snapshot in _blocks(objects, run.snapshot):
         for digest in snapshot.node_receipts:
             try:
-                yield receipt_of(store.get_object(digest), digest)
+                yield receipt_of(objects.get(digest), f"node_receipt {digest}")
             except _LOST:
                 continue
+
+
+class _Objects:
+    """The objects of a run: those in its transcript, by their digest, and those in the store."""
+
+    def __init__(self, store: Store, events: tuple[Event, ...]) -> None:
+        self._store = store
+        self._inline: dict[str, tuple[int, dict[str, Any]]] = {}
+        for event in events:
+            if event.event_type == STATE_CHECKPOINT:
+                self._take(event)
+
+    def get(self, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
+        """An object, hashed again wherever it comes from. Raises as `Store.get_object`."""
+        known = self._inline.get(digest)
+        if known is not None and compute_integrity(known[1]) == digest:
+            return known[1]
+        return self._store.get_object(digest)
+
+    def since(self, start: int, end: int) -> tuple[dict[str, Any], ...]:
+        """What events after ``start`` and up to ``end`` hold."""
+        return tuple(value for at, value in self._inline.values() if start < at <= end)
+
+    def _take(self, event: Event) -> None:
+        payload = event.payload
+        receipts = payload.get("receipts")
+        named = [
+            (payload.get("state_hash"), payload.get("state")),
+            (payload.get("snapshot_hash"), payload.get("snapshot")),
+        ]
+        if isinstance(receipts, list):
+            named += [(compute_integrity(receipt), receipt) for receipt in receipts]
+        for digest, value in named:
+            if is_digest(digest) and isinstance(value, dict):
+                self._inline[str(digest)] = event.end, value
 
 
 Found = tuple[str, ExecutionSnapshot, dict[str, Any], int]
 
 
-def _from_transcript(store: Store, run_id: str, transcript: ReadTranscript) -> Found | None:
+def _from_transcript(objects: _Objects, run_id: str, transcript: ReadTranscript) -> Found | None:
     for event in reversed(transcript.events):
         digest = event.payload.get("snapshot_hash")
         if event.event_type != STATE_CHECKPOINT or not is_digest(digest):
             continue
         try:
-            snapshot, state = _whole(store, run_id, str(digest))
+            snapshot, state = _whole(objects, run_id, str(digest))
         except _LOST:
             if event.end <= transcript.forced_end:
                 raise
@@ -172,7 +215,7 @@ def _end_after(transcript: ReadTranscript, used: Event) -> tuple[int, int]:
     return (used.end if later else transcript.end), transcript.forced_end
 
 
-def _from_ref(store: Store, run_id: str) -> Found | None:
+def _from_ref(store: Store, objects: _Objects, run_id: str) -> Found | None:
     try:
         ref = store.read_ref(f"graphs/{run_id}")
     except RefUnreadableError:
@@ -180,35 +223,35 @@ def _from_ref(store: Store, run_id: str) -> Found | None:
     digest = ref.get("hash") if ref else None
     if not is_digest(digest):
         return None
-    return str(digest), *_whole(store, run_id, str(digest)), 0
+    return str(digest), *_whole(objects, run_id, str(digest)), 0
 
 
-def _whole(store: Store, run_id: str, digest: str) -> tuple[ExecutionSnapshot, dict[str, Any]]:
-    snapshot = snapshot_of(store.get_object(digest), f"execution_snapshot {digest}")
+def _whole(objects: _Objects, run_id: str, digest: str) -> tuple[ExecutionSnapshot, dict[str, Any]]:
+    snapshot = snapshot_of(objects.get(digest), f"execution_snapshot {digest}")
     if snapshot.graph_run_id != run_id:
         found = repr(snapshot.graph_run_id[:200])
         raise RecordError(f"execution_snapshot {digest}", "graph_run_id", repr(run_id), found)
     state_hash = snapshot.state_hash
-    return snapshot, state_of(store.get_object(state_hash), f"state_snapshot {state_hash}")
+    return snapshot, state_of(objects.get(state_hash), f"state_snapshot {state_hash}")
 
 
-def _blocks(store: Store, last: ExecutionSnapshot) -> Iterator[ExecutionSnapshot]:
+def _blocks(objects: _Objects, last: ExecutionSnapshot) -> Iterator[ExecutionSnapshot]:
     """The last snapshot and those it continues. Raises as `Store.get_object`, RecordError."""
     yield last
     while last.previous:
         where = f"execution_snapshot {last.previous}"
-        before = snapshot_of(store.get_object(last.previous), where)
+        before = snapshot_of(objects.get(last.previous), where)
         yield before
         last = before
 
 
 def _all_errors(
-    store: Store, last: ExecutionSnapshot
+    objects: _Objects, last: ExecutionSnapshot
 ) -> tuple[tuple[Mapping[str, Any], ...], list[str]]:
     """The suppressed failures, the oldest first, and what to tell when some are lost."""
     blocks, warnings = [], []
     try:
-        for snapshot in _blocks(store, last):
+        for snapshot in _blocks(objects, last):
             blocks.append(snapshot.errors)  # noqa: PERF401 - what came before a loss is kept
     except _LOST as error:
         warnings.append(f"earlier suppressed errors of the run are lost: {error}")

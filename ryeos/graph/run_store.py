@@ -1,19 +1,25 @@
 """Recording a run while it goes: after each step everything that resuming needs is written.
 
-A kill between any two writes leaves the run as it was after its last whole step, because the order
-is: (1) receipts and state, (2) the snapshot that names them, (3) one write to the transcript, which
-is what makes the step count, (4) the ref for other readers. From a loss of power the run is safe up
-to the last checkpoint: (5) now and then state and snapshot are had on disk, and then the
-transcript with a signed checkpoint. Formats and prices: ``docs/graph-runs.md``.
+A step is one write to the transcript, which holds the snapshot and, if it is small, the state: a
+kill leaves the run as it was after its last whole step. Now and then comes a checkpoint, which
+makes the run safe from a loss of power too and gives it to readers of the store:
+
+(1) the objects of the steps since the last one, state and snapshots forced to the disk
+(2) a signed line of the transcript, which is forced to the disk
+(3) the ref
+
+Formats, and what a loss of power costs: ``docs/graph-runs.md``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
 from lillux.cas.store import Durability, Store
+from lillux.digests import sha256_hex
 from lillux.files import LockTimeoutError, file_system_error, locked
+from lillux.integrity import canonical_json, compute_integrity
 from lillux.values import dataclass, replace
 from ryeos.graph.records import (
     RUNNING,
@@ -40,8 +46,11 @@ from ryeos.moments import Clock, utc_now
 if TYPE_CHECKING:
     from ryeos.signing_key import SigningKey
 
-BLOCK = 32
+BLOCK = 16
 """Receipts and errors that snapshots repeat before they go on in a new block."""
+
+INLINE_BYTES = 16 * 1024
+"""A larger state is an object of its own at once, and not a part of the transcript."""
 
 _LATER = Durability.UNFORCED
 
@@ -114,7 +123,8 @@ class RunRecords:
         self._transcript, self._last, self._held = transcript, last, held
         self._pace, self._clock, self._timer = pace, clock, timer
         self._last_hash = ""
-        self._to_force: dict[str, None] = {}
+        self._resume_objects: dict[str, dict[str, Any]] = {}  # those that resuming needs
+        self._receipts: list[dict[str, Any]] = []
         self._steps_since, self._checkpoint_at = 0, timer()
 
     @classmethod
@@ -197,6 +207,8 @@ class RunRecords:
         store = place.store()
         records = cls(store, transcript, last, held=held, pace=pace, clock=clock, timer=timer)
         resumed = {"step": last.step, "current_node": last.current_node}
+        for value in loaded.unstored:
+            store.put_object(value, _LATER)
         records._record(last, loaded.state, [("graph_resumed", resumed)])
         records.checkpoint()
         return records, loaded
@@ -216,17 +228,18 @@ class RunRecords:
 
     def step(self, done: StepRecord) -> None:
         """Record a completed step; a checkpoint too when it is time for one."""
-        last = self._block(done)
-        receipts = [self._put_receipt(receipt) for receipt in done.receipts]  # (1)
+        last = self._block()
+        receipts = [self._receipt(receipt) for receipt in done.receipts]
+        digests = [compute_integrity(receipt) for receipt in receipts]
         snapshot = replace(
             last,
             step=done.step,
             current_node=done.next_node,
-            node_receipts=(*last.node_receipts, *receipts),
+            node_receipts=(*last.node_receipts, *digests),
             errors=(*last.errors, *done.suppressed),
             errors_suppressed=last.errors_suppressed + len(done.suppressed),
         )
-        self._record(snapshot, done.state, [(STEP_COMPLETED, _completed(done))])
+        self._record(snapshot, done.state, [(STEP_COMPLETED, _completed(done))], receipts)
         self._steps_since += 1
         late = self._timer() - self._checkpoint_at >= self._pace.seconds
         if late or self._steps_since >= self._pace.steps:
@@ -261,9 +274,14 @@ class RunRecords:
 
     def checkpoint(self) -> None:
         """Make the run as it is now safe from a loss of power, and sign it."""
-        self.store.sync_objects(self._to_force)  # (5)
-        self._transcript.checkpoint(self._last.step)
-        self._to_force = {}
+        for receipt in self._receipts:  # (1)
+            self.store.put_object(receipt, _LATER)
+        for value in self._resume_objects.values():
+            self.store.put_object(value, _LATER)
+        self.store.sync_objects([*self._resume_objects, self._last.state_hash])
+        self._transcript.checkpoint(self._last.step)  # (2)
+        self._write_ref(_LATER)  # (3)
+        self._resume_objects, self._receipts = {}, []
         self._steps_since, self._checkpoint_at = 0, self._timer()
 
     def close(self) -> None:
@@ -276,40 +294,49 @@ class RunRecords:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _block(self, done: StepRecord) -> ExecutionSnapshot:
+    def _block(self) -> ExecutionSnapshot:
         """The last snapshot, or an empty one of a new block that continues it."""
         last = self._last
-        if len(last.node_receipts) + len(last.errors) < BLOCK or not self._last_hash:
+        if len(last.node_receipts) + len(last.errors) < BLOCK:
             return last
-        if not (done.receipts or done.suppressed):
-            return last
-        self._to_force[self._last_hash] = None
         return replace(last, node_receipts=(), errors=(), previous=self._last_hash)
 
-    def _put_receipt(self, receipt: Receipt) -> str:
+    def _receipt(self, receipt: Receipt) -> dict[str, Any]:
         if not receipt.timestamp:
             receipt = replace(receipt, timestamp=self._clock().isoformat())
-        return self.store.put_object(receipt_object(receipt), _LATER)
+        return receipt_object(receipt)
 
     def _record(
-        self, snapshot: ExecutionSnapshot, state: Mapping[str, Any], events: list[EventRecord]
+        self,
+        snapshot: ExecutionSnapshot,
+        state: Mapping[str, Any],
+        events: list[EventRecord],
+        receipts: Sequence[dict[str, Any]] = (),
     ) -> None:
-        state_hash = self.store.put_object(state_object(state), _LATER)  # (1)
+        data = canonical_json(stored := state_object(state))
+        state_hash = sha256_hex(data)
         snapshot = replace(snapshot, state_hash=state_hash)
-        digest = self.store.put_object(snapshot_object(snapshot), _LATER)  # (2)
-        reached = {
+        value = snapshot_object(snapshot)
+        digest = compute_integrity(value)
+        reached: dict[str, Any] = {
             "step": snapshot.step,
             "current_node": snapshot.current_node,
             "state_hash": state_hash,
             "snapshot_hash": digest,
+            "snapshot": value,
+            "receipts": list(receipts),
         }
-        self._transcript.append([*events, (STATE_CHECKPOINT, reached)])  # (3)
-        for replaced in (self._last.state_hash, self._last_hash):
-            if replaced != snapshot.previous:
-                self._to_force.pop(replaced, None)
-        self._to_force |= {state_hash: None, digest: None}
+        if len(data) <= INLINE_BYTES:
+            reached["state"] = stored
+        elif state_hash != self._last.state_hash or not self.store.has_object(state_hash):
+            self.store.put_object(stored, _LATER)
+        self._transcript.append([*events, (STATE_CHECKPOINT, reached)])
+        if self._last_hash != snapshot.previous:  # the end of a block is kept
+            self._resume_objects.pop(self._last_hash, None)
+        self._resume_objects.pop(self._last.state_hash, None)
+        self._resume_objects |= {state_hash: stored, digest: value}
+        self._receipts += receipts
         self._last, self._last_hash = snapshot, digest
-        self._write_ref(_LATER)  # (4)
 
     def _write_ref(self, durability: Durability) -> None:
         self.store.write_ref(f"graphs/{self.run_id}", {"hash": self._last_hash}, durability)
