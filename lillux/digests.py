@@ -6,7 +6,7 @@ The interpreter's own implementation is several times slower per byte; items are
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hashlib import sha256
+    from hashlib import _Hash, sha256
 else:
     try:
         from _sha2 import sha256
@@ -26,3 +26,8 @@ def sha256_hex(data: bytes) -> str:
     import hashlib
 
     return hashlib.sha256(data).hexdigest()
+
+
+def rolling_sha256() -> "_Hash":
+    """A SHA-256 that takes its bytes part by part: ``update``, ``hexdigest``."""
+    return sha256()

@@ -46,6 +46,10 @@ class SigningKey:
         """The content of the ``.sig`` file beside a file that cannot hold a line."""
         return self._signature(sha256_hex(data)).core() + "\n"
 
+    def digest_signature(self, digest: str) -> str:
+        """The signature of a digest over something that names its own purpose, not of a file's."""
+        return self._sign(digest)
+
     def _signature(self, covered: str) -> Signature:
         return Signature(
             timestamp=self._clock().strftime("%Y-%m-%dT%H:%M:%SZ"),

@@ -1,0 +1,160 @@
+"""The folders of a store: made when needed, plain ones only, and what is written into them.
+
+A store may lie in somebody else's project: a link in it would lead writes elsewhere. Each folder is
+looked at once, when it is first used; the root itself is the caller's to judge.
+"""
+
+import os
+import stat
+from itertools import count
+from pathlib import Path
+
+from lillux.cas.errors import StoreLinkError
+from lillux.files import file_system_error
+
+_NEW = (
+    os.O_WRONLY
+    | os.O_CREAT
+    | os.O_EXCL
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_FILE_MODE, _FOLDER_MODE = 0o644, 0o755
+_REPARSE_POINT = 0x400  # of Windows: links and junctions
+
+
+class StoreFolders:
+    """Folders below one root, which files are put into whole. Thread-safe."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = str(root)
+        self._plain: set[tuple[str, ...]] = set()
+        self._prefix = f".{os.getpid():x}-{os.urandom(6).hex()}-"
+        self._numbers = count()
+
+    def path(self, folders: tuple[str, ...], name: str) -> str:
+        """The path of a file; nothing is looked at."""
+        return os.path.join(self._root, *folders, name)  # noqa: PTH118 - the hot path of a run
+
+    def put(self, folders: tuple[str, ...], name: str, data: bytes, *, force: bool) -> None:
+        """Put a file there, whole or not at all, over one that is there; ``force``: to the disk.
+
+        Raises StoreLinkError, FileSystemError.
+        """
+        self.require_plain(folders, make=True)
+        try:
+            self._put(folders, name, data, force=force)
+        except FileNotFoundError:  # somebody removed the folder that we knew
+            self._plain.clear()
+            self.require_plain(folders, make=True)
+            try:
+                self._put(folders, name, data, force=force)
+            except OSError as error:
+                raise file_system_error(self.path(folders, name), error) from error
+        except OSError as error:
+            raise file_system_error(self.path(folders, name), error) from error
+
+    def size(self, folders: tuple[str, ...], name: str) -> int | None:
+        """The size of a file there, None for none. Raises StoreLinkError, FileSystemError."""
+        if not self.require_plain(folders, make=False):
+            return None
+        path = self.path(folders, name)
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise file_system_error(path, error) from error
+        if not stat.S_ISREG(status.st_mode) or _is_reparse_point(status):
+            raise StoreLinkError(path, "a file")
+        return status.st_size
+
+    def require_plain(self, folders: tuple[str, ...], *, make: bool) -> bool:
+        """Whether the folders are there, made if asked. Raises StoreLinkError, FileSystemError."""
+        if folders in self._plain:
+            return True
+        if folders and not self.require_plain(folders[:-1], make=make):
+            return False
+        path = self.path(folders, "").rstrip(os.sep) or os.sep
+        if not self._is_plain(path, is_root=not folders, make=make):
+            return False
+        self._plain.add(folders)
+        return True
+
+    def force(self, folders: tuple[str, ...], name: str = "") -> None:
+        """Have the system write a file to the disk; with no name the folder itself.
+
+        One that is gone needs no writing. Raises FileSystemError.
+        """
+        if os.name == "nt" and not name:  # Windows cannot open folders; its rename is journalled
+            return
+        path = self.path(folders, name)
+        try:
+            descriptor = os.open(path, _READ if os.name != "nt" else os.O_RDWR)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise file_system_error(path, error) from error
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            raise file_system_error(path, error) from error
+        finally:
+            os.close(descriptor)
+
+    def _is_plain(self, path: str, *, is_root: bool, make: bool) -> bool:
+        if make:
+            try:
+                if is_root:
+                    os.makedirs(path, _FOLDER_MODE)  # noqa: PTH103 - the hot path of a run
+                else:
+                    os.mkdir(path, _FOLDER_MODE)  # noqa: PTH102 - the hot path of a run
+            except FileExistsError:
+                pass
+            except OSError as error:
+                raise file_system_error(path, error) from error
+            else:
+                return True
+        try:
+            status = os.stat(path) if is_root else os.lstat(path)  # noqa: PTH116 - as above
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise file_system_error(path, error) from error
+        if not stat.S_ISDIR(status.st_mode) or (not is_root and _is_reparse_point(status)):
+            raise StoreLinkError(path, "a folder")
+        return True
+
+    def _put(self, folders: tuple[str, ...], name: str, data: bytes, *, force: bool) -> None:
+        temporary = self.path(folders, f"{self._prefix}{next(self._numbers):x}.tmp")
+        descriptor = os.open(temporary, _NEW, _FILE_MODE)
+        try:
+            try:
+                _write(descriptor, data)
+                if force:
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.replace(temporary, self.path(folders, name))  # noqa: PTH105 - as above
+        except BaseException:  # an interrupt too leaves no half file
+            _remove(temporary)
+            raise
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    written = os.write(descriptor, data)
+    while written < len(data):  # a signal, or more than the system takes at once
+        written += os.write(descriptor, memoryview(data)[written:])
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)  # noqa: PTH108 - as above
+    except OSError:
+        return
+
+
+def _is_reparse_point(status: os.stat_result) -> bool:
+    return bool(getattr(status, "st_file_attributes", 0) & _REPARSE_POINT)

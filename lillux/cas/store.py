@@ -1,0 +1,199 @@
+"""Blobs and objects by their digest, and refs that name them: one folder, any number of writers.
+
+Formats: ``docs/store.md``. What is stored never changes, so writers of the same thing agree.
+"""
+
+import json
+from collections.abc import Iterable
+from enum import Enum, auto
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from lillux.cas.errors import (
+    ObjectChangedError,
+    ObjectMissingError,
+    ObjectTooLargeError,
+    ObjectUnreadableError,
+    RefUnreadableError,
+)
+from lillux.cas.folders import StoreFolders
+from lillux.cas.layout import Space, check_digest, is_digest, ref_folders, shard
+from lillux.digests import sha256_hex
+from lillux.files import read_bytes
+from lillux.integrity import canonical_json
+
+MAX_BYTES = 256 * 1024 * 1024
+_MAX_REF_BYTES = 64 * 1024
+_REFS = "refs"
+
+
+class Durability(Enum):
+    """When something written is safe from a loss of power. From a crash of ours it always is.
+
+    NOW       when the call returns
+    AT_SYNC   when the next `Store.sync` returns
+    UNFORCED  when the system gets to it, or when `Store.sync_objects` names it
+    """
+
+    NOW = auto()
+    AT_SYNC = auto()
+    UNFORCED = auto()
+
+
+class Store:
+    """The store in folder ``root``, which is made with the first write. Thread-safe."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._folders = StoreFolders(root)
+        self._unsynced: dict[tuple[tuple[str, ...], str], None] = {}
+        self._lock = Lock()
+
+    def put_blob(self, data: bytes, durability: Durability = Durability.NOW) -> str:
+        """Store bytes. The digest. Raises ObjectTooLargeError, StoreLinkError, FileSystemError."""
+        return self._put(Space.BLOB, data, durability)
+
+    def put_object(self, value: object, durability: Durability = Durability.NOW) -> str:
+        """Store a JSON value. Its digest. Raises CanonicalJsonError, and as `put_blob`."""
+        return self._put(Space.OBJECT, canonical_json(value), durability)
+
+    def get_blob(self, digest: str) -> bytes:
+        """The bytes of a digest, hashed again.
+
+        Raises DigestError, ObjectMissingError, ObjectChangedError, StoreLinkError,
+        FileSystemError.
+        """
+        return self._get(Space.BLOB, digest)
+
+    def get_object(self, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
+        """The value of a digest, hashed again. Raises as `get_blob`, ObjectUnreadableError."""
+        data = self._get(Space.OBJECT, digest)
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError) as error:
+            path = self._path(Space.OBJECT, digest)
+            raise ObjectUnreadableError(path, str(error)) from error
+
+    def has_blob(self, digest: str) -> bool:
+        """Whether there is such a blob; a text that is no digest names nothing."""
+        return self._has(Space.BLOB, digest)
+
+    def has_object(self, digest: str) -> bool:
+        """Whether there is such an object; a text that is no digest names nothing."""
+        return self._has(Space.OBJECT, digest)
+
+    def write_ref(self, name: str, value: object, durability: Durability = Durability.NOW) -> None:
+        """Replace a ref, like ``graphs/my-run``: readers see the old value or the new one.
+
+        Raises RefNameError, CanonicalJsonError, StoreLinkError, FileSystemError.
+        """
+        folders, file = ref_folders(name)
+        self._write((_REFS, *folders), file, canonical_json(value), durability)
+
+    def read_ref(self, name: str) -> dict[str, Any] | None:
+        """The value of a ref, None for one that is not there.
+
+        Raises RefNameError, RefUnreadableError, StoreLinkError, FileSystemError.
+        """
+        folders, file = ref_folders(name)
+        return self._read_named((_REFS, *folders), file)
+
+    def write_cached(self, kind: str, key: str, value: object) -> None:
+        """Write an entry of ``cache/<kind>/``, which may be lost at any time. Raises as above."""
+        name = f"{check_digest(key)}.json"
+        self._write(("cache", kind), name, canonical_json(value), Durability.UNFORCED)
+
+    def read_cached(self, kind: str, key: str) -> dict[str, Any] | None:
+        """An entry of ``cache/<kind>/``. Raises DigestError, and as `read_ref`."""
+        return self._read_named(("cache", kind), f"{check_digest(key)}.json")
+
+    def sync(self) -> None:
+        """Have on disk whatever was written with `Durability.AT_SYNC`. Raises FileSystemError."""
+        with self._lock:
+            unsynced, self._unsynced = self._unsynced, {}
+        self._force(unsynced)
+
+    def sync_objects(self, digests: Iterable[str]) -> None:
+        """Have these objects on disk. Raises DigestError, FileSystemError."""
+        space = Space.OBJECT
+        self._force(
+            (shard(space, check_digest(digest)), space.file_name(digest)) for digest in digests
+        )
+
+    def _put(self, space: Space, data: bytes, durability: Durability) -> str:
+        if len(data) > MAX_BYTES:
+            raise ObjectTooLargeError(len(data), MAX_BYTES)
+        digest = sha256_hex(data)
+        folders, name = shard(space, digest), space.file_name(digest)
+        # One of another size was cut short by a power loss: it is written again.
+        if self._folders.size(folders, name) != len(data):
+            self._write(folders, name, data, durability)
+        elif durability is Durability.NOW:  # another writer may not have forced it
+            self._force([(folders, name)])
+        elif durability is Durability.AT_SYNC:
+            self._remember(folders, name)
+        return digest
+
+    def _get(self, space: Space, digest: str) -> bytes:
+        folders, name = shard(space, check_digest(digest)), space.file_name(digest)
+        if self._folders.size(folders, name) is None:
+            raise ObjectMissingError(space.value, digest, str(self.root))
+        path = Path(self._folders.path(folders, name))
+        try:
+            data = read_bytes(path, MAX_BYTES)
+        except FileNotFoundError:
+            raise ObjectMissingError(space.value, digest, str(self.root)) from None
+        found = sha256_hex(data)
+        if found != digest:
+            raise ObjectChangedError(str(path), digest, found)
+        return data
+
+    def _has(self, space: Space, digest: str) -> bool:
+        if not is_digest(digest):
+            return False
+        return self._folders.size(shard(space, digest), space.file_name(digest)) is not None
+
+    def _write(
+        self, folders: tuple[str, ...], name: str, data: bytes, durability: Durability
+    ) -> None:
+        now = durability is Durability.NOW
+        self._folders.put(folders, name, data, force=now)
+        if now:
+            self._force_folders({folders})
+        elif durability is Durability.AT_SYNC:
+            self._remember(folders, name)
+
+    def _read_named(self, folders: tuple[str, ...], name: str) -> dict[str, Any] | None:
+        if self._folders.size(folders, name) is None:
+            return None
+        path = self._folders.path(folders, name)
+        try:
+            value = json.loads(read_bytes(Path(path), _MAX_REF_BYTES))
+        except FileNotFoundError:
+            return None
+        except (ValueError, RecursionError) as error:
+            raise RefUnreadableError(path, str(error)) from error
+        if not isinstance(value, dict):
+            raise RefUnreadableError(path, f"found {type(value).__name__}")
+        return value
+
+    def _remember(self, folders: tuple[str, ...], name: str) -> None:
+        with self._lock:
+            self._unsynced[folders, name] = None
+
+    def _force(self, files: Iterable[tuple[tuple[str, ...], str]]) -> None:
+        touched = set()
+        for folders, name in files:
+            self._folders.force(folders, name)
+            touched.add(folders)
+        self._force_folders(touched)
+
+    def _force_folders(self, touched: Iterable[tuple[str, ...]]) -> None:
+        """Each folder and those above it: a file is found again only if its folders are."""
+        above = {folders[:length] for folders in touched for length in range(len(folders) + 1)}
+        for folders in sorted(above, key=len, reverse=True):
+            self._folders.force(folders)
+
+    def _path(self, space: Space, digest: str) -> str:
+        return self._folders.path(shard(space, digest), space.file_name(digest))
