@@ -186,6 +186,8 @@ class Rye:
         What can be refused is refused here, as `execute` would. A tool whose chain says that it
         sees to this itself is told to (``async: true`` among its parameters).
         """
+        from ryeos.executor.primitives import is_graph
+        from ryeos.graph.run_ids import new_run_id
         from ryeos.threads.admission import Owner, owner_of, require_detachable, started_envelope
         from ryeos.threads.starting import start_thread
 
@@ -206,6 +208,7 @@ class Rye:
             program=program,
             seals=self.runner_seals,
             warn=self.warn,
+            thread_id=new_run_id(chain.tool.item_id) if is_graph(chain) else "",
         )
         return Answer(started_envelope(thread, (perf_counter() - started_at) * 1000))
 

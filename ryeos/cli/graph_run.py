@@ -1,4 +1,4 @@
-"""``rye graph run``, ``step`` and ``resume``: runs of graphs. ``rye run`` on a graph is the first."""
+"""``rye graph run``, ``step`` and ``resume``. ``rye run`` of a graph is the first of them."""
 
 from typing import Any
 

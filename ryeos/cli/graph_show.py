@@ -17,7 +17,7 @@ from ryeos.metadata import parse_header
 from ryeos.signature import MAX_ITEM_BYTES
 
 if TYPE_CHECKING:  # a picture of no run needs none
-    from ryeos.graph.picture import NodeState, Picture
+    from ryeos.graph.picture import NodeState
 
 _SUFFIXES = (".yaml", ".yml")
 _NAME_WIDTH = 20
@@ -73,8 +73,12 @@ def _show(session: Session) -> int:
     if reading.graph is None:
         raise GraphInvalidError(where, reading.errors)
     states = _states(session, run_id) if run_id else None
-    envelope = {"status": "success", "graph": where, "start": reading.graph.start}
-    envelope |= {"nodes": [dict(node) for node in _nodes(reading.graph, states)]}
+    envelope: dict[str, Any] = {
+        "status": "success",
+        "graph": where,
+        "start": reading.graph.start,
+        "nodes": [dict(node) for node in _nodes(reading.graph, states)],
+    }
     if forms:
         text = _drawn(forms[0], reading.graph, states)
         envelope[forms[0]] = text
@@ -88,23 +92,19 @@ def _drawn(form: str, graph: Graph, states: "Mapping[str, NodeState] | None") ->
     from ryeos.graph.shape import picture_of
 
     picture = picture_of(graph, states)
-    return _drawer(form)(picture)
-
-
-def _drawer(form: str) -> Any:  # noqa: ANN401 - one of three functions
     match form:
         case "mermaid":
             from ryeos.graph.mermaid import mermaid
 
-            return mermaid
+            return mermaid(picture)
         case "dot":
             from ryeos.graph.dot import dot
 
-            return dot
+            return dot(picture)
         case _:
             from ryeos.graph.svg import svg
 
-            return svg
+            return svg(picture)
 
 
 def _nodes(
@@ -138,10 +138,8 @@ def _read(session: Session, text: str) -> tuple[str, Reading]:
     """What it is called, and what is in it. An unsigned file may be looked at, not run."""
     path = Path(text)
     if path.suffix in _SUFFIXES and path.is_file():
-        header = parse_header(
-            path.suffix, read_bytes(path, MAX_ITEM_BYTES).decode("utf-8", "replace"), text
-        )
-        return text, read_graph(header, _id_of(session, path))
+        data = read_bytes(path, MAX_ITEM_BYTES).decode("utf-8", "replace")
+        return text, read_graph(parse_header(path.suffix, data, text), _id_of(session, path))
     reference = session.rye.reference(text)
     if reference.kind not in (None, Kind.TOOL):
         raise UsageError(f"{reference}: only a tool can be a graph")
@@ -159,14 +157,18 @@ def _id_of(session: Session, path: Path) -> str:
 
 def _states(session: Session, text: str) -> "Mapping[str, NodeState]":
     from ryeos.graph_runs.states import node_states
+    from ryeos.threads.watching import refreshed
 
     registry = session.rye.threads
-    return node_states(session.rye, registry.find(text))
+    thread = refreshed(registry, registry.get(registry.find(text)))
+    return node_states(session.rye, thread.thread_id, thread.status)
 
 
 COMMANDS = {
     "graph validate": Command(
-        _configure_validate, _validate, ["rye graph validate mine/build", "rye graph validate x.yaml"]
+        _configure_validate,
+        _validate,
+        ["rye graph validate mine/build", "rye graph validate x.yaml"],
     ),
     "graph show": Command(
         _configure_show,

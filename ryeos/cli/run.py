@@ -79,7 +79,7 @@ class _LateSteps:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._steps: "StepList | None" = None
+        self._steps: StepList | None = None
 
     def tell(self, event: "StepEvent") -> None:
         """Show what has happened."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # the engine is imported by the commands that use it
     from ryeos.app import Rye
     from ryeos.bundles import BundleHome
     from ryeos.context import Context
+    from ryeos.threads.starting import Program
 
 
 @dataclass(slots=True)
@@ -49,7 +50,12 @@ class Session:
 
             if self.context.dev_mode:
                 self.output.warn("RYE_DEV_MODE=1: integrity errors are only warnings")
-            self._rye = Rye(self.context, warn=self.output.warn, restore=self.bundle.restore)
+            self._rye = Rye(
+                self.context,
+                warn=self.output.warn,
+                restore=self.bundle.restore,
+                program=_own_program,
+            )
         return self._rye
 
     def server_rye(self, warn: Callable[[str], None], grace_s: float) -> Rye:
@@ -65,6 +71,7 @@ class Session:
             functions=FunctionHost(manager) if hasattr(os, "fork") else None,
             warn=warn,
             restore=self.bundle.restore,
+            program=_own_program,
         )
 
     @property
@@ -92,6 +99,12 @@ class Session:
             bundles=discover(embedded_bundle(root, __version__), self.environ),
             tool_programs=self.bundle.programs,
         )
+
+
+def _own_program(context: Context) -> Program:
+    from ryeos.cli.places import own_program
+
+    return own_program(context)
 
 
 Configure = Callable[[Arguments], None]

@@ -108,7 +108,9 @@ def _answer(session: Session, payload: Payload, cancellation: Cancellation) -> A
 
 def _status(answer: Answer, end: _EndOnSignal) -> Status:
     if answer.envelope["status"] != "error":
-        return Status.COMPLETED
+        data = answer.envelope.get("data")
+        has_errors = isinstance(data, dict) and data.get("status") == Status.COMPLETED_WITH_ERRORS
+        return Status.COMPLETED_WITH_ERRORS if has_errors else Status.COMPLETED
     return end.status if answer.envelope.get("code") == "CANCELLED" else Status.ERROR
 
 

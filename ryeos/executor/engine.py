@@ -54,7 +54,7 @@ from ryeos.executor.limits import LimitSources, at_most, graph_limits, limit
 from ryeos.executor.lockfiles import LockfileResolver
 from ryeos.executor.model import Chain, ChainElement, ExecutionResult, Request
 from ryeos.executor.parameters import RESOLVED_CONFIG, checked_parameters
-from ryeos.executor.primitives import PRIMITIVES, STATE_GRAPH, ExecutePrimitive
+from ryeos.executor.primitives import PRIMITIVES, ExecutePrimitive, is_graph
 from ryeos.executor.trace import chain_events, env_events
 from ryeos.executor.validator import ChainValidator
 from ryeos.log import log_warning
@@ -179,7 +179,7 @@ class PrimitiveExecutor:
         Raises as `build_chain`.
         """
         chain = self.build_chain(item_id)
-        if _is_graph(chain):
+        if is_graph(chain):
             return None
         anchor = anchor_of(chain, self._context)
         files = verify_anchored_files(chain, anchor, self._verifier, log_warning)
@@ -338,7 +338,7 @@ class PrimitiveExecutor:
             timeout_s=at_most(tool_timeout(timeout_s, values), request.at_most_s),
             request=request,
             caller_timeout_s=lowered if "timeout" in caller or lowered != timeout_s else None,
-            limits=graph_limits(sources) if _is_graph(chain) else {},
+            limits=graph_limits(sources) if is_graph(chain) else {},
         )
 
     def _neighbours(
@@ -369,12 +369,8 @@ def _parameters(chain: Chain, request: Request) -> dict[str, Any]:
 
     A graph checks its own: some of them steer the run.
     """
-    if _is_graph(chain):
+    if is_graph(chain):
         return checked_parameters(request.parameters, None)
     spec = chain.tool.spec
     exempt = (*STEERING, RESOLVED_CONFIG) if spec.config_resolve else STEERING
     return checked_parameters(request.parameters, spec.config_schema, exempt)
-
-
-def _is_graph(chain: Chain) -> bool:
-    return chain.primitive.item_id == STATE_GRAPH

@@ -12,6 +12,7 @@ from ryeos.errors import SpecError, StateGraphsNotAvailableError
 from ryeos.executor.arguments import filled_arguments
 from ryeos.executor.calls import Call, Materials, Primitive, Services
 from ryeos.executor.limits import BUILT_IN, checked_limit
+from ryeos.executor.model import Chain
 from ryeos.executor.process_call import process_call
 from ryeos.executor.results import map_outcome
 from ryeos.specs import type_name
@@ -141,6 +142,11 @@ class StateGraphPrimitive:
         if services.graphs is None:
             raise StateGraphsNotAvailableError(materials.chain.tool.item_id)
         return services.graphs(materials, services.on_step)
+
+
+def is_graph(chain: Chain) -> bool:
+    """Whether the tool of a chain is a graph."""
+    return chain.primitive.item_id == STATE_GRAPH
 
 
 def _not_started(reason: str) -> ExecuteResult:

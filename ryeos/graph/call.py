@@ -6,6 +6,7 @@ run ended   (5) written down as begun   (6) walked   (7) written down as ended
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -13,6 +14,7 @@ from lillux.digests import sha256_hex
 from lillux.integrity import canonical_json
 from lillux.process import Cancellation
 from lillux.values import dataclass
+from ryeos.errors import SpecError
 from ryeos.executor.calls import Materials, OnStderr
 from ryeos.executor.results import MappedResult
 from ryeos.graph.beginning import SavedRun, checked_inputs, fresh_position, resumed_position
@@ -34,8 +36,10 @@ from ryeos.graph.progress import Position, Settings
 from ryeos.graph.reading import Reading, read_graph
 from ryeos.graph.runner import Calls, Keeping, OnStep, Records, Runner
 from ryeos.graph.walker import Walk
+from ryeos.metadata import parse_header
 
 DEPTH = 5
+_KEPT_READINGS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,14 +115,27 @@ class Surroundings(Protocol):
         """What makes the calls of a run; ``lineage`` is what they get."""
 
 
+@dataclass(frozen=True, slots=True)
+class _ReadFile:
+    """A graph file, and the SHA-256 of its ``config``: what a resumed run is compared by."""
+
+    reading: Reading
+    graph_hash: str
+
+
 class GraphCall:
-    """One run, not begun."""
+    """One run, not begun. Raises MetadataError for a file that is none."""
 
     def __init__(
         self, materials: Materials, surroundings: Surroundings, on_step: OnStep | None
     ) -> None:
         self._materials, self._surroundings, self._on_step = materials, surroundings, on_step
-        self._reading = reading_of(materials)
+        tool = materials.chain.tool
+        if tool.item is None:
+            raise SpecError(tool.item_id, "expected a graph file, got a built-in primitive")
+        target = tool.item.target
+        read = _read(tool.item.text, target.suffix, str(target.path), tool.item_id)
+        self._reading, self._graph_hash = read.reading, read.graph_hash
 
     def describe(self) -> dict[str, Any]:
         """What the graph is, and what is odd about it. Raises GraphInvalidError."""
@@ -146,13 +163,12 @@ class GraphCall:
         lineage = self._lineage(graph, options)  # (3)
         self._check_names(graph, options)
         recordings = self._surroundings.recordings(self._materials)
-        graph_hash = hash_of(self._materials)
         if options.resume:  # (4)
             saved = recordings.load(options.run_id)
-            position = resumed_position(graph, options, saved, graph_hash, inputs)
+            position = resumed_position(graph, options, saved, self._graph_hash, inputs)
         else:
             position = fresh_position(graph, options, checked_inputs(graph, inputs))
-        recording = recordings.begin(graph, graph_hash, position, options, lineage)  # (5)
+        recording = recordings.begin(graph, self._graph_hash, position, options, lineage)  # (5)
         with (
             recording,
             RunEnd(cancellation, self._materials.timeout_s, recording.is_ending_asked) as end,
@@ -203,11 +219,11 @@ class GraphCall:
         lists += [graph.permissions] if graph.permissions is not None else []
         if not lists:
             raise NoPermissionsError(graph.graph_id)
-        own = graph.limits.get("depth", DEPTH)
-        depths = [one for one in (above.depth, options.depth, own) if one is not None]
-        if min(depths) < 0:
+        own = int(graph.limits.get("depth", DEPTH))
+        depth = min(one for one in (own, above.depth, options.depth) if one is not None)
+        if depth < 0:
             raise DepthExceededError(graph.graph_id)
-        return Lineage(grants=tuple(lists), depth=min(depths))
+        return Lineage(grants=tuple(lists), depth=depth)
 
     def _check_names(self, graph: Graph, options: Options) -> None:
         present = self._materials.env.variables
@@ -230,18 +246,12 @@ class GraphCall:
         return MappedResult(success=not error, data=data, error=error, code=code)
 
 
-def reading_of(materials: Materials) -> Reading:
-    """The graph in the file of a chain's tool."""
-    tool = materials.chain.tool
-    header = tool.item.header if tool.item else None
-    return read_graph(header or {}, tool.item_id)
-
-
-def hash_of(materials: Materials) -> str:
-    """SHA-256 of the graph itself, the file's ``config``: what a resumed run is compared by."""
-    tool = materials.chain.tool
-    header = tool.item.header if tool.item else None
-    return sha256_hex(canonical_json((header or {}).get("config") or {}))
+@lru_cache(maxsize=_KEPT_READINGS)
+def _read(text: str, suffix: str, path: str, graph_id: str) -> _ReadFile:
+    """A file that was verified, read. A graph may be called a thousand times by another one."""
+    header = parse_header(suffix, text, path)
+    digest = sha256_hex(canonical_json(header.get("config") or {}))
+    return _ReadFile(read_graph(header, graph_id), digest)
 
 
 def _inner(lineage: Lineage) -> Lineage:

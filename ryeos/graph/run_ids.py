@@ -1,4 +1,7 @@
-"""Ids of graph runs: made from the graph's, used as the name of a folder. Pure."""
+"""Ids of graph runs: made from the graph's, used as the name of a folder."""
+
+import os
+import time
 
 from lillux.errors import UnsafePathError
 from lillux.files import check_relative
@@ -13,6 +16,11 @@ def run_id_for(graph_id: str, *, epoch_ms: int, chance: bytes) -> str:
     name = graph_id.replace("/", "-").lstrip(".-")
     last = name.encode()[-_LONGEST_GRAPH:].decode("utf-8", "ignore")
     return f"{last.lstrip('.-') or 'graph'}-{epoch_ms}-{chance[:2].hex()}"
+
+
+def new_run_id(graph_id: str) -> str:
+    """The id of a run that begins now."""
+    return run_id_for(graph_id, epoch_ms=time.time_ns() // 1_000_000, chance=os.urandom(2))
 
 
 def check_run_id(run_id: str) -> str:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lillux.digests import sha256_hex
 from lillux.integrity import canonical_json
 from ryeos.config import ConfigReader, merge_layers
-from ryeos.context import Context
 from ryeos.executor.calls import Materials
 from ryeos.graph.call import Lineage, Recordings
 from ryeos.graph.hook_reading import watching_hooks
@@ -14,6 +13,7 @@ from ryeos.graph.model import Hook
 from ryeos.graph.runner import Calls
 from ryeos.graph_runs.calls import Workspace, WorkspaceCalls
 from ryeos.graph_runs.ledger import Ledger
+from ryeos.graph_runs.recording import Naming, RecordedWorkspace, WorkspaceRecordings
 from ryeos.threads.payload import PARENT_VARIABLE
 
 if TYPE_CHECKING:  # for runs that are told to end
@@ -24,10 +24,9 @@ HOOKS_PATH = "agent/hook_conditions.yaml"
 BEHAVIOUR_PATHS = ("agent/agent.yaml", "agent/resilience.yaml", "agent/coordination.yaml")
 
 
-class GraphWorkspace(Workspace, Protocol):
+class GraphWorkspace(Workspace, RecordedWorkspace, Protocol):
     """The public API, as far as runs need it. See `ryeos.app.Rye`."""
 
-    context: Context
     config: ConfigReader
 
     @property
@@ -59,15 +58,8 @@ class WorkspaceSurroundings:
 
     def recordings(self, materials: Materials) -> Recordings:
         """In the ``state`` folder of the project, else of user space."""
-        from ryeos.graph_runs.recording import WorkspaceRecordings
-
-        return WorkspaceRecordings(
-            self._workspace,
-            self._ledger(),
-            chosen_id=materials.request.run_id,
-            parent_id=self._parent_of(materials),
-            behaviour=self._behaviour,
-        )
+        naming = Naming(chosen_id=materials.request.run_id, parent_id=self._parent_of(materials))
+        return WorkspaceRecordings(self._workspace, self._ledger(), naming, self._behaviour)
 
     def calls(self, run_id: str, lineage: Lineage, materials: Materials) -> Calls:
         """What makes the calls of a run."""

@@ -4,10 +4,13 @@ import json
 from collections.abc import Callable, Mapping
 from threading import Event, Lock, Thread
 from time import monotonic
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from lillux.process.cancellation import Cancellation
 from lillux.values import dataclass, field
+
+if TYPE_CHECKING:
+    from ryeos.graph.runner import StepEvent
 
 HEARTBEAT_S = 5.0
 LEAST_APART_S = 0.1
@@ -68,6 +71,14 @@ class ToolProgress:
                 self._report(line.removeprefix(PROGRESS_MARK))
             elif line.strip():
                 self._last_line = line.decode("utf-8", "replace").strip()
+
+    def step(self, event: "StepEvent") -> None:
+        """A step of a graph."""
+        self._reports = True
+        done, words = float(event.step), f"{event.node}: {event.what}"
+        if event.what == "progress":
+            words = f"{event.node}: {event.done}" + (f" of {event.total}" if event.total else "")
+        self._say(done if event.what == "finished" else done - 0.5, None, words)
 
     def _report(self, text: bytes) -> None:
         try:

@@ -53,6 +53,7 @@ def parse_payload(data: bytes) -> Payload:
             at_most_s=document.get("at_most_s"),
             trace=document["trace"],
             use_lockfile=document["use_lockfile"],
+            run_id=thread_id,
             extra_env={**document.get("env", {}), PARENT_VARIABLE: thread_id},
         )
         return Payload(thread_id, item_id, ThreadsPlace(Path(document["space"])), request)

@@ -45,16 +45,18 @@ def start_thread(
     program: Program,
     seals: RunnerSeals,
     warn: Callable[[str], None],
+    thread_id: str = "",
 ) -> Thread:
     """The thread that runs the item from now on, as far as this process knows it.
 
+    ``thread_id`` is that of the thread, where it is to have another than those of tools.
     Raises RegistryError, FileSystemError, and what starting a process raises: then the thread is
     registered as failed.
     """
     from lillux.background import start_detached
 
     place = registry.place
-    thread = _new_thread(item_ref, program.env.get(PARENT_VARIABLE))
+    thread = _new_thread(item_ref, program.env.get(PARENT_VARIABLE), thread_id)
     thread_id = thread.thread_id
     payload = Payload(thread_id, item_ref, place, request).dump()
     registry.register(thread)  # (1)
@@ -79,9 +81,9 @@ def start_thread(
     return replace(thread, status=Status.RUNNING, pid=started.pid, start_token=started.start_token)
 
 
-def _new_thread(item_ref: str, parent_id: str | None) -> Thread:
+def _new_thread(item_ref: str, parent_id: str | None, thread_id: str) -> Thread:
     kind, _, bare_id = item_ref.partition(":")
-    thread_id = thread_id_for(
+    thread_id = thread_id or thread_id_for(
         bare_id, epoch_ms=time.time_ns() // 1_000_000, pid=os.getpid(), chance=os.urandom(2)
     )
     return Thread(

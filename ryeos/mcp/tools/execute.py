@@ -65,7 +65,11 @@ def execute(
         return rye.execute(reference, request, cancellation=calling.cancellation)
     with ToolProgress(calling.progress) as progress:
         return rye.execute(
-            reference, request, cancellation=calling.cancellation, on_stderr=progress.feed
+            reference,
+            request,
+            cancellation=calling.cancellation,
+            on_stderr=progress.feed,
+            on_step=progress.step,
         )
 
 
