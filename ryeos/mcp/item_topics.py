@@ -110,6 +110,7 @@ Codes of failures, as --json shows them
   LOCKFILE_MISMATCH, LOCKFILE_INVALID              not the chain that was pinned; no lockfile (5)
   INTERPRETER_NOT_FOUND                            a program that the tool needs is not here (6)
   VALIDATION_FAILED, PARSING_ERROR, CONFIG_ERROR   metadata, configuration, parameters (6)
+  EXPRESSION_ERROR                                 an expression of a graph has no value (6)
   REGISTRY_INVALID                                 a registry of threads that cannot be used (6)
   RESOURCE_EXCEEDED                                larger than what is read (6)
   EXECUTION_FAILED                                 the tool ran and failed (1)

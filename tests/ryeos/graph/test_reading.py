@@ -27,11 +27,11 @@ PERMITTED = {"permissions": ["rye.execute.tool.demo.*"]}
 DONE = {"type": "return", "output": {}}
 
 
-def with_nodes(nodes: dict[str, Any], start: str = "a", **config: object) -> dict[str, Any]:
+def with_nodes(nodes: dict[str, Any], start: str = "a", **config: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     return {**PERMITTED, "config": {"start": start, "nodes": nodes, **config}}
 
 
-def one_node(node: dict[str, Any], **config: object) -> dict[str, Any]:
+def one_node(node: dict[str, Any], **config: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     return with_nodes({"a": node, "done": DONE}, **config)
 
 
