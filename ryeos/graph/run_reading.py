@@ -16,10 +16,8 @@ from ryeos.graph.records import (
     state_of,
 )
 from ryeos.graph.run_errors import (
-    GraphChangedError,
     RecordError,
     ResumeStateNotFoundError,
-    RunCompletedError,
 )
 from ryeos.graph.run_place import TRANSCRIPT, RunPlace
 from ryeos.graph.transcript_reading import (
@@ -30,7 +28,6 @@ from ryeos.graph.transcript_reading import (
 )
 
 STATE_CHECKPOINT, STEP_COMPLETED = "state_checkpoint", "step_completed"
-COMPLETED = frozenset({"completed", "completed_with_errors", "success"})
 _OF_A_STEP = frozenset({STATE_CHECKPOINT, STEP_COMPLETED})
 _LOST = (ObjectMissingError, ObjectChangedError)
 
@@ -125,20 +122,6 @@ def load_run(place: RunPlace, run_id: str, trusted: KeyLookup) -> LoadedRun:
         lost_steps=lost,
         warnings=(*missing, *_warnings(run_id, transcript, unsigned, lost)),
     )
-
-
-def require_resumable(run: LoadedRun, graph_hash: str, *, force: bool = False) -> None:
-    """Refuse a run that is complete, or another graph unless forced.
-
-    Raises RunCompletedError, GraphChangedError.
-    """
-    run_id = run.snapshot.graph_run_id
-    if run.status in COMPLETED:
-        raise RunCompletedError(run_id, run.status)
-    if run.current_node is None:
-        raise ResumeStateNotFoundError(run_id, f"snapshot {run.snapshot_hash}")
-    if not force and run.graph_hash != graph_hash:
-        raise GraphChangedError(run_id, run.graph_hash, graph_hash)
 
 
 def receipts_of(store: Store, run: LoadedRun) -> Iterator[Receipt]:
