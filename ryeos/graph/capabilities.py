@@ -1,0 +1,38 @@
+"""What a run may call: capability strings, as ``docs/graphs.md`` defines them. Pure.
+
+A call needs ``rye.<primary>.<kind>.<id>``, the slashes of the id as dots. A capability is such a
+string with the wildcards of a shell, of which ``*`` crosses dots. There may be several lists: of
+whoever started the run, of the caller, of the graph. Each must have a capability that covers the
+call, and there must be one list at least: what nobody allowed is denied.
+"""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+SEARCH = "search"
+# What steers a run from inside of it, and does nothing else.
+ALWAYS_ALLOWED = "rye/agent/threads/internal/"
+
+Capabilities = tuple[str, ...]
+
+
+def required_capability(primary: str, kind: str | None, item_id: str) -> str:
+    """What a call needs; ``item_id`` is bare, and ``""`` for a search."""
+    if not item_id:
+        return f"rye.{primary}.{SEARCH}"
+    return ".".join(["rye", primary, kind or "tool", *item_id.split("/")])
+
+
+def denial(
+    primary: str, kind: str | None, item_id: str, grants: Sequence[Capabilities]
+) -> str | None:
+    """Why a call is not allowed; None if it is."""
+    if item_id.startswith(ALWAYS_ALLOWED):
+        return None
+    if not any(grants) or not all(grants):
+        return "Permission denied: no capabilities"
+    required = required_capability(primary, kind, item_id)
+    for capabilities in grants:
+        if not any(fnmatchcase(required, capability) for capability in capabilities):
+            return f"Permission denied: '{required}' not covered by capabilities"
+    return None
