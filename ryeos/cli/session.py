@@ -121,7 +121,7 @@ def run_command(
             as_json=parsed.json, quiet=parsed.quiet, color=parsed.color, environ=os.environ
         )
         _configure_logging(verbose=parsed.verbose)
-        return command.run(Session(parsed, output, bundle or _own_bundle()))
+        return command.run(Session(parsed, output, bundle or own_bundle()))
     except LilluxError as error:
         if command.refused:
             command.refused(error)
@@ -140,7 +140,7 @@ def _parsed(command: Command, entry: Entry, arguments: list[str]) -> SimpleNames
     return values
 
 
-def _own_bundle() -> BundleHome:
+def own_bundle() -> BundleHome:
     """The bundle beside this package, where a wheel has it."""
     from pathlib import Path
 
