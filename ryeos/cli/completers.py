@@ -83,7 +83,7 @@ _ZSH = """\
 @_offer() {
   local what=$1; shift
   local -a found
-  local names="$(eval 'NAME __complete "$what" "${(Q)PREFIX}" "${(@)words[2,-1]}"' \\
+  local names="$(setopt aliases; eval 'NAME __complete "$what" "${(Q)PREFIX}" "${(@)words[2,-1]}"' \\
     2>/dev/null </dev/null)"
   found=("${(@f)names}")
   found=("${(@)found:#}")
@@ -108,6 +108,16 @@ function @_WORD
   @_offer SORT
 end
 """
+_FISH_FUNCTION_OR_PATHS = """\
+function @_WORD
+  set -l names (@_offer SORT)
+  if set -q names[1]
+    printf '%s\\n' $names
+  else
+    __fish_complete_path (commandline -ct)
+  end
+end
+"""
 _POWERSHELL_FUNCTION = """\
 function @_WORD {
   param([string]$WordToComplete)
@@ -125,7 +135,7 @@ _STARTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH, "powershell": ""}
 _FUNCTIONS = {
     "bash": (_BASH_FUNCTION, _BASH_FUNCTION),
     "zsh": (_ZSH_FUNCTION, _ZSH_FUNCTION_OR_PATHS),
-    "fish": (_FISH_FUNCTION, _FISH_FUNCTION),  # fish offers files beside what it is given
+    "fish": (_FISH_FUNCTION, _FISH_FUNCTION_OR_PATHS),
     "powershell": (_POWERSHELL_FUNCTION, _POWERSHELL_FUNCTION_OR_PATHS),
 }
 
