@@ -83,8 +83,8 @@ _ZSH = """\
 @_offer() {
   local what=$1; shift
   local -a found
-  local names="$(setopt aliases; eval 'NAME __complete "$what" "${(Q)PREFIX}" "${(@)words[2,-1]}"' \\
-    2>/dev/null </dev/null)"
+  local names="$(setopt aliases
+    eval 'NAME __complete "$what" "${(Q)PREFIX}" "${(@)words[2,-1]}"' 2>/dev/null </dev/null)"
   found=("${(@f)names}")
   found=("${(@)found:#}")
   (( $#found )) && compadd "$@" -a found

@@ -55,7 +55,7 @@ def completion_script(shell: str, name: str) -> str:
     tree, identifier = command_tree(name), _identifier(name)
     prefix = f"_rye_{identifier}"
     _complete_files(tree, shtab.FILE, shtab.DIRECTORY)
-    _complete_names(tree, (), prefix, shtab.FILE["tcsh"])
+    _complete_names(tree, (), prefix, str(shtab.FILE["tcsh"]))
     script: str = shtab.complete(
         tree,
         shell=shell,

@@ -55,11 +55,11 @@ def _run(session: Session) -> int:
     project = None if arguments.user else _project(session)
     clients = chosen_clients(session)
     make = not arguments.dry_run
-    steps = [_folders(user, make=make, mode=0o700)]
+    steps = [space_folders(user, make=make, mode=0o700)]
     if not arguments.no_key:
         steps += _key(session, user, make=make)
     if project:
-        steps += [_folders(project, make=make, mode=0o755), _gitignore(project, make=make)]
+        steps += [space_folders(project, make=make, mode=0o755), _gitignore(project, make=make)]
     steps += client_steps(session, clients, make=make)
     _show(session, steps, project)
     return 0
@@ -81,7 +81,8 @@ def _project(session: Session) -> Space | None:
     return found if project or looks_like_one else None
 
 
-def _folders(space: Space, *, make: bool, mode: int) -> Step:
+def space_folders(space: Space, *, make: bool, mode: int) -> Step:
+    """Make the folders of a space that are missing, or say that it would."""
     folders = (space.ai, *(space.directory(kind) for kind in Kind))
     missing = [path for path in folders if not path.is_dir()]
     for path in missing if make else ():

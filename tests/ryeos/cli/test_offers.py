@@ -20,9 +20,9 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-def offered(cli: CommandLine, *words: str, **options: Path) -> list[str]:
+def offered(cli: CommandLine, *words: str, cwd: Path | None = None) -> list[str]:
     """What ``rye __complete`` prints."""
-    done = cli("__complete", *words, **options)
+    done = cli("__complete", *words, cwd=cwd)
     assert (done.status, done.stderr) == (0, "")
     return done.stdout.splitlines()
 
