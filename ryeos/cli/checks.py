@@ -1,7 +1,8 @@
 """What ``rye doctor`` looks at: a function for each part of an installation.
 
 Each yields what it found: fine, worth a look, or broken, with what to do about it, and how, where
-``--fix`` may do it. Nothing is changed before that; only remotes of the user are asked over the network, unless ``--offline`` is given.
+``--fix`` may do it. Nothing is changed before that; only remotes of the user are asked over the
+network, unless ``--offline`` is given.
 """
 
 import os
