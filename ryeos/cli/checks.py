@@ -6,6 +6,7 @@ network, unless ``--offline`` is given.
 """
 
 import os
+import stat
 from collections.abc import Iterator
 
 from lillux.errors import LilluxError
@@ -102,7 +103,7 @@ def _signing_key(session: Session) -> Iterator[Check]:
     for path in exposed_key_files(directory):
         message = f"{path}: other users of this machine can read or write it"
         yield Check("signing key", FAIL, message, f"chmod 600 {path}", keep_from_others(path))
-    if others_may(directory, 0o022):
+    if others_may(directory, 0o022) and not directory.stat().st_mode & stat.S_ISVTX:
         message = f"{directory}: other users of this machine can replace the key"
         fix = f"chmod 700 {directory}"
         yield Check("signing key", FAIL, message, fix, keep_from_others(directory))

@@ -145,7 +145,7 @@ First steps
 
   rye init                 user space, a key, and .ai in the project, each where it is missing
   rye keys generate        only the key
-  rye doctor               what is there, what is missing, and how to mend it
+  rye doctor               what is there, what is missing, and how to mend it; --fix mends
   rye new tool mine/hello  a template; then: rye sign tool:mine/hello
 
 Everything of a user lies below ~/.ai, everything of a project below its .ai.
