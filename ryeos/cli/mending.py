@@ -38,7 +38,7 @@ def make_user_space(user: Space) -> Mend:
     """How to make the folders of user space, as ``rye init`` does."""
 
     def make() -> str:
-        from ryeos.cli.init import space_folders
+        from ryeos.cli.steps import space_folders
 
         space_folders(user, make=True, mode=0o700)
         return f"{user.ai}: made, with a folder for each kind of item"
