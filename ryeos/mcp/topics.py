@@ -167,8 +167,9 @@ Beside the tools, by the protocol's own means:
               also items, kept outputs and these topics; ids and prompt arguments are completed
   tasks       execute with async true is a task for a client that has the extension
               io.modelcontextprotocol/tasks; for any other a thread_id: see threads
-  skills      with rye mcp --skills those prompts are skills too, skill://CATEGORY/NAME/SKILL.md,
-              for a client that has the extension io.modelcontextprotocol/skills
+  skills      with rye mcp --skills those prompts, and folders of knowledge with a SKILL.md, are
+              skills too, skill://CATEGORY/NAME/SKILL.md, for a client that has the extension
+              io.modelcontextprotocol/skills
 """,
     "cli": """\
 The command line
