@@ -23,6 +23,7 @@ INTERNAL_ERROR = -32603
 
 Id = str | int
 _SHOWN_CHARACTERS = 200
+_START_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +108,52 @@ def as_json(message: Message) -> dict[str, Any]:
     return body
 
 
-def parse_messages(text: bytes) -> tuple[Incoming, ...]:
-    """The messages of one frame: one, or all of a batch. Never raises."""
+def parse_messages(text: bytes, max_depth: int | None = None) -> tuple[Incoming, ...]:
+    """The messages of one frame: one, or all of a batch. Never raises.
+
+    ``max_depth`` is how many levels of objects and lists a frame may have; without it, as many as
+    can be read.
+    """
     try:
         value = json.loads(text.decode("utf-8"), parse_constant=_refuse)
     except UnicodeDecodeError:
         return (Malformed("expected UTF-8", _shown(text), PARSE_ERROR),)
-    except (ValueError, RecursionError):
+    except RecursionError:
+        return (_unreadably_deep(text, max_depth),)
+    except ValueError:
         return (Malformed("expected JSON", _shown(text), PARSE_ERROR),)
+    if max_depth is not None and _is_deeper(value, text, max_depth):
+        return (_too_deep(text, max_depth, value.get("id") if isinstance(value, dict) else None),)
+    return _messages(value, text)
+
+
+def _messages(value: object, text: bytes) -> tuple[Incoming, ...]:
     if not isinstance(value, list):
         return (_message(value, text),)
     if not value:
         return (Malformed("expected a message, found an empty batch", "[]"),)
     return tuple(_message(entry, text) for entry in value)
+
+
+def _is_deeper(value: object, text: bytes, max_depth: int) -> bool:
+    if text.count(b"{") + text.count(b"[") <= max_depth:  # what nearly every message shows at once
+        return False
+    from lillux.json_depth import is_deeper
+
+    return is_deeper(value, max_depth)
+
+
+def _unreadably_deep(text: bytes, max_depth: int | None) -> Malformed:
+    if max_depth is None:
+        return Malformed("expected JSON", _shown(text), PARSE_ERROR)
+    from lillux.json_depth import id_of_text
+
+    return _too_deep(text, max_depth, id_of_text(text))
+
+
+def _too_deep(text: bytes, max_depth: int, given: Any) -> Malformed:  # noqa: ANN401 - JSON
+    problem = f"expected at most {max_depth} levels of objects and lists, found more"
+    return Malformed(problem, _shown(text), id=given if is_id(given) else None)
 
 
 def _message(value: object, text: bytes) -> Incoming:
@@ -182,9 +216,10 @@ def _shown(text: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OverlongLine:
-    """A line that was dropped because it is longer than ``max_bytes``."""
+    """A line that was dropped because it is longer than ``max_bytes``, and how it begins."""
 
     max_bytes: int
+    start: bytes = b""
 
 
 class LineDecoder:
@@ -216,7 +251,8 @@ class LineDecoder:
             return
         if len(self._begun) + len(part) > self._max_line_bytes:
             self._is_dropping = True
+            start = bytes(self._begun[:_START_BYTES] + part[:_START_BYTES])[:_START_BYTES]
             self._begun.clear()
-            yield OverlongLine(self._max_line_bytes)
+            yield OverlongLine(self._max_line_bytes, start)
             return
         self._begun += part

@@ -40,7 +40,10 @@ def complete(asked: Asked) -> dict[str, Any]:
 
 
 def _of_prompt(asked: Asked, prompt: str, argument: str) -> Iterable[str]:
-    """The default, the truth values, and what was given before."""
+    """The values that the input can have, where they are few; what was given before; the default.
+
+    An input declares a type, and of all types only a boolean has few values.
+    """
     if asked.prompts == "none":
         raise RpcError(INVALID_PARAMS, f"unknown prompt: {prompt[:200]}")
     inputs = {one.name: one for one in inputs_of(asked, ref_of(asked, prompt))}
@@ -48,8 +51,10 @@ def _of_prompt(asked: Asked, prompt: str, argument: str) -> Iterable[str]:
     if entry is None:
         raise RpcError(INVALID_PARAMS, f"{prompt} has no argument {argument[:100]}")
     default = [] if entry.default is None else [entry.default]
-    truths = ["true", "false"] if entry.type == "boolean" else []
-    return [*asked.prior_values.of(prompt, argument), *default, *truths]
+    prior = asked.prior_values.of(prompt, argument)
+    if entry.type == "boolean":
+        return [*(value.lower() for value in default), "true", "false", *prior]
+    return [*prior, *default]
 
 
 def _of_template(asked: Asked, template: str, variable: str) -> Iterable[str]:

@@ -27,6 +27,7 @@ UNSUPPORTED_VERSION = -32022
 MISSING_CAPABILITY = -32021
 BATCHES = "2025-03-26"
 _META = "io.modelcontextprotocol/"
+TASKS_EXTENSION = _META + "tasks"
 SERVER_INFO_KEY = _META + "serverInfo"
 SUBSCRIPTION_KEY = _META + "subscriptionId"
 
@@ -95,6 +96,12 @@ class Caller:
         """Whether the client has an extension."""
         extensions = self.capabilities.get("extensions")
         return isinstance(extensions, dict) and extension in extensions
+
+
+def missing_extension(extension: str) -> RpcError:
+    """What a client is told that asks for part of an extension without saying that it has it."""
+    needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {extension: {}}}}
+    return RpcError(MISSING_CAPABILITY, f"the client has not said that it has {extension}", needed)
 
 
 def modern_caller(meta: Mapping[str, Any]) -> Caller:

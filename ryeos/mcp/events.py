@@ -35,6 +35,10 @@ class Server:
         offered = self.capabilities.get(capability)
         return isinstance(offered, dict) and offered.get(option) is True
 
+    def extends(self, extension: str) -> bool:
+        """Whether an extension is declared."""
+        return extension in self.capabilities.get("extensions", {})
+
 
 class Pace(Enum):
     """How long a call may take, which decides who carries it out.
@@ -81,15 +85,27 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskId:
+    """A task that somebody wants to hear of; it need not exist."""
+
+    id: str
+
+
+Watched = str | TaskId
+
+
+@dataclass(frozen=True, slots=True)
 class Watch:
     """What clients want to hear of now, of all that can change by itself.
 
     lists  names of lists: tools, prompts, resources
     uris   single resources
+    tasks  single tasks
     """
 
     lists: frozenset[str] = frozenset()
     uris: frozenset[str] = frozenset()
+    tasks: frozenset[TaskId] = frozenset()
 
 
 Event = Send | Begin | Cancel | Watch

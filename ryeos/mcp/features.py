@@ -12,8 +12,8 @@ from importlib import import_module
 
 from lillux.errors import LilluxError
 from lillux.jsonrpc import INVALID_PARAMS
-from ryeos.mcp.eras import RpcError
-from ryeos.mcp.events import Call, Pace, Server, Watch
+from ryeos.mcp.eras import TASKS_EXTENSION, RpcError
+from ryeos.mcp.events import Call, Pace, Server, Watch, Watched
 from ryeos.mcp.internal_errors import MESSAGE, Log, quiet, reported
 
 TYPE_CHECKING = False  # `typing` is not worth its time at a start
@@ -61,7 +61,6 @@ _ANSWERS: Mapping[str, tuple[str, str]] = {
     **_TASKS,
     **_SKILLS,
 }
-_TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 _SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
 
 
@@ -123,9 +122,9 @@ class RyeFeatures:
         if self._rye:
             self._rye.close()
 
-    def watch(self, watch: Watch, changed: Callable[[str], None]) -> None:
+    def watch(self, watch: Watch, changed: Callable[[Watched], None]) -> None:
         """Look out for changes; for nothing, as long as nobody wants to hear of any."""
-        if watch.lists or watch.uris or "_watching" in self.__dict__:
+        if watch.lists or watch.uris or watch.tasks or "_watching" in self.__dict__:
             self._watching.watch(watch, changed)
 
     @cached_property
@@ -135,7 +134,13 @@ class RyeFeatures:
 
         return Watching(self._state_of)
 
-    def _state_of(self, name: str) -> Hashable:
+    def task(self, task_id: str) -> dict[str, Any] | None:
+        """How a task is; None where it cannot be told."""
+        from ryeos.mcp.tasks import told_task
+
+        return told_task(self.rye, task_id)
+
+    def _state_of(self, name: Watched) -> Hashable:
         from ryeos.mcp.states import state_of
 
         return state_of(lambda: self.rye, name)
@@ -240,7 +245,7 @@ class RyeFeatures:
                 return asked
             if asked:
                 envelope = self._tool_answer(rye, name, {**arguments, "overwrite": True}, calling)
-        if name == "execute" and call.caller.extends(_TASKS_EXTENSION):
+        if name == "execute" and call.caller.extends(TASKS_EXTENSION):
             from ryeos.mcp.tasks import created
 
             task = created(rye, call.caller, envelope)
@@ -273,7 +278,7 @@ def server(
         "tools": {},
         "resources": {"subscribe": True, "listChanged": True},
         "completions": {},
-        "extensions": {_TASKS_EXTENSION: {}},
+        "extensions": {TASKS_EXTENSION: {}},
     }
     methods = {
         **dict.fromkeys(("tools/list", "tools/call"), "tools"),

@@ -5,10 +5,13 @@ from collections.abc import Sequence
 from lillux.errors import LilluxError
 from ryeos.app import Rye
 from ryeos.errors import InvalidRefError
-from ryeos.items import ItemRef, Kind, Reference, Resolution, check_id
+from ryeos.items import PROJECT, USER, ItemRef, Kind, Reference, Resolution, check_id
 from ryeos.search.records import Record
 from ryeos.search.requests import LOCAL_TIERS
 from ryeos.verify import VerifiedItem
+
+# Of knowledge: what the system has is found by templates and completion.
+LISTED_TIERS = frozenset({PROJECT, USER})
 
 
 def offered(

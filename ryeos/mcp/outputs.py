@@ -1,7 +1,7 @@
 """Results that are too large for a message: a window on them, and the whole kept in a file.
 
 Kept below the state folder of the project, else of the user, as ``outputs/ID.log``; read again as
-the resource ``rye://output/ID``.
+the resource ``rye://output/ID``. How long is for `ryeos.mcp.old_outputs`.
 """
 
 import json
@@ -129,4 +129,7 @@ def _keep(text: str, context: Context, name: str) -> Kept:
     path = output_path(context, name)
     data = text.encode("utf-8", "replace")
     write_atomic(path, data, mode=PRIVATE)
+    from ryeos.mcp.old_outputs import remove_old_outputs
+
+    remove_old_outputs(folder, path.name)
     return Kept(size_bytes=len(data), path=path, uri=f"rye://output/{name}")

@@ -15,29 +15,16 @@ from ryeos.errors import ItemNotFoundError
 from ryeos.items import PROJECT, USER, ItemRef, Kind, Reference
 from ryeos.mcp.asked import Asked, refusal, text_of
 from ryeos.mcp.eras import RpcError
-from ryeos.mcp.offered import offered, verified
+from ryeos.mcp.media_types import mime_type
+from ryeos.mcp.offered import LISTED_TIERS, offered, verified
 from ryeos.mcp.outputs import output_path
 from ryeos.mcp.pages import listed
 from ryeos.mcp.uris import TEMPLATES, HelpTopic, Output, item_uri, parse_uri
 from ryeos.search.records import Record
 
-LISTED_TIERS = frozenset({PROJECT, USER})
 MAX_OUTPUT_BYTES = 8 * 1024 * 1024
 UNKNOWN_IN_LEGACY = -32002
 _PRIORITIES = {PROJECT: 0.8, USER: 0.5}
-_MIME_TYPES = {
-    ".md": "text/markdown",
-    ".py": "text/x-python",
-    ".yaml": "application/yaml",
-    ".yml": "application/yaml",
-    ".json": "application/json",
-    ".toml": "application/toml",
-    ".js": "text/javascript",
-    ".mjs": "text/javascript",
-    ".cjs": "text/javascript",
-    ".ts": "text/x-typescript",
-    ".sh": "application/x-sh",
-}
 _PLAIN = "text/plain"
 
 
@@ -76,8 +63,8 @@ def read_resource(asked: Asked) -> dict[str, Any]:
     if found is None:
         code = INVALID_PARAMS if asked.call.caller.is_modern else UNKNOWN_IN_LEGACY
         raise RpcError(code, f"unknown resource: {uri[:200]}", {"uri": uri[:2000]})
-    mime_type, text = found
-    return {"contents": [{"uri": uri, "mimeType": mime_type, "text": text}]}
+    media_type, text = found
+    return {"contents": [{"uri": uri, "mimeType": media_type, "text": text}]}
 
 
 def _entry(asked: Asked, uri: str, record: Record) -> dict[str, Any] | None:
@@ -91,7 +78,7 @@ def _entry(asked: Asked, uri: str, record: Record) -> dict[str, Any] | None:
         "uri": uri,
         "name": location.ref.id,
         **{name: text for name, text in described.items() if text},
-        "mimeType": _mime_type(location.suffix),
+        "mimeType": mime_type(location.suffix),
         "size": len(item.data),
         "annotations": {
             "lastModified": modified.isoformat(timespec="seconds").replace("+00:00", "Z"),
@@ -100,14 +87,10 @@ def _entry(asked: Asked, uri: str, record: Record) -> dict[str, Any] | None:
     }
 
 
-def _mime_type(suffix: str) -> str:
-    return _MIME_TYPES.get(suffix, _PLAIN)
-
-
 def _item(asked: Asked, ref: ItemRef) -> tuple[str, str]:
     """An item's type and its whole text, as it was signed."""
     resolution, item = asked.rye.load(Reference(ref.kind, ref.id))
-    return _mime_type(resolution.location.suffix), item.data.decode("utf-8", "replace")
+    return mime_type(resolution.location.suffix), item.data.decode("utf-8", "replace")
 
 
 def _output(asked: Asked, name: str) -> tuple[str, str] | None:
@@ -129,7 +112,7 @@ def _help(asked: Asked, topic: str) -> tuple[str, str] | None:
 
 
 def _skill(asked: Asked, uri: str) -> tuple[str, str] | None:
-    from ryeos.mcp.skills import MIME_TYPE, skill_text
+    from ryeos.mcp.skills import skill_file
 
-    text = skill_text(asked, uri)
-    return None if text is None else (MIME_TYPE, text)
+    found = skill_file(asked, uri)
+    return None if found is None else (found.mime_type, found.text)

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from ryeos.mcp.subscriptions import Subscriptions
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
+MAX_DEPTH = 200
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -71,8 +72,7 @@ class Session:
         """The events that the next bytes lead to. Whatever they are, this raises nothing."""
         for line in self._lines.feed(chunk):
             if isinstance(line, OverlongLine):
-                problem = f"a message is longer than {line.max_bytes} bytes"
-                yield Send(Failure(None, INVALID_REQUEST, problem))
+                yield Send(_overlong(line))
                 continue
             if self._is_at_start:
                 self._is_at_start = False
@@ -82,7 +82,7 @@ class Session:
             if line.lstrip()[:1] == b"[" and not self._takes_batches():
                 yield Send(Failure(None, INVALID_REQUEST, "batches are not part of this revision"))
             else:
-                for message in parse_messages(line):
+                for message in parse_messages(line, MAX_DEPTH):
                     yield from self._message(message)
 
     def succeed(self, call_id: Id, result: Mapping[str, Any]) -> Iterator[Event]:
@@ -135,6 +135,11 @@ class Session:
     def resource_updated(self, uri: str) -> Iterator[Event]:
         """Tell who wants to know that a resource is another now."""
         for news in self._subscriptions.resource_updated(uri) if self._subscriptions else ():
+            yield Send(news)
+
+    def task_changed(self, task_id: str, task: Mapping[str, Any]) -> Iterator[Event]:
+        """Tell who wants to know how a task is now."""
+        for news in self._subscriptions.task_changed(task_id, task) if self._subscriptions else ():
             yield Send(news)
 
     def close(self) -> Iterator[Event]:
@@ -296,8 +301,8 @@ class Session:
         fitted = fitted_result(request.method, result, caller, self._server.info)
         yield Send(Result(request.id, fitted))
 
-    def _listen(self, request: Request, caller: Caller) -> Iterator[Event]:  # noqa: ARG002
-        yield Send(self._news.listen(request))
+    def _listen(self, request: Request, caller: Caller) -> Iterator[Event]:
+        yield Send(self._news.listen(request, caller))
         yield self._watch()
 
     def _subscribe(self, request: Request, caller: Caller) -> Iterator[Event]:  # noqa: ARG002
@@ -316,12 +321,19 @@ class Session:
         if self._subscriptions is None:
             from ryeos.mcp.subscriptions import Subscriptions
 
-            self._subscriptions = Subscriptions(self._server.offers)
+            self._subscriptions = Subscriptions(self._server)
         return self._subscriptions
 
     def _watch(self) -> Watch:
         """All that anybody wants to hear of."""
-        return Watch(self._news.lists, self._news.uris)
+        return Watch(self._news.lists, self._news.uris, self._news.tasks)
+
+
+def _overlong(line: OverlongLine) -> Failure:
+    from lillux.json_depth import id_at_start
+
+    problem = f"a message is longer than {line.max_bytes} bytes"
+    return Failure(id_at_start(line.start), INVALID_REQUEST, problem)
 
 
 def _failure(request_id: Id, error: RpcError) -> Failure:

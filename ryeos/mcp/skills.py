@@ -1,13 +1,13 @@
-"""Directives as skills: the extension ``io.modelcontextprotocol/skills``, where it is asked for.
+"""Directives and trees of knowledge as skills: ``io.modelcontextprotocol/skills``, where asked for.
 
-A skill is one file, made from a verified directive: ``skill://NAMESPACE/NAME/SKILL.md``, with a
-front matter that says which item it is, its hash and its signer. The namespace is the category with
-dots, so that no skill lies inside of another.
+A skill is ``skill://NAMESPACE/NAME/SKILL.md``, made from a verified item, with a front matter that
+says which item it is, its hash and its signer; the skill of a tree has other files beside it. The
+namespace is the category with dots, so that no skill lies inside of another.
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -20,17 +20,30 @@ from ryeos.mcp.eras import RpcError
 from ryeos.mcp.offered import verified
 from ryeos.mcp.pages import listed
 from ryeos.mcp.prompts import directive_refs
+from ryeos.mcp.skill_trees import (
+    FILE,
+    MAX_BYTES,
+    SkillFile,
+    SkillTree,
+    files_of,
+    skill_trees,
+    verified_skill,
+)
 from ryeos.metadata import MetadataError
-from ryeos.metadata.directive import Directive, parse_directive
+from ryeos.metadata.directive import parse_directive
+from ryeos.metadata.knowledge import parse_knowledge
+from ryeos.search.records import as_text
 from ryeos.verify import VerifiedItem
 
 EXTENSION = "io.modelcontextprotocol/skills"
 SCHEME = "skill://"
-FILE = "SKILL.md"
 MIME_TYPE, DIRECTORY_TYPE = "text/markdown", "inode/directory"
 MAX_NAME_CHARACTERS, MAX_DESCRIPTION_CHARACTERS = 64, 1024
 _NO_CATEGORY = "directives"
+_NO_FOLDER = "knowledge"
 _OTHER_CHARACTERS = re.compile(r"[^a-z0-9]+")
+
+Source = ItemRef | SkillTree
 
 
 def list_skills(asked: Asked) -> dict[str, Any]:
@@ -41,78 +54,136 @@ def list_skills(asked: Asked) -> dict[str, Any]:
 def get_skill(asked: Asked) -> dict[str, Any]:
     """One skill. Raises RpcError."""
     uri = text_of(asked.call.params, "uri")
-    ref = skill_uris(asked).get(uri)
-    entry = _entry(asked, uri, ref) if ref else None
+    source = skill_uris(asked).get(uri)
+    entry = _entry(asked, uri, source) if source else None
     if entry is None:
         raise RpcError(INVALID_PARAMS, f"unknown skill: {uri[:200]}")
     return {"skill": entry}
 
 
 def read_directory(asked: Asked) -> dict[str, Any]:
-    """What lies directly in a folder of skills. Raises RpcError."""
+    """What lies directly in a folder of skills, or of one. Raises RpcError."""
     uri = text_of(asked.call.params, "uri")
     children: dict[str, dict[str, Any]] = {}
-    for skill, ref in skill_uris(asked).items():
-        if not skill.startswith(f"{uri}/") or verified(asked.rye, ref) is None:
-            continue
-        name, slash, _ = skill.removeprefix(f"{uri}/").partition("/")
-        kind = DIRECTORY_TYPE if slash else MIME_TYPE
+    for below, media_type in _below(asked, uri) if uri.startswith(SCHEME) else ():
+        name, slash, _ = below.partition("/")
+        kind = DIRECTORY_TYPE if slash else media_type
         children[f"{uri}/{name}"] = {"uri": f"{uri}/{name}", "name": name, "mimeType": kind}
-    if not children or not uri.startswith(SCHEME):
+    if not children:
         raise RpcError(INVALID_PARAMS, f"not a folder of skills: {uri[:200]}")
     return listed("resources", children, asked.call.params, lambda _, child: child)
 
 
-def skill_text(asked: Asked, uri: str) -> str | None:
-    """The file of a skill; None where there is none."""
-    ref = skill_uris(asked).get(uri)
-    made = _made(asked, uri, ref) if ref else None
-    return made[1] if made else None
+def skill_file(asked: Asked, uri: str) -> SkillFile | None:
+    """A file of a skill; None where there is none."""
+    for skill, source in skill_uris(asked).items():
+        folder = skill.removesuffix(FILE)
+        if uri.startswith(folder):
+            return (_files(asked, skill, source) or {}).get(uri)
+    return None
 
 
-def skill_uris(asked: Asked) -> dict[str, ItemRef]:
-    """The URI of every skill's file, in the order of the ids, and its directive."""
-    uris: dict[str, ItemRef] = {}
+def skill_uris(asked: Asked) -> dict[str, Source]:
+    """The URI of every skill's first file, and what it is made from: directives before trees."""
+    uris: dict[str, Source] = {}
     for ref in directive_refs(asked):
-        namespace = quote(ref.category.replace("/", ".") or _NO_CATEGORY, errors="surrogateescape")
-        plain = _OTHER_CHARACTERS.sub("-", ref.name.lower()).strip("-") or "skill"
-        name, number = plain[:MAX_NAME_CHARACTERS].rstrip("-"), 2
-        while (uri := f"{SCHEME}{namespace}/{name}/{FILE}") in uris:
-            suffix = f"-{number}"
-            name = f"{plain[: MAX_NAME_CHARACTERS - len(suffix)].rstrip('-')}{suffix}"
-            number += 1
-        uris[uri] = ref
+        uris[_uri(ref.category or _NO_CATEGORY, ref.name, uris)] = ref
+    for tree in skill_trees(asked):
+        category, _, name = tree.ref.category.rpartition("/")
+        uris[_uri(category or _NO_FOLDER, name, uris)] = tree
     return uris
 
 
-def _entry(asked: Asked, uri: str, ref: ItemRef) -> dict[str, Any] | None:
-    made = _made(asked, uri, ref)
+def _uri(category: str, written: str, taken: Mapping[str, Source]) -> str:
+    namespace = quote(category.replace("/", "."), errors="surrogateescape")
+    plain = _OTHER_CHARACTERS.sub("-", written.lower()).strip("-") or "skill"
+    name, number = plain[:MAX_NAME_CHARACTERS].rstrip("-"), 2
+    while (uri := f"{SCHEME}{namespace}/{name}/{FILE}") in taken:
+        suffix = f"-{number}"
+        name = f"{plain[: MAX_NAME_CHARACTERS - len(suffix)].rstrip('-')}{suffix}"
+        number += 1
+    return uri
+
+
+def _below(asked: Asked, folder: str) -> Iterator[tuple[str, str]]:
+    """The path below a folder, and the type, of each file of each skill that is to be seen in it.
+
+    Of skills that lie deeper, the first file stands for all.
+    """
+    for uri, source in skill_uris(asked).items():
+        if folder == uri.removesuffix(f"/{FILE}") or folder.startswith(uri.removesuffix(FILE)):
+            files = _files(asked, uri, source) or {}
+        elif uri.startswith(f"{folder}/") and (made := _made(asked, uri, source)):
+            files = {uri: SkillFile(MIME_TYPE, made[1])}
+        else:
+            continue
+        for file_uri, file in files.items():
+            if file_uri.startswith(f"{folder}/"):
+                yield file_uri.removeprefix(f"{folder}/"), file.mime_type
+
+
+def _entry(asked: Asked, uri: str, source: Source) -> dict[str, Any] | None:
+    made = _made(asked, uri, source)
+    files = _files(asked, uri, source) if made else None
+    if made is None or files is None:
+        return None
+    resources = []
+    for file_uri, file in files.items():
+        digest = f"sha256:{sha256_hex(file.data)}"
+        resources.append({"uri": file_uri, "digest": digest, "size": len(file.data)})
+    return {"uri": uri, "frontmatter": made[0], "resources": resources}
+
+
+def _files(asked: Asked, uri: str, source: Source) -> dict[str, SkillFile] | None:
+    """All files of a skill by their URIs; None for one that does not verify, or is too large."""
+    made = _made(asked, uri, source)
     if made is None:
         return None
-    front_matter, text = made
-    data = text.encode()
-    resource = {"uri": uri, "digest": f"sha256:{sha256_hex(data)}", "size": len(data)}
-    return {"uri": uri, "frontmatter": front_matter, "resources": [resource]}
+    files = {uri: SkillFile(MIME_TYPE, made[1])}
+    if isinstance(source, SkillTree):
+        folder = uri.removesuffix(FILE)
+        files |= {f"{folder}{path}": file for path, file in files_of(asked, source).items()}
+    is_too_large = sum(len(file.data) for file in files.values()) > MAX_BYTES
+    return None if is_too_large else files
 
 
-def _made(asked: Asked, uri: str, ref: ItemRef) -> tuple[dict[str, Any], str] | None:
-    """The front matter and the whole text of a skill; None for what does not verify."""
-    found = verified(asked.rye, ref)
-    if found is None:
-        return None
+def _made(asked: Asked, uri: str, source: Source) -> tuple[dict[str, Any], str] | None:
+    """The front matter and the whole text of a ``SKILL.md``; None for what does not verify."""
     try:
-        directive = parse_directive(found[1].text)
+        described = _of_tree(asked, source) if isinstance(source, SkillTree) else _of(asked, source)
     except MetadataError:
         return None
-    front_matter = _front_matter(uri, ref, directive, found[1])
-    body = (directive.body or directive.xml).strip().encode("utf-8", "replace").decode()
+    if described is None:
+        return None
+    description, text, ref, item = described
+    front_matter = _front_matter(uri, ref, description, item)
+    body = text.strip().encode("utf-8", "replace").decode()
     return front_matter, f"---\n{_as_yaml(front_matter)}---\n\n{body}\n"
 
 
-def _front_matter(
-    uri: str, ref: ItemRef, directive: Directive, item: VerifiedItem
-) -> dict[str, Any]:
-    described = _plain(directive.description) or _plain(ref.id)
+def _of(asked: Asked, ref: ItemRef) -> tuple[str, str, ItemRef, VerifiedItem] | None:
+    """Description, text and item of a directive. Raises MetadataError."""
+    found = verified(asked.rye, ref)
+    if found is None:
+        return None
+    directive = parse_directive(found[1].text)
+    return directive.description, directive.body or directive.xml, ref, found[1]
+
+
+def _of_tree(asked: Asked, tree: SkillTree) -> tuple[str, str, ItemRef, VerifiedItem] | None:
+    """The same of a ``SKILL.md``. Raises MetadataError."""
+    item = verified_skill(asked, tree)
+    if item is None:
+        return None
+    knowledge = parse_knowledge(item.text, ".md")
+    said = as_text(knowledge.metadata.get("description")) or as_text(
+        knowledge.metadata.get("title")
+    )
+    return said, knowledge.body, tree.ref, item
+
+
+def _front_matter(uri: str, ref: ItemRef, description: str, item: VerifiedItem) -> dict[str, Any]:
+    described = _plain(description) or _plain(ref.id)
     metadata = {"rye.ref": _plain(str(ref)), "rye.hash": item.content_hash}
     if item.signature:
         metadata["rye.key"] = item.signature.fingerprint

@@ -26,7 +26,7 @@ from threading import Lock, RLock, Thread
 from lillux.jsonrpc import INTERNAL_ERROR, Id
 from ryeos.mcp.ending import Stop, leave
 from ryeos.mcp.eras import RpcError
-from ryeos.mcp.events import Begin, Call, Cancel, Event, Pace, Send, Watch
+from ryeos.mcp.events import Begin, Call, Cancel, Event, Pace, Send, TaskId, Watch, Watched
 from ryeos.mcp.internal_errors import MESSAGE, Log, quiet, reported
 from ryeos.mcp.lanes import Lane
 from ryeos.mcp.session import Session
@@ -61,11 +61,14 @@ class Features(Protocol):
     def answer(self, call: Call, cancellation: Cancellation, progress: Progress) -> dict[str, Any]:
         """Carry out a call. Raises RpcError."""
 
-    def watch(self, watch: Watch, changed: Callable[[str], None]) -> None:
+    def watch(self, watch: Watch, changed: Callable[[Watched], None]) -> None:
         """Look out for changes from now on, instead of those asked for before.
 
-        ``changed`` gets ``tools``, ``prompts``, ``resources``, or the URI of a resource.
+        ``changed`` gets ``tools``, ``prompts``, ``resources``, the URI of a resource, or a task.
         """
+
+    def task(self, task_id: str) -> dict[str, Any] | None:
+        """How a task is; None where it cannot be told."""
 
     def began(self) -> None:
         """The first answer is out: time to make ready for what will be asked for."""
@@ -199,12 +202,19 @@ class StdioServer:
             except OSError:  # nobody reads any more; the reader will notice
                 os.kill(os.getpid(), signal.SIGTERM)
 
-    def _changed(self, what: str) -> None:
+    def _changed(self, what: Watched) -> None:
         lists = {"tools", "prompts", "resources"}
-        if what in lists:
+        if isinstance(what, TaskId):
+            self._task_changed(what.id)
+        elif what in lists:
             self._tell(lambda: self._session.list_changed(what))
         else:
             self._tell(lambda: self._session.resource_updated(what))
+
+    def _task_changed(self, task_id: str) -> None:
+        task = self._features.task(task_id)
+        if task is not None:
+            self._tell(lambda: self._session.task_changed(task_id, task))
 
     # ------------------------------------------------------------------ the end
 

@@ -1,17 +1,26 @@
 """What clients want to hear of when it changes by itself, in both eras. Pure.
 
-A modern client holds a ``subscriptions/listen`` open. A legacy one subscribes to single resources;
-of a list it hears once it has asked for it, since it has no other way to say so.
+A modern client holds a ``subscriptions/listen`` open, also for tasks that it names. A legacy one
+subscribes to single resources; of a list it hears once it has asked for it, since it has no other
+way to say so.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lillux.jsonrpc import INVALID_PARAMS, Id, Notification, Request, Result
 from lillux.values import dataclass
-from ryeos.mcp.eras import SUBSCRIPTION_KEY, RpcError
+from ryeos.mcp.eras import (
+    SUBSCRIPTION_KEY,
+    TASKS_EXTENSION,
+    Caller,
+    RpcError,
+    missing_extension,
+)
+from ryeos.mcp.events import Server, TaskId
 
 UPDATED = "notifications/resources/updated"
+TASK = "notifications/tasks"
 _LISTS = {
     "toolsListChanged": "tools",
     "promptsListChanged": "prompts",
@@ -25,13 +34,14 @@ class _Listener:
 
     lists: frozenset[str]
     uris: frozenset[str]
+    tasks: frozenset[TaskId]
 
 
 class Subscriptions:
-    """Those of one conversation. ``offers`` tells whether a capability has an option."""
+    """Those of one conversation with a server."""
 
-    def __init__(self, offers: Callable[[str, str], bool]) -> None:
-        self._offers = offers
+    def __init__(self, server: Server) -> None:
+        self._server = server
         self._listeners: dict[Id, _Listener] = {}
         self._subscribed: set[str] = set()
         self._listed: set[str] = set()
@@ -52,7 +62,13 @@ class Subscriptions:
         wanted = (listener.uris for listener in self._listeners.values())
         return frozenset(self._subscribed).union(*wanted)
 
-    def listen(self, request: Request) -> Notification:
+    @property
+    def tasks(self) -> frozenset[TaskId]:
+        """All tasks that anybody wants to hear of."""
+        wanted = (listener.tasks for listener in self._listeners.values())
+        return frozenset[TaskId]().union(*wanted)
+
+    def listen(self, request: Request, caller: Caller) -> Notification:
         """Open a subscription; its first message tells what of it is honoured. Raises RpcError."""
         wanted = request.params.get("notifications")
         if not isinstance(wanted, dict):
@@ -60,16 +76,20 @@ class Subscriptions:
         honoured: dict[str, Any] = {
             name: True
             for name, capability in _LISTS.items()
-            if wanted.get(name) is True and self._offers(capability, "listChanged")
+            if wanted.get(name) is True and self._server.offers(capability, "listChanged")
         }
-        uris = wanted.get("resourceSubscriptions", [])
-        if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
-            raise RpcError(INVALID_PARAMS, "resourceSubscriptions: expected a list of URIs")
-        if uris and self._offers("resources", "subscribe"):
+        uris = _texts(wanted, "resourceSubscriptions", "URIs")
+        if uris and self._server.offers("resources", "subscribe"):
             honoured["resourceSubscriptions"] = uris
+        task_ids = _texts(wanted, "taskIds", "ids of tasks")
+        if task_ids and self._server.extends(TASKS_EXTENSION):
+            if not caller.extends(TASKS_EXTENSION):
+                raise missing_extension(TASKS_EXTENSION)
+            honoured["taskIds"] = task_ids
         self._listeners[request.id] = _Listener(
             lists=frozenset(_LISTS[name] for name in honoured if name in _LISTS),
             uris=frozenset(honoured.get("resourceSubscriptions", ())),
+            tasks=frozenset(TaskId(one) for one in honoured.get("taskIds", ())),
         )
         acknowledged = "notifications/subscriptions/acknowledged"
         return _tagged(acknowledged, {"notifications": honoured}, request.id)
@@ -95,7 +115,7 @@ class Subscriptions:
 
     def follow_list(self, name: str) -> bool:
         """Follow a list for a legacy client; whether that is news."""
-        is_news = name not in self._listed and self._offers(name, "listChanged")
+        is_news = name not in self._listed and self._server.offers(name, "listChanged")
         if is_news:
             self._listed.add(name)
         return is_news
@@ -116,6 +136,19 @@ class Subscriptions:
                 yield _tagged(UPDATED, {"uri": uri}, listener_id)
         if uri in self._subscribed:
             yield Notification(UPDATED, {"uri": uri})
+
+    def task_changed(self, task_id: str, task: Mapping[str, Any]) -> Iterator[Notification]:
+        """What is said when a task is another now: the whole of it."""
+        for listener_id, listener in self._listeners.items():
+            if TaskId(task_id) in listener.tasks:
+                yield _tagged(TASK, task, listener_id)
+
+
+def _texts(wanted: Mapping[str, Any], name: str, what: str) -> list[str]:
+    texts = wanted.get(name, [])
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise RpcError(INVALID_PARAMS, f"{name}: expected a list of {what}")
+    return texts
 
 
 def _uri(request: Request) -> str:

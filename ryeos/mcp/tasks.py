@@ -12,14 +12,13 @@ from lillux.errors import LilluxError
 from lillux.jsonrpc import INVALID_PARAMS
 from ryeos.app import Rye
 from ryeos.mcp.asked import Asked, object_of, refusal, text_of
-from ryeos.mcp.eras import MISSING_CAPABILITY, Caller, RpcError
+from ryeos.mcp.eras import TASKS_EXTENSION, Caller, RpcError, missing_extension
 from ryeos.mcp.results import tool_result
 from ryeos.threads.ending import GRACE_S, kill_thread
 from ryeos.threads.errors import ThreadNotFoundError
 from ryeos.threads.model import Status, Thread
 from ryeos.threads.watching import refreshed, wait_for
 
-EXTENSION = "io.modelcontextprotocol/tasks"
 POLL_INTERVAL_MS = 2000
 _STATUSES: Mapping[str, str] = {
     Status.COMPLETED: "completed",
@@ -35,7 +34,7 @@ _NAME_CHARACTERS = 32
 def created(rye: Rye, caller: Caller, answer: Mapping[str, Any]) -> dict[str, Any] | None:
     """The task that an answer to ``execute`` tells of; None where it is no task for this caller."""
     thread_id = answer.get("thread_id")
-    if not caller.is_modern or not caller.extends(EXTENSION):
+    if not caller.is_modern or not caller.extends(TASKS_EXTENSION):
         return None
     if answer.get("async") is not True or not isinstance(thread_id, str):
         return None
@@ -50,14 +49,27 @@ def get_task(asked: Asked) -> dict[str, Any]:
     """How a task is, with its result when it has one. Raises RpcError."""
     task = _task(asked)
     try:
-        now = wait_for(asked.rye.threads, task.thread_id, 0)
+        return _whole(asked.rye, task)
     except LilluxError as error:
         raise refusal(error) from None
+
+
+def told_task(rye: Rye, task_id: str) -> dict[str, Any] | None:
+    """A task as `get_task` tells of it; None where it cannot be told."""
+    try:
+        return _whole(rye, rye.threads.get(task_id))
+    except LilluxError:
+        return None
+
+
+def _whole(rye: Rye, task: Thread) -> dict[str, Any]:
+    """A task, with its result when it has one. Raises LilluxError."""
+    now = wait_for(rye.threads, task.thread_id, 0)
     status = _STATUSES.get(now.status, "working") if now.has_ended else "working"
     described = _described(task, now, status)
     if status == "completed":
         name = sha256_hex(task.thread_id.encode("utf-8", "surrogatepass"))[:_NAME_CHARACTERS]
-        result = tool_result(_envelope(now), asked.rye.context, kept_as=name)
+        result = tool_result(_envelope(now), rye.context, kept_as=name)
         described["result"] = {"resultType": "complete", **result}
     return described
 
@@ -80,12 +92,8 @@ def cancel_task(asked: Asked) -> dict[str, Any]:
 
 
 def _task(asked: Asked) -> Thread:
-    caller = asked.call.caller
-    if not caller.extends(EXTENSION):
-        needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
-        raise RpcError(
-            MISSING_CAPABILITY, f"the client has not said that it has {EXTENSION}", needed
-        )
+    if not asked.call.caller.extends(TASKS_EXTENSION):
+        raise missing_extension(TASKS_EXTENSION)
     task_id = text_of(asked.call.params, "taskId")
     try:
         return refreshed(asked.rye.threads, asked.rye.threads.get(task_id))

@@ -1,37 +1,38 @@
 """Looking out for changes: looking again every two seconds, while somebody wants to hear of it.
 
 (1) what is wanted now is set by `watch`; the first wish starts the thread, which ends with the last
-(2) what is wanted anew is looked at at once: what it is now is no change
+(2) what is wanted anew is looked at at once: what it is now is no change, but of a task it is told,
+    which may have ended before anybody could ask for news of it
 (3) every two seconds all that is wanted is looked at, and what differs is told, once
 """
 
 from collections.abc import Callable, Hashable
 from threading import Condition, Thread
 
-from ryeos.mcp.events import Watch
+from ryeos.mcp.events import TaskId, Watch, Watched
 
 LOOK_S = 2.0
 LISTS = frozenset({"prompts", "resources"})
 
 
 class Watching:
-    """Tells of changes of lists (by name) and of single resources (by URI).
+    """Tells of changes of lists (by name), of single resources (by URI) and of tasks.
 
     ``state_of`` gives what differs when one of them was changed; it may take its time.
     """
 
-    def __init__(self, state_of: Callable[[str], Hashable], *, look_s: float = LOOK_S) -> None:
+    def __init__(self, state_of: Callable[[Watched], Hashable], *, look_s: float = LOOK_S) -> None:
         self._state_of, self._look_s = state_of, look_s
         self._condition = Condition()
-        self._wanted: frozenset[str] = frozenset()
-        self._looked_at: frozenset[str] = frozenset()
-        self._changed: Callable[[str], None] = _nobody
+        self._wanted: frozenset[Watched] = frozenset()
+        self._looked_at: frozenset[Watched] = frozenset()
+        self._changed: Callable[[Watched], None] = _nobody
         self._is_running = False
 
-    def watch(self, watch: Watch, changed: Callable[[str], None]) -> None:
+    def watch(self, watch: Watch, changed: Callable[[Watched], None]) -> None:
         """Look out for this from now on, and for nothing else (1)."""
         with self._condition:
-            self._wanted = (watch.lists & LISTS) | watch.uris
+            self._wanted = (watch.lists & LISTS) | watch.uris | watch.tasks
             self._changed = changed
             self._condition.notify_all()
             if self._wanted and not self._is_running:
@@ -52,7 +53,7 @@ class Watching:
             return self._condition.wait_for(lambda: not self._is_running, timeout_s)
 
     def _look_out(self) -> None:
-        seen: dict[str, Hashable] = {}
+        seen: dict[Watched, Hashable] = {}
         while True:
             with self._condition:
                 wanted, changed = self._wanted, self._changed
@@ -61,8 +62,9 @@ class Watching:
                     self._condition.notify_all()
                     return
             found = {name: self._state_of(name) for name in wanted}
-            for name in sorted(found):
-                if name in seen and seen[name] != found[name]:  # (3)
+            for name in sorted(found, key=str):
+                before = seen.get(name) if isinstance(name, TaskId) else seen.get(name, found[name])
+                if before != found[name]:  # (3)
                     changed(name)
             seen = found  # (2)
             with self._condition:
@@ -72,5 +74,5 @@ class Watching:
                     self._condition.wait(self._look_s)
 
 
-def _nobody(_: str) -> None:
+def _nobody(_: Watched) -> None:
     """Nobody has asked yet."""

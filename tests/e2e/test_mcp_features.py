@@ -1,8 +1,11 @@
 """``rye.pyz mcp`` beside its tools: a client on two pipes, that waits for what it is told."""
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
 from typing import IO, Any
 
 import pytest
@@ -15,6 +18,12 @@ META: dict[str, Any] = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
 }
+WITH_TASKS: dict[str, Any] = {
+    **META,
+    "io.modelcontextprotocol/clientCapabilities": {
+        "extensions": {"io.modelcontextprotocol/tasks": {}}
+    },
+}
 DIRECTIVE = """# hello
 
 ```xml
@@ -25,6 +34,18 @@ DIRECTIVE = """# hello
 ```
 
 Greet {input:who}.
+"""
+
+
+KNOWLEDGE = """---
+name: NAME
+title: About NAME
+entry_type: reference
+category: brew/tea
+version: "1.0.0"
+---
+
+Water boils. Größe.
 """
 
 
@@ -62,8 +83,15 @@ def client(machine: Machine) -> Iterator[Client]:
     """A client of a server in a project with one signed directive."""
     machine.run("init")
     _write(machine, "hello")
+    with served(machine) as found:
+        yield found
+
+
+@contextmanager
+def served(machine: Machine, *flags: str) -> Iterator[Client]:
+    """A client of a server with these flags, while a block runs."""
     server = subprocess.Popen(
-        [*map(str, machine.rye), "mcp"],
+        [*map(str, machine.rye), "mcp", *flags],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=machine.project,
@@ -116,6 +144,76 @@ def test_a_modern_client_hears_of_what_it_listens_to(client: Client, machine: Ma
     assert told["method"] == "notifications/resources/updated"
     assert told["params"] == {"uri": uri, "_meta": tag}
     assert (refused["code"], refused["data"]["code"]) == (-32603, "INTEGRITY")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the tool of this test is for POSIX")
+def test_a_client_hears_of_the_tasks_that_it_names(client: Client, machine: Machine) -> None:
+    os.mkfifo(machine.project / "gate")
+    arguments = {
+        "item_id": "tool:rye/bash/bash",
+        "parameters": {"command": "cat gate"},
+        "async": True,
+    }
+    task = client.result("tools/call", 1, _meta=WITH_TASKS, name="execute", arguments=arguments)
+    ids = [task["taskId"], "no/such"]
+
+    client.send("subscriptions/listen", 7, _meta=WITH_TASKS, notifications={"taskIds": ids})
+    acknowledged, first = client.read(), client.read()
+    (machine.project / "gate").write_text("out", encoding="utf-8")
+    last = client.read()
+    asked = client.result("tasks/get", 8, _meta=WITH_TASKS, taskId=task["taskId"])
+
+    assert acknowledged["params"]["notifications"] == {"taskIds": ids}
+    assert (first["method"], last["method"]) == ("notifications/tasks", "notifications/tasks")
+    assert first["params"]["status"] == "working"
+    assert last["params"]["result"]["structuredContent"]["data"]["stdout"] == "out"
+    tag = {"io.modelcontextprotocol/subscriptionId": 7}
+    assert last["params"].pop("_meta") == tag
+    assert last["params"] == {name: asked[name] for name in last["params"]}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the tool of this test is for POSIX")
+def test_a_task_that_has_ended_is_told_of_too(client: Client) -> None:
+    arguments = {"item_id": "tool:rye/bash/bash", "parameters": {"command": ":"}, "async": True}
+    task = client.result("tools/call", 1, _meta=WITH_TASKS, name="execute", arguments=arguments)
+    wish = {"taskIds": [task["taskId"]]}
+    asked = {"_meta": WITH_TASKS, "taskId": task["taskId"]}
+    while client.result("tasks/get", 2, **asked)["status"] == "working":
+        pass
+
+    client.send("subscriptions/listen", 7, _meta=WITH_TASKS, notifications=wish)
+    acknowledged, told = client.read(), client.read()
+
+    assert acknowledged["params"]["notifications"] == wish
+    assert told["params"]["status"] == "completed"
+
+
+def test_a_folder_of_knowledge_is_a_skill_of_verified_files(machine: Machine) -> None:
+    machine.run("init")
+    folder = machine.project / ".ai" / "knowledge" / "brew" / "tea"
+    folder.mkdir(parents=True)
+    for name in ("SKILL", "leaves", "forged"):
+        text = KNOWLEDGE.replace("NAME", name)
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
+    signed = machine.run("sign", "knowledge:brew/**")
+    assert signed.returncode == 0, signed.stderr
+    with (folder / "forged.md").open("a", encoding="utf-8") as file:
+        file.write("Nobody signed this.")
+
+    with served(machine, "--skills") as client:
+        (skill,) = client.result("skills/list", 1, _meta=META)["skills"]
+        files = [
+            client.result("resources/read", 2, _meta=META, uri=one["uri"])["contents"][0]["text"]
+            for one in skill["resources"]
+        ]
+
+    base = "skill://brew/tea"
+    uris = [one["uri"] for one in skill["resources"]]
+    assert uris == [f"{base}/SKILL.md", f"{base}/leaves.md"]
+    for resource, text in zip(skill["resources"], files, strict=True):
+        assert resource["size"] == len(text.encode())
+        assert resource["digest"] == f"sha256:{sha256(text.encode()).hexdigest()}"
+    assert files[0].startswith('---\nname: "tea"\ndescription: "About SKILL"\n')
 
 
 def test_a_prompt_is_given_with_its_arguments(client: Client) -> None:

@@ -56,6 +56,10 @@ CALLS = st.fixed_dictionaries(
         ),
     }
 )
+INITIALIZE = (
+    b'{"jsonrpc":"2.0","id":0,"method":"initialize",'
+    b'"params":{"protocolVersion":"2025-11-25","capabilities":{}}}'
+)
 IDS = ['""', '"x"', "0", "-1", "7", str(2**70)]
 NO_IDS = ["null", "true", "1.5", "[]", "{}", "[1]", '{"a": 1}']
 
@@ -106,16 +110,69 @@ def test_no_arguments_of_a_tool_are_an_internal_error(
 
 
 @pytest.mark.parametrize("depth", [150, 400, 900, 5_000, 200_000])
-def test_values_may_be_nested_in_each_other_however_deep(server: McpProcess, depth: int) -> None:
+@pytest.mark.parametrize("is_modern", [True, False])
+def test_a_request_with_more_than_200_levels_is_refused_by_its_id(
+    server: McpProcess, depth: int, *, is_modern: bool
+) -> None:
     nested = "[" * depth + "]" * depth
     line = request("deep", "tools/call", name="search", arguments={"query": 0})
-    inside = line.replace(b'"query": 0', f'"query": {nested}'.encode())
+    if not is_modern:
+        server.write(INITIALIZE + b"\n")
+        assert "result" in server.read()
+        params = {"name": "search", "arguments": {"query": 0}}
+        message = {"method": "tools/call", "params": params, "jsonrpc": "2.0", "id": "deep"}
+        line = json.dumps(message).encode()
 
-    messages = server.answers(b"[" * depth + b"\n" + nested.encode() + b"\n" + inside)
-    while "deep" not in {message.get("id") for message in messages} and depth <= 400:
-        messages.append(server.read())
+    server.write(line.replace(b'"query": 0', f'"query": {nested}'.encode()) + b"\n")
+    answer = server.read()
 
-    assert codes(messages) <= {-32700, -32600, -32602}
+    assert answer["id"] == "deep"
+    if depth > 200:
+        assert codes([answer]) == {-32600}
+        assert "200 levels" in answer["error"]["message"]
+    else:
+        assert answer["result"]["isError"] is True
+
+
+@pytest.mark.parametrize("depth", [900, 200_000, 4_000_000])
+def test_what_is_nested_without_an_id_is_refused_without_one(
+    server: McpProcess, depth: int
+) -> None:
+    lines = [b"[" * depth, b"[" * depth + b"]" * depth, b'{"a":' * depth, b'{"a":[' * depth]
+
+    messages = server.answers(b"\n".join(lines))
+
+    assert [message["id"] for message in messages] == [None] * len(lines)
+    assert codes(messages) <= {-32700, -32600}
+
+
+@shared
+@given(
+    depth=st.integers(190, 2_000),
+    around=st.sampled_from([('{"a":', "}"), ("[", "]"), ('[0, {"id": 3, "b":', "}]")]),
+    order=st.permutations(["jsonrpc", "id", "method"]),
+    place=st.integers(0, 3),
+    given_id=st.integers() | st.text(max_size=8),
+)
+def test_however_a_message_is_nested_it_is_answered_once(
+    server: McpProcess,
+    *,
+    depth: int,
+    around: tuple[str, str],
+    order: list[str],
+    place: int,
+    given_id: int | str,
+) -> None:
+    nested = around[0] * depth + "1" + around[1] * depth
+    texts = {"jsonrpc": '"2.0"', "id": json.dumps(given_id), "method": '"m"'}
+    members = [f'"{name}": {texts[name]}' for name in order]
+    members.insert(place, f'"params": {{"x": {nested}}}')
+
+    server.write(f"{{{', '.join(members)}}}".encode() + b"\n")
+    answer = server.read()
+
+    assert answer["id"] == given_id
+    assert codes([answer]) <= {-32600, -32602}
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "1" * 5000, "NaN", "Infinity"])

@@ -76,7 +76,7 @@ def test_an_unknown_tool_is_an_error_of_the_protocol(client: McpClient) -> None:
         (b"noise", -32700),
         (b"\xff\xfe", -32700),
         (b"[" * 100_000, -32600),
-        (b'{"a":' * 100_000, -32700),
+        (b'{"a":' * 100_000, -32600),
         (b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}', -32600),
         (b'{"jsonrpc": "2.0", "id": null, "method": "ping"}', -32600),
         (b'{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}', -32600),

@@ -140,6 +140,6 @@ def test_what_is_shown_of_garbage_is_short_and_printable() -> None:
 def test_an_overlong_line_is_dropped_at_once_and_the_next_one_is_read() -> None:
     decoder = LineDecoder(5)
 
-    assert list(decoder.feed(b"123456")) == [OverlongLine(5)]
+    assert list(decoder.feed(b"123456")) == [OverlongLine(5, b"123456")]
     assert list(decoder.feed(b"7" * 100)) == []
     assert list(decoder.feed(b"\r\n\n ok\r\n")) == [b" ok"]

@@ -14,11 +14,12 @@ import json
 import subprocess
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 from urllib.parse import urlsplit
@@ -34,6 +35,7 @@ LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 STATUSES = dict.fromkeys((-32700, -32600, -32602, -32020, -32021, -32022), 400) | {-32601: 404}
 
 Json = dict[str, Any]
+Command = Sequence[str | Path]
 
 
 @dataclass(slots=True)
@@ -45,12 +47,25 @@ class Exchange:
     arrived: SimpleQueue[Json | None] = field(default_factory=SimpleQueue)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a server runs, and what becomes of a request before it gets there."""
+
+    cwd: Path = ROOT
+    environ: Mapping[str, str] | None = None
+    translated: Callable[[Json], Json] = lambda request: request
+
+
 class Conversation:
     """One process of the server."""
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Command, place: Place) -> None:
         self._process = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            command,
+            cwd=place.cwd,
+            env=place.environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         self._exchanges: dict[int, Exchange] = {}
         self._numbers = count(1)
@@ -147,16 +162,20 @@ class Bridge(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Command, place: Place) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self._command = command
-        self._conversations = {"": Conversation(command)}
+        self._command, self._place = command, place
+        self._conversations = {"": Conversation(command, place)}
 
     def session(self) -> str:
         """A new conversation."""
         name = uuid.uuid4().hex
-        self._conversations[name] = Conversation(self._command)
+        self._conversations[name] = Conversation(self._command, self._place)
         return name
+
+    def translated(self, request: Json) -> Json:
+        """A request as the server is to get it."""
+        return self._place.translated(request)
 
     def conversation(self, name: str) -> Conversation | None:
         """The one of that name, if it has not ended."""
@@ -230,7 +249,7 @@ class _Handler(BaseHTTPRequestHandler):
         conversation = self.server.conversation(name) if name or is_modern else None
         if conversation is None:
             return self._answer(404 if name else 400)
-        number, exchange = conversation.begin(message)
+        number, exchange = conversation.begin(self.server.translated(message))
         first = exchange.arrived.get()
         if first is None:
             return self._answer(502)
@@ -271,9 +290,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def bridged(command: Sequence[str]) -> Iterator[str]:
+def bridged(command: Command, place: Place | None = None) -> Iterator[str]:
     """The address of a server that is started by a command, while a block runs."""
-    with Bridge(command) as bridge:
+    with Bridge(command, place or Place()) as bridge:
         thread = threading.Thread(target=bridge.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:

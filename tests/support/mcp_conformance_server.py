@@ -13,7 +13,7 @@ from typing import Any
 from lillux.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Notification
 from lillux.process.cancellation import Cancellation
 from ryeos.mcp.eras import RpcError
-from ryeos.mcp.events import Call, Pace, Server, Watch
+from ryeos.mcp.events import Call, Pace, Server, Watch, Watched
 from ryeos.mcp.opening import serve
 from ryeos.mcp.session import Session
 from ryeos.mcp.stdio import Progress
@@ -190,7 +190,7 @@ class ConformanceFeatures:
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self._changed: Callable[[str], None] = lambda _: None
+        self._changed: Callable[[Watched], None] = lambda _: None
 
     def began(self) -> None:
         """Nothing is to be made ready."""
@@ -198,9 +198,13 @@ class ConformanceFeatures:
     def close(self) -> None:
         """Nothing is held."""
 
-    def watch(self, watch: Watch, changed: Callable[[str], None]) -> None:  # noqa: ARG002
+    def watch(self, watch: Watch, changed: Callable[[Watched], None]) -> None:  # noqa: ARG002
         """Things change only when a tool changes them."""
         self._changed = changed
+
+    def task(self, task_id: str) -> Result | None:  # noqa: ARG002
+        """There are none."""
+        return None
 
     def pace(self, call: Call) -> Pace:  # noqa: ARG002
         """Any of them may take its time."""

@@ -90,6 +90,20 @@ def test_an_argument_of_a_prompt_may_be_what_it_was_before_or_its_default(
     assert values(conversation, prompt, "api_key") == []
 
 
+def test_what_an_input_can_be_comes_before_what_it_was(workspace: Workspace) -> None:
+    workspace.project.sign(workspace.project.directive("mine/review", inputs=INPUTS))
+    conversation = Conversation(workspace.rye())
+    for quick in ("true", "1", "false"):
+        arguments = {"path": "a", "quick": quick}
+        conversation.ask("prompts/get", name="mine.review", arguments=arguments)
+    prompt = {"type": "ref/prompt", "name": "mine.review"}
+
+    found = values(conversation, prompt, "quick")
+
+    assert found[:2] == ["false", "true"]
+    assert values(conversation, prompt, "quick", "t")[0] == "true"
+
+
 @pytest.mark.parametrize(
     ("ref", "name"),
     [

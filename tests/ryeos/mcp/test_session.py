@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.jsonrpc import as_json
-from ryeos.mcp.eras import RpcError
-from ryeos.mcp.events import Begin, Cancel, Event, Send, Server, Watch
+from ryeos.mcp.eras import TASKS_EXTENSION, RpcError
+from ryeos.mcp.events import Begin, Cancel, Event, Send, Server, TaskId, Watch
 from ryeos.mcp.session import Session
 
 MODERN = "2026-07-28"
@@ -331,6 +331,52 @@ def test_a_subscription_ends_silently_when_it_is_cancelled(session: Session) -> 
     assert list(session.list_changed("tools")) == []
 
 
+def with_tasks() -> tuple[Session, dict[str, Any]]:
+    """A session of a server with tasks, and the ``_meta`` of a client that has them too."""
+    capabilities: dict[str, Any] = {"extensions": {TASKS_EXTENSION: {}}}
+    server = Server(info=INFO, instructions="", capabilities=capabilities, methods={})
+    return Session(server), {**META, "io.modelcontextprotocol/clientCapabilities": capabilities}
+
+
+def test_a_task_is_told_whole_to_those_who_named_it() -> None:
+    session, meta = with_tasks()
+    wish = {"taskIds": ["a", "b"]}
+    events = list(
+        session.receive(modern("subscriptions/listen", 5, _meta=meta, notifications=wish))
+    )
+
+    told = [*session.task_changed("b", {"taskId": "b", "status": "working"})]
+
+    tag = {"io.modelcontextprotocol/subscriptionId": 5}
+    assert sent(events)[0]["params"] == {"notifications": wish, "_meta": tag}
+    assert events[1] == Watch(tasks=frozenset({TaskId("a"), TaskId("b")}))
+    assert sent(told) == [
+        {
+            "jsonrpc": "2.0",
+            "method": "notifications/tasks",
+            "params": {"taskId": "b", "status": "working", "_meta": tag},
+        }
+    ]
+    assert list(session.task_changed("c", {})) == []
+
+
+def test_news_of_tasks_are_for_those_who_say_that_they_have_the_extension() -> None:
+    session, meta = with_tasks()
+    listen = modern("subscriptions/listen", 5, notifications={"taskIds": ["a"]})
+    wrong = modern("subscriptions/listen", 6, _meta=meta, notifications={"taskIds": "a"})
+
+    assert error_of(session, listen)[0] == -32021
+    assert error_of(session, wrong)[0] == -32602
+
+
+def test_a_server_without_tasks_honours_no_wish_for_them(session: Session) -> None:
+    listen = modern("subscriptions/listen", 5, notifications={"taskIds": ["a"]})
+
+    (acknowledged,) = sent(session.receive(listen))
+
+    assert acknowledged["params"]["notifications"] == {}
+
+
 def test_a_subscription_ends_with_a_result_when_the_server_does(session: Session) -> None:
     list(session.receive(modern("subscriptions/listen", 5, notifications={})))
     list(session.receive(modern("tools/call", 6)))
@@ -392,6 +438,19 @@ def test_what_is_no_request_is_told_so(
 
     assert (answer["error"]["code"], answer["id"]) == (code, request_id)
     assert sent(session.receive(line("ping", id=1)))[0]["result"] == {}
+
+
+def test_a_message_that_is_too_long_is_refused_by_its_id_where_it_stands_in_front() -> None:
+    session = Session(SERVER, max_line_bytes=100)
+    in_front = line("ping", {"text": "x" * 100}, id=7).replace(b', "id": 7', b"")
+    in_front = in_front.replace(b"{", b'{"id": 7, ', 1)
+    behind = (
+        line("ping", {"text": "x" * 100}, id=7).replace(b', "id": 7', b"")[:-2] + b', "id": 7}\n'
+    )
+
+    answers = sent([*session.receive(in_front), *session.receive(behind)])
+
+    assert [(one["id"], one["error"]["code"]) for one in answers] == [(7, -32600), (None, -32600)]
 
 
 def test_a_message_that_is_too_long_is_dropped_and_the_next_one_answered() -> None:

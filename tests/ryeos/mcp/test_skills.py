@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ryeos.mcp.skill_trees import MAX_BYTES, MAX_FILES
 from ryeos.mcp.skills import EXTENSION
 from ryeos.metadata.yaml_documents import parse_yaml
 from tests.support.mcp_conversation import Conversation
@@ -111,3 +112,136 @@ def test_skills_are_there_only_when_they_were_asked_for(workspace: Workspace) ->
     assert EXTENSION not in plain.result("server/discover")["capabilities"]["extensions"]
     assert plain.error("skills/list")["code"] == -32601
     assert plain.error("resources/read", uri="skill://mine/review/SKILL.md")["code"] == -32602
+
+
+# --- folders of knowledge -------------------------------------------------------------------------
+
+
+def known(workspace: Workspace, item_id: str, body: str = "A fact.") -> None:
+    workspace.project.sign(workspace.project.knowledge(item_id, body))
+
+
+def test_a_folder_of_knowledge_with_a_skill_file_is_a_skill(workspace: Workspace) -> None:
+    known(workspace, "mine/Brew_Tea/SKILL", "Boil ö.\n\nThen read references/leaves.md.")
+    known(workspace, "mine/Brew_Tea/references/leaves", "Green, black. ö")
+    known(workspace, "mine/other")
+    client = conversation(workspace)
+
+    (skill,) = client.result("skills/list")["skills"]
+
+    assert skill["uri"] == "skill://mine/brew-tea/SKILL.md"
+    assert skill["frontmatter"]["name"] == "brew-tea"
+    assert skill["frontmatter"]["metadata"]["rye.ref"] == "knowledge:mine/Brew_Tea/SKILL"
+    assert [one["uri"] for one in skill["resources"]] == [
+        "skill://mine/brew-tea/SKILL.md",
+        "skill://mine/brew-tea/references/leaves.md",
+    ]
+    for resource in skill["resources"]:
+        data = read(client, resource["uri"]).encode()
+        assert resource["size"] == len(data)
+        assert resource["digest"] == f"sha256:{sha256(data).hexdigest()}"
+    _, front_matter, body = read(client, skill["uri"]).split("---\n", 2)
+    assert parse_yaml(front_matter, "SKILL.md") == skill["frontmatter"]
+    assert body == "\nBoil ö.\n\nThen read references/leaves.md.\n"
+    assert client.result("skills/get", uri=skill["uri"])["skill"] == skill
+
+
+def test_the_folders_of_a_skill_can_be_walked(workspace: Workspace) -> None:
+    for name in ("SKILL", "a", "deep/er/b"):
+        known(workspace, f"tea/{name}")
+    client = conversation(workspace)
+    base = "skill://knowledge/tea"
+
+    def names(uri: str) -> dict[str, str]:
+        found = client.result("resources/directory/read", uri=uri)["resources"]
+        return {one["name"]: one["mimeType"] for one in found}
+
+    assert names("skill://knowledge") == {"tea": "inode/directory"}
+    assert names(base) == {
+        "SKILL.md": "text/markdown",
+        "a.md": "text/markdown",
+        "deep": "inode/directory",
+    }
+    assert names(f"{base}/deep") == {"er": "inode/directory"}
+    assert names(f"{base}/deep/er") == {"b.md": "text/markdown"}
+    assert client.error("resources/directory/read", uri=f"{base}/a.md")["code"] == -32602
+
+
+def test_what_does_not_verify_in_a_folder_is_not_shown(workspace: Workspace) -> None:
+    known(workspace, "tea/SKILL")
+    workspace.project.knowledge("tea/unsigned")
+    workspace.project.knowledge("coffee/SKILL")
+    known(workspace, "coffee/beans")
+    client = conversation(workspace)
+
+    (skill,) = client.result("skills/list")["skills"]
+
+    assert [one["uri"] for one in skill["resources"]] == ["skill://knowledge/tea/SKILL.md"]
+    for uri in ("tea/unsigned.md", "coffee/SKILL.md", "coffee/beans.md"):
+        found = client.error("resources/read", uri=f"skill://knowledge/{uri}")
+        assert found["code"] == -32602
+
+
+def test_a_folder_in_a_folder_is_a_skill_of_its_own(workspace: Workspace) -> None:
+    for name in ("SKILL", "a", "green/SKILL", "green/b"):
+        known(workspace, f"tea/{name}")
+
+    outer, inner = conversation(workspace).result("skills/list")["skills"]
+
+    uris = [[one["uri"] for one in skill["resources"]] for skill in (outer, inner)]
+    assert sorted(uris) == [
+        ["skill://knowledge/tea/SKILL.md", "skill://knowledge/tea/a.md"],
+        ["skill://tea/green/SKILL.md", "skill://tea/green/b.md"],
+    ]
+
+
+def test_no_file_is_shown_through_a_link_out_of_the_folder(workspace: Workspace) -> None:
+    known(workspace, "tea/SKILL")
+    known(workspace, "secret/plan")
+    folder = workspace.project.space.ai / "knowledge"
+    (folder / "tea" / "plan.md").symlink_to(folder / "secret" / "plan.md")
+    (folder / "tea" / "sub").symlink_to(folder / "secret", target_is_directory=True)
+    client = conversation(workspace)
+
+    (skill,) = client.result("skills/list")["skills"]
+
+    assert [one["uri"] for one in skill["resources"]] == ["skill://knowledge/tea/SKILL.md"]
+    for name in ("plan.md", "sub/plan.md", "../secret/plan.md", "%2e%2e/secret/plan.md"):
+        found = client.error("resources/read", uri=f"skill://knowledge/tea/{name}")
+        assert found["code"] == -32602
+
+
+def test_a_folder_does_not_mix_spaces(workspace: Workspace) -> None:
+    known(workspace, "tea/SKILL")
+    workspace.user.sign(workspace.user.knowledge("tea/mine"))
+
+    (skill,) = conversation(workspace).result("skills/list")["skills"]
+
+    assert [one["uri"] for one in skill["resources"]] == ["skill://knowledge/tea/SKILL.md"]
+
+
+def test_a_directive_and_a_folder_of_one_name_are_two_skills(workspace: Workspace) -> None:
+    signed(workspace, "mine/tea")
+    known(workspace, "mine/tea/SKILL")
+
+    skills = conversation(workspace).result("skills/list")["skills"]
+
+    assert [one["uri"] for one in skills] == [
+        "skill://mine/tea/SKILL.md",
+        "skill://mine/tea-2/SKILL.md",
+    ]
+
+
+def test_a_folder_of_too_many_files_or_bytes_is_no_skill(workspace: Workspace) -> None:
+    known(workspace, "many/SKILL")
+    for number in range(MAX_FILES):
+        workspace.project.knowledge(f"many/k{number}")
+    known(workspace, "large/SKILL")
+    for number in range(17):
+        known(workspace, f"large/k{number}", "x" * 1_000_000)
+    client = conversation(workspace)
+
+    assert MAX_BYTES < 17 * 1_000_000
+    assert client.result("skills/list")["skills"] == []
+    found = client.error("resources/read", uri="skill://knowledge/large/SKILL.md")
+    assert found["code"] == -32602

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ryeos.mcp.tasks import EXTENSION
+from ryeos.mcp.eras import TASKS_EXTENSION
 from tests.support.background_runs import Holding, ended, holding, program_of, started
 from tests.support.mcp_conversation import Conversation
 from tests.support.workspace import Workspace
@@ -15,7 +15,7 @@ __all__ = ["holding"]
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX")
 
 BASH = "tool:rye/bash/bash"
-TASKS: dict[str, Any] = {"extensions": {EXTENSION: {}}}
+TASKS: dict[str, Any] = {"extensions": {TASKS_EXTENSION: {}}}
 
 
 def conversation(workspace: Workspace, **changes: Any) -> Conversation:  # noqa: ANN401 - see there

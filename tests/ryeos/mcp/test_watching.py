@@ -6,7 +6,7 @@ from queue import SimpleQueue
 import pytest
 
 from ryeos.app import Rye
-from ryeos.mcp.events import Watch
+from ryeos.mcp.events import Watch, Watched
 from ryeos.mcp.states import state_of as state_in
 from ryeos.mcp.watching import Watching
 from tests.support.workspace import Workspace
@@ -15,7 +15,7 @@ QUICK_S = 0.02
 PATIENCE_S = 20.0
 
 
-def state_of(rye: Rye, name: str) -> Hashable:
+def state_of(rye: Rye, name: Watched) -> Hashable:
     """The state of a list or a resource."""
     return state_in(lambda: rye, name)
 
@@ -54,7 +54,7 @@ def test_a_change_is_told_and_the_looking_ends_with_the_last_listener(
     workspace: Workspace,
 ) -> None:
     rye = workspace.rye()
-    told: SimpleQueue[str] = SimpleQueue()
+    told: SimpleQueue[Watched] = SimpleQueue()
     watching = Watching(lambda name: state_of(rye, name), look_s=QUICK_S)
     uri = "rye://knowledge/notes/a"
     watching.watch(Watch(frozenset({"prompts", "tools"}), frozenset({uri})), told.put)
@@ -83,7 +83,7 @@ def test_what_is_wanted_anew_is_no_change_and_what_stays_wanted_is_not_forgotten
     workspace: Workspace,
 ) -> None:
     rye = workspace.rye()
-    told: SimpleQueue[str] = SimpleQueue()
+    told: SimpleQueue[Watched] = SimpleQueue()
     watching = Watching(lambda name: state_of(rye, name), look_s=PATIENCE_S)
     watching.watch(Watch(frozenset({"prompts"})), told.put)
     watching.await_look(PATIENCE_S)
