@@ -1,6 +1,7 @@
 """Runs that are recorded, cut off anywhere, and loaded again."""
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,7 @@ from ryeos.items import USER, Space
 from ryeos.signing_key import SigningKey
 from tests.support.workspace import fixed_clock
 
+ROOT = Path(__file__).resolve().parents[3]
 RUN, GRAPH_HASH = "mine-build-1763725437000-00ff", "a" * 64
 PAIR = generate_keypair()
 KEY = SigningKey(PAIR, fixed_clock)
@@ -403,3 +405,43 @@ def test_no_transcript_is_written_through_a_planted_link(place: RunPlace, tmp_pa
         begun(place)
 
     assert outside.read_bytes() == b""
+
+
+# --- killed ---------------------------------------------------------------------------------------
+
+# Records steps without end, and says the number of each that is recorded.
+ENDLESS = """
+import itertools, sys
+from pathlib import Path
+from ryeos.graph.records import Receipt
+from ryeos.graph.run_place import RunPlace
+from ryeos.graph.run_store import Pace, RunIdentity, RunRecords, StepRecord
+from ryeos.items import USER, Space
+
+place = RunPlace(Space(USER, Path(sys.argv[1])))
+identity = RunIdentity(run_id=sys.argv[2], graph_id="g", graph_hash="a" * 64)
+run = RunRecords.create(place, identity, state={"n": 0}, current_node="n", pace=Pace(5, 1e9))
+for n in itertools.count(1):
+    receipts = (Receipt(node_input_hash="b" * 64, node_result_hash=run.put_result({"n": n})),)
+    run.step(StepRecord(step=n, node="n", next_node="n", state={"n": n}, receipts=receipts))
+    print(n, flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+@pytest.mark.parametrize("steps", [1, 2, 5, 16, 33, 101])
+def test_a_run_that_is_killed_has_every_step_that_was_recorded(place: RunPlace, steps: int) -> None:
+    command = [sys.executable, "-c", ENDLESS, str(place.space.base), RUN]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout is not None
+        for _ in range(steps):
+            process.stdout.readline()
+        process.kill()
+        said = steps + len(process.stdout.read().splitlines())
+
+    records, before = resume(place)
+    records.close()
+
+    assert before.step in {said, said + 1}  # killed between recording and saying so
+    assert before.state == {"n": before.step}
+    assert len(list(receipts_of(place.store(), load(place)))) == before.step
