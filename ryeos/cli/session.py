@@ -105,7 +105,7 @@ class Session:
 
 
 def _own_program(context: Context) -> Program:
-    from ryeos.cli.places import own_program
+    from ryeos.cli.own_program import own_program
 
     return own_program(context)
 

@@ -326,7 +326,8 @@ def test_no_changed_byte_before_a_checkpoint_goes_unnoticed(
     recorded(place, 3)
     whole = bytearray(transcript(place).read_bytes())
     end = whole.rindex(b'{"event_type":"checkpoint"')
-    at = data.draw(st.integers(0, end - 1))
+    # Without the end of the line before it, the checkpoint is one that was cut short.
+    at = data.draw(st.integers(0, end - 2))
     whole[at] ^= data.draw(st.integers(1, 255))
     transcript(place).write_bytes(whole)
 
