@@ -102,7 +102,7 @@ def load_run(place: RunPlace, run_id: str, trusted: KeyLookup) -> LoadedRun:
         transcript = ReadTranscript()
     objects = _Objects(store, transcript.events)
     found = _from_transcript(objects, run_id, transcript)  # (2)
-    found = found or _from_ref(store, objects, run_id)  # (3)
+    found = found or _from_ref(store, objects, run_id, transcript.end)  # (3)
     if found is None:
         raise ResumeStateNotFoundError(run_id, str(path))
     digest, snapshot, state, end = found
@@ -120,7 +120,11 @@ def load_run(place: RunPlace, run_id: str, trusted: KeyLookup) -> LoadedRun:
         unsigned_steps=unsigned,
         unstored=objects.since(transcript.forced_end, end),
         lost_steps=lost,
-        warnings=(*missing, *_warnings(run_id, transcript, unsigned, lost)),
+        warnings=(
+            *missing,
+            *_warnings(run_id, transcript, unsigned, lost),
+            *_behind_its_ref(store, objects, snapshot),
+        ),
     )
 
 
@@ -198,7 +202,7 @@ def _end_after(transcript: ReadTranscript, used: Event) -> tuple[int, int]:
     return (used.end if later else transcript.end), transcript.forced_end
 
 
-def _from_ref(store: Store, objects: _Objects, run_id: str) -> Found | None:
+def _from_ref(store: Store, objects: _Objects, run_id: str, end: int) -> Found | None:
     try:
         ref = store.read_ref(f"graphs/{run_id}")
     except RefUnreadableError:
@@ -206,7 +210,20 @@ def _from_ref(store: Store, objects: _Objects, run_id: str) -> Found | None:
     digest = ref.get("hash") if ref else None
     if not is_digest(digest):
         return None
-    return str(digest), *_whole(objects, run_id, str(digest)), 0
+    return str(digest), *_whole(objects, run_id, str(digest)), end
+
+
+def _behind_its_ref(store: Store, objects: _Objects, used: ExecutionSnapshot) -> Iterator[str]:
+    """The ref is written after the checkpoint that it is of: it is never further than that."""
+    try:
+        found = _from_ref(store, objects, used.graph_run_id, 0)
+    except (*_LOST, RecordError):
+        return
+    if found is not None and found[1].step > used.step:
+        yield (
+            f"the transcript of run {used.graph_run_id} ends with step {used.step},"
+            f" and step {found[1].step} was recorded: somebody may have cut it"
+        )
 
 
 def _whole(objects: _Objects, run_id: str, digest: str) -> tuple[ExecutionSnapshot, dict[str, Any]]:
