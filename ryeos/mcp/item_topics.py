@@ -103,7 +103,7 @@ Codes of failures, as --json shows them
   INVALID_QUERY                                    a search breaks the grammar (2)
   NO_PROJECT, SYSTEM_IMMUTABLE                     wrong place: no project here; read-only (2)
   ITEM_NOT_FOUND, THREAD_NOT_FOUND                 no space has the item, or the key; no thread (3)
-  RUN_NOT_FOUND, OBJECT_NOT_FOUND                  no such run of a graph; an object of it is lost (3)
+  RUN_NOT_FOUND, OBJECT_NOT_FOUND                  no such run of a graph, or a part is lost (3)
   PERMISSION_DENIED                                a graph calls what its capabilities leave out (4)
   UNSIGNED, INTEGRITY, UNTRUSTED_KEY               not signed, changed, or by whom? (4)
   NO_SIGNING_KEY                                   you have no key yet (4)
