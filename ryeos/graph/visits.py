@@ -12,8 +12,9 @@ from ryeos.graph.foreach import collected, elements_of, first_failure
 from ryeos.graph.hooks import HookRun
 from ryeos.graph.model import ActionNode, Edge, ForeachNode, GateNode, Node, ReturnNode
 from ryeos.graph.node_calls import Reply, call_once, one_by_one, side_by_side
-from ryeos.graph.progress import LAST_ERROR, RETRIES, Progress
+from ryeos.graph.progress import LAST_ERROR, RETRIES, Progress, retries_of
 from ryeos.graph.results import classified, failed
+from ryeos.graph.storable import storage_problem
 from ryeos.graph.steering import Steering, after_failure
 
 
@@ -72,7 +73,7 @@ class Visits:
         except ExpressionError as error:
             yield from self._fail(node, visit, failed(str(error), error.code))
             return visit
-        self._follow(node.next, visit)
+        yield from self._follow(node, visit)
         return visit
 
     def _visit_return(self, node: ReturnNode) -> Generator[Command, Reply, Visit]:
@@ -83,6 +84,10 @@ class Visits:
             )
         except ExpressionError as error:
             yield from self._fail(node, visit, failed(str(error), error.code))
+            return visit
+        problem = storage_problem(output)
+        if problem:
+            yield from self._fail(node, visit, failed(f"output: {problem}", "EXPRESSION_ERROR"))
             return visit
         visit.result = output
         visit.outcome = self._walk.completed(output=output, has_output=node.has_output)
@@ -104,7 +109,7 @@ class Visits:
         except ExpressionError as error:
             yield from self._fail(node, visit, failed(str(error), error.code))
             return visit
-        self._follow(node.next, visit)
+        yield from self._follow(node, visit)
         return visit
 
     def _visit_foreach(self, node: ForeachNode) -> Generator[Command, Reply, Visit]:
@@ -129,13 +134,22 @@ class Visits:
         if failure:
             yield from self._fail(node, visit, failure, results)
         else:
-            self._follow(node.next, visit)
+            yield from self._follow(node, visit)
         return visit
 
     # ------------------------------------------------------------------ what follows
 
-    def _follow(self, edges: Sequence[Edge], visit: Visit) -> None:
-        """Choose the first edge that holds."""
+    def _follow(
+        self, node: ActionNode | GateNode | ForeachNode, visit: Visit
+    ) -> Generator[Command, Reply, None]:
+        """Go on at the edge that holds; one that cannot be judged fails the node."""
+        try:
+            self._choose(node.next, visit)
+        except ExpressionError as error:
+            yield from self._fail(node, visit, failed(str(error), error.code))
+
+    def _choose(self, edges: Sequence[Edge], visit: Visit) -> None:
+        """Choose the first edge that holds. Raises ExpressionError."""
         document = {**self._walk.document(), "result": visit.result}
         for edge in edges:
             if edge.when is None or holds(edge.when, document, self._walk.warn):
@@ -154,7 +168,7 @@ class Visits:
     ) -> Generator[Command, Reply, None]:
         """Decide what a failure leads to; ``results`` are all of a foreach."""
         visit.error = str(failure.get("error", ""))
-        retries = dict(self._walk.state.get(RETRIES) or {})
+        retries = retries_of(self._walk.state)
         control = yield from self._hooks.fire(
             "error",
             {
@@ -166,7 +180,12 @@ class Visits:
             },
             self._walk.document(),
         )
-        steering = after_failure(node, self._walk.graph, control, retries.get(node.name, 0))
+        if self._hooks.is_cancelled:
+            visit.is_cancelled = True
+            return
+        steering = after_failure(
+            node, self._walk.graph, control, retries.get(node.name, 0), is_of_elements=bool(results)
+        )
         if steering is Steering.AGAIN:
             self._walk.state[RETRIES] = {**retries, node.name: retries.get(node.name, 0) + 1}
             visit.again = True
@@ -179,7 +198,7 @@ class Visits:
                 if steering is Steering.CONTINUE:
                     self._put_up_with(node, visit.error, results)
                 visit.result = visit.result if results else dict(failure)
-                self._follow(node.next, visit)
+                self._choose_behind_failure(node, visit)
             case Steering.ABORT:
                 visit.outcome = self._walk.outcome(
                     "error", error=visit.error, node=node.name, code="aborted"
@@ -188,6 +207,17 @@ class Visits:
                 visit.outcome = self._walk.outcome(
                     "error", error=visit.error, node=node.name, code="node_error"
                 )
+
+    def _choose_behind_failure(
+        self, node: ActionNode | GateNode | ForeachNode, visit: Visit
+    ) -> None:
+        try:
+            self._choose(node.next, visit)
+        except ExpressionError as error:  # nothing is left that could be tried
+            visit.error = str(error)
+            visit.outcome = self._walk.outcome(
+                "error", error=visit.error, node=node.name, code="node_error"
+            )
 
     def _last_error(
         self, node: Node, error: str, results: Sequence[Mapping[str, Any]]
