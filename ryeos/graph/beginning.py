@@ -9,7 +9,7 @@ from lillux.values import dataclass, replace
 from ryeos.graph.errors import GraphInputError, NodeNotFoundError, RunNotResumableError
 from ryeos.graph.model import Graph
 from ryeos.graph.options import Options
-from ryeos.graph.progress import INPUTS, RETRIES, Position
+from ryeos.graph.progress import INPUTS, RETRIES, Position, retries_of
 from ryeos.graph.records import COMPLETED
 from ryeos.graph.run_errors import GraphChangedError, RunCompletedError
 
@@ -75,7 +75,8 @@ def resumed_position(
     if node not in graph.nodes:
         raise NodeNotFoundError(node, list(graph.nodes))
     state = {**saved.state, **options.inject_state}
-    retries = {name: n for name, n in (state.pop(RETRIES, None) or {}).items() if name != node}
+    retries = {name: n for name, n in retries_of(state).items() if name != node}
+    state.pop(RETRIES, None)
     if retries:
         state[RETRIES] = retries
     if options.override_inputs:

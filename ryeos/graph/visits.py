@@ -12,9 +12,10 @@ from ryeos.graph.foreach import collected, elements_of, first_failure
 from ryeos.graph.hooks import HookRun
 from ryeos.graph.model import ActionNode, Edge, ForeachNode, GateNode, Node, ReturnNode
 from ryeos.graph.node_calls import Reply, call_once, one_by_one, side_by_side
-from ryeos.graph.progress import LAST_ERROR, RETRIES, Progress
+from ryeos.graph.progress import LAST_ERROR, RETRIES, Progress, retries_of
 from ryeos.graph.results import classified, failed
 from ryeos.graph.steering import Steering, after_failure
+from ryeos.graph.storable import storage_problem
 
 
 @dataclass(slots=True)
@@ -70,13 +71,16 @@ class Visits:
             case GateNode():
                 visit.result = {}
                 self._walk.assign(node.assign, {})
-                self._follow(node.next, visit)
+                self._choose(node.next, visit)
             case ReturnNode():
                 self._work_on_return(node, visit)
 
     def _work_on_return(self, node: ReturnNode, visit: Visit) -> None:
         document, warn = self._walk.document(), self._walk.warn
         output = fill(node.output, document, warn) if node.has_output else {}
+        problem = storage_problem(output)
+        if problem:
+            raise ExpressionError(str(node.output), f"output: {problem}")
         visit.result = output
         visit.outcome = self._walk.completed(output=output, has_output=node.has_output)
 
@@ -91,7 +95,7 @@ class Visits:
             yield from self._fail(node, visit, visit.result)
             return
         self._walk.assign(node.assign, visit.result)
-        self._follow(node.next, visit)
+        self._choose(node.next, visit)
 
     def _work_on_foreach(self, node: ForeachNode, visit: Visit) -> Generator[Command, Reply, None]:
         over = fill(node.over, self._walk.document(), self._walk.warn)
@@ -110,12 +114,12 @@ class Visits:
         if failure:
             yield from self._fail(node, visit, failure, results)
         else:
-            self._follow(node.next, visit)
+            self._choose(node.next, visit)
 
     # ------------------------------------------------------------------ what follows
 
-    def _follow(self, edges: Sequence[Edge], visit: Visit) -> None:
-        """Choose the first edge that holds."""
+    def _choose(self, edges: Sequence[Edge], visit: Visit) -> None:
+        """Choose the first edge that holds. Raises ExpressionError."""
         document = {**self._walk.document(), "result": visit.result}
         for edge in edges:
             if edge.when is None or holds(edge.when, document, self._walk.warn):
@@ -134,7 +138,7 @@ class Visits:
     ) -> Generator[Command, Reply, None]:
         """Decide what a failure leads to; ``results`` are all of a foreach."""
         visit.error = str(failure.get("error", ""))
-        retries = dict(self._walk.state.get(RETRIES) or {})
+        retries = retries_of(self._walk.state)
         control = yield from self._hooks.fire(
             "error",
             {
@@ -146,7 +150,12 @@ class Visits:
             },
             self._walk.document(),
         )
-        steering = after_failure(node, self._walk.graph, control, retries.get(node.name, 0))
+        if self._hooks.is_cancelled:
+            visit.is_cancelled = True
+            return
+        steering = after_failure(
+            node, self._walk.graph, control, retries.get(node.name, 0), is_of_elements=bool(results)
+        )
         if steering is Steering.AGAIN:
             self._walk.state[RETRIES] = {**retries, node.name: retries.get(node.name, 0) + 1}
             visit.again = True
@@ -159,21 +168,23 @@ class Visits:
                 if steering is Steering.CONTINUE:
                     self._put_up_with(node, visit.error, results)
                 visit.result = visit.result if results else dict(failure)
-                self._follow_in_spite(node, visit)
+                self._choose_behind_failure(node, visit)
             case Steering.ABORT:
                 visit.outcome = self._failure(node, visit.error, "aborted")
             case _:
                 visit.outcome = self._failure(node, visit.error, "node_error")
 
-    def _follow_in_spite(self, node: ActionNode | ForeachNode | GateNode, visit: Visit) -> None:
-        """Go on behind a failure, if there is a way that can be told."""
-        try:
-            self._follow(node.next, visit)
-        except ExpressionError as error:
-            visit.outcome = self._failure(node, str(error), "node_error")
-
     def _failure(self, node: Node, error: str, code: str) -> Outcome:
         return self._walk.outcome("error", error=error, node=node.name, code=code)
+
+    def _choose_behind_failure(
+        self, node: ActionNode | GateNode | ForeachNode, visit: Visit
+    ) -> None:
+        try:
+            self._choose(node.next, visit)
+        except ExpressionError as error:  # nothing is left that could be tried
+            visit.error = str(error)
+            visit.outcome = self._failure(node, visit.error, "node_error")
 
     def _last_error(
         self, node: Node, error: str, results: Sequence[Mapping[str, Any]]
