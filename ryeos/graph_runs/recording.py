@@ -5,7 +5,6 @@ See `ryeos.graph.call.Recording`. Formats: ``docs/graph-runs.md``.
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -25,8 +24,9 @@ from ryeos.graph.page import RunPage, history_of, node_states
 from ryeos.graph.page_file import write_page
 from ryeos.graph.progress import Position
 from ryeos.graph.records import NodeInput, Receipt
+from ryeos.graph.run_errors import RunExistsError
 from ryeos.graph.run_ids import new_run_id
-from ryeos.graph.run_place import RunPlace, run_place
+from ryeos.graph.run_place import TRANSCRIPT, RunPlace, run_place
 from ryeos.graph.run_reading import LoadedRun, load_run
 from ryeos.graph.run_store import RunIdentity, RunRecords, StepRecord
 from ryeos.graph.runner import Keeping
@@ -105,12 +105,14 @@ class WorkspaceRecordings:
         """Begin to write a run down, or go on with it. Raises what keeps it from that."""
         goes_on = options.resume and not options.node
         run_id = options.run_id if goes_on else self._new_id(graph, options)
+        place = self._place()
+        if place.run_file(run_id, TRANSCRIPT).exists() and not goes_on:
+            raise RunExistsError(run_id)  # before anybody is told that it goes on
         is_ours = self._ledger.begin(run_id, graph.graph_id, self._naming.parent_id, lineage)
-        with ExitStack() as undone:
-            undone.callback(self._ledger.leave, run_id)
+        try:
             if goes_on:
                 records, _ = RunRecords.resume(
-                    self._place(), run_id, trusted=self._trusted, allow=_allow, key=self._key()
+                    place, run_id, trusted=self._trusted, allow=_allow, key=self._key()
                 )
             else:
                 identity = RunIdentity(
@@ -120,13 +122,17 @@ class WorkspaceRecordings:
                     system_version=__version__,
                 )
                 records = RunRecords.create(
-                    self._place(),
+                    place,
                     identity,
                     state=position.state,
                     current_node=position.node,
                     key=self._key(),
                 )
-            undone.pop_all()
+        except BaseException as error:
+            self._ledger.leave(run_id)
+            if is_ours:
+                self._ledger.end(run_id, "error", _told(error))
+            raise
         cache = NodeCache(records.store, warn=self._workspace.warn)
         return WorkspaceRecording(
             records,
@@ -275,8 +281,7 @@ class WorkspaceRecording:
         self._records.close()
         self._ledger.leave(self.run_id)
         if error is not None and self._teller and not self._has_ended:
-            told = {"status": "error", "error": str(error) or type(error).__name__}
-            self._teller.end(self.run_id, "error", told)
+            self._teller.end(self.run_id, "error", _told(error))
 
     def _receipt(self, act: Act, acted: Acted) -> Receipt:
         given = NodeInput(
@@ -322,6 +327,11 @@ def _answer(identity: _Identity, result: MappedResult) -> Mapping[str, Any]:
         "data": result.data,
     }
     return answer if result.success else answer | {"error": result.error, "code": result.code}
+
+
+def _told(error: BaseException) -> Mapping[str, Any]:
+    """The answer of a run that did not come to its end."""
+    return {"status": "error", "error": str(error) or type(error).__name__}
 
 
 def _thread_of(acted: Acted) -> str | None:

@@ -84,7 +84,8 @@ class WorkspaceSurroundings:
         return parent_id
 
     def _ledger(self) -> Ledger:
-        return Ledger(self._workspace.threads, self._workspace.runner_seals)
+        workspace = self._workspace
+        return Ledger(workspace.threads, workspace.runner_seals, workspace.warn)
 
     def _behaviour(self) -> str:
         read: Mapping[str, Any] = {
