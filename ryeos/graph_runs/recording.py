@@ -105,10 +105,8 @@ class WorkspaceRecordings:
         """Begin to write a run down, or go on with it. Raises what keeps it from that."""
         goes_on = options.resume and not options.node
         run_id = options.run_id if goes_on else self._new_id(graph, options)
-        is_ours = self._ledger.begin(run_id, graph.graph_id, self._naming.parent_id, lineage)
         with ExitStack() as undone:
-            undone.callback(self._ledger.leave, run_id)
-            if goes_on:
+            if goes_on:  # first: whoever has the records of a run has the run
                 records, _ = RunRecords.resume(
                     self._place(), run_id, trusted=self._trusted, allow=_allow, key=self._key()
                 )
@@ -126,6 +124,8 @@ class WorkspaceRecordings:
                     current_node=position.node,
                     key=self._key(),
                 )
+            undone.callback(records.close)
+            is_ours = self._ledger.begin(run_id, graph.graph_id, self._naming.parent_id, lineage)
             undone.pop_all()
         cache = NodeCache(records.store, warn=self._workspace.warn)
         return WorkspaceRecording(
