@@ -3,6 +3,7 @@
 Every method answers with an `Answer`; what Rye cannot do is a `LilluxError` for the caller's door.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -103,7 +104,16 @@ class Rye:
         from ryeos.graph.call import GraphCall
         from ryeos.graph_runs.surroundings import WorkspaceSurroundings
 
+        self._keep_functions_warm()
         return GraphCall(materials, WorkspaceSurroundings(self), on_step)
+
+    def _keep_functions_warm(self) -> None:
+        """A graph makes many calls. Another runner than our own decides about processes itself."""
+        if self._functions is None and self._runner is None and hasattr(os, "fork"):
+            from ryeos.executor.function_host import FunctionHost
+
+            self._functions = FunctionHost()
+            self.executor.keep_warm(self._functions)
 
     @cached_property
     def catalog(self) -> "Catalog":

@@ -125,6 +125,10 @@ class PrimitiveExecutor:
         self._lockfiles = LockfileResolver(context.spaces, now)
         self._validator = ChainValidator()
 
+    def keep_warm(self, functions: "FunctionHost") -> None:
+        """Make calls of Python functions in these workers from now on."""
+        self._services = replace(self._services, functions=functions)
+
     def execute(
         self,
         request: Request,
@@ -210,7 +214,9 @@ class PrimitiveExecutor:
         kind = self.PRIMITIVE_MAP[item_id]
         return kind(self._runner) if issubclass(kind, ExecutePrimitive) else kind()
 
-    def _prepare(self, request: Request, progress: _Progress, on_step: OnStep | None) -> _Prepared:
+    def _prepare(
+        self, request: Request, progress: _Progress, on_step: OnStep | None = None
+    ) -> _Prepared:
         chain = self._chains.build(request.item_id, found=progress.elements)  # (1)
         progress.warnings.extend(chain.warnings)
         if request.validate_chain:

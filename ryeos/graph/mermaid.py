@@ -11,9 +11,10 @@ _BRACKETS: Mapping[Outline, tuple[str, str]] = {
     Outline.STACK: ("[[", "]]"),
     Outline.STADIUM: ("([", "])"),
 }
-# Mermaid has its own entities; `&` and `<` are read as HTML by the browsers that draw it.
+# Mermaid has its own entities, and directives (%%{init}%%) that it finds even within a label; `&`
+# and `<` are read as HTML by the browsers that draw it.
 _ESCAPES = str.maketrans(
-    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "#": "#35;", "`": "#96;"}
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "#": "#35;", "`": "#96;", "%": "#37;"}
 )
 
 
@@ -37,13 +38,14 @@ def _lines(picture: Picture) -> Iterator[str]:
 
 def _box(box: Box) -> str:
     opening, closing = _BRACKETS[box.outline]
-    label = "<br/>".join(_safe(line) for line in box.lines)
+    label = "<br/>".join(_safe(line) for line in box.lines) or " "
     return f'{box.key}{opening}"{label}"{closing}'
 
 
 def _arrow(arrow: Arrow) -> str:
     line = "-.->" if arrow.stroke is Stroke.DASHED else "-->"
-    label = f'|"{_safe(arrow.label)}"|' if arrow.label else ""
+    text = _safe(arrow.label)
+    label = f'|"{text}"|' if text else ""
     return f"{arrow.source} {line}{label} {arrow.target}"
 
 

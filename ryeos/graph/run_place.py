@@ -55,6 +55,7 @@ class RunPlace:
     def make(self, run_id: str) -> Path:
         """Make the folder of a run. Raises as `run_file`, FileSystemError."""
         folder = self.run_file(run_id, TRANSCRIPT).parent
+        self._require_own(self.objects)
         make_directory(self.runs, mode=_PRIVATE)
         make_directory(self.objects)
         make_directory(folder, mode=_PRIVATE)

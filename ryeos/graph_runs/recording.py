@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from lillux.errors import LilluxError
 from lillux.values import dataclass
 from ryeos import __version__
 from ryeos.context import Context
@@ -17,7 +18,10 @@ from ryeos.graph.beginning import SavedRun
 from ryeos.graph.call import Lineage
 from ryeos.graph.commands import Act, Acted, Enter, Left, Outcome
 from ryeos.graph.model import Graph
+from ryeos.graph.node_cache import NodeCache
 from ryeos.graph.options import Options
+from ryeos.graph.page import RunPage, history_of, node_states
+from ryeos.graph.page_file import write_page
 from ryeos.graph.progress import Position
 from ryeos.graph.records import NodeInput, Receipt
 from ryeos.graph.run_errors import RunExistsError
@@ -27,9 +31,12 @@ from ryeos.graph.run_reading import LoadedRun, load_run
 from ryeos.graph.run_store import RunIdentity, RunRecords, StepRecord
 from ryeos.graph.runner import Keeping
 from ryeos.graph.transcript_reading import KeyLookup
+from ryeos.graph_runs.kept_results import KeptResults
 from ryeos.graph_runs.ledger import Ledger
+from ryeos.sign import Signer
 from ryeos.signing_key import SigningKey
 from ryeos.trust import TrustStore
+from ryeos.verify import Verifier
 
 _STEP = "-step"
 
@@ -39,6 +46,7 @@ class RecordedWorkspace(Protocol):
 
     context: Context
     trust: TrustStore
+    verifier: Verifier
     warn: Callable[[str], None]
 
     def signing_key(self) -> SigningKey:
@@ -47,10 +55,14 @@ class RecordedWorkspace(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naming:
-    """Which run this is to be: the id that its starter has chosen, and who that is."""
+    """Which run this is to be: the id that its starter has chosen, and who that is.
+
+    is_inner  it is a call of another graph, whose page says enough
+    """
 
     chosen_id: str = ""
     parent_id: str = ""
+    is_inner: bool = False
 
 
 class WorkspaceRecordings:
@@ -121,13 +133,32 @@ class WorkspaceRecordings:
             if is_ours:
                 self._ledger.end(run_id, "error", _told(error))
             raise
+        cache = NodeCache(records.store, warn=self._workspace.warn)
         return WorkspaceRecording(
             records,
             self._ledger if is_ours else None,
             self._ledger,
             _Identity(graph.graph_id, graph_hash),
             known_errors=len(position.errors),
+            keeping=KeptResults(cache, graph.graph_id, graph_hash, self._behaviour),
+            page=None if self._naming.is_inner else self._page_of(graph),
         )
+
+    def _page_of(self, graph: Graph) -> Callable[[str], None]:
+        """What writes the page of a run."""
+
+        def write(run_id: str) -> None:
+            place = self._place()
+            key = self._key()
+            if key is None:  # an item that nobody signed would only be in the way
+                return
+            try:
+                page = page_of(graph, load_run(place, run_id, self._trusted))
+                write_page(place, page, Signer(key, self._workspace.verifier))
+            except LilluxError as error:
+                self._workspace.warn(f"{run_id}: its page was not written: {error}")
+
+        return write
 
     def _new_id(self, graph: Graph, options: Options) -> str:
         chosen = "" if options.resume else options.run_id or self._naming.chosen_id
@@ -168,6 +199,7 @@ class WorkspaceRecording:
     """See `ryeos.graph.call.Recording`.
 
     teller  tells the threads how the run has ended; None where its runner does
+    page    writes the page of the run; None for none
     """
 
     def __init__(
@@ -179,11 +211,13 @@ class WorkspaceRecording:
         *,
         known_errors: int,
         keeping: Keeping | None = None,
+        page: Callable[[str], None] | None = None,
     ) -> None:
         self._records, self._teller, self._ledger = records, teller, ledger
         self._identity, self._known_errors = identity, known_errors
         self._began = time.monotonic()
         self._has_ended = False
+        self._write_page = page
         self.keeping = keeping
 
     @property
@@ -230,6 +264,8 @@ class WorkspaceRecording:
             error=outcome.error,
         )
         self._has_ended = True
+        if self._write_page:
+            self._write_page(self.run_id)
         if self._teller:
             self._teller.end(self.run_id, outcome.status, _answer(self._identity, result))
 
@@ -262,6 +298,24 @@ class WorkspaceRecording:
             elapsed_ms=round(acted.elapsed_s * 1000),
             error=str(acted.result.get("error")) if acted.has_failed else None,
         )
+
+
+def page_of(graph: Graph, run: LoadedRun) -> RunPage:
+    """The page of a run, from what was written down of it."""
+    events = [(event.timestamp, event.event_type, event.payload) for event in run.events]
+    history = tuple(history_of(events))
+    going_on = run.current_node if run.status == "running" else None
+    return RunPage(
+        graph_id=graph.graph_id,
+        run_id=run.snapshot.graph_run_id,
+        version=__version__,
+        status=run.status,
+        started=events[0][0] if events else 0.0,
+        updated=events[-1][0] if events else 0.0,
+        nodes=node_states(list(graph.nodes), history, going_on),
+        history=history,
+        state_hash=run.snapshot.state_hash,
+    )
 
 
 def _answer(identity: _Identity, result: MappedResult) -> Mapping[str, Any]:

@@ -58,7 +58,11 @@ class WorkspaceSurroundings:
 
     def recordings(self, materials: Materials) -> Recordings:
         """In the ``state`` folder of the project, else of user space."""
-        naming = Naming(chosen_id=materials.request.run_id, parent_id=self._parent_of(materials))
+        naming = Naming(
+            chosen_id=materials.request.run_id,
+            parent_id=self._parent_of(materials),
+            is_inner=bool(materials.request.grants),
+        )
         return WorkspaceRecordings(self._workspace, self._ledger(), naming, self._behaviour)
 
     def calls(self, run_id: str, lineage: Lineage, materials: Materials) -> Calls:

@@ -98,3 +98,9 @@ def test_a_variant_has_suffixes_and_config() -> None:
     assert warnings({**RUNTIME, "variants": variants}) == [
         "mine/r: variants[1]: unknown key 'suffix' is not used: did you mean suffixes?"
     ]
+
+
+def test_a_variant_may_say_when_it_applies() -> None:
+    variant = {"when": {"binary": "x"}, "suffixes": [".sh"], "config": {}}
+
+    assert warnings({**RUNTIME, "variants": [variant]}) == []

@@ -1,3 +1,4 @@
+import json
 import re
 from importlib import import_module
 
@@ -7,6 +8,7 @@ import ryeos.app  # noqa: F401 - brings in every class of failure
 from lillux.errors import LilluxError
 from ryeos.cli.commands import ALIASES, PROGRAMS, TABLE, Entry, find
 from ryeos.cli.topics import TOPICS
+from ryeos.schemas import NAMES, schema_named
 from tests.support.command_line import CommandLine
 
 
@@ -158,3 +160,28 @@ def test_topics_fit_a_narrow_screen() -> None:
     lines = [line for text in TOPICS.values() for line in text.splitlines()]
 
     assert max(map(len, lines)) <= 100
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_schema_is_printed_as_it_is_saved(cli: CommandLine, name: str) -> None:
+    done = cli("help", "--schema", name)
+
+    assert (done.status, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == schema_named(name)
+    assert cli.json("help", "--schema", name)["schema"] == schema_named(name)
+
+
+def test_a_schema_that_there_is_not_is_a_usage_error(cli: CommandLine) -> None:
+    done = cli("help", "--schema", "grahp")
+
+    assert done.status == 2
+    assert "invalid choice: 'grahp' (choose from" in done.stderr
+
+
+def test_a_schema_and_a_topic_are_too_much(cli: CommandLine) -> None:
+    done = cli("help", "run", "--schema", "graph")
+
+    assert (done.status, done.stderr) == (
+        2,
+        "error: expected --schema or a topic, found both\n  hint: rye help --schema graph\n",
+    )

@@ -108,7 +108,7 @@ def test_no_text_ends_a_label_of_mermaid() -> None:
 
     text = mermaid(Picture(title="x", boxes=[box], arrows=[]))
 
-    assert text.split("\n")[1] == ('    n0["&quot;]; click #96;#35;quot; &lt;b&gt;&amp; %%"]')
+    assert text.split("\n")[1] == ('    n0["&quot;]; click #96;#35;quot; &lt;b&gt;&amp; #37;#37;"]')
 
 
 def test_a_graph_is_a_digraph_of_graphviz() -> None:
