@@ -11,7 +11,7 @@ from tests.support.built import Machine
 
 HEAD = (
     'version: "1.0.0"\ntool_type: {type}\nexecutor_id: rye/core/runtimes/{runtime}\n'
-    "category: t\ndescription: for tests\n"
+    "category: t\ndescription: {description}\n"
 )
 # Each call leaves its word in `log`; one for whose word there is a `Gate` waits there first.
 NOTE = """\
@@ -22,6 +22,10 @@ config:
     echo {word} >> log; echo {word}
 """
 STEPS = 10
+
+
+def _head(tool_type: str, runtime: str, description: str = "for tests") -> str:
+    return HEAD.format(type=tool_type, runtime=runtime, description=description)
 
 
 def a_line(steps: int = STEPS) -> dict[str, Any]:
@@ -54,7 +58,7 @@ class GraphMachine:
 
     def tool(self, name: str, body: str, runtime: str = "bash/bash") -> str:
         """Write and sign a shell tool; its id."""
-        return self._signed(name, HEAD.format(type="bash", runtime=runtime) + body)
+        return self._signed(name, _head("bash", runtime) + body)
 
     def command(self, name: str, command: str) -> str:
         """Write and sign a shell command; its id."""
@@ -62,8 +66,8 @@ class GraphMachine:
 
     def graph(self, name: str, config: Mapping[str, Any], **header: Any) -> str:  # noqa: ANN401 - YAML
         """Write and sign a graph, which may call what is in ``t`` unless told otherwise; its id."""
+        text = _head("graph", "state-graph/runtime", header.pop("description", "for tests"))
         said = {"permissions": ["rye.execute.tool.t.*"], **header, "config": config}
-        text = HEAD.format(type="graph", runtime="state-graph/runtime")
         text += "".join(f"{key}: {json.dumps(value)}\n" for key, value in said.items())
         return self._signed(name, text)
 
