@@ -139,8 +139,8 @@ without any list nothing runs. Parameters of the caller can narrow this, never w
 
   execute item_id=tool:mine/g parameters={...}     runs it, and tells of each step
   execute item_id=tool:mine/g async=true           in the background
-  execute resume_thread_id=RUN                     goes on with a run that failed or was killed,
-                                                   with its inputs; no completed step is repeated
+  execute resume_thread_id=RUN                     goes on with a run that failed or was killed;
+                                                   no completed step is repeated
 On the command line: rye graph run, validate, show (--mermaid, --dot, --svg, --run), step, resume,
 and rye threads list, show, wait, kill. The format as a schema for editors: rye help --schema graph
 """,
