@@ -7,7 +7,7 @@ from pathlib import Path
 from lillux.errors import LilluxError
 from ryeos.cli.findings import FAIL, OK, WARN, Check
 from ryeos.cli.output import one_line
-from ryeos.cli.places import program_path
+from ryeos.cli.own_program import program_path
 from ryeos.cli.server_launch import machine_of, server_launch
 from ryeos.cli.session import Session
 from ryeos.clients.choice import Scope, settings_path

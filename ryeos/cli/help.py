@@ -58,7 +58,9 @@ def _run(session: Session) -> int:
 def _show_schema(session: Session, name: str) -> int:
     """The schema itself on standard output, so that it can be saved as it is."""
     if session.arguments.words:
-        raise UsageError("expected --schema or a topic, found both")
+        raise UsageError(
+            "expected --schema or a topic, found both", hint=f"rye help --schema {name}"
+        )
     schema = schema_named(name)
     text = json.dumps(schema, indent=2, ensure_ascii=False)
     session.output.answer({"status": "success", "name": name, "schema": schema}, text)

@@ -8,8 +8,6 @@ from ryeos.cli.session import Session
 from ryeos.errors import RyeError
 
 if TYPE_CHECKING:  # runs before this package, and only in `rye.pyz`
-    from ryeos.context import Context
-    from ryeos.threads.starting import Program as OwnProgram
     from zipboot.launch import Program
 
 
@@ -22,36 +20,6 @@ class NotPackedError(RyeError):
         super().__init__(
             f"not run from rye.pyz: the modules of this program are in {modules_path()}", hint=hint
         )
-
-
-def program_path() -> Path | None:
-    """The file that was started: ``rye.pyz``, ``rye.py``, or the script of an installation."""
-    path = Path(sys.argv[0])
-    return path.absolute() if sys.argv[0] and path.is_file() else None
-
-
-def own_words() -> tuple[str, ...]:
-    """The words that start this program, as it was started, before those of the command.
-
-    ``python rye.pyz``, ``python -I rye.py``, ``python -m ...`` or an installed script: whatever the
-    interpreter was given stands before what `sys.argv` has.
-    """
-    started, given = sys.orig_argv, len(sys.argv) - 1
-    words = list(started[: len(started) - given])
-    path = program_path()
-    if path and words[-1] == sys.argv[0]:
-        words[-1] = str(path)  # whatever the folder is by then
-    return (sys.executable or words[0], *words[1:])
-
-
-def own_program(context: "Context") -> "OwnProgram":
-    """How to start this program once more, in the same spaces."""
-    from ryeos.threads.starting import Program
-
-    flags = ["--user-space", str(context.spaces.user.base)]
-    if context.project_path:
-        flags += ["--project", str(context.project_path)]
-    return Program(argv=own_words(), flags=tuple(flags), env=context.process_env, cwd=context.cwd)
 
 
 def modules_path() -> Path:

@@ -96,7 +96,7 @@ class _LateSteps:
 
 
 def _start(session: Session, reference: "Reference", request: Request) -> int:
-    from ryeos.cli.places import own_program
+    from ryeos.cli.own_program import own_program
 
     answer = session.rye.start(reference, request, own_program(session.context))
     thread_id = answer.envelope.get("thread_id")
@@ -255,7 +255,9 @@ def _pair(text: str) -> tuple[str, Any]:
 def timeout(seconds: float | None) -> float | None:
     """A limit as a person gave it. Raises UsageError."""
     if seconds is not None and not 0 <= seconds < float("inf"):
-        raise UsageError(f"--timeout: expected seconds from 0 up, found {seconds}")
+        raise UsageError(
+            f"--timeout: expected seconds from 0 up, found {seconds}", hint="no limit: --timeout 0"
+        )
     return seconds
 
 

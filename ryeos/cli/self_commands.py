@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.files import file_system_error, make_directory
 from lillux.values import dataclass, replace
+from ryeos.cli.own_program import program_path
 from ryeos.cli.places import (
     modules_path,
     packed_program,
-    program_path,
     project_reason,
     require_packed_program,
 )

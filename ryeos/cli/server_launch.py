@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ryeos.cli.places import program_path
+from ryeos.cli.own_program import program_path
 from ryeos.cli.session import Session
 from ryeos.clients.launch import Interpreter, Launch, stable_executable, this_interpreter
 from ryeos.clients.places import Machine

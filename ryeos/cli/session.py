@@ -23,6 +23,9 @@ if TYPE_CHECKING:  # the engine is imported by the commands that use it
     from ryeos.context import Context
     from ryeos.threads.starting import Program
 
+USAGE = 2
+"""The exit status of a command line that makes no sense."""
+
 
 @dataclass(slots=True)
 class Session:
@@ -102,7 +105,7 @@ class Session:
 
 
 def _own_program(context: Context) -> Program:
-    from ryeos.cli.places import own_program
+    from ryeos.cli.own_program import own_program
 
     return own_program(context)
 
@@ -134,8 +137,10 @@ def run_command(
             as_json=parsed.json, quiet=parsed.quiet, color=parsed.color, environ=os.environ
         )
         _configure_logging(verbose=parsed.verbose)
-        return command.run(Session(parsed, output, bundle or _own_bundle()))
+        return command.run(Session(parsed, output, bundle or own_bundle()))
     except LilluxError as error:
+        if not error.hint and error.code == "INVALID_PARAMS" and error.exit_status == USAGE:
+            error.hint = f"see: rye {entry.words} --help"
         if command.refused:
             command.refused(error)
         raise
@@ -153,7 +158,7 @@ def _parsed(command: Command, entry: Entry, arguments: list[str]) -> SimpleNames
     return values
 
 
-def _own_bundle() -> BundleHome:
+def own_bundle() -> BundleHome:
     """The bundle beside this package, where a wheel has it."""
     from pathlib import Path
 
@@ -188,5 +193,8 @@ def _configure_logging(*, verbose: int) -> None:
     if level not in names:
         from ryeos.errors import UsageError
 
-        raise UsageError(f"RYE_LOG: expected one of {', '.join(names)}, found {level!r}")
+        raise UsageError(
+            f"RYE_LOG: expected one of {', '.join(names)}, found {level!r}",
+            hint="see: rye help environment",
+        )
     logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")

@@ -214,7 +214,9 @@ class PrimitiveExecutor:
         kind = self.PRIMITIVE_MAP[item_id]
         return kind(self._runner) if issubclass(kind, ExecutePrimitive) else kind()
 
-    def _prepare(self, request: Request, progress: _Progress, on_step: OnStep | None) -> _Prepared:
+    def _prepare(
+        self, request: Request, progress: _Progress, on_step: OnStep | None = None
+    ) -> _Prepared:
         chain = self._chains.build(request.item_id, found=progress.elements)  # (1)
         progress.warnings.extend(chain.warnings)
         if request.validate_chain:

@@ -9,9 +9,9 @@ from lillux.values import dataclass, replace
 from ryeos.graph.errors import GraphInputError, NodeNotFoundError, RunNotResumableError
 from ryeos.graph.model import Graph
 from ryeos.graph.options import Options
-from ryeos.graph.progress import INPUTS, RETRIES, Position
-
-_COMPLETED = frozenset({"completed", "completed_with_errors"})
+from ryeos.graph.progress import INPUTS, RETRIES, Position, retries_of
+from ryeos.graph.records import COMPLETED
+from ryeos.graph.run_errors import GraphChangedError, RunCompletedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,16 +65,18 @@ def fresh_position(graph: Graph, options: Options, inputs: Mapping[str, Any]) ->
 def resumed_position(
     graph: Graph, options: Options, saved: SavedRun, graph_hash: str, inputs: Mapping[str, Any]
 ) -> Position:
-    """Where the saved run goes on. Raises RunNotResumableError, NodeNotFoundError.
+    """Where the saved run goes on.
 
-    Its own inputs count, unless ``override_inputs`` lays the given ones over them.
+    Its own inputs count, unless ``override_inputs`` lays the given ones over them. Raises
+    RunNotResumableError, RunCompletedError, GraphChangedError, NodeNotFoundError, GraphInputError.
     """
     _require_resumable(saved, options, graph_hash)
     node = options.node or saved.node or ""
     if node not in graph.nodes:
         raise NodeNotFoundError(node, list(graph.nodes))
     state = {**saved.state, **options.inject_state}
-    retries = {name: n for name, n in (state.pop(RETRIES, None) or {}).items() if name != node}
+    retries = {name: n for name, n in retries_of(state).items() if name != node}
+    state.pop(RETRIES, None)
     if retries:
         state[RETRIES] = retries
     if options.override_inputs:
@@ -89,15 +91,11 @@ def _require_resumable(saved: SavedRun, options: Options, graph_hash: str) -> No
             "a process is working on it",
             hint=f"wait for it (rye threads wait {saved.run_id}), or end it: rye threads kill",
         )
-    if saved.status in _COMPLETED and not options.node:
-        raise RunNotResumableError(
-            saved.run_id, "already completed", hint="run the graph again for a new run"
-        )
-    if saved.graph_hash and saved.graph_hash != graph_hash and not options.force:
-        raise RunNotResumableError(
-            saved.run_id,
-            "the graph has changed since",
-            hint="force goes on with the graph as it is now; see first what has changed",
-        )
-    if saved.node is None and not options.node:
+    if options.node:  # a step of its own, that only begins with the state of the run
+        return
+    if saved.status in COMPLETED:
+        raise RunCompletedError(saved.run_id, saved.status)
+    if saved.node is None:
         raise RunNotResumableError(saved.run_id, "it does not say which node comes next")
+    if saved.graph_hash != graph_hash and not options.force:
+        raise GraphChangedError(saved.run_id, saved.graph_hash, graph_hash)

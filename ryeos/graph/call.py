@@ -86,7 +86,7 @@ class Recordings(Protocol):
     """Where runs are written down."""
 
     def load(self, run_id: str) -> SavedRun:
-        """An earlier run. Raises RunNotFoundError and its kin."""
+        """An earlier run. Raises ResumeStateNotFoundError and its kin."""
 
     def begin(
         self,

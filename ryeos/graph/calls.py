@@ -14,6 +14,7 @@ from ryeos.graph.commands import Act
 from ryeos.graph.expression_errors import ExpressionError
 from ryeos.graph.expressions import fill
 from ryeos.graph.model import Action, ActionNode, ForeachNode, Hook
+from ryeos.graph.storable import storage_problem
 from ryeos.items import Kind, parse_reference
 
 Warn = Callable[[str], None]
@@ -106,6 +107,9 @@ def _filled(action: Action, remote: str | None, document: Mapping[str, Any], war
     except ExpressionError as error:
         raise RefusedCallError(str(error), error.code) from error
     kind, bare = _named(action, item_id)
+    problem = storage_problem(params)
+    if problem:
+        raise RefusedCallError(f"action.params: {problem}", "INVALID_PARAMS")
     return _Filled(
         kind=kind, item_id=bare, params=params, remote=None if where is None else str(where)
     )

@@ -103,19 +103,6 @@ class ParentUnknownError(RyeError):
         )
 
 
-class RunNotFoundError(RyeError):
-    """Nothing to go on with."""
-
-    code, exit_status = "THREAD_NOT_FOUND", 3
-
-    def __init__(self, run_id: str, problem: str) -> None:
-        self.run_id = run_id
-        super().__init__(
-            f"Cannot resume: state not found: {run_id[:200]}: {problem}",
-            hint="list runs with: rye threads list --all",
-        )
-
-
 class RunNotResumableError(RyeError):
     """A run that cannot be gone on with as it is."""
 

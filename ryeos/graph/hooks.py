@@ -6,6 +6,7 @@ from typing import Any
 from ryeos.graph.calls import CallRules, RefusedCallError, act_of_hook
 from ryeos.graph.commands import Acted, Command
 from ryeos.graph.conditions import holds
+from ryeos.graph.expression_errors import ExpressionError
 from ryeos.graph.model import Hook
 from ryeos.graph.steering import Control, control_of
 
@@ -21,6 +22,7 @@ class HookRun:
         self, hooks: Sequence[Hook], rules: CallRules, warn: Callable[[str], None]
     ) -> None:
         self._rules, self._warn = rules, warn
+        self.is_cancelled = False  # the run was ended while one of them was called
         self._by_event: dict[str, list[Hook]] = {}
         for hook in sorted(hooks, key=lambda hook: hook.layer):
             self._by_event.setdefault(hook.event, []).append(hook)
@@ -34,12 +36,20 @@ class HookRun:
         """
         control: Control | None = None
         for hook in self._by_event.get(event, ()):
-            if hook.condition is not None and not holds(hook.condition, context, self._warn):
+            if not self._applies(hook, context):
                 continue
             said = yield from self._said(hook, {**document, **context})
             if control is None and said and hook.layer in _STEERING_LAYERS:
                 control = control_of(said)
         return control
+
+    def _applies(self, hook: Hook, context: Mapping[str, Any]) -> bool:
+        """Whether its condition holds; one that cannot be judged does not."""
+        try:
+            return hook.condition is None or holds(hook.condition, context, self._warn)
+        except ExpressionError as error:
+            self._warn(f"hook of {hook.event}: {error}")
+            return False
 
     def _said(
         self, hook: Hook, document: Mapping[str, Any]
@@ -55,6 +65,7 @@ class HookRun:
             self._warn(f"hook of {hook.event}: {refusal}")
             return {}
         acted = yield act
+        self.is_cancelled = self.is_cancelled or acted.is_cancelled
         if acted.has_failed:
             self._warn(f"hook of {hook.event}: {acted.result.get('error')}")
             return {}

@@ -18,7 +18,7 @@ _LONGEST_TEXT, _MOST_ROWS = 300, 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeState:
+class NodeSummary:
     """A node of the graph: ``completed``, ``error``, ``running`` or ``waiting``."""
 
     name: str
@@ -48,7 +48,7 @@ class RunPage:
     status: str
     started: float
     updated: float
-    nodes: tuple[NodeState, ...]
+    nodes: tuple[NodeSummary, ...]
     history: tuple[HistoryStep, ...]
     state_hash: str = ""
     transcript: str = ""
@@ -115,7 +115,7 @@ def history_of(events: Sequence[tuple[float, str, Mapping[str, object]]]) -> lis
 
 def node_states(
     names: Sequence[str], history: Sequence[HistoryStep], current: str | None = None
-) -> tuple[NodeState, ...]:
+) -> tuple[NodeSummary, ...]:
     """The nodes of a graph with what became of them; ``current`` is running."""
     runs: dict[str, list[HistoryStep]] = {}
     for step in history:
@@ -123,15 +123,15 @@ def node_states(
     return tuple(_state(name, runs.get(name, []), running=name == current) for name in names)
 
 
-def _state(name: str, steps: list[HistoryStep], *, running: bool) -> NodeState:
+def _state(name: str, steps: list[HistoryStep], *, running: bool) -> NodeSummary:
     status = "running" if running else "waiting"
     if steps and not running:
         status = "error" if steps[-1].error else "completed"
     elapsed_s = sum(step.elapsed_s for step in steps)
-    return NodeState(name=name, status=status, runs=len(steps), elapsed_s=elapsed_s)
+    return NodeSummary(name=name, status=status, runs=len(steps), elapsed_s=elapsed_s)
 
 
-def _node_row(node: NodeState) -> str:
+def _node_row(node: NodeSummary) -> str:
     return f"| {_mark(node.status)} | {_text(node.name)} | {node.runs} | {node.elapsed_s:.2f} |"
 
 

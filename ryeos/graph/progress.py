@@ -8,8 +8,10 @@ from typing import Any
 from lillux.values import dataclass
 from ryeos.graph.calls import CallRules
 from ryeos.graph.commands import Outcome
+from ryeos.graph.expression_errors import ExpressionError
 from ryeos.graph.expressions import fill
 from ryeos.graph.model import Graph
+from ryeos.graph.storable import storage_problem
 
 LAST_ERROR, RETRIES, INPUTS = "_last_error", "_retries", "inputs"
 
@@ -43,6 +45,14 @@ class Settings:
     rules: CallRules
     single: bool = False
     env_names: Collection[str] = ()
+
+
+def retries_of(state: Mapping[str, Any]) -> dict[str, int]:
+    """How often hooks have had each node tried again; what a caller has injected may be odd."""
+    known = state.get(RETRIES)
+    if not isinstance(known, Mapping):
+        return {}
+    return {name: n for name, n in known.items() if isinstance(n, int)}
 
 
 class Progress:
@@ -90,6 +100,9 @@ class Progress:
         """Assign in order; each template sees what was assigned before. Raises ExpressionError."""
         for key, template in assign.items():
             value = fill(template, {**self.document(), "result": result}, self.warn)
+            problem = storage_problem(value)
+            if problem:
+                raise ExpressionError(str(template), f"{key}: {problem}")
             if value is None:
                 self.warn(f"{self.node}: {key} is assigned nothing: {template!r:.100} has none")
             self.state[key] = value

@@ -14,6 +14,8 @@ from ryeos.graph.run_errors import RecordError
 
 SCHEMA = 2
 RUNNING = "running"
+COMPLETED = frozenset({"completed", "completed_with_errors", "success"})
+"""Statuses of a run that has nothing left to do; ``success`` is a word of other programs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

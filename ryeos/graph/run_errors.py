@@ -100,7 +100,7 @@ class ResumeStateNotFoundError(RyeError):
     def __init__(self, run_id: str, searched: str) -> None:
         self.run_id, self.searched = run_id, searched
         super().__init__(
-            f"resume state not found: {run_id} (searched: {searched})",
+            f"Cannot resume: state not found: {run_id} (searched: {searched})",
             hint="check the run id and the project; runs are kept where they were started",
         )
 
@@ -112,7 +112,10 @@ class RunCompletedError(RyeError):
 
     def __init__(self, run_id: str, status: str) -> None:
         self.run_id, self.status = run_id, status
-        super().__init__(f"run {run_id} is already completed: {status}", hint="start a new run")
+        super().__init__(
+            f"Cannot resume {run_id}: already completed ({status})",
+            hint="run the graph again for a new run",
+        )
 
 
 class GraphChangedError(RyeError):
@@ -123,7 +126,7 @@ class GraphChangedError(RyeError):
     def __init__(self, run_id: str, expected: str, found: str) -> None:
         self.run_id, self.expected, self.found = run_id, expected, found
         super().__init__(
-            f"graph changed since run {run_id} was started:"
+            f"Cannot resume {run_id}: the graph has changed since:"
             f" expected {expected[:12]}, found {found[:12]}",
             hint="resume with --force if the change fits the steps done, or start a new run",
         )

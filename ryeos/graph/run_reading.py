@@ -16,10 +16,8 @@ from ryeos.graph.records import (
     state_of,
 )
 from ryeos.graph.run_errors import (
-    GraphChangedError,
     RecordError,
     ResumeStateNotFoundError,
-    RunCompletedError,
 )
 from ryeos.graph.run_place import TRANSCRIPT, RunPlace
 from ryeos.graph.transcript_reading import (
@@ -30,7 +28,6 @@ from ryeos.graph.transcript_reading import (
 )
 
 STATE_CHECKPOINT, STEP_COMPLETED = "state_checkpoint", "step_completed"
-COMPLETED = frozenset({"completed", "completed_with_errors", "success"})
 _OF_A_STEP = frozenset({STATE_CHECKPOINT, STEP_COMPLETED})
 _LOST = (ObjectMissingError, ObjectChangedError)
 
@@ -105,7 +102,7 @@ def load_run(place: RunPlace, run_id: str, trusted: KeyLookup) -> LoadedRun:
         transcript = ReadTranscript()
     objects = _Objects(store, transcript.events)
     found = _from_transcript(objects, run_id, transcript)  # (2)
-    found = found or _from_ref(store, objects, run_id)  # (3)
+    found = found or _from_ref(store, objects, run_id, transcript.end)  # (3)
     if found is None:
         raise ResumeStateNotFoundError(run_id, str(path))
     digest, snapshot, state, end = found
@@ -123,22 +120,12 @@ def load_run(place: RunPlace, run_id: str, trusted: KeyLookup) -> LoadedRun:
         unsigned_steps=unsigned,
         unstored=objects.since(transcript.forced_end, end),
         lost_steps=lost,
-        warnings=(*missing, *_warnings(run_id, transcript, unsigned, lost)),
+        warnings=(
+            *missing,
+            *_warnings(run_id, transcript, unsigned, lost),
+            *_behind_its_ref(store, objects, snapshot),
+        ),
     )
-
-
-def require_resumable(run: LoadedRun, graph_hash: str, *, force: bool = False) -> None:
-    """Refuse a run that is complete, or another graph unless forced.
-
-    Raises RunCompletedError, GraphChangedError.
-    """
-    run_id = run.snapshot.graph_run_id
-    if run.status in COMPLETED:
-        raise RunCompletedError(run_id, run.status)
-    if run.current_node is None:
-        raise ResumeStateNotFoundError(run_id, f"snapshot {run.snapshot_hash}")
-    if not force and run.graph_hash != graph_hash:
-        raise GraphChangedError(run_id, run.graph_hash, graph_hash)
 
 
 def receipts_of(store: Store, run: LoadedRun) -> Iterator[Receipt]:
@@ -215,7 +202,7 @@ def _end_after(transcript: ReadTranscript, used: Event) -> tuple[int, int]:
     return (used.end if later else transcript.end), transcript.forced_end
 
 
-def _from_ref(store: Store, objects: _Objects, run_id: str) -> Found | None:
+def _from_ref(store: Store, objects: _Objects, run_id: str, end: int) -> Found | None:
     try:
         ref = store.read_ref(f"graphs/{run_id}")
     except RefUnreadableError:
@@ -223,7 +210,20 @@ def _from_ref(store: Store, objects: _Objects, run_id: str) -> Found | None:
     digest = ref.get("hash") if ref else None
     if not is_digest(digest):
         return None
-    return str(digest), *_whole(objects, run_id, str(digest)), 0
+    return str(digest), *_whole(objects, run_id, str(digest)), end
+
+
+def _behind_its_ref(store: Store, objects: _Objects, used: ExecutionSnapshot) -> Iterator[str]:
+    """The ref is written after the checkpoint that it is of: it is never further than that."""
+    try:
+        found = _from_ref(store, objects, used.graph_run_id, 0)
+    except (*_LOST, RecordError):
+        return
+    if found is not None and found[1].step > used.step:
+        yield (
+            f"the transcript of run {used.graph_run_id} ends with step {used.step},"
+            f" and step {found[1].step} was recorded: somebody may have cut it"
+        )
 
 
 def _whole(objects: _Objects, run_id: str, digest: str) -> tuple[ExecutionSnapshot, dict[str, Any]]:

@@ -22,6 +22,7 @@ from lillux.files import LockTimeoutError, file_system_error, locked
 from lillux.integrity import canonical_json, compute_integrity
 from lillux.values import dataclass, replace
 from ryeos.graph.records import (
+    COMPLETED,
     RUNNING,
     ExecutionSnapshot,
     Receipt,
@@ -33,7 +34,6 @@ from ryeos.graph.records import (
 from ryeos.graph.run_errors import RunBusyError, RunExistsError
 from ryeos.graph.run_place import LOCK, TRANSCRIPT, RunPlace
 from ryeos.graph.run_reading import (
-    COMPLETED,
     STATE_CHECKPOINT,
     STEP_COMPLETED,
     LoadedRun,
@@ -186,7 +186,7 @@ class RunRecords:
     ) -> "tuple[RunRecords, LoadedRun]":
         """Go on with a run. ``allow`` gets what was loaded and raises to refuse it.
 
-        Nothing is written before that: see `ryeos.graph.run_reading.require_resumable`.
+        Nothing is written before that.
         Raises as `load_run`, RunBusyError, and what ``allow`` raises.
         """
         if not place.run_file(run_id, TRANSCRIPT).exists():

@@ -13,6 +13,7 @@ from ryeos.graph.commands import Act, Acted, Enter, Fan, Left, Outcome, Pause
 from ryeos.graph.deadline import RunEnd
 from ryeos.graph.fan import side_by_side
 from ryeos.graph.results import failed, unwrapped
+from ryeos.graph.storable import storage_problem
 from ryeos.graph.walker import Walk
 
 _NOT_MADE = failed("not made: an earlier call failed", "NOT_MADE")
@@ -149,7 +150,7 @@ class Runner:
             kept = self._keeping.find(act, integrity)
             if kept is not None:
                 return Acted(result=kept, elapsed_s=perf_counter() - started, cache_hit=True)
-        result = unwrapped(self._calls.make(act, cancellation))
+        result = _storable(unwrapped(self._calls.make(act, cancellation)))
         is_error = result.get("status") == "error"
         if integrity is not None and self._keeping and not is_error:
             self._keeping.keep(act, integrity, result)
@@ -195,6 +196,11 @@ class Runner:
             total=total,
         )
         self._on_step(event)
+
+
+def _storable(result: dict[str, Any]) -> dict[str, Any]:
+    problem = storage_problem(result)
+    return failed(f"the result cannot be kept: {problem}", "INVALID_RESULT") if problem else result
 
 
 def _nobody_listens(_: StepEvent) -> None:

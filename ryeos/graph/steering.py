@@ -12,6 +12,7 @@ from typing import Any
 
 from lillux.values import dataclass
 from ryeos.graph.model import ForeachNode, Graph, Node, ReturnNode, error_target
+from ryeos.graph.node_reading import MAX_RETRIES
 
 DEFAULT_RETRIES = 3
 
@@ -54,17 +55,27 @@ _SAID = {
 def control_of(values: Mapping[str, Any]) -> Control:
     """The control in a hook's answer, whatever that is; without an action it does nothing."""
     most, error = values.get("max_retries"), values.get("error")
+    is_count = isinstance(most, int) and not isinstance(most, bool)
     return Control(
         action=str(values.get("action", "")),
-        max_retries=most
-        if isinstance(most, int) and not isinstance(most, bool)
-        else DEFAULT_RETRIES,
+        max_retries=min(most, MAX_RETRIES) if is_count else DEFAULT_RETRIES,
         error=error if isinstance(error, str) else "",
     )
 
 
-def after_failure(node: Node, graph: Graph, control: Control | None, retries: int) -> Steering:
-    """What is done, ``retries`` having been made of this node by now."""
+def after_failure(
+    node: Node,
+    graph: Graph,
+    control: Control | None,
+    retries: int,
+    *,
+    is_of_elements: bool,
+) -> Steering:
+    """What is done, ``retries`` having been made of this node by now.
+
+    ``is_of_elements`` tells the calls of a foreach, which it puts up with, from the node's own
+    failures: those of ``over``, of its variables, of its edges.
+    """
     if control and control.action == "retry" and retries < control.max_retries:
         return Steering.AGAIN
     if control and control.action in _SAID:
@@ -73,5 +84,5 @@ def after_failure(node: Node, graph: Graph, control: Control | None, retries: in
         return Steering.FAIL
     if error_target(node):
         return Steering.ON_ERROR
-    puts_up = isinstance(node, ForeachNode) and not node.fail_fast
+    puts_up = is_of_elements and isinstance(node, ForeachNode) and not node.fail_fast
     return Steering.CONTINUE if puts_up or graph.on_error == "continue" else Steering.FAIL

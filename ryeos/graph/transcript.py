@@ -6,6 +6,7 @@ that binds that digest to the run. Format: ``docs/graph-runs.md``.
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -91,9 +92,12 @@ class Transcript:
     def _append(self, events: Sequence[EventRecord]) -> None:
         now = self._clock().timestamp()
         data = b"".join(self._line(now, kind, payload) for kind, payload in events)
-        done = 0
-        while done < len(data):
-            done += _about(self._path, lambda: os.write(self._descriptor, data[done:]))  # noqa: B023
+        try:
+            _write(self._descriptor, data)
+        except OSError as error:  # a full disk: the half line must not stand before the next one
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, self._offset)
+            raise file_system_error(self._path, error) from error
         self._rolling.update(data)
         self._offset += len(data)
 
@@ -131,6 +135,12 @@ def reopen(
     """
     rolling = _about(path, lambda: _cut(path, end))
     return Transcript(path, run_id, key=key, clock=clock, rolling=rolling, offset=end)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    done = os.write(descriptor, data)
+    while done < len(data):
+        done += os.write(descriptor, memoryview(data)[done:])
 
 
 def _cut(path: Path, end: int) -> "_Hash":

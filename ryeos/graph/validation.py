@@ -4,7 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lillux.values import dataclass
+from ryeos.graph.action_reading import EXPRESSION
+from ryeos.graph.capabilities import denial, required_capability
 from ryeos.graph.model import (
+    Action,
     ActionNode,
     Edge,
     ForeachNode,
@@ -52,6 +55,7 @@ def check_draft(draft: Draft, findings: Findings) -> None:
             "config.nodes", "no node of type return", "the run ends where a node has no next"
         )
     _check_permissions(draft, findings)
+    _check_covered(draft, findings)
     _check_inputs(draft, uses, findings)
     if None not in draft.nodes.values():
         _check_reachable(draft, findings)
@@ -128,6 +132,31 @@ def _check_permissions(draft: Draft, findings: Findings) -> None:
                 f"{shown(permission)} permits nothing",
                 "a permission reads rye.execute.tool.demo.add, where * stands for any text",
             )
+
+
+def _check_covered(draft: Draft, findings: Findings) -> None:
+    """A call that the graph's own list denies can never be made; ids with expressions may be."""
+    if not draft.permissions:
+        return
+    for path, action in _actions(draft):
+        item_id = action.item_id.partition(":")[2]
+        if EXPRESSION in action.item_id or (action.item_id and not action.kind):
+            continue
+        if denial(action.primary, action.kind, item_id, [draft.permissions]):
+            needed = required_capability(action.primary, action.kind, item_id)
+            findings.warn(
+                below(path, "item_id"), f"the permissions do not cover {needed}", "add it to them"
+            )
+
+
+def _actions(draft: Draft) -> Iterator[tuple[str, Action]]:
+    """Every call of the graph and of its hooks, each with its path."""
+    for node in draft.known.values():
+        if isinstance(node, (ActionNode, ForeachNode)):
+            yield below(below("config.nodes", node.name), "action"), node.action
+    for number, hook in enumerate(draft.hooks):
+        if hook.action:
+            yield below(below("config.hooks", number), "action"), hook.action
 
 
 def _check_inputs(draft: Draft, uses: Iterable[Use], findings: Findings) -> None:

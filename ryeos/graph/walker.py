@@ -114,7 +114,9 @@ class Walk:
         return (yield from self._ended(outcome))
 
     def _ended(self, outcome: Outcome) -> Walking:
-        """Tell the hooks, and end."""
+        """Tell the hooks, and end. A single step is no end of the graph."""
+        if self._walk.settings.single:
+            return outcome
         context = {
             "graph_id": self._walk.graph.graph_id,
             "state": self._walk.state,
@@ -136,5 +138,5 @@ class Walk:
             result=visit.result,
             error=visit.error,
             calls=visit.calls,
-            errors=tuple(self._walk.errors),
+            errors=self._walk.errors,
         )

@@ -5,10 +5,10 @@ See `ryeos.graph.call.Recording`. Formats: ``docs/graph-runs.md``.
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from lillux.errors import LilluxError
 from lillux.values import dataclass
 from ryeos import __version__
 from ryeos.context import Context
@@ -18,18 +18,25 @@ from ryeos.graph.beginning import SavedRun
 from ryeos.graph.call import Lineage
 from ryeos.graph.commands import Act, Acted, Enter, Left, Outcome
 from ryeos.graph.model import Graph
+from ryeos.graph.node_cache import NodeCache
 from ryeos.graph.options import Options
+from ryeos.graph.page import RunPage, history_of, node_states
+from ryeos.graph.page_file import write_page
 from ryeos.graph.progress import Position
 from ryeos.graph.records import NodeInput, Receipt
+from ryeos.graph.run_errors import RunExistsError
 from ryeos.graph.run_ids import new_run_id
-from ryeos.graph.run_place import RunPlace, run_place
+from ryeos.graph.run_place import TRANSCRIPT, RunPlace, run_place
 from ryeos.graph.run_reading import LoadedRun, load_run
 from ryeos.graph.run_store import RunIdentity, RunRecords, StepRecord
 from ryeos.graph.runner import Keeping
 from ryeos.graph.transcript_reading import KeyLookup
+from ryeos.graph_runs.kept_results import KeptResults
 from ryeos.graph_runs.ledger import Ledger
+from ryeos.sign import Signer
 from ryeos.signing_key import SigningKey
 from ryeos.trust import TrustStore
+from ryeos.verify import Verifier
 
 _STEP = "-step"
 
@@ -39,6 +46,7 @@ class RecordedWorkspace(Protocol):
 
     context: Context
     trust: TrustStore
+    verifier: Verifier
     warn: Callable[[str], None]
 
     def signing_key(self) -> SigningKey:
@@ -47,10 +55,14 @@ class RecordedWorkspace(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naming:
-    """Which run this is to be: the id that its starter has chosen, and who that is."""
+    """Which run this is to be: the id that its starter has chosen, and who that is.
+
+    is_inner  it is a call of another graph, whose page says enough
+    """
 
     chosen_id: str = ""
     parent_id: str = ""
+    is_inner: bool = False
 
 
 class WorkspaceRecordings:
@@ -93,12 +105,14 @@ class WorkspaceRecordings:
         """Begin to write a run down, or go on with it. Raises what keeps it from that."""
         goes_on = options.resume and not options.node
         run_id = options.run_id if goes_on else self._new_id(graph, options)
+        place = self._place()
+        if place.run_file(run_id, TRANSCRIPT).exists() and not goes_on:
+            raise RunExistsError(run_id)  # before anybody is told that it goes on
         is_ours = self._ledger.begin(run_id, graph.graph_id, self._naming.parent_id, lineage)
-        with ExitStack() as undone:
-            undone.callback(self._ledger.leave, run_id)
+        try:
             if goes_on:
                 records, _ = RunRecords.resume(
-                    self._place(), run_id, trusted=self._trusted, allow=_allow, key=self._key()
+                    place, run_id, trusted=self._trusted, allow=_allow, key=self._key()
                 )
             else:
                 identity = RunIdentity(
@@ -108,20 +122,43 @@ class WorkspaceRecordings:
                     system_version=__version__,
                 )
                 records = RunRecords.create(
-                    self._place(),
+                    place,
                     identity,
                     state=position.state,
                     current_node=position.node,
                     key=self._key(),
                 )
-            undone.pop_all()
+        except BaseException as error:
+            self._ledger.leave(run_id)
+            if is_ours:
+                self._ledger.end(run_id, "error", _told(error))
+            raise
+        cache = NodeCache(records.store, warn=self._workspace.warn)
         return WorkspaceRecording(
             records,
             self._ledger if is_ours else None,
             self._ledger,
             _Identity(graph.graph_id, graph_hash),
             known_errors=len(position.errors),
+            keeping=KeptResults(cache, graph.graph_id, graph_hash, self._behaviour),
+            page=None if self._naming.is_inner else self._page_of(graph),
         )
+
+    def _page_of(self, graph: Graph) -> Callable[[str], None]:
+        """What writes the page of a run."""
+
+        def write(run_id: str) -> None:
+            place = self._place()
+            key = self._key()
+            if key is None:  # an item that nobody signed would only be in the way
+                return
+            try:
+                page = page_of(graph, load_run(place, run_id, self._trusted))
+                write_page(place, page, Signer(key, self._workspace.verifier))
+            except LilluxError as error:
+                self._workspace.warn(f"{run_id}: its page was not written: {error}")
+
+        return write
 
     def _new_id(self, graph: Graph, options: Options) -> str:
         chosen = "" if options.resume else options.run_id or self._naming.chosen_id
@@ -162,6 +199,7 @@ class WorkspaceRecording:
     """See `ryeos.graph.call.Recording`.
 
     teller  tells the threads how the run has ended; None where its runner does
+    page    writes the page of the run; None for none
     """
 
     def __init__(
@@ -173,11 +211,13 @@ class WorkspaceRecording:
         *,
         known_errors: int,
         keeping: Keeping | None = None,
+        page: Callable[[str], None] | None = None,
     ) -> None:
         self._records, self._teller, self._ledger = records, teller, ledger
         self._identity, self._known_errors = identity, known_errors
         self._began = time.monotonic()
         self._has_ended = False
+        self._write_page = page
         self.keeping = keeping
 
     @property
@@ -224,6 +264,8 @@ class WorkspaceRecording:
             error=outcome.error,
         )
         self._has_ended = True
+        if self._write_page:
+            self._write_page(self.run_id)
         if self._teller:
             self._teller.end(self.run_id, outcome.status, _answer(self._identity, result))
 
@@ -239,8 +281,7 @@ class WorkspaceRecording:
         self._records.close()
         self._ledger.leave(self.run_id)
         if error is not None and self._teller and not self._has_ended:
-            told = {"status": "error", "error": str(error) or type(error).__name__}
-            self._teller.end(self.run_id, "error", told)
+            self._teller.end(self.run_id, "error", _told(error))
 
     def _receipt(self, act: Act, acted: Acted) -> Receipt:
         given = NodeInput(
@@ -259,6 +300,24 @@ class WorkspaceRecording:
         )
 
 
+def page_of(graph: Graph, run: LoadedRun) -> RunPage:
+    """The page of a run, from what was written down of it."""
+    events = [(event.timestamp, event.event_type, event.payload) for event in run.events]
+    history = tuple(history_of(events))
+    going_on = run.current_node if run.status == "running" else None
+    return RunPage(
+        graph_id=graph.graph_id,
+        run_id=run.snapshot.graph_run_id,
+        version=__version__,
+        status=run.status,
+        started=events[0][0] if events else 0.0,
+        updated=events[-1][0] if events else 0.0,
+        nodes=node_states(list(graph.nodes), history, going_on),
+        history=history,
+        state_hash=run.snapshot.state_hash,
+    )
+
+
 def _answer(identity: _Identity, result: MappedResult) -> Mapping[str, Any]:
     """The envelope, as `ryeos.app` makes one of a result."""
     answer: dict[str, Any] = {
@@ -268,6 +327,11 @@ def _answer(identity: _Identity, result: MappedResult) -> Mapping[str, Any]:
         "data": result.data,
     }
     return answer if result.success else answer | {"error": result.error, "code": result.code}
+
+
+def _told(error: BaseException) -> Mapping[str, Any]:
+    """The answer of a run that did not come to its end."""
+    return {"status": "error", "error": str(error) or type(error).__name__}
 
 
 def _thread_of(acted: Acted) -> str | None:

@@ -58,7 +58,11 @@ class WorkspaceSurroundings:
 
     def recordings(self, materials: Materials) -> Recordings:
         """In the ``state`` folder of the project, else of user space."""
-        naming = Naming(chosen_id=materials.request.run_id, parent_id=self._parent_of(materials))
+        naming = Naming(
+            chosen_id=materials.request.run_id,
+            parent_id=self._parent_of(materials),
+            is_inner=bool(materials.request.grants),
+        )
         return WorkspaceRecordings(self._workspace, self._ledger(), naming, self._behaviour)
 
     def calls(self, run_id: str, lineage: Lineage, materials: Materials) -> Calls:
@@ -80,7 +84,8 @@ class WorkspaceSurroundings:
         return parent_id
 
     def _ledger(self) -> Ledger:
-        return Ledger(self._workspace.threads, self._workspace.runner_seals)
+        workspace = self._workspace
+        return Ledger(workspace.threads, workspace.runner_seals, workspace.warn)
 
     def _behaviour(self) -> str:
         read: Mapping[str, Any] = {

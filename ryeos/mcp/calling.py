@@ -17,6 +17,7 @@ LEAST_APART_S = 0.1
 MAX_MESSAGE_CHARACTERS = 120
 PROGRESS_MARK = b"::rye-progress "
 _MAX_LINE_BYTES = 8192
+_BEGUN = 0.001
 
 Progress = Callable[[float, float | None, str], None]
 
@@ -73,12 +74,12 @@ class ToolProgress:
                 self._last_line = line.decode("utf-8", "replace").strip()
 
     def step(self, event: "StepEvent") -> None:
-        """A step of a graph."""
+        """A step of a graph: a whole number once it is done, and what is between before that."""
         self._reports = True
-        done, words = float(event.step), f"{event.node}: {event.what}"
+        words = f"{event.node}: {event.what}"
         if event.what == "progress":
             words = f"{event.node}: {event.done}" + (f" of {event.total}" if event.total else "")
-        self._say(done if event.what == "finished" else done - 0.5, None, words)
+        self._say(event.step - 1 + _share(event), None, words)
 
     def _report(self, text: bytes) -> None:
         try:
@@ -103,6 +104,13 @@ class ToolProgress:
         while not self._is_over.wait(HEARTBEAT_S):
             if not self._reports:
                 self._say(round(monotonic() - self._started, 1), None, self._last_line)
+
+
+def _share(event: "StepEvent") -> float:
+    """How much of its step is done, above 0 from its start on; an uncounted rest is always one."""
+    if event.what == "finished":
+        return 1.0
+    return (event.done + _BEGUN) / (max(event.total, event.done) + 1)
 
 
 def _is_number(value: Any) -> bool:  # noqa: ANN401 - JSON

@@ -103,6 +103,8 @@ Codes of failures, as --json shows them
   INVALID_QUERY                                    a search breaks the grammar (2)
   NO_PROJECT, SYSTEM_IMMUTABLE                     wrong place: no project here; read-only (2)
   ITEM_NOT_FOUND, THREAD_NOT_FOUND                 no space has the item, or the key; no thread (3)
+  RUN_NOT_FOUND, OBJECT_NOT_FOUND                  no such run of a graph, or a part is lost (3)
+  PERMISSION_DENIED                                a graph calls what its capabilities leave out (4)
   UNSIGNED, INTEGRITY, UNTRUSTED_KEY               not signed, changed, or by whom? (4)
   NO_SIGNING_KEY                                   you have no key yet (4)
   EXECUTOR_NOT_FOUND, CIRCULAR_DEPENDENCY,
@@ -111,6 +113,7 @@ Codes of failures, as --json shows them
   INTERPRETER_NOT_FOUND                            a program that the tool needs is not here (6)
   VALIDATION_FAILED, PARSING_ERROR, CONFIG_ERROR   metadata, configuration, parameters (6)
   EXPRESSION_ERROR                                 an expression of a graph has no value (6)
+  REMOTE_NOT_FOUND                                 no remote of that name is configured (7)
   REGISTRY_INVALID                                 a registry of threads that cannot be used (6)
   RESOURCE_EXCEEDED                                larger than what is read (6)
   EXECUTION_FAILED                                 the tool ran and failed (1)

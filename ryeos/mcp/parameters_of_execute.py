@@ -12,7 +12,7 @@ EXECUTE = (
     Parameter(name="target", type="string", description="local, or remote:NAME", default="local"),
     Parameter(name="thread", type="string", description="inline or fork", default="inline"),
     Parameter(name="async", type="boolean", description="Give a handle, run on", default=False),
-    Parameter(name="resume_thread_id", type="string", description="Go on with this one"),
+    Parameter(name="resume_thread_id", type="string", description="Go on with a graph's run"),
     Parameter(name="model", type="string", description="For a fork"),
     Parameter(name="limit_overrides", type="object", description="For a fork"),
     Parameter(

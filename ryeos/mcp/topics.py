@@ -116,10 +116,33 @@ List those there are: search scope=tool.rye.core.runtimes. A project may bring i
 user space cannot use it.
 """,
     "graphs": """\
-State graphs
+State graphs: tools whose steps are other items
 
-A graph is a tool whose steps are other items. A build without the state_graph primitive answers
-UNSUPPORTED to one; `search state graph` shows what this one has.
+A YAML tool with tool_type: graph and executor_id: rye/core/runtimes/state-graph/runtime.
+
+  permissions: ["rye.execute.tool.mine.*"]       what its nodes may call; nothing else
+  config:
+    start: build
+    nodes:
+      build: {action: {item_id: tool:mine/build, params: {target: "${inputs.target}"}},
+              assign: {log: "${result.stdout}"}, next: enough}
+      enough: {type: gate, next: [{to: done, when: {path: state.log, op: exists}}, {to: build}]}
+      done: {type: return, output: {log: "${state.log}"}}
+
+Nodes: action (the default), gate, foreach (over, as, parallel, collect), return. A node may have
+on_error: NODE, retry: {max: 2}, timeout, cache_result. Expressions: ${inputs.a}, ${state.a.0},
+${result.x || 'none'}, ${state.list | length}; a string that is one expression keeps its type.
+
+Permissions: rye.PRIMARY.KIND.ID with dots for slashes; * is anything. A call must be allowed by the
+graph, by its caller (capabilities) and by every graph above; who lists nothing adds no limit, and
+without any list nothing runs. Parameters of the caller can narrow this, never widen it.
+
+  execute item_id=tool:mine/g parameters={...}     runs it, and tells of each step
+  execute item_id=tool:mine/g async=true           in the background
+  execute resume_thread_id=RUN                     goes on with a run that failed or was killed, with its
+                                                   inputs; no completed step is repeated
+On the command line: rye graph run, validate, show (--mermaid, --dot, --svg, --run), step, resume,
+and rye threads list, show, wait, kill. The format as a schema for editors: rye help --schema graph
 """,
     "remote": """\
 Other machines
@@ -145,7 +168,7 @@ First steps
 
   rye init                 user space, a key, and .ai in the project, each where it is missing
   rye keys generate        only the key
-  rye doctor               what is there, what is missing, and how to mend it
+  rye doctor               what is there, what is missing, and how to mend it; --fix mends
   rye new tool mine/hello  a template; then: rye sign tool:mine/hello
 
 Everything of a user lies below ~/.ai, everything of a project below its .ai.
@@ -158,6 +181,18 @@ names, by rye_NAME and by mcp__rye__NAME. Each answer is one JSON document with 
 error, or another word for what was done. Errors have a code, one sentence, and a hint: the next
 step. project_path chooses another project than the server's own; a relative path starts there.
 Items are never tools of their own: execute runs them.
+
+Beside the tools, by the protocol's own means:
+
+  prompts     directives of project and user, and those of the system tagged prompt; mine/review is
+              the prompt mine.review, its arguments are the inputs; --prompts all or none
+  resources   knowledge; by rye://tool/ID, rye://directive/ID, rye://output/ID and rye://help/TOPIC
+              also items, kept outputs and these topics; ids and prompt arguments are completed
+  tasks       execute with async true is a task for a client that has the extension
+              io.modelcontextprotocol/tasks; for any other a thread_id: see threads
+  skills      with rye mcp --skills those prompts, and folders of knowledge with a SKILL.md, are
+              skills too, skill://CATEGORY/NAME/SKILL.md, for a client that has the extension
+              io.modelcontextprotocol/skills
 """,
     "cli": """\
 The command line
@@ -185,6 +220,7 @@ SEE_ALSO: Mapping[str, tuple[str, ...]] = {
     "signing": ("sign", "errors"),
     "chain": ("runtimes", "errors"),
     "setup": ("signing", "cli"),
-    "threads": ("execute", "errors"),
+    "threads": ("execute", "graphs", "errors"),
+    "graphs": ("execute", "threads", "tools"),
     "errors": ("signing", "refs"),
 }

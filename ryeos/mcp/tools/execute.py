@@ -12,7 +12,7 @@ from ryeos.context import Context
 from ryeos.envelope import Answer
 from ryeos.errors import UnsupportedError
 from ryeos.executor.model import Request
-from ryeos.items import Kind, Reference
+from ryeos.items import Kind, Reference, parse_reference
 from ryeos.mcp.arguments import check_arguments
 from ryeos.mcp.calling import Calling, ToolProgress
 from ryeos.mcp.references import item_reference, rye_of
@@ -74,19 +74,19 @@ def execute(
 
 
 def _wish(rye: Rye, values: Mapping[str, Any]) -> Wish:
-    if "resume_thread_id" in values:
-        raise UnsupportedError(
-            "resume_thread_id: this version cannot go on with a thread", hint="run the item again"
-        )
     if values["action"] != "run":
         forwarded = values["action"] in FORWARDED
         hint = f"call the tool {values['action']} instead" if forwarded else "leave it out"
         raise ArgumentError("action", f"expected run, found {values['action']!r}", hint=hint)
-    if "item_id" not in values:
-        raise ArgumentError("item_id", "expected by execute, found nothing")
     target, thread = _place(values["target"], values["thread"])
     parameters = dict(values.get("parameters", {}))
-    reference = item_reference(rye, values["item_id"], values.get("item_type"))
+    if "resume_thread_id" in values:
+        reference = _resumed(rye, values)
+        parameters["resume_run_id"] = values["resume_thread_id"]
+    elif "item_id" in values:
+        reference = item_reference(rye, values["item_id"], values.get("item_type"))
+    else:
+        raise ArgumentError("item_id", "expected by execute, found nothing")
     return Wish(
         reference=reference,
         parameters=parameters,
@@ -97,6 +97,24 @@ def _wish(rye: Rye, values: Mapping[str, Any]) -> Wish:
         trace=values["trace"],
         timeout_s=values.get("timeout"),
     )
+
+
+def _resumed(rye: Rye, values: Mapping[str, Any]) -> Reference:
+    """The graph whose run is to go on. Raises ThreadNotFoundError, UnsupportedError."""
+    from ryeos.executor.primitives import is_graph
+
+    run = rye.threads.get(values["resume_thread_id"])
+    reference = parse_reference(run.item_id or run.directive)
+    if "item_id" in values:
+        named = item_reference(rye, values["item_id"], values.get("item_type"))
+        if named.id != reference.id:
+            raise ArgumentError("item_id", f"expected {reference}, whose run it is, or nothing")
+    if reference.kind is not Kind.TOOL or not is_graph(rye.executor.build_chain(reference.id)):
+        raise UnsupportedError(
+            f"resume_thread_id: {reference} is no graph, only runs of graphs can go on",
+            hint="run the item again",
+        )
+    return reference
 
 
 def _place(target: str, thread: str) -> tuple[str, str]:

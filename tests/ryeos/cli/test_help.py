@@ -181,4 +181,7 @@ def test_a_schema_that_there_is_not_is_a_usage_error(cli: CommandLine) -> None:
 def test_a_schema_and_a_topic_are_too_much(cli: CommandLine) -> None:
     done = cli("help", "run", "--schema", "graph")
 
-    assert (done.status, done.stderr) == (2, "error: expected --schema or a topic, found both\n")
+    assert (done.status, done.stderr) == (
+        2,
+        "error: expected --schema or a topic, found both\n  hint: rye help --schema graph\n",
+    )

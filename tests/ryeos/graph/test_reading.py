@@ -376,6 +376,14 @@ def test_a_condition_that_always_holds_is_none() -> None:
             "permissions[0]: 'tool:demo/add' permits nothing",
         ),
         (
+            one_node({"action": {"item_id": "tool:other/add"}, "next": "done"}),
+            "config.nodes.a.action.item_id: the permissions do not cover rye.execute.tool.other",
+        ),
+        (
+            one_node(DONE, hooks=[{"event": "limit", "action": {"item_id": "directive:tell"}}]),
+            "config.hooks[0].action.item_id: the permissions do not cover",
+        ),
+        (
             one_node({"action": {"item_id": "demo/add"}, "next": "done"}),
             "config.nodes.a.action.item_id: 'demo/add' has no canonical ref prefix",
         ),
@@ -451,6 +459,15 @@ def test_what_is_assigned_is_used_where_the_state_is_the_result(result: str) -> 
 def test_an_error_edge_is_a_way_to_a_node() -> None:
     data = calling(on_error="patch")
     data["config"]["nodes"]["patch"] = {"type": "gate", "next": "done"}
+
+    assert warnings(data) == []
+
+
+@pytest.mark.parametrize(
+    "item_id", ["tool:${state.inputs.x}", "${state.inputs.x}", "tool:demo/${state.inputs.x}"]
+)
+def test_an_id_that_only_the_run_knows_may_be_permitted(item_id: str) -> None:
+    data = calling(action={"item_id": item_id})
 
     assert warnings(data) == []
 
