@@ -23,6 +23,8 @@ KEY_FILE = "runners.key"
 KEY_BYTES = 32
 _MAX_RUNNER_BYTES = 4096
 _PURPOSE = "rye runner 1"
+_TASK_PURPOSE = "rye task 1"
+TASK_CODE_CHARACTERS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,18 @@ class RunnerSeals:
             raise UnknownRunnerError(thread_id, pid, f"{path} was not written by you")
         return Runner(pid, token)
 
+    def task_code(self, thread_id: str) -> str:
+        """What shows that somebody was told of a thread: 128 bits in hex digits."""
+        return _task_code(self._key(), thread_id)
+
+    def is_task_code(self, thread_id: str, code: str) -> bool:
+        """Whether this is `task_code` of a thread."""
+        from hmac import compare_digest
+
+        key = self._known_key()
+        given = code.encode("utf-8", "backslashreplace")
+        return bool(key) and compare_digest(_task_code(key, thread_id).encode(), given)
+
     def _is_ours(self, code: str, thread_id: str, pid: int, token: str) -> bool:
         from hmac import compare_digest
 
@@ -92,8 +106,15 @@ class RunnerSeals:
 
 
 def _code(key: bytes, thread_id: str, pid: int, token: str) -> str:
+    return _hmac(key, [_PURPOSE, thread_id, pid, token])
+
+
+def _task_code(key: bytes, thread_id: str) -> str:
+    return _hmac(key, [_TASK_PURPOSE, thread_id])[:TASK_CODE_CHARACTERS]
+
+
+def _hmac(key: bytes, what: list[object]) -> str:
     import hashlib
     import hmac
 
-    text = json.dumps([_PURPOSE, thread_id, pid, token])
-    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+    return hmac.new(key, json.dumps(what).encode(), hashlib.sha256).hexdigest()
