@@ -5,8 +5,8 @@ out, and its tool is told why.
 """
 
 import re
-from binascii import Error as NotBase64
 from base64 import b64decode
+from binascii import Error as NotBase64
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 

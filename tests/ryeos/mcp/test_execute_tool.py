@@ -120,3 +120,34 @@ def test_any_other_action_or_argument_of_one_is_refused(
     answered = execute(rye, "tool:mine/x", action=action, **arguments)
 
     assert (answered["code"], answered["error"]) == ("INVALID_PARAMS", problem)
+
+
+def test_directives_and_knowledge_say_how_long_they_took(workspace: Workspace, rye: Rye) -> None:
+    workspace.project.sign(workspace.project.directive("mine/hello"))
+    workspace.project.sign(workspace.project.knowledge("mine/fact"))
+
+    directive = execute(rye, ITEM)
+    fact = execute(rye, "knowledge:mine/fact")
+
+    assert directive["metadata"]["duration_ms"] > 0
+    assert fact["metadata"]["duration_ms"] > 0
+
+
+def test_a_trace_of_a_directive_has_all_that_it_says(workspace: Workspace, rye: Rye) -> None:
+    workspace.project.sign(workspace.project.directive("mine/hello", GREETING))
+
+    plain, traced = execute(rye, ITEM), execute(rye, ITEM, trace=True)
+
+    assert "data" not in plain
+    assert (traced["data"]["name"], traced["data"]["author"]) == ("hello", "tester")
+    assert traced["data"]["body"].strip() == GREETING
+
+
+def test_a_directive_knows_the_project(workspace: Workspace, rye: Rye) -> None:
+    body = "{env:PROJECT_PATH} {env:SECRET_TOKEN:text}"
+    workspace.project.sign(workspace.project.directive("mine/hello", body))
+
+    answered = execute(rye, ITEM)
+
+    told = f"{workspace.project_path} {{env:SECRET_TOKEN:text}}"
+    assert answered["your_directions"].strip() == told

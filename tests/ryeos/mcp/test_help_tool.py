@@ -113,7 +113,7 @@ def test_an_item_that_is_not_there_leads_to_those_like_it(workspace: Workspace) 
     answered = helped(workspace, "item:tool:rye/bash/bahs")
 
     assert answered["did_you_mean"][0] == "item:tool:rye/bash/bash"
-    assert answered["content"].startswith("tool not found: rye/bash/bahs")
+    assert answered["content"].startswith("Tool not found: rye/bash/bahs")
 
 
 @pytest.mark.parametrize("code", error_codes())
