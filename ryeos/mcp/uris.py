@@ -32,7 +32,7 @@ TEMPLATES: tuple[dict[str, Any], ...] = (
         "uriTemplate": OUTPUT_TEMPLATE,
         "name": "output",
         "title": "Kept outputs",
-        "description": "A result that was too large for its message: whole, or so many bytes from offset on",
+        "description": "A result too large for its message: whole, or bytes from offset on",
         "mimeType": "text/plain",
     },
     {

@@ -340,7 +340,6 @@ def _unread_bytes(descriptor: int) -> int:
 
 def _has_caught_signals(pid: int) -> bool:
     """Whether a server is far enough to have its own way to end."""
-    caught = re.search(
-        r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text("utf-8"), re.MULTILINE
-    )
-    return bool(caught) and bool(int(caught[1], 16) >> (signal.SIGTERM - 1) & 1)
+    status = Path(f"/proc/{pid}/status").read_text("utf-8")
+    caught = re.search(r"^SigCgt:\s*(\w+)", status, re.MULTILINE)
+    return caught is not None and bool(int(caught[1], 16) >> (signal.SIGTERM - 1) & 1)

@@ -17,7 +17,7 @@ RIGHT = (
     {"type": "resource_link", "uri": "file:///a", "name": "a", "size": 3, "title": "A"},
     {"type": "text", "text": "a", "annotations": {"audience": ["user"], "lastModified": "2026"}},
 )
-WRONG = (
+WRONG: tuple[object, ...] = (
     5,
     None,
     {},
