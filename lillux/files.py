@@ -176,6 +176,34 @@ def make_directory(path: Path, *, mode: int = 0o755) -> None:
         raise file_system_error(path, error) from error
 
 
+def take_from_others(path: Path) -> None:
+    """Leave a file or folder to its owner: group and others may do nothing with it any more.
+
+    A link is refused, as what it leads to lies elsewhere. POSIX only. Raises FileSystemError.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags)
+        try:
+            os.fchmod(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) & stat.S_IRWXU)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise file_system_error(path, error) from error
+
+
+def others_may(path: Path, mode: int, *, platform: str = os.name) -> bool:
+    """Whether group or others have one of the permissions of ``mode``, like ``0o022``.
+
+    False on Windows (``platform`` is an ``os.name``), whose permissions are not in the mode, and
+    for what is not there.
+    """
+    try:
+        return platform == "posix" and bool(path.stat().st_mode & mode & 0o077)
+    except OSError:
+        return False
+
+
 def is_directory(path: Path) -> bool:
     """Whether a folder is there, links followed; any doubt is a no."""
     try:

@@ -161,4 +161,6 @@ def _lock_mode(word: str) -> LockMode:
         return LockMode(word) if word else LockMode.STRICT
     except ValueError:
         known = ", ".join(mode.value for mode in LockMode)
-        raise UsageError(f"RYE_LOCK: expected one of {known}, found {word!r}") from None
+        raise UsageError(
+            f"RYE_LOCK: expected one of {known}, found {word!r}", hint="unset RYE_LOCK"
+        ) from None

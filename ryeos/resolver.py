@@ -220,7 +220,7 @@ def item_folders(space: Space, kind: Kind, below: str = "") -> Iterator[tuple[st
         yield folder, found
 
 
-def folders_below(root: Path) -> Iterator[tuple[str, list[str]]]:
+def folders_below(root: Path | str) -> Iterator[tuple[str, list[str]]]:
     """A folder and all below it that belong to items, each with the names of its files."""
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(n for n in folders if n not in _SKIPPED_FOLDERS and n[0] != ".")

@@ -237,7 +237,7 @@ class Verifier:
             signed = split(decode(data, where), form_for(target.kind, target.suffix), where)
             if signed.signature or target.suffix not in DETACHED_SUFFIXES:
                 return signed, None
-        detached = _read_detached(target.path)
+        detached = _read_detached(target)
         if detached is None and not has_form:
             form_for(target.kind, target.suffix, where)
         text = data.decode("utf-8", "replace")
@@ -361,8 +361,8 @@ def _holds(covered: str, value: str, public_pem: bytes) -> bool:
     return verify_signature(covered, value, public_pem)
 
 
-def _read_detached(path: Path) -> Signature | None:
-    beside = detached_path(path)
+def _read_detached(target: Target) -> Signature | None:
+    beside = detached_path(target.path)
     try:
         text = read_bytes(beside, MAX_DETACHED_BYTES).decode("ascii")
     except FileNotFoundError:
@@ -371,5 +371,9 @@ def _read_detached(path: Path) -> Signature | None:
         text = ""
     signature = parse_core(text.strip())
     if signature is None:
-        raise SignatureFormatError(str(beside), "expected one rye:signed line")
+        raise SignatureFormatError(
+            str(beside),
+            "expected one rye:signed line",
+            hint=f"read the item, and if you trust it: {target.sign_command}",
+        )
     return signature

@@ -1,10 +1,12 @@
 """What ``rye doctor`` looks at: a function for each part of an installation.
 
-Each yields what it found: fine, worth a look, or broken, with what to do about it. Nothing is
-changed; only remotes of the user are asked over the network, unless ``--offline`` is given.
+Each yields what it found: fine, worth a look, or broken, with what to do about it, and how, where
+``--fix`` may do it. Nothing is changed before that; only remotes of the user are asked over the
+network, unless ``--offline`` is given.
 """
 
 import os
+import stat
 from collections.abc import Iterator
 
 from lillux.errors import LilluxError
@@ -16,6 +18,7 @@ from ryeos.cli import (
     remote_checks,
 )
 from ryeos.cli.findings import FAIL, OK, WARN, Check, Probe
+from ryeos.cli.mending import keep_from_others, make_user_space
 from ryeos.cli.output import one_line
 from ryeos.cli.session import Session
 
@@ -75,7 +78,8 @@ def _user_space(session: Session) -> Iterator[Check]:
         yield Check("user space", WARN, message, "name another: USER_SPACE=DIR")
     elif not there:
         fix = "only needed to sign, and for items of your own: rye init"
-        yield Check("user space", WARN, f"{ai}: not there yet", fix)
+        mend = make_user_space(require_user_space(session.context))
+        yield Check("user space", WARN, f"{ai}: not there yet", fix, mend)
     elif not os.access(ai, os.W_OK):
         message = f"{ai}: read-only; keys and approvals cannot be kept"
         yield Check("user space", WARN, message, "name another: USER_SPACE=DIR")
@@ -84,6 +88,7 @@ def _user_space(session: Session) -> Iterator[Check]:
 
 
 def _signing_key(session: Session) -> Iterator[Check]:
+    from lillux.files import others_may
     from lillux.signing import exposed_key_files
     from ryeos.errors import NoSigningKeyError
     from ryeos.items import USER
@@ -94,9 +99,14 @@ def _signing_key(session: Session) -> Iterator[Check]:
         yield Check("signing key", WARN, str(error), "only needed to sign: rye keys generate")
         return
     yield Check("signing key", OK, f"{key.fingerprint}, {session.context.key_directory}")
-    for path in exposed_key_files(session.context.key_directory):
+    directory = session.context.key_directory
+    for path in exposed_key_files(directory):
         message = f"{path}: other users of this machine can read or write it"
-        yield Check("signing key", FAIL, message, f"chmod 600 {path}")
+        yield Check("signing key", FAIL, message, f"chmod 600 {path}", keep_from_others(path))
+    if others_may(directory, 0o022) and not directory.stat().st_mode & stat.S_ISVTX:
+        message = f"{directory}: other users of this machine can replace the key"
+        fix = f"chmod 700 {directory}"
+        yield Check("signing key", FAIL, message, fix, keep_from_others(directory))
     if session.rye.trust.get_key(key.fingerprint, USER) is None:
         message = f"{key.fingerprint} does not count, so what you sign is refused"
         yield Check("signing key", FAIL, message, "rye init")

@@ -69,6 +69,8 @@ HIDDEN: tuple[Entry, ...] = (Entry("_thread", "thread_runner", "run a thread", "
 ALIASES = {"execute": "run"}
 # Programs of layer 1 that this one stands in for: all behind their name is theirs to read.
 PROGRAMS = ("lillux-proc", "lillux-watch")
+# What completion scripts call, see `ryeos.cli.offers`: all behind it is a line somebody is typing.
+COMPLETE = "__complete"
 # Flags of every command, and whether a value follows.
 GLOBAL_FLAGS = {
     "-p": True,

@@ -1,16 +1,17 @@
 """``rye completion SHELL``: a script by which a shell completes commands, flags and their choices.
 
-The script is made from the same declarations that parse a command line, all at once, and knows
-nothing that only this machine has: it starts no program when a key is pressed.
+The script is made from the same declarations that parse a command line, all at once. For names that
+only this machine has, of items, threads and topics, it asks ``rye __complete`` when a key is
+pressed, see `ryeos.cli.offers`.
 """
 
 import argparse
 import re
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 from ryeos.cli.commands import ALIASES, TABLE, Entry, actions
+from ryeos.cli.completers import OFFERS, completer, ending, functions
 from ryeos.cli.plain_arguments import Arguments, declare_shared
 from ryeos.cli.session import Command, Session
 from ryeos.clients.table import NAMES
@@ -51,10 +52,17 @@ def completion_script(shell: str, name: str) -> str:
     """The script for a shell, for a program of that name."""
     import shtab
 
-    tree = command_tree(name)
+    tree, identifier = command_tree(name), _identifier(name)
+    prefix = f"_rye_{identifier}"
     _complete_files(tree, shtab.FILE, shtab.DIRECTORY)
-    script: str = shtab.complete(tree, shell=shell, root_prefix=f"rye_{_identifier(name)}")
-    return script
+    _complete_names(tree, (), prefix, str(shtab.FILE["tcsh"]))
+    script: str = shtab.complete(
+        tree,
+        shell=shell,
+        root_prefix=f"rye_{identifier}",
+        preamble=functions(shell, name, prefix),
+    )
+    return script + ending(shell, name, prefix, f"_shtab_rye_{identifier}")
 
 
 def command_tree(name: str) -> argparse.ArgumentParser:
@@ -105,8 +113,21 @@ def _complete_files(parser: argparse.ArgumentParser, file: Any, folder: Any) -> 
             _set_completer(action, file)
 
 
-def _set_completer(action: argparse.Action, completer: Callable[..., Any]) -> None:
-    action.complete = completer  # type: ignore[attr-defined]  # the attribute that shtab reads
+def _complete_names(
+    parser: argparse.ArgumentParser, words: tuple[str, ...], prefix: str, tcsh: str
+) -> None:
+    """Let the shell ask for names where an argument is one of `OFFERS`."""
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to them
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for word, inner in action.choices.items():
+                if word not in ALIASES:
+                    _complete_names(inner, (*words, word), prefix, tcsh)
+        elif offer := OFFERS.get((" ".join(words), action.dest)):
+            _set_completer(action, completer(offer, prefix, tcsh))
+
+
+def _set_completer(action: argparse.Action, completed: Any) -> None:  # noqa: ANN401 - shtab's
+    action.complete = completed  # type: ignore[attr-defined]  # the attribute that shtab reads
 
 
 def _identifier(name: str) -> str:

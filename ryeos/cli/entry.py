@@ -59,6 +59,10 @@ def _dispatch(arguments: list[str], bundle: BundleHome | None) -> int:
 
         return run_program(arguments[0], arguments[1:])
     words, flags = _split(arguments)
+    if words[:1] == [commands.COMPLETE]:
+        from ryeos.cli.offers import offer
+
+        return offer(arguments, bundle)
     if not words and ("-V" in flags or "--version" in flags):
         words = ["version"]
     entry = commands.find(words) or (None if words else commands.find(["help"]))

@@ -6,13 +6,13 @@ and says so.
 
 from collections.abc import Iterator
 
-from lillux.files import create_file, make_directory
+from lillux.files import create_file
 from lillux.signing import PRIVATE_KEY_FILE, generate_keypair, load_keypair, save_keypair
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
-from ryeos.cli.steps import MADE, THERE, WOULD_MAKE, Step
+from ryeos.cli.steps import MADE, THERE, WOULD_MAKE, Step, space_folders, step_status
 from ryeos.errors import UsageError
-from ryeos.items import AI_DIRECTORY, PROJECT, Kind, Space
+from ryeos.items import AI_DIRECTORY, PROJECT, Space
 from ryeos.keys import require_user_space, trust_own_key
 from ryeos.signing_key import SigningKey
 from ryeos.trust import document_path
@@ -55,11 +55,11 @@ def _run(session: Session) -> int:
     project = None if arguments.user else _project(session)
     clients = chosen_clients(session)
     make = not arguments.dry_run
-    steps = [_folders(user, make=make, mode=0o700)]
+    steps = [space_folders(user, make=make, mode=0o700)]
     if not arguments.no_key:
         steps += _key(session, user, make=make)
     if project:
-        steps += [_folders(project, make=make, mode=0o755), _gitignore(project, make=make)]
+        steps += [space_folders(project, make=make, mode=0o755), _gitignore(project, make=make)]
     steps += client_steps(session, clients, make=make)
     _show(session, steps, project)
     return 0
@@ -81,20 +81,6 @@ def _project(session: Session) -> Space | None:
     return found if project or looks_like_one else None
 
 
-def _folders(space: Space, *, make: bool, mode: int) -> Step:
-    folders = (space.ai, *(space.directory(kind) for kind in Kind))
-    missing = [path for path in folders if not path.is_dir()]
-    for path in missing if make else ():
-        make_directory(path, mode=mode)
-    return Step(f"{space.label} space", space.ai, _status(missing=bool(missing), make=make))
-
-
-def _status(*, missing: bool, make: bool) -> str:
-    if not missing:
-        return THERE
-    return MADE if make else WOULD_MAKE
-
-
 def _key(session: Session, user: Space, *, make: bool) -> Iterator[Step]:
     directory = session.context.key_directory
     private = directory / PRIVATE_KEY_FILE
@@ -113,9 +99,9 @@ def _key(session: Session, user: Space, *, make: bool) -> Iterator[Step]:
 def _own_document(key: SigningKey, user: Space, *, make: bool) -> Step:
     path = document_path(user, key.fingerprint)
     if not make:
-        return Step("trust in it", path, _status(missing=not path.is_file(), make=False))
+        return Step("trust in it", path, step_status(missing=not path.is_file(), make=False))
     _, was_there = trust_own_key(key, user)
-    return Step("trust in it", path, _status(missing=not was_there, make=True))
+    return Step("trust in it", path, step_status(missing=not was_there, make=True))
 
 
 def _gitignore(project: Space, *, make: bool) -> Step:

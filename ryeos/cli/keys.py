@@ -146,7 +146,10 @@ def _read(path: Path) -> bytes:
     try:
         return read_bytes(path, MAX_PEM_BYTES)
     except FileNotFoundError:
-        raise UsageError(f"{path}: expected a file, found none") from None
+        raise UsageError(
+            f"{path}: expected a file, found none",
+            hint="name the file of a PEM key; to make a new key: rye keys generate",
+        ) from None
 
 
 COMMANDS = {

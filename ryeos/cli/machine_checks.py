@@ -4,11 +4,13 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from lillux.files import others_may
 from lillux.values import dataclass
 from ryeos.cli.findings import FAIL, OK, WARN, Check
+from ryeos.cli.mending import keep_from_others
 from ryeos.cli.session import Session
 from ryeos.clients.launch import Interpreter, stable_executable, this_interpreter
 
@@ -71,6 +73,21 @@ def cache(_: Session) -> Iterator[Check]:
         yield Check("cache", WARN, message, "name a folder: RYE_CACHE_DIR=DIR")
     else:
         yield cache_finding(Path(folder))
+        yield from kept_findings(Path(path) for path in packed.cache_folders().values())
+
+
+def kept_findings(folders: Iterable[Path]) -> Iterator[Check]:
+    """What is to be said of folders in the cache, which must be of this user only to be used.
+
+    Where others could write, what is there may be theirs: that is for a person to remove.
+    """
+    for folder in folders:
+        message = f"{folder}: other users can look into it, so each start does without"
+        if others_may(folder, 0o022):
+            message = f"{folder}: other users can write there, so each start does without"
+            yield Check("cache", WARN, message, f"remove it: rm -r {folder}")
+        elif others_may(folder, 0o077):
+            yield Check("cache", WARN, message, f"chmod 700 {folder}", keep_from_others(folder))
 
 
 def cache_finding(folder: Path) -> Check:

@@ -212,7 +212,9 @@ def _pair(text: str) -> tuple[str, Any]:
 
 def _timeout(seconds: float | None) -> float | None:
     if seconds is not None and not 0 <= seconds < float("inf"):
-        raise UsageError(f"--timeout: expected seconds from 0 up, found {seconds}")
+        raise UsageError(
+            f"--timeout: expected seconds from 0 up, found {seconds}", hint="no limit: --timeout 0"
+        )
     return seconds
 
 

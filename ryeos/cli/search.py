@@ -38,7 +38,10 @@ def _configure(parser: Arguments) -> None:
 def _run(session: Session) -> int:
     arguments = session.arguments
     if not 1 <= arguments.limit <= MAX_LIMIT:
-        raise UsageError(f"--limit: expected 1 to {MAX_LIMIT}, found {arguments.limit}")
+        raise UsageError(
+            f"--limit: expected 1 to {MAX_LIMIT}, found {arguments.limit}",
+            hint="leave it out for 10; --offset goes on behind them",
+        )
     if arguments.offset < 0:
         raise UsageError(f"--offset: expected 0 or more, found {arguments.offset}")
     values = {

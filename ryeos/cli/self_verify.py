@@ -152,7 +152,11 @@ def _signature(path: Path) -> Signature:
         text = ""
     signature = parse_core(text.strip())
     if signature is None:
-        raise SignatureFormatError(str(beside), "expected one rye:signed line")
+        raise SignatureFormatError(
+            str(beside),
+            "expected one rye:signed line",
+            hint=f"get {beside.name} again, from where the program came",
+        )
     return signature
 
 

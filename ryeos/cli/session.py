@@ -22,6 +22,9 @@ if TYPE_CHECKING:  # the engine is imported by the commands that use it
     from ryeos.bundles import BundleHome
     from ryeos.context import Context
 
+USAGE = 2
+"""The exit status of a command line that makes no sense."""
+
 
 @dataclass(slots=True)
 class Session:
@@ -121,8 +124,10 @@ def run_command(
             as_json=parsed.json, quiet=parsed.quiet, color=parsed.color, environ=os.environ
         )
         _configure_logging(verbose=parsed.verbose)
-        return command.run(Session(parsed, output, bundle or _own_bundle()))
+        return command.run(Session(parsed, output, bundle or own_bundle()))
     except LilluxError as error:
+        if not error.hint and error.code == "INVALID_PARAMS" and error.exit_status == USAGE:
+            error.hint = f"see: rye {entry.words} --help"
         if command.refused:
             command.refused(error)
         raise
@@ -140,7 +145,7 @@ def _parsed(command: Command, entry: Entry, arguments: list[str]) -> SimpleNames
     return values
 
 
-def _own_bundle() -> BundleHome:
+def own_bundle() -> BundleHome:
     """The bundle beside this package, where a wheel has it."""
     from pathlib import Path
 
@@ -175,5 +180,8 @@ def _configure_logging(*, verbose: int) -> None:
     if level not in names:
         from ryeos.errors import UsageError
 
-        raise UsageError(f"RYE_LOG: expected one of {', '.join(names)}, found {level!r}")
+        raise UsageError(
+            f"RYE_LOG: expected one of {', '.join(names)}, found {level!r}",
+            hint="see: rye help environment",
+        )
     logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")

@@ -46,7 +46,10 @@ def user_path(client: Client, machine: Machine) -> Path:
     path = client.user(machine)
     if path is None:
         variable = "USERPROFILE" if machine.platform == "win32" else "HOME"
-        raise UsageError(f"{variable}: expected an absolute path, found none")
+        raise UsageError(
+            f"{variable}: expected an absolute path, found none",
+            hint=f"set {variable} to your folder",
+        )
     return path
 
 

@@ -145,7 +145,7 @@ First steps
 
   rye init                 user space, a key, and .ai in the project, each where it is missing
   rye keys generate        only the key
-  rye doctor               what is there, what is missing, and how to mend it
+  rye doctor               what is there, what is missing, and how to mend it; --fix mends
   rye new tool mine/hello  a template; then: rye sign tool:mine/hello
 
 Everything of a user lies below ~/.ai, everything of a project below its .ai.
@@ -158,6 +158,18 @@ names, by rye_NAME and by mcp__rye__NAME. Each answer is one JSON document with 
 error, or another word for what was done. Errors have a code, one sentence, and a hint: the next
 step. project_path chooses another project than the server's own; a relative path starts there.
 Items are never tools of their own: execute runs them.
+
+Beside the tools, by the protocol's own means:
+
+  prompts     directives of project and user, and those of the system tagged prompt; mine/review is
+              the prompt mine.review, its arguments are the inputs; --prompts all or none
+  resources   knowledge; by rye://tool/ID, rye://directive/ID, rye://output/ID and rye://help/TOPIC
+              also items, kept outputs and these topics; ids and prompt arguments are completed
+  tasks       execute with async true is a task for a client that has the extension
+              io.modelcontextprotocol/tasks; for any other a thread_id: see threads
+  skills      with rye mcp --skills those prompts, and folders of knowledge with a SKILL.md, are
+              skills too, skill://CATEGORY/NAME/SKILL.md, for a client that has the extension
+              io.modelcontextprotocol/skills
 """,
     "cli": """\
 The command line

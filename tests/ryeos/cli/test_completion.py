@@ -1,36 +1,52 @@
+import os
 import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from ryeos.cli.commands import ALIASES, TABLE
 from ryeos.cli.completion import SHELLS, command_tree
-from tests.support.command_line import CommandLine
+from tests.support.command_line import ROOT, CommandLine
 from tests.support.programs import require_program
+from tests.support.terminal import Terminal
 
+PROGRAM = """\
+#!{python}
+import sys
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from ryeos.bundles import BundleFolder
+from ryeos.cli.entry import main
+sys.exit(main(bundle=BundleFolder(Path({bundle!r}))))
+"""
 # What bash does when TAB is pressed: the function gets the words, and fills COMPREPLY.
-PRESS_TAB = """
+PRESS_TAB = r"""
 source "$1"; shift
 COMP_WORDS=("$@"); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
-COMP_LINE="${COMP_WORDS[*]}"; COMP_POINT=${#COMP_LINE}
+COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
+COMP_LINE="${COMP_WORDS[*]}"; COMP_LINE="${COMP_LINE// : /:}"; COMP_LINE="${COMP_LINE/% :/:}"
+COMP_POINT=${#COMP_LINE}
 spec=$(complete -p "${COMP_WORDS[0]}"); function=${spec##*-F }; function=${function%% *}
 "$function" "${COMP_WORDS[0]}" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
-printf '%s\\n' "${COMPREPLY[@]}"
+printf '%s\n' "${COMPREPLY[@]}"
 """
 
 
 class Bash:
     """A bash that has read the script."""
 
-    def __init__(self, script: Path, cwd: Path) -> None:
+    def __init__(self, script: Path, cwd: Path, env: Mapping[str, str] = os.environ) -> None:
         self._bash = require_program("bash")
-        self._script, self._cwd = script, cwd
+        self._script, self._cwd, self._env = script, cwd, env
 
     def offers(self, *words: str) -> set[str]:
         """What it offers for the last of the words."""
         done = subprocess.run(
             [self._bash, "--norc", "-c", PRESS_TAB, "bash", self._script, *words],
             cwd=self._cwd,
+            env=self._env,
             capture_output=True,
             encoding="utf-8",
             check=True,
@@ -39,10 +55,25 @@ class Bash:
 
 
 @pytest.fixture
-def bash(cli: CommandLine, tmp_path: Path) -> Bash:
+def env(cli: CommandLine, tmp_path: Path) -> dict[str, str]:
+    """An environment in which `rye` is this program, and a project with a tool."""
+    program = tmp_path / "bin" / "rye"
+    program.parent.mkdir()
+    text = PROGRAM.format(python=sys.executable, root=str(ROOT), bundle=str(cli.bundle.base))
+    program.write_text(text, "utf-8")
+    program.chmod(0o755)
+    for name in ("hello.py", "$(touch injected).py"):
+        path = cli.project_space.ai / "tools" / "mine" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("# the tool\n", "utf-8")
+    return cli.env | {"PATH": f"{program.parent}:{os.environ['PATH']}", "TERM": "dumb"}
+
+
+@pytest.fixture
+def bash(cli: CommandLine, tmp_path: Path, env: dict[str, str]) -> Bash:
     script = tmp_path / "rye.bash"
     script.write_text(cli("completion", "bash").stdout, "utf-8")
-    return Bash(script, cli.project)
+    return Bash(script, cli.project, env)
 
 
 def test_bash_completes_commands(bash: Bash) -> None:
@@ -62,7 +93,82 @@ def test_bash_completes_flags_and_choices(bash: Bash) -> None:
 def test_bash_completes_files(bash: Bash, cli: CommandLine) -> None:
     (cli.project / "tool.py").touch()
 
-    assert "tool.py" in bash.offers("rye", "verify", "too")
+    assert "tool.py" in bash.offers("rye", "verify", "tool.")
+
+
+def test_bash_completes_items(bash: Bash, cli: CommandLine) -> None:
+    assert bash.offers("rye", "run", "mine/h") == {"mine/hello"}
+    assert bash.offers("rye", "run", "to") >= {"tool:mine/hello", "tool:rye/bash/bash"}
+    assert bash.offers("rye", "sign", "") == {"tool:mine/hello"}
+    assert not (cli.project / "injected").exists()
+
+
+def test_bash_gives_what_follows_the_colon_that_ended_a_word(bash: Bash) -> None:
+    assert bash.offers("rye", "run", "tool", ":", "mi") == {"mine/hello"}
+    assert bash.offers("rye", "run", "tool", ":") >= {"mine/hello", "rye/bash/bash"}
+    assert bash.offers("rye", "help", "item", ":", "tool", ":", "mi") == {"mine/hello"}
+    assert bash.offers("rye", "verify", "tool", ":", "mine/hello", "--al") == {"--all"}
+
+
+def test_bash_completes_topics(bash: Bash) -> None:
+    assert bash.offers("rye", "help", "exit") == {"exit-status"}
+
+
+def test_fish_completes_items_and_topics(
+    cli: CommandLine, tmp_path: Path, env: dict[str, str]
+) -> None:
+    fish, script = require_program("fish"), tmp_path / "rye.fish"
+    script.write_text(cli("completion", "fish").stdout, "utf-8")
+
+    def offers(line: str) -> set[str]:
+        code = "source $argv[1]; complete -C $argv[2]"
+        done = subprocess.run(
+            [fish, "--no-config", "-c", code, script, line],
+            cwd=cli.project,
+            env=env,
+            capture_output=True,
+            encoding="utf-8",
+            check=True,
+        )
+        return {line.partition("\t")[0] for line in done.stdout.splitlines()}
+
+    assert offers("rye run tool:mi") == {"tool:mine/hello"}
+    assert offers("rye help exit") == {"exit-status"}
+    assert ".ai/tools/" in offers("rye sign .ai/to")
+
+
+# A line that is typed: TAB, and what the completed command then says.
+SHELLS_AT_WORK = {
+    "bash": ["--norc", "--noprofile", "-i"],
+    "zsh": ["-f", "-i"],
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS_AT_WORK)
+@pytest.mark.parametrize("name", ["rye", "r"])
+def test_a_person_at_a_terminal_completes_a_reference(
+    shell: str, name: str, cli: CommandLine, tmp_path: Path, env: dict[str, str]
+) -> None:
+    program, script = require_program(shell), tmp_path / "scripts" / f"_{name}"
+    script.parent.mkdir()
+    script.write_text(cli("completion", shell, "--bin", name).stdout, "utf-8")
+    setup = {
+        "bash": f"source {script}",
+        "zsh": f"fpath=({script.parent} $fpath); autoload -U compinit; compinit -u -D"
+        "; setopt complete_aliases",  # else zsh completes what the alias stands for
+    }[shell]
+    cli("keys", "generate")
+    argv = [str(program), *SHELLS_AT_WORK[shell]]
+
+    with Terminal(argv, env, cli.project) as terminal:
+        terminal.type(f"alias r='rye -q'; {setup}; echo re''ady\n", until="ready")
+        listed = terminal.type(f"{name} verify tool:mi\t; echo do''ne\n", until="done\r\n")
+        path = terminal.type(f"{name} verify .ai/tools/mine/hel\t; echo it''s\n", until="its\r\n")
+
+    assert "unsigned" in listed
+    assert "tool:mine/hello " in listed
+    assert "hello.py" in path
+    assert not (cli.project / "injected").exists()
 
 
 def test_another_name_is_completed_too(cli: CommandLine, tmp_path: Path) -> None:

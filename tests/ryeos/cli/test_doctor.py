@@ -13,6 +13,7 @@ from ryeos.cli.machine_checks import (
     Windows,
     cache_finding,
     clock_finding,
+    kept_findings,
     python_findings,
     windows_findings,
 )
@@ -514,3 +515,141 @@ def test_a_remote_without_a_usable_url_is_worth_a_look(url: str) -> None:
     assert remote_finding("default", url).message == (
         "default: expected a URL that begins with https:// or http://"
     )
+
+
+# --- mending --------------------------------------------------------------------------------------
+
+
+def mended(cli: CommandLine) -> list[dict[str, str]]:
+    """What ``rye doctor --fix`` says that it did."""
+    done: list[dict[str, str]] = cli("doctor", "--fix", "--json").json["mended"]
+    return done
+
+
+def tree(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+    """Everything below a folder: mode, time and content."""
+    return {
+        str(path.relative_to(folder)): (
+            path.lstat().st_mode,
+            path.lstat().st_mtime_ns,
+            path.read_bytes() if path.is_file() else b"",
+        )
+        for path in folder.rglob("*")
+    }
+
+
+@posix_only
+def test_exposed_keys_are_mended(project: CommandLine) -> None:
+    directory = project.key_directory
+    private = directory / "private_key.pem"
+    private.chmod(0o644)
+    directory.chmod(0o777)
+    assert project("doctor").status == 1
+
+    done = project("doctor", "--fix", "--json")
+
+    assert done.status == 0
+    assert done.json["mended"] == [
+        {"name": "signing key", "status": "done", "message": f"{path}: only for you now"}
+        for path in (private, directory)
+    ]
+    assert [path.stat().st_mode & 0o777 for path in (private, directory)] == [0o600, 0o700]
+
+
+@posix_only
+def test_a_folder_of_keys_that_others_can_write_to_fails(project: CommandLine) -> None:
+    project.key_directory.chmod(0o770)
+
+    done = project("doctor")
+
+    assert done.status == 1
+    assert (
+        f"{project.key_directory}: other users of this machine can replace the key" in done.stdout
+    )
+    assert done.stderr == "1 of these can be mended with: rye doctor --fix\n"
+
+
+@posix_only
+def test_a_folder_whose_files_only_their_owner_replaces_is_fine(project: CommandLine) -> None:
+    project.key_directory.chmod(0o1777)  # as containers mount secrets
+
+    assert status(project, "signing key") == ["ok"]
+
+
+@posix_only
+def test_a_second_mending_has_nothing_to_do(project: CommandLine) -> None:
+    (project.key_directory / "private_key.pem").chmod(0o644)
+    assert len(mended(project)) == 1
+    before = tree(project.home) | tree(project.project)
+
+    assert mended(project) == []
+    assert tree(project.home) | tree(project.project) == before
+
+
+@posix_only
+def test_a_key_behind_a_link_is_left_to_its_owner(project: CommandLine, tmp_path: Path) -> None:
+    private = project.key_directory / "private_key.pem"
+    elsewhere = tmp_path / "key.pem"
+    private.rename(elsewhere)
+    private.symlink_to(elsewhere)
+    elsewhere.chmod(0o644)
+
+    assert mended(project) == []
+    assert elsewhere.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_missing_user_space_is_made_without_a_key(cli: CommandLine) -> None:
+    made = mended(cli)
+
+    assert [(each["name"], each["status"]) for each in made] == [("user space", "done")]
+    assert status(cli, "user space") == ["ok"]
+    assert not cli.key_directory.exists()
+    assert mended(cli) == []
+
+
+def test_mending_trusts_nobody_and_signs_nothing(project: CommandLine) -> None:
+    unsigned = project.project_space.ai / "tools" / "mine" / "hello.py"
+    unsigned.parent.mkdir(parents=True)
+    unsigned.write_text("print()\n", "utf-8")
+    Path(project.json("keys", "show")["document"]).unlink()
+    stranger = Stranger.appear()
+    place_document(project.project_space, stranger.keypair, key_document(stranger.keypair, None))
+    before = tree(project.home) | tree(project.project)
+
+    done = project("doctor", "--fix")
+
+    assert done.status == 1
+    assert tree(project.home) | tree(project.project) == before
+
+
+def test_what_cannot_be_mended_is_told(cli: CommandLine) -> None:
+    from ryeos.cli.findings import Check
+    from ryeos.cli.mending import keep_from_others, mend
+
+    gone = cli.home / "gone"
+
+    (told,) = mend([Check("cache", "warn", "exposed", "chmod 700 it", keep_from_others(gone))])
+
+    assert (told.status, told.fix) == ("fail", "chmod 700 it")
+    assert told.message == f"not mended: {gone}: no such file or directory"
+
+
+@posix_only
+def test_an_exposed_cache_is_mended_unless_others_could_write(tmp_path: Path) -> None:
+    seen, written, fine = (tmp_path / name for name in ("seen", "written", "fine"))
+    for folder, mode in ((seen, 0o755), (written, 0o777), (fine, 0o700)):
+        folder.mkdir()
+        folder.chmod(mode)
+
+    found = list(kept_findings([seen, written, fine]))
+
+    assert [check.status for check in found] == ["warn", "warn"]
+    assert [check.fix for check in found] == [f"chmod 700 {seen}", f"remove it: rm -r {written}"]
+    assert [check.mend is not None for check in found] == [True, False]
+
+
+def test_an_unknown_lock_mode_is_told_with_the_way_out(cli: CommandLine) -> None:
+    done = cli("doctor", RYE_LOCK="bogus")
+
+    assert "fail  settings" in done.stdout
+    assert "fix: unset RYE_LOCK\n" in done.stdout

@@ -207,7 +207,9 @@ def test_user_and_project_contradict_each_other(cli: CommandLine) -> None:
     refused = cli("init", "--user", "--project")
 
     assert refused.status == 2
-    assert refused.stderr == "error: --user, --project: expected one of them\n"
+    assert refused.stderr == (
+        "error: --user, --project: expected one of them\n  hint: see: rye init --help\n"
+    )
 
 
 def test_a_project_that_is_no_folder_is_refused(cli: CommandLine) -> None:

@@ -263,6 +263,7 @@ def test_importing_from_nowhere_says_what_could_be_given(cli: CommandLine) -> No
     assert refused.status == 2
     assert refused.stderr == (
         "error: rye keys import: expected FILE, - or RYE_SIGNING_KEY, found none of them\n"
+        "  hint: see: rye keys import --help\n"
     )
 
 
@@ -270,7 +271,10 @@ def test_importing_a_missing_file_names_it(cli: CommandLine) -> None:
     refused = cli("keys", "import", "nope.pem")
 
     assert refused.status == 2
-    assert refused.stderr == "error: nope.pem: expected a file, found none\n"
+    assert refused.stderr == (
+        "error: nope.pem: expected a file, found none\n"
+        "  hint: name the file of a PEM key; to make a new key: rye keys generate\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,9 @@ def test_the_path_of_the_program_is_plain_and_keeps_its_link(
 def test_a_program_that_is_no_file_is_refused(cli: CommandLine) -> None:
     done = cli("mcp", "config", "cursor", "--program", "rye.pyz")
 
-    assert done.stderr == "error: --program: 'rye.pyz' is not a file\n"
+    assert done.stderr == (
+        "error: --program: 'rye.pyz' is not a file\n  hint: see: rye mcp config --help\n"
+    )
 
 
 # --- install, uninstall ---------------------------------------------------------------------------
@@ -241,4 +243,6 @@ def test_without_any_environment_the_missing_home_is_named() -> None:
     )
 
     assert done.returncode == 2
-    assert done.stderr == "error: HOME: expected an absolute path, found none\n"
+    assert done.stderr == (
+        "error: HOME: expected an absolute path, found none\n  hint: set HOME to your folder\n"
+    )

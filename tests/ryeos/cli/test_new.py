@@ -182,7 +182,10 @@ def test_only_a_tool_has_a_language(cli: CommandLine) -> None:
     refused = cli("new", "knowledge", "x", "--language", "bash")
 
     assert refused.status == 2
-    assert refused.stderr == "error: --language bash: expected with a tool, found a knowledge\n"
+    assert refused.stderr == (
+        "error: --language bash: expected with a tool, found a knowledge\n"
+        "  hint: see: rye new --help\n"
+    )
 
 
 def test_an_unknown_kind_lists_the_kinds(cli: CommandLine) -> None:

@@ -210,7 +210,10 @@ def test_a_limit_out_of_range_is_refused(cli: CommandLine, limit: str) -> None:
     refused = cli("search", "x", "--limit", limit)
 
     assert refused.status == 2
-    assert refused.stderr == f"error: --limit: expected 1 to 100, found {limit}\n"
+    assert refused.stderr == (
+        f"error: --limit: expected 1 to 100, found {limit}\n"
+        "  hint: leave it out for 10; --offset goes on behind them\n"
+    )
 
 
 def test_a_query_of_very_many_words_is_refused(cli: CommandLine) -> None:

@@ -315,7 +315,10 @@ def test_an_approval_holds_no_owner(signer: CommandLine, stranger: Stranger) -> 
     refused = signer("keys", "trust", stranger.fingerprint, "--owner", "ada")
 
     assert refused.status == 2
-    assert refused.stderr == "error: --owner: expected with a file or with --space user\n"
+    assert refused.stderr == (
+        "error: --owner: expected with a file or with --space user\n"
+        "  hint: see: rye keys trust --help\n"
+    )
 
 
 # --- list -----------------------------------------------------------------------------------------
@@ -440,4 +443,7 @@ def test_only_a_fingerprint_can_be_untrusted(signer: CommandLine, typed: str) ->
     refused = signer("keys", "untrust", typed)
 
     assert refused.status == 2
-    assert refused.stderr == f"error: {typed!r}: expected a fingerprint of 16 hex digits\n"
+    assert refused.stderr == (
+        f"error: {typed!r}: expected a fingerprint of 16 hex digits\n"
+        "  hint: see: rye keys untrust --help\n"
+    )

@@ -1,0 +1,169 @@
+"""``rye __complete WHAT [TYPED [WORD...]]``: names for a shell to offer. Scripts call it, no user.
+
+Only names of files and folders are looked at: nothing is opened, verified or asked over the
+network. Those names are somebody else's, and bash puts what it offers on the command line as it is:
+a name with a character that means something to any shell, or cannot be seen, is never offered.
+Page: ``docs/cli.md``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
+
+from ryeos.cli.commands import COMPLETE, first_words
+from ryeos.cli.output import Output
+from ryeos.cli.session import Session, own_bundle
+from ryeos.items import EXECUTABLE_KINDS, MAX_REF_BYTES, SYSTEM, Kind, Space
+
+TYPE_CHECKING = False  # `typing` is not worth its time when a key is pressed
+if TYPE_CHECKING:
+    from ryeos.bundles import BundleHome
+
+MAX_FILES = 20_000
+"""So many files of a folder are looked at: a key press must not wait for a huge one."""
+
+_SAFE = re.compile(r"\w[\w./+-]*")
+_PROJECT = ("-p", "--project", "--project-path")
+_USER_SPACE = ("--user-space",)
+_ITEM = "item:"
+
+
+def offer(arguments: Sequence[str], bundle: BundleHome | None) -> int:
+    """Print what begins with TYPED, a name a line; the exit status.
+
+    The other words of the command line say which project and user space are meant.
+    """
+    from lillux.errors import LilluxError
+
+    place = arguments.index(COMPLETE)
+    what, typed = (*arguments[place + 1 : place + 3], "", "")[:2]
+    words = [*arguments[:place], *arguments[place + 3 :]]
+    session = Session(
+        SimpleNamespace(project=_value(words, _PROJECT), user_space=_value(words, _USER_SPACE)),
+        Output(as_json=False, environ=os.environ),
+        bundle or own_bundle(),
+    )
+    try:
+        found = sorted(set(names(session, what, typed)))
+    except LilluxError as error:
+        from ryeos.cli.failures import report
+
+        # Never as JSON, whatever the line has: standard output would be offered.
+        return report(error, as_json=False)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(b"".join(os.fsencode(name) + b"\n" for name in found))
+    sys.stdout.flush()
+    return 0
+
+
+def names(session: Session, what: str, typed: str) -> Iterator[str]:
+    """The names of a sort, see `SORTS`, that begin with what was typed."""
+    if what not in SORTS:
+        from ryeos.errors import UsageError
+
+        raise UsageError(
+            f"{COMPLETE}: expected one of {', '.join(SORTS)}, found {what[:60]!r}",
+            hint="this is for the scripts of: rye completion SHELL",
+        )
+    for name in SORTS[what](session, typed):
+        if name.startswith(typed):
+            yield name
+
+
+def _value(words: Sequence[str], flags: tuple[str, ...]) -> str | None:
+    """What follows the last of these flags."""
+    value = None
+    for place, word in enumerate(words):
+        flag, is_joined, joined = word.partition("=")
+        if flag in flags:
+            value = joined if is_joined else "".join(words[place + 1 : place + 2])
+    return value or None
+
+
+def _refs(session: Session, typed: str) -> Iterator[str]:
+    """Items of every space."""
+    return _items(session.context.spaces, EXECUTABLE_KINDS, typed)
+
+
+def _tools(session: Session, typed: str) -> Iterator[str]:
+    return _items(session.context.spaces, (Kind.TOOL,), typed)
+
+
+def _own(session: Session, typed: str) -> Iterator[str]:
+    """Items that may be signed: those of the project and the user."""
+    spaces = [space for space in session.context.spaces if space.tier != SYSTEM]
+    return _items(spaces, tuple(Kind), typed)
+
+
+def _items(spaces: Iterable[Space], kinds: tuple[Kind, ...], typed: str) -> Iterator[str]:
+    """References; ids without a kind too, once it is clear that such a one is typed."""
+    spaces = list(spaces)
+    word, colon, _ = typed.partition(":")
+    for kind in kinds:
+        if kind.value == word if colon else kind.value.startswith(word):
+            yield from (f"{kind.value}:{item_id}" for item_id in _ids(spaces, kind))
+        if typed and not colon:
+            yield from _ids(spaces, kind)
+
+
+def _ids(spaces: Iterable[Space], kind: Kind) -> Iterator[str]:
+    for space in spaces:
+        for above, file in _files(str(space.directory(kind))):
+            stem, suffix = os.path.splitext(file)  # noqa: PTH122 - a Path for each takes long
+            if suffix.lower() in kind.suffixes and file[0] not in "._" and _is_safe(above + stem):
+                yield above + stem
+
+
+def _threads(session: Session, _: str) -> Iterator[str]:
+    """The threads that have left a document."""
+    from ryeos.threads.place import DOCUMENT, threads_place
+
+    place = threads_place(session.context.spaces)
+    place.require_inside()
+    for above, file in _files(str(place.folder)):
+        if file == DOCUMENT and _is_safe(above[:-1]):
+            yield above[:-1]
+
+
+def _topics(session: Session, typed: str) -> Iterator[str]:
+    """Commands and topics; items by ``item:REF``."""
+    from ryeos.cli.topics import TOPICS
+    from ryeos.mcp.topics import OVERVIEW
+
+    if typed.startswith(_ITEM):
+        asked = typed.removeprefix(_ITEM)
+        yield from (f"{_ITEM}{ref}" for ref in _refs(session, asked))
+    else:
+        yield from (*TOPICS, *first_words(), OVERVIEW, _ITEM)
+
+
+def _files(root: str) -> Iterator[tuple[str, str]]:
+    """Files below a folder: the POSIX path of their folder, ``""`` or with a slash, and a name."""
+    from ryeos.resolver import folders_below
+
+    seen = 0
+    for folder, files in folders_below(root):
+        below = folder[len(root) + 1 :].replace(os.sep, "/")
+        yield from ((f"{below}/" if below else "", file) for file in files)
+        seen += len(files)
+        if seen > MAX_FILES:
+            return
+
+
+def _is_safe(name: str) -> bool:
+    """Letters and digits of any script, ``_ - . / +``: the same word in every shell."""
+    return _SAFE.fullmatch(name) is not None and len(os.fsencode(name)) <= MAX_REF_BYTES
+
+
+SORTS: Mapping[str, Callable[[Session, str], Iterator[str]]] = {
+    "refs": _refs,
+    "tools": _tools,
+    "own": _own,
+    "threads": _threads,
+    "topics": _topics,
+}
+"""What can be asked for."""
