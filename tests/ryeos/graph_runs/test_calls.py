@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from lillux.signing import save_keypair
+from ryeos.app import Rye
 from tests.support.background_runs import ended, program_of
 from tests.support.graph_runs import GraphGround
 
@@ -124,14 +126,13 @@ def test_a_remote_that_nobody_configured_fails_its_node(ground: GraphGround) -> 
 def test_a_node_may_leave_its_call_running(ground: GraphGround) -> None:
     ground.workspace.project.signed_yaml("demo/sh", 'config: {command: "echo {}"}')
     ground.graph("demo/g", one('{item_id: "tool:demo/sh"}', node="async: true"))
-    rye = ground.workspace.rye()
-    rye._program = lambda _: program_of(ground.workspace)  # noqa: SLF001 - as the command line does
+    workspace = ground.workspace
+    rye = Rye(workspace.context(), program=lambda _: program_of(workspace))
 
     data = ground.run("demo/g", rye=rye)
 
     thread_id = data["output"]["thread_id"]
-    assert data["output"]["status"] == "running"
-    thread = ended(ground.workspace, thread_id)
+    thread = ended(workspace, thread_id)
     assert (thread.status, thread.parent_id) == ("completed", data["graph_run_id"])
 
 
@@ -191,6 +192,7 @@ def test_an_item_is_signed(ground: GraphGround) -> None:
     ground.workspace.project.tool("demo/fresh", "print(1)")
     ground.graph("demo/g", one('{primary: sign, item_id: "tool:demo/fresh"}'))
 
+    save_keypair(ground.rye.context.key_directory, ground.workspace.keypair)
     output = ground.run("demo/g")["output"]
 
     assert (output["ref"], output["unchanged"]) == ("tool:demo/fresh", False)
@@ -231,7 +233,8 @@ def test_every_list_must_grant_a_call(
 def test_a_graph_hands_its_limits_on_to_the_graphs_it_calls(ground: GraphGround) -> None:
     ground.graph("demo/inner", ECHO, permissions='["*"]')
     ground.graph(
-        "demo/outer", one('{item_id: "tool:demo/inner", params: {capabilities: ["*"]}}'),
+        "demo/outer",
+        one('{item_id: "tool:demo/inner", params: {capabilities: ["*"]}}'),
         permissions='["rye.execute.tool.demo.inner"]',
     )
 
@@ -262,8 +265,11 @@ def test_graphs_call_graphs_only_so_deep(limits: str, runs: int, ground: GraphGr
 
 def test_an_inner_graph_cannot_allow_itself_more(ground: GraphGround) -> None:
     ground.graph("demo/again", "limits: {depth: 9}\n" + RECURSIVE)
-    ground.graph("demo/outer", "limits: {depth: 1}\n" + one(
-        '{item_id: "tool:demo/again", params: {depth: 9, limits: {depth: 9}}}'))
+    ground.graph(
+        "demo/outer",
+        "limits: {depth: 1}\n"
+        + one('{item_id: "tool:demo/again", params: {depth: 9, limits: {depth: 9}}}'),
+    )
 
     assert ground.run("demo/outer")["error"] == "demo/again: Max depth exceeded"
     assert len(ground.runs()) == 2
@@ -284,10 +290,14 @@ def test_a_caller_may_lower_the_depth(params: dict[str, Any], ground: GraphGroun
 def counting(ground: GraphGround, *, node: str = "cache: true") -> None:
     """A graph whose tool leaves an x for each call."""
     ground.workspace.project.signed_yaml(
-        "demo/count", "config: {command: \"printf x >> called; echo '{{\\\"n\\\": 1}}'\"}".replace(
-            "{{", "{").replace("}}", "}")
+        "demo/count",
+        'config: {command: "printf x >> called; echo \'{{\\"n\\": 1}}\'"}'.replace(
+            "{{", "{"
+        ).replace("}}", "}"),
     )
-    ground.graph("demo/g", one('{item_id: "tool:demo/count", params: {p: "${inputs.p}"}}', node=node))
+    ground.graph(
+        "demo/g", one('{item_id: "tool:demo/count", params: {p: "${inputs.p}"}}', node=node)
+    )
 
 
 def calls(ground: GraphGround) -> int:
@@ -303,7 +313,10 @@ def test_a_kept_result_is_used_again(ground: GraphGround) -> None:
     assert (first["output"], second["output"]) == (first["output"], first["output"])
     assert calls(ground) == 1
     assert [event.cache_hit for event in ground.events if event.what == "finished"] == [
-        False, False, True, False,
+        False,
+        False,
+        True,
+        False,
     ]
 
 
