@@ -12,6 +12,7 @@ from lillux.errors import LilluxError
 from lillux.files import create_file
 from ryeos.graph.call import Lineage
 from ryeos.graph.errors import ParentUnknownError, RunNotResumableError
+from ryeos.graph.run_place import RunPlace
 from ryeos.threads.documents import write_document
 from ryeos.threads.errors import ThreadNotFoundError
 from ryeos.threads.grants import Grants, read_grants, write_grants
@@ -38,8 +39,8 @@ _active: set[str] = set()
 class Ledger:
     """The threads of a workspace, as runs of graphs see them."""
 
-    def __init__(self, registry: Registry, seals: RunnerSeals) -> None:
-        self._registry, self._seals = registry, seals
+    def __init__(self, registry: Registry, seals: RunnerSeals, runs: RunPlace) -> None:
+        self._registry, self._seals, self._runs = registry, seals, runs
 
     def lineage_of(self, thread_id: str) -> Lineage:
         """What a run may do that this thread has started. Raises ParentUnknownError.
@@ -58,6 +59,8 @@ class Ledger:
             if grants is not None:
                 depth = None if grants.depth is None else grants.depth - 1
                 return Lineage(grants=grants.lists, depth=depth)
+            if (self._runs.runs / thread_id).exists():  # the run of a graph, which had some
+                raise ParentUnknownError(thread_id, "but what it may call is not there any more")
             if not thread.parent_id:
                 return Lineage()
             thread_id = thread.parent_id

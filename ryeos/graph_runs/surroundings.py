@@ -10,6 +10,7 @@ from ryeos.executor.calls import Materials
 from ryeos.graph.call import Lineage, Recordings
 from ryeos.graph.hook_reading import watching_hooks
 from ryeos.graph.model import Hook
+from ryeos.graph.run_place import run_place
 from ryeos.graph.runner import Calls
 from ryeos.graph_runs.calls import Workspace, WorkspaceCalls
 from ryeos.graph_runs.ledger import Ledger
@@ -84,7 +85,8 @@ class WorkspaceSurroundings:
         return parent_id
 
     def _ledger(self) -> Ledger:
-        return Ledger(self._workspace.threads, self._workspace.runner_seals)
+        place = run_place(self._workspace.context.spaces)
+        return Ledger(self._workspace.threads, self._workspace.runner_seals, place)
 
     def _behaviour(self) -> str:
         read: Mapping[str, Any] = {

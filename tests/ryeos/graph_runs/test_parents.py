@@ -1,18 +1,18 @@
 """Runs that another thread has started: they may do no more than it, and that cannot be forged."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
-from ryeos.graph.call import Lineage
 from ryeos.graph.errors import ParentUnknownError
+from ryeos.graph.run_place import run_place
 from ryeos.graph_runs.ledger import Ledger
 from ryeos.threads.model import Thread
 from tests.ryeos.graph_runs.test_calls import DENIED, ECHO, RECURSIVE
-from tests.support.background_runs import PATIENCE_S, program_of
+from tests.support.background_runs import program_of
 from tests.support.graph_runs import GraphGround
-from tests.support.workspace import ROOT
 
 PARENT = "RYE_PARENT_THREAD_ID"
 NARROW = '["rye.execute.tool.demo.square"]'
@@ -116,8 +116,10 @@ def test_threads_that_are_their_own_parents_allow_nothing(ground: GraphGround) -
     threads.register(Thread(thread_id="mine/t/t-1", directive="mine/t", parent_id="mine/t/t-2"))
     threads.register(Thread(thread_id="mine/t/t-2", directive="mine/t", parent_id="mine/t/t-1"))
 
+    spaces = ground.rye.context.spaces
+
     with pytest.raises(ParentUnknownError, match="too many threads above it"):
-        Ledger(threads, ground.rye.runner_seals).lineage_of("mine/t/t-1")
+        Ledger(threads, ground.rye.runner_seals, run_place(spaces)).lineage_of("mine/t/t-1")
 
 
 def grants_file(ground: GraphGround, run_id: str) -> Path:
@@ -185,15 +187,10 @@ def test_what_a_run_may_call_is_for_nobody_else_to_read(ground: GraphGround) -> 
     assert json.loads(path.read_text("utf-8")).keys() == {"capabilities", "depth", "seal"}
 
 
-def test_an_unlimited_lineage_is_that_of_a_person() -> None:
-    assert Lineage() == Lineage(grants=(), depth=None)
-
-
 def test_a_process_that_a_node_starts_is_bound_by_its_run(ground: GraphGround) -> None:
     ground.graph("demo/inner", ECHO, permissions=WIDE)
     workspace = ground.workspace
     program = program_of(workspace)
-    assert PATIENCE_S
     script = ground.workspace.folder / "rye.py"
     script.write_text(
         "import subprocess, sys, os\n"
@@ -201,8 +198,6 @@ def test_a_process_that_a_node_starts_is_bound_by_its_run(ground: GraphGround) -
         "sys.exit(subprocess.run(argv).returncode)\n",
         "utf-8",
     )
-    import sys
-
     workspace.project.signed_yaml("demo/shell", f'config: {{command: "{sys.executable} {script}"}}')
     ground.graph(
         "demo/outer",
@@ -219,6 +214,5 @@ def test_a_process_that_a_node_starts_is_bound_by_its_run(ground: GraphGround) -
 
     ground.run("demo/outer")
 
-    assert ROOT
     inner = [run_id for run_id in ground.runs() if run_id.startswith("demo-inner")]
     assert [ground.thread(run_id).error for run_id in inner] == [DENIED]
