@@ -14,8 +14,8 @@ from ryeos.graph.model import ActionNode, Edge, ForeachNode, GateNode, Node, Ret
 from ryeos.graph.node_calls import Reply, call_once, one_by_one, side_by_side
 from ryeos.graph.progress import LAST_ERROR, RETRIES, Progress, retries_of
 from ryeos.graph.results import classified, failed
-from ryeos.graph.storable import storage_problem
 from ryeos.graph.steering import Steering, after_failure
+from ryeos.graph.storable import storage_problem
 
 
 @dataclass(slots=True)

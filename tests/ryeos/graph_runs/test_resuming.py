@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
@@ -187,9 +188,7 @@ def test_a_run_that_somebody_works_on_is_left_alone(ground: GraphGround) -> None
 
 def test_a_run_of_another_process_that_lives_is_left_alone(ground: GraphGround) -> None:
     run_id = failed(ground, n=1)
-    with subprocess.Popen(  # noqa: S603 - this Python
-        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE
-    ) as other:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         ground.fresh().threads.reopen(run_id, other.pid, start_token(other.pid))
 
         refused = ground.refusal("demo/g", {"resume_run_id": run_id})
@@ -207,7 +206,7 @@ def test_of_two_that_go_on_with_a_run_one_does(ground: GraphGround) -> None:
     (ground.project / "flag").touch()
     ready = Barrier(2)
 
-    def resume() -> dict[str, Any]:
+    def resume() -> Mapping[str, Any]:
         rye = ground.fresh()
         ready.wait()
         return ground.answer("demo/g", {"resume_run_id": run_id}, rye=rye).envelope
