@@ -7,6 +7,7 @@ resolved, never the engine's own.
 import os
 import stat
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -250,7 +251,9 @@ def _search_venv_space(space: str, folders: tuple[str, ...], around: Surrounding
 # --- files
 
 
+@lru_cache(maxsize=32)
 def _directories(search_path: str, platform: str) -> tuple[str, ...]:
+    """The absolute entries, each once. A graph asks for those of one PATH at every step."""
     entries = search_path.split(";" if platform == "win32" else ":")
     return unique(entry for entry in entries if Path(entry).is_absolute())
 
@@ -269,7 +272,7 @@ def _is_program(path: str, platform: str) -> bool:
 def is_file(path: str) -> bool:
     """Whether there is a regular file, perhaps behind links."""
     try:
-        return stat.S_ISREG(Path(path).stat().st_mode)
+        return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - asked for at every call
     except (OSError, ValueError):  # ValueError: a NUL, or what the system cannot encode
         return False
 
@@ -277,7 +280,7 @@ def is_file(path: str) -> bool:
 def is_folder(path: str) -> bool:
     """Whether there is a folder, perhaps behind links."""
     try:
-        return stat.S_ISDIR(Path(path).stat().st_mode)
+        return stat.S_ISDIR(os.stat(path).st_mode)  # noqa: PTH116 - asked for at every call
     except (OSError, ValueError):
         return False
 

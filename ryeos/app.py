@@ -3,6 +3,7 @@
 Every method answers with an `Answer`; what Rye cannot do is a `LilluxError` for the caller's door.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -103,7 +104,16 @@ class Rye:
         from ryeos.graph.call import GraphCall
         from ryeos.graph_runs.surroundings import WorkspaceSurroundings
 
+        self._keep_functions_warm()
         return GraphCall(materials, WorkspaceSurroundings(self), on_step)
+
+    def _keep_functions_warm(self) -> None:
+        """A graph makes many calls. Another runner than our own decides about processes itself."""
+        if self._functions is None and self._runner is None and hasattr(os, "fork"):
+            from ryeos.executor.function_host import FunctionHost
+
+            self._functions = FunctionHost()
+            self.executor.keep_warm(self._functions)
 
     @cached_property
     def catalog(self) -> "Catalog":
@@ -156,6 +166,7 @@ class Rye:
                 request, cancellation=cancellation, on_stderr=on_stderr, on_step=on_step
             )
             return tool_answer(result, request)
+        started_at = perf_counter()
         resolution = self.resolver.resolve(reference)
         item = self.verifier.verify_location(resolution.location)
         self._require_coverage(resolution.location, item)
@@ -169,13 +180,19 @@ class Rye:
                 request.parameters,
                 self.context.process_env,
                 dry_run=request.dry_run,
+                trace=request.trace,
+                own_values=self._own_values,
             )
         else:
             suffix = resolution.location.suffix
             envelope = render_knowledge(
                 item.text, resolution.location.ref, suffix, dry_run=request.dry_run
             )
-        envelope["metadata"] = {**envelope["metadata"], **_marks(item)}
+        envelope["metadata"] = {
+            "duration_ms": round((perf_counter() - started_at) * 1000, 3),
+            **envelope["metadata"],
+            **_marks(item),
+        }
         for warning in envelope.pop("warnings", ()):
             self.warn(warning)
         return Answer(envelope)
@@ -234,6 +251,12 @@ class Rye:
         from ryeos.threads.registry import Registry
 
         return Registry(threads_place(self.context.spaces))
+
+    @property
+    def _own_values(self) -> dict[str, str]:
+        """What directives may ask for by the name of a variable, and we know better."""
+        project = self.context.project_path
+        return {"PROJECT_PATH": str(project)} if project else {}
 
     @property
     def runner_seals(self) -> "RunnerSeals":

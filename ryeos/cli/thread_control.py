@@ -45,7 +45,7 @@ def _kill(session: Session) -> int:
         "leftovers": ended.leftovers,
         "thread": ended.thread.describe(),
     }
-    words = "killed" if ended.by_this else f"had ended already ({ended.thread.status})"
+    words = ended.thread.status if ended.by_this else f"had ended already ({ended.thread.status})"
     if ended.leftovers:
         words += f"; {ended.leftovers} of its processes were left, and are ended"
     session.output.answer(envelope, f"{one_line(thread_id)}: {one_line(words)}")

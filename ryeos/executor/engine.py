@@ -125,6 +125,10 @@ class PrimitiveExecutor:
         self._lockfiles = LockfileResolver(context.spaces, now)
         self._validator = ChainValidator()
 
+    def keep_warm(self, functions: "FunctionHost") -> None:
+        """Make calls of Python functions in these workers from now on."""
+        self._services = replace(self._services, functions=functions)
+
     def execute(
         self,
         request: Request,

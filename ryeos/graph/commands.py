@@ -106,6 +106,7 @@ class Left:
     next_node  where the run goes on; the node itself where it has to be worked on once more
     has_failed the node's call failed, whatever was made of that
     calls      every call that was made for it, the last attempt of each
+    errors     all that were put up with by now; it grows while the walk goes on
     """
 
     step: int

@@ -50,81 +50,61 @@ class Visits:
 
     def visit(self, node: Node) -> Generator[Command, Reply, Visit]:
         """Work on a node, once."""
+        visit = Visit()
+        try:
+            yield from self._work(node, visit)
+        except ExpressionError as error:
+            yield from self._fail(node, visit, failed(str(error), error.code))
+        return visit
+
+    def _work(self, node: Node, visit: Visit) -> Generator[Command, Reply, None]:
         missing = [name for name in node.env_requires if name not in self._walk.settings.env_names]
         if missing:
             problem = failed(f"Missing environment variables: {missing}", "missing_environment")
-            visit = Visit(result=problem)
             yield from self._fail(node, visit, problem)
-            return visit
+            return
         match node:
             case ActionNode():
-                return (yield from self._visit_action(node))
+                yield from self._work_on_action(node, visit)
             case ForeachNode():
-                return (yield from self._visit_foreach(node))
+                yield from self._work_on_foreach(node, visit)
             case GateNode():
-                return (yield from self._visit_gate(node))
+                visit.result = {}
+                self._walk.assign(node.assign, {})
+                self._choose(node.next, visit)
             case ReturnNode():
-                return (yield from self._visit_return(node))
+                self._work_on_return(node, visit)
 
-    def _visit_gate(self, node: GateNode) -> Generator[Command, Reply, Visit]:
-        visit = Visit(result={})
-        try:
-            self._walk.assign(node.assign, {})
-        except ExpressionError as error:
-            yield from self._fail(node, visit, failed(str(error), error.code))
-            return visit
-        yield from self._follow(node, visit)
-        return visit
-
-    def _visit_return(self, node: ReturnNode) -> Generator[Command, Reply, Visit]:
-        visit = Visit()
-        try:
-            output = (
-                fill(node.output, self._walk.document(), self._walk.warn) if node.has_output else {}
-            )
-        except ExpressionError as error:
-            yield from self._fail(node, visit, failed(str(error), error.code))
-            return visit
+    def _work_on_return(self, node: ReturnNode, visit: Visit) -> None:
+        document, warn = self._walk.document(), self._walk.warn
+        output = fill(node.output, document, warn) if node.has_output else {}
         problem = storage_problem(output)
         if problem:
-            yield from self._fail(node, visit, failed(f"output: {problem}", "EXPRESSION_ERROR"))
-            return visit
+            raise ExpressionError(str(node.output), f"output: {problem}")
         visit.result = output
         visit.outcome = self._walk.completed(output=output, has_output=node.has_output)
-        return visit
 
-    def _visit_action(self, node: ActionNode) -> Generator[Command, Reply, Visit]:
-        visit = Visit()
+    def _work_on_action(self, node: ActionNode, visit: Visit) -> Generator[Command, Reply, None]:
         act, acted = yield from call_once(self._walk, node, self._walk.document())
         if acted.is_cancelled:
             visit.is_cancelled = True
-            return visit
+            return
         visit.calls = [(act, acted)] if act else []
         visit.result = dict(acted.result)
         if acted.has_failed:
             yield from self._fail(node, visit, visit.result)
-            return visit
-        try:
-            self._walk.assign(node.assign, visit.result)
-        except ExpressionError as error:
-            yield from self._fail(node, visit, failed(str(error), error.code))
-            return visit
-        yield from self._follow(node, visit)
-        return visit
+            return
+        self._walk.assign(node.assign, visit.result)
+        self._choose(node.next, visit)
 
-    def _visit_foreach(self, node: ForeachNode) -> Generator[Command, Reply, Visit]:
-        visit = Visit()
-        try:
-            over = fill(node.over, self._walk.document(), self._walk.warn)
-        except ExpressionError as error:
-            yield from self._fail(node, visit, failed(str(error), error.code))
-            return visit
+    def _work_on_foreach(self, node: ForeachNode, visit: Visit) -> Generator[Command, Reply, None]:
+        over = fill(node.over, self._walk.document(), self._walk.warn)
         elements = elements_of(over, node.name, self._walk.warn)
         calls = side_by_side if node.parallel else one_by_one
         made = yield from calls(self._walk, node, elements)
         if any(acted.is_cancelled for _, acted in made):
             visit.is_cancelled = True
-            return visit
+            return
         visit.calls = [(act, acted) for act, acted in made if act]
         results = [acted.result for _, acted in made]
         visit.result = {"results": (values := collected(results)), "count": len(values)}
@@ -134,19 +114,9 @@ class Visits:
         if failure:
             yield from self._fail(node, visit, failure, results)
         else:
-            yield from self._follow(node, visit)
-        return visit
+            self._choose(node.next, visit)
 
     # ------------------------------------------------------------------ what follows
-
-    def _follow(
-        self, node: ActionNode | GateNode | ForeachNode, visit: Visit
-    ) -> Generator[Command, Reply, None]:
-        """Go on at the edge that holds; one that cannot be judged fails the node."""
-        try:
-            self._choose(node.next, visit)
-        except ExpressionError as error:
-            yield from self._fail(node, visit, failed(str(error), error.code))
 
     def _choose(self, edges: Sequence[Edge], visit: Visit) -> None:
         """Choose the first edge that holds. Raises ExpressionError."""
@@ -200,13 +170,12 @@ class Visits:
                 visit.result = visit.result if results else dict(failure)
                 self._choose_behind_failure(node, visit)
             case Steering.ABORT:
-                visit.outcome = self._walk.outcome(
-                    "error", error=visit.error, node=node.name, code="aborted"
-                )
+                visit.outcome = self._failure(node, visit.error, "aborted")
             case _:
-                visit.outcome = self._walk.outcome(
-                    "error", error=visit.error, node=node.name, code="node_error"
-                )
+                visit.outcome = self._failure(node, visit.error, "node_error")
+
+    def _failure(self, node: Node, error: str, code: str) -> Outcome:
+        return self._walk.outcome("error", error=error, node=node.name, code=code)
 
     def _choose_behind_failure(
         self, node: ActionNode | GateNode | ForeachNode, visit: Visit
@@ -215,9 +184,7 @@ class Visits:
             self._choose(node.next, visit)
         except ExpressionError as error:  # nothing is left that could be tried
             visit.error = str(error)
-            visit.outcome = self._walk.outcome(
-                "error", error=visit.error, node=node.name, code="node_error"
-            )
+            visit.outcome = self._failure(node, visit.error, "node_error")
 
     def _last_error(
         self, node: Node, error: str, results: Sequence[Mapping[str, Any]]

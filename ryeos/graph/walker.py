@@ -138,5 +138,5 @@ class Walk:
             result=visit.result,
             error=visit.error,
             calls=visit.calls,
-            errors=tuple(self._walk.errors),
+            errors=self._walk.errors,
         )

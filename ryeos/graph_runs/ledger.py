@@ -5,15 +5,16 @@ any other is entered here, with the process that it runs in.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from lillux.errors import LilluxError
-from lillux.files import create_file
 from ryeos.graph.call import Lineage
 from ryeos.graph.errors import ParentUnknownError, RunNotResumableError
 from ryeos.graph.run_place import RunPlace
+from ryeos.log import log_warning
 from ryeos.threads.documents import write_document
+from ryeos.threads.ending import end_rest
 from ryeos.threads.errors import ThreadNotFoundError
 from ryeos.threads.grants import Grants, read_grants, write_grants
 from ryeos.threads.model import Status, Thread
@@ -39,8 +40,14 @@ _active: set[str] = set()
 class Ledger:
     """The threads of a workspace, as runs of graphs see them."""
 
-    def __init__(self, registry: Registry, seals: RunnerSeals, runs: RunPlace) -> None:
-        self._registry, self._seals, self._runs = registry, seals, runs
+    def __init__(
+        self,
+        registry: Registry,
+        seals: RunnerSeals,
+        runs: RunPlace,
+        warn: Callable[[str], None] = log_warning,
+    ) -> None:
+        self._registry, self._seals, self._runs, self._warn = registry, seals, runs, warn
 
     def lineage_of(self, thread_id: str) -> Lineage:
         """What a run may do that this thread has started. Raises ParentUnknownError.
@@ -96,7 +103,7 @@ class Ledger:
         is_ours = self._enter(run_id, graph_id, parent_id, pid, token)
         grants = Grants(tuple(tuple(one) for one in lineage.grants), lineage.depth)
         try:
-            write_grants(self._registry.place, self._seals, run_id, grants)
+            write_grants(self._registry.place, self._seals, run_id, grants, self._warn)
         except LilluxError as error:
             if is_ours:
                 self._registry.finish(run_id, Status.ERROR, error=str(error))
@@ -111,14 +118,15 @@ class Ledger:
             self._registry.register(_new_thread(run_id, graph_id, parent_id))
             self._registry.mark_running(run_id, pid, token)
             return True
-        if known.status == Status.RUNNING and known.pid == pid:
+        if known.status == Status.RUNNING and known.pid == pid and run_id not in _active:
             return False
         if not self._registry.reopen(run_id, pid, token):
             raise RunNotResumableError(run_id, f"it is {known.status}, or another process has it")
+        end_rest(self._registry, known, self._seals)  # what it did last is about to be done again
         return True
 
     def is_ending_asked(self, run_id: str) -> bool:
-        """Whether somebody has asked for the end of a run, see `ask_for_end`."""
+        """Whether somebody has asked for the end of a run, see `ryeos.threads.ending`."""
         return self._registry.place.file(run_id, CANCEL).exists()
 
     def leave(self, run_id: str) -> None:
@@ -139,13 +147,6 @@ class Ledger:
         write_document(self._registry, run_id)
 
 
-def ask_for_end(registry: Registry, run_id: str) -> None:
-    """Ask the process that works on a run to end it: within half a second it hears of that."""
-    registry.place.make_thread_folder(run_id)
-    with suppress(FileExistsError):
-        create_file(registry.place.file(run_id, CANCEL), b"")
-
-
 def _new_thread(run_id: str, graph_id: str, parent_id: str) -> Thread:
     return Thread(
         thread_id=run_id,
@@ -160,4 +161,4 @@ def _new_thread(run_id: str, graph_id: str, parent_id: str) -> Thread:
     )
 
 
-__all__ = ["Ledger", "ask_for_end"]
+__all__ = ["Ledger"]

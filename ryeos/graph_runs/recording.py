@@ -276,8 +276,7 @@ class WorkspaceRecording:
         self._records.close()
         self._ledger.leave(self.run_id)
         if error is not None and self._teller and not self._has_ended:
-            told = {"status": "error", "error": str(error) or type(error).__name__}
-            self._teller.end(self.run_id, "error", told)
+            self._teller.end(self.run_id, "error", _told(error))
 
     def _receipt(self, act: Act, acted: Acted) -> Receipt:
         given = NodeInput(
@@ -323,6 +322,11 @@ def _answer(identity: _Identity, result: MappedResult) -> Mapping[str, Any]:
         "data": result.data,
     }
     return answer if result.success else answer | {"error": result.error, "code": result.code}
+
+
+def _told(error: BaseException) -> Mapping[str, Any]:
+    """The answer of a run that did not come to its end."""
+    return {"status": "error", "error": str(error) or type(error).__name__}
 
 
 def _thread_of(acted: Acted) -> str | None:

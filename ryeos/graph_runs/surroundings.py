@@ -85,8 +85,9 @@ class WorkspaceSurroundings:
         return parent_id
 
     def _ledger(self) -> Ledger:
-        place = run_place(self._workspace.context.spaces)
-        return Ledger(self._workspace.threads, self._workspace.runner_seals, place)
+        workspace = self._workspace
+        place = run_place(workspace.context.spaces)
+        return Ledger(workspace.threads, workspace.runner_seals, place, workspace.warn)
 
     def _behaviour(self) -> str:
         read: Mapping[str, Any] = {

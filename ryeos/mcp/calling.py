@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from math import isfinite
 from threading import Event, Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
@@ -17,6 +18,7 @@ LEAST_APART_S = 0.1
 MAX_MESSAGE_CHARACTERS = 120
 PROGRESS_MARK = b"::rye-progress "
 _MAX_LINE_BYTES = 8192
+_BEGUN = 0.001
 
 Progress = Callable[[float, float | None, str], None]
 
@@ -73,12 +75,12 @@ class ToolProgress:
                 self._last_line = line.decode("utf-8", "replace").strip()
 
     def step(self, event: "StepEvent") -> None:
-        """A step of a graph."""
+        """A step of a graph: a whole number once it is done, and what is between before that."""
         self._reports = True
-        done, words = float(event.step), f"{event.node}: {event.what}"
+        words = f"{event.node}: {event.what}"
         if event.what == "progress":
             words = f"{event.node}: {event.done}" + (f" of {event.total}" if event.total else "")
-        self._say(done if event.what == "finished" else done - 0.5, None, words)
+        self._say(event.step - 1 + _share(event), None, words)
 
     def _report(self, text: bytes) -> None:
         try:
@@ -88,8 +90,9 @@ class ToolProgress:
         if not isinstance(told, dict) or not _is_number(told.get("progress")):
             return
         total = told.get("total") if _is_number(told.get("total")) else None
+        message = told.get("message")
         self._reports = True
-        self._say(float(told["progress"]), total, str(told.get("message", "")))
+        self._say(float(told["progress"]), total, message if isinstance(message, str) else "")
 
     def _say(self, done: float, total: float | None, message: str) -> None:
         with self._lock:
@@ -105,5 +108,35 @@ class ToolProgress:
                 self._say(round(monotonic() - self._started, 1), None, self._last_line)
 
 
+def _share(event: "StepEvent") -> float:
+    """How much of its step is done, above 0 from its start on; an uncounted rest is always one."""
+    if event.what == "finished":
+        return 1.0
+    return (event.done + _BEGUN) / (max(event.total, event.done) + 1)
+
+
+class StepProgress:
+    """Tells of work that is done in steps: at most ten a second, and always of the last one."""
+
+    def __init__(self, tell: Progress, *, clock: Callable[[], float] = monotonic) -> None:
+        self._tell, self._clock = tell, clock
+        self._told_at: float | None = None
+
+    def step(self, done: int, total: int, message: str) -> None:
+        """So many are done, of so many, this one the last."""
+        now = self._clock()
+        too_soon = self._told_at is not None and now - self._told_at < LEAST_APART_S
+        if too_soon and done < total:
+            return
+        self._told_at = now
+        self._tell(done, total, message[:MAX_MESSAGE_CHARACTERS])
+
+
 def _is_number(value: Any) -> bool:  # noqa: ANN401 - JSON
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Whether it is a number that can be sent: JSON has no other than finite ones."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return isfinite(value)
+    except OverflowError:  # an integer beyond all floats
+        return False

@@ -116,10 +116,33 @@ List those there are: search scope=tool.rye.core.runtimes. A project may bring i
 user space cannot use it.
 """,
     "graphs": """\
-State graphs
+State graphs: tools whose steps are other items
 
-A graph is a tool whose steps are other items. A build without the state_graph primitive answers
-UNSUPPORTED to one; `search state graph` shows what this one has.
+A YAML tool with tool_type: graph and executor_id: rye/core/runtimes/state-graph/runtime.
+
+  permissions: ["rye.execute.tool.mine.*"]       what its nodes may call; nothing else
+  config:
+    start: build
+    nodes:
+      build: {action: {item_id: tool:mine/build, params: {target: "${inputs.target}"}},
+              assign: {log: "${result.stdout}"}, next: enough}
+      enough: {type: gate, next: [{to: done, when: {path: state.log, op: exists}}, {to: build}]}
+      done: {type: return, output: {log: "${state.log}"}}
+
+Nodes: action (the default), gate, foreach (over, as, parallel, collect), return. A node may have
+on_error: NODE, retry: {max: 2}, timeout, cache_result. Expressions: ${inputs.a}, ${state.a.0},
+${result.x || 'none'}, ${state.list | length}; a string that is one expression keeps its type.
+
+Permissions: rye.PRIMARY.KIND.ID with dots for slashes; * is anything. A call must be allowed by the
+graph, by its caller (capabilities) and by every graph above; who lists nothing adds no limit, and
+without any list nothing runs. Parameters of the caller can narrow this, never widen it.
+
+  execute item_id=tool:mine/g parameters={...}     runs it, and tells of each step
+  execute item_id=tool:mine/g async=true           in the background
+  execute resume_thread_id=RUN                     goes on with a run that failed or was killed;
+                                                   no completed step is repeated
+On the command line: rye graph run, validate, show (--mermaid, --dot, --svg, --run), step, resume,
+and rye threads list, show, wait, kill. The format as a schema for editors: rye help --schema graph
 """,
     "remote": """\
 Other machines
@@ -197,6 +220,7 @@ SEE_ALSO: Mapping[str, tuple[str, ...]] = {
     "signing": ("sign", "errors"),
     "chain": ("runtimes", "errors"),
     "setup": ("signing", "cli"),
-    "threads": ("execute", "errors"),
+    "threads": ("execute", "graphs", "errors"),
+    "graphs": ("execute", "threads", "tools"),
     "errors": ("signing", "refs"),
 }

@@ -94,3 +94,17 @@ class UnknownRunnerError(RyeError):
             hint="the registry is a file of the project, anybody may have written it; "
             "look at the process before you end it yourself",
         )
+
+
+class StillRunningError(RyeError):
+    """A run was asked to end, and the process that walks it has not done so in time."""
+
+    code, exit_status = "TIMEOUT", 124
+
+    def __init__(self, thread_id: str, pid: int | None, grace_s: float) -> None:
+        self.thread_id, self.pid, self.grace_s = thread_id, pid, grace_s
+        super().__init__(
+            f"{thread_id}: still running {grace_s:g} s after it was asked to end",
+            hint=f"process {pid} walks it, and was not touched: it may do more than that; "
+            "the run ends as soon as it looks",
+        )

@@ -5,9 +5,10 @@ anybody's: so it has a code that only this user can make. Page: ``docs/threads.m
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
-from lillux.errors import LilluxError
+from lillux.errors import FileSystemError, LilluxError
 from lillux.files import read_bytes, write_atomic
 from lillux.values import dataclass
 from ryeos.threads.place import GRANTS, ThreadsPlace
@@ -25,10 +26,23 @@ class Grants:
     depth: int | None = None
 
 
-def write_grants(place: ThreadsPlace, seals: RunnerSeals, thread_id: str, grants: Grants) -> None:
-    """Write down what a run may call. Raises FileSystemError, RegistryError."""
+def write_grants(
+    place: ThreadsPlace,
+    seals: RunnerSeals,
+    thread_id: str,
+    grants: Grants,
+    warn: Callable[[str], None],
+) -> None:
+    """Write down what a run may call. Raises FileSystemError, RegistryError.
+
+    Where this user's code cannot be made, nobody will believe the file: that is a warning.
+    """
     lists = [list(one) for one in grants.lists]
-    code = seals.code(_PURPOSE, thread_id, lists, grants.depth)
+    try:
+        code = seals.code(_PURPOSE, thread_id, lists, grants.depth)
+    except FileSystemError as error:
+        warn(f"graphs that processes of this run start will be refused: {error}")
+        code = ""
     document = {"capabilities": lists, "depth": grants.depth, "seal": code}
     place.make_thread_folder(thread_id)
     data = json.dumps(document, ensure_ascii=True).encode() + b"\n"
@@ -51,3 +65,11 @@ def read_grants(place: ThreadsPlace, seals: RunnerSeals, thread_id: str) -> Gran
     if not isinstance(code, str) or not seals.is_code(code, _PURPOSE, thread_id, lists, depth):
         raise ValueError(f"{path} was not written by you")
     return Grants(tuple(tuple(one) for one in lists), depth)
+
+
+def is_run_of_this_user(place: ThreadsPlace, seals: RunnerSeals, thread_id: str) -> bool:
+    """Whether the thread is a run of a graph that this user's Rye has begun."""
+    try:
+        return read_grants(place, seals, thread_id) is not None
+    except (ValueError, LilluxError):
+        return False
