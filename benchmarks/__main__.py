@@ -5,7 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import engine, functions, items, mcp, programs, search, startup
+from benchmarks import engine, functions, graphs, items, mcp, programs, search, startup
 from benchmarks.timing import table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,6 +24,7 @@ def main() -> int:
             *startup.figures(pyz, scratch),
             *engine.figures(scratch),
             *functions.figures(scratch),
+            *graphs.figures(scratch),
             *items.figures(scratch),
             *search.figures(scratch),
             *mcp.figures(pyz, scratch),

@@ -344,7 +344,8 @@ class PrimitiveExecutor:
             timeout_s=at_most(tool_timeout(timeout_s, values), request.at_most_s),
             request=request,
             caller_timeout_s=lowered if "timeout" in caller or lowered != timeout_s else None,
-            limits=graph_limits(sources) if is_graph(chain) else {},
+            # Its own are the graph's to judge, with everything else that is wrong with it.
+            limits=graph_limits(replace(sources, tool_config={})) if is_graph(chain) else {},
         )
 
     def _neighbours(

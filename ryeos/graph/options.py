@@ -56,6 +56,8 @@ def _is(kind: type) -> Check:
     return lambda value: isinstance(value, kind)
 
 
+# What the engine takes from the parameters of any tool.
+_ENGINES = frozenset({"timeout", "cwd"})
 # name of the parameter -> what it must be, in words and as a check
 _KNOWN: Mapping[str, tuple[str, Check]] = {
     "max_steps": ("a whole number above 0", _is_count),
@@ -92,7 +94,8 @@ def taken_apart(
         problems.append(f"limits.depth: expected a whole number from 0 up, got {type_name(depth)}")
     if problems:
         raise ParameterError(problems, hint="what steers a run of a graph: rye help graphs")
-    inputs = {name: value for name, value in parameters.items() if name not in given}
+    taken = given.keys() | (_ENGINES - declared.keys())
+    inputs = {name: value for name, value in parameters.items() if name not in taken}
     return inputs, _options(given, depth)
 
 

@@ -94,9 +94,14 @@ class Ledger:
         with suppress(FileNotFoundError):
             self._registry.place.file(run_id, CANCEL).unlink()
         is_ours = self._enter(run_id, graph_id, parent_id, pid, token)
-        _active.add(run_id)
         grants = Grants(tuple(tuple(one) for one in lineage.grants), lineage.depth)
-        write_grants(self._registry.place, self._seals, run_id, grants, self._warn)
+        try:
+            write_grants(self._registry.place, self._seals, run_id, grants, self._warn)
+        except LilluxError as error:
+            if is_ours:
+                self._registry.finish(run_id, Status.ERROR, error=str(error))
+            raise
+        _active.add(run_id)
         return is_ours
 
     def _enter(self, run_id: str, graph_id: str, parent_id: str, pid: int, token: str) -> bool:

@@ -5,6 +5,7 @@ See `ryeos.graph.call.Recording`. Formats: ``docs/graph-runs.md``.
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -24,9 +25,8 @@ from ryeos.graph.page import RunPage, history_of, node_states
 from ryeos.graph.page_file import write_page
 from ryeos.graph.progress import Position
 from ryeos.graph.records import NodeInput, Receipt
-from ryeos.graph.run_errors import RunExistsError
 from ryeos.graph.run_ids import new_run_id
-from ryeos.graph.run_place import TRANSCRIPT, RunPlace, run_place
+from ryeos.graph.run_place import RunPlace, run_place
 from ryeos.graph.run_reading import LoadedRun, load_run
 from ryeos.graph.run_store import RunIdentity, RunRecords, StepRecord
 from ryeos.graph.runner import Keeping
@@ -105,14 +105,10 @@ class WorkspaceRecordings:
         """Begin to write a run down, or go on with it. Raises what keeps it from that."""
         goes_on = options.resume and not options.node
         run_id = options.run_id if goes_on else self._new_id(graph, options)
-        place = self._place()
-        if place.run_file(run_id, TRANSCRIPT).exists() and not goes_on:
-            raise RunExistsError(run_id)  # before anybody is told that it goes on
-        is_ours = self._ledger.begin(run_id, graph.graph_id, self._naming.parent_id, lineage)
-        try:
-            if goes_on:
+        with ExitStack() as undone:
+            if goes_on:  # first: whoever has the records of a run has the run
                 records, _ = RunRecords.resume(
-                    place, run_id, trusted=self._trusted, allow=_allow, key=self._key()
+                    self._place(), run_id, trusted=self._trusted, allow=_allow, key=self._key()
                 )
             else:
                 identity = RunIdentity(
@@ -122,17 +118,15 @@ class WorkspaceRecordings:
                     system_version=__version__,
                 )
                 records = RunRecords.create(
-                    place,
+                    self._place(),
                     identity,
                     state=position.state,
                     current_node=position.node,
                     key=self._key(),
                 )
-        except BaseException as error:
-            self._ledger.leave(run_id)
-            if is_ours:
-                self._ledger.end(run_id, "error", _told(error))
-            raise
+            undone.callback(records.close)
+            is_ours = self._ledger.begin(run_id, graph.graph_id, self._naming.parent_id, lineage)
+            undone.pop_all()
         cache = NodeCache(records.store, warn=self._workspace.warn)
         return WorkspaceRecording(
             records,

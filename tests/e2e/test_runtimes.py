@@ -206,15 +206,13 @@ def test_a_primitive_answers_to_its_names(shop: Shop, executor: str) -> None:
     "executor",
     ["rye/core/runtimes/state-graph/runtime", "state_graph_runtime", "state-graph", "state_graph"],
 )
-def test_state_graphs_are_not_yet_available(shop: Shop, executor: str) -> None:
-    text = runtime("mine/flow", "config: {start: a, nodes: {a: {type: return}}}\n")
+def test_a_state_graph_runs_by_every_name_of_its_runtime(shop: Shop, executor: str) -> None:
+    config = "config: {start: a, nodes: {a: {type: return, output: {n: 7}}}}\n"
+    text = runtime("mine/flow", f"permissions: []\n{config}")
     text = text.replace("tool_type: runtime", "tool_type: graph")
     shop.write("mine/flow.yaml", text.replace("rye/core/primitives/execute", executor))
 
-    document = shop.runs("mine/flow")
-
-    assert document["error"] == "mine/flow: state graphs are not yet available in this version"
-    assert (document["code"], document["exit_status"]) == ("UNSUPPORTED", 2)
+    assert shop.runs("mine/flow")["data"]["output"] == {"n": 7}
 
 
 # --- bash, point for point

@@ -70,7 +70,8 @@ def test_an_item_of_the_bundle_names_the_bundle(cli: CommandLine) -> None:
 def test_an_item_that_is_hidden_says_by_whom(cli: CommandLine) -> None:
     cli("new", "tool", "rye/bash/bash")
 
-    results = cli.json("search", "rye/bash/bash")["results"]
+    found = cli.json("search", "rye/bash/bash")["results"]
+    results = [hit for hit in found if hit["ref"] == "tool:rye/bash/bash"]
 
     assert [(hit["source"], hit.get("shadowed_by")) for hit in results] == [
         ("project", None),
@@ -224,7 +225,9 @@ def test_a_query_of_very_many_words_is_refused(cli: CommandLine) -> None:
 
 
 def test_search_needs_no_project_and_no_home(cli: CommandLine) -> None:
-    assert cli.json("search", "bash", cwd=cli.home, HOME="")["total"] == 2
+    results = cli.json("search", "bash", cwd=cli.home, HOME="")["results"]
+
+    assert results[0]["ref"] == "tool:rye/bash/bash"
 
 
 def test_a_search_writes_nothing(cli: CommandLine) -> None:
