@@ -549,6 +549,25 @@ def test_a_parallel_foreach_that_fails_fast_says_so_to_its_fan() -> None:
     assert (fan.fail_fast, done.outcome.status, done.outcome.error) == (True, "error", "both")
 
 
+def test_a_parallel_foreach_fails_fast_with_its_last_attempt() -> None:
+    graph = nodes(a=over([1, 2], parallel=True, fail_fast=True, retry={"max": 1}))
+
+    done = walked(graph, always(bad()))
+
+    assert [fan.fail_fast for fan in done.every(Fan)] == [False, True]
+    assert done.outcome.status == "error"
+
+
+def test_a_parallel_foreach_that_fails_fast_makes_no_call_where_one_is_not_allowed() -> None:
+    node = over(["one", "two"], parallel=True, fail_fast=True, collect="got")
+    node["action"] = {"item_id": "tool:demo/${item}"}
+
+    done = walked(nodes(a=node), grants=[["rye.execute.tool.demo.one"]])
+
+    assert (done.acts, done.outcome.status) == ([], "error")
+    assert [result["code"] for result in done.state["got"]] == ["NOT_MADE", "PERMISSION_DENIED"]
+
+
 def test_elements_that_may_not_be_called_fail_and_the_others_are_called() -> None:
     graph = nodes(
         a={
