@@ -83,10 +83,12 @@ class Progress:
         return self.steps_taken >= self.settings.max_steps
 
     def document(self) -> dict[str, Any]:
-        """What expressions see."""
+        """What expressions see. The state is a copy of its top: what is assigned ``${state}`` must
+        not hold itself.
+        """
         now = self._now()
         return {
-            "state": self.state,
+            "state": dict(self.state),
             "inputs": self.state.get(INPUTS) or {},
             "_now": now.isoformat(),
             "_timestamp": int(now.timestamp() * 1000),

@@ -177,6 +177,17 @@ def test_a_number_that_json_cannot_hold_is_assigned_to_nothing() -> None:
     assert (end.status, end.node) == ("error", "a")
 
 
+@pytest.mark.parametrize("whole", ["${state}", {"deep": ["${state}"]}])
+def test_a_state_that_is_assigned_to_itself_does_not_hold_itself(whole: object) -> None:
+    graph = nodes(a=gate("b", assign={"x": whole}), b=gate(assign={"n": 1}), state={"n": 0})
+
+    before = {"inputs": {}, "n": 0}
+    assert walked(graph).state == {
+        "x": before if whole == "${state}" else {"deep": [before]},
+        "n": 1,
+    }
+
+
 def test_the_graphs_own_state_is_never_changed() -> None:
     graph = nodes(
         a=calling(assign={"list": "${result.list}"}), state={"list": [1], "map": {"a": 1}}

@@ -66,14 +66,15 @@ def test_a_digest_of_a_tool_changes_with_the_tool(ground: GraphGround) -> None:
 def test_a_digest_of_a_tool_changes_with_what_it_imports(ground: GraphGround) -> None:
     project = ground.workspace.project
     body = "import near\ndef execute(params, project_path):\n    return near.ANSWER\n"
-    near = project.write("tools/demo/near.py", "ANSWER = 1\n")
+    project.sign_unchecked(project.write("tools/near/__init__.py", "# A package.\n"))
+    near = project.write("tools/near/near.py", "ANSWER = 1\n")
     project.sign_unchecked(near)
-    project.signed_tool("demo/far", body, executor="rye/core/runtimes/python/function")
-    first = ground.fresh().fingerprint("demo/far")
+    project.signed_tool("near/far", body, executor="rye/core/runtimes/python/function")
+    first = ground.fresh().fingerprint("near/far")
     near.write_text("ANSWER = 2\n", "utf-8")
     project.sign_unchecked(near)
 
-    assert ground.fresh().fingerprint("demo/far") != first
+    assert ground.fresh().fingerprint("near/far") != first
 
 
 def test_a_graph_has_no_digest_for_what_it_calls_is_not_known(ground: GraphGround) -> None:
