@@ -1,4 +1,4 @@
-"""Runs of graphs inside ``rye.pyz mcp``: told of step by step, ended and resumed, never the server."""
+"""Runs of graphs inside ``rye.pyz mcp``: told of by step, ended without the server, resumed."""
 
 import os
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ pytestmark = [
 LINE = "tool:t/line"
 INPUTS = {"who": "ann"}
 PROGRESS = "notifications/progress"
-TASKS = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+TASKS: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": TASKS,
@@ -227,7 +227,7 @@ def test_a_graph_is_found_by_what_it_says(graphs: GraphMachine, client: McpClien
     told = client.envelope("help", topic="graphs")["content"]
     about = client.envelope("help", topic="item:tool:t/found")["content"]
 
-    assert [hit["item_id"] for hit in hits] == ["t/found"]
+    assert [hit["id"] for hit in hits] == ["t/found"]
     assert "Permissions:" in told
     assert "resume_thread_id" in told
     assert "t/found" in about
