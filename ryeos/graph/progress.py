@@ -83,12 +83,10 @@ class Progress:
         return self.steps_taken >= self.settings.max_steps
 
     def document(self) -> dict[str, Any]:
-        """What expressions see. The state is a copy of its top: what is assigned ``${state}`` must
-        not hold itself.
-        """
+        """What expressions see."""
         now = self._now()
         return {
-            "state": dict(self.state),
+            "state": dict(self.state),  # a copy: what is assigned ``${state}`` must not hold itself
             "inputs": self.state.get(INPUTS) or {},
             "_now": now.isoformat(),
             "_timestamp": int(now.timestamp() * 1000),
