@@ -13,6 +13,7 @@ Reply: TypeAlias = Any
 # A call that was refused is not there, and its result says why.
 Made: TypeAlias = tuple[Act | None, Acted]
 
+NOT_MADE = Acted(result=failed("not made: an earlier call failed", "NOT_MADE"))
 CANCELLED = Acted(result=failed("the run was cancelled", "CANCELLED"), is_cancelled=True)
 
 
@@ -62,7 +63,10 @@ def side_by_side(
     """All calls at once, none of which sees the state; those that failed again, as often."""
     made = [_unmade(walk, node, index, element) for index, element in enumerate(elements)]
     waiting = [place for place, (act, _) in enumerate(made) if act]
-    for attempt in range(1 + (node.retry.max if node.retry else 0)):
+    if node.fail_fast and len(waiting) < len(made):
+        return [(None, NOT_MADE if act else acted) for act, acted in made]
+    last = node.retry.max if node.retry else 0
+    for attempt in range(1 + last):
         if not waiting:
             break
         if attempt and not (yield _pause(node, attempt)):
@@ -70,7 +74,7 @@ def side_by_side(
         answered: Sequence[Acted] = yield Fan(
             acts=[act for place in waiting if (act := made[place][0])],
             max_concurrency=node.max_concurrency or walk.settings.max_concurrency,
-            fail_fast=node.fail_fast and not node.retry,
+            fail_fast=node.fail_fast and attempt == last,
         )
         for place, acted in zip(waiting, answered, strict=True):
             made[place] = (made[place][0], acted)

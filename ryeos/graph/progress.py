@@ -86,7 +86,7 @@ class Progress:
         """What expressions see."""
         now = self._now()
         return {
-            "state": self.state,
+            "state": dict(self.state),  # a copy: what is assigned ``${state}`` must not hold itself
             "inputs": self.state.get(INPUTS) or {},
             "_now": now.isoformat(),
             "_timestamp": int(now.timestamp() * 1000),

@@ -12,11 +12,10 @@ from lillux.values import dataclass
 from ryeos.graph.commands import Act, Acted, Enter, Fan, Left, Outcome, Pause
 from ryeos.graph.deadline import RunEnd
 from ryeos.graph.fan import side_by_side
+from ryeos.graph.node_calls import NOT_MADE
 from ryeos.graph.results import failed, unwrapped
 from ryeos.graph.storable import storage_problem
 from ryeos.graph.walker import Walk
-
-_NOT_MADE = failed("not made: an earlier call failed", "NOT_MADE")
 
 
 class Calls(Protocol):
@@ -168,10 +167,10 @@ class Runner:
 
         def make(act: Act) -> Acted:
             if group.is_set and self._end.goes_on:
-                return Acted(result=_NOT_MADE)
+                return NOT_MADE
             acted = self._make(act, group)
             if acted.is_cancelled and self._end.goes_on:  # by another of the group
-                return Acted(result=_NOT_MADE, elapsed_s=acted.elapsed_s)
+                return Acted(result=NOT_MADE.result, elapsed_s=acted.elapsed_s)
             if fan.fail_fast and acted.has_failed:
                 group.cancel()
             return acted

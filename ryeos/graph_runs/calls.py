@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # a run of tools needs neither
 
 AGENT = "rye/agent/threads/thread_directive"
 _CONTINUED = "continued"
+_LOOK_S = 0.5
 
 
 class Workspace(Protocol):
@@ -121,7 +122,7 @@ class WorkspaceCalls:
         if act.is_async:
             return self._workspace.start_here(reference, request).envelope
         answer = self._workspace.execute(reference, request, cancellation=cancellation)
-        return self._followed(answer.envelope)
+        return self._followed(answer.envelope, cancellation)
 
     def _agent_for(self, act: Act) -> Reference | None:
         """The tool that carries out a directive, where one is installed: else it is rendered."""
@@ -139,7 +140,9 @@ class WorkspaceCalls:
             return {"directive_id": act.item_id, "inputs": dict(act.params), "async": act.is_async}
         return act.params
 
-    def _followed(self, envelope: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _followed(
+        self, envelope: Mapping[str, Any], cancellation: Cancellation
+    ) -> Mapping[str, Any]:
         """The answer of the thread that another thread has carried on with, at the end of all."""
         data = envelope.get("data")
         if not isinstance(data, Mapping) or data.get("status") != _CONTINUED:
@@ -149,7 +152,12 @@ class WorkspaceCalls:
             return envelope
         from ryeos.threads.watching import wait_for
 
-        answer = wait_for(self._workspace.threads, successor, None).answer()
+        thread = wait_for(self._workspace.threads, successor, 0)
+        while not (thread.has_ended or cancellation.is_set):
+            thread = wait_for(self._workspace.threads, successor, _LOOK_S)
+        answer = thread.answer()
+        if not thread.has_ended:
+            return {"status": "error", "error": f"{successor}: not waited for", "code": "CANCELLED"}
         return answer if isinstance(answer, dict) else envelope
 
     # ------------------------------------------------------------------ fetch, sign

@@ -98,8 +98,6 @@ class Ledger:
 
         pid = os.getpid()
         token = start_token(pid)
-        with suppress(FileNotFoundError):
-            self._registry.place.file(run_id, CANCEL).unlink()
         is_ours = self._enter(run_id, graph_id, parent_id, pid, token)
         grants = Grants(tuple(tuple(one) for one in lineage.grants), lineage.depth)
         try:
@@ -122,6 +120,8 @@ class Ledger:
             return False
         if not self._registry.reopen(run_id, pid, token):
             raise RunNotResumableError(run_id, f"it is {known.status}, or another process has it")
+        with suppress(FileNotFoundError):  # that ended it last time
+            self._registry.place.file(run_id, CANCEL).unlink()
         end_rest(self._registry, known, self._seals)  # what it did last is about to be done again
         return True
 

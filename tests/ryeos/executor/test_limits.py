@@ -7,7 +7,7 @@ import pytest
 
 from ryeos.config import Layer
 from ryeos.errors import SpecError
-from ryeos.executor.limits import LimitSources, limit
+from ryeos.executor.limits import LimitSources, graph_limits, limit
 from tests.support.workspace import Workspace
 
 SYSTEM, USER, PROJECT = "system:ryeos", "user", "project"
@@ -167,3 +167,17 @@ def test_a_tools_own_timeout_of_any_value_is_the_tools_business(
 
     assert limit_s is not None
     assert 20 <= limit_s <= 10**9
+
+
+def test_a_graph_has_limits_whoever_sets_them() -> None:
+    own = {"layers": [layer(PROJECT, defaults={"max_steps": 7})]}
+
+    assert graph_limits(sources(own)) == {"max_steps": 7, "max_concurrency": 10}
+
+
+@pytest.mark.parametrize("value", [0, None, 1.5])
+def test_a_graph_is_never_without_a_limit(value: object) -> None:
+    with pytest.raises(SpecError) as error:
+        graph_limits(sources({"layers": [layer(PROJECT, defaults={"max_steps": value})]}))
+
+    assert str(error.value).startswith("max_steps: expected a whole number above 0, got ")

@@ -177,6 +177,17 @@ def test_a_number_that_json_cannot_hold_is_assigned_to_nothing() -> None:
     assert (end.status, end.node) == ("error", "a")
 
 
+@pytest.mark.parametrize("whole", ["${state}", {"deep": ["${state}"]}])
+def test_a_state_that_is_assigned_to_itself_does_not_hold_itself(whole: object) -> None:
+    graph = nodes(a=gate("b", assign={"x": whole}), b=gate(assign={"n": 1}), state={"n": 0})
+
+    before = {"inputs": {}, "n": 0}
+    assert walked(graph).state == {
+        "x": before if whole == "${state}" else {"deep": [before]},
+        "n": 1,
+    }
+
+
 def test_the_graphs_own_state_is_never_changed() -> None:
     graph = nodes(
         a=calling(assign={"list": "${result.list}"}), state={"list": [1], "map": {"a": 1}}
@@ -547,6 +558,25 @@ def test_a_parallel_foreach_that_fails_fast_says_so_to_its_fan() -> None:
 
     (fan,) = done.every(Fan)
     assert (fan.fail_fast, done.outcome.status, done.outcome.error) == (True, "error", "both")
+
+
+def test_a_parallel_foreach_fails_fast_with_its_last_attempt() -> None:
+    graph = nodes(a=over([1, 2], parallel=True, fail_fast=True, retry={"max": 1}))
+
+    done = walked(graph, always(bad()))
+
+    assert [fan.fail_fast for fan in done.every(Fan)] == [False, True]
+    assert done.outcome.status == "error"
+
+
+def test_a_parallel_foreach_that_fails_fast_makes_no_call_where_one_is_not_allowed() -> None:
+    node = over(["one", "two"], parallel=True, fail_fast=True, collect="got")
+    node["action"] = {"item_id": "tool:demo/${item}"}
+
+    done = walked(nodes(a=node), grants=[["rye.execute.tool.demo.one"]])
+
+    assert (done.acts, done.outcome.status) == ([], "error")
+    assert [result["code"] for result in done.state["got"]] == ["NOT_MADE", "PERMISSION_DENIED"]
 
 
 def test_elements_that_may_not_be_called_fail_and_the_others_are_called() -> None:

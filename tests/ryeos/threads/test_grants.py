@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ryeos.log import log_warning
 from ryeos.threads.grants import Grants, read_grants, write_grants
 from ryeos.threads.place import ThreadsPlace
 from ryeos.threads.seal import RunnerSeals
@@ -27,7 +28,7 @@ def seals(tmp_path: Path) -> RunnerSeals:
 def test_what_is_written_is_read(
     lists: tuple[tuple[str, ...], ...], depth: int | None, place: ThreadsPlace, seals: RunnerSeals
 ) -> None:
-    write_grants(place, seals, ID, Grants(lists, depth))
+    write_grants(place, seals, ID, Grants(lists, depth), log_warning)
 
     assert read_grants(place, seals, ID) == Grants(lists, depth)
 
@@ -39,14 +40,14 @@ def test_where_nothing_was_written_there_are_none(place: ThreadsPlace, seals: Ru
 def test_another_user_has_not_written_them(
     place: ThreadsPlace, seals: RunnerSeals, tmp_path: Path
 ) -> None:
-    write_grants(place, RunnerSeals(tmp_path / "other" / ".ai"), ID, Grants((("*",),)))
+    write_grants(place, RunnerSeals(tmp_path / "other" / ".ai"), ID, Grants((("*",),)), log_warning)
 
     with pytest.raises(ValueError, match="was not written by you"):
         read_grants(place, seals, ID)
 
 
 def test_the_seal_of_a_runner_is_none_of_grants(place: ThreadsPlace, seals: RunnerSeals) -> None:
-    write_grants(place, seals, ID, Grants((("*",),), 3))
+    write_grants(place, seals, ID, Grants((("*",),), 3), log_warning)
     path = place.file(ID, "grants.json")
     code = seals.code("rye runner 1", ID, [["*"]], 3)
     path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | {"seal": code}), "utf-8")
