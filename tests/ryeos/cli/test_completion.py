@@ -1,4 +1,5 @@
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -9,11 +10,11 @@ import pytest
 from ryeos.cli.commands import ALIASES, TABLE
 from ryeos.cli.completion import SHELLS, command_tree
 from tests.support.command_line import ROOT, CommandLine
+from tests.support.executables import make_program
 from tests.support.programs import require_program
 from tests.support.terminal import Terminal
 
 PROGRAM = """\
-#!{python}
 import sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
@@ -57,11 +58,12 @@ class Bash:
 @pytest.fixture
 def env(cli: CommandLine, tmp_path: Path) -> dict[str, str]:
     """An environment in which `rye` is this program, and a project with a tool."""
-    program = tmp_path / "bin" / "rye"
-    program.parent.mkdir()
-    text = PROGRAM.format(python=sys.executable, root=str(ROOT), bundle=str(cli.bundle.base))
-    program.write_text(text, "utf-8")
-    program.chmod(0o755)
+    code = PROGRAM.format(root=str(ROOT), bundle=str(cli.bundle.base))
+    source = tmp_path / "rye.py"
+    source.write_text(code, "utf-8")
+    # No first line could name an interpreter whose path has a blank.
+    command = f'exec {shlex.quote(sys.executable)} {shlex.quote(str(source))} "$@"\n'
+    program = make_program(tmp_path / "bin" / "rye", command)
     for name in ("hello.py", "$(touch injected).py"):
         path = cli.project_space.ai / "tools" / "mine" / name
         path.parent.mkdir(parents=True, exist_ok=True)
