@@ -6,10 +6,10 @@ Every failure of the file system leaves here as `FileSystemError`, with the path
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import ClassVar
+from typing import BinaryIO, ClassVar
 
 from lillux.errors import FileSystemError, LilluxError, UnsafePathError
 
@@ -79,15 +79,35 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
     Raises FileNotFoundError as it is (absence is for callers to judge), FileTooLargeError,
     FileSystemError.
     """
+    with _opened(path) as (file, size):
+        if size > max_bytes:
+            raise FileTooLargeError(str(path), size, max_bytes)
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise FileTooLargeError(str(path), len(data), max_bytes)
+    return data
+
+
+def read_part(path: Path, offset: int, max_bytes: int) -> tuple[bytes, int]:
+    """At most so many bytes of a regular file, from ``offset`` on, and how many it has in all.
+
+    Raises FileNotFoundError and FileSystemError as `read_bytes` does.
+    """
+    with _opened(path) as (file, size):
+        file.seek(offset)
+        return file.read(max_bytes), size
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
+    """A regular file, open to be read, and its size."""
     try:
         descriptor = os.open(path, _READ_FLAGS)
         with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise FileSystemError(str(path), "expected a regular file")
-            if status.st_size > max_bytes:
-                raise FileTooLargeError(str(path), status.st_size, max_bytes)
-            data = file.read(max_bytes + 1)
+            yield file, status.st_size
     except FileNotFoundError:
         raise
     except NotADirectoryError as error:  # a file where a folder would have to be: nothing is there
@@ -96,9 +116,6 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
         raise file_system_error(path, error) from error
     except ValueError:
         raise FileSystemError(str(path), "the path holds a null character") from None
-    if len(data) > max_bytes:
-        raise FileTooLargeError(str(path), len(data), max_bytes)
-    return data
 
 
 _READ_FLAGS = (
@@ -203,10 +220,32 @@ def safe_join(root: Path, relative: str) -> Path:
     Raises UnsafePathError.
     """
     check_relative(relative)
-    path = root.joinpath(*relative.split("/"))
-    if not is_inside(path, root):
+    segments = relative.split("/")
+    path = root.joinpath(*segments)
+    if not _is_free_of_links(root, segments) and not is_inside(path, root):
         raise UnsafePathError(relative, f"leads outside {root} through a link")
     return path
+
+
+def _is_free_of_links(root: Path, segments: Sequence[str]) -> bool:
+    """Whether no segment is a link, so that the path is below its root, wherever that really is.
+
+    Any doubt is a no. It looks at a few files where following links looks at every folder twice.
+    """
+    if os.name == "nt":  # its junctions lead elsewhere too, and look like folders here
+        return False
+    path = str(root)
+    for segment in segments:
+        path = os.path.join(path, segment)  # noqa: PTH118 - asked for many times a call
+        try:
+            mode = os.lstat(path).st_mode
+        except FileNotFoundError:  # and so nothing below it is there
+            return True
+        except (OSError, ValueError):
+            return False
+        if stat.S_ISLNK(mode):
+            return False
+    return True
 
 
 def check_relative(relative: str) -> None:

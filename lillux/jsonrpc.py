@@ -157,10 +157,10 @@ def _too_deep(text: bytes, max_depth: int, given: Any) -> Malformed:  # noqa: AN
 
 
 def _message(value: object, text: bytes) -> Incoming:
-    if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
-        return Malformed("expected an object with jsonrpc 2.0", _shown(text))
-    given = value.get("id")
+    given = value.get("id") if isinstance(value, dict) else None
     message_id = given if is_id(given) else None
+    if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
+        return Malformed("expected an object with jsonrpc 2.0", _shown(text), id=message_id)
     if "method" in value:
         return _call(value, message_id, text)
     problem = _answer_problem(value)

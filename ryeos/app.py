@@ -166,6 +166,7 @@ class Rye:
                 request, cancellation=cancellation, on_stderr=on_stderr, on_step=on_step
             )
             return tool_answer(result, request)
+        started_at = perf_counter()
         resolution = self.resolver.resolve(reference)
         item = self.verifier.verify_location(resolution.location)
         self._require_coverage(resolution.location, item)
@@ -179,13 +180,19 @@ class Rye:
                 request.parameters,
                 self.context.process_env,
                 dry_run=request.dry_run,
+                trace=request.trace,
+                own_values=self._own_values,
             )
         else:
             suffix = resolution.location.suffix
             envelope = render_knowledge(
                 item.text, resolution.location.ref, suffix, dry_run=request.dry_run
             )
-        envelope["metadata"] = {**envelope["metadata"], **_marks(item)}
+        envelope["metadata"] = {
+            "duration_ms": round((perf_counter() - started_at) * 1000, 3),
+            **envelope["metadata"],
+            **_marks(item),
+        }
         for warning in envelope.pop("warnings", ()):
             self.warn(warning)
         return Answer(envelope)
@@ -244,6 +251,12 @@ class Rye:
         from ryeos.threads.registry import Registry
 
         return Registry(threads_place(self.context.spaces))
+
+    @property
+    def _own_values(self) -> dict[str, str]:
+        """What directives may ask for by the name of a variable, and we know better."""
+        project = self.context.project_path
+        return {"PROJECT_PATH": str(project)} if project else {}
 
     @property
     def runner_seals(self) -> "RunnerSeals":

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any
 
 from lillux.integrity import CanonicalJsonError, require_json
@@ -27,7 +28,7 @@ from ryeos.metadata.directive import (
 # Parameters that steer a run and are no inputs, unless a directive declares one so named.
 STEERING = frozenset({"model", "limit_overrides", "previous_thread_id", "thread", "async"})
 # What a text may ask of the environment: any other variable could be a secret.
-ENV_ALLOWED = ("USER_SPACE", "AI_DIR", "HOME", "PWD", "LANG", "TZ", "RYE_*")
+ENV_ALLOWED = ("USER_SPACE", "AI_DIR", "PROJECT_PATH", "HOME", "PWD", "LANG", "TZ", "RYE_*")
 ENV_SECRET = ("*KEY*", "*TOKEN*", "*SECRET*", "*PASSWORD*")
 INSTRUCTIONS = "Carry out your_directions now."
 
@@ -53,11 +54,15 @@ def render_directive(
     env: Mapping[str, str],
     *,
     dry_run: bool = False,
+    trace: bool = False,
+    own_values: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The envelope with the directions; ``warnings`` when something stayed unfilled.
 
-    Raises MetadataError, DirectiveInputError.
+    With ``trace`` there is ``data``: all that its header says. ``own_values`` stand in place of the
+    variables they are named like. Raises MetadataError, DirectiveInputError.
     """
+    env = {**env, **own_values}
     directive = parse_directive(text)
     inputs = checked_inputs(directive.inputs, parameters, str(ref))
     warnings: list[str] = []
@@ -75,6 +80,8 @@ def render_directive(
         "metadata": {"version": directive.version, "description": directive.description},
         "warnings": warnings,
     }
+    if trace:
+        envelope["data"] = _parsed(directive) | {"body": directive.body}
     if dry_run:
         message = f"{ref} would render: every input fits"
         envelope |= {"status": "validation_passed", "message": message, "data": _parsed(directive)}

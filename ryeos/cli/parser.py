@@ -14,11 +14,16 @@ from ryeos.errors import UsageError
 
 _INVALID_CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*?)' \(choose from")
 
+_UNRECOGNIZED = "unrecognized arguments: "
+# Stands before a word that argparse would take for a flag, though it stands after `--`.
+_IS_WORD = "\0"
+
 
 class _Parser(argparse.ArgumentParser):
     """argparse whose errors are ours, with a suggestion for a mistyped flag."""
 
     def error(self, message: str) -> NoReturn:
+        message = message.replace(_IS_WORD, "").replace("\\x00", "")
         raise UsageError(f"{self.prog}: {message}", hint=self._hint(message))
 
     def takes(self, flag: str) -> bool:
@@ -30,11 +35,15 @@ class _Parser(argparse.ArgumentParser):
 
         typed, known = self._mistyped(message)
         close = get_close_matches(typed, known, 1, 0.5) if typed else []
-        return f"did you mean {close[0]}?" if close else f"see: {self.prog} --help"
+        meant = f"did you mean {close[0]}?" if close else f"see: {self.prog} --help"
+        takes_words = any(one.nargs == "*" and not one.option_strings for one in self._actions)
+        if _UNRECOGNIZED in message and takes_words:
+            return f"{meant} (a word that begins with - stands after -- : {self.prog} -- {typed})"
+        return meant
 
     def _mistyped(self, message: str) -> tuple[str, list[str]]:
         """The word that an error of argparse is about, and what might stand there instead."""
-        _, _, typed = message.partition("unrecognized arguments: ")
+        _, _, typed = message.partition(_UNRECOGNIZED)
         if typed:
             flags = [flag for action in self._actions for flag in action.option_strings]
             return typed.split(" ")[0].split("=")[0], flags
@@ -78,5 +87,21 @@ def parse(
     arguments: list[str],
 ) -> SimpleNamespace:
     """The values of a command line. Raises UsageError; ends the program for ``--help``."""
-    parsed = command_parser(entry, configure, examples).parse_intermixed_args(arguments)
-    return SimpleNamespace(**vars(parsed))
+    marked = _marked(arguments)
+    parsed = command_parser(entry, configure, examples).parse_intermixed_args(marked)
+    return SimpleNamespace(**{name: _unmarked(value) for name, value in vars(parsed).items()})
+
+
+def _marked(arguments: list[str]) -> list[str]:
+    """The arguments without `--`, words after it marked where they look like flags."""
+    if "--" not in arguments:
+        return arguments
+    start = arguments.index("--")
+    words = (f"{_IS_WORD}{one}" if one.startswith("-") else one for one in arguments[start + 1 :])
+    return [*arguments[:start], *words]
+
+
+def _unmarked(value: Any) -> Any:  # noqa: ANN401 - of argparse
+    if isinstance(value, list):
+        return [_unmarked(one) for one in value]
+    return value.removeprefix(_IS_WORD) if isinstance(value, str) else value

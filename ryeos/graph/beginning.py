@@ -19,7 +19,7 @@ class SavedRun:
     """An earlier run, as it was written down last.
 
     node        where it goes on; None at an end
-    graph_hash  of the graph that it walked
+    graph_id, graph_hash  of the graph that it walked
     is_alive    a process works on it
     """
 
@@ -29,6 +29,7 @@ class SavedRun:
     node: str | None
     step: int
     errors: tuple[Mapping[str, Any], ...] = ()
+    graph_id: str = ""
     graph_hash: str = ""
     is_alive: bool = False
 
@@ -70,6 +71,12 @@ def resumed_position(
     Its own inputs count, unless ``override_inputs`` lays the given ones over them. Raises
     RunNotResumableError, RunCompletedError, GraphChangedError, NodeNotFoundError, GraphInputError.
     """
+    if saved.graph_id and saved.graph_id != graph.graph_id:
+        raise RunNotResumableError(
+            saved.run_id,
+            f"it is a run of {saved.graph_id}, and not of {graph.graph_id}",
+            hint=f"go on with it by: rye graph resume {saved.run_id}",
+        )
     _require_resumable(saved, options, graph_hash)
     node = options.node or saved.node or ""
     if node not in graph.nodes:

@@ -89,6 +89,10 @@ def taken_apart(
         for name, (words, fits) in _KNOWN.items()
         if name in given and not fits(given[name])
     ]
+    injected = given.get("inject_state")
+    if isinstance(injected, dict) and not isinstance(injected.get("inputs", {}), dict):
+        found = type_name(injected["inputs"])
+        problems.append(f"inject_state.inputs: expected a mapping, got {found}")
     depth = (given.get("limits") or {}).get("depth") if not problems else None
     if depth is not None and not _is_depth(depth):
         problems.append(f"limits.depth: expected a whole number from 0 up, got {type_name(depth)}")

@@ -55,10 +55,11 @@ _SAID = {
 def control_of(values: Mapping[str, Any]) -> Control:
     """The control in a hook's answer, whatever that is; without an action it does nothing."""
     most, error = values.get("max_retries"), values.get("error")
-    is_count = isinstance(most, int) and not isinstance(most, bool)
+    if not isinstance(most, int) or isinstance(most, bool):
+        most = DEFAULT_RETRIES
     return Control(
         action=str(values.get("action", "")),
-        max_retries=min(most, MAX_RETRIES) if is_count else DEFAULT_RETRIES,
+        max_retries=min(most, MAX_RETRIES),
         error=error if isinstance(error, str) else "",
     )
 

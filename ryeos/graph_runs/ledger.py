@@ -11,6 +11,7 @@ from contextlib import suppress
 from lillux.errors import LilluxError
 from ryeos.graph.call import Lineage
 from ryeos.graph.errors import ParentUnknownError, RunNotResumableError
+from ryeos.graph.run_place import RunPlace
 from ryeos.log import log_warning
 from ryeos.threads.documents import write_document
 from ryeos.threads.ending import end_rest
@@ -40,9 +41,13 @@ class Ledger:
     """The threads of a workspace, as runs of graphs see them."""
 
     def __init__(
-        self, registry: Registry, seals: RunnerSeals, warn: Callable[[str], None] = log_warning
+        self,
+        registry: Registry,
+        seals: RunnerSeals,
+        runs: RunPlace,
+        warn: Callable[[str], None] = log_warning,
     ) -> None:
-        self._registry, self._seals, self._warn = registry, seals, warn
+        self._registry, self._seals, self._runs, self._warn = registry, seals, runs, warn
 
     def lineage_of(self, thread_id: str) -> Lineage:
         """What a run may do that this thread has started. Raises ParentUnknownError.
@@ -61,6 +66,8 @@ class Ledger:
             if grants is not None:
                 depth = None if grants.depth is None else grants.depth - 1
                 return Lineage(grants=grants.lists, depth=depth)
+            if (self._runs.runs / thread_id).exists():  # the run of a graph, which had some
+                raise ParentUnknownError(thread_id, "but what it may call is not there any more")
             if not thread.parent_id:
                 return Lineage()
             thread_id = thread.parent_id

@@ -90,6 +90,7 @@ class WorkspaceRecordings:
             node=loaded.current_node,
             step=loaded.step,
             errors=loaded.errors,
+            graph_id=loaded.snapshot.graph_id,
             graph_hash=loaded.graph_hash,
             is_alive=self._ledger.is_alive(run_id),
         )

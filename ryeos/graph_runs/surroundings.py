@@ -10,6 +10,7 @@ from ryeos.executor.calls import Materials
 from ryeos.graph.call import Lineage, Recordings
 from ryeos.graph.hook_reading import watching_hooks
 from ryeos.graph.model import Hook
+from ryeos.graph.run_place import run_place
 from ryeos.graph.runner import Calls
 from ryeos.graph_runs.calls import Workspace, WorkspaceCalls
 from ryeos.graph_runs.ledger import Ledger
@@ -85,7 +86,8 @@ class WorkspaceSurroundings:
 
     def _ledger(self) -> Ledger:
         workspace = self._workspace
-        return Ledger(workspace.threads, workspace.runner_seals, workspace.warn)
+        place = run_place(workspace.context.spaces)
+        return Ledger(workspace.threads, workspace.runner_seals, place, workspace.warn)
 
     def _behaviour(self) -> str:
         read: Mapping[str, Any] = {

@@ -64,7 +64,7 @@ def _checked(row: Parameter, value: object) -> object:
         case "integer":
             return _integer(row, value)
         case "boolean":
-            return _boolean(row, value)
+            return boolean(row.name, value)
     return _object(row, value)
 
 
@@ -97,10 +97,11 @@ def _integer(row: Parameter, value: object) -> int:
     return number
 
 
-def _boolean(row: Parameter, value: object) -> bool:
+def boolean(name: str, value: object) -> bool:
+    """The value of an argument that is true or false. Raises ArgumentError."""
     found = _BOOLEANS.get(value.strip().lower()) if isinstance(value, str) else value
     if not isinstance(found, bool):
-        raise _wrong(row, "true or false", value)
+        raise _wrong(Parameter(name=name, type="boolean", description=""), "true or false", value)
     return found
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from math import isfinite
 from threading import Event, Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
@@ -89,8 +90,9 @@ class ToolProgress:
         if not isinstance(told, dict) or not _is_number(told.get("progress")):
             return
         total = told.get("total") if _is_number(told.get("total")) else None
+        message = told.get("message")
         self._reports = True
-        self._say(float(told["progress"]), total, str(told.get("message", "")))
+        self._say(float(told["progress"]), total, message if isinstance(message, str) else "")
 
     def _say(self, done: float, total: float | None, message: str) -> None:
         with self._lock:
@@ -113,5 +115,28 @@ def _share(event: "StepEvent") -> float:
     return (event.done + _BEGUN) / (max(event.total, event.done) + 1)
 
 
+class StepProgress:
+    """Tells of work that is done in steps: at most ten a second, and always of the last one."""
+
+    def __init__(self, tell: Progress, *, clock: Callable[[], float] = monotonic) -> None:
+        self._tell, self._clock = tell, clock
+        self._told_at: float | None = None
+
+    def step(self, done: int, total: int, message: str) -> None:
+        """So many are done, of so many, this one the last."""
+        now = self._clock()
+        too_soon = self._told_at is not None and now - self._told_at < LEAST_APART_S
+        if too_soon and done < total:
+            return
+        self._told_at = now
+        self._tell(done, total, message[:MAX_MESSAGE_CHARACTERS])
+
+
 def _is_number(value: Any) -> bool:  # noqa: ANN401 - JSON
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Whether it is a number that can be sent: JSON has no other than finite ones."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return isfinite(value)
+    except OverflowError:  # an integer beyond all floats
+        return False

@@ -33,6 +33,7 @@ SUBSCRIPTION_KEY = _META + "subscriptionId"
 
 # What the older revisions do not know, by the first one that does.
 _SINCE_ANNOTATIONS, _SINCE_STRUCTURE, _SINCE_ICONS = "2025-03-26", "2025-06-18", "2025-11-25"
+_SINCE_AUDIO = "2025-03-26"
 _HOUR_MS = 3_600_000
 _LIST_MS = 5_000
 # How long a client may keep a result, and who may.
@@ -159,8 +160,9 @@ def fitted_result(
         fitted[_LISTED[method]] = [_fitted_entry(entry, caller.version) for entry in entries]
     if method == "tools/call" and not knows_structure(caller.version):
         fitted.pop("structuredContent", None)
+        unknown = {"resource_link"} | ({"audio"} if caller.version < _SINCE_AUDIO else set())
         blocks = fitted.get("content", ())
-        fitted["content"] = [block for block in blocks if block.get("type") != "resource_link"]
+        fitted["content"] = [block for block in blocks if block.get("type") not in unknown]
     return fitted
 
 

@@ -156,6 +156,8 @@ class RyeFeatures:
         """The result of a call. Raises RpcError."""
         match call.method:
             case "tools/list":
+                if call.params.get("cursor") is not None:  # all tools are on one page
+                    raise RpcError(INVALID_PARAMS, "cursor: expected one that this server gave")
                 from ryeos.mcp.tool_table import listed
 
                 return {"tools": listed(self._profile)}
@@ -259,7 +261,7 @@ class RyeFeatures:
         if name != "execute":
             from ryeos.mcp.tools import answer
 
-            return answer(rye, name, arguments).envelope
+            return answer(rye, name, arguments, calling).envelope
         from ryeos.mcp.tools.execute import execute
 
         return execute(rye, arguments, calling, self._program).envelope

@@ -7,7 +7,10 @@ come while the client reads it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import time
+from _thread import start_new_thread  # as in `ryeos.mcp.wire`
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from lillux.jsonrpc import Failure, Result
 from ryeos.mcp.ending import Stop, catch_signals, leave
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
     from ryeos.mcp.stdio import Features
 
 
+PARENT_POLL_S = 1.0
+
+
 def serve(session: Session, features: Features, wire: Wire, log: Log = quiet) -> NoReturn:
     """Serve until the client is gone, and end the process. In the main thread only.
 
@@ -31,9 +37,9 @@ def serve(session: Session, features: Features, wire: Wire, log: Log = quiet) ->
     parent = os.getppid()
     catch_signals()
     try:
-        events = answer_first(session, wire)
-        from ryeos.mcp.stdio import StdioServer
-
+        with _leaving_with(parent):
+            events = answer_first(session, wire)
+            from ryeos.mcp.stdio import StdioServer
         StdioServer(session, features, wire, parent=parent, log=log).run(events)
     except (Stop, OSError):  # nothing has begun that would have to be ended
         leave()
@@ -53,3 +59,25 @@ def answer_first(session: Session, wire: Wire) -> Iterable[Event]:
             if isinstance(event.message, Result | Failure):
                 return events
     return ()
+
+
+@contextmanager
+def _leaving_with(parent: int) -> Iterator[None]:
+    """End this process when its parent is gone, though somebody else may hold the pipe.
+
+    On Windows the number of the parent stays what it was: there it is seen from the first answer
+    on, by the server.
+    """
+    over: list[bool] = []
+    start_new_thread(_leave_with, (parent, over))
+    try:
+        yield
+    finally:
+        over.append(True)
+
+
+def _leave_with(parent: int, over: list[bool]) -> None:
+    while not over:
+        time.sleep(PARENT_POLL_S)
+        if not over and os.getppid() != parent:
+            leave()

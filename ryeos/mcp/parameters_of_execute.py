@@ -5,7 +5,7 @@ from ryeos.mcp.parameters import PROJECT_PATH, RUNNABLE, Parameter
 EXECUTE = (
     Parameter(name="item_id", type="string", description="tool:a/b, or a/b"),
     Parameter(name="item_type", type="string", description="Kind of item", enum=RUNNABLE),
-    Parameter(name="action", type="string", description="Only run", default="run"),
+    Parameter(name="action", type="string", description="Or sign, load", default="run"),
     PROJECT_PATH,
     Parameter(name="parameters", type="object", description="The item's inputs"),
     Parameter(name="dry_run", type="boolean", description="Check only", default=False),

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from lillux.errors import LilluxError
-from lillux.files import read_bytes
 from lillux.jsonrpc import INVALID_PARAMS
 from ryeos.errors import ItemNotFoundError
 from ryeos.items import PROJECT, USER, ItemRef, Kind, Reference
@@ -22,7 +21,6 @@ from ryeos.mcp.pages import listed
 from ryeos.mcp.uris import TEMPLATES, HelpTopic, Output, item_uri, parse_uri
 from ryeos.search.records import Record
 
-MAX_OUTPUT_BYTES = 8 * 1024 * 1024
 UNKNOWN_IN_LEGACY = -32002
 _PRIORITIES = {PROJECT: 0.8, USER: 0.5}
 _PLAIN = "text/plain"
@@ -46,12 +44,15 @@ def read_resource(asked: Asked) -> dict[str, Any]:
     uri = text_of(asked.call.params, "uri")
     named = parse_uri(uri)
     found: tuple[str, str] | None = None
+    rest: dict[str, Any] = {}
     try:
         match named:
             case ItemRef():
                 found = _item(asked, named)
-            case Output(name):
-                found = _output(asked, name)
+            case Output():
+                part = _output(asked, named)
+                found = (_PLAIN, part["text"]) if part else None
+                rest = part or {}
             case HelpTopic(name):
                 found = _help(asked, name)
             case None if asked.skills:
@@ -64,7 +65,7 @@ def read_resource(asked: Asked) -> dict[str, Any]:
         code = INVALID_PARAMS if asked.call.caller.is_modern else UNKNOWN_IN_LEGACY
         raise RpcError(code, f"unknown resource: {uri[:200]}", {"uri": uri[:2000]})
     media_type, text = found
-    return {"contents": [{"uri": uri, "mimeType": media_type, "text": text}]}
+    return {"contents": [{**rest, "uri": uri, "mimeType": media_type, "text": text}]}
 
 
 def _entry(asked: Asked, uri: str, record: Record) -> dict[str, Any] | None:
@@ -93,12 +94,14 @@ def _item(asked: Asked, ref: ItemRef) -> tuple[str, str]:
     return mime_type(resolution.location.suffix), item.data.decode("utf-8", "replace")
 
 
-def _output(asked: Asked, name: str) -> tuple[str, str] | None:
-    path = output_path(asked.rye.context, name)
+def _output(asked: Asked, named: Output) -> dict[str, Any] | None:
+    path = output_path(asked.rye.context, named.name)
     if path.is_symlink():
         return None
+    from ryeos.mcp.output_parts import read_output
+
     try:
-        return _PLAIN, read_bytes(path, MAX_OUTPUT_BYTES).decode("utf-8", "replace")
+        return read_output(path, named)
     except FileNotFoundError:
         return None
 

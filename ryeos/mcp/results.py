@@ -5,18 +5,18 @@ content follows, and a link to what was too long to be shown.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lillux.errors import LilluxError
 from ryeos.context import Context
 from ryeos.mcp.compact_json import compact
+from ryeos.mcp.content_blocks import BLOCKS_KEY, checked_blocks
+from ryeos.mcp.hints import for_callers
 from ryeos.mcp.outputs import Kept, max_characters, windowed
 
 # Of a line of 8 MiB; the rest is for what is around it.
 MAX_RESULT_BYTES = 7_500_000
-_MEDIA = "mcp_content"
-_BLOCKS = frozenset({"text", "image", "audio", "resource_link"})
 
 
 def tool_result(
@@ -26,7 +26,8 @@ def tool_result(
 
     It is kept under a new name unless there is one for it.
     """
-    structure, media = _without_media(json.loads(compact(envelope)))
+    structure, media, problems = _without_media(json.loads(compact(for_callers(envelope))))
+    structure = _warned(structure, problems)
     kept = None
     if context:
         limit, warnings = max_characters(context)
@@ -35,15 +36,14 @@ def tool_result(
         except LilluxError as error:  # nowhere to keep it: then it is only cut
             structure, _ = windowed(structure, None, limit)
             warnings = [*warnings, str(error)]
-        if warnings:
-            structure = {**structure, "warnings": [*structure.get("warnings", ()), *warnings]}
+        structure = _warned(structure, warnings)
     left_bytes = MAX_RESULT_BYTES - _sent_bytes(structure)
     if left_bytes < 0:
         structure, media, kept = _too_large(MAX_RESULT_BYTES - left_bytes), [], None
     fitting = _fitting(media, left_bytes)
     if len(fitting) < len(media):
         said = f"{len(media) - len(fitting)} blocks of content are too large for a message"
-        structure = {**structure, "warnings": [*structure.get("warnings", ()), said]}
+        structure = _warned(structure, [said])
     return {
         "content": [{"type": "text", "text": compact(structure)}, *fitting, *_links(kept)],
         "structuredContent": structure,
@@ -51,15 +51,23 @@ def tool_result(
     }
 
 
-def _without_media(envelope: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The envelope with its blocks of content only described, and the blocks."""
+def _without_media(
+    envelope: dict[str, Any],
+) -> tuple[dict[str, Any], list[dict[str, Any]], list[str]]:
+    """The envelope with its blocks of content only described, the blocks, and what is wrong."""
     data = envelope.get("data")
-    blocks = data.get(_MEDIA) if isinstance(data, dict) else None
+    blocks = data.get(BLOCKS_KEY) if isinstance(data, dict) else None
     if not isinstance(blocks, list) or not isinstance(data, dict):
-        return envelope, []
-    known = [block for block in blocks if isinstance(block, dict) and block.get("type") in _BLOCKS]
-    described = [_described(block) if block in known else block for block in blocks]
-    return {**envelope, "data": {**data, _MEDIA: described}}, known
+        return envelope, [], []
+    good, problems = checked_blocks(blocks)
+    described = [_described(one) if isinstance(one, dict) else one for one in blocks]
+    return {**envelope, "data": {**data, BLOCKS_KEY: described}}, good, problems
+
+
+def _warned(structure: dict[str, Any], warnings: Sequence[str]) -> dict[str, Any]:
+    if not warnings:
+        return structure
+    return {**structure, "warnings": [*structure.get("warnings", ()), *warnings]}
 
 
 def _described(block: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from ryeos.items import ItemRef, Kind
 from ryeos.mcp.events import TaskId, Watched
 from ryeos.mcp.offered import LISTED_TIERS
 from ryeos.mcp.outputs import output_path
+from ryeos.mcp.tasks import thread_of_task
 from ryeos.mcp.uris import HelpTopic, Output, parse_uri
 from ryeos.search.requests import LOCAL_TIERS
 from ryeos.threads.watching import wait_for
@@ -42,7 +43,7 @@ def _list_state(rye: Rye, name: str) -> Hashable:
 
 
 def _task_state(rye: Rye, task_id: str) -> Hashable:
-    now = wait_for(rye.threads, task_id, 0)
+    now = wait_for(rye.threads, thread_of_task(rye, task_id).thread_id, 0)
     return now.thread_id, now.status, now.updated_at
 
 
@@ -51,7 +52,7 @@ def _resource_state(rye: Rye, uri: str) -> Hashable:
         case ItemRef() as ref:
             found = rye.resolver.find(ref)
             path = found.location.path if found else None
-        case Output(output):
+        case Output(name=output):
             path = output_path(rye.context, output)
         case HelpTopic() | None:
             return None

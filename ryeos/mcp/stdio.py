@@ -9,6 +9,9 @@
 (3) it ends when the pipe does, by a signal, when nobody reads any more, and when the process that
     has started it is gone: calls are cancelled, last words said, and after ``END_S`` it is over.
     What was asked before the pipe ended may still be answered for ``LAST_CALLS_S``
+(4) a client that takes no answers is waited for, and read from no further: what it leaves unread is
+    all that is kept. Whether it has gone is seen by a thread that neither reads nor writes: then
+    whoever has waited for ``STUCK_S`` waits no longer
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ LONG_THREADS, SHORT_THREADS = 16, 4
 END_S = 1.5
 LAST_CALLS_S = 0.3
 LAST_WORDS_S = 0.2
+STUCK_S = 0.3
 # How long the reader waits for a thread that computes: answers to `ping` take several such waits.
 SWITCH_S = 0.001
 # Collecting garbage holds up every thread: little at once, and all there is as good as never.
@@ -107,10 +111,11 @@ class StdioServer:
         gc.set_threshold(*GARBAGE_THRESHOLDS)
         why = "standard input ended"
         try:
+            for watch in (self._watch_parent, self._watch_input):
+                Thread(target=watch, daemon=True).start()
             with self._session_lock:
                 self._carry_out(first)
-            for task in (self._features.began, self._watch_parent):
-                Thread(target=task, daemon=True).start()
+            Thread(target=self._features.began, daemon=True).start()
             self._read()
             self._await_calls(LAST_CALLS_S)
         except Stop:
@@ -224,6 +229,12 @@ class StdioServer:
         await_end_of_parent(self._parent)
         self._end("the process that has started this one is gone")
 
+    def _watch_input(self) -> None:  # (4)
+        self._wire.await_hang_up()
+        while self._wire.waits_s < STUCK_S:
+            time.sleep(_STUCK_POLL_S)
+        self._end("standard input ended, and nobody reads")
+
     def _await_calls(self, patience_s: float) -> None:
         """Let calls come to their end, as long as there is patience."""
         deadline = time.monotonic() + patience_s
@@ -258,6 +269,7 @@ def _exit_after(seconds: float) -> None:
 
 
 _POLL_S = 0.005
+_STUCK_POLL_S = 0.05
 
 
 def internal_error(error: BaseException, log: Log = quiet) -> RpcError:

@@ -1,7 +1,8 @@
 """Background runs as tasks: the extension ``io.modelcontextprotocol/tasks`` of the modern revision.
 
-A task is a thread of the server's own project, its id the thread's: it is on disk before anybody
-hears of it, and any later server answers for it.
+A task is a thread of the server's own project: it is on disk before anybody hears of it, and any
+later server answers for it. Its id is the thread's, a dot, and a code under a key of user space:
+who was not told cannot make it up, and nothing further is kept.
 """
 
 from collections.abc import Mapping
@@ -42,14 +43,15 @@ def created(rye: Rye, caller: Caller, answer: Mapping[str, Any]) -> dict[str, An
         thread = rye.threads.get(thread_id)
     except LilluxError:  # of another project: nobody who has its id alone would find it
         return None
-    return {"resultType": "task", **_described(thread, thread, "working")}
+    task_id = f"{thread_id}.{rye.runner_seals.task_code(thread_id)}"
+    return {"resultType": "task", **_described(task_id, thread, thread, "working")}
 
 
 def get_task(asked: Asked) -> dict[str, Any]:
     """How a task is, with its result when it has one. Raises RpcError."""
-    task = _task(asked)
+    task, task_id = _task(asked), text_of(asked.call.params, "taskId")
     try:
-        return _whole(asked.rye, task)
+        return _whole(asked.rye, task_id, task)
     except LilluxError as error:
         raise refusal(error) from None
 
@@ -57,18 +59,26 @@ def get_task(asked: Asked) -> dict[str, Any]:
 def told_task(rye: Rye, task_id: str) -> dict[str, Any] | None:
     """A task as `get_task` tells of it; None where it cannot be told."""
     try:
-        return _whole(rye, rye.threads.get(task_id))
+        return _whole(rye, task_id, thread_of_task(rye, task_id))
     except LilluxError:
         return None
 
 
-def _whole(rye: Rye, task: Thread) -> dict[str, Any]:
+def thread_of_task(rye: Rye, task_id: str) -> Thread:
+    """The thread that a task is. Raises ThreadNotFoundError."""
+    thread_id, _, code = task_id.rpartition(".")
+    if not rye.runner_seals.is_task_code(thread_id, code):
+        raise ThreadNotFoundError(task_id, str(rye.threads.place.registry))
+    return rye.threads.get(thread_id)
+
+
+def _whole(rye: Rye, task_id: str, task: Thread) -> dict[str, Any]:
     """A task, with its result when it has one. Raises LilluxError."""
     now = wait_for(rye.threads, task.thread_id, 0)
     status = _STATUSES.get(now.status, "working") if now.has_ended else "working"
-    described = _described(task, now, status)
+    described = _described(task_id, task, now, status)
     if status == "completed":
-        name = sha256_hex(task.thread_id.encode("utf-8", "surrogatepass"))[:_NAME_CHARACTERS]
+        name = sha256_hex(task_id.encode("utf-8", "surrogatepass"))[:_NAME_CHARACTERS]
         result = tool_result(_envelope(now), rye.context, kept_as=name)
         described["result"] = {"resultType": "complete", **result}
     return described
@@ -96,18 +106,18 @@ def _task(asked: Asked) -> Thread:
         raise missing_extension(TASKS_EXTENSION)
     task_id = text_of(asked.call.params, "taskId")
     try:
-        return refreshed(asked.rye.threads, asked.rye.threads.get(task_id))
+        return refreshed(asked.rye.threads, thread_of_task(asked.rye, task_id))
     except ThreadNotFoundError:
         raise RpcError(INVALID_PARAMS, f"unknown task: {task_id[:200]}") from None
     except LilluxError as error:
         raise refusal(error) from None
 
 
-def _described(task: Thread, now: Thread, status: str) -> dict[str, Any]:
+def _described(task_id: str, task: Thread, now: Thread, status: str) -> dict[str, Any]:
     """A task, and the thread that has carried on with its work, which may be the same."""
     began = task.created_at or ""
     return {
-        "taskId": task.thread_id,
+        "taskId": task_id,
         "status": status,
         **({"statusMessage": now.error} if now.error else {}),
         "createdAt": began,

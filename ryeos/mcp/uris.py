@@ -1,7 +1,7 @@
 """``rye://`` URIs: what each of them names, and the templates they are made from. Pure.
 
     rye://knowledge/ID  rye://directive/ID  rye://tool/ID     an item's file
-    rye://output/ID                                           a result that was kept whole
+    rye://output/ID  rye://output/ID?offset=N&length=N        a result that was kept whole; a part
     rye://help/TOPIC                                          a topic of ``help``
 
 Segments are percent-encoded. What an item's id may be is decided after decoding.
@@ -19,7 +19,7 @@ SCHEME = "rye://"
 OUTPUT, HELP = "output", "help"
 MAX_URI_CHARACTERS = 2048
 ITEM_TEMPLATE = f"{SCHEME}{{kind}}/{{+id}}"
-OUTPUT_TEMPLATE = f"{SCHEME}{OUTPUT}/{{id}}"
+OUTPUT_TEMPLATE = f"{SCHEME}{OUTPUT}/{{id}}{{?offset,length}}"
 HELP_TEMPLATE = f"{SCHEME}{HELP}/{{topic}}"
 TEMPLATES: tuple[dict[str, Any], ...] = (
     {
@@ -32,7 +32,7 @@ TEMPLATES: tuple[dict[str, Any], ...] = (
         "uriTemplate": OUTPUT_TEMPLATE,
         "name": "output",
         "title": "Kept outputs",
-        "description": "A result that was too large for its message, whole",
+        "description": "A result too large for its message: whole, or bytes from offset on",
         "mimeType": "text/plain",
     },
     {
@@ -44,14 +44,20 @@ TEMPLATES: tuple[dict[str, Any], ...] = (
     },
 )
 _KINDS = {kind.value: kind for kind in EXECUTABLE_KINDS}
+# Of which JSON makes at most six times as much, still less than a message.
+MAX_PART_BYTES = 1024 * 1024
+_PART = frozenset({"offset", "length"})
+_NUMBER = re.compile(r"[0-9]{1,15}")
 _OUTPUT_ID = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A result that was kept, by the name it was given."""
+    """A result that was kept, by the name it was given; or ``length`` bytes of it."""
 
     name: str
+    offset: int = 0
+    length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +77,11 @@ def item_uri(ref: ItemRef) -> str:
 
 def parse_uri(uri: str) -> Named | None:
     """What a URI names; None where nothing can have this name."""
-    if len(uri) > MAX_URI_CHARACTERS or not uri.startswith(SCHEME) or {"?", "#"} & set(uri):
+    if len(uri) > MAX_URI_CHARACTERS or not uri.startswith(SCHEME) or "#" in uri:
         return None
+    uri, has_query, query = uri.partition("?")
+    if has_query:
+        return _part_of_output(uri, query)
     word, slash, rest = uri.removeprefix(SCHEME).partition("/")
     name = unquote(rest, errors="surrogateescape")
     if not slash or not name:
@@ -82,6 +91,20 @@ def parse_uri(uri: str) -> Named | None:
     if word == OUTPUT:
         return Output(name) if _OUTPUT_ID.fullmatch(name) else None
     return HelpTopic(name) if word == HELP else None
+
+
+def part_uri(name: str, offset: int, length: int) -> str:
+    """The URI of a part of an output."""
+    return f"{SCHEME}{OUTPUT}/{name}?offset={offset}&length={length}"
+
+
+def _part_of_output(uri: str, query: str) -> Output | None:
+    """A part that is asked for in bytes, each of the two numbers at most once."""
+    whole, fields = parse_uri(uri), [field.partition("=") for field in query.split("&")]
+    numbers = {name: int(text) for name, _, text in fields if _NUMBER.fullmatch(text)}
+    if not isinstance(whole, Output) or len(numbers) < len(fields) or not numbers.keys() <= _PART:
+        return None
+    return Output(whole.name, numbers.get("offset", 0), numbers.get("length", MAX_PART_BYTES))
 
 
 def _item(kind: Kind, item_id: str) -> ItemRef | None:

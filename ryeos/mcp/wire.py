@@ -5,6 +5,7 @@ What a dependency prints, or a child, must never get between two messages.
 
 import os
 import sys
+import time
 from _thread import allocate_lock  # of `threading`, which is not worth its time at a start
 
 from lillux.jsonrpc import INTERNAL_ERROR, Failure, Message, Result, as_json
@@ -20,6 +21,7 @@ class Wire:
     def __init__(self, reader: int, writer: int) -> None:
         self._reader, self._writer = reader, writer
         self._lock = allocate_lock()
+        self._writing_since: float | None = None
 
     def read(self) -> bytes:
         """The next bytes, blocking; nothing at the end."""
@@ -30,7 +32,21 @@ class Wire:
         unsent = memoryview(line_of(message))
         with self._lock:
             while unsent:
-                unsent = unsent[os.write(self._writer, unsent) :]
+                self._writing_since = time.monotonic()
+                unsent = unsent[os.write(self._writer, unsent[:_CHUNK_BYTES]) :]
+            self._writing_since = None
+
+    @property
+    def waits_s(self) -> float:
+        """For how many seconds the reader has taken nothing of what is being written."""
+        since = self._writing_since
+        return 0.0 if since is None else time.monotonic() - since
+
+    def await_hang_up(self) -> None:
+        """Return when nobody writes to us any more, though there may be something left to read."""
+        from ryeos.mcp.hanging_up import await_hang_up
+
+        await_hang_up(self._reader)
 
 
 def line_of(message: Message) -> bytes:

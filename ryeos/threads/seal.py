@@ -23,6 +23,8 @@ KEY_FILE = "runners.key"
 KEY_BYTES = 32
 _MAX_RUNNER_BYTES = 4096
 _PURPOSE = "rye runner 1"
+_TASK_PURPOSE = "rye task 1"
+TASK_CODE_CHARACTERS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,20 @@ class RunnerSeals:
     def code(self, purpose: str, *values: object) -> str:
         """A code over values of JSON that only this user can make. Raises FileSystemError."""
         return _code_over(self._key(), purpose, *values)
+
+    def task_code(self, thread_id: str) -> str:
+        """What shows that somebody was told of a thread: 128 bits in hex digits."""
+        return self.code(_TASK_PURPOSE, thread_id)[:TASK_CODE_CHARACTERS]
+
+    def is_task_code(self, thread_id: str, code: str) -> bool:
+        """Whether this is `task_code` of a thread."""
+        from hmac import compare_digest
+
+        key = self._known_key()
+        expected = _code_over(key, _TASK_PURPOSE, thread_id)[:TASK_CODE_CHARACTERS]
+        return bool(key) and compare_digest(
+            expected.encode(), code.encode("utf-8", "backslashreplace")
+        )
 
     def is_code(self, code: str, purpose: str, *values: object) -> bool:
         """Whether this user has made the code, over these very values."""

@@ -1,9 +1,11 @@
 """``rye.pyz mcp`` ends when its client does, with all that it has started, and cancels for good."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -24,6 +26,8 @@ pytestmark = [
 # The server takes 1.5 s; clients send TERM after two.
 CLIENTS_PATIENCE_S = 2.0
 CANCELLED_CALLS = 1000
+# A pipe of 64 KiB with less room left than the answer that is being written needs.
+FULL_PIPE_BYTES = 50_000
 
 
 @pytest.fixture
@@ -188,6 +192,95 @@ def test_a_parent_that_was_killed_ends_server_and_programs(
     os.close(writing)
 
 
+@pytest.mark.parametrize(
+    "flood", [("ping", 3000), ("tools/list", 28)], ids=["small answers", "large answers"]
+)
+@pytest.mark.parametrize("begins_with", ["initialize", "the flood"])
+def test_a_client_that_left_without_reading_ends_server_and_programs(
+    flood: tuple[str, int], begins_with: str, machine: Machine, family: Family
+) -> None:
+    """The pipe is full before it ends: whoever reads from it waits for somebody to read."""
+    method, count = flood
+    with subprocess.Popen(
+        [*machine.rye, "mcp"],
+        env=machine.environ(),
+        cwd=machine.project,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        begin = {"protocolVersion": "2025-11-25", "capabilities": {}}
+        slow = {"item_id": BASH, "parameters": {"command": family.script}}
+        call = request(2, "tools/call", {"name": "execute", "arguments": slow}) + b"\n"
+        process.stdin.write(request(1, "initialize", begin) + b"\n" + call)
+        lines = b"".join(request(3 + number, method) + b"\n" for number in range(count))
+        if begins_with == "initialize":
+            process.stdin.flush()
+            process.stdout.readline()
+        process.stdin.write(lines)
+        process.stdin.flush()
+        family.await_running()
+        answers = process.stdout.fileno()
+        wait_until(lambda: _unread_bytes(answers) > FULL_PIPE_BYTES)
+
+        started = monotonic()
+        process.stdin.close()
+        process.wait()
+        took_s = monotonic() - started
+
+    family.await_end()
+    assert took_s < CLIENTS_PATIENCE_S
+
+
+def test_what_was_asked_before_the_end_is_answered_to_a_client_that_reads_late(
+    machine: Machine,
+) -> None:
+    with subprocess.Popen(
+        [*machine.rye, "mcp"],
+        env=machine.environ(),
+        cwd=machine.project,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        begin = request(0, "initialize", {"protocolVersion": "2025-11-25", "capabilities": {}})
+        lines = [begin, *(request(1 + number, "ping") for number in range(1000))]
+        answers, _ = process.communicate(b"".join(line + b"\n" for line in lines))
+
+    assert len(answers.splitlines()) == 1001
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="how far the server is, /proc tells")
+def test_a_parent_that_ends_before_the_first_message_ends_the_server(machine: Machine) -> None:
+    """Though somebody else still holds the pipe."""
+    reading, writing = os.pipe()
+    code = (
+        "import subprocess, sys\n"
+        "child = subprocess.Popen(sys.argv[1:], stdin=0, stdout=1, stderr=subprocess.DEVNULL)\n"
+        "print(child.pid, file=sys.stderr, flush=True); child.wait()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-I", "-c", code, *map(str, machine.rye), "mcp"],
+        env=machine.environ(),
+        cwd=machine.project,
+        stdin=reading,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as parent:
+        assert parent.stderr
+        server_pid = int(parent.stderr.readline())
+        wait_until(lambda: _has_caught_signals(server_pid))
+
+        parent.kill()
+        parent.wait()
+        wait_until(lambda: not is_running(server_pid))
+
+    os.close(reading)
+    os.close(writing)
+
+
 def test_open_subscriptions_end_with_their_result(client: McpClient) -> None:
     listening = client.send(
         "subscriptions/listen", {"_meta": MODERN_META, "notifications": {"toolsListChanged": True}}
@@ -234,3 +327,19 @@ def test_a_thousand_cancelled_calls_leave_nothing_and_no_second_answer(client: M
 
 def _programs(client: McpClient) -> list[int]:
     return children(client.process.pid)
+
+
+def _unread_bytes(descriptor: int) -> int:
+    from fcntl import ioctl
+    from termios import FIONREAD
+
+    count = array("i", [0])
+    ioctl(descriptor, FIONREAD, count)
+    return count[0]
+
+
+def _has_caught_signals(pid: int) -> bool:
+    """Whether a server is far enough to have its own way to end."""
+    status = Path(f"/proc/{pid}/status").read_text("utf-8")
+    caught = re.search(r"^SigCgt:\s*(\w+)", status, re.MULTILINE)
+    return caught is not None and bool(int(caught[1], 16) >> (signal.SIGTERM - 1) & 1)

@@ -11,6 +11,7 @@ from lillux.jsonrpc import (
     INVALID_REQUEST,
     PARSE_ERROR,
     Failure,
+    Id,
     LineDecoder,
     Malformed,
     Message,
@@ -143,3 +144,18 @@ def test_an_overlong_line_is_dropped_at_once_and_the_next_one_is_read() -> None:
     assert list(decoder.feed(b"123456")) == [OverlongLine(5, b"123456")]
     assert list(decoder.feed(b"7" * 100)) == []
     assert list(decoder.feed(b"\r\n\n ok\r\n")) == [b" ok"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message_id"),
+    [
+        (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', 1),
+        (b'{"id":"q","method":"ping"}', "q"),
+        (b'{"id":null,"method":"ping"}', None),
+    ],
+)
+def test_a_message_of_another_version_keeps_its_id(line: bytes, message_id: Id | None) -> None:
+    (message,) = parse_messages(line)
+
+    assert isinstance(message, Malformed)
+    assert (message.code, message.id) == (INVALID_REQUEST, message_id)

@@ -1,4 +1,4 @@
-"""Walks of any graph, with any answers: they end, in an outcome, and can be gone on with anywhere."""
+"""Walks of any graph, with any answers: they end in an outcome, and can be gone on with."""
 
 from typing import Any
 

@@ -44,6 +44,10 @@ class Lifeline:
         self._reader = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
         self.hold = f"exec 3>{shlex.quote(str(self.path))}; printf held >&3"
 
+    def await_held(self) -> None:
+        """Return when somebody holds it."""
+        select.select([self._reader], [], [])  # a pipe without a writer yet is no end
+
     def is_released(self) -> bool:
         """Whether everybody who held it is dead by now, or dies very soon."""
         assert os.read(self._reader, 4) == b"held"

@@ -58,7 +58,8 @@ class GraphGround:
         self.rye = self.fresh()
         self.events: list[StepEvent] = []
         for name, body in TOOLS.items():
-            text = f"def execute(params, project_path):\n{textwrap.indent(textwrap.dedent(body), '    ')}"
+            lines = textwrap.indent(textwrap.dedent(body), "    ")
+            text = f"def execute(params, project_path):\n{lines}"
             workspace.project.signed_tool(f"demo/{name}", text, executor=FUNCTION)
 
     def fresh(self) -> Rye:
@@ -67,11 +68,10 @@ class GraphGround:
 
     def graph(self, item_id: str, text: str, *, permissions: str | None = '["rye.*"]') -> Path:
         """Write a graph and sign it; ``text`` begins with ``config:`` or other top-level keys."""
-        header = "tool_type: graph\n".join(("", ""))
         listed = "" if permissions is None else f"permissions: {permissions}\n"
         category = item_id.rpartition("/")[0]
         body = (
-            f'version: "1.0.0"\n{header}executor_id: {WALKER}\ncategory: "{category}"\n'
+            f'version: "1.0.0"\ntool_type: graph\nexecutor_id: {WALKER}\ncategory: "{category}"\n'
             f"description: test graph\n{listed}{textwrap.dedent(text)}"
         )
         return self.workspace.project.signed(f"tools/{item_id}.yaml", body)
@@ -93,8 +93,11 @@ class GraphGround:
         )
 
     def run(
-        self, item_id: str, params: Mapping[str, Any] | None = None, **more: Any
-    ) -> dict[str, Any]:  # noqa: ANN401
+        self,
+        item_id: str,
+        params: Mapping[str, Any] | None = None,
+        **more: Any,  # noqa: ANN401
+    ) -> dict[str, Any]:
         """What the run answers: its data."""
         envelope = self.answer(item_id, params, **more).envelope
         assert "data" in envelope, envelope

@@ -1,19 +1,21 @@
 """``execute``: run a tool, render a directive, give a knowledge text; here or in the background.
 
-(1) arguments   (2) which item, of which project   (3) what may go together   (4) run
+(1) arguments; those of another action are for another tool   (2) which item, of which project
+(3) ``parameters.dry_run`` means ``dry_run``, unless the item has an input of this name
+(4) what may go together   (5) run
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lillux.values import dataclass
+from lillux.values import dataclass, replace
 from ryeos.app import Rye
 from ryeos.context import Context
 from ryeos.envelope import Answer
 from ryeos.errors import UnsupportedError
 from ryeos.executor.model import Request
 from ryeos.items import Kind, Reference, parse_reference
-from ryeos.mcp.arguments import check_arguments
+from ryeos.mcp.arguments import boolean, check_arguments
 from ryeos.mcp.calling import Calling, ToolProgress
 from ryeos.mcp.references import item_reference, rye_of
 from ryeos.mcp.tool_table import TOOLS
@@ -21,6 +23,7 @@ from ryeos.request_errors import ArgumentError
 from ryeos.threads.starting import Program
 
 FORWARDED = ("sign", "load")
+DRY_RUN = "dry_run"
 INLINE, FORK, LOCAL, REMOTE = "inline", "fork", "local", "remote"
 
 
@@ -46,11 +49,20 @@ def execute(
 ) -> Answer:
     """The answer of the item. Raises what finding it raises, and ArgumentError."""
     values = check_arguments(TOOLS["execute"], arguments)  # (1)
+    if values["action"] in FORWARDED:
+        from ryeos.mcp.tools import answer
+        from ryeos.mcp.tools.forwarded import forwarded
+
+        action = values["action"]
+        return answer(
+            rye, action, forwarded(action, arguments, values.get("parameters", {})), calling
+        )
     rye = rye_of(rye, values)  # (2)
     wish = _wish(rye, values)
     kind = wish.reference.kind or rye.resolver.resolve(wish.reference).location.ref.kind
-    _check_combination(wish, kind)  # (3)
-    request = Request(  # (4)
+    wish = _steered(rye, wish, kind)  # (3)
+    _check_combination(wish, kind)  # (4)
+    request = Request(  # (5)
         item_id=wish.reference.id,
         parameters=wish.parameters,
         at_most_s=wish.timeout_s,
@@ -75,9 +87,9 @@ def execute(
 
 def _wish(rye: Rye, values: Mapping[str, Any]) -> Wish:
     if values["action"] != "run":
-        forwarded = values["action"] in FORWARDED
-        hint = f"call the tool {values['action']} instead" if forwarded else "leave it out"
-        raise ArgumentError("action", f"expected run, found {values['action']!r}", hint=hint)
+        known = ", ".join(("run", *FORWARDED))
+        problem = f"expected one of {known}, found {values['action']!r:.60}"
+        raise ArgumentError("action", problem, hint="leave it out to run the item")
     target, thread = _place(values["target"], values["thread"])
     parameters = dict(values.get("parameters", {}))
     if "resume_thread_id" in values:
@@ -115,6 +127,31 @@ def _resumed(rye: Rye, values: Mapping[str, Any]) -> Reference:
             hint="run the item again",
         )
     return reference
+
+
+def _steered(rye: Rye, wish: Wish, kind: Kind) -> Wish:
+    """The wish with ``dry_run`` taken out of the parameters, where it is no input of the item.
+
+    Raises ArgumentError, and what looking at the item raises.
+    """
+    if DRY_RUN not in wish.parameters or DRY_RUN in _declared_inputs(rye, wish.reference.id, kind):
+        return wish
+    parameters = dict(wish.parameters)
+    is_dry = boolean(f"parameters.{DRY_RUN}", parameters.pop(DRY_RUN))
+    return replace(wish, parameters=parameters, dry_run=wish.dry_run or is_dry)
+
+
+def _declared_inputs(rye: Rye, item_id: str, kind: Kind) -> Mapping[str, Any]:
+    if kind is Kind.TOOL:
+        schema = rye.executor.build_chain(item_id).tool.spec.config_schema
+    elif kind is Kind.DIRECTIVE:
+        from ryeos.directives import input_schema
+
+        schema = input_schema(rye.load(Reference(kind, item_id))[1].text)
+    else:
+        return {}
+    properties = (schema or {}).get("properties")
+    return properties if isinstance(properties, Mapping) else {}
 
 
 def _place(target: str, thread: str) -> tuple[str, str]:

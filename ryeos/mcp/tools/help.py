@@ -1,16 +1,17 @@
 """``help``: topics, one item's inputs, one error code; and what is set up here."""
 
-import inspect
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lillux.errors import LilluxError
 from ryeos import __version__
 from ryeos.app import Rye
-from ryeos.envelope import Answer
+from ryeos.envelope import EXIT_BY_CODE, TOOL_FAILED, Answer
+from ryeos.errors import RyeError
 from ryeos.items import EXECUTABLE_KINDS, Kind
 from ryeos.mcp.arguments import check_arguments
+from ryeos.mcp.code_topics import CODES, UNUSED_CODES
 from ryeos.mcp.references import item_reference, project_of
 from ryeos.mcp.tool_table import TOOLS
 from ryeos.mcp.tools.load import LoadRequest, load_item
@@ -25,12 +26,12 @@ _EXAMPLES: Mapping[str, Any] = {
 
 
 def help(rye: Rye, arguments: Mapping[str, object]) -> Answer:  # noqa: A001 - the tool's name
-    """What there is to say on a topic. Raises what loading an item raises."""
+    """What there is to say on a topic. Raises ArgumentError."""
     topic = check_arguments(TOOLS["help"], arguments)["topic"].strip()
     if topic in {"", OVERVIEW}:
         return _answer(OVERVIEW, "\n".join(_overview(rye)))
-    if topic.startswith(_ITEM):
-        return _answer(topic, _about_item(rye, topic.removeprefix(_ITEM)))
+    if topic.lower().startswith(_ITEM):
+        return _item_answer(rye, topic)
     name = topic.lower()
     if name in TOPICS:
         return _answer(name, TOPICS[name])
@@ -61,15 +62,26 @@ def topics() -> list[str]:
     return [OVERVIEW, *TOPICS]
 
 
-def _unknown(topic: str) -> Answer:
+def _item_answer(rye: Rye, topic: str) -> Answer:
+    """About an item; where there is none, or it cannot be shown, why, and what there is."""
+    try:
+        return _answer(topic, _about_item(rye, topic[len(_ITEM) :]))
+    except LilluxError as error:
+        suggestions = error.suggestions if isinstance(error, RyeError) else ()
+        listed = _unknown(topic, [f"{_ITEM}{one}" for one in suggestions]).envelope
+        hint = f" ({error.hint})" if error.hint else ""
+        return Answer({**listed, "content": f"{error}{hint}\n\n{listed['content']}"})
+
+
+def _unknown(topic: str, close: Sequence[str] = ()) -> Answer:
     """No failure: who asks for help gets what there is."""
     from difflib import get_close_matches
 
     named = [*topics(), *(f"{_ERROR}{code}" for code in error_codes())]
-    close = get_close_matches(topic, named, 3, 0.5)
+    close = close or get_close_matches(topic, named, 3, 0.5)
     text = "\n".join(f"  {name:<12} {_summary(name)}" for name in topics())
     envelope = _answer(AVAILABLE, f"Topics\n\n{text}", see_also=[OVERVIEW]).envelope
-    return Answer({**envelope, "asked": topic[:200], "did_you_mean": close})
+    return Answer({**envelope, "asked": topic[:200], "did_you_mean": list(close)})
 
 
 def _summary(topic: str) -> str:
@@ -171,26 +183,19 @@ def _example_value(rules: object) -> object:
 
 
 def _about_code(code: str) -> Iterator[str]:
-    classes = [one for one in _failures(LilluxError) if one.code == code]
-    if not classes and code not in error_codes():
+    if code in UNUSED_CODES:
+        yield from (code, "", f"Not used by this version; it says {UNUSED_CODES[code]} instead.")
+    if code not in CODES:
         return
-    yield f"{code}"
-    yield ""
-    for line in TOPICS["errors"].splitlines():
-        named = line[:49].replace(",", " ").split()
-        if code in named and line[49:].strip():
-            yield line[49:].strip()
-    for one in sorted(classes, key=lambda one: one.__name__):
-        summary = inspect.cleandoc(one.__doc__ or "").partition("\n")[0].replace("``", "`")
-        yield f"- {summary} (exit status {one.exit_status})"
-    yield ""
+    statuses = sorted({one.exit_status for one in _failures(LilluxError) if one.code == code})
+    status = " or ".join(map(str, statuses or [EXIT_BY_CODE.get(code, TOOL_FAILED)]))
+    yield from (code, "", f"{CODES[code]} (exit status {status})", "")
     yield "The hint of the error itself is the next step."
 
 
 def error_codes() -> tuple[str, ...]:
-    """The codes that the topic of errors lists."""
-    words = TOPICS["errors"].replace(",", " ").split()
-    return tuple(dict.fromkeys(w for w in words if w.isupper() and w.replace("_", "").isalpha()))
+    """Every code that is explained: those of this version, then those that it does not use."""
+    return (*CODES, *UNUSED_CODES)
 
 
 def _failures(of: type[LilluxError]) -> Iterator[type[LilluxError]]:

@@ -73,3 +73,29 @@ def test_a_mistake_is_still_said_in_our_words() -> None:
         parse(entry, command_of(entry).configure, (), ["--jsn"])
 
     assert error.value.hint == "did you mean --json?"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--", "-a"], ["-a"]),
+        (["a", "--", "-b", "c"], ["a", "-b", "c"]),
+        (["a", "--json", "--", "--json", "--"], ["a", "--json", "--"]),
+        (["--", "a"], ["a"]),
+    ],
+)
+def test_what_stands_after_two_dashes_is_a_word(arguments: list[str], words: list[str]) -> None:
+    entry = next(entry for entry in TABLE if entry.words == "search")
+
+    assert parse(entry, command_of(entry).configure, (), arguments).query == words
+
+
+def test_a_word_like_a_flag_is_told_where_it_may_stand() -> None:
+    entry = next(entry for entry in TABLE if entry.words == "search")
+
+    with pytest.raises(UsageError) as error:
+        parse(entry, command_of(entry).configure, (), ["a", "-b"])
+
+    assert error.value.hint.endswith(
+        "(a word that begins with - stands after -- : rye search -- -b)"
+    )

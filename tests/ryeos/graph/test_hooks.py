@@ -235,10 +235,8 @@ def test_a_hook_that_may_not_be_called_is_told_of() -> None:
     done = walked(graph, always(bad()), grants=[["rye.execute.tool.demo.one"]])
 
     assert len(done.acts) == 1
-    assert done.outcome.warnings == (
-        "hook of error: Permission denied: 'rye.execute.tool.demo.judge'"
-        " not covered by capabilities",
-    )
+    (warning,) = done.outcome.warnings
+    assert warning.startswith("hook of error: Permission denied: 'rye.execute.tool.demo.judge'")
 
 
 def test_the_tools_that_steer_a_run_may_always_be_called() -> None:

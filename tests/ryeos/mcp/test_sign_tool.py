@@ -14,6 +14,7 @@ from ryeos.errors import (
     NoSigningKeyError,
     SystemImmutableError,
 )
+from ryeos.mcp.calling import Calling
 from ryeos.mcp.tools import answer
 from ryeos.mcp.tools.sign import sign
 from ryeos.request_errors import ArgumentError
@@ -205,3 +206,16 @@ def test_each_item_is_told_and_a_cancelled_batch_keeps_what_is_done(
     assert done.envelope["signed"] == ["tool:a", "tool:b"]
     assert done.envelope["summary"] == ("Signed 2/3 items, 0 failed, cancelled before the other 1")
     assert "rye:signed" not in Path(workspace.project.space.ai / "tools/c.py").read_text("utf-8")
+
+
+def test_a_batch_over_mcp_tells_of_its_last_item(workspace: Workspace, rye: Rye) -> None:
+    for name in ("a", "b", "c"):
+        workspace.project.tool(name)
+    told: list[tuple[float, float | None, str]] = []
+    calling = Calling(
+        cancellation=Cancellation(), progress=lambda *said: told.append(said), wants_progress=True
+    )
+
+    answer(rye, "sign", {"item_id": "tool:*"}, calling)
+
+    assert (told[0], told[-1]) == ((1, 3, "tool:a"), (3, 3, "tool:c"))

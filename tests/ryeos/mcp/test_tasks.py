@@ -29,11 +29,16 @@ def execute(client: Conversation, command: str, **arguments: Any) -> dict[str, A
     return client.result("tools/call", name="execute", arguments=arguments)
 
 
+def thread_of(task_id: str) -> str:
+    """The thread that a task is."""
+    return task_id.rpartition(".")[0]
+
+
 def test_a_background_run_is_a_task_with_the_result_of_the_tool(workspace: Workspace) -> None:
     client = conversation(workspace)
 
     task = execute(client, "echo out")
-    thread = ended(workspace, task["taskId"])
+    thread = ended(workspace, thread_of(task["taskId"]))
     done = client.result("tasks/get", taskId=task["taskId"])
 
     assert (task["resultType"], task["status"], task["ttlMs"]) == ("task", "working", None)
@@ -47,7 +52,7 @@ def test_a_background_run_is_a_task_with_the_result_of_the_tool(workspace: Works
 def test_a_tool_that_fails_is_a_task_that_completed_with_an_error(workspace: Workspace) -> None:
     client = conversation(workspace)
     task_id = execute(client, "echo no >&2; exit 3")["taskId"]
-    ended(workspace, task_id)
+    ended(workspace, thread_of(task_id))
 
     done = client.result("tasks/get", taskId=task_id)
 
@@ -59,7 +64,7 @@ def test_a_tool_that_fails_is_a_task_that_completed_with_an_error(workspace: Wor
 def test_a_large_result_is_kept_once_however_often_it_is_asked_for(workspace: Workspace) -> None:
     client = conversation(workspace)
     task_id = execute(client, "head -c 300000 /dev/zero | tr '\\0' x")["taskId"]
-    ended(workspace, task_id)
+    ended(workspace, thread_of(task_id))
 
     first, second = (client.result("tasks/get", taskId=task_id)["result"] for _ in range(2))
 
@@ -90,7 +95,7 @@ def test_an_update_is_taken_note_of(workspace: Workspace) -> None:
     acknowledged = client.result("tasks/update", taskId=task_id, inputResponses={"x": {}})
 
     assert set(acknowledged) == {"resultType", "_meta"}
-    ended(workspace, task_id)
+    ended(workspace, thread_of(task_id))
 
 
 @pytest.mark.parametrize(
@@ -130,3 +135,29 @@ def test_tasks_are_for_those_who_say_that_they_have_the_extension(workspace: Wor
 
     assert (error["code"], error["data"]) == (-32021, {"requiredCapabilities": TASKS})
     assert legacy["code"] == -32601
+
+
+@pytest.mark.parametrize("code", ["", ".", ".0123456789abcdef0123456789abcdef", ".é"])
+@pytest.mark.parametrize("method", ["tasks/get", "tasks/cancel"])
+def test_who_knows_the_thread_does_not_know_the_task(
+    method: str, code: str, workspace: Workspace
+) -> None:
+    client = conversation(workspace)
+    thread_id = thread_of(execute(client, "true")["taskId"])
+    ended(workspace, thread_id)
+
+    error = client.error(method, taskId=f"{thread_id}{code}")
+
+    assert (error["code"], error["message"]) == (-32602, f"unknown task: {thread_id}{code}")
+
+
+def test_a_task_id_has_128_bits_that_only_the_user_can_make(workspace: Workspace) -> None:
+    first, second = (execute(conversation(workspace), "true")["taskId"] for _ in range(2))
+    for task_id in (first, second):
+        ended(workspace, thread_of(task_id))
+
+    codes = {task_id.rpartition(".")[2] for task_id in (first, second)}
+
+    assert [len(bytes.fromhex(code)) for code in codes] == [16, 16]
+    later = conversation(workspace)
+    assert later.result("tasks/get", taskId=first)["taskId"] == first

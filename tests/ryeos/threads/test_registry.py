@@ -314,3 +314,38 @@ def test_no_sequence_of_updates_leaves_a_terminal_status(
             assert now == ended
         if now.has_ended:
             ended = now
+
+
+@pytest.mark.parametrize("status", [Status.ERROR, Status.CANCELLED, Status.KILLED])
+def test_a_run_that_did_not_complete_may_be_gone_on_with(
+    status: Status, registry: Registry
+) -> None:
+    registry.register(thread())
+    registry.mark_running("mine/x/x-1", 42, "123")
+    registry.finish("mine/x/x-1", status, result="{}", error="no luck")
+
+    assert registry.reopen("mine/x/x-1", 43, "124")
+    again = registry.get("mine/x/x-1")
+    assert (again.status, again.pid, again.start_token) == ("running", 43, "124")
+    assert (again.error, again.result, again.completed_at) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "status", [Status.COMPLETED, Status.COMPLETED_WITH_ERRORS, Status.RELEASED]
+)
+def test_what_has_completed_is_not_gone_on_with(status: Status, registry: Registry) -> None:
+    registry.register(thread())
+    registry.mark_running("mine/x/x-1", 42, "123")
+    registry.finish("mine/x/x-1", status)
+
+    assert not registry.reopen("mine/x/x-1", 43, "124")
+    assert registry.get("mine/x/x-1").status == status
+
+
+def test_of_two_processes_that_go_on_with_a_run_one_does(registry: Registry) -> None:
+    registry.register(thread())
+    registry.finish("mine/x/x-1", Status.ERROR)
+
+    assert registry.reopen("mine/x/x-1", 43, "124")
+    assert not registry.reopen("mine/x/x-1", 44, "125")
+    assert registry.get("mine/x/x-1").pid == 43

@@ -1,0 +1,39 @@
+import pytest
+
+from ryeos.mcp.calling import StepProgress, ToolProgress
+
+Told = list[tuple[float, float | None, str]]
+
+
+def fed(*lines: str) -> Told:
+    """What is told of these lines of standard error."""
+    told: Told = []
+    progress = ToolProgress(lambda *said: told.append(said))
+    for line in lines:
+        progress.feed(f"::rye-progress {line}\n".encode())
+    return told
+
+
+@pytest.mark.parametrize(
+    "number", ["NaN", "Infinity", "-Infinity", "1e999", "9" * 400, "null", '"1"', "true"]
+)
+def test_progress_that_is_no_number_of_json_is_passed_over(number: str) -> None:
+    wrong = f'{{"progress":{number}}}'
+
+    assert fed(wrong, '{"progress":1,"total":1}') == [(1.0, 1, "")]
+
+
+@pytest.mark.parametrize("total", ["NaN", "1e999", "9" * 400, '"5"'])
+def test_a_total_that_is_no_number_of_json_is_left_out(total: str) -> None:
+    assert fed(f'{{"progress":1,"total":{total},"message":null}}') == [(1.0, None, "")]
+
+
+def test_steps_are_told_ten_times_a_second_and_the_last_one_always() -> None:
+    told: list[float] = []
+    moments = iter(number / 50 for number in range(100))
+    progress = StepProgress(lambda done, *_: told.append(done), clock=lambda: next(moments))
+
+    for number in range(1, 101):
+        progress.step(number, 100, "")
+
+    assert (told[:3], told[-1], len(told) <= 21) == ([1, 6, 11], 100, True)

@@ -1,0 +1,153 @@
+"""``execute`` over MCP: what steers a run and what the item is given."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lillux.signing import save_keypair
+from ryeos.app import Rye
+from tests.support.mcp_conversation import NEWEST_LEGACY, Conversation
+from tests.support.workspace import Workspace
+
+posix_only = pytest.mark.skipif(os.name == "nt", reason="the tool of these tests is for POSIX")
+
+BASH = "tool:rye/bash/bash"
+ITEM = "directive:mine/hello"
+GREETING = "Hello {input:name}."
+
+
+@pytest.fixture
+def rye(workspace: Workspace) -> Rye:
+    """A user with their key on the disk."""
+    rye = workspace.rye()
+    save_keypair(rye.context.key_directory, workspace.keypair)
+    return rye
+
+
+def execute(rye: Rye, item_id: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """The envelope of an execute."""
+    client = Conversation(rye, version=NEWEST_LEGACY)
+    given = {"item_id": item_id, **arguments}
+    result = client.result("tools/call", "CallToolResult", name="execute", arguments=given)
+    envelope: dict[str, Any] = result["structuredContent"]
+    return envelope
+
+
+@posix_only
+@pytest.mark.parametrize("dry_run", [True, "true"])
+def test_dry_run_among_the_parameters_runs_nothing(
+    dry_run: object, rye: Rye, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+
+    answered = execute(rye, BASH, parameters={"command": f"touch '{mark}'", "dry_run": dry_run})
+
+    assert (answered["status"], mark.exists()) == ("validation_passed", False)
+
+
+@posix_only
+def test_dry_run_that_is_neither_true_nor_false_is_refused(rye: Rye, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+
+    answered = execute(rye, BASH, parameters={"command": f"touch '{mark}'", "dry_run": "maybe"})
+
+    assert (answered["code"], mark.exists()) == ("INVALID_PARAMS", False)
+    assert answered["error"].startswith("parameters.dry_run: expected true or false")
+
+
+@posix_only
+def test_dry_run_false_among_the_parameters_is_no_input(rye: Rye) -> None:
+    answered = execute(rye, BASH, parameters={"command": "echo out", "dry_run": False})
+
+    assert answered["data"]["stdout"] == "out\n"
+
+
+def test_an_input_called_dry_run_stays_one(workspace: Workspace, rye: Rye) -> None:
+    declared = '<inputs><input name="dry_run" type="boolean">x</input></inputs>'
+    workspace.project.sign(
+        workspace.project.directive("mine/hello", "{input:dry_run}", inputs=declared)
+    )
+
+    answered = execute(rye, ITEM, parameters={"dry_run": True})
+
+    assert (answered["status"], answered["your_directions"].strip()) == ("success", "true")
+
+
+def test_a_directive_takes_dry_run_among_its_parameters(workspace: Workspace, rye: Rye) -> None:
+    declared = '<inputs><input name="name" type="string">x</input></inputs>'
+    workspace.project.sign(workspace.project.directive("mine/hello", GREETING, inputs=declared))
+
+    answered = execute(rye, ITEM, parameters={"name": "Ada", "dry_run": True})
+
+    assert answered["status"] == "validation_passed"
+
+
+def test_the_action_load_is_a_load(workspace: Workspace, rye: Rye) -> None:
+    workspace.project.signed_tool("mine/x")
+
+    answered = execute(rye, "tool:mine/x", action="load", parameters={"max_chars": 5})
+
+    assert (answered["mode"], answered["ref"], len(answered["content"])) == ("id", "tool:mine/x", 5)
+
+
+def test_the_action_sign_signs(workspace: Workspace, rye: Rye) -> None:
+    path = workspace.project.tool("mine/x")
+
+    dry = execute(rye, "tool:mine/x", action="sign", dry_run=True)
+    unsigned = path.read_bytes()
+    signed = execute(rye, "mine/x", action="sign", parameters={"location": "project"})
+
+    assert (dry["status"], signed["status"]) == ("validation_passed", "signed")
+    assert b"rye:signed" not in unsigned
+    assert b"rye:signed" in path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("action", "arguments", "problem"),
+    [
+        ("delete", {}, "action: expected one of run, sign, load, found 'delete'"),
+        ("load", {"async": True}, "async: expected only with action run"),
+        ("load", {"parameters": {"colour": 1}}, "colour: load has no such argument"),
+    ],
+)
+def test_any_other_action_or_argument_of_one_is_refused(
+    action: str, arguments: dict[str, Any], problem: str, workspace: Workspace, rye: Rye
+) -> None:
+    workspace.project.signed_tool("mine/x")
+
+    answered = execute(rye, "tool:mine/x", action=action, **arguments)
+
+    assert (answered["code"], answered["error"]) == ("INVALID_PARAMS", problem)
+
+
+def test_directives_and_knowledge_say_how_long_they_took(workspace: Workspace, rye: Rye) -> None:
+    workspace.project.sign(workspace.project.directive("mine/hello"))
+    workspace.project.sign(workspace.project.knowledge("mine/fact"))
+
+    directive = execute(rye, ITEM)
+    fact = execute(rye, "knowledge:mine/fact")
+
+    assert directive["metadata"]["duration_ms"] > 0
+    assert fact["metadata"]["duration_ms"] > 0
+
+
+def test_a_trace_of_a_directive_has_all_that_it_says(workspace: Workspace, rye: Rye) -> None:
+    workspace.project.sign(workspace.project.directive("mine/hello", GREETING))
+
+    plain, traced = execute(rye, ITEM), execute(rye, ITEM, trace=True)
+
+    assert "data" not in plain
+    assert (traced["data"]["name"], traced["data"]["author"]) == ("hello", "tester")
+    assert traced["data"]["body"].strip() == GREETING
+
+
+def test_a_directive_knows_the_project(workspace: Workspace, rye: Rye) -> None:
+    body = "{env:PROJECT_PATH} {env:SECRET_TOKEN:text}"
+    workspace.project.sign(workspace.project.directive("mine/hello", body))
+
+    answered = execute(rye, ITEM)
+
+    told = f"{workspace.project_path} {{env:SECRET_TOKEN:text}}"
+    assert answered["your_directions"].strip() == told

@@ -1,0 +1,55 @@
+"""What a run may call, written down: only this user's Rye can have written it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ryeos.threads.grants import Grants, read_grants, write_grants
+from ryeos.threads.place import ThreadsPlace
+from ryeos.threads.seal import RunnerSeals
+
+ID = "demo-x-1-abcd"
+
+
+@pytest.fixture
+def seals(tmp_path: Path) -> RunnerSeals:
+    return RunnerSeals(tmp_path / "home" / ".ai")
+
+
+@given(
+    lists=st.lists(st.lists(st.text(max_size=9), max_size=3).map(tuple), max_size=3).map(tuple),
+    depth=st.none() | st.integers(-1, 99),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_is_written_is_read(
+    lists: tuple[tuple[str, ...], ...], depth: int | None, place: ThreadsPlace, seals: RunnerSeals
+) -> None:
+    write_grants(place, seals, ID, Grants(lists, depth))
+
+    assert read_grants(place, seals, ID) == Grants(lists, depth)
+
+
+def test_where_nothing_was_written_there_are_none(place: ThreadsPlace, seals: RunnerSeals) -> None:
+    assert read_grants(place, seals, ID) is None
+
+
+def test_another_user_has_not_written_them(
+    place: ThreadsPlace, seals: RunnerSeals, tmp_path: Path
+) -> None:
+    write_grants(place, RunnerSeals(tmp_path / "other" / ".ai"), ID, Grants((("*",),)))
+
+    with pytest.raises(ValueError, match="was not written by you"):
+        read_grants(place, seals, ID)
+
+
+def test_the_seal_of_a_runner_is_none_of_grants(place: ThreadsPlace, seals: RunnerSeals) -> None:
+    write_grants(place, seals, ID, Grants((("*",),), 3))
+    path = place.file(ID, "grants.json")
+    code = seals.code("rye runner 1", ID, [["*"]], 3)
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | {"seal": code}), "utf-8")
+
+    with pytest.raises(ValueError, match="was not written by you"):
+        read_grants(place, seals, ID)
