@@ -274,6 +274,24 @@ def test_a_graph_that_calls_itself_comes_to_an_end(
     assert len(ground.runs()) <= 6
 
 
+@pytest.mark.parametrize("primary", ["execute", "fetch", "sign"])
+def test_a_name_that_needs_no_permission_is_not_for_everybody(
+    primary: str, ground: GraphGround
+) -> None:
+    ground.workspace.project.signed_tool(
+        "rye/agent/threads/internal/mine",
+        "def execute(params, project_path):\n    return {'success': True}",
+        executor="rye/core/runtimes/python/function",
+    )
+    action = {"primary": primary, "item_id": "tool:rye/agent/threads/internal/mine"}
+    config = json.dumps({"start": "a", "nodes": {"a": {"action": action}}})
+    ground.graph("demo/inside", f"config: {config}", permissions='["rye.execute.tool.demo.*"]')
+
+    data = ground.run("demo/inside")
+
+    assert "Permission denied" in data["error"]
+
+
 # --- what runs hand on ----------------------------------------------------------------------------
 
 
