@@ -6,6 +6,7 @@ means is for others to decide. Format: docs/formats.md, Lockfile.
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,13 @@ def load_lockfile(path: Path) -> Lockfile:
     Raises FileNotFoundError, FileTooLargeError, FileSystemError, and LockfileError when it cannot
     be read as one: a broken lockfile is never taken for none.
     """
-    return parse_lockfile(read_bytes(path, MAX_LOCKFILE_BYTES), str(path))
+    return _parsed(read_bytes(path, MAX_LOCKFILE_BYTES), str(path))
+
+
+@lru_cache(maxsize=32)
+def _parsed(data: bytes, where: str) -> Lockfile:
+    """What these bytes say; nobody changes it. A graph asks for the same ones at every step."""
+    return parse_lockfile(data, where)
 
 
 def save_lockfile(path: Path, lockfile: Lockfile) -> None:
