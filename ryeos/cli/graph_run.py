@@ -7,7 +7,7 @@ from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.errors import UsageError
 from ryeos.executor.model import Request
-from ryeos.items import Reference, parse_reference
+from ryeos.items import Kind, Reference, parse_reference
 
 
 def _configure_step(parser: Arguments) -> None:
@@ -67,7 +67,23 @@ def _state(session: Session) -> dict[str, Any]:
     return {"inject_state": run.json_object(text, "--state")} if text else {}
 
 
+def _run(session: Session) -> int:
+    _require_graph(session, session.rye.reference(session.arguments.ref))
+    return run.run(session)
+
+
+def _require_graph(session: Session, reference: Reference) -> None:
+    """Refuse what is no graph: any other tool would be run, and take our words for its inputs."""
+    from ryeos.executor.primitives import is_graph
+
+    rye = session.rye
+    kind = reference.kind or rye.resolver.resolve(reference).location.ref.kind
+    if kind is not Kind.TOOL or not is_graph(rye.executor.build_chain(reference.id)):
+        raise UsageError(f"{reference}: expected a graph", hint=f"run it with: rye run {reference}")
+
+
 def _execute(session: Session, reference: Reference, parameters: dict[str, Any]) -> int:
+    _require_graph(session, reference)
     request = Request(
         item_id=reference.id,
         parameters=parameters,
@@ -80,7 +96,7 @@ def _execute(session: Session, reference: Reference, parameters: dict[str, Any])
 COMMANDS = {
     "graph run": Command(
         run.configure,
-        run.run,
+        _run,
         ["rye graph run mine/build", "rye graph run mine/build target=docs --async"],
     ),
     "graph step": Command(

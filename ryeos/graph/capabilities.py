@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 SEARCH = "search"
-# What steers a run from inside of it, and does nothing else.
+# What steers a run from inside of it, and does nothing else: where it is the program's own.
 ALWAYS_ALLOWED = "rye/agent/threads/internal/"
 
 Capabilities = tuple[str, ...]
@@ -27,8 +27,15 @@ def denial(
     primary: str, kind: str | None, item_id: str, grants: Sequence[Capabilities]
 ) -> str | None:
     """Why a call is not allowed; None if it is."""
-    if item_id.startswith(ALWAYS_ALLOWED):
+    if primary == "execute" and item_id.startswith(ALWAYS_ALLOWED):
         return None
+    return unlisted(primary, kind, item_id, grants)
+
+
+def unlisted(
+    primary: str, kind: str | None, item_id: str, grants: Sequence[Capabilities]
+) -> str | None:
+    """As `denial`, without the exception for what steers a run."""
     if not any(grants) or not all(grants):
         return "Permission denied: no capabilities"
     required = required_capability(primary, kind, item_id)

@@ -103,6 +103,16 @@ class ParentUnknownError(RyeError):
         )
 
 
+class CallDeniedError(RyeError):
+    """A call that the capabilities of a run leave out, which only resolving its item has shown."""
+
+    code, exit_status = "PERMISSION_DENIED", 4
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(problem, hint="only items of the program itself need no capability")
+
+
 class RunNotResumableError(RyeError):
     """A run that cannot be gone on with as it is."""
 

@@ -130,3 +130,16 @@ class GraphChangedError(RyeError):
             f" expected {expected[:12]}, found {found[:12]}",
             hint="resume with --force if the change fits the steps done, or start a new run",
         )
+
+
+class StateTooLargeError(RyeError):
+    """The state of a run has become larger than what is written down after each step."""
+
+    code, exit_status = "RESOURCE_EXCEEDED", 6
+
+    def __init__(self, run_id: str, size: int, largest: int) -> None:
+        self.run_id, self.size, self.largest = run_id, size, largest
+        super().__init__(
+            f"{run_id}: its state has {size} bytes, expected at most {largest}",
+            hint="let the tools write what is large to files, and keep the paths in the state",
+        )

@@ -31,7 +31,7 @@ from ryeos.graph.records import (
     snapshot_object,
     state_object,
 )
-from ryeos.graph.run_errors import RunBusyError, RunExistsError
+from ryeos.graph.run_errors import RunBusyError, RunExistsError, StateTooLargeError
 from ryeos.graph.run_place import LOCK, TRANSCRIPT, RunPlace
 from ryeos.graph.run_reading import (
     STATE_CHECKPOINT,
@@ -51,6 +51,9 @@ BLOCK = 16
 
 INLINE_BYTES = 16 * 1024
 """A larger state is an object of its own at once, and not a part of the transcript."""
+
+MAX_STATE_BYTES = 64 * 1024 * 1024
+"""Of a whole state, written down."""
 
 _LATER = Durability.UNFORCED
 
@@ -314,6 +317,8 @@ class RunRecords:
         receipts: Sequence[dict[str, Any]] = (),
     ) -> None:
         data = canonical_json(stored := state_object(state))
+        if len(data) > MAX_STATE_BYTES:
+            raise StateTooLargeError(self.run_id, len(data), MAX_STATE_BYTES)
         state_hash = sha256_hex(data)
         snapshot = replace(snapshot, state_hash=state_hash)
         value = snapshot_object(snapshot)

@@ -15,7 +15,7 @@ from ryeos.graph.node_calls import Reply, call_once, one_by_one, side_by_side
 from ryeos.graph.progress import LAST_ERROR, RETRIES, Progress, retries_of
 from ryeos.graph.results import classified, failed
 from ryeos.graph.steering import Steering, after_failure
-from ryeos.graph.storable import storage_problem
+from ryeos.graph.storable import MAX_SIZE, is_too_large, storage_problem
 
 
 @dataclass(slots=True)
@@ -108,9 +108,15 @@ class Visits:
         visit.calls = [(act, acted) for act, acted in made if act]
         results = [acted.result for _, acted in made]
         visit.result = {"results": (values := collected(results)), "count": len(values)}
+        failure = first_failure(results)
+        if node.collect and is_too_large(values):
+            problem = (
+                f"{node.collect}: expected at most {MAX_SIZE} characters and parts, found more"
+            )
+            yield from self._fail(node, visit, failed(problem, "too_large"))
+            return
         if node.collect:
             self._walk.state[node.collect] = values
-        failure = first_failure(results)
         if failure:
             yield from self._fail(node, visit, failure, results)
         else:

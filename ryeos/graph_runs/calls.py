@@ -12,9 +12,10 @@ from ryeos.envelope import Answer, error_envelope
 from ryeos.errors import ItemNotFoundError
 from ryeos.executor.model import Request
 from ryeos.graph.call import Lineage
+from ryeos.graph.capabilities import ALWAYS_ALLOWED, unlisted
 from ryeos.graph.commands import Act
-from ryeos.graph.errors import UnknownRemoteError
-from ryeos.items import EXECUTABLE_KINDS, PROJECT, Kind, Reference, Resolution, Space
+from ryeos.graph.errors import CallDeniedError, UnknownRemoteError
+from ryeos.items import EXECUTABLE_KINDS, PROJECT, USER, Kind, Reference, Resolution, Space
 from ryeos.request_errors import ArgumentError
 from ryeos.threads.payload import PARENT_VARIABLE
 
@@ -110,6 +111,8 @@ class WorkspaceCalls:
 
     def _execute(self, act: Act, cancellation: Cancellation) -> Mapping[str, Any]:
         reference = self._agent_for(act) or Reference(_kind(act), act.item_id)
+        if act.item_id.startswith(ALWAYS_ALLOWED):
+            self._require_own(act, reference)
         request = Request(
             item_id=reference.id,
             parameters=self._parameters(act, reference),
@@ -123,6 +126,14 @@ class WorkspaceCalls:
             return self._workspace.start_here(reference, request).envelope
         answer = self._workspace.execute(reference, request, cancellation=cancellation)
         return self._followed(answer.envelope, cancellation)
+
+    def _require_own(self, act: Act, reference: Reference) -> None:
+        """Only the program's own items need no capability, not those that took their names."""
+        resolution, _ = self._workspace.load(reference)
+        if resolution.location.space.label in {PROJECT, USER}:
+            problem = unlisted(act.primary, act.kind, act.item_id, self._lineage.grants)
+            if problem:
+                raise CallDeniedError(problem)
 
     def _agent_for(self, act: Act) -> Reference | None:
         """The tool that carries out a directive, where one is installed: else it is rendered."""

@@ -11,6 +11,7 @@ from typing import Any
 from lillux.errors import FileSystemError, LilluxError
 from lillux.files import read_bytes, write_atomic
 from lillux.values import dataclass
+from ryeos.log import log_warning
 from ryeos.threads.place import GRANTS, ThreadsPlace
 from ryeos.threads.seal import RunnerSeals
 
@@ -31,7 +32,7 @@ def write_grants(
     seals: RunnerSeals,
     thread_id: str,
     grants: Grants,
-    warn: Callable[[str], None],
+    warn: Callable[[str], None] = log_warning,
 ) -> None:
     """Write down what a run may call. Raises FileSystemError, RegistryError.
 

@@ -204,16 +204,17 @@ def test_a_graph_in_the_background_is_a_task(graphs: GraphMachine) -> None:
             client.start_tool("execute", MODERN, item_id=LINE, **{"async": True}, parameters=INPUTS)
         )
         gate.await_call()
+        (run_id,) = graphs.runs()
         task_id = called["taskId"]
         working = _task(client, task_id)
         gate.open()
-        graphs.told("threads", "wait", task_id)
+        graphs.told("threads", "wait", run_id)
         completed = _task(client, task_id)
 
     assert (called["resultType"], working["status"]) == ("task", "working")
     assert completed["status"] == "completed"
     data = completed["result"]["structuredContent"]["data"]
-    assert (data["output"]["who"], data["graph_run_id"]) == ("ann", task_id)
+    assert (data["output"]["who"], data["graph_run_id"]) == ("ann", run_id)
 
 
 def _task(client: McpClient, task_id: str) -> dict[str, Any]:

@@ -190,6 +190,8 @@ def test_a_trace_is_part_of_the_answer(graphs: GraphMachine) -> None:
         (("graph", "run", "t/line", "graph_run_id=../../x"), 2, "x"),
         (("graph", "run", "t/line", "graph_run_id=a/b"), 2, "a/b"),
         (("graph", "run", "t/line", "--timeout", "-1"), 2, "--timeout"),
+        (("graph", "run", "t/note", "word=x"), 2, "t/note: expected a graph"),
+        (("graph", "step", "t/note", "word", "word=x"), 2, "t/note: expected a graph"),
     ],
 )
 def test_a_mistake_is_told(
@@ -201,6 +203,16 @@ def test_a_mistake_is_told(
     assert ended.stderr.startswith("error: ")
     assert said in ended.stderr
     assert graphs.log == []
+
+
+def test_a_thread_that_is_no_run_of_a_graph_does_not_go_on(graphs: GraphMachine) -> None:
+    thread_id = graphs.run("run", "t/note", "word=x", "--async", "-q").stdout.strip()
+    graphs.run("threads", "wait", thread_id)
+
+    ended = graphs.run("graph", "resume", thread_id)
+
+    assert (ended.returncode, graphs.log) == (2, ["x"])
+    assert ended.stderr.startswith("error: tool:t/note: expected a graph\n")
 
 
 def test_an_unsigned_graph_does_not_run_and_can_be_looked_at(graphs: GraphMachine) -> None:

@@ -1,0 +1,76 @@
+"""Ending runs of graphs that a process walks which does more than that."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lillux.background import start_token
+from ryeos.threads.ending import ask_for_end, kill_thread
+from ryeos.threads.errors import StillRunningError, UnknownRunnerError
+from ryeos.threads.grants import Grants, write_grants
+from ryeos.threads.model import Status, Thread
+from ryeos.threads.place import CANCEL, GRANTS
+from ryeos.threads.registry import Registry
+from ryeos.threads.seal import Runner, RunnerSeals
+
+ID = "mine-build-1-00ff"
+
+
+@pytest.fixture
+def seals(tmp_path: Path) -> RunnerSeals:
+    """Of a user."""
+    return RunnerSeals(tmp_path / "home" / ".ai")
+
+
+@pytest.fixture
+def run(registry: Registry, seals: RunnerSeals) -> Thread:
+    """A run that this process walks, and does not end."""
+    pid = os.getpid()
+    registry.register(Thread(thread_id=ID, directive="mine/build", item_id="tool:mine/build"))
+    registry.mark_running(ID, pid, start_token(pid))
+    write_grants(registry.place, seals, ID, Grants((("rye.*",),)))
+    return registry.get(ID)
+
+
+def test_a_run_that_does_not_end_is_told_and_its_process_left(
+    run: Thread, registry: Registry, seals: RunnerSeals
+) -> None:
+    with pytest.raises(StillRunningError) as error:
+        kill_thread(registry, ID, seals, grace_s=0)
+
+    assert str(error.value) == f"{ID}: still running 0 s after it was asked to end"
+    assert f"process {os.getpid()} walks it" in error.value.hint
+    assert registry.place.file(ID, CANCEL).read_bytes() == b""
+    assert registry.get(ID).status == Status.RUNNING
+
+
+def test_a_run_is_asked_to_end_as_often_as_one_likes(run: Thread, registry: Registry) -> None:
+    ask_for_end(registry, ID)
+    ask_for_end(registry, ID)
+
+    assert registry.place.file(ID, CANCEL).exists()
+
+
+def test_a_run_that_went_on_elsewhere_is_not_told_from_its_first_runner(
+    run: Thread, registry: Registry, seals: RunnerSeals
+) -> None:
+    seals.seal(registry.place, ID, Runner(os.getppid(), start_token(os.getppid())))
+
+    with pytest.raises(StillRunningError):
+        kill_thread(registry, ID, seals, grace_s=0)
+
+
+@pytest.mark.parametrize("grants", [None, "{}", '{"capabilities": [], "depth": 1, "seal": "x"}'])
+def test_what_is_no_run_of_the_users_is_not_asked(
+    grants: str | None, run: Thread, registry: Registry, seals: RunnerSeals
+) -> None:
+    path = registry.place.file(ID, GRANTS)
+    path.unlink()
+    if grants is not None:
+        path.write_text(grants, "utf-8")
+
+    with pytest.raises(UnknownRunnerError):
+        kill_thread(registry, ID, seals, grace_s=0)
+
+    assert not registry.place.file(ID, CANCEL).exists()
