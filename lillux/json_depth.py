@@ -14,9 +14,7 @@ _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*"'
 _SCALAR = rb"(?:" + _STRING + rb"|[-+.0-9A-Za-z]++)"
 _MEMBER = _STRING + rb"\s*+:\s*+" + _SCALAR
 _ID = rb'"id"\s*+:\s*+(' + _STRING + rb"|-?[0-9]++)\s*+"
-_AT_THE_START = re.compile(
-    rb"\s*+\{\s*+(?:(?!\"id\")" + _MEMBER + rb"\s*+,\s*+)*" + _ID + rb"[,}]"
-)
+_AT_THE_START = re.compile(rb"\s*+\{\s*+(?:(?!\"id\")" + _MEMBER + rb"\s*+,\s*+)*" + _ID + rb"[,}]")
 _AT_THE_END = re.compile(rb",\s*+" + _ID + rb"(?:,\s*+" + _MEMBER + rb"\s*+)*\}\s*+\Z")
 
 
