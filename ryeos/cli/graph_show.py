@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lillux.errors import LilluxError
 from lillux.files import read_bytes
 from ryeos.cli.output import one_line
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
-from ryeos.errors import UsageError
+from ryeos.errors import InvalidRefError, UsageError
 from ryeos.graph.errors import GraphInvalidError
 from ryeos.graph.model import Graph, edges_of, error_target
 from ryeos.graph.reading import Reading, read_graph
@@ -69,6 +70,8 @@ def _show(session: Session) -> int:
     if len(forms) > 1:
         raise UsageError(f"--{', --'.join(forms)}: expected one of them")
     ref, run_id = arguments.ref, arguments.run
+    if not run_id and _is_run(session, ref):
+        ref, run_id = _graph_of(session, ref), ref
     where, reading = _read(session, ref)
     if reading.graph is None:
         raise GraphInvalidError(where, reading.errors)
@@ -151,8 +154,25 @@ def _read(session: Session, text: str) -> tuple[str, Reading]:
 
 def _id_of(session: Session, path: Path) -> str:
     """The id that the file has in a space, else its name."""
-    reference = session.rye.reference(str(path))
+    try:
+        reference = session.rye.reference(str(path))
+    except InvalidRefError:  # it is in none
+        return path.stem
     return reference.id if reference.kind else path.stem
+
+
+def _is_run(session: Session, text: str) -> bool:
+    """Whether a text is the id of a run, in full."""
+    try:
+        session.rye.threads.get(text)
+    except LilluxError:
+        return False
+    return True
+
+
+def _graph_of(session: Session, run_id: str) -> str:
+    thread = session.rye.threads.get(run_id)
+    return thread.item_id or thread.directive
 
 
 def _states(session: Session, text: str) -> "Mapping[str, NodeState]":

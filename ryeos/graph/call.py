@@ -22,7 +22,7 @@ from ryeos.graph.calls import CallRules
 from ryeos.graph.capabilities import Capabilities
 from ryeos.graph.commands import Outcome
 from ryeos.graph.deadline import RunEnd
-from ryeos.graph.endings import mapped
+from ryeos.graph.endings import mapped, timed_out
 from ryeos.graph.errors import (
     DepthExceededError,
     GraphInvalidError,
@@ -46,11 +46,18 @@ _KEPT_READINGS = 64
 class Lineage:
     """What a run has from whoever started it: lists that must allow its calls, and how deep it is.
 
+    own    the graph's own list, which must allow them too; None where it has none
     depth  how many further graphs it may be the outermost of; None where nobody limits it
     """
 
     grants: tuple[Capabilities, ...] = ()
     depth: int | None = None
+    own: Capabilities | None = None
+
+    @property
+    def lists(self) -> tuple[Capabilities, ...]:
+        """Every list that must allow a call."""
+        return self.grants if self.own is None else (*self.grants, self.own)
 
 
 class Recording(Records, Protocol):
@@ -104,6 +111,9 @@ class Surroundings(Protocol):
 
     def lineage(self, materials: Materials) -> Lineage:
         """Of the caller. Raises ParentUnknownError."""
+
+    def given_to(self, run_id: str) -> Lineage:
+        """Of an earlier run: what its starter left it. Raises GrantsLostError."""
 
     def hooks(self) -> Sequence[Hook]:
         """Those of the infrastructure."""
@@ -160,11 +170,11 @@ class GraphCall:
         if options.validate:
             return self._judgement()
         graph = self._graph()  # (2)
-        lineage = self._lineage(graph, options)  # (3)
         self._check_names(graph, options)
         recordings = self._surroundings.recordings(self._materials)
-        if options.resume:  # (4)
-            saved = recordings.load(options.run_id)
+        saved = recordings.load(options.run_id) if options.resume else None
+        lineage = self._lineage(graph, options)  # (3)
+        if saved:  # (4)
             position = resumed_position(graph, options, saved, self._graph_hash, inputs)
         else:
             position = fresh_position(graph, options, checked_inputs(graph, inputs))
@@ -181,8 +191,9 @@ class GraphCall:
                 hooks=(*graph.hooks, *self._surroundings.hooks()),
             )
             outcome = runner.run(walk, is_resumed=options.resume)  # (6)
-            timed_out_s = self._materials.timeout_s if end.has_timed_out else None
-            result = mapped(graph, outcome, recording.run_id, timed_out_s)
+            if end.has_timed_out:
+                outcome = timed_out(outcome, self._materials.timeout_s)
+            result = mapped(graph, outcome, recording.run_id)
             recording.end(outcome, result)  # (7)
         return result
 
@@ -192,7 +203,7 @@ class GraphCall:
         return Settings(
             max_steps=options.max_steps or graph.max_steps or limits["max_steps"],
             max_concurrency=most,
-            rules=CallRules(grants=lineage.grants),
+            rules=CallRules(grants=lineage.lists),
             single=bool(options.node),
             env_names=self._materials.env.variables.keys(),
         )
@@ -214,16 +225,18 @@ class GraphCall:
     def _lineage(self, graph: Graph, options: Options) -> Lineage:
         """Every list that there is must allow a call. Raises NoPermissionsError and its kin."""
         above = self._surroundings.lineage(self._materials)
-        lists = [*above.grants]
-        lists += [options.capabilities] if options.capabilities is not None else []
-        lists += [graph.permissions] if graph.permissions is not None else []
-        if not lists:
+        before = self._surroundings.given_to(options.run_id) if options.resume else Lineage()
+        asked = () if options.capabilities is None else (options.capabilities,)
+        given = tuple(dict.fromkeys((*above.grants, *before.grants, *asked)))
+        own_depth = int(graph.limits.get("depth", DEPTH))
+        depths = (own_depth, above.depth, before.depth, options.depth)
+        depth = min(one for one in depths if one is not None)
+        lineage = Lineage(grants=given, depth=depth, own=graph.permissions)
+        if not lineage.lists:
             raise NoPermissionsError(graph.graph_id)
-        own = int(graph.limits.get("depth", DEPTH))
-        depth = min(one for one in (own, above.depth, options.depth) if one is not None)
         if depth < 0:
             raise DepthExceededError(graph.graph_id)
-        return Lineage(grants=tuple(lists), depth=depth)
+        return lineage
 
     def _check_names(self, graph: Graph, options: Options) -> None:
         present = self._materials.env.variables
@@ -257,4 +270,4 @@ def _read(text: str, suffix: str, path: str, graph_id: str) -> _ReadFile:
 def _inner(lineage: Lineage) -> Lineage:
     """What the calls of a run get."""
     depth = None if lineage.depth is None else lineage.depth - 1
-    return Lineage(grants=lineage.grants, depth=depth)
+    return Lineage(grants=lineage.lists, depth=depth)

@@ -2,17 +2,25 @@
 
 from typing import Any
 
+from lillux.values import replace
 from ryeos.executor.results import MappedResult
 from ryeos.graph.commands import Outcome
 from ryeos.graph.model import Graph
 
-_CODES = {"cancelled": "CANCELLED"}
+TIMED_OUT = "timed_out"
+_CODES = {"cancelled": "CANCELLED", TIMED_OUT: "TIMEOUT"}
 
 
-def mapped(
-    graph: Graph, outcome: Outcome, run_id: str, timed_out_s: float | None = None
-) -> MappedResult:
-    """The result; ``timed_out_s`` is the limit of a run that was ended for its time."""
+def timed_out(outcome: Outcome, limit_s: float | None) -> Outcome:
+    """The outcome of a run that was ended for its time: a failure, not somebody's wish."""
+    if outcome.status != "cancelled":  # it was done by then
+        return outcome
+    error = f"the graph timed out after {limit_s or 0:g} seconds"
+    return replace(outcome, status="error", error=error, code=TIMED_OUT)
+
+
+def mapped(graph: Graph, outcome: Outcome, run_id: str) -> MappedResult:
+    """The result of a run."""
     success = outcome.status in {"completed", "completed_with_errors", "stepped"}
     data: dict[str, Any] = {"success": success}
     if outcome.status == "stepped":
@@ -35,9 +43,7 @@ def mapped(
         data["warnings"] = list(outcome.warnings)
     if success:
         return MappedResult(success=True, data=data, error=None, code="")
-    error, code = outcome.error or outcome.status, _CODES.get(outcome.status, "EXECUTION_FAILED")
-    if timed_out_s is not None:
-        error, code = f"the graph timed out after {timed_out_s:g} seconds", "TIMEOUT"
+    error, code = outcome.error or outcome.status, _CODES.get(outcome.code, "EXECUTION_FAILED")
     data |= {"error": error} | ({"node": outcome.node} if outcome.node else {})
     return MappedResult(success=False, data=data, error=error, code=code)
 

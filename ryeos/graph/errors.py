@@ -113,6 +113,19 @@ class CallDeniedError(RyeError):
         super().__init__(problem, hint="only items of the program itself need no capability")
 
 
+class GrantsLostError(RyeError):
+    """A run of which nobody can say any more what it may call."""
+
+    code, exit_status = "PERMISSION_DENIED", 4
+
+    def __init__(self, run_id: str, problem: str) -> None:
+        self.run_id, self.problem = run_id, problem
+        super().__init__(
+            f"Permission denied: cannot resume {run_id}: {problem}",
+            hint="run the graph again for a new run",
+        )
+
+
 class RunNotResumableError(RyeError):
     """A run that cannot be gone on with as it is."""
 

@@ -60,7 +60,9 @@ class Visits:
     def _work(self, node: Node, visit: Visit) -> Generator[Command, Reply, None]:
         missing = [name for name in node.env_requires if name not in self._walk.settings.env_names]
         if missing:
-            problem = failed(f"Missing environment variables: {missing}", "missing_environment")
+            problem = failed(
+                f"Missing environment variables: {', '.join(missing)}", "missing_environment"
+            )
             yield from self._fail(node, visit, problem)
             return
         match node:

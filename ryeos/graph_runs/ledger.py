@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from lillux.errors import LilluxError
 from ryeos.graph.call import Lineage
-from ryeos.graph.errors import ParentUnknownError, RunNotResumableError
+from ryeos.graph.errors import GrantsLostError, ParentUnknownError, RunNotResumableError
 from ryeos.graph.run_place import RunPlace
 from ryeos.log import log_warning
 from ryeos.threads.documents import write_document
@@ -65,13 +65,27 @@ class Ledger:
                 raise ParentUnknownError(thread_id, f"but {error}") from None
             if grants is not None:
                 depth = None if grants.depth is None else grants.depth - 1
-                return Lineage(grants=grants.lists, depth=depth)
+                own = () if grants.own is None else (grants.own,)
+                return Lineage(grants=(*grants.lists, *own), depth=depth)
             if (self._runs.runs / thread_id).exists():  # the run of a graph, which had some
                 raise ParentUnknownError(thread_id, "but what it may call is not there any more")
             if not thread.parent_id:
                 return Lineage()
             thread_id = thread.parent_id
         raise ParentUnknownError(thread_id, "which has too many threads above it")
+
+    def given_to(self, run_id: str) -> Lineage:
+        """What whoever started a run has left it, the graph's own list aside.
+
+        Raises GrantsLostError.
+        """
+        try:
+            grants = read_grants(self._registry.place, self._seals, run_id)
+        except (LilluxError, ValueError) as error:
+            raise GrantsLostError(run_id, str(error)) from None
+        if grants is None:
+            raise GrantsLostError(run_id, "what it may call is not there any more")
+        return Lineage(grants=grants.lists, depth=grants.depth)
 
     def parent_of(self, thread_id: str) -> str:
         """The thread that has started this one, ``""`` for none or an unknown one."""
@@ -99,7 +113,7 @@ class Ledger:
         pid = os.getpid()
         token = start_token(pid)
         is_ours = self._enter(run_id, graph_id, parent_id, pid, token)
-        grants = Grants(tuple(tuple(one) for one in lineage.grants), lineage.depth)
+        grants = Grants(lineage.grants, lineage.own, lineage.depth)
         try:
             write_grants(self._registry.place, self._seals, run_id, grants, self._warn)
         except LilluxError as error:

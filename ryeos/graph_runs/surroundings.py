@@ -51,6 +51,10 @@ class WorkspaceSurroundings:
             return Lineage(depth=request.depth)
         return self._ledger().lineage_of(parent_id)
 
+    def given_to(self, run_id: str) -> Lineage:
+        """Of an earlier run: what its starter left it."""
+        return self._ledger().given_to(run_id)
+
     def hooks(self) -> Sequence[Hook]:
         """Those of ``agent/hook_conditions.yaml``."""
         layers = self._workspace.config.layers(HOOKS_PATH)

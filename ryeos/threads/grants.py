@@ -16,14 +16,19 @@ from ryeos.threads.place import GRANTS, ThreadsPlace
 from ryeos.threads.seal import RunnerSeals
 
 _MAX_BYTES = 1024 * 1024
-_PURPOSE = "rye grants 1"
+_PURPOSE = "rye grants 2"
 
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """Lists that must each allow a call, and how many further graphs there may be below."""
+    """Lists that must each allow a call, and how many further graphs there may be below.
+
+    lists  of whoever started the run; they bind it also when it is gone on with
+    own    the graph's list, as it was; None where it has none
+    """
 
     lists: tuple[tuple[str, ...], ...]
+    own: tuple[str, ...] | None = None
     depth: int | None = None
 
 
@@ -39,12 +44,13 @@ def write_grants(
     Where this user's code cannot be made, nobody will believe the file: that is a warning.
     """
     lists = [list(one) for one in grants.lists]
+    own = None if grants.own is None else list(grants.own)
     try:
-        code = seals.code(_PURPOSE, thread_id, lists, grants.depth)
+        code = seals.code(_PURPOSE, thread_id, lists, own, grants.depth)
     except FileSystemError as error:
         warn(f"graphs that processes of this run start will be refused: {error}")
         code = ""
-    document = {"capabilities": lists, "depth": grants.depth, "seal": code}
+    document = {"capabilities": lists, "graph": own, "depth": grants.depth, "seal": code}
     place.make_thread_folder(thread_id)
     data = json.dumps(document, ensure_ascii=True).encode() + b"\n"
     write_atomic(place.file(thread_id, GRANTS), data, mode=0o600)
@@ -58,14 +64,17 @@ def read_grants(place: ThreadsPlace, seals: RunnerSeals, thread_id: str) -> Gran
     path = place.file(thread_id, GRANTS)
     try:
         document: Any = json.loads(read_bytes(path, _MAX_BYTES))
-        lists, depth, code = (document[name] for name in ("capabilities", "depth", "seal"))
+        lists, own, depth, code = (
+            document[name] for name in ("capabilities", "graph", "depth", "seal")
+        )
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, RecursionError, LilluxError):
         raise ValueError(f"{path} is not what rye writes") from None
-    if not isinstance(code, str) or not seals.is_code(code, _PURPOSE, thread_id, lists, depth):
+    if not isinstance(code, str) or not seals.is_code(code, _PURPOSE, thread_id, lists, own, depth):
         raise ValueError(f"{path} was not written by you")
-    return Grants(tuple(tuple(one) for one in lists), depth)
+    own = None if own is None else tuple(own)
+    return Grants(tuple(tuple(one) for one in lists), own, depth)
 
 
 def is_run_of_this_user(place: ThreadsPlace, seals: RunnerSeals, thread_id: str) -> bool:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ryeos.graph.capabilities import denial, required_capability
 from ryeos.graph.commands import Outcome
-from ryeos.graph.endings import mapped
+from ryeos.graph.endings import mapped, timed_out
 from ryeos.graph.foreach import collected, elements_of
 from ryeos.graph.results import classified, failed, unwrapped
 from ryeos.graph.steering import Control, control_of
@@ -243,7 +243,9 @@ def test_a_run_out_of_time_says_so() -> None:
         code="cancelled",
     )
 
-    result = mapped(nodes(a=gate()), outcome, "r-1", 2.0)
+    ended = timed_out(outcome, 2.0)
+    result = mapped(nodes(a=gate()), ended, "r-1")
 
+    assert (ended.status, ended.next_node) == ("error", "a")
     assert (result.success, result.code) == (False, "TIMEOUT")
     assert result.error == "the graph timed out after 2 seconds"

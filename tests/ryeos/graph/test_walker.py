@@ -317,7 +317,7 @@ def test_a_node_whose_variables_are_missing_fails() -> None:
 
     end = walked(graph, env=["HOME"]).outcome
 
-    assert (end.status, end.error) == ("error", "Missing environment variables: ['KEY']")
+    assert (end.status, end.error) == ("error", "Missing environment variables: KEY")
     assert walked(graph, env=["HOME", "KEY"]).outcome.status == "completed"
 
 

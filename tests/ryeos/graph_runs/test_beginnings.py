@@ -167,7 +167,7 @@ def test_a_node_without_its_variables_fails(ground: GraphGround) -> None:
 
     data = ground.run("demo/plain", {"x": 1})
 
-    assert (data["node"], data["error"]) == ("b", "Missing environment variables: ['DEMO_KEY']")
+    assert (data["node"], data["error"]) == ("b", "Missing environment variables: DEMO_KEY")
 
 
 def test_one_node_is_worked_on_alone(ground: GraphGround) -> None:

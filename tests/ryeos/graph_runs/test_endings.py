@@ -113,7 +113,7 @@ def test_a_graph_takes_no_longer_than_it_may(
     answer = ground.answer("demo/g")
 
     data = answer.envelope["data"]
-    assert (answer.envelope["code"], data["status"]) == ("TIMEOUT", "cancelled")
+    assert (answer.envelope["code"], data["status"]) == ("TIMEOUT", "error")
     assert data["error"] == "the graph timed out after 0.7 seconds"
 
 

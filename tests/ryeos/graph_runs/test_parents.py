@@ -131,7 +131,7 @@ def grants_file(ground: GraphGround, run_id: str) -> Path:
     "change",
     [
         {"capabilities": [["*"]]},
-        {"capabilities": []},
+        {"graph": None},
         {"depth": 99},
         {"depth": None},
         {"seal": ""},
@@ -185,7 +185,7 @@ def test_what_a_run_may_call_is_for_nobody_else_to_read(ground: GraphGround) -> 
     path = grants_file(ground, parent_of(ground))
 
     assert path.stat().st_mode & 0o777 == 0o600
-    assert json.loads(path.read_text("utf-8")).keys() == {"capabilities", "depth", "seal"}
+    assert json.loads(path.read_text("utf-8")).keys() == {"capabilities", "graph", "depth", "seal"}
 
 
 def test_a_process_that_a_node_starts_is_bound_by_its_run(ground: GraphGround) -> None:

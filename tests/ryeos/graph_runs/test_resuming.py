@@ -1,5 +1,6 @@
 """Going on with runs: where, with what, and when that is refused."""
 
+import json
 import os
 import subprocess
 import sys
@@ -255,3 +256,59 @@ def test_the_process_of_a_run_is_this_one(ground: GraphGround) -> None:
     run_id = failed(ground, n=1)
 
     assert ground.thread(run_id).pid == os.getpid()
+
+
+NARROW = """
+config:
+  start: a
+  nodes:
+    a: {action: {item_id: "tool:demo/needs_flag"}, next: b}
+    b:
+      action: {item_id: "tool:demo/add", params: {a: 1, b: 2}}
+      assign: {n: "${result.sum}"}
+      next: done
+    done: {type: return, output: "${state.n}"}
+"""
+ONLY_THE_FLAG = ["rye.execute.tool.demo.needs_flag"]
+
+
+def test_a_run_that_its_caller_narrowed_stays_narrow(ground: GraphGround) -> None:
+    run_id = failed(ground, NARROW, capabilities=ONLY_THE_FLAG)
+    (ground.project / "flag").touch()
+
+    data = resumed(ground, run_id)
+
+    assert (data["node"], data["error"]) == (
+        "b",
+        "Permission denied: 'rye.execute.tool.demo.add' not covered by capabilities",
+    )
+    assert resumed(ground, run_id)["node"] == "b"
+
+
+def test_a_run_goes_on_with_what_its_graph_allows_now(ground: GraphGround) -> None:
+    (ground.project / "flag").touch()
+    ground.graph("demo/g", NARROW, permissions=json.dumps(ONLY_THE_FLAG))
+    run_id = str(ground.run("demo/g")["graph_run_id"])
+    ground.graph("demo/g", NARROW)
+
+    assert resumed(ground, run_id)["output"] == 3
+
+
+def test_a_run_does_not_go_deeper_than_it_might_at_first(ground: GraphGround) -> None:
+    ground.graph("demo/inner", "config: {start: a, nodes: {a: {type: return, output: 1}}}")
+    text = NARROW.replace("tool:demo/add", "tool:demo/inner")
+    run_id = failed(ground, text, depth=0)
+    (ground.project / "flag").touch()
+
+    assert "Max depth exceeded" in resumed(ground, run_id)["error"]
+
+
+@pytest.mark.parametrize("text", [None, "{}"])
+def test_a_run_whose_grants_are_lost_does_not_go_on(text: str | None, ground: GraphGround) -> None:
+    run_id = failed(ground, NARROW, capabilities=ONLY_THE_FLAG)
+    path = ground.project / ".ai" / "state" / "threads" / run_id / "grants.json"
+    path.unlink() if text is None else path.write_text(text, "utf-8")
+
+    refused = ground.refusal("demo/g", {"resume_run_id": run_id})
+
+    assert refused.startswith(f"Permission denied: cannot resume {run_id}: ")

@@ -22,15 +22,20 @@ def seals(tmp_path: Path) -> RunnerSeals:
 
 @given(
     lists=st.lists(st.lists(st.text(max_size=9), max_size=3).map(tuple), max_size=3).map(tuple),
+    own=st.none() | st.lists(st.text(max_size=9), max_size=3).map(tuple),
     depth=st.none() | st.integers(-1, 99),
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_written_is_read(
-    lists: tuple[tuple[str, ...], ...], depth: int | None, place: ThreadsPlace, seals: RunnerSeals
+    lists: tuple[tuple[str, ...], ...],
+    own: tuple[str, ...] | None,
+    depth: int | None,
+    place: ThreadsPlace,
+    seals: RunnerSeals,
 ) -> None:
-    write_grants(place, seals, ID, Grants(lists, depth), log_warning)
+    write_grants(place, seals, ID, Grants(lists, own, depth), log_warning)
 
-    assert read_grants(place, seals, ID) == Grants(lists, depth)
+    assert read_grants(place, seals, ID) == Grants(lists, own, depth)
 
 
 def test_where_nothing_was_written_there_are_none(place: ThreadsPlace, seals: RunnerSeals) -> None:
@@ -47,9 +52,9 @@ def test_another_user_has_not_written_them(
 
 
 def test_the_seal_of_a_runner_is_none_of_grants(place: ThreadsPlace, seals: RunnerSeals) -> None:
-    write_grants(place, seals, ID, Grants((("*",),), 3), log_warning)
+    write_grants(place, seals, ID, Grants((("*",),), None, 3), log_warning)
     path = place.file(ID, "grants.json")
-    code = seals.code("rye runner 1", ID, [["*"]], 3)
+    code = seals.code("rye runner 1", ID, [["*"]], None, 3)
     path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | {"seal": code}), "utf-8")
 
     with pytest.raises(ValueError, match="was not written by you"):
