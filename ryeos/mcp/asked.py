@@ -1,5 +1,6 @@
 """A request for something that Rye offers beside its tools, and what answering it may need."""
 
+from collections.abc import Callable
 from typing import Any
 
 from lillux.errors import LilluxError
@@ -16,18 +17,25 @@ from ryeos.mcp.prior_values import PriorValues
 class Asked:
     """One request.
 
+    make_rye      the public API, which not every answer needs; raises LilluxError where there is
+                  no project
     prompts       which directives are prompts: ``tagged``, ``all``, ``none``
     skills        whether directives are skills as well
     states        seals what a client brings back with its user's answer
     prior_values  what prompts were given before in this process
     """
 
-    rye: Rye
+    make_rye: Callable[[], Rye]
     call: Call
     prompts: str
     skills: bool
     states: States
     prior_values: PriorValues
+
+    @property
+    def rye(self) -> Rye:
+        """The public API. Raises LilluxError."""
+        return self.make_rye()
 
 
 def text_of(params: Any, name: str, where: str = "") -> str:  # noqa: ANN401 - JSON
