@@ -86,7 +86,7 @@ def test_tools_are_one_page_and_have_no_cursor(
 
 # --- without a project ----------------------------------------------------------------------------
 
-TASKS = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+TASKS: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 
 
 def nowhere() -> Rye:
