@@ -179,7 +179,7 @@ class Session:
         yield self._unreadable(id_at_start(line.start), INVALID_REQUEST, problem)
 
     def _unreadable(self, message_id: Id | None, code: int, problem: str) -> Send:
-        """The error for what is no message; never by the id of a call that has yet to be answered."""
+        """The error for what is no message; never by the id of a call that still runs."""
         is_free = message_id is None or not self._is_busy(message_id)
         return Send(Failure(message_id if is_free else None, code, problem))
 
