@@ -10,6 +10,7 @@ from ryeos.app import Rye
 from ryeos.mcp.elicitation import States
 from ryeos.mcp.eras import RpcError
 from ryeos.mcp.events import Call
+from ryeos.mcp.hints import naming_tools
 from ryeos.mcp.prior_values import PriorValues
 
 
@@ -58,5 +59,9 @@ def object_of(params: Any, name: str) -> dict[str, Any]:  # noqa: ANN401 - JSON
 
 def refusal(error: LilluxError, **data: object) -> RpcError:
     """What a client is told of an item that cannot be given: the code and the hint are data."""
-    told = {"code": error.code, **({"hint": error.hint} if error.hint else {}), **data}
+    told = {
+        "code": error.code,
+        **({"hint": naming_tools(error.hint)} if error.hint else {}),
+        **data,
+    }
     return RpcError(INTERNAL_ERROR, str(error), told)
