@@ -17,7 +17,6 @@ from ryeos.mcp.results import tool_result
 from ryeos.metadata import MetadataError
 from ryeos.request_errors import InvalidQueryError
 
-
 VALIDATE = '{"validate": true}'
 
 
