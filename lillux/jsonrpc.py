@@ -7,6 +7,7 @@ Both sides use it. What comes in is never trusted: whatever the bytes, `parse_me
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 
 from lillux.values import dataclass, field
@@ -123,8 +124,10 @@ def parse_messages(text: bytes, max_depth: int | None = None) -> tuple[Incoming,
         return (Malformed("expected UTF-8", _shown(text), PARSE_ERROR),)
     except RecursionError:
         return (_unreadably_deep(text, max_depth),)
-    except ValueError:
+    except json.JSONDecodeError:
         return (Malformed("expected JSON", _shown(text), PARSE_ERROR),)
+    except ValueError:  # Python reads no longer ones, so that nobody is kept busy by them
+        return (_unreadably_long(text),)
     if max_depth is not None and _is_deeper(value, text, max_depth):
         return (_too_deep(text, max_depth, _id_of(value), is_answer=_is_answer(value)),)
     return _messages(value, text)
@@ -152,6 +155,14 @@ def _unreadably_deep(text: bytes, max_depth: int | None) -> Malformed:
     from lillux.json_depth import begins_an_answer, id_of_text
 
     return _too_deep(text, max_depth, id_of_text(text), is_answer=begins_an_answer(text))
+
+
+def _unreadably_long(text: bytes) -> Malformed:
+    from lillux.json_depth import begins_an_answer, id_of_text
+
+    problem = f"expected integers of at most {sys.get_int_max_str_digits()} digits, found more"
+    given, is_answer = id_of_text(text), begins_an_answer(text)
+    return Malformed(problem, _shown(text), id=given, is_answer=is_answer)
 
 
 def _too_deep(text: bytes, max_depth: int, given: Id | None, *, is_answer: bool) -> Malformed:
@@ -220,7 +231,7 @@ def is_id(value: object) -> bool:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(constant)
+    raise json.JSONDecodeError("expected JSON", constant, 0)
 
 
 def _shown(text: bytes) -> str:
