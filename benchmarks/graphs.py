@@ -21,7 +21,7 @@ PEER = ROOT / "benchmarks" / "langgraph_peer.py"
 STEPS, FEW, MANY, ITEMS = 1000, 100, 10_000, 1000
 ROUNDS, FAN_ROUNDS = 5, 3
 # As many steps lie between two forced writes of a run (`ryeos.graph.run_store.Pace`).
-CHECKPOINT = 50
+CHECKPOINT = 200
 
 GRAPH = "rye/core/runtimes/state-graph/runtime"
 FUNCTION = "rye/core/runtimes/python/function"

@@ -15,7 +15,7 @@ _MAX_GROUPS_INSIDE = 30
 _FLAGS = re.compile(r"\(\?([aims]+)\)")
 _GROUP = re.compile(r"\((?:\?(?:P<[^>]*>|([aims]*):))?(?!\?)")
 _REPEAT = re.compile(r"(?P<mark>[*+?])|\{(?=[0-9,])(?P<low>[0-9]*)(?P<more>,)?(?P<high>[0-9]*)\}")
-_CLASS = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*+\]", re.DOTALL)
+_CLASS = re.compile(r"\[\^?\]?[^\]\\]*+(?:\\.[^\]\\]*+)*\]", re.DOTALL)
 _ESCAPE = re.compile(
     r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{[^}]*\}|0[0-7]{0,2}|[^0-9xuUN])",
     re.DOTALL,

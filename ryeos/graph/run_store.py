@@ -62,7 +62,7 @@ _LATER = Durability.UNFORCED
 class Pace:
     """A checkpoint is made with the step that ends ``steps`` or ``seconds`` after the last one."""
 
-    steps: int = 50
+    steps: int = 200
     seconds: float = 1.0
 
 

@@ -1,6 +1,7 @@
 """Runs that another thread has started: they may do no more than it, and that cannot be forged."""
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -198,7 +199,8 @@ def test_a_process_that_a_node_starts_is_bound_by_its_run(ground: GraphGround) -
         "sys.exit(subprocess.run(argv).returncode)\n",
         "utf-8",
     )
-    workspace.project.signed_yaml("demo/shell", f'config: {{command: "{sys.executable} {script}"}}')
+    command = json.dumps(f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}")
+    workspace.project.signed_yaml("demo/shell", f"config: {{command: {command}}}")
     ground.graph(
         "demo/outer",
         """
