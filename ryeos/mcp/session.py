@@ -161,8 +161,8 @@ class Session:
                 yield from self._request(message)
             case Notification(method="notifications/cancelled"):
                 yield from self._cancelled(message.params.get("requestId"))
-            case Malformed(is_answer=True):  # nobody waits for an answer to an answer
-                return
+            case Malformed(is_answer=True):  # not answered, but it ends a question that it is for
+                yield from self._answered(Failure(message.id, message.code, message.problem))
             case Malformed():
                 yield self._unreadable(message.id, message.code, message.problem)
             case Result() | Failure():

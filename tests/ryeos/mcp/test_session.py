@@ -546,6 +546,16 @@ def test_a_question_that_is_refused_ends_the_call(session: Session) -> None:
     assert list(session.receive(json.dumps(late).encode() + b"\n")) == []
 
 
+def test_a_question_whose_answer_is_malformed_ends_the_call(session: Session) -> None:
+    question, _ = asked(session, {"elicitation": {}, "roots": {}})
+    malformed = {"jsonrpc": "2.0", "id": question["id"], "result": []}
+
+    (answer,) = sent(session.receive(json.dumps(malformed).encode() + b"\n"))
+
+    problem = "the client did not answer: expected a result that is an object"
+    assert (answer["id"], answer["error"]["message"]) == (1, problem)
+
+
 def test_the_questions_of_a_cancelled_call_are_withdrawn(session: Session) -> None:
     questions = asked(session, {"elicitation": {}, "roots": {}})
 
