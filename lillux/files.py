@@ -91,10 +91,12 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
 def read_part(path: Path, offset: int, max_bytes: int) -> tuple[bytes, int]:
     """At most so many bytes of a regular file, from ``offset`` on, and how many it has in all.
 
+    None where the file has ended before.
+
     Raises FileNotFoundError and FileSystemError as `read_bytes` does.
     """
     with _opened(path) as (file, size):
-        file.seek(offset)
+        file.seek(min(offset, size))  # further than a file system can count is an error
         return file.read(max_bytes), size
 
 

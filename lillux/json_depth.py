@@ -15,6 +15,7 @@ _SCALAR = rb"(?:" + _STRING + rb"|[-+.0-9A-Za-z]++)"
 _MEMBER = _STRING + rb"\s*+:\s*+" + _SCALAR
 _ID = rb'"id"\s*+:\s*+(' + _STRING + rb"|-?[0-9]++)\s*+"
 _AT_THE_START = re.compile(rb"\s*+\{\s*+(?:(?!\"id\")" + _MEMBER + rb"\s*+,\s*+)*" + _ID + rb"[,}]")
+_ANSWER = re.compile(rb"\s*+\{\s*+(?:" + _MEMBER + rb"\s*+,\s*+)*\"(?:result|error)\"\s*+:")
 _AT_THE_END = re.compile(rb",\s*+" + _ID + rb"(?:,\s*+" + _MEMBER + rb"\s*+)*\}\s*+\Z")
 
 
@@ -47,6 +48,11 @@ def id_of_text(text: bytes) -> str | int | None:
 def id_at_start(text: bytes) -> str | int | None:
     """The ``id`` of an object of which only the start is there; None where it is not in it."""
     return _read(_AT_THE_START.match(text[:SEARCHED_BYTES]))
+
+
+def begins_an_answer(text: bytes) -> bool:
+    """Whether an object has a ``result`` or an ``error`` before any member that is no scalar."""
+    return _ANSWER.match(text[:SEARCHED_BYTES]) is not None
 
 
 def _read(found: re.Match[bytes] | None) -> str | int | None:

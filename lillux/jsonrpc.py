@@ -7,6 +7,7 @@ Both sides use it. What comes in is never trusted: whatever the bytes, `parse_me
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 
 from lillux.values import dataclass, field
@@ -22,6 +23,7 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
 Id = str | int
+_ANSWERS = frozenset({"result", "error"})
 _SHOWN_CHARACTERS = 200
 _START_BYTES = 4096
 
@@ -65,13 +67,15 @@ class Failure:
 class Malformed:
     """What came and is no message: the beginning of its text, and what is wrong with it.
 
-    ``code`` is what a server answers it with; ``id`` the one it had, if any.
+    ``code`` is what a server answers it with; ``id`` the one it had, if any. What was meant as an
+    answer, as far as can be seen, is answered by nobody: its id is one of ours.
     """
 
     problem: str
     shown: str
     code: int = INVALID_REQUEST
     id: Id | None = None
+    is_answer: bool = False
 
 
 Message = Request | Notification | Result | Failure
@@ -120,10 +124,12 @@ def parse_messages(text: bytes, max_depth: int | None = None) -> tuple[Incoming,
         return (Malformed("expected UTF-8", _shown(text), PARSE_ERROR),)
     except RecursionError:
         return (_unreadably_deep(text, max_depth),)
-    except ValueError:
+    except json.JSONDecodeError:
         return (Malformed("expected JSON", _shown(text), PARSE_ERROR),)
+    except ValueError:  # Python reads no longer ones, so that nobody is kept busy by them
+        return (_unreadably_long(text),)
     if max_depth is not None and _is_deeper(value, text, max_depth):
-        return (_too_deep(text, max_depth, value.get("id") if isinstance(value, dict) else None),)
+        return (_too_deep(text, max_depth, _id_of(value), is_answer=_is_answer(value)),)
     return _messages(value, text)
 
 
@@ -146,31 +152,51 @@ def _is_deeper(value: object, text: bytes, max_depth: int) -> bool:
 def _unreadably_deep(text: bytes, max_depth: int | None) -> Malformed:
     if max_depth is None:
         return Malformed("expected JSON", _shown(text), PARSE_ERROR)
-    from lillux.json_depth import id_of_text
+    from lillux.json_depth import begins_an_answer, id_of_text
 
-    return _too_deep(text, max_depth, id_of_text(text))
+    return _too_deep(text, max_depth, id_of_text(text), is_answer=begins_an_answer(text))
 
 
-def _too_deep(text: bytes, max_depth: int, given: Any) -> Malformed:  # noqa: ANN401 - JSON
+def _unreadably_long(text: bytes) -> Malformed:
+    from lillux.json_depth import begins_an_answer, id_of_text
+
+    problem = f"expected integers of at most {sys.get_int_max_str_digits()} digits, found more"
+    given, is_answer = id_of_text(text), begins_an_answer(text)
+    return Malformed(problem, _shown(text), id=given, is_answer=is_answer)
+
+
+def _too_deep(text: bytes, max_depth: int, given: Id | None, *, is_answer: bool) -> Malformed:
     problem = f"expected at most {max_depth} levels of objects and lists, found more"
-    return Malformed(problem, _shown(text), id=given if is_id(given) else None)
+    return Malformed(problem, _shown(text), id=given, is_answer=is_answer)
+
+
+def _id_of(value: object) -> Id | None:
+    given: Any = value.get("id") if isinstance(value, dict) else None
+    return given if is_id(given) else None
+
+
+def _is_answer(value: object) -> bool:
+    return (
+        isinstance(value, dict) and "method" not in value and not value.keys().isdisjoint(_ANSWERS)
+    )
 
 
 def _message(value: object, text: bytes) -> Incoming:
-    given = value.get("id") if isinstance(value, dict) else None
-    message_id = given if is_id(given) else None
+    message_id = _id_of(value)
     if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
-        return Malformed("expected an object with jsonrpc 2.0", _shown(text), id=message_id)
+        problem, is_answer = "expected an object with jsonrpc 2.0", _is_answer(value)
+        return Malformed(problem, _shown(text), id=message_id, is_answer=is_answer)
     if "method" in value:
         return _call(value, message_id, text)
     problem = _answer_problem(value)
     if problem:
-        return Malformed(problem, _shown(text), id=message_id)
+        return Malformed(problem, _shown(text), id=message_id, is_answer=_is_answer(value))
     if "error" in value:
         error = value["error"]
         return Failure(message_id, error["code"], error["message"], error.get("data"))
     if message_id is None:
-        return Malformed("expected an id that is a string or an integer", _shown(text))
+        problem = "expected an id that is a string or an integer"
+        return Malformed(problem, _shown(text), is_answer=True)
     return Result(message_id, value["result"])
 
 
@@ -205,7 +231,7 @@ def is_id(value: object) -> bool:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(constant)
+    raise json.JSONDecodeError("expected JSON", constant, 0)
 
 
 def _shown(text: bytes) -> str:

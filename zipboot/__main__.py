@@ -56,4 +56,7 @@ def boot(archive):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201 - as a
     return sys.modules["zipboot.launch"].run(index, archive)
 
 
-sys.exit(boot(__loader__))  # type: ignore[name-defined,no-untyped-call] # the zip's own
+try:
+    sys.exit(boot(__loader__))  # type: ignore[name-defined,no-untyped-call] # the zip's own
+except KeyboardInterrupt:  # too early for the program to say anything
+    sys.exit(130)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 DAMAGED = 78  # EX_CONFIG of sysexits.h: the surroundings are wrong, not the command
 MARK_BYTES = 16
 _LOCAL_HEADER_BYTES = 30
+_LAST_STREAM = 2
 
 
 def checksum(data: bytes) -> bytes:
@@ -58,9 +59,11 @@ class Archive:
         self.path = loader.archive
         self._lock = allocate_lock()
         try:
-            self._descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+            descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         except OSError:
             raise self.replaced() from None
+        is_streams = descriptor <= _LAST_STREAM
+        self._descriptor = _above_streams(descriptor) if is_streams else descriptor
         self._state = self._state_now()
 
     def read(self, position: int, size: int) -> bytes:
@@ -107,6 +110,22 @@ class Archive:
     def _state_now(self) -> tuple[int, int]:
         status = os.fstat(self._descriptor)
         return status.st_size, status.st_mtime_ns
+
+
+def _above_streams(descriptor: int) -> int:
+    """The same file by a number that is of no standard stream.
+
+    Who started us had closed one: the null device takes its place, and nothing else ever will.
+    """
+    closed = []
+    while descriptor <= _LAST_STREAM:
+        closed.append(descriptor)
+        descriptor = os.dup(descriptor)
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in closed:
+        os.dup2(null, number)
+    os.close(null)
+    return descriptor
 
 
 class Part:

@@ -78,7 +78,9 @@ def _user_space(session: Session) -> Iterator[Check]:
         yield Check("user space", WARN, message, "name another: USER_SPACE=DIR")
     elif not there:
         fix = "only needed to sign, and for items of your own: rye init"
-        mend = make_user_space(require_user_space(session.context))
+        # Whoever named it so would find it nowhere else.
+        is_lasting = not machine_checks.relative_user_space(session)
+        mend = make_user_space(require_user_space(session.context)) if is_lasting else None
         yield Check("user space", WARN, f"{ai}: not there yet", fix, mend)
     elif not os.access(ai, os.W_OK):
         message = f"{ai}: read-only; keys and approvals cannot be kept"

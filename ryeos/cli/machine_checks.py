@@ -128,10 +128,16 @@ def settings(session: Session) -> Iterator[Check]:
     if session.context.lock_mode.value != "strict":
         message = f"RYE_LOCK={session.context.lock_mode.value}: changed chains run"
         yield Check("settings", WARN, message, "unset RYE_LOCK")
-    named = session.environ.get("USER_SPACE", "")
-    if named and not named.startswith("~") and not Path(named).is_absolute():
+    named = relative_user_space(session)
+    if named:
         message = f"USER_SPACE={named}: another folder in each working directory"
         yield Check("settings", WARN, message, "name it by an absolute path")
+
+
+def relative_user_space(session: Session) -> str:
+    """What USER_SPACE says, if another folder in each working directory is meant."""
+    named = session.environ.get("USER_SPACE", "")
+    return "" if named.startswith("~") or Path(named).is_absolute() else named
 
 
 # --- the clock ------------------------------------------------------------------------------------

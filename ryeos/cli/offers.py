@@ -23,8 +23,8 @@ TYPE_CHECKING = False  # `typing` is not worth its time when a key is pressed
 if TYPE_CHECKING:
     from ryeos.bundles import BundleHome
 
-MAX_FILES = 20_000
-"""So many files of a folder are looked at: a key press must not wait for a huge one."""
+MAX_FILES, MAX_FOLDERS = 20_000, 4_000
+"""So many of a folder are looked at: a key press must not wait for a huge one."""
 
 _SAFE = re.compile(r"\w[\w./+-]*")
 _PROJECT = ("-p", "--project", "--project-path")
@@ -146,11 +146,11 @@ def _files(root: str) -> Iterator[tuple[str, str]]:
     from ryeos.resolver import folders_below
 
     seen = 0
-    for folder, files in folders_below(root):
+    for number, (folder, files) in enumerate(folders_below(root), 1):
         below = folder[len(root) + 1 :].replace(os.sep, "/")
         yield from ((f"{below}/" if below else "", file) for file in files)
         seen += len(files)
-        if seen > MAX_FILES:
+        if seen > MAX_FILES or number >= MAX_FOLDERS:
             return
 
 

@@ -138,7 +138,7 @@ class RyeFeatures:
         """How a task is; None where it cannot be told."""
         from ryeos.mcp.tasks import told_task
 
-        return told_task(self.rye, task_id)
+        return told_task(lambda: self.rye, task_id)
 
     def _state_of(self, name: Watched) -> Hashable:
         from ryeos.mcp.states import state_of
@@ -166,11 +166,11 @@ class RyeFeatures:
         module, function = _ANSWERS[call.method]
         if "_watching" in self.__dict__:  # who hears of changes misses none after this answer
             self._watching.await_look(_FIRST_LOOK_S)
-        from ryeos.mcp.asked import Asked
+        from ryeos.mcp.asked import Asked, refusal
 
         states, prior_values = self._kept()
         asked = Asked(
-            rye=self.rye,
+            make_rye=lambda: self.rye,
             call=call,
             prompts=self._prompts,
             skills=self._skills,
@@ -179,7 +179,10 @@ class RyeFeatures:
         )
         answer: Callable[[Asked], dict[str, Any]]
         answer = getattr(import_module(f"ryeos.mcp.{module}"), function)
-        return answer(asked)
+        try:
+            return answer(asked)
+        except LilluxError as error:  # of the surroundings: each module tells its own
+            raise refusal(error) from None
 
     def _kept(self) -> tuple[States, PriorValues]:
         """What one request leaves for another, for as long as this process lives."""

@@ -1,7 +1,8 @@
 """Reading kept outputs: whole where a message can hold them, else in parts.
 
 A part is told by its bytes in the file. Where it would end within a character, it ends before it;
-the next part begins there. One that begins within a character shows that as U+FFFD.
+the next part begins there. One that is shorter than its first character is as long as that. One
+that begins within a character shows that as U+FFFD.
 """
 
 from pathlib import Path
@@ -28,13 +29,21 @@ def read_output(path: Path, asked: Output) -> dict[str, Any]:
         if total_bytes == len(data) and len(compact(text).encode()) <= MAX_WHOLE_BYTES:
             return {"text": text}
     size = MAX_PART_BYTES if asked.length is None else min(asked.length, MAX_PART_BYTES)
-    data, total_bytes = read_part(path, asked.offset, size)
-    data = _whole_characters(data) if asked.offset + len(data) < total_bytes else data
+    data, total_bytes = read_part(path, asked.offset, max(size, _LONGEST_CHARACTER))
+    data = _part(data, size, reaches_end=asked.offset + size >= total_bytes)
     meta: dict[str, Any] = {TOTAL_KEY: total_bytes}
     end = asked.offset + len(data)
     if data and end < total_bytes:
         meta[NEXT_KEY] = part_uri(asked.name, end, size)
     return {"text": data.decode("utf-8", "replace"), "_meta": meta}
+
+
+def _part(data: bytes, size: int, *, reaches_end: bool) -> bytes:
+    """So many bytes of the data, but whole characters, and at least one."""
+    part = data[:size]
+    if reaches_end or not part:
+        return part
+    return _whole_characters(part) or data[: _length(data[0])]
 
 
 def _whole_characters(data: bytes) -> bytes:
@@ -44,6 +53,10 @@ def _whole_characters(data: bytes) -> bytes:
         if byte < 0x80:  # noqa: PLR2004 - ASCII
             return data
         if byte >= 0xC0:  # noqa: PLR2004 - the first byte of a longer character
-            length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4  # noqa: PLR2004 - UTF-8
-            return data[:-back] if back < min(length, len(data)) else data
+            return data[:-back] if back < _length(byte) else data
     return data
+
+
+def _length(first: int) -> int:
+    """Of a character of more than one byte, by its first."""
+    return 2 if first < 0xE0 else 3 if first < 0xF0 else 4  # noqa: PLR2004 - UTF-8

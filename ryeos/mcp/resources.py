@@ -107,9 +107,9 @@ def _output(asked: Asked, named: Output) -> dict[str, Any] | None:
 
 
 def _help(asked: Asked, topic: str) -> tuple[str, str] | None:
-    from ryeos.mcp.tools.help import AVAILABLE, help  # noqa: A004 - the tool's name
+    from ryeos.mcp.tools.help import AVAILABLE, help_on
 
-    envelope = help(asked.rye, {"topic": topic}).envelope
+    envelope = help_on(lambda: asked.rye, topic.strip()).envelope
     known = envelope["topic"] != AVAILABLE and topic.strip()
     return ("text/markdown", str(envelope["content"])) if known else None
 

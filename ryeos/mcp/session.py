@@ -72,7 +72,7 @@ class Session:
         """The events that the next bytes lead to. Whatever they are, this raises nothing."""
         for line in self._lines.feed(chunk):
             if isinstance(line, OverlongLine):
-                yield Send(_overlong(line))
+                yield from self._overlong(line)
                 continue
             if self._is_at_start:
                 self._is_at_start = False
@@ -161,15 +161,33 @@ class Session:
                 yield from self._request(message)
             case Notification(method="notifications/cancelled"):
                 yield from self._cancelled(message.params.get("requestId"))
+            case Malformed(is_answer=True):  # not answered, but it ends a question that it is for
+                yield from self._answered(Failure(message.id, message.code, message.problem))
             case Malformed():
-                yield Send(Failure(message.id, message.code, message.problem))
+                yield self._unreadable(message.id, message.code, message.problem)
             case Result() | Failure():
                 yield from self._answered(message)
             case _:  # no other notification matters
                 return
 
+    def _overlong(self, line: OverlongLine) -> Iterator[Event]:
+        from lillux.json_depth import begins_an_answer, id_at_start
+
+        if begins_an_answer(line.start):
+            return
+        problem = f"a message is longer than {line.max_bytes} bytes"
+        yield self._unreadable(id_at_start(line.start), INVALID_REQUEST, problem)
+
+    def _unreadable(self, message_id: Id | None, code: int, problem: str) -> Send:
+        """The error for what is no message; never by the id of a call that still runs."""
+        is_free = message_id is None or not self._is_busy(message_id)
+        return Send(Failure(message_id if is_free else None, code, problem))
+
+    def _is_busy(self, request_id: Id) -> bool:
+        return request_id in self._calls or request_id in (self._subscriptions or ())
+
     def _request(self, request: Request) -> Iterator[Event]:
-        if request.id in self._calls or request.id in (self._subscriptions or ()):
+        if self._is_busy(request.id):
             problem = "a request with this id is still being answered"
             yield Send(Failure(request.id, INVALID_REQUEST, problem))
             return
@@ -327,13 +345,6 @@ class Session:
     def _watch(self) -> Watch:
         """All that anybody wants to hear of."""
         return Watch(self._news.lists, self._news.uris, self._news.tasks)
-
-
-def _overlong(line: OverlongLine) -> Failure:
-    from lillux.json_depth import id_at_start
-
-    problem = f"a message is longer than {line.max_bytes} bytes"
-    return Failure(id_at_start(line.start), INVALID_REQUEST, problem)
 
 
 def _failure(request_id: Id, error: RpcError) -> Failure:

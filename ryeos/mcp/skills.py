@@ -111,14 +111,11 @@ def _below(asked: Asked, folder: str) -> Iterator[tuple[str, str]]:
     Of skills that lie deeper, the first file stands for all.
     """
     for uri, source in skill_uris(asked).items():
-        if folder == uri.removesuffix(f"/{FILE}") or folder.startswith(uri.removesuffix(FILE)):
-            files = _files(asked, uri, source) or {}
-        elif uri.startswith(f"{folder}/") and (made := _made(asked, uri, source)):
-            files = {uri: SkillFile(MIME_TYPE, made[1])}
-        else:
+        is_inside = f"{folder}/".startswith(uri.removesuffix(FILE))
+        if not is_inside and not uri.startswith(f"{folder}/"):
             continue
-        for file_uri, file in files.items():
-            if file_uri.startswith(f"{folder}/"):
+        for file_uri, file in (_files(asked, uri, source) or {}).items():
+            if file_uri.startswith(f"{folder}/") and (is_inside or file_uri == uri):
                 yield file_uri.removeprefix(f"{folder}/"), file.mime_type
 
 

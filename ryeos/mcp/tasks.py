@@ -5,7 +5,7 @@ later server answers for it. Its id is the thread's, a dot, and a code under a k
 who was not told cannot make it up, and nothing further is kept.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from lillux.digests import sha256_hex
@@ -56,10 +56,10 @@ def get_task(asked: Asked) -> dict[str, Any]:
         raise refusal(error) from None
 
 
-def told_task(rye: Rye, task_id: str) -> dict[str, Any] | None:
+def told_task(rye: Callable[[], Rye], task_id: str) -> dict[str, Any] | None:
     """A task as `get_task` tells of it; None where it cannot be told."""
     try:
-        return _whole(rye, task_id, thread_of_task(rye, task_id))
+        return _whole(rye(), task_id, thread_of_task(rye(), task_id))
     except LilluxError:
         return None
 

@@ -249,3 +249,21 @@ def test_requests_of_a_pipe_that_ended_are_answered(items: Machine) -> None:
 
     told = [json.loads(line) for line in ended.stdout.splitlines()]
     assert (ended.returncode, [answer["id"] for answer in told]) == (0, [1, 2])
+
+
+# ---------------------------------------------------------------- closed streams
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell of POSIX closes them")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"])
+def test_a_server_whose_streams_are_closed_ends_in_silence(closed: str, items: Machine) -> None:
+    ended = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *items.rye, "mcp"],
+        env=items.environ(),
+        cwd=items.home,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")

@@ -4,10 +4,11 @@ import json
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from tests.support.built import Machine
+from tests.support.built import BASE_PYTHON, Machine, run
 
 pytestmark = [
     pytest.mark.e2e,
@@ -56,3 +57,25 @@ def test_an_interrupted_command_answers_with_one_document_as_well(machine: Machi
 
     assert started.returncode == 130
     assert json.loads(answer)["code"] == "CANCELLED"
+
+
+INTERRUPTED = """
+import os, runpy, signal, sys
+def interrupt(event, arguments):
+    if event == "import" and arguments[0] == os.environ["AT"]:
+        signal.raise_signal(signal.SIGINT)
+sys.addaudithook(interrupt)
+sys.argv = [os.environ["PYZ"], "mcp"]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("module", ["ryeos", "ryeos.cli.entry", "ryeos.cli.commands"])
+def test_an_interrupt_before_anything_has_begun_is_the_silent_end(
+    module: str, machine: Machine, built_pyz: Path
+) -> None:
+    environ = machine.environ(PYZ=str(built_pyz), AT=module)
+
+    ended = run([BASE_PYTHON, "-I", "-c", INTERRUPTED], environ=environ)
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")

@@ -159,3 +159,27 @@ def test_a_message_of_another_version_keeps_its_id(line: bytes, message_id: Id |
 
     assert isinstance(message, Malformed)
     assert (message.code, message.id) == (INVALID_REQUEST, message_id)
+
+
+@pytest.mark.parametrize(
+    ("line", "message_id"),
+    [
+        (b'{"jsonrpc":"2.0","id":2,"method":"m","params":{"a":%b}}', 2),
+        (b'{"jsonrpc":"2.0","method":"m","params":{"a":[-%b]},"id":"x"}', "x"),
+        (b'{"jsonrpc":"2.0","id":%b,"method":"m"}', None),
+        (b"%b", None),
+    ],
+)
+def test_an_integer_too_long_to_be_read_leaves_the_id(line: bytes, message_id: Id | None) -> None:
+    (message,) = parse_messages(line % (b"9" * 5000))
+
+    assert isinstance(message, Malformed)
+    assert (message.code, message.id) == (INVALID_REQUEST, message_id)
+    assert message.problem == "expected integers of at most 4300 digits, found more"
+
+
+def test_an_answer_with_an_integer_too_long_to_be_read_is_seen_as_one() -> None:
+    (message,) = parse_messages(b'{"jsonrpc":"2.0","id":2,"result":{"a":%b}}' % (b"9" * 5000))
+
+    assert isinstance(message, Malformed)
+    assert message.is_answer

@@ -1,5 +1,6 @@
 import os
 import re
+import subprocess
 import sys
 from hashlib import sha256
 from pathlib import Path
@@ -8,6 +9,7 @@ from zipimport import zipimporter
 import pytest
 
 from tests.support.archives import ENTRY, archive_part, write_archive
+from tests.support.built import ROOT
 from zipboot.parts import MARK_BYTES, Archive, Part, checksum
 
 DATA = bytes(range(256)) * 40
@@ -181,3 +183,29 @@ def test_damage_ends_the_program_even_where_nothing_can_be_said(
         part.read(1_000_000, 3)
 
     assert ended.value.code == 78
+
+
+CLOSED = """
+import os, sys
+from zipimport import zipimporter
+for number in map(int, sys.argv[2:]):
+    os.close(number)
+from zipboot.parts import Archive
+archive = Archive(zipimporter(sys.argv[1]))
+is_whole = len(archive.read(0, 4)) == 4
+taken = all(os.path.samestat(os.fstat(int(n)), os.stat(os.devnull)) for n in sys.argv[2:])
+os._exit(0 if is_whole and taken and archive._descriptor > 2 else 1)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="standard streams have other numbers there")
+@pytest.mark.parametrize("closed", ["0", "1", "2", "01", "02", "12", "012"])
+def test_the_place_of_a_closed_stream_is_not_taken_by_the_program(
+    closed: str, tmp_path: Path
+) -> None:
+    program = tmp_path / "rye.pyz"
+    write_archive(program, b"a piece")
+
+    ended = subprocess.run([sys.executable, "-c", CLOSED, program, *closed], cwd=ROOT, check=False)
+
+    assert ended.returncode == 0

@@ -1,7 +1,7 @@
 """``help``: topics, one item's inputs, one error code; and what is set up here."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lillux.errors import LilluxError
@@ -27,9 +27,13 @@ _EXAMPLES: Mapping[str, Any] = {
 
 def help(rye: Rye, arguments: Mapping[str, object]) -> Answer:  # noqa: A001 - the tool's name
     """What there is to say on a topic. Raises ArgumentError."""
-    topic = check_arguments(TOOLS["help"], arguments)["topic"].strip()
+    return help_on(lambda: rye, check_arguments(TOOLS["help"], arguments)["topic"].strip())
+
+
+def help_on(rye: Callable[[], Rye], topic: str) -> Answer:
+    """The same; ``rye`` is called only by what depends on the surroundings, and may raise."""
     if topic in {"", OVERVIEW}:
-        return _answer(OVERVIEW, "\n".join(_overview(rye)))
+        return _answer(OVERVIEW, "\n".join(_overview_of(rye)))
     if topic.lower().startswith(_ITEM):
         return _item_answer(rye, topic)
     name = topic.lower()
@@ -62,15 +66,18 @@ def topics() -> list[str]:
     return [OVERVIEW, *TOPICS]
 
 
-def _item_answer(rye: Rye, topic: str) -> Answer:
+def _item_answer(rye: Callable[[], Rye], topic: str) -> Answer:
     """About an item; where there is none, or it cannot be shown, why, and what there is."""
     try:
-        return _answer(topic, _about_item(rye, topic[len(_ITEM) :]))
+        return _answer(topic, _about_item(rye(), topic[len(_ITEM) :]))
     except LilluxError as error:
         suggestions = error.suggestions if isinstance(error, RyeError) else ()
         listed = _unknown(topic, [f"{_ITEM}{one}" for one in suggestions]).envelope
-        hint = f" ({error.hint})" if error.hint else ""
-        return Answer({**listed, "content": f"{error}{hint}\n\n{listed['content']}"})
+        return Answer({**listed, "content": f"{_told(error)}\n\n{listed['content']}"})
+
+
+def _told(error: LilluxError) -> str:
+    return f"{error} ({error.hint})" if error.hint else str(error)
 
 
 def _unknown(topic: str, close: Sequence[str] = ()) -> Answer:
@@ -91,20 +98,27 @@ def _summary(topic: str) -> str:
 # --- live facts -----------------------------------------------------------------------------------
 
 
-def _overview(rye: Rye) -> Iterator[str]:
-    key = _key(rye)
-    counts = _counts(rye)
+def _overview_of(rye: Callable[[], Rye]) -> Iterator[str]:
     yield "Rye finds, verifies and runs signed items: tools, directives and knowledge in .ai/"
     yield ""
     yield f"- version: {__version__}"
+    try:
+        yield from _overview(rye())
+    except LilluxError as error:
+        yield f"- nothing can run here: {_told(error)}"
+    yield ""
+    yield "search finds items, load reads one, execute runs it, sign lets a changed one run."
+
+
+def _overview(rye: Rye) -> Iterator[str]:
+    key = _key(rye)
+    counts = _counts(rye)
     yield f"- project: {project_of(rye) or 'none'}"
     for label, number in counts.items():
         yield f"- items in {label}: {number}"
     yield f"- signing key: {key or 'no key'}"
     yield ""
     yield f"Next: {_next_step(rye, key, counts)}"
-    yield ""
-    yield "search finds items, load reads one, execute runs it, sign lets a changed one run."
 
 
 def _counts(rye: Rye) -> dict[str, int]:

@@ -607,6 +607,15 @@ def test_a_missing_user_space_is_made_without_a_key(cli: CommandLine) -> None:
     assert mended(cli) == []
 
 
+def test_a_relative_user_space_is_not_made(cli: CommandLine) -> None:
+    before = tree(cli.project)
+
+    done = cli("doctor", "--fix", "--json", USER_SPACE="rel/us").json
+
+    assert "mended" not in done or done["mended"] == []
+    assert tree(cli.project) == before
+
+
 def test_mending_trusts_nobody_and_signs_nothing(project: CommandLine) -> None:
     unsigned = project.project_space.ai / "tools" / "mine" / "hello.py"
     unsigned.parent.mkdir(parents=True)

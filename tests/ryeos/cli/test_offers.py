@@ -171,3 +171,13 @@ def test_it_needs_no_library_and_no_network(cli: CommandLine) -> None:
     unwanted = {"nacl", "yaml", "argparse", "shtab", "socket", "urllib3", "sqlite3", "subprocess"}
     assert offer == "tool:rye/bash/bash"
     assert set(loaded.split()) & unwanted == set()
+
+
+def test_of_a_project_of_countless_folders_only_some_are_looked_at(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offers, "MAX_FOLDERS", 3)
+    for number in range(9):
+        tool(cli, f"f{number}/x")
+
+    assert offered(cli, "refs", "tool:f") == ["tool:f0/x", "tool:f1/x"]

@@ -6,7 +6,7 @@ from lillux.mcp_client.versions import MODERN
 from lillux.process import Cancellation
 from ryeos.app import Rye
 from ryeos.errors import NoProjectError
-from ryeos.mcp.eras import Caller
+from ryeos.mcp.eras import Caller, RpcError
 from ryeos.mcp.events import Call, Pace
 from ryeos.mcp.features import RyeFeatures
 from tests.support.background_runs import program_of
@@ -82,3 +82,78 @@ def test_tools_are_one_page_and_have_no_cursor(
     error = Conversation(workspace.rye(), version=version).error("tools/list", cursor=cursor)
 
     assert (error["code"], error["message"]) == (-32602, NO_CURSOR)
+
+
+# --- without a project ----------------------------------------------------------------------------
+
+TASKS: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+
+
+def nowhere() -> Rye:
+    """The surroundings of a server that was given a folder that is none."""
+    raise NoProjectError("lost is no folder")
+
+
+def asked_nowhere(method: str, version: str, **params: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """The result of a request to such a server. Raises RpcError."""
+    caller = Caller(version=version, capabilities=TASKS)
+    return features(nowhere).answer(
+        Call(1, method, params, caller), Cancellation(), lambda *_: None
+    )
+
+
+@pytest.mark.parametrize("version", [MODERN, NEWEST_LEGACY])
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("resources/list", {}),
+        ("resources/read", {"uri": "rye://tool/x"}),
+        ("resources/read", {"uri": f"rye://output/{'0' * 32}"}),
+        ("prompts/list", {}),
+        ("prompts/get", {"name": "x"}),
+        ("tasks/get", {"taskId": "x.y"}),
+        ("skills/list", {}),
+        (
+            "completion/complete",
+            {
+                "ref": {"type": "ref/prompt", "name": "x"},
+                "argument": {"name": "x", "value": ""},
+            },
+        ),
+    ],
+)
+def test_surroundings_that_are_refused_are_told_by_each_method(
+    method: str, params: dict[str, Any], version: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(RpcError) as refused:
+        asked_nowhere(method, version, **params)
+
+    error = NoProjectError("lost is no folder")
+    assert refused.value.message == str(error)
+    told = {name: value for name, value in (refused.value.data or {}).items() if name != "uri"}
+    assert told == {"code": "NO_PROJECT", "hint": error.hint}
+    assert capsys.readouterr().err == ""
+
+
+def test_templates_and_what_they_take_need_no_project() -> None:
+    templates = asked_nowhere("resources/templates/list", MODERN)["resourceTemplates"]
+    reference = {"type": "ref/resource", "uri": templates[2]["uriTemplate"]}
+    argument = {"name": "topic", "value": "over"}
+    completed = asked_nowhere("completion/complete", MODERN, ref=reference, argument=argument)
+
+    assert len(templates) == 3
+    assert completed["completion"]["values"][0] == "overview"
+
+
+@pytest.mark.parametrize(
+    ("topic", "said"),
+    [("search", "Finding items by words"), ("overview", "lost is no folder (name one with")],
+)
+def test_help_needs_no_project(topic: str, said: str) -> None:
+    (content,) = asked_nowhere("resources/read", MODERN, uri=f"rye://help/{topic}")["contents"]
+
+    assert said in content["text"]
+
+
+def test_no_task_can_be_told_of_without_a_project() -> None:
+    assert features(nowhere).task("x.y") is None

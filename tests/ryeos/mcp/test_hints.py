@@ -1,8 +1,23 @@
 import pytest
 
-from ryeos.errors import CopyConflictError, NoProjectError, NoSigningKeyError, SystemImmutableError
+from ryeos.errors import (
+    CopyConflictError,
+    ExecutorNotFoundError,
+    ItemNotFoundError,
+    NoProjectError,
+    NoSigningKeyError,
+    SystemImmutableError,
+    UnsignedError,
+)
+from ryeos.graph.errors import GraphInputError, GraphInvalidError
+from ryeos.graph.expression_errors import SYNTAX_HINT
+from ryeos.mcp.asked import refusal
 from ryeos.mcp.hints import for_callers
 from ryeos.mcp.results import tool_result
+from ryeos.metadata import MetadataError
+from ryeos.request_errors import InvalidQueryError
+
+VALIDATE = '{"validate": true}'
 
 
 @pytest.mark.parametrize(
@@ -15,6 +30,48 @@ from ryeos.mcp.results import tool_result
             SystemImmutableError("tool:a/b").hint,
             "copy it first: load with item_id tool:a/b and destination project",
         ),
+        (
+            UnsignedError("/a b/.ai/tools/mine/x.y.py", "rye sign /a b/.ai/tools/mine/x.y.py").hint,
+            "read it, and if you trust it: sign with item_id tool:mine/x.y",
+        ),
+        (
+            "if the change is yours: rye sign /a/.ai/knowledge/x.md",
+            "if the change is yours: sign with item_id knowledge:x",
+        ),
+        (
+            MetadataError("yaml", "no").hint,
+            "mend the file, then sign it again: sign with its item_id",
+        ),
+        (
+            InvalidQueryError("no", 0).hint,
+            InvalidQueryError("no", 0).hint.replace("rye help search", "help with topic search"),
+        ),
+        (
+            "see what the item takes: rye load ITEM",
+            "see what the item takes: help with topic item:REF",
+        ),
+        (
+            GraphInputError("tool:mine/g", ["no"]).hint,
+            "see what the graph takes: help with topic item:tool:mine/g",
+        ),
+        (
+            GraphInvalidError("tool:mine/g", []).hint,
+            f"see all there is to it: execute with item_id tool:mine/g and parameters {VALIDATE}",
+        ),
+        (SYNTAX_HINT, f"execute with parameters {VALIDATE} shows where it is"),
+        (
+            "go on with it by: rye graph resume r1",
+            "go on with it by: execute with resume_thread_id r1",
+        ),
+        (
+            "what steers a run of a graph: rye help graphs",
+            "what steers a run of a graph: help with topic graphs",
+        ),
+        (
+            ExecutorNotFoundError("a", "b").hint,
+            "list what there is: search for * with item_type tool",
+        ),
+        (ItemNotFoundError("tool:x", ["project"]).hint, "list what there is: search for *"),
         ("i=... is text; give JSON with i:=...", "give i as JSON, not as text"),
         (NoSigningKeyError("/k").hint, NoSigningKeyError("/k").hint),
     ],
@@ -23,6 +80,18 @@ def test_a_hint_over_mcp_names_the_argument_and_no_flag(hint: str, told: str) ->
     result = tool_result({"status": "error", "error": "no", "code": "X", "hint": hint})
 
     assert result["structuredContent"]["hint"] == told
+
+
+def test_a_refusal_names_tools_but_keeps_the_flags_of_the_server() -> None:
+    told = refusal(NoProjectError("x")).data, refusal(SystemImmutableError("tool:a/b")).data
+
+    assert told == (
+        {"code": "NO_PROJECT", "hint": NoProjectError("x").hint},
+        {
+            "code": "SYSTEM_IMMUTABLE",
+            "hint": "copy it first: load with item_id tool:a/b and destination project",
+        },
+    )
 
 
 def test_an_envelope_without_a_hint_stays_as_it_is() -> None:

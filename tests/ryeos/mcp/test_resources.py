@@ -126,7 +126,7 @@ def test_what_does_not_verify_is_an_error_with_its_code(workspace: Workspace) ->
     error = Conversation(workspace.rye()).error("resources/read", uri="rye://knowledge/notes/a")
 
     assert (error["code"], error["data"]["code"]) == (-32603, "INTEGRITY")
-    assert "rye sign" in error["data"]["hint"]
+    assert error["data"]["hint"] == "if the change is yours: sign with item_id knowledge:notes/a"
 
 
 @pytest.mark.parametrize(
@@ -172,3 +172,34 @@ def test_a_part_that_is_asked_for_oddly_is_unknown(query: str, workspace: Worksp
     error = Conversation(rye).error("resources/read", uri=f"{kept.uri}?{query}")
 
     assert error["code"] == -32602
+
+
+@pytest.mark.parametrize("length", range(1, 8))
+def test_parts_that_are_shorter_than_a_character_are_as_long_as_one(
+    length: int, workspace: Workspace
+) -> None:
+    rye, text = workspace.rye(), "aé\u20ac\U0001f600" * 5
+    _, kept = windowed({"status": "success", "data": text * 100}, rye.context, 1000)
+    assert kept
+    kept.path.write_text(text, "utf-8")
+    conversation = Conversation(rye)
+
+    uri, parts = f"{kept.uri}?length={length}", []
+    while uri:
+        content = read(conversation, uri)
+        parts.append(str(content["text"]))
+        uri = content["_meta"].get("rye/next", "")
+
+    assert "".join(parts) == text
+    assert all(len(part.encode()) <= max(length, 4) for part in parts)
+
+
+@pytest.mark.parametrize("offset", [9000, 10**14, 10**15 - 1])
+def test_past_the_end_of_an_output_there_is_nothing(offset: int, workspace: Workspace) -> None:
+    rye = workspace.rye()
+    _, kept = windowed({"status": "success", "data": "0123456789" * 900}, rye.context, 1000)
+    assert kept
+
+    content = read(Conversation(rye), f"{kept.uri}?offset={offset}")
+
+    assert (content["text"], content["_meta"]) == ("", {"rye/totalBytes": 9000})

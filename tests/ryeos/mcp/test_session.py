@@ -546,6 +546,16 @@ def test_a_question_that_is_refused_ends_the_call(session: Session) -> None:
     assert list(session.receive(json.dumps(late).encode() + b"\n")) == []
 
 
+def test_a_question_whose_answer_is_malformed_ends_the_call(session: Session) -> None:
+    question, _ = asked(session, {"elicitation": {}, "roots": {}})
+    malformed = {"jsonrpc": "2.0", "id": question["id"], "result": []}
+
+    (answer,) = sent(session.receive(json.dumps(malformed).encode() + b"\n"))
+
+    problem = "the client did not answer: expected a result that is an object"
+    assert (answer["id"], answer["error"]["message"]) == (1, problem)
+
+
 def test_the_questions_of_a_cancelled_call_are_withdrawn(session: Session) -> None:
     questions = asked(session, {"elicitation": {}, "roots": {}})
 
@@ -609,3 +619,54 @@ def test_events_do_not_depend_on_how_the_bytes_are_split(
     ]
 
     assert apart == together
+
+
+# --- answers that are none ------------------------------------------------------------------------
+
+
+def padded(start: str) -> bytes:
+    """A line that begins so, and is longer than a session takes."""
+    return f'{start}{{"x":"{"x" * 5000}"}}}}\n'.encode()
+
+
+DEEP_ANSWER = '{"jsonrpc":"2.0","id":2,"result":{"a":' + "[" * 300 + "]" * 300 + "}}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"jsonrpc":"2.0","id":2,"result":[]}\n',
+        b'{"jsonrpc":"2.0","id":2,"error":"no"}\n',
+        b'{"jsonrpc":"2.0","id":2,"result":{},"error":{}}\n',
+        b'{"jsonrpc":"2.0","id":null,"result":{}}\n',
+        b'{"id":2,"result":{}}\n',
+        DEEP_ANSWER.encode() + b"\n",
+        DEEP_ANSWER.replace("[" * 300, "[" * 100_000).encode() + b"\n",
+        padded('{"jsonrpc":"2.0","id":2,"result":'),
+        padded('{"jsonrpc":"2.0","error":'),
+    ],
+    ids=range(9),
+)
+def test_what_was_meant_as_an_answer_is_not_answered(text: bytes) -> None:
+    session = Session(SERVER, max_line_bytes=4096 if text.endswith(b'x"}}\n') else 1_000_000)
+
+    assert list(session.receive(text)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"jsonrpc":"2.0","id":2}\n',
+        b'{"jsonrpc":"2.0","id":2,"method":5}\n',
+        padded('{"jsonrpc":"2.0","id":2,"method":"ping","params":'),
+        padded('{"jsonrpc":"2.0","id":2,"_meta":{},"result":'),
+    ],
+)
+def test_what_is_no_message_is_not_answered_by_the_id_of_a_running_call(text: bytes) -> None:
+    session = Session(SERVER, max_line_bytes=4096)
+    list(session.receive(begin("2025-11-25")))
+    list(session.receive(line("tools/call", {"name": "x"}, id=2)))
+
+    (answer,) = sent(session.receive(text))
+
+    assert (answer["id"], answer["error"]["code"]) == (None, -32600)

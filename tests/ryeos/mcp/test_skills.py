@@ -245,3 +245,5 @@ def test_a_folder_of_too_many_files_or_bytes_is_no_skill(workspace: Workspace) -
     assert client.result("skills/list")["skills"] == []
     found = client.error("resources/read", uri="skill://knowledge/large/SKILL.md")
     assert found["code"] == -32602
+    for folder in ("skill://knowledge", "skill://knowledge/large"):
+        assert client.error("resources/directory/read", uri=folder)["code"] == -32602
