@@ -1,4 +1,4 @@
-"""`PrimitiveExecutor`: one execution, step by step.
+"""`PrimitiveExecutor`: one execution, step by step; (1) to (7) are in `ryeos.executor.grounds`.
 
 (1) build the chain, every element resolved, verified and parsed
 (2) validate it: spaces, inputs and outputs, versions
@@ -22,18 +22,15 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lillux.digests import sha256_hex
-from lillux.env_resolver import ResolvedEnv
 from lillux.errors import LilluxError
 from lillux.process import Cancellation, ProcessManager, ProcessRunner
-from lillux.values import dataclass, field, replace
-from ryeos.config import ConfigReader
+from lillux.values import dataclass, replace
 from ryeos.context import Context, LockMode
 from ryeos.dependencies import DependencyRules, verify_tree
-from ryeos.errors import ChainValidationError, LockfileMismatchError
-from ryeos.executor.anchor import Anchor, anchor_of
+from ryeos.errors import IntegrityError
+from ryeos.executor.anchor import anchor_of
 from ryeos.executor.anchored_files import AnchoredFiles, verify_anchored_files
 from ryeos.executor.caller_values import (
-    STEERING,
     caller_values,
     filled_fixed_params,
     tool_timeout,
@@ -49,14 +46,13 @@ from ryeos.executor.calls import (
 )
 from ryeos.executor.chain import MAX_CHAIN_DEPTH, ChainBuilder
 from ryeos.executor.chain_config import merged_config
-from ryeos.executor.environment import process_environment, resolved_environment
+from ryeos.executor.environment import process_environment
+from ryeos.executor.grounds import Ground, GroundFinder, Grounds, Progress, parameters_for
 from ryeos.executor.limits import LimitSources, at_most, graph_limits, limit
 from ryeos.executor.lockfiles import LockfileResolver
 from ryeos.executor.model import Chain, ChainElement, ExecutionResult, Request
-from ryeos.executor.parameters import RESOLVED_CONFIG, checked_parameters
 from ryeos.executor.primitives import PRIMITIVES, ExecutePrimitive, is_graph
-from ryeos.executor.trace import chain_events, env_events
-from ryeos.executor.validator import ChainValidator
+from ryeos.executor.trace import chain_events
 from ryeos.log import log_warning
 from ryeos.moments import Clock, utc_now
 from ryeos.resolver import Resolver
@@ -64,20 +60,6 @@ from ryeos.verify import VerifiedItem, Verifier, unchanged
 
 if TYPE_CHECKING:
     from ryeos.executor.function_host import FunctionHost
-
-
-@dataclass(slots=True)
-class _Progress:
-    """What one execution has found out so far; goes into the result whatever happens.
-
-    further   trace events that stand behind those of the chain and the environment
-    """
-
-    elements: list[ChainElement] = field(default_factory=list)
-    trace: list[dict[str, Any]] = field(default_factory=list)
-    further: list[dict[str, Any]] = field(default_factory=list)
-    metadata: dict[str, Any] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +71,7 @@ class _Prepared:
     contributed: tuple[str, ...]
     files: AnchoredFiles
     locked: bool
+    on_kept_ground: bool
 
 
 class PrimitiveExecutor:
@@ -121,9 +104,9 @@ class PrimitiveExecutor:
             companion_at=self._chains.companion_at,
             neighbours=self._neighbours,
         )
-        self._config = ConfigReader(context.spaces, verifier)
         self._lockfiles = LockfileResolver(context.spaces, now)
-        self._validator = ChainValidator()
+        self._finder = GroundFinder(context, self._chains, verifier, self._runner, self._lockfiles)
+        self._grounds = Grounds()
 
     def keep_warm(self, functions: "FunctionHost") -> None:
         """Make calls of Python functions in these workers from now on."""
@@ -142,12 +125,13 @@ class PrimitiveExecutor:
         Raises no LilluxError: it is in the result's ``failure``.
         """
         started = perf_counter()
-        progress = _Progress()
+        progress = Progress()
         try:
             prepared = self._prepare(request, progress, on_step)
             if request.dry_run:
                 result = ExecutionResult(success=True, metadata=prepared.call.describe())
             else:
+                prepared = self._on_firm_ground(request, prepared, progress, on_step)  # (9)
                 result = self._run(request, prepared, progress, cancellation, on_stderr)
         except LilluxError as error:
             progress.metadata["error_code"] = error.code
@@ -198,10 +182,12 @@ class PrimitiveExecutor:
     def invalidate_tool(self, item_id: str) -> None:
         """Forget every chain that an item is part of."""
         self._chains.forget(item_id)
+        self._grounds.forget()
 
     def clear_caches(self) -> None:
         """Forget everything remembered between calls."""
         self._chains.clear()
+        self._grounds.forget()
 
     def get_cache_stats(self) -> dict[str, int]:
         """How much is remembered."""
@@ -215,42 +201,55 @@ class PrimitiveExecutor:
         return kind(self._runner) if issubclass(kind, ExecutePrimitive) else kind()
 
     def _prepare(
-        self, request: Request, progress: _Progress, on_step: OnStep | None = None
+        self, request: Request, progress: Progress, on_step: OnStep | None = None
     ) -> _Prepared:
-        chain = self._chains.build(request.item_id, found=progress.elements)  # (1)
-        progress.warnings.extend(chain.warnings)
-        if request.validate_chain:
-            self._validate(chain, progress)  # (2)
-        anchor = anchor_of(chain, self._context)  # (3)
-        files = verify_anchored_files(chain, anchor, self._verifier, progress.warnings.append)
-        locked = request.use_lockfile and self._check_lock(chain, files, progress)  # (4)
-        parameters = _parameters(chain, request)  # (5)
-        env = self._environment(chain, anchor, progress)  # (6)
-        parameters |= self._resolved_config(chain)  # (7)
+        kept = self._grounds.find(request)
+        if kept:
+            ground, parameters = kept, parameters_for(kept.chain, request)  # (5)
+            progress.take(kept)
+        else:
+            ground, parameters = self._finder.find(request, progress)
+            self._grounds.keep(request, ground)
         materials = self._materials(
-            chain, parameters, request, anchor=anchor, files=files, env=env, progress=progress
+            ground, {**parameters, **ground.resolved_config}, request, progress
         )
-        primitive = self._primitive(chain.primitive.item_id)
+        primitive = self._primitive(ground.chain.primitive.item_id)
         services = replace(self._services, on_step=on_step) if on_step else self._services
         return _Prepared(
-            chain=chain,
+            chain=ground.chain,
             call=primitive.prepare(materials, services),  # (8)
-            contributed=env.contributed,
-            files=files,
-            locked=locked,
+            contributed=ground.env.contributed,
+            files=ground.files,
+            locked=ground.locked,
+            on_kept_ground=kept is not None,
         )
+
+    def _on_firm_ground(
+        self, request: Request, prepared: _Prepared, progress: Progress, on_step: OnStep | None
+    ) -> _Prepared:
+        """The same, or prepared anew where a file was changed since its ground was found.
+
+        Raises IntegrityError for a file that was changed just now.
+        """
+        try:
+            _require_unchanged(prepared)
+        except IntegrityError:
+            if not prepared.on_kept_ground:
+                raise
+            self._grounds.forget()
+            progress.clear()
+            prepared = self._prepare(request, progress, on_step)
+            _require_unchanged(prepared)
+        return prepared
 
     def _run(
         self,
         request: Request,
         prepared: _Prepared,
-        progress: _Progress,
+        progress: Progress,
         cancellation: Cancellation | None,
         on_stderr: OnStderr | None,
     ) -> ExecutionResult:
-        for item in (prepared.chain.tool.item, *prepared.files.items):  # (9)
-            if item and item.verified:
-                unchanged(item)
         mapped = prepared.call.run(cancellation=cancellation, on_stderr=on_stderr)
         metadata = dict(mapped.metadata)  # (10)
         metadata["resolved_env_keys"] = list(prepared.contributed)
@@ -264,35 +263,13 @@ class PrimitiveExecutor:
             success=mapped.success, data=mapped.data, error=mapped.error, metadata=metadata
         )
 
-    def _validate(self, chain: Chain, progress: _Progress) -> None:
-        result = self._validator.validate_chain(chain.elements)
-        progress.warnings.extend(result.warnings)
-        progress.metadata["validated_pairs"] = result.validated_pairs
-        if not result.valid:
-            raise ChainValidationError(result.issues)
-
-    def _check_lock(self, chain: Chain, files: AnchoredFiles, progress: _Progress) -> bool:
-        if self._context.lock_mode is LockMode.OFF:
-            return False
-        try:
-            found = self._lockfiles.check(chain, files.pins)
-        except LockfileMismatchError as error:
-            if self._context.lock_mode is LockMode.STRICT:
-                raise
-            progress.warnings.append(f"{error} ({error.hint})")
-            return True
-        if found:
-            progress.further.append(
-                {"step": "lockfile", "item_id": chain.tool.item_id, "path": str(found.path)}
-            )
-        return found is not None
-
-    def _pin(self, prepared: _Prepared, progress: _Progress) -> None:
+    def _pin(self, prepared: _Prepared, progress: Progress) -> None:
         if self._context.lock_mode is LockMode.OFF or prepared.chain.tool.spec.version is None:
             return
         if not self._lockfiles.has_place():
             return
         lockfile = self._lockfiles.create_lockfile(prepared.chain, prepared.files.pins)
+        self._grounds.forget()  # they know of no lockfile
         try:
             path = self._lockfiles.save_lockfile(lockfile)
         except LilluxError as error:
@@ -301,34 +278,21 @@ class PrimitiveExecutor:
         if path:
             progress.metadata["lockfile_created"] = str(path)
 
-    def _environment(self, chain: Chain, anchor: Anchor, progress: _Progress) -> ResolvedEnv:
-        env = resolved_environment(chain, anchor, self._context, self._runner)
-        progress.trace.extend(env_events(chain.elements))
-        progress.warnings.extend(env.warnings)
-        return env
-
-    def _resolved_config(self, chain: Chain) -> dict[str, Any]:
-        declared = chain.tool.spec.config_resolve
-        return {RESOLVED_CONFIG: self._config.resolve(declared)} if declared else {}
-
     def _materials(
         self,
-        chain: Chain,
+        ground: Ground,
         parameters: Mapping[str, Any],
         request: Request,
-        *,
-        anchor: Anchor,
-        files: AnchoredFiles,
-        env: ResolvedEnv,
-        progress: _Progress,
+        progress: Progress,
     ) -> Materials:
+        chain, anchor, env = ground.chain, ground.anchor, ground.env
         config = merged_config(chain)
         fixed = filled_fixed_params(config, anchor, env)
         values = caller_values(parameters, chain.tool.spec.config_schema, config, fixed)
         progress.warnings.extend(values.warnings)
         asked = {} if request.timeout_s is None else {"timeout": request.timeout_s}
         caller = {**values.steering, **asked}
-        sources = self._limit_sources(chain, caller)
+        sources = _limit_sources(ground, caller)
         timeout_s = limit("timeout", sources)
         lowered = at_most(timeout_s, request.at_most_s)
         return Materials(
@@ -336,7 +300,7 @@ class PrimitiveExecutor:
             config=config,
             values=values,
             anchor=anchor,
-            files=files,
+            files=ground.files,
             env=env,
             child_env=process_environment(
                 chain, anchor, env, request.extra_env, self._context.platform
@@ -356,28 +320,23 @@ class PrimitiveExecutor:
         target = element.item.target
         return verify_tree(target.path.parent, rules, target.space, self._verifier, log_warning)
 
-    def _limit_sources(self, chain: Chain, caller: Mapping[str, Any]) -> LimitSources:
-        runtime_config: dict[str, Any] = {}
-        for element in reversed(chain.elements[1:]):
-            runtime_config |= element.spec.config
-        declared = [e.spec.config_resolve for e in chain.elements[1:] if e.spec.config_resolve]
-        path = declared[0].get("path") if declared and isinstance(declared[0], dict) else None
-        return LimitSources(
-            tool_id=chain.tool.item_id,
-            caller=caller,
-            tool_config=chain.tool.spec.config,
-            runtime_config=runtime_config,
-            layers=self._config.layers(path) if isinstance(path, str) else (),
-        )
+
+def _limit_sources(ground: Ground, caller: Mapping[str, Any]) -> LimitSources:
+    runtime_config: dict[str, Any] = {}
+    for element in reversed(ground.chain.elements[1:]):
+        runtime_config |= element.spec.config
+    tool = ground.chain.tool
+    return LimitSources(
+        tool_id=tool.item_id,
+        caller=caller,
+        tool_config=tool.spec.config,
+        runtime_config=runtime_config,
+        layers=ground.layers,
+    )
 
 
-def _parameters(chain: Chain, request: Request) -> dict[str, Any]:
-    """The caller's, checked. What the engine fills in itself need not be in the tool's schema.
-
-    A graph checks its own: some of them steer the run.
-    """
-    if is_graph(chain):
-        return checked_parameters(request.parameters, None)
-    spec = chain.tool.spec
-    exempt = (*STEERING, RESOLVED_CONFIG) if spec.config_resolve else STEERING
-    return checked_parameters(request.parameters, spec.config_schema, exempt)
+def _require_unchanged(prepared: _Prepared) -> None:
+    """The bytes of the tool and its files are those that were verified. Raises IntegrityError."""
+    for item in (prepared.chain.tool.item, *prepared.files.items):
+        if item and item.verified:
+            unchanged(item)

@@ -110,6 +110,7 @@ class Request:
     grants       lists of capabilities, each of which must allow what a graph calls
     depth        how many further graphs a graph may be the outermost of; None for no limit
     run_id       the id of the run of a graph, where its starter has chosen one
+    is_one_of_many  others like it come right before and after: see `ryeos.executor.grounds`
     """
 
     item_id: str
@@ -124,6 +125,7 @@ class Request:
     grants: tuple[tuple[str, ...], ...] = ()
     depth: int | None = None
     run_id: str = ""
+    is_one_of_many: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

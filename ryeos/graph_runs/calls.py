@@ -121,6 +121,7 @@ class WorkspaceCalls:
             use_lockfile=self._use_lockfile,
             grants=self._lineage.grants,
             depth=self._lineage.depth,
+            is_one_of_many=True,
         )
         if act.is_async:
             return self._workspace.start_here(reference, request).envelope

@@ -16,7 +16,7 @@ from ryeos.errors import (
     UntrustedKeyError,
 )
 from ryeos.executor.chain import CompanionError
-from ryeos.executor.engine import _Progress
+from ryeos.executor.grounds import Progress
 from ryeos.executor.model import Request
 from tests.support.http_servers import Exchange, Server
 from tests.support.mcp_servers import ODD_SERVER
@@ -245,7 +245,7 @@ def test_a_server_item_that_is_swapped_after_its_verification_starts_nothing(
     workspace.project.sign(path)
     workspace.project.signed_yaml("mcp/test/tool", NAMED, executor=STDIO)
     executor = workspace.rye().executor
-    prepared = executor._prepare(Request(item_id="mcp/test/tool"), _Progress())
+    prepared = executor._prepare(Request(item_id="mcp/test/tool"), Progress())
 
     path.write_text(path.read_text("utf-8").replace('{command: "true"}', config), "utf-8")
 

@@ -1,0 +1,153 @@
+"""Calls that come right after each other: what they stand on is found once, and never trusted."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lillux.values import replace
+from ryeos.executor.grounds import KEPT_S, MAX_KEPT, Ground, Grounds
+from ryeos.executor.model import Request
+from tests.support.workspace import Workspace
+
+TOOL = "def execute(params, project_path):\n    return {answer}\n"
+FUNCTION = "rye/core/runtimes/python/function"
+ONE = Request(item_id="mine/it", is_one_of_many=True, use_lockfile=False)
+
+
+def write(workspace: Workspace, answer: str, item_id: str = "mine/it") -> Path:
+    text = f'__executor_id__ = "{FUNCTION}"\n' + TOOL.format(answer=answer)
+    path = workspace.project.tool(item_id, text)
+    workspace.project.sign(path)
+    return path
+
+
+def ground(workspace: Workspace) -> Ground:
+    """Of a real tool."""
+    write(workspace, "1")
+    executor = workspace.rye().executor
+    executor.execute(ONE)
+    found = executor._grounds.find(ONE)
+    assert found
+    return found
+
+
+def data(workspace: Workspace, executor: Any, request: Request = ONE) -> Any:  # noqa: ANN401
+    result = executor.execute(request)
+    assert result.success, result.error
+    return result.data
+
+
+def test_what_one_call_stood_on_will_do_for_the_next_one(workspace: Workspace) -> None:
+    write(workspace, "{'n': params['n']}")
+    executor = workspace.rye().executor
+
+    first = executor.execute(replace(ONE, parameters={"n": 1}, trace=True))
+    known = executor._grounds.find(ONE)
+    second = executor.execute(replace(ONE, parameters={"n": 2}, trace=True))
+
+    assert (first.data, second.data) == ({"n": 1}, {"n": 2})
+    assert executor._grounds.find(ONE) is known
+    assert (second.chain, second.trace) == (first.chain, first.trace)
+    assert second.metadata == first.metadata
+
+
+def test_a_tool_that_was_changed_and_signed_meanwhile_is_run_as_it_is(workspace: Workspace) -> None:
+    write(workspace, "1")
+    executor = workspace.rye().executor
+    assert data(workspace, executor) == 1
+
+    write(workspace, "2")
+
+    assert data(workspace, executor) == 2
+
+
+def test_a_tool_that_was_changed_and_not_signed_is_not_run(workspace: Workspace) -> None:
+    path = write(workspace, "1")
+    executor = workspace.rye().executor
+    assert data(workspace, executor) == 1
+    path.write_text(path.read_text("utf-8").replace("return 1", "return 6"), "utf-8")
+
+    result = executor.execute(ONE)
+
+    assert (result.success, result.metadata["error_code"]) == (False, "INTEGRITY")
+
+
+def test_a_file_beside_a_tool_is_compared_as_well(workspace: Workspace) -> None:
+    item_id = "mine/package/it"
+    request = replace(ONE, item_id=item_id)
+    text = f'__executor_id__ = "{FUNCTION}"\nimport other\n' + TOOL.format(answer="other.N")
+    path = workspace.project.tool(item_id, text)
+    workspace.project.sign(path)
+    folder = path.parent
+    for name, content in (("__init__.py", ""), ("other.py", "N = 1\n")):
+        (folder / name).write_text(content, "utf-8")
+        workspace.project.sign(folder / name)
+    executor = workspace.rye().executor
+    assert data(workspace, executor, request) == 1
+
+    (folder / "other.py").write_text("N = 2\n", "utf-8")
+
+    assert not executor.execute(request).success
+
+
+def test_parameters_are_checked_each_time(workspace: Workspace) -> None:
+    schema = '{"type": "object", "properties": {"n": {"type": "integer"}}}'
+    text = f'__executor_id__ = "{FUNCTION}"\nCONFIG_SCHEMA = {schema}\n' + TOOL.format(answer="1")
+    workspace.project.sign(workspace.project.tool("mine/it", text))
+    executor = workspace.rye().executor
+    assert data(workspace, executor, replace(ONE, parameters={"n": 1})) == 1
+
+    refused = executor.execute(replace(ONE, parameters={"n": "x"}))
+
+    assert refused.metadata["error_code"] == "VALIDATION_FAILED"
+
+
+def test_the_first_success_pins_the_chain_once(workspace: Workspace) -> None:
+    write(workspace, "1")
+    executor = workspace.rye().executor
+
+    locking = replace(ONE, use_lockfile=True)
+    made = [executor.execute(locking).metadata for _ in range(3)]
+
+    assert ["lockfile_created" in one for one in made] == [True, False, False]
+    assert ["lockfile_used" in one for one in made] == [False, True, True]
+
+
+def test_a_call_on_its_own_stands_on_nothing_that_was_kept(workspace: Workspace) -> None:
+    write(workspace, "1")
+    executor = workspace.rye().executor
+
+    executor.execute(Request(item_id="mine/it"))
+
+    assert executor._grounds.find(ONE) is None
+
+
+def test_grounds_are_kept_for_a_moment(workspace: Workspace) -> None:
+    known, clock = ground(workspace), [0.0]
+    grounds = Grounds(lambda: clock[0])
+    grounds.keep(ONE, known)
+
+    clock[0] = KEPT_S * 0.99
+    assert grounds.find(ONE) is known
+    clock[0] = KEPT_S
+    assert grounds.find(ONE) is None
+
+
+@pytest.mark.parametrize(
+    "other", [replace(ONE, use_lockfile=True), replace(ONE, validate_chain=False)]
+)
+def test_grounds_are_for_calls_of_the_same_kind(other: Request, workspace: Workspace) -> None:
+    grounds = Grounds()
+    grounds.keep(ONE, ground(workspace))
+
+    assert grounds.find(other) is None
+
+
+def test_there_are_never_more_of_them_than_a_few(workspace: Workspace) -> None:
+    known, grounds = ground(workspace), Grounds()
+
+    for number in range(3 * MAX_KEPT):
+        grounds.keep(replace(ONE, item_id=f"mine/{number}"), known)
+
+    assert len(grounds._kept) <= MAX_KEPT
