@@ -42,8 +42,8 @@ class ToolProgress:
     """Tells of a running process by what it writes to standard error, and that it still runs.
 
     A line ``::rye-progress {"progress": 3, "total": 10, "message": "..."}`` is passed on, at most
-    ten a second and only forwards. Until there is one, every five seconds tell the time and the
-    last line. Use as a context; feed it as ``on_stderr``.
+    ten a second and only forwards, the last one in any case. Until there is one, every five seconds
+    tell the time and the last line. Use as a context; feed it as ``on_stderr``.
     """
 
     def __init__(self, tell: Progress) -> None:
@@ -53,6 +53,7 @@ class ToolProgress:
         self._last_line = ""
         self._last_progress = -1.0
         self._told_at = 0.0
+        self._untold: tuple[float, float | None, str] | None = None
         self._reports = False
         self._started = monotonic()
         self._is_over = Event()
@@ -63,6 +64,8 @@ class ToolProgress:
 
     def __exit__(self, *_: object) -> None:
         self._is_over.set()
+        if self._untold:
+            self._tell(*self._untold)
 
     def feed(self, chunk: bytes) -> None:
         """The next bytes of standard error."""
@@ -96,11 +99,15 @@ class ToolProgress:
 
     def _say(self, done: float, total: float | None, message: str) -> None:
         with self._lock:
-            too_soon = monotonic() - self._told_at < LEAST_APART_S and done != total
-            if done <= self._last_progress or too_soon:
+            if done <= self._last_progress:
                 return
-            self._last_progress, self._told_at = done, monotonic()
-        self._tell(done, total, message[:MAX_MESSAGE_CHARACTERS])
+            self._last_progress = done
+            words = message[:MAX_MESSAGE_CHARACTERS]
+            if monotonic() - self._told_at < LEAST_APART_S and done != total:
+                self._untold = done, total, words
+                return
+            self._told_at, self._untold = monotonic(), None
+        self._tell(done, total, words)
 
     def _beat(self) -> None:
         while not self._is_over.wait(HEARTBEAT_S):

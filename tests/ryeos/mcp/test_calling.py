@@ -37,3 +37,14 @@ def test_steps_are_told_ten_times_a_second_and_the_last_one_always() -> None:
         progress.step(number, 100, "")
 
     assert (told[:3], told[-1], len(told) <= 21) == ([1, 6, 11], 100, True)
+
+
+def test_what_came_too_soon_to_be_told_is_told_at_the_end_if_it_is_the_last() -> None:
+    told: Told = []
+
+    with ToolProgress(lambda *said: told.append(said)) as progress:
+        for number in range(1, 6):
+            progress.feed(f'::rye-progress {{"progress":{number}}}\n'.encode())
+        assert told == [(1.0, None, "")]
+
+    assert told == [(1.0, None, ""), (5.0, None, "")]
