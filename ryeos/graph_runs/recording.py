@@ -18,6 +18,7 @@ from ryeos.executor.results import MappedResult
 from ryeos.graph.beginning import SavedRun
 from ryeos.graph.call import Lineage
 from ryeos.graph.commands import Act, Acted, Enter, Left, Outcome
+from ryeos.graph.errors import RunNotResumableError
 from ryeos.graph.model import Graph
 from ryeos.graph.node_cache import NodeCache
 from ryeos.graph.options import Options
@@ -109,7 +110,11 @@ class WorkspaceRecordings:
         with ExitStack() as undone:
             if goes_on:  # first: whoever has the records of a run has the run
                 records, _ = RunRecords.resume(
-                    self._place(), run_id, trusted=self._trusted, allow=_allow, key=self._key()
+                    self._place(),
+                    run_id,
+                    trusted=self._trusted,
+                    allow=_still_at(position),
+                    key=self._key(),
                 )
             else:
                 identity = RunIdentity(
@@ -334,5 +339,18 @@ def _thread_of(acted: Acted) -> str | None:
     return thread_id if isinstance(thread_id, str) else None
 
 
-def _allow(_: LoadedRun) -> None:
-    """Whether the run may go on has been decided by whoever loaded it."""
+def _still_at(position: Position) -> Callable[[LoadedRun], None]:
+    """Refuses a run that somebody has gone on with since the position was read.
+
+    It was read before the run was held: what was done in between would be done again.
+    """
+
+    def check(run: LoadedRun) -> None:
+        if (run.step, run.current_node) != (position.step, position.node):
+            raise RunNotResumableError(
+                run.snapshot.graph_run_id,
+                "another process has gone on with it meanwhile",
+                hint="see how it is now: rye threads list --all",
+            )
+
+    return check

@@ -157,24 +157,29 @@ def test_a_client_that_stopped_reading_does_not_keep_the_server(
     assert took_s < CLIENTS_PATIENCE_S
 
 
-def test_a_parent_that_was_killed_ends_server_and_programs(
-    machine: Machine, family: Family
-) -> None:
-    """Though somebody else still holds the pipe."""
-    reading, writing = os.pipe()
+def _parent_of_a_server(machine: Machine, reading: int) -> "subprocess.Popen[bytes]":
+    """A process that starts a server on the pipe, and tells its number on standard error."""
     code = (
         "import os, subprocess, sys\n"
-        "child = subprocess.Popen(sys.argv[1:], stdin=0, stdout=1, stderr=2)\n"
+        "child = subprocess.Popen(sys.argv[1:], stdin=0, stdout=1, stderr=subprocess.DEVNULL)\n"
         "os.close(0); print(child.pid, file=sys.stderr, flush=True); child.wait()\n"
     )
-    with subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-I", "-c", code, *map(str, machine.rye), "mcp"],
         env=machine.environ(),
         cwd=machine.project,
         stdin=reading,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-    ) as parent:
+    )
+
+
+def test_a_parent_that_was_killed_ends_server_and_programs(
+    machine: Machine, family: Family
+) -> None:
+    """Though somebody else still holds the pipe."""
+    reading, writing = os.pipe()
+    with _parent_of_a_server(machine, reading) as parent:
         assert parent.stderr
         server_pid = int(parent.stderr.readline())
         begin = {"protocolVersion": "2025-11-25", "capabilities": {}}
@@ -256,19 +261,7 @@ def test_what_was_asked_before_the_end_is_answered_to_a_client_that_reads_late(
 def test_a_parent_that_ends_before_the_first_message_ends_the_server(machine: Machine) -> None:
     """Though somebody else still holds the pipe."""
     reading, writing = os.pipe()
-    code = (
-        "import subprocess, sys\n"
-        "child = subprocess.Popen(sys.argv[1:], stdin=0, stdout=1, stderr=subprocess.DEVNULL)\n"
-        "print(child.pid, file=sys.stderr, flush=True); child.wait()\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-I", "-c", code, *map(str, machine.rye), "mcp"],
-        env=machine.environ(),
-        cwd=machine.project,
-        stdin=reading,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    ) as parent:
+    with _parent_of_a_server(machine, reading) as parent:
         assert parent.stderr
         server_pid = int(parent.stderr.readline())
         wait_until(lambda: _has_caught_signals(server_pid))

@@ -13,8 +13,16 @@ import pytest
 
 from lillux.background import start_token
 from lillux.process import Cancellation
+from ryeos.graph.call import Lineage
+from ryeos.graph.errors import RunNotResumableError
+from ryeos.graph.options import Options
+from ryeos.graph.progress import Position
+from ryeos.graph.run_place import run_place
 from ryeos.graph.runner import StepEvent
+from ryeos.graph_runs.ledger import Ledger
+from ryeos.graph_runs.recording import Naming, WorkspaceRecordings
 from tests.support.graph_runs import GraphGround
+from tests.support.graph_walks import gate, nodes
 
 COUNT = """
 config:
@@ -312,3 +320,21 @@ def test_a_run_whose_grants_are_lost_does_not_go_on(text: str | None, ground: Gr
     refused = ground.refusal("demo/g", {"resume_run_id": run_id})
 
     assert refused.startswith(f"Permission denied: cannot resume {run_id}: ")
+
+
+def test_a_run_that_somebody_went_on_with_meanwhile_is_not_begun_where_it_was(
+    ground: GraphGround,
+) -> None:
+    run_id = failed(ground, COUNT, n=5)
+    rye = ground.fresh()
+    ledger = Ledger(rye.threads, rye.runner_seals, run_place(rye.context.spaces))
+    recordings = WorkspaceRecordings(rye, ledger, Naming(), lambda: "")
+    saved = recordings.load(run_id)
+    read = Position(node=str(saved.node), state=saved.state, step=saved.step)
+
+    resumed(ground, run_id, max_steps=1)
+
+    options = Options(resume=True, run_id=run_id)
+    with pytest.raises(RunNotResumableError, match="another process has gone on"):
+        recordings.begin(nodes(a=gate()), saved.graph_hash, read, options, Lineage())
+    assert resumed(ground, run_id, max_steps=9)["success"]
