@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from lillux.jsonrpc import Failure, Result
-from ryeos.mcp.ending import Stop, catch_signals, leave
+from ryeos.mcp.ending import SignalWatch, leave
 from ryeos.mcp.events import Event, Send
 from ryeos.mcp.internal_errors import Log, quiet
 from ryeos.mcp.session import Session
@@ -35,13 +35,13 @@ def serve(session: Session, features: Features, wire: Wire, log: Log = quiet) ->
     ``log`` gets a level and a line for what happens.
     """
     parent = os.getppid()
-    catch_signals()
+    signals = SignalWatch(leave)
     try:
         with _leaving_with(parent):
             events = answer_first(session, wire)
             from ryeos.mcp.stdio import StdioServer
-        StdioServer(session, features, wire, parent=parent, log=log).run(events)
-    except (Stop, OSError):  # nothing has begun that would have to be ended
+        StdioServer(session, features, wire, parent=parent, log=log).run(events, signals)
+    except OSError:  # nothing has begun that would have to be ended
         leave()
 
 

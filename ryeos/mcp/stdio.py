@@ -27,7 +27,7 @@ from threading import Event as Flag
 from threading import Lock, RLock, Thread
 
 from lillux.jsonrpc import INTERNAL_ERROR, Id
-from ryeos.mcp.ending import Stop, leave
+from ryeos.mcp.ending import SignalWatch, leave
 from ryeos.mcp.eras import RpcError
 from ryeos.mcp.events import Begin, Call, Cancel, Event, Pace, Send, TaskId, Watch, Watched
 from ryeos.mcp.internal_errors import MESSAGE, Log, quiet, reported
@@ -102,11 +102,9 @@ class StdioServer:
         self._is_over = Flag()
         self._ending = Lock()
 
-    def run(self, first: Iterable[Event] = ()) -> NoReturn:
-        """Carry out the first events, serve until the client is gone, and end the process.
-
-        In the main thread only, where signals are raised as `Stop`.
-        """
+    def run(self, first: Iterable[Event], signals: SignalWatch) -> NoReturn:
+        """Carry out the first events, serve until the client is gone, and end the process."""
+        signals.end = lambda: self._end("a signal")
         sys.setswitchinterval(SWITCH_S)
         gc.set_threshold(*GARBAGE_THRESHOLDS)
         why = "standard input ended"
@@ -118,8 +116,6 @@ class StdioServer:
             Thread(target=self._features.began, daemon=True).start()
             self._read()
             self._await_calls(LAST_CALLS_S)
-        except Stop:
-            why = "a signal"
         except OSError as error:
             why = str(error)
         self._end(why)

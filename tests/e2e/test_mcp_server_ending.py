@@ -1,5 +1,6 @@
 """``rye.pyz mcp`` ends when its client does, with all that it has started, and cancels for good."""
 
+import ctypes
 import os
 import re
 import signal
@@ -82,6 +83,26 @@ def test_a_signal_ends_server_and_programs(
     family.await_end()
 
     assert (status, took_s < CLIENTS_PATIENCE_S, client.stderr) == (0, True, "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have numbers of their own there")
+@pytest.mark.parametrize("opened", [False, True], ids=["before a message", "in a call"])
+def test_a_signal_that_the_main_thread_never_hears_of_ends_server_and_programs(
+    machine: Machine, family: Family, *, opened: bool
+) -> None:
+    """A thread that waits for a read is not woken by what another thread has got."""
+    with server(machine) as client:
+        wait_until(lambda: _has_caught_signals(client.process.pid))
+        if opened:
+            client.initialize()
+            run_family(client, family)
+        wait_until(lambda: len(_other_threads(client.process.pid)) > 0)
+
+        _send_to_thread(client.process.pid, _other_threads(client.process.pid)[0])
+        status = client.await_end()
+
+    family.await_end()
+    assert status == 0
 
 
 def test_a_client_that_reads_no_more_ends_server_and_programs_in_silence(
@@ -320,6 +341,16 @@ def test_a_thousand_cancelled_calls_leave_nothing_and_no_second_answer(client: M
 
 def _programs(client: McpClient) -> list[int]:
     return children(client.process.pid)
+
+
+def _other_threads(pid: int) -> list[int]:
+    return [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir() if int(task.name) != pid]
+
+
+def _send_to_thread(pid: int, thread: int) -> None:
+    """Python has this for the threads of its own process only."""
+    number = {"x86_64": 234, "aarch64": 131}[os.uname().machine]  # tgkill(2)
+    assert ctypes.CDLL(None).syscall(number, pid, thread, signal.SIGTERM) == 0
 
 
 def _unread_bytes(descriptor: int) -> int:
