@@ -223,7 +223,7 @@ def test_the_wheel_depends_on_exactly_what_the_runtime_lock_was_made_from() -> N
     assert wheel == {line for line in asked if not line.startswith("#")}
 
 
-@pytest.mark.parametrize("lock", ["runtime.txt", "dev.txt"])
+@pytest.mark.parametrize("lock", ["runtime.txt", "node.txt", "dev.txt"])
 def test_every_pinned_requirement_carries_hashes(lock: str) -> None:
     text = (ROOT / "requirements" / lock).read_text("utf-8").replace("\\\n", "")
 

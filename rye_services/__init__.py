@@ -1,0 +1,1 @@
+"""The services of `rye-node.pyz`."""

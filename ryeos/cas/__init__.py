@@ -1,0 +1,1 @@
+"""What travels between a project and a node: objects, trees, merges."""
