@@ -60,7 +60,8 @@ def find_present(store: Store, digests: Iterable[str]) -> Presence:
     A text that is no digest is missing. Raises StoreLinkError, FileSystemError.
     """
     asked = dict.fromkeys(digests)
-    present, missing = [], []
+    present: list[str] = []
+    missing: list[str] = []
     for digest in asked:
         found = [store.touch(space, digest) for space in Space]
         (present if any(found) else missing).append(digest)
@@ -105,7 +106,9 @@ def answer_pieces(store: Store, digests: Sequence[str], *, max_bytes: int) -> It
     return _pieces(store, digests)
 
 
-def _decode_all(mappings: Sequence[Mapping[str, Any]]) -> tuple[list[Entry], tuple[EntryError, ...]]:
+def _decode_all(
+    mappings: Sequence[Mapping[str, Any]],
+) -> tuple[list[Entry], tuple[EntryError, ...]]:
     entries, failures = [], []
     for mapping in mappings:
         try:

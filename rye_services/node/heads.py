@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, insert, select, update
+from sqlalchemy import ColumnElement, RowMapping, and_, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from lillux.values import dataclass
@@ -115,7 +115,7 @@ def _key(user_id: str, remote_name: str, project_path: str) -> ColumnElement[boo
     )
 
 
-def _head(row: Mapping[str, Any]) -> Head:
+def _head(row: RowMapping) -> Head:
     return Head(
         snapshot_hash=row["snapshot_hash"],
         revision=row["snapshot_revision"],

@@ -9,7 +9,7 @@ MAX_NAMED = 20
 
 
 class ManifestGraphError(RyeError):
-    """A manifest, or something it leads to, is missing or not sound. ``defects`` are all of them."""
+    """A manifest, or what it leads to, is missing or not sound. ``defects`` are all of them."""
 
     code, exit_status = "CAS_OBJECT_INVALID", 7
 

@@ -1,7 +1,7 @@
 """How many bytes each user has stored: a number that is kept, not measured at every request.
 
-Room is reserved before it is used, so the number is never too small for long. A crash between the
-two leaves it too large, until `Usage.measure` counts the files, as every collection of garbage does.
+Room is reserved before it is used, so the number is never too small. A crash between the two leaves
+it too large, until `Usage.measure` counts the files, as every collection of garbage does.
 """
 
 from collections.abc import Callable

@@ -22,7 +22,8 @@ from lillux.cas.layout import Space, is_digest
 from lillux.cas.store import Store
 from rye_services.node.known_items import KnownItems
 from rye_services.node.manifest_errors import ManifestGraphError
-from ryeos.cas.objects import CasObjectError, SourceManifest, item_source_of, manifest_of
+from ryeos.cas.errors import CasObjectError
+from ryeos.cas.objects import SourceManifest, item_source_of, manifest_of
 from ryeos.cas.safe_paths import UnsafeManifestError, check_manifest_paths
 
 MAX_PATHS = 200_000
