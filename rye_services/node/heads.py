@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 
 from lillux.values import dataclass
 from rye_services.database import Database
-from rye_services.node.instants import iso_text
+from rye_services.moments import stamp
 from rye_services.tables import project_refs
 
 
@@ -65,7 +65,7 @@ class Heads:
 
         ``expected`` None begins the project. Nothing else in the node writes heads.
         """
-        moment = iso_text(now)
+        moment = stamp(now)
         values = {
             "snapshot_hash": snapshot_hash,
             "project_manifest_hash": project_manifest_hash,

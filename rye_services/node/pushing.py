@@ -12,7 +12,7 @@ from lillux.errors import LilluxError
 from lillux.values import dataclass
 from rye_services.node.durable import Durable
 from rye_services.node.heads import Head, Heads
-from rye_services.node.instants import iso_text
+from rye_services.moments import stamp
 from rye_services.node.known_items import KnownItems
 from rye_services.node.user_space_refs import UserSpaceRef, UserSpaceRefs
 from rye_services.node.validation import check_graph
@@ -117,7 +117,7 @@ class Pushing:
             user_manifest_hash=user_manifest_hash,
             parent_hashes=(head.snapshot_hash,) if head else (),
             source=PUSH,
-            timestamp=iso_text(now),
+            timestamp=stamp(now),
         )
         snapshot_hash = store.put_object(snapshot.as_object(), Durability.AT_SYNC)  # (5)
         self._durable.force(store)  # (6)

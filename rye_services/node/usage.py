@@ -14,7 +14,7 @@ from lillux.cas.layout import Space
 from lillux.cas.store import Store
 from lillux.errors import LilluxError
 from rye_services.database import Database
-from rye_services.node.instants import iso_text
+from rye_services.moments import stamp
 from rye_services.tables import users
 
 
@@ -87,7 +87,7 @@ class Usage:
 
     def _begin(self, user_id: str, store: Store) -> int:
         found = _count(store)
-        row = {"id": user_id, "created_at": iso_text(self._clock()), "stored_bytes": found}
+        row = {"id": user_id, "created_at": stamp(self._clock()), "stored_bytes": found}
         try:
             with self._database.writing() as connection:
                 connection.execute(insert(users).values(**row))

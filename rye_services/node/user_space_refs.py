@@ -7,7 +7,7 @@ from sqlalchemy.exc import IntegrityError
 
 from lillux.values import dataclass
 from rye_services.database import Database
-from rye_services.node.instants import iso_text
+from rye_services.moments import stamp
 from rye_services.tables import user_space_refs
 
 
@@ -45,7 +45,7 @@ class UserSpaceRefs:
         now: datetime,
     ) -> bool:
         """Put another in the place of a revision; None is "there is none yet". False if not so."""
-        values = {"user_manifest_hash": user_manifest_hash, "pushed_at": iso_text(now)}
+        values = {"user_manifest_hash": user_manifest_hash, "pushed_at": stamp(now)}
         if expected_revision is None:
             return self._begin({"user_id": user_id, "remote_name": remote_name, **values})
         columns = user_space_refs.c
