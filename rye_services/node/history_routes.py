@@ -31,7 +31,7 @@ def router(services: NodeServices) -> APIRouter:
     ) -> dict[str, Any]:
         """The snapshots that led to the head of a project, the newest first."""
         name = services.settings.name
-        head = services.heads.read(principal.user_id, name, project_path)
+        head = services.sync.heads.read(principal.user_id, name, project_path)
         if head is None:
             raise Problem(404, f"no project {project_path!r} was pushed yet")
         store = services.stores.of(principal.user_id)

@@ -65,20 +65,20 @@ def router(services: NodeServices) -> APIRouter:
 
 
 def _has(services: NodeServices, principal: Principal, asked: Hashes) -> dict[str, Any]:
-    services.uploads.renew(principal.user_id)
+    services.sync.uploads.renew(principal.user_id)
     found = find_present(services.stores.of(principal.user_id), asked.hashes)
     return {"present": list(found.present), "missing": list(found.missing)}
 
 
 def _put(services: NodeServices, principal: Principal, sent: Entries) -> dict[str, Any]:
-    services.uploads.renew(principal.user_id)
+    services.sync.uploads.renew(principal.user_id)
     try:
         result = put_entries(
             sent.entries,
             user_id=principal.user_id,
             store=services.stores.of(principal.user_id),
-            usage=services.usage,
-            known=services.known_items,
+            usage=services.sync.usage,
+            known=services.sync.known_items,
             max_bytes=services.settings.max_user_storage_bytes,
         )
     except QuotaExceededError as error:

@@ -44,7 +44,7 @@ def router(services: NodeServices) -> APIRouter:
 
 def _push(services: NodeServices, principal: Principal, body: PushBody) -> dict[str, Any]:
     store = services.stores.of(principal.user_id)
-    services.uploads.renew(principal.user_id)
+    services.sync.uploads.renew(principal.user_id)
     push = ProjectPush(
         project_path=body.project_path,
         project_manifest_hash=body.project_manifest_hash,
@@ -52,14 +52,14 @@ def _push(services: NodeServices, principal: Principal, body: PushBody) -> dict[
         expected_snapshot_hash=body.expected_snapshot_hash,
     )
     try:
-        head = services.pushing.push_project(principal.user_id, store, push)
+        head = services.sync.pushing.push_project(principal.user_id, store, push)
     except ManifestGraphError as error:
         raise Problem(400, str(error)) from error
     except SystemVersionError as error:
         raise Problem(409, str(error)) from error
     except HeadMovedError as error:
         raise Problem(409, head_moved(error.expected, error.actual)) from error
-    services.uploads.end(principal.user_id)
+    services.sync.uploads.end(principal.user_id)
     return {
         "status": "ok",
         "remote_name": services.settings.name,

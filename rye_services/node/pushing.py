@@ -3,20 +3,20 @@
 Format of requests and answers: ``docs/sync.md``. Nothing here knows of HTTP.
 """
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 
 import ryeos
 from lillux.cas.store import Durability, Store
 from lillux.errors import LilluxError
 from lillux.values import dataclass
+from rye_services.moments import stamp
 from rye_services.node.durable import Durable
 from rye_services.node.heads import Head, Heads
-from rye_services.moments import stamp
 from rye_services.node.known_items import KnownItems
 from rye_services.node.user_space_refs import UserSpaceRef, UserSpaceRefs
 from rye_services.node.validation import check_graph
 from ryeos.cas.objects import PUSH, ProjectSnapshot
+from ryeos.moments import Clock
 
 
 class HeadMovedError(LilluxError):
@@ -79,7 +79,7 @@ class Pushing:
         user_spaces: UserSpaceRefs,
         known: KnownItems,
         durable: Durable,
-        clock: Callable[[], datetime],
+        clock: Clock,
         remote_name: str,
         compatible_versions: Sequence[str],
     ) -> None:

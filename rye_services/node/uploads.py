@@ -4,8 +4,6 @@ A row for each user, renewed by what an upload consists of and gone with the pus
 that is given up ends by itself.
 """
 
-from collections.abc import Callable
-from datetime import datetime
 from threading import Lock
 
 from sqlalchemy import delete, insert, select, update
@@ -13,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from rye_services.database import Database
 from rye_services.tables import uploads_in_flight
+from ryeos.moments import Clock
 
 LEASE_S = 900.0
 _RENEWED_AFTER_S = 60.0
@@ -21,7 +20,7 @@ _RENEWED_AFTER_S = 60.0
 class Uploads:
     """The uploads in flight of all users. Thread-safe, and so across processes."""
 
-    def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
+    def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
         self._renewed: dict[str, float] = {}  # so that most requests write nothing
         self._lock = Lock()

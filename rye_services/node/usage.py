@@ -4,9 +4,6 @@ Room is reserved before it is used, so the number is never too small. A crash be
 it too large, until `Usage.measure` counts the files, as every collection of garbage does.
 """
 
-from collections.abc import Callable
-from datetime import datetime
-
 from sqlalchemy import insert, select, update
 from sqlalchemy.exc import IntegrityError
 
@@ -16,6 +13,7 @@ from lillux.errors import LilluxError
 from rye_services.database import Database
 from rye_services.moments import stamp
 from rye_services.tables import users
+from ryeos.moments import Clock
 
 
 class QuotaExceededError(LilluxError):
@@ -34,7 +32,7 @@ class QuotaExceededError(LilluxError):
 class Usage:
     """The bytes stored of each user. Thread-safe, and so across processes."""
 
-    def __init__(self, database: Database, clock: Callable[[], datetime]) -> None:
+    def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
 
     def read(self, user_id: str, *, store: Store) -> int:

@@ -39,7 +39,7 @@ def router(services: NodeServices) -> APIRouter:
     @routes.get("/user-space")
     def present(principal: Pusher) -> dict[str, Any]:
         """The user space as it is now."""
-        ref = services.user_spaces.read(principal.user_id, services.settings.name)
+        ref = services.sync.user_spaces.read(principal.user_id, services.settings.name)
         if ref is None:
             raise Problem(404, "no user space was pushed yet")
         return {
@@ -55,9 +55,9 @@ def router(services: NodeServices) -> APIRouter:
 
 def _push(services: NodeServices, principal: Principal, body: UserSpaceBody) -> dict[str, Any]:
     store = services.stores.of(principal.user_id)
-    services.uploads.renew(principal.user_id)
+    services.sync.uploads.renew(principal.user_id)
     try:
-        ref = services.pushing.push_user_space(
+        ref = services.sync.pushing.push_user_space(
             principal.user_id, store, body.user_manifest_hash, body.expected_revision
         )
     except ManifestGraphError as error:
