@@ -164,12 +164,13 @@ def _between(
     if start_a == end_a or start_b == end_b:
         return []
     matcher = SequenceMatcher(None, a[start_a:end_a], b[start_b:end_b], autojunk=False)
+    times = Counter(b[start_b:end_b])
     found = []
     open_windows = [(0, end_a - start_a, 0, end_b - start_b)]
     while open_windows:
         low_a, high_a, low_b, high_b = open_windows.pop()
         lines = a[start_a + low_a : start_a + high_a]
-        budget[0] -= len(lines) + sum(len(matcher.b2j.get(line, ())) for line in lines)
+        budget[0] -= len(lines) + sum(times[line] for line in lines)
         if budget[0] < 0:
             raise _TooMuchWorkError
         match = matcher.find_longest_match(low_a, high_a, low_b, high_b)
