@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from lillux.cas.errors import ObjectMissingError
 from lillux.values import dataclass
 from ryeos.cas.contents import Contents
+from ryeos.cas.item_files import item_source
 from ryeos.cas.objects import ItemSource, SourceManifest, item_source_of
 from ryeos.cas.safe_paths import clashes
 from ryeos.cas.text_merge import merge_text
@@ -69,7 +70,7 @@ def three_way_merge(
         versions = sides.of(path)
         found = _decide(versions)  # (1)
         if found == CONTENT:
-            found = _merge_texts(versions, contents) or CONTENT  # (2)
+            found = _merge_texts(path, versions, contents) or CONTENT  # (2)
         if isinstance(found, str):
             conflicts.append(versions.conflict(path, found))
         elif found:
@@ -147,25 +148,28 @@ def _decide(versions: _Versions) -> _Entry | str | None:
     return ADD_ADD if base is None else CONTENT
 
 
-def _merge_texts(versions: _Versions, contents: Contents) -> _Entry | None:
+def _merge_texts(path: str, versions: _Versions, contents: Contents) -> _Entry | None:
     """The merged text of three versions, stored; None where there can be none."""
     entries = (versions.base, versions.ours, versions.theirs)
     sources = [source for entry in entries if entry and (source := _source(entry, contents))]
     texts = [text for source in sources if (text := _text(source, contents)) is not None]
-    if len(texts) != len(entries) or sources[1].item_ref != sources[2].item_ref:
+    if len(texts) != len(entries):
         return None
     merged = merge_text(*texts)
     if merged is None:
         return None
-    digest = contents.put_blob(merged.encode())
-    if not sources[1].item_ref:
-        return _Entry(digest, is_item=False)
-    item = ItemSource(sources[1].item_ref, digest)
+    data = merged.encode()
+    if not versions.ours or not versions.ours.is_item:
+        return _Entry(contents.put_blob(data), is_item=False)
+    item = item_source(path, data)
+    if item is None or item.signature_info is not None:
+        return None
+    contents.put_blob(data)
     return _Entry(contents.put_object(item.as_object()), is_item=True)
 
 
 def _source(entry: _Entry, contents: Contents) -> ItemSource | None:
-    """What an entry's content is; a file is an item without a name. None for what is missing."""
+    """What an entry's content is; a file is an item without a name. None for what is not there."""
     if not entry.is_item:
         return ItemSource("", entry.digest)
     try:
