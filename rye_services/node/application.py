@@ -12,7 +12,14 @@ from fastapi import APIRouter, FastAPI
 from rye_services.access_log import AccessLog
 from rye_services.compression import GzippedRequests, GzippedResponses
 from rye_services.limits import BodyLimits
-from rye_services.node import admin_routes, nonce_sweep, open_routes
+from rye_services.node import (
+    admin_routes,
+    nonce_sweep,
+    open_routes,
+    page_routes,
+    secret_routes,
+    webhook_routes,
+)
 from rye_services.node.services import NodeServices
 from rye_services.problems import UnexpectedErrors, answer_problems
 from ryeos import __version__
@@ -20,6 +27,9 @@ from ryeos import __version__
 ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
     open_routes.router,
     admin_routes.router,
+    secret_routes.router,
+    webhook_routes.router,
+    page_routes.router,
 )
 
 BACKGROUND: tuple[Callable[[NodeServices], AbstractAsyncContextManager[None]], ...] = (

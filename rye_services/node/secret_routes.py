@@ -54,7 +54,7 @@ def router(services: NodeServices) -> APIRouter:
 
     @routes.post("/secrets")
     def put_all(owner: Owner, new: NewSecrets) -> dict[str, Any]:
-        """Keep secrets. An empty name or value is passed over; reserved names are told, not kept."""
+        """Keep secrets. What has no name or value is passed over; reserved names are told."""
         given = {one.name: one.value for one in new.secrets if one.name and one.value}
         skipped = {name: problem for name in given if (problem := why_unsafe(name)) is not None}
         kept = {name: value for name, value in given.items() if name not in skipped}

@@ -10,6 +10,9 @@ from rye_services.database import Database
 from rye_services.keys import NodeKeys, open_keys
 from rye_services.node.capacity import Capacity
 from rye_services.node.stores import UserStores
+from rye_services.node.vault import Vault
+from rye_services.node.webhook_check import webhook_check
+from rye_services.node.webhooks import Webhooks
 from rye_services.nonces import Nonces
 from rye_services.settings import Settings
 from ryeos.moments import Clock, utc_now
@@ -33,6 +36,8 @@ class NodeServices:
     nonces: Nonces
     capacity: Capacity
     bundle: Path
+    vault: Vault
+    webhooks: Webhooks
     webhook_check: WebhookCheck = refuse_webhooks
 
     @property
@@ -55,6 +60,8 @@ def open_services(settings: Settings, bundle: Path, clock: Clock = utc_now) -> N
     """
     keys = open_keys(settings.signing_key_dir, clock)
     database = Database(settings.database_url)
+    box = {"box_private": keys.box_private, "box_public": keys.box_public}
+    webhooks = Webhooks(database, **box, clock=clock)
     return NodeServices(
         settings=settings,
         database=database,
@@ -66,4 +73,7 @@ def open_services(settings: Settings, bundle: Path, clock: Clock = utc_now) -> N
         nonces=Nonces(database, clock),
         capacity=Capacity(settings.max_concurrent),
         bundle=bundle,
+        vault=Vault(database, **box, clock=clock),
+        webhooks=webhooks,
+        webhook_check=webhook_check(webhooks) if settings.open_webhooks else refuse_webhooks,
     )

@@ -1,13 +1,10 @@
-"""Routes for webhook bindings, and the check of a delivery that `/execute` gets."""
+"""Routes for webhook bindings: ``/webhook-bindings``."""
 
-import json
-from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from rye_services.auth.authenticator import RequestFacts, WebhookDelivery
 from rye_services.auth.callers import caller
 from rye_services.auth.principal import Principal
 from rye_services.node.refusals import refusals
@@ -20,18 +17,10 @@ from rye_services.node.webhook_rules import (
     checked_project,
     checked_vault_keys,
 )
-from rye_services.node.webhooks import (
-    BindingLimitError,
-    DeliveryIdError,
-    SignedDelivery,
-    WebhookRefusedError,
-    Webhooks,
-    accepted_delivery,
-)
-from rye_services.problems import Problem, Unauthorized
-from rye_services.scopes import EXECUTE, WEBHOOKS
+from rye_services.node.webhooks import BindingLimitError
+from rye_services.problems import Problem
+from rye_services.scopes import WEBHOOKS
 from ryeos.remote.envelopes import EnvelopeError
-from ryeos.remote.webhook_signatures import DELIVERY_ID, SIGNATURE, TIMESTAMP
 
 Owner = Annotated[Principal, caller(WEBHOOKS)]
 
@@ -76,32 +65,6 @@ def router(services: NodeServices) -> APIRouter:
     return routes
 
 
-def webhook_check(webhooks: Webhooks) -> Callable[[RequestFacts], WebhookDelivery]:
-    """The check of deliveries. A delivery that was seen before is answered with status 200."""
-
-    def check(facts: RequestFacts) -> WebhookDelivery:
-        """What a delivery may start. Raises Problem, Unauthorized."""
-        body = _object(facts.body)
-        try:
-            with refusals(WebhookFieldError, DeliveryIdError):
-                binding, delivery = accepted_delivery(webhooks, body, _signed(facts))
-        except WebhookRefusedError as error:
-            raise Unauthorized(str(error)) from error
-        if delivery is None:
-            raise Problem(200, "Already processed")
-        return WebhookDelivery(
-            principal=Principal(binding.user_id, "webhook", frozenset({EXECUTE}), binding.hook_id),
-            hook_id=binding.hook_id,
-            delivery_id=delivery.delivery_id,
-            item_id=binding.item_id,
-            project_path=binding.project_path,
-            secret_envelope=binding.secret_envelope,
-            vault_keys=binding.vault_keys,
-        )
-
-    return check
-
-
 def _binding(owner: Principal, new: NewBinding) -> Binding:
     if len(new.description) > LONGEST_DESCRIPTION:
         raise WebhookFieldError("description", f"at most {LONGEST_DESCRIPTION} characters")
@@ -115,22 +78,3 @@ def _binding(owner: Principal, new: NewBinding) -> Binding:
         vault_keys=checked_vault_keys(new.vault_keys or ()),
         owner=owner.key_id,
     )
-
-
-def _signed(facts: RequestFacts) -> SignedDelivery:
-    timestamp, signature, delivery_id = (
-        facts.headers.get(name.lower(), "") for name in (TIMESTAMP, SIGNATURE, DELIVERY_ID)
-    )
-    return SignedDelivery(
-        timestamp=timestamp, signature=signature, delivery_id=delivery_id, body=facts.body
-    )
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise Problem(400, "expected a JSON object")
-    return value
