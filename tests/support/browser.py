@@ -107,6 +107,12 @@ class Browser:
         entries = self.command("POST", "/se/log", {"type": "browser"})
         return [str(entry["message"]) for entry in entries]
 
+    def prefer_colours(self, scheme: str) -> None:
+        """Have the person prefer ``dark`` or ``light``."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        body = {"cmd": "Emulation.setEmulatedMedia", "params": {"features": features}}
+        self.command("POST", "/goog/cdp/execute", body)
+
     @property
     def url(self) -> str:
         """The address that is shown."""
@@ -167,7 +173,7 @@ def chromedriver(folder: Path) -> Iterator[int]:
 
 
 @contextmanager
-def chromium(port: int, *, scripts: bool = True, dark: bool = False) -> Iterator[Browser]:
+def chromium(port: int, *, scripts: bool = True) -> Iterator[Browser]:
     """A window of a headless Chromium. ``scripts=False``: pages run none."""
     preferences = {} if scripts else {"profile.managed_default_content_settings.javascript": 2}
     arguments = [
@@ -179,7 +185,6 @@ def chromium(port: int, *, scripts: bool = True, dark: bool = False) -> Iterator
         "--no-first-run",
         "--lang=en-US",
         "--window-size=1200,1000",
-        *(["--force-dark-mode"] if dark else []),
     ]
     browser = Browser(
         port,
