@@ -55,16 +55,15 @@ class Launch:
 
     environ: Mapping[str, str]
     python: str = sys.executable
-    modules: tuple[str, ...] = tuple(sys.path)
+    modules: tuple[str, ...] = tuple(map(os.path.abspath, sys.path))
 
     def command(self, job: Job) -> Command:
         """The process for a job."""
         kept = {name: self.environ[name] for name in _KEPT if name in self.environ}
         own = {"HOME": str(job.home), "USERPROFILE": str(job.home)}
         temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(job.temporary))
-        modules = [path for path in self.modules if os.path.isabs(path)]
         return Command(
-            argv=(self.python, "-I", "-c", _CODE, json.dumps(modules)),
+            argv=(self.python, "-I", "-c", _CODE, json.dumps(self.modules)),
             env={"PATH": os.defpath, **kept, **own, **temporary},
             cwd=job.project,
             stdin=job.dump(),
