@@ -15,7 +15,6 @@ from rye_services.limits import BodyLimits
 from rye_services.node import (
     admin_routes,
     execute_routes,
-    executions,
     history_routes,
     nonce_sweep,
     objects_routes,
@@ -50,7 +49,7 @@ ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
 BACKGROUND: tuple[Callable[[NodeServices], AbstractAsyncContextManager[None]], ...] = (
     nonce_sweep.running,
     storage_routes.running,
-    executions.running,
+    execute_routes.running,
 )
 
 

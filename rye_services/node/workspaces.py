@@ -21,12 +21,12 @@ from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError, file_system_error, locked, make_directory
 from lillux.values import dataclass
+from rye_services.users import check_user_id
 from ryeos.cas.contents import ReadContents
 from ryeos.cas.materializer import write_tree
 from ryeos.cas.objects import SourceManifest
 from ryeos.cas.stat_table import StatTable
 from ryeos.cas.tree_files import remove_tree
-from rye_services.users import check_user_id
 
 _PRIVATE = 0o700
 _KEY_DIGITS = 24
@@ -37,13 +37,15 @@ _log = logging.getLogger(__name__)
 class Workspace:
     """Where one execution works. All four are folders of its own.
 
-    table  what is known of the files of ``project``, to build its tree with; it may be changed
+    written  what is known of the files of ``project`` as they were written there
+    table    the same, to build its tree with after the run: it learns
     """
 
     project: Path
     user: Path
     home: Path
     temporary: Path
+    written: StatTable
     table: StatTable
 
 
@@ -144,6 +146,7 @@ class _Slot:
             user=self.folder / "user",
             home=self.folder / "home",
             temporary=self.folder / "tmp",
+            written=table,
             table=table.copy(),
         )
 
