@@ -56,6 +56,10 @@ class RemoteReplyError(RyeError):
         )
 
 
+class ReplyTooLargeError(RemoteReplyError):
+    """A reply is larger than what was to be read of it."""
+
+
 class HeadMovedError(RyeError):
     """Somebody else has pushed since: the head is ``actual``, and not ``expected``; or None."""
 
@@ -138,19 +142,6 @@ class ConflictRecordError(RyeError):
         self.path, self.problem = path, problem
         super().__init__(
             f"{path}: {problem}", hint="remove it, and let rye remote pull write it anew"
-        )
-
-
-class FileTooLargeToSendError(RyeError):
-    """A file that no request to a node could hold."""
-
-    code, exit_status = "RESOURCE_EXCEEDED", 6
-
-    def __init__(self, path: str, size: int, limit: int) -> None:
-        self.path, self.size, self.limit = path, size, limit
-        super().__init__(
-            f"{path}: expected at most {limit} bytes for a node to take, found {size}",
-            hint="leave it out: add it to sync.exclude in .ai/config/cas/manifest.yaml",
         )
 
 

@@ -16,7 +16,7 @@ from lillux.http_client.errors import (
 from lillux.http_client.retries import delay_s, parse_retry_after
 from lillux.process import Cancellation
 from ryeos.remote.credentials import Credentials
-from ryeos.remote.errors import RemoteReplyError, RemoteUnreachableError
+from ryeos.remote.errors import RemoteUnreachableError, ReplyTooLargeError
 from ryeos.remote.remotes import RemoteConfig
 from ryeos.remote.transport import Query, Reply
 
@@ -156,7 +156,7 @@ class HttpTransport:
         if isinstance(error, ExchangeCancelledError):
             return error
         if isinstance(error, ResponseTooLargeError):
-            return RemoteReplyError(f"remote {self.name}: {path}", error.problem)
+            return ReplyTooLargeError(f"remote {self.name}: {path}", error.problem)
         hint = error.hint if isinstance(error, TlsError) else ""
         return RemoteUnreachableError(self.name, f"{error.url}: {error.problem}", hint=hint)
 

@@ -52,7 +52,7 @@ class Transport(Protocol):
         body        JSON, or None for none
         timeout_s   of one attempt, None for what is configured
         may_repeat  whether asking twice does no more than asking once
-        Raises RemoteUnreachableError, RemoteReplyError for a reply that is too large.
+        Raises RemoteUnreachableError, ReplyTooLargeError.
         """
 
     def identify(self, fingerprint: str) -> None:
