@@ -6,6 +6,7 @@ looked at once, when it is first used; the root itself is the caller's to judge.
 
 import os
 import stat
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -58,6 +59,11 @@ class StoreFolders:
 
     def size(self, folders: tuple[str, ...], name: str) -> int | None:
         """The size of a file there, None for none. Raises StoreLinkError, FileSystemError."""
+        status = self.status(folders, name)
+        return None if status is None else status.st_size
+
+    def status(self, folders: tuple[str, ...], name: str) -> os.stat_result | None:
+        """What the system tells of a file there, None for none. Raises as `size`."""
         if not self.require_plain(folders, make=False):
             return None
         path = self.path(folders, name)
@@ -69,7 +75,48 @@ class StoreFolders:
             raise file_system_error(path, error) from error
         if not stat.S_ISREG(status.st_mode) or _is_reparse_point(status):
             raise StoreLinkError(path, "a file")
-        return status.st_size
+        return status
+
+    def touch(self, folders: tuple[str, ...], name: str) -> bool:
+        """Have a file be as young as one written now; False for none. Raises as `size`."""
+        if self.status(folders, name) is None:
+            return False
+        path = self.path(folders, name)
+        try:
+            os.utime(path)
+        except FileNotFoundError:  # swept between the two
+            return False
+        except OSError as error:
+            raise file_system_error(path, error) from error
+        return True
+
+    def remove(self, folders: tuple[str, ...], name: str) -> None:
+        """Have no file there. Raises StoreLinkError, FileSystemError."""
+        if self.status(folders, name) is None:
+            return
+        path = self.path(folders, name)
+        try:
+            os.unlink(path)  # noqa: PTH108 - as above
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise file_system_error(path, error) from error
+
+    def entries(self, folders: tuple[str, ...]) -> Iterator["os.DirEntry[str]"]:
+        """What is in a folder, by name; nothing for one that is not there.
+
+        Raises StoreLinkError, FileSystemError.
+        """
+        if not self.require_plain(folders, make=False):
+            return iter(())
+        path = self.path(folders, "")
+        try:
+            with os.scandir(path) as found:
+                return iter(sorted(found, key=lambda entry: entry.name))
+        except FileNotFoundError:
+            return iter(())
+        except OSError as error:
+            raise file_system_error(path, error) from error
 
     def require_plain(self, folders: tuple[str, ...], *, make: bool) -> bool:
         """Whether the folders are there, made if asked. Raises StoreLinkError, FileSystemError."""

@@ -27,6 +27,11 @@ class Space(StrEnum):
         """The last part of the path."""
         return digest if self is Space.BLOB else f"{digest}.json"
 
+    def digest_of(self, name: str) -> str | None:
+        """The digest that a file of this name holds; None for a name that no store gives."""
+        digest = name if self is Space.BLOB else name.removesuffix(".json")
+        return digest if is_digest(digest) and self.file_name(digest) == name else None
+
 
 def is_digest(text: object) -> bool:
     """Whether this is 64 lower-case hex digits."""
@@ -43,6 +48,11 @@ def check_digest(text: str) -> str:
 def shard(space: Space, digest: str) -> tuple[str, str, str]:
     """The folders of a digest, from the root down. The digest is checked by the caller."""
     return space.folder, digest[:2], digest[2:4]
+
+
+def is_shard(name: str) -> bool:
+    """Whether a folder of this name may lie between a kind and its files."""
+    return len(name) == 2 and _DIGITS.issuperset(name)  # noqa: PLR2004 - two digits a level
 
 
 def ref_folders(name: str) -> tuple[tuple[str, ...], str]:

@@ -4,10 +4,11 @@ Formats: ``docs/store.md``. What is stored never changes, so writers of the same
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 from pathlib import Path
 from threading import Lock
+from time import time
 from typing import Any
 
 from lillux.cas.errors import (
@@ -18,14 +19,18 @@ from lillux.cas.errors import (
     RefUnreadableError,
 )
 from lillux.cas.folders import StoreFolders
-from lillux.cas.layout import Space, check_digest, is_digest, ref_folders, shard
+from lillux.cas.layout import Space, check_digest, is_digest, is_shard, ref_folders, shard
 from lillux.digests import sha256_hex
+from lillux.errors import FileSystemError
 from lillux.files import read_bytes
 from lillux.integrity import canonical_json
+from lillux.values import dataclass
 
 MAX_BYTES = 256 * 1024 * 1024
 _MAX_REF_BYTES = 64 * 1024
 _REFS = "refs"
+_FRESH_S = 60.0  # younger than this, no sweep takes a file however short its grace
+_MANY = 64  # files, from which on one call for the whole file system is cheaper
 
 
 class Durability(Enum):
@@ -39,6 +44,15 @@ class Durability(Enum):
     NOW = auto()
     AT_SYNC = auto()
     UNFORCED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A blob or an object that is there. ``modified_s``: since the epoch; a touch renews it."""
+
+    digest: str
+    size: int
+    modified_s: float
 
 
 class Store:
@@ -83,6 +97,34 @@ class Store:
         """Whether there is such an object; a text that is no digest names nothing."""
         return self._has(Space.OBJECT, digest)
 
+    def size(self, space: Space, digest: str) -> int | None:
+        """How many bytes it has; None when it is not there, or is no digest."""
+        if not is_digest(digest):
+            return None
+        return self._folders.size(shard(space, digest), space.file_name(digest))
+
+    def touch(self, space: Space, digest: str) -> bool:
+        """Have it be as young as one stored now. False when it is not there, or is no digest.
+
+        Raises StoreLinkError, FileSystemError.
+        """
+        if not is_digest(digest):
+            return False
+        return self._folders.touch(shard(space, digest), space.file_name(digest))
+
+    def remove(self, space: Space, digest: str) -> None:
+        """Have it no longer there. Raises DigestError, StoreLinkError, FileSystemError."""
+        self._folders.remove(shard(space, check_digest(digest)), space.file_name(digest))
+
+    def stored(self, space: Space) -> Iterator[Stored]:
+        """All there is of a kind, by digest. What no store has written there is passed over.
+
+        What is removed meanwhile may be missing. Raises StoreLinkError, FileSystemError.
+        """
+        for first in self._shards((space.folder,)):
+            for folders in self._shards(first):
+                yield from self._stored_in(space, folders)
+
     def write_ref(self, name: str, value: object, durability: Durability = Durability.NOW) -> None:
         """Replace a ref, like ``graphs/my-run``: readers see the old value or the new one.
 
@@ -99,6 +141,19 @@ class Store:
         folders, file = ref_folders(name)
         return self._read_named((_REFS, *folders), file)
 
+    def refs(self, prefix: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+        """Every ref whose name starts like that, by name, with its value. Raises as `read_ref`."""
+        for name in self._ref_names((_REFS,), ""):
+            if name.startswith(prefix):
+                value = self.read_ref(name)
+                if value is not None:
+                    yield name, value
+
+    def remove_ref(self, name: str) -> None:
+        """Have the ref no longer there. Raises RefNameError, StoreLinkError, FileSystemError."""
+        folders, file = ref_folders(name)
+        self._folders.remove((_REFS, *folders), file)
+
     def write_cached(self, kind: str, key: str, value: object) -> None:
         """Write an entry of ``cache/<kind>/``, which may be lost at any time. Raises as above."""
         name = f"{check_digest(key)}.json"
@@ -112,7 +167,8 @@ class Store:
         """Have on disk whatever was written with `Durability.AT_SYNC`. Raises FileSystemError."""
         with self._lock:
             unsynced, self._unsynced = self._unsynced, {}
-        self._force(unsynced)
+        if len(unsynced) < _MANY or not self._force_everything():
+            self._force(unsynced)
 
     def sync_objects(self, digests: Iterable[str]) -> None:
         """Have these objects on disk. Raises DigestError, FileSystemError."""
@@ -127,13 +183,25 @@ class Store:
         digest = sha256_hex(data)
         folders, name = shard(space, digest), space.file_name(digest)
         # One of another size was cut short by a power loss: it is written again.
-        if self._folders.size(folders, name) != len(data):
+        if not self._keep(folders, name, len(data)):
             self._write(folders, name, data, durability)
         elif durability is Durability.NOW:  # another writer may not have forced it
             self._force([(folders, name)])
         elif durability is Durability.AT_SYNC:
             self._remember(folders, name)
         return digest
+
+    def _keep(self, folders: tuple[str, ...], name: str, size: int) -> bool:
+        """Whether it is there, made young again: a sweep goes by age, and may be on its way."""
+        status = self._folders.status(folders, name)
+        if status is None or status.st_size != size:
+            return False
+        if time() - status.st_mtime < _FRESH_S:
+            return True
+        try:
+            return self._folders.touch(folders, name)
+        except FileSystemError:  # somebody else's, who may read only: he does not sweep either
+            return True
 
     def _get(self, space: Space, digest: str) -> bytes:
         folders, name = shard(space, check_digest(digest)), space.file_name(digest)
@@ -150,9 +218,30 @@ class Store:
         return data
 
     def _has(self, space: Space, digest: str) -> bool:
-        if not is_digest(digest):
-            return False
-        return self._folders.size(shard(space, digest), space.file_name(digest)) is not None
+        return self.size(space, digest) is not None
+
+    def _shards(self, folders: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        for entry in self._folders.entries(folders):
+            if is_shard(entry.name) and entry.is_dir(follow_symlinks=False):
+                yield (*folders, entry.name)
+
+    def _stored_in(self, space: Space, folders: tuple[str, ...]) -> Iterator[Stored]:
+        for entry in self._folders.entries(folders):
+            digest = space.digest_of(entry.name)
+            if digest is None or shard(space, digest) != folders:
+                continue
+            status = self._folders.status(folders, entry.name)
+            if status is not None:
+                yield Stored(digest, status.st_size, status.st_mtime)
+
+    def _ref_names(self, folders: tuple[str, ...], above: str) -> Iterator[str]:
+        for entry in self._folders.entries(folders):
+            if entry.name.startswith("."):  # being written, or nobody's
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                yield from self._ref_names((*folders, entry.name), f"{above}{entry.name}/")
+            elif entry.name.endswith(".json"):
+                yield above + entry.name.removesuffix(".json")
 
     def _write(
         self, folders: tuple[str, ...], name: str, data: bytes, durability: Durability
@@ -181,6 +270,11 @@ class Store:
     def _remember(self, folders: tuple[str, ...], name: str) -> None:
         with self._lock:
             self._unsynced[folders, name] = None
+
+    def _force_everything(self) -> bool:
+        from lillux.cas.disk import force_file_system
+
+        return force_file_system(str(self.root))
 
     def _force(self, files: Iterable[tuple[tuple[str, ...], str]]) -> None:
         touched = set()

@@ -1,13 +1,16 @@
 """The pump of POSIX: one thread that sleeps until a pipe, the child or a waker has news."""
 
 import os
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from threading import RLock, Thread
 from typing import IO
 
 from lillux.process.pump import CHUNK_BYTES, Piped, Sink, await_exit
+
+_NOBODY = -1
 
 
 def open_pidfd(pid: int) -> int | None:
@@ -51,6 +54,7 @@ class SelectorPump:
             if process.stdin is not None:
                 self._watch_input(process.stdin)
             self._watch_exit(process, open_exit_fd(process.pid), opened)
+            opened.enter_context(rung_by_signals(self._bell))
             self._opened = opened.pop_all()
 
     @property
@@ -127,6 +131,27 @@ class SelectorPump:
         self._bell.ring()
 
 
+@contextmanager
+def rung_by_signals(bell: "Bell") -> Iterator[None]:
+    """Inside the block a signal that has a handler rings: one that comes just before a wait, too.
+
+    Handlers run in the main thread only, and there between two instructions: a wait that has
+    begun meanwhile would know nothing. Who listens to the signals of this process already goes on.
+    """
+    try:
+        before = signal.set_wakeup_fd(bell.ringer, warn_on_full_buffer=False)
+    except ValueError:  # not the main thread, which hears no signal
+        yield
+        return
+    if before != _NOBODY:
+        signal.set_wakeup_fd(before)
+    try:
+        yield
+    finally:
+        if before == _NOBODY:
+            signal.set_wakeup_fd(_NOBODY)
+
+
 class Bell:
     """A pipe to itself: what wakes a selector. ``ring`` is safe in any thread, signal and state."""
 
@@ -140,6 +165,11 @@ class Bell:
     def fileno(self) -> int:
         """The descriptor that is readable after a `ring`."""
         return self._reader
+
+    @property
+    def ringer(self) -> int:
+        """The descriptor that rings when anything is written to it, and never blocks."""
+        return self._writer
 
     def ring(self) -> None:
         """Make the descriptor readable."""

@@ -1,12 +1,14 @@
 import os
 import select
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from lillux.process.pump import pump_for
-from lillux.process.selector_pump import Bell, SelectorPump, open_pidfd
+from lillux.process.selector_pump import Bell, SelectorPump, open_pidfd, rung_by_signals
 from lillux.process.thread_pump import ThreadPump
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a selector of pipes is POSIX")
@@ -69,3 +71,43 @@ def test_a_system_without_pidfd_is_noticed(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delattr(os, "pidfd_open", raising=False)
 
     assert open_pidfd(os.getpid()) is None
+
+
+def test_a_signal_rings_though_the_waiting_thread_did_not_get_it(bell: Bell) -> None:
+    """Nothing else wakes a wait that began just after the signal came."""
+    kept = signal.signal(signal.SIGUSR1, lambda *_: None)
+    thread = threading.Thread(
+        target=lambda: signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+    )
+
+    with rung_by_signals(bell):
+        thread.start()
+        thread.join()
+        rung = is_audible(bell)
+    signal.signal(signal.SIGUSR1, kept)
+
+    assert (rung, signal.set_wakeup_fd(-1)) == (True, -1)
+
+
+def test_who_listens_to_signals_already_goes_on(bell: Bell) -> None:
+    before = bell.ringer
+    signal.set_wakeup_fd(before)
+    other = Bell()
+
+    with rung_by_signals(other):
+        pass
+
+    other.close()
+    assert signal.set_wakeup_fd(-1) == before
+
+
+def test_outside_of_the_main_thread_nobody_asks_for_signals(bell: Bell) -> None:
+    def ask() -> None:
+        with rung_by_signals(bell):
+            pass
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+
+    assert signal.set_wakeup_fd(-1) == -1

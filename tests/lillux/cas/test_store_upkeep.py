@@ -1,0 +1,230 @@
+"""What a sweep and an upload need of a store: listing, ages, removal, refs, the disk."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from lillux.cas.disk import force_file_system
+from lillux.cas.errors import DigestError, RefUnreadableError, StoreLinkError
+from lillux.cas.layout import Space
+from lillux.cas.store import Durability, Store, Stored
+
+links = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+LONG_AGO = 1_000_000_000.0
+NOBODYS = "0" * 64
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty store, its folder not yet made."""
+    return Store(tmp_path / "objects")
+
+
+def blob_file(store: Store, digest: str) -> Path:
+    """Where the layout says that a blob is."""
+    return store.root / "blobs" / digest[:2] / digest[2:4] / digest
+
+
+def age(path: Path, modified_s: float = LONG_AGO) -> None:
+    """Have a file be old."""
+    os.utime(path, (modified_s, modified_s))
+
+
+def modified_s(store: Store, digest: str) -> float:
+    """When a blob was written or touched last."""
+    return blob_file(store, digest).stat().st_mtime
+
+
+# --- listing --------------------------------------------------------------------------------------
+
+
+def test_what_is_stored_is_listed_by_digest_with_size_and_age(store: Store) -> None:
+    digests = [store.put_blob(data) for data in (b"one", b"three", b"")]
+    for digest in digests:
+        age(blob_file(store, digest))
+
+    sizes = dict(zip(digests, (3, 5, 0), strict=True))
+    assert list(store.stored(Space.BLOB)) == [
+        Stored(digest, sizes[digest], LONG_AGO) for digest in sorted(digests)
+    ]
+    assert list(store.stored(Space.OBJECT)) == []
+
+
+def test_objects_are_listed_apart_from_blobs(store: Store) -> None:
+    store.put_blob(b"{}")
+    digest = store.put_object({"n": 1})
+
+    assert [one.digest for one in store.stored(Space.OBJECT)] == [digest]
+
+
+def test_a_store_that_is_not_there_lists_nothing(store: Store) -> None:
+    assert list(store.stored(Space.BLOB)) == []
+    assert list(store.refs()) == []
+    assert not store.root.exists()
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    ["blobs/README", "blobs/zz/aa/x", "blobs/44/13/.tmp", f"blobs/44/13/{NOBODYS}", "blobs/44/x"],
+)
+def test_what_no_store_has_written_is_not_listed(store: Store, foreign: str) -> None:
+    digest = store.put_blob(b"one")
+    path = store.root / foreign
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x")
+
+    assert [one.digest for one in store.stored(Space.BLOB)] == [digest]
+
+
+@links
+def test_a_listing_does_not_go_through_a_linked_folder(store: Store, tmp_path: Path) -> None:
+    store.put_blob(b"one")
+    elsewhere = Store(tmp_path / "elsewhere")
+    digest = elsewhere.put_blob(b"other")
+    (store.root / "blobs" / digest[:2]).symlink_to(elsewhere.root / "blobs" / digest[:2])
+
+    assert digest not in [one.digest for one in store.stored(Space.BLOB)]
+
+
+def test_the_size_of_what_is_not_there_is_none(store: Store) -> None:
+    digest = store.put_blob(b"one")
+
+    sizes = [store.size(Space.BLOB, text) for text in (digest, NOBODYS, "../../etc/passwd")]
+    assert sizes == [3, None, None]
+    assert store.size(Space.OBJECT, digest) is None
+
+
+# --- ages -----------------------------------------------------------------------------------------
+
+
+def test_a_touch_makes_young_and_tells_whether_it_is_there(store: Store) -> None:
+    digest = store.put_blob(b"one")
+    age(blob_file(store, digest))
+
+    touched = [store.touch(Space.BLOB, text) for text in (digest, NOBODYS, "../../etc/passwd")]
+
+    assert touched == [True, False, False]
+    assert modified_s(store, digest) > LONG_AGO
+
+
+@pytest.mark.parametrize("durability", list(Durability))
+def test_storing_what_is_there_makes_it_young_again(store: Store, durability: Durability) -> None:
+    digest = store.put_blob(b"one")
+    age(blob_file(store, digest))
+
+    store.put_blob(b"one", durability)
+
+    assert modified_s(store, digest) > LONG_AGO
+
+
+def test_storing_what_is_young_leaves_the_file_alone(store: Store) -> None:
+    digest = store.put_blob(b"one")
+    before = blob_file(store, digest).stat()
+
+    store.put_blob(b"one")
+
+    assert blob_file(store, digest).stat().st_mtime_ns == before.st_mtime_ns
+
+
+# --- removal --------------------------------------------------------------------------------------
+
+
+def test_what_is_removed_is_gone_and_may_be_removed_again(store: Store) -> None:
+    digest = store.put_blob(b"one")
+
+    store.remove(Space.BLOB, digest)
+    store.remove(Space.BLOB, digest)
+
+    assert not store.has_blob(digest)
+    assert store.put_blob(b"one") == digest
+
+
+def test_what_is_no_digest_is_not_removed(store: Store, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"x")
+
+    with pytest.raises(DigestError):
+        store.remove(Space.BLOB, "../../precious")
+
+    assert precious.exists()
+
+
+@links
+def test_a_link_is_not_removed(store: Store, tmp_path: Path) -> None:
+    digest = store.put_blob(b"one")
+    blob_file(store, digest).unlink()
+    blob_file(store, digest).symlink_to(tmp_path / "precious")
+
+    with pytest.raises(StoreLinkError):
+        store.remove(Space.BLOB, digest)
+
+
+# --- refs -----------------------------------------------------------------------------------------
+
+
+def test_refs_are_listed_by_name_below_a_prefix(store: Store) -> None:
+    for name in ("graphs/b", "graphs/a", "remotes/x", "top"):
+        store.write_ref(name, {"hash": name})
+
+    names = [name for name, _ in store.refs()]
+    assert names == ["graphs/a", "graphs/b", "remotes/x", "top"]
+    assert list(store.refs("graphs/")) == [
+        ("graphs/a", {"hash": "graphs/a"}),
+        ("graphs/b", {"hash": "graphs/b"}),
+    ]
+
+
+def test_what_is_no_ref_is_not_listed(store: Store) -> None:
+    store.write_ref("graphs/a", {})
+    (store.root / "refs" / "graphs" / ".half.tmp").write_bytes(b"{")
+    (store.root / "refs" / "graphs" / "note.txt").write_bytes(b"x")
+
+    assert list(store.refs()) == [("graphs/a", {})]
+
+
+def test_a_listing_names_the_ref_that_cannot_be_read(store: Store) -> None:
+    store.write_ref("graphs/a", {})
+    path = store.root / "refs" / "graphs" / "a.json"
+    path.write_bytes(b"")
+
+    with pytest.raises(RefUnreadableError) as error:
+        list(store.refs())
+
+    assert error.value.path == str(path)
+
+
+def test_a_ref_that_is_removed_is_gone_and_may_be_removed_again(store: Store) -> None:
+    store.write_ref("graphs/a", {})
+
+    store.remove_ref("graphs/a")
+    store.remove_ref("graphs/a")
+
+    assert store.read_ref("graphs/a") is None
+
+
+# --- the disk -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [3, 200])
+def test_a_sync_takes_few_files_and_many(store: Store, count: int) -> None:
+    digests = [store.put_blob(bytes([n]), Durability.AT_SYNC) for n in range(count)]
+
+    store.sync()
+
+    assert all(store.has_blob(digest) for digest in digests)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="syncfs is Linux's")
+def test_a_whole_file_system_is_forced_in_one_call(tmp_path: Path) -> None:
+    assert force_file_system(str(tmp_path))
+
+
+@pytest.mark.parametrize("platform", ["darwin", "win32"])
+def test_where_there_is_no_such_call_it_says_so(tmp_path: Path, platform: str) -> None:
+    assert not force_file_system(str(tmp_path), platform=platform)
+
+
+def test_a_folder_that_is_not_there_is_not_forced(tmp_path: Path) -> None:
+    assert not force_file_system(str(tmp_path / "none"))

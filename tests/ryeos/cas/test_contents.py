@@ -1,0 +1,42 @@
+from pathlib import Path
+
+import pytest
+
+from lillux.cas.errors import ObjectMissingError
+from lillux.cas.store import Store
+from ryeos.cas.contents import Contents, Layered
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> tuple[Store, Store]:
+    """Two stores, both empty."""
+    return Store(tmp_path / "first"), Store(tmp_path / "second")
+
+
+def test_contents_are_read_from_the_first_that_has_them(stores: tuple[Store, Store]) -> None:
+    first, second = stores
+    blob, value = second.put_blob(b"x"), second.put_object({"n": 1})
+
+    both: Contents = Layered(first, second)
+
+    assert (both.get_blob(blob), both.get_object(value)) == (b"x", {"n": 1})
+    assert (both.has_blob(blob), both.has_object(value)) == (True, True)
+    assert (both.has_blob(value), both.has_object(blob)) == (False, False)
+
+
+def test_contents_are_written_into_the_very_first(stores: tuple[Store, Store]) -> None:
+    first, second = stores
+    both = Layered(first, second)
+
+    blob, value = both.put_blob(b"x"), both.put_object({"n": 1})
+
+    assert (first.has_blob(blob), first.has_object(value)) == (True, True)
+    assert (second.has_blob(blob), second.has_object(value)) == (False, False)
+
+
+def test_what_none_has_is_missing(stores: tuple[Store, Store]) -> None:
+    both = Layered(*stores)
+
+    for get in (both.get_blob, both.get_object):
+        with pytest.raises(ObjectMissingError):
+            get("0" * 64)

@@ -1,0 +1,258 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lillux.cas.layout import Space
+from lillux.cas.store import Store
+from lillux.digests import sha256_hex
+from lillux.integrity import canonical_json, compute_integrity
+from ryeos.cas.errors import EntryError, EntryTooLargeError, ImportFailedError
+from ryeos.cas.objects import ItemSource, SourceManifest
+from ryeos.cas.sync import (
+    MAX_BATCH_BYTES,
+    MAX_ENTRIES,
+    MAX_ENTRY_BYTES,
+    Entry,
+    Sized,
+    batches,
+    collect_object_hashes,
+    decode,
+    encode,
+    export_entries,
+    import_entries,
+)
+
+ZERO = "0" * 64
+HELLO = sha256_hex(b"hello")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty store."""
+    return Store(tmp_path / "objects")
+
+
+# --- entries --------------------------------------------------------------------------------------
+
+
+def test_an_entry_on_the_wire_is_digest_kind_and_base64() -> None:
+    assert encode(Entry(HELLO, "blob", b"hello")) == {
+        "hash": HELLO,
+        "kind": "blob",
+        "data": "aGVsbG8=",
+    }
+
+
+@pytest.mark.property
+@given(data=st.binary(max_size=300))
+def test_a_blob_is_decoded_as_it_was_encoded(data: bytes) -> None:
+    entry = Entry(sha256_hex(data), "blob", data)
+
+    assert decode(json.loads(json.dumps(encode(entry)))) == entry
+
+
+@pytest.mark.property
+@given(
+    value=st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.text()),
+    indent=st.sampled_from([None, 2]),
+)
+def test_an_object_is_judged_by_its_value_however_it_is_written(
+    value: dict[str, Any], indent: int | None
+) -> None:
+    digest = compute_integrity(value)
+    text = json.dumps(value, indent=indent, ensure_ascii=indent is None)
+    written = text.encode("utf-8", "surrogatepass")
+
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # half of a pair, unescaped: no UTF-8 has that
+        return
+    entry = decode(encode(Entry(digest, "object", written)))
+
+    assert entry == Entry(digest, "object", canonical_json(value))
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ([], "entry unknown: expected an object, found a list"),
+        ({}, "entry unknown: hash: expected 64 lower-case hex digits, found nothing"),
+        (
+            {"hash": "../x", "kind": "blob", "data": ""},
+            "entry ../x: hash: expected 64 lower-case hex digits, found '../x'",
+        ),
+        (
+            {"hash": HELLO.upper(), "kind": "blob", "data": "aGVsbG8="},
+            (
+                f"entry {HELLO.upper()}: hash: expected 64 lower-case hex digits,"
+                f" found '{HELLO.upper()}'"
+            ),
+        ),
+        ({"hash": ZERO, "kind": "blob"}, f"entry {ZERO}: data: expected base64, found nothing"),
+        (
+            {"hash": ZERO, "kind": "tree", "data": ""},
+            f"entry {ZERO}: kind: expected blob or object, found 'tree'",
+        ),
+        (
+            {"hash": HELLO, "kind": "blob", "data": "aGVsbG8"},
+            f"entry {HELLO}: data: expected base64: Incorrect padding",
+        ),
+        (
+            {"hash": HELLO, "kind": "blob", "data": "aGVsbG9="},
+            f"entry {HELLO}: data: expected base64 in its one form, found another",
+        ),
+        (
+            {"hash": ZERO, "kind": "blob", "data": "aGVsbG8="},
+            f"entry {ZERO}: hash: expected that of the data, {HELLO}, found this",
+        ),
+    ],
+)
+def test_an_entry_that_is_not_what_it_says_is_refused(entry: Any, problem: str) -> None:  # noqa: ANN401
+    with pytest.raises(EntryError) as error:
+        decode(entry)
+
+    assert str(error.value) == problem
+
+
+@pytest.mark.parametrize("data", ["aGVs bG8=", "aGVsbG8=\n", "aGVsbG8=aGVsbG8=", "é", "-_-_"])
+def test_base64_of_another_form_is_refused(data: str) -> None:
+    with pytest.raises(EntryError, match="data: expected base64"):
+        decode({"hash": HELLO, "kind": "blob", "data": data})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"{", b"\xff", b"NaN", b"[1e999]", b"9" * 5000, b"[" * 200_000, b"[" * 200 + b"]" * 200],
+    ids=range(8),
+)
+def test_an_object_that_is_no_json_of_ours_is_refused(text: bytes) -> None:
+    with pytest.raises(EntryError, match="data: expected an object's JSON"):
+        decode(encode(Entry(ZERO, "object", text)))
+
+
+# --- manifests ------------------------------------------------------------------------------------
+
+
+def stored_manifest(store: Store) -> SourceManifest:
+    """A manifest of an item and a file, all of it stored."""
+    item = ItemSource("tool:a", store.put_blob(b"tool"))
+    return SourceManifest(
+        "project",
+        {".ai/tools/a.py": store.put_object(item.as_object())},
+        {"src/x": store.put_blob(b"file"), "src/y": store.put_blob(b"file")},
+    )
+
+
+def test_a_manifest_needs_items_their_bytes_and_files_each_once(store: Store) -> None:
+    manifest = stored_manifest(store)
+
+    hashes = collect_object_hashes(manifest, store)
+
+    item = manifest.items[".ai/tools/a.py"]
+    assert hashes == (item, sha256_hex(b"tool"), sha256_hex(b"file"))
+
+
+def test_the_bytes_of_an_item_that_is_not_here_are_not_known(store: Store) -> None:
+    manifest = SourceManifest("user", {".ai/tools/a.py": ZERO})
+
+    assert collect_object_hashes(manifest, store) == (ZERO,)
+
+
+def test_what_was_exported_can_be_imported(store: Store, tmp_path: Path) -> None:
+    hashes = collect_object_hashes(stored_manifest(store), store)
+    other = Store(tmp_path / "other")
+
+    stored = import_entries(map(encode, export_entries(hashes, store)), other)
+
+    assert stored == hashes
+    assert [one.digest for one in other.stored(Space.BLOB)] == [
+        one.digest for one in store.stored(Space.BLOB)
+    ]
+    assert [one.digest for one in other.stored(Space.OBJECT)] == [
+        one.digest for one in store.stored(Space.OBJECT)
+    ]
+
+
+def test_what_is_not_there_is_not_exported(store: Store) -> None:
+    digest = store.put_blob(b"x")
+
+    entries = list(export_entries([ZERO, digest, "no digest"], store))
+
+    assert entries == [Entry(digest, "blob", b"x")]
+
+
+def test_of_a_digest_that_is_both_the_blob_is_exported(store: Store) -> None:
+    digest = store.put_blob(b"{}")
+    store.put_object({})
+
+    assert list(export_entries([digest], store)) == [Entry(digest, "blob", b"{}")]
+
+
+def test_the_good_entries_are_stored_and_the_others_are_named(store: Store) -> None:
+    good = encode(Entry(HELLO, "blob", b"hello"))
+    bad = good | {"hash": ZERO}
+
+    with pytest.raises(ImportFailedError) as error:
+        import_entries([bad, good], store)
+
+    assert store.has_blob(HELLO)
+    assert error.value.facts == {
+        "stored": [HELLO],
+        "errors": [
+            {"hash": ZERO, "error": f"hash: expected that of the data, {HELLO}, found this"}
+        ],
+    }
+
+
+# --- batches --------------------------------------------------------------------------------------
+
+
+def test_a_batch_is_full_after_so_many_entries() -> None:
+    sized = [Sized(str(number), 1) for number in range(MAX_ENTRIES + 1)]
+
+    assert [len(batch) for batch in batches(sized)] == [MAX_ENTRIES, 1]
+
+
+def test_a_batch_is_full_after_so_many_bytes() -> None:
+    half = MAX_BATCH_BYTES // 2
+
+    assert batches([Sized("a", half), Sized("b", half), Sized("c", 1)]) == (("a", "b"), ("c",))
+
+
+def test_an_entry_larger_than_a_batch_is_alone() -> None:
+    sized = [Sized("a", 1), Sized("b", MAX_ENTRY_BYTES), Sized("c", 1)]
+
+    assert batches(sized) == (("a",), ("b",), ("c",))
+
+
+@pytest.mark.parametrize(("name", "shown"), [("big.iso", "big.iso"), ("", ZERO)])
+def test_an_entry_that_no_request_could_hold_is_named(name: str, shown: str) -> None:
+    size = MAX_ENTRY_BYTES + 1
+
+    with pytest.raises(EntryTooLargeError) as error:
+        batches([Sized(HELLO, 1, "small"), Sized(ZERO, size, name)])
+
+    assert str(error.value) == (
+        f"{shown}: expected at most {MAX_ENTRY_BYTES} bytes in a file that travels, found {size}"
+    )
+
+
+def test_nothing_needs_no_batch() -> None:
+    assert batches([]) == ()
+
+
+@pytest.mark.property
+@given(sizes=st.lists(st.integers(0, MAX_BATCH_BYTES * 2), max_size=60))
+def test_batches_keep_the_order_and_their_bounds(sizes: list[int]) -> None:
+    sized = [Sized(str(number), size) for number, size in enumerate(sizes)]
+
+    groups = batches(sized)
+
+    assert [digest for group in groups for digest in group] == [one.digest for one in sized]
+    for group in groups:
+        total = sum(sizes[int(digest)] for digest in group)
+        assert len(group) == 1 or total <= MAX_BATCH_BYTES
