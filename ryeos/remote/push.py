@@ -6,7 +6,7 @@ gets what it lacks   (5) the user space, if it is another one   (6) the head is 
 where it was; if not, it is (2) again   (7) the head is recorded.
 """
 
-from lillux.values import dataclass
+from lillux.values import dataclass, field, replace
 from ryeos.cas.sync import Sized
 from ryeos.cas.tree import Tree
 from ryeos.remote.errors import HeadMovedError, RemoteError, RemoteUnrelatedError
@@ -28,6 +28,7 @@ class Pushed:
     objects_total  pieces that project and user space are made of
     is_new         whether the head was moved: not where the node had all of it
     pulled         paths that were changed here, as others had changed them
+    digests        of the pieces
     """
 
     snapshot_hash: str
@@ -38,6 +39,7 @@ class Pushed:
     is_new: bool = False
     is_user_space_new: bool = False
     pulled: tuple[str, ...] = ()
+    digests: frozenset[str] = field(default_factory=frozenset, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def push(link: Link, *, force: bool = False) -> Pushed:
             )
             if force:
                 link.conflicts.clear()
-            return _with_pulled(pushed, pulled)
+            return replace(pushed, pulled=tuple(dict.fromkeys(pulled)))
     raise AssertionError("the last round returns or raises")
 
 
@@ -139,19 +141,21 @@ def _sent(link: Link, head: Head | None, trees: _Trees) -> Pushed:
         sent = send(link.node, digests, trees, trees.sized, link.progress)  # (4)
     if is_user_space_new:
         _push_user_space(link, user_hash)  # (5)
-    common = {
-        "project_manifest_hash": manifest_hash,
-        "user_manifest_hash": user_hash,
-        "objects_sent": sent,
-        "objects_total": len(digests),
-        "is_user_space_new": is_user_space_new,
-    }
-    if head is not None and has_project and not is_user_space_new:
-        return Pushed(snapshot_hash=head.snapshot_hash, **common)
     expected = head.snapshot_hash if head else None
-    version = link.node.system_version()
-    snapshot_hash = link.node.push(link.project_path, manifest_hash, expected, version)  # (6)
-    return Pushed(snapshot_hash=snapshot_hash, is_new=snapshot_hash != expected, **common)
+    snapshot_hash = expected
+    if not has_project or is_user_space_new or snapshot_hash is None:
+        version = link.node.system_version()
+        snapshot_hash = link.node.push(link.project_path, manifest_hash, expected, version)  # (6)
+    return Pushed(
+        snapshot_hash=snapshot_hash,
+        project_manifest_hash=manifest_hash,
+        user_manifest_hash=user_hash,
+        objects_sent=sent,
+        objects_total=len(digests),
+        is_new=snapshot_hash != expected,
+        is_user_space_new=is_user_space_new,
+        digests=frozenset(digests),
+    )
 
 
 def _user_space_hash(link: Link) -> str:
@@ -173,8 +177,3 @@ def _push_user_space(link: Link, user_hash: str) -> None:
         else:
             return
 
-
-def _with_pulled(pushed: Pushed, pulled: list[str]) -> Pushed:
-    from lillux.values import replace
-
-    return replace(pushed, pulled=tuple(dict.fromkeys(pulled)))

@@ -73,38 +73,43 @@ def fetch(
 
     What the store has is not asked for. Raises RemoteReplyError for what the node does not have.
     """
-    wanted = [digest for digest in dict.fromkeys(digests) if not _has(store, digest)]
-    progress("fetching", 0, len(wanted))
-    done = 0
-    for entry in _fetched(node, wanted):
-        store_entry(entry, store, Durability.AT_SYNC)
-        done += 1
-        progress("fetching", done, len(wanted))
-    store.sync()
-    return done
+    came, missing = fetch_available(node, digests, store, progress)
+    if missing:
+        what = f"remote {node.name}: /objects/get"
+        raise RemoteReplyError(what, f"expected {missing[0]}, found nothing")
+    return came
 
 
-def _fetched(node: Node, wanted: Sequence[str]) -> Iterator[Entry]:
-    """Every one, in requests that become smaller where the replies are too large."""
-    left, size = list(wanted), MAX_FETCHED
+def fetch_available(
+    node: Node, digests: Iterable[str], store: Store, progress: Progress = no_progress
+) -> tuple[int, tuple[str, ...]]:
+    """As `fetch`; how many came, and what the node does not have."""
+    left = [digest for digest in dict.fromkeys(digests) if not _has(store, digest)]
+    total, done = len(left), 0
+    progress("fetching", 0, total)
+    missing: list[str] = []
+    size = MAX_FETCHED
     while left:
         asked = left[:size]
         try:
-            limit = MAX_BATCH_REPLY if len(asked) > 1 else MAX_GET_REPLY
-            entries = node.get(asked, limit)
+            entries = node.get(asked, MAX_BATCH_REPLY if len(asked) > 1 else MAX_GET_REPLY)
         except ReplyTooLargeError:
             if len(asked) == 1:
                 raise
             size = max(len(asked) // 4, 1)
             continue
-        if not entries:
-            raise RemoteReplyError(
-                f"remote {node.name}: /objects/get", f"expected {asked[0]}, found nothing"
-            )
-        yield from entries
-        # (A node with a bound of its own leaves some out: they are asked for again.)
+        for entry in entries:
+            store_entry(entry, store, Durability.AT_SYNC)
         came = {entry.digest for entry in entries}
-        left = [digest for digest in left if digest not in came]
+        # A node with a bound of its own leaves some out: what is left out beside others is asked
+        # for again; where nothing came, nothing is there.
+        missing += [] if came else asked
+        settled = came or {*asked}
+        left = [digest for digest in left if digest not in settled]
+        done += len(came)
+        progress("fetching", done, total)
+    store.sync()
+    return done, tuple(missing)
 
 
 def _exported(group: Sequence[str], contents: ReadContents) -> Iterator[Entry]:
