@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lillux.cas.store import Durability, Store
-from lillux.files import locked, make_directory
+from lillux.files import locked
 from lillux.values import dataclass
 from ryeos.cas.objects import SourceManifest, manifest_of
 from ryeos.cas.tree import Tree
@@ -13,6 +13,7 @@ from ryeos.moments import Clock, utc_now
 from ryeos.remote.conflicts import ConflictFolder
 from ryeos.remote.heads import LocalHead, LocalHeads
 from ryeos.remote.node import Node
+from ryeos.remote.places import own_folder
 from ryeos.remote.replies import Head
 from ryeos.remote.transfer import Progress, RemoteContents, no_progress
 from ryeos.remote.working_tree import WorkingTree
@@ -47,8 +48,7 @@ class Link:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """No other process pushes or pulls this project at this time."""
-        folder = self.conflicts.folder.parent
-        make_directory(folder)
+        folder = own_folder(self.conflicts.folder.parent, self.working_tree.project / ".ai")
         with locked(folder / LOCK, timeout_s=_LOCK_TIMEOUT_S):
             yield
 
