@@ -6,7 +6,7 @@ the merge began   (3) each is written whole, looked at once more right before   
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 
@@ -79,20 +79,30 @@ def apply_changes(
     Done twice it is the same as once. Raises LocalChangeError before the first file is written, or
     later where one changes in this very moment; UnsafeManifestError, FileSystemError.
     """
-    targets = {change: safe_target(root, change.path) for change in changed}  # (1)
-    current = {change: _digest_of(target) for change, target in targets.items()}  # (2)
+    making_room = {change.path for change in changed if change.after is None}
+    current = {  # (1), (2)
+        change: None
+        if _is_below_any(change.path, making_room)  # looked at when it is written
+        else _digest_of(safe_target(root, change.path))
+        for change in changed
+    }
     meddled = [one.path for one in changed if current[one] not in {one.before, one.after}]
     if meddled:
         raise LocalChangeError(meddled)
     left = [change for change in changed if current[change] != change.after]
     removed = [change for change in left if change.after is None]
-    for change in removed:  # (3) first: a folder may have to make room for a file
-        _remove(root, targets[change], change)
+    for change in removed:  # (3) these first: a file may have to make room for a folder
+        _remove(root, safe_target(root, change.path), change)
     written = [change for change in left if change.after is not None]
     for change in written:
-        _write(targets[change], change, get_blob(str(change.after)))
-    _force_to_disk([targets[change] for change in left])  # (4)
+        _write(safe_target(root, change.path), change, get_blob(str(change.after)))
+    _force_to_disk([root / change.path for change in written])  # (4)
     return Applied(_paths(written), _paths(removed))
+
+
+def _is_below_any(path: str, folders: Set[str]) -> bool:
+    parts = path.split("/")
+    return any("/".join(parts[:length]) in folders for length in range(1, len(parts)))
 
 
 def _paths(done: Iterable[Change]) -> tuple[str, ...]:
@@ -100,6 +110,9 @@ def _paths(done: Iterable[Change]) -> tuple[str, ...]:
 
 
 def _digest_of(target: Path) -> str | None:
+    """Of a file; a folder is none, and refuses to become one unless it is gone by then."""
+    if target.is_dir():
+        return None
     try:
         return sha256_hex(read_bytes(target, MAX_BYTES))
     except FileNotFoundError:
