@@ -6,7 +6,8 @@ the merge began   (3) each is written whole, looked at once more right before   
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
 
@@ -100,7 +101,7 @@ def apply_changes(
     return Applied(_paths(written), _paths(removed))
 
 
-def _is_below_any(path: str, folders: Set[str]) -> bool:
+def _is_below_any(path: str, folders: AbstractSet[str]) -> bool:
     parts = path.split("/")
     return any("/".join(parts[:length]) in folders for length in range(1, len(parts)))
 

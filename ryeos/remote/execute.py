@@ -120,9 +120,7 @@ class _Aftermath:
         wanted = [digest for digest in named if digest]
         wanted += [one for one in executed.new_objects if one not in self._pushed.digests]
         try:
-            self._fetched, missing = fetch_available(
-                link.node, wanted, link.store, link.progress
-            )
+            self._fetched, missing = fetch_available(link.node, wanted, link.store, link.progress)
         except LilluxError as error:
             self._warn("what the run made was not fetched", error)
             return
@@ -144,7 +142,7 @@ class _Aftermath:
         except LilluxError as error:
             self._warn("what the run left behind was not written", error)
             return
-        self._warnings += [text for text in (self._outputs.kept or {}).values()]
+        self._warnings += (self._outputs.kept or {}).values()
 
     def apply(self) -> None:
         """What the run changed in the project."""

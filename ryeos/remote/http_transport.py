@@ -88,7 +88,14 @@ class HttpTransport:
             attempt += 1
             is_last = attempt >= ATTEMPTS
             try:
-                reply = self._send(method, path, query, body, timeout_s, max_response_bytes)
+                reply = self._send(
+                    method,
+                    path,
+                    query,
+                    body,
+                    timeout_s=timeout_s,
+                    max_response_bytes=max_response_bytes,
+                )
             except HttpClientError as error:
                 was_sent = not isinstance(error, UnreachableError)
                 if is_last or not error.may_pass or (was_sent and not may_repeat):
@@ -110,6 +117,7 @@ class HttpTransport:
         path: str,
         query: Query,
         body: bytes | None,
+        *,
         timeout_s: float | None,
         max_response_bytes: int,
     ) -> "HttpResponse":

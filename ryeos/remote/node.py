@@ -242,22 +242,28 @@ class Node:
         """
         self.verify()
         return self._exchange(
-            method, path, body, query, timeout_s, max_response_bytes, may_repeat=may_repeat
+            method,
+            path,
+            body,
+            query=query,
+            timeout_s=timeout_s,
+            max_response_bytes=max_response_bytes,
+            may_repeat=may_repeat,
         )
 
     def _open(self, method: str, path: str) -> dict[str, Any]:
-        return self._exchange(method, path, None, (), None, MAX_SMALL_REPLY, may_repeat=True)
+        return self._exchange(method, path, None)
 
     def _exchange(
         self,
         method: str,
         path: str,
         body: Mapping[str, Any] | bytes | None,
-        query: Query,
-        timeout_s: float | None,
-        max_response_bytes: int,
         *,
-        may_repeat: bool,
+        query: Query = (),
+        timeout_s: float | None = None,
+        max_response_bytes: int = MAX_SMALL_REPLY,
+        may_repeat: bool = True,
     ) -> dict[str, Any]:
         reply = self._transport.exchange(
             method,

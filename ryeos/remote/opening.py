@@ -1,6 +1,7 @@
 """A link to a remote by its name: configuration, credentials, pins and the project put together."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 from lillux.process import Cancellation
 from lillux.values import dataclass
@@ -9,6 +10,8 @@ from ryeos.cache_place import cache_place
 from ryeos.config import ConfigReader
 from ryeos.context import Context
 from ryeos.errors import NoProjectError, NoSigningKeyError
+from ryeos.executor.engine import PrimitiveExecutor
+from ryeos.items import Reference, Resolution
 from ryeos.remote.conflicts import ConflictFolder
 from ryeos.remote.credentials import credentials_for
 from ryeos.remote.heads import LocalHeads
@@ -19,28 +22,48 @@ from ryeos.remote.places import project_store
 from ryeos.remote.remotes import CONFIG_PATH, RemoteConfig, Remotes, read_remotes
 from ryeos.remote.transfer import Progress, no_progress
 from ryeos.remote.working_tree import TABLES, WorkingTree
+from ryeos.resolver import Resolver
 from ryeos.signing_key import SigningKey
+from ryeos.verify import VerifiedItem, Verifier
+
+
+class Workspace(Protocol):
+    """What remotes are opened for: the public API. See `ryeos.app.Rye`."""
+
+    context: Context
+    config: ConfigReader
+    verifier: Verifier
+    resolver: Resolver
+    warn: Callable[[str], None]
+
+    @property
+    def executor(self) -> PrimitiveExecutor:
+        """What finds and verifies a tool with all that it needs."""
+
+    def load(self, reference: Reference, *, source: str = "") -> tuple[Resolution, VerifiedItem]:
+        """The verified item that a reference names."""
+
+    def signing_key(self) -> SigningKey:
+        """The user's private key at work. Raises NoSigningKeyError where there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What opening a remote needs of this program.
+    """What opening a remote needs of this program, and who is told how far it is."""
 
-    signing_key  reads the user's key; raises NoSigningKeyError where there is none
-    warn         gets one line for each thing that a person should hear about
-    """
-
-    context: Context
-    config: ConfigReader
-    signing_key: Callable[[], SigningKey]
-    warn: Callable[[str], None]
+    workspace: Workspace
     progress: Progress = no_progress
     cancellation: Cancellation | None = None
+
+    @property
+    def context(self) -> Context:
+        """Where this program runs."""
+        return self.workspace.context
 
 
 def remotes_of(around: Surroundings) -> Remotes:
     """The remotes that are configured. Raises IntegrityError, RemoteConfigError."""
-    return read_remotes(around.config.layers(CONFIG_PATH), around.context.process_env)
+    return read_remotes(around.workspace.config.layers(CONFIG_PATH), around.context.process_env)
 
 
 def open_node(around: Surroundings, remote: RemoteConfig) -> Node:
@@ -51,7 +74,7 @@ def open_node(around: Surroundings, remote: RemoteConfig) -> Node:
     context = around.context
     transport = HttpTransport(
         remote,
-        credentials_for(remote, around.signing_key),
+        credentials_for(remote, around.workspace.signing_key),
         HttpClient(context.process_env, user_agent=f"rye/{__version__}"),
         cancellation=around.cancellation,
     )
@@ -97,12 +120,12 @@ def working_tree_of(around: Surroundings) -> WorkingTree:
         user=context.spaces.user.base,
         bundles=[bundle.base for bundle in context.spaces.bundles],
         cache=cache_place(context.process_env, TABLES, context.platform),
-        warn=around.warn,
+        warn=around.workspace.warn,
     )
 
 
 def _key_if_any(around: Surroundings) -> SigningKey | None:
     try:
-        return around.signing_key()
+        return around.workspace.signing_key()
     except NoSigningKeyError:
         return None

@@ -44,7 +44,7 @@ class Outputs:
 
 
 def why_refused(path: str) -> str:
-    """Why a node may not write there, ``""`` if it may. Pure; of the path's form nothing is said."""
+    """Why a node may not write there, ``""`` if it may. Pure; says nothing of the path's form."""
     if not path.startswith((STATE, PAGES)):
         return "expected a path below .ai/state/ or .ai/knowledge/state/"
     if path.startswith(OBJECTS) and not path.startswith(REFS):

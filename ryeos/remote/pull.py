@@ -72,12 +72,10 @@ def _merged(
     return merged.manifest
 
 
-def _prefetch(
-    link: Link, base: SourceManifest | None, tree: Tree, theirs: SourceManifest
-) -> None:
+def _prefetch(link: Link, base: SourceManifest | None, tree: Tree, theirs: SourceManifest) -> None:
     """All that the merge may ask for, in few requests: objects of items first, then bytes."""
     empty = SourceManifest("project")
-    incoming = {path for path in changed_paths(base or empty, theirs)}
+    incoming = {*changed_paths(base or empty, theirs)}
     contested = incoming & {*changed_paths(base or empty, tree.manifest)}
     wanted = [(theirs, path) for path in sorted(incoming)]
     wanted += [(base, path) for path in sorted(contested) if base is not None]

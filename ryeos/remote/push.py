@@ -120,7 +120,7 @@ def push(link: Link, *, force: bool = False) -> Pushed:
 
 
 def _is_news(link: Link, head: Head, tree: Tree) -> bool:
-    """Whether the node has something that this project has not seen. Raises RemoteUnrelatedError."""
+    """Whether the node has what this project has not seen. Raises RemoteUnrelatedError."""
     recorded = link.recorded()
     if is_same_head(recorded, head):
         return False
@@ -176,4 +176,3 @@ def _push_user_space(link: Link, user_hash: str) -> None:
                 raise
         else:
             return
-

@@ -1,4 +1,4 @@
-"""What nodes answer, as values. Pure. A reply of another shape is a RemoteReplyError that says where."""
+"""What nodes answer, as values. Pure. One of another shape is a RemoteReplyError."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -29,6 +29,7 @@ def resolve(
     project: Path,
     remote: str,
     paths: Sequence[str],
+    *,
     choice: Choice,
     merged: bytes | None = None,
 ) -> ConflictRecord:

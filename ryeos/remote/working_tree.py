@@ -47,9 +47,7 @@ class WorkingTree:
         """What of the user space runs on a node may see."""
         return self._built(build_user_tree, self.user)
 
-    def _built(
-        self, build: Callable[[Path, ManifestRules, StatTable], Tree], root: Path
-    ) -> Tree:
+    def _built(self, build: Callable[[Path, ManifestRules, StatTable], Tree], root: Path) -> Tree:
         table = StatTable(self._table_path(root))
         table.load()
         tree = build(root, self.rules(), table)

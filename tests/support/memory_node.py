@@ -85,9 +85,9 @@ class MemoryNode:
         query: Query,
         body: bytes | None,
         *,
-        timeout_s: float | None,
-        max_response_bytes: int,
-        may_repeat: bool = True,
+        timeout_s: float | None,  # noqa: ARG002 - the seam
+        max_response_bytes: int,  # noqa: ARG002
+        may_repeat: bool = True,  # noqa: ARG002
     ) -> Reply:
         """The reply, as JSON of a node."""
         route = f"{method} {path}"
@@ -128,58 +128,54 @@ class MemoryNode:
     # ------------------------------------------------------------------ routes
 
     def _answer(self, route: str, given: Any) -> Any:  # noqa: ANN401 - JSON
-        match route.split("/")[0] + "/" + "/".join(route.split("/")[1:]):
-            case "GET /public-key":
-                return self.document
-            case "GET /health":
-                return {"status": "ok", "version": "0.1.0", "engine_version": "0.1.27"}
-            case _:
-                return self._known(route, given)
+        if route == "GET /public-key":
+            return self.document
+        if route == "GET /health":
+            return {"status": "ok", "version": "0.1.0", "engine_version": "0.1.27"}
+        return self._known(route, given)
 
     def _known(self, route: str, given: Any) -> Any:  # noqa: ANN401 - JSON
         if not self.audience:
             raise Refusal(401, "not authenticated")
-        match route:
-            case "POST /objects/has":
-                return self._has(given["hashes"])
-            case "POST /objects/put":
-                return self._put(given["entries"])
-            case "POST /objects/get":
-                entries = export_entries(given["hashes"], self.store)
-                return {"entries": [encode(entry) for entry in entries]}
-            case "GET /history":
-                return self._history(given["project_path"], int(given["limit"]))
-            case "POST /push":
-                return self._push(given)
-            case "GET /user-space":
-                return self._user_space()
-            case "POST /push/user-space":
-                return self._push_user_space(given)
-            case "POST /execute":
-                return self._execute(given)
-            case "GET /threads":
-                return {"threads": self.threads[: int(given["limit"])]}
-            case _:
-                return self._thread(route)
+        routes = {
+            "POST /objects/has": self._has,
+            "POST /objects/put": self._put,
+            "POST /objects/get": self._get,
+            "GET /history": self._history,
+            "POST /push": self._push,
+            "GET /user-space": self._user_space,
+            "POST /push/user-space": self._push_user_space,
+            "POST /execute": self._execute,
+            "GET /threads": lambda _: {"threads": self.threads[: int(given["limit"])]},
+        }
+        answer = routes.get(route)
+        return answer(given) if answer else self._thread(route)
 
-    def _has(self, hashes: list[str]) -> dict[str, list[str]]:
+    def _get(self, given: dict[str, Any]) -> dict[str, Any]:
+        entries = export_entries(given["hashes"], self.store)
+        return {"entries": [encode(entry) for entry in entries]}
+
+    def _has(self, given: dict[str, Any]) -> dict[str, list[str]]:
+        hashes = given["hashes"]
         has = {h for h in hashes if self.store.has_blob(h) or self.store.has_object(h)}
         return {
             "present": [h for h in hashes if h in has],
             "missing": [h for h in hashes if h not in has],
         }
 
-    def _put(self, entries: list[dict[str, str]]) -> dict[str, list[str]]:
+    def _put(self, given: dict[str, Any]) -> dict[str, list[str]]:
         try:
-            return {"stored": list(import_entries(entries, self.store))}
+            return {"stored": list(import_entries(given["entries"], self.store))}
         except ImportFailedError as error:
             raise Refusal(400, dict(error.facts or {})) from error
 
-    def _history(self, project: str, limit: int) -> dict[str, Any]:
+    def _history(self, given: dict[str, Any]) -> dict[str, Any]:
+        project, limit = given["project_path"], int(given["limit"])
         head: str | None = self.heads.get(project)
         if head is None:
             raise Refusal(404, f"no project {project}")
-        snapshots, at = [], head
+        snapshots: list[dict[str, Any]] = []
+        at: str | None = head
         while at and len(snapshots) < limit:
             snapshot = self.store.get_object(at)
             snapshots.append({**snapshot, "_hash": at})
@@ -198,7 +194,7 @@ class MemoryNode:
             raise Refusal(409, moved)
         return {"status": "ok", "snapshot_hash": self._advance(project, manifest, "push")}
 
-    def _user_space(self) -> dict[str, Any]:
+    def _user_space(self, _: object) -> dict[str, Any]:
         if self.user is None:
             raise Refusal(404, "no user space")
         return {"user_manifest_hash": self.user[0], "revision": self.user[1]}
@@ -216,7 +212,7 @@ class MemoryNode:
             raise Refusal(404, f"no project {project}")
         thread_id = f"rye-remote-{len(self.threads)}"
         base = self.heads[project]
-        files = before = self.files(project)
+        before = self.files(project)
         files = dict(before)
         result = self.run(self, given, files)
         if given.get("async"):

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from ryeos.remote.conflicts import ConflictFolder
 from ryeos.remote.heads import LocalHeads
+from ryeos.remote.pins import Pins
+
+from ryeos.remote.conflicts import ConflictFolder
 from ryeos.remote.link import Link
 from ryeos.remote.node import Node
-from ryeos.remote.pins import Pins
 from ryeos.remote.places import project_store
 from ryeos.remote.working_tree import WorkingTree
 from tests.support.memory_node import MemoryNode
@@ -20,7 +21,8 @@ class RemoteProject:
 
     def __init__(self, folder: Path, node: MemoryNode, *, name: str = "project") -> None:
         self.root, self.user = folder / name, folder / "home"
-        self.memory, self.progress = node, []
+        self.memory = node
+        self.progress: list[tuple[str, int, int]] = []
         self.warnings: list[str] = []
         (self.root / ".ai").mkdir(parents=True)
         (self.user / ".ai").mkdir(parents=True)
@@ -61,9 +63,7 @@ class RemoteProject:
         store = project_store(self.root / ".ai")
         return Link(
             node=Node(self.memory, Pins(self.user)),
-            working_tree=WorkingTree(
-                project=self.root, user=self.user, warn=self.warnings.append
-            ),
+            working_tree=WorkingTree(project=self.root, user=self.user, warn=self.warnings.append),
             store=store,
             heads=LocalHeads(store),
             conflicts=ConflictFolder(self.root / ".ai", self.memory.name),

@@ -118,9 +118,7 @@ def test_pages_are_signed_anew_if_asked(project: RemoteProject, memory_node: Mem
     assert signed == [project.root / PAGE]
 
 
-def test_secrets_travel_sealed_to_the_node(
-    project: RemoteProject, memory_node: MemoryNode
-) -> None:
+def test_secrets_travel_sealed_to_the_node(project: RemoteProject, memory_node: MemoryNode) -> None:
     run = RemoteRun(item_ref="tool:mine/hello", secrets={"TOKEN": "s3cret"}, vault_keys=("A",))
 
     execute(project.link, run)
@@ -188,9 +186,7 @@ def test_what_is_lost_on_the_way_back_takes_no_result_away(
     assert project.read("src/new.txt") is None
 
 
-def test_a_run_that_is_refused_is_an_error(
-    project: RemoteProject, memory_node: MemoryNode
-) -> None:
+def test_a_run_that_is_refused_is_an_error(project: RemoteProject, memory_node: MemoryNode) -> None:
     memory_node.before = lambda _, path: (
         reply({"detail": "missing vault secret"}, 404) if path == "/execute" else None
     )

@@ -5,18 +5,18 @@ from email.utils import formatdate
 from time import time
 
 import pytest
+from ryeos.remote.remotes import RemoteConfig
 
+from lillux.digests import sha256_hex
 from lillux.http_client import HttpClient
 from lillux.process import Cancellation
 from lillux.signing import generate_keypair
 from ryeos.remote.credentials import BearerCredentials, Credentials, SignedCredentials
 from ryeos.remote.errors import RemoteUnreachableError, ReplyTooLargeError
 from ryeos.remote.http_transport import ATTEMPTS, HttpTransport
-from ryeos.remote.remotes import RemoteConfig
 from ryeos.remote.signed_requests import check_signature, parse_headers
 from ryeos.remote.transport import Reply
 from ryeos.signing_key import SigningKey
-from lillux.digests import sha256_hex
 from tests.support.http_servers import Answer, Exchange, Server, closed_port
 
 KEY = SigningKey(generate_keypair())
@@ -68,7 +68,12 @@ def ask(
 def answering(*answers: Answer) -> Iterator[Server]:
     """Each request gets the next answer, the last one again."""
     left = list(answers)
-    with Server(lambda exchange: (left.pop(0) if len(left) > 1 else left[0])(exchange)) as server:
+
+    def reply(exchange: Exchange) -> None:
+        answer = left.pop(0) if len(left) > 1 else left[0]
+        answer(exchange)
+
+    with Server(reply) as server:
         yield server
 
 
@@ -116,7 +121,7 @@ def test_an_api_key_is_sent_as_a_bearer() -> None:
 
 
 def test_each_attempt_has_a_nonce_of_its_own() -> None:
-    with answering(lambda exchange: exchange.reset(), fine) as server:
+    with answering(Exchange.reset, fine) as server:
         sent_by = transport(server.url)
         sent_by.identify(NODE)
         ask(sent_by)
@@ -126,9 +131,8 @@ def test_each_attempt_has_a_nonce_of_its_own() -> None:
 
 
 def test_what_may_not_be_repeated_is_not_after_it_was_sent() -> None:
-    with answering(lambda exchange: exchange.reset(), fine) as server:
-        with pytest.raises(RemoteUnreachableError):
-            ask(transport(server.url), may_repeat=False)
+    with answering(Exchange.reset, fine) as server, pytest.raises(RemoteUnreachableError):
+        ask(transport(server.url), may_repeat=False)
 
     assert len(server.requests) == 1
 
@@ -192,9 +196,11 @@ def test_a_node_that_is_not_there_is_named() -> None:
 
 
 def test_a_reply_that_is_too_large_is_not_read() -> None:
-    with answering(lambda exchange: exchange.answer(200, bytes(2000))) as server:
-        with pytest.raises(ReplyTooLargeError, match="at most 1000 bytes"):
-            ask(transport(server.url))
+    with (
+        answering(lambda exchange: exchange.answer(200, bytes(2000))) as server,
+        pytest.raises(ReplyTooLargeError, match="at most 1000 bytes"),
+    ):
+        ask(transport(server.url))
 
 
 def test_a_redirect_is_not_followed() -> None:

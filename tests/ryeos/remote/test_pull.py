@@ -13,7 +13,7 @@ from tests.support.remote_project import RemoteProject
 
 def settle(project: RemoteProject, *paths: str, choice: Choice, merged: bytes = b"") -> None:
     link = project.link
-    resolve(link.conflicts, project.root, "default", paths, choice, merged)
+    resolve(link.conflicts, project.root, "default", paths, choice=choice, merged=merged)
 
 
 def in_conflict(project: RemoteProject, node: MemoryNode) -> RemoteProject:
@@ -143,9 +143,7 @@ def test_what_was_settled_for_theirs_is_there(
     assert project.files() == memory_node.files()
 
 
-def test_what_was_merged_by_hand_is_pushed(
-    project: RemoteProject, memory_node: MemoryNode
-) -> None:
+def test_what_was_merged_by_hand_is_pushed(project: RemoteProject, memory_node: MemoryNode) -> None:
     in_conflict(project, memory_node)
 
     settle(project, "src/a.txt", choice=Choice.MERGED, merged=b"both\n")
@@ -236,9 +234,7 @@ def test_a_comparison_changes_nothing(project: RemoteProject, memory_node: Memor
     assert compare(project.link).differences != ()
 
 
-def test_many_changes_come_in_few_requests(
-    project: RemoteProject, memory_node: MemoryNode
-) -> None:
+def test_many_changes_come_in_few_requests(project: RemoteProject, memory_node: MemoryNode) -> None:
     push(project.link)
     memory_node.edit({f".ai/tools/mine/{number}.py": b"%d\n" % number for number in range(300)})
     memory_node.asked.clear()

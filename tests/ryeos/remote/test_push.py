@@ -16,9 +16,7 @@ from tests.support.remote_project import RemoteProject
 TOOL = ".ai/tools/mine/hello.py"
 
 
-def test_the_node_has_what_the_project_has(
-    project: RemoteProject, memory_node: MemoryNode
-) -> None:
+def test_the_node_has_what_the_project_has(project: RemoteProject, memory_node: MemoryNode) -> None:
     project.write({TOOL: "print(1)\n", "src/a.txt": "a\n"})
 
     pushed = push(project.link)
@@ -264,9 +262,7 @@ def test_a_file_that_is_too_large_is_named_before_anything_is_sent(
 def test_a_node_that_denies_what_it_has_stored_is_found_out(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
-    memory_node.before = lambda _, path: (
-        reply({"stored": []}) if path == "/objects/put" else None
-    )
+    memory_node.before = lambda _, path: reply({"stored": []}) if path == "/objects/put" else None
 
     with pytest.raises(Exception, match="to be stored as well"):
         push(project.link)
