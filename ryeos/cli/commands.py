@@ -23,7 +23,7 @@ class Entry:
 
 
 _ITEMS, _TRUST, _GRAPHS = "Items", "Trust", "Graphs"
-_RUNS, _SETUP = "Background runs", "Set-up and support"
+_RUNS, _REMOTES, _SETUP = "Background runs", "Remotes", "Set-up and support"
 
 TABLE: tuple[Entry, ...] = (
     Entry("run", "run", "execute a tool, render a directive, print knowledge", _ITEMS),
@@ -55,6 +55,15 @@ TABLE: tuple[Entry, ...] = (
     Entry("threads wait", "thread_control", "wait for the end of background runs", _RUNS),
     Entry("store show", "store", "what the project's store holds", _SETUP),
     Entry("store gc", "store", "remove what nothing names any more from it", _SETUP),
+    Entry("remote push", "remote_sync", "bring the project to a node", _REMOTES),
+    Entry("remote pull", "remote_sync", "merge in what is on the node", _REMOTES),
+    Entry("remote diff", "remote_sync", "what is not the same here and there", _REMOTES),
+    Entry("remote resolve", "remote_sync", "settle what both sides changed", _REMOTES),
+    Entry("remote execute", "remote", "run an item on a node", _REMOTES),
+    Entry("remote status", "remote", "what is known here about the remotes", _REMOTES),
+    Entry("remote threads", "remote", "runs on a node", _REMOTES),
+    Entry("remote thread", "remote", "one run on a node", _REMOTES),
+    Entry("remote history", "remote", "the snapshots of the project on a node", _REMOTES),
     Entry("init", "init", "set up user space and a project", _SETUP),
     Entry("mcp", "mcp", "serve agents over MCP, on standard input and output", _SETUP),
     Entry("mcp config", "mcp_clients", "print what a client's settings need", _SETUP),
