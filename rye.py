@@ -4,6 +4,7 @@ It takes the Python that ``scripts/install`` makes, or any that has the librarie
 """
 
 import sys
+from collections.abc import Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -14,13 +15,9 @@ NO_LIBRARIES = 78  # EX_CONFIG of sysexits.h: the surroundings are wrong, not th
 def main() -> int:
     """Run the command line on the bundle of the checkout; the exit status."""
     checkout = Path(__file__).resolve().parent
-    missing = [name for name in LIBRARIES if PathFinder.find_spec(name) is None]
-    if missing:
-        sys.stderr.write(
-            f"error: {sys.executable} has no {', '.join(missing)}\n"
-            f"  hint: run scripts/install, then build/venv/bin/python {sys.argv[0]}\n"
-        )
-        return NO_LIBRARIES
+    status = missing_libraries(LIBRARIES)
+    if status:
+        return status
 
     from lillux.errors import LilluxError
     from packing.checkout import staged_bundle, tool_programs
@@ -35,6 +32,18 @@ def main() -> int:
             sys.stderr.write(f"  hint: {error.hint}\n")
         return error.exit_status
     return entry.main(bundle=BundleFolder(bundle, lambda: tool_programs(checkout)))
+
+
+def missing_libraries(names: Sequence[str]) -> int:
+    """0 when this Python has the libraries; else the exit status, and a message that names them."""
+    missing = [name for name in names if PathFinder.find_spec(name) is None]
+    if not missing:
+        return 0
+    sys.stderr.write(
+        f"error: {sys.executable} has no {', '.join(missing)}\n"
+        f"  hint: run scripts/install, then build/venv/bin/python {sys.argv[0]}\n"
+    )
+    return NO_LIBRARIES
 
 
 if __name__ == "__main__":

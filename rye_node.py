@@ -1,0 +1,35 @@
+"""Run the node of this checkout: ``python rye_node.py ...`` is what ``python rye-node.pyz ...`` is.
+
+It takes the Python that ``scripts/install`` makes, or any that has the libraries.
+"""
+
+import sys
+from pathlib import Path
+
+from rye import missing_libraries
+
+LIBRARIES = ("fastapi", "mcp", "sqlalchemy", "uvicorn")
+
+
+def main() -> int:
+    """Run the command line on the bundle of the checkout; the exit status."""
+    status = missing_libraries(LIBRARIES)
+    if status:
+        return status
+
+    from lillux.errors import LilluxError
+    from packing.checkout import staged_bundle, tool_programs
+    from rye_services import commands
+    from ryeos.bundles import BundleFolder
+    from ryeos.cli.failures import report
+
+    checkout = Path(__file__).resolve().parent
+    try:
+        bundle = staged_bundle(checkout)
+    except LilluxError as error:
+        return report(error, as_json=False)
+    return commands.main(bundle=BundleFolder(bundle, lambda: tool_programs(checkout)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,8 @@
+"""``python -m rye_services``: the node, where Rye is installed with its bundle."""
+
+import sys
+
+from rye_services.commands import main
+
+if __name__ == "__main__":
+    sys.exit(main())

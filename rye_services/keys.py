@@ -1,0 +1,137 @@
+"""The node's own keys: Ed25519 to sign with, X25519 that secrets are sealed to.
+
+They lie in one folder, mode 0700, and are made with the node's first start. Any number of processes
+may start at once: a folder with all four files is made aside and renamed into its place, so that
+there never is half a node.
+"""
+
+import logging
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+
+from lillux.errors import LilluxError
+from lillux.files import create_file, file_system_error, make_directory, read_bytes
+from lillux.pem import MAX_PEM_BYTES
+from lillux.sealing import (
+    SealingError,
+    box_public,
+    decode_box_key,
+    encode_box_key,
+    generate_box_pair,
+)
+from lillux.signing import (
+    BOX_KEY_FILE,
+    PRIVATE_KEY_FILE,
+    KeyPair,
+    exposed_key_files,
+    generate_keypair,
+    load_keypair,
+    save_keypair,
+)
+from lillux.values import dataclass, field
+from ryeos.moments import Clock, utc_now
+from ryeos.signing_key import SigningKey
+
+BOX_PUBLIC_FILE = "box_pub.pem"
+
+
+class NodeKeysError(LilluxError):
+    """A file of the node's keys is not what it has to be."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(
+            f"{path}: {problem}",
+            hint="restore the folder from its backup: clients have pinned these keys",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeKeys:
+    """The keys of a node at work.
+
+    created_at  when they were made, UTC, whole seconds: ``2026-02-26T05:52:24Z``
+    """
+
+    signing: SigningKey
+    keypair: KeyPair = field(repr=False)
+    box_private: bytes = field(repr=False)
+    box_public: bytes
+    created_at: str
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hex digits, the node's id without ``fp:``."""
+        return self.signing.fingerprint
+
+    @property
+    def node_id(self) -> str:
+        """What clients know the node by, and what a signed request is addressed to."""
+        return f"fp:{self.fingerprint}"
+
+
+def open_keys(directory: Path, clock: Clock = utc_now) -> NodeKeys:
+    """The keys in a folder; new ones where there is no such folder, or an empty one.
+
+    Raises NodeKeysError, PemError, KeyMismatchError, FileSystemError, NativeCryptoMissingError.
+    """
+    if not (directory / PRIVATE_KEY_FILE).exists():
+        _make(directory, clock)
+    for path in exposed_key_files(directory):
+        logging.getLogger(__name__).warning("%s can be read by others: chmod 600 it", path)
+    keypair = load_keypair(directory)
+    private = _read_box(directory / BOX_KEY_FILE)
+    made_s = (directory / PRIVATE_KEY_FILE).stat().st_mtime
+    return NodeKeys(
+        signing=SigningKey(keypair, clock),
+        keypair=keypair,
+        box_private=private,
+        box_public=box_public(private),
+        created_at=datetime.fromtimestamp(int(made_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+
+
+def _make(directory: Path, clock: Clock) -> None:
+    make_directory(directory.parent, mode=0o700)
+    try:
+        aside = Path(mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))  # mode 0700
+    except OSError as error:
+        raise file_system_error(directory.parent, error) from error
+    try:
+        _write_all(aside)
+        _put_in_place(aside, directory)
+    finally:
+        rmtree(aside, ignore_errors=True)
+    logging.getLogger(__name__).info("made the keys of this node, %s", clock().isoformat())
+
+
+def _write_all(folder: Path) -> None:
+    private, public = generate_box_pair()
+    create_file(folder / BOX_KEY_FILE, encode_box_key(private).encode(), mode=0o600)
+    create_file(folder / BOX_PUBLIC_FILE, encode_box_key(public).encode())
+    save_keypair(folder, generate_keypair())
+
+
+def _put_in_place(aside: Path, directory: Path) -> None:
+    """Rename the made folder; the one of another process that was faster stays."""
+    with suppress(OSError):
+        directory.rmdir()  # an empty one, which a mount or an installer may have made
+    try:
+        aside.rename(directory)
+    except OSError as error:
+        if not (directory / PRIVATE_KEY_FILE).exists():
+            raise file_system_error(directory, error) from error
+
+
+def _read_box(path: Path) -> bytes:
+    try:
+        return decode_box_key(read_bytes(path, MAX_PEM_BYTES).decode("ascii", "replace"))
+    except FileNotFoundError:
+        raise NodeKeysError(str(path), "expected the X25519 key, found no file") from None
+    except SealingError as error:
+        raise NodeKeysError(str(path), error.problem) from None

@@ -1,0 +1,1 @@
+"""The execution node: its routes, and what they stand on."""

@@ -1,0 +1,74 @@
+"""What the routes of a node stand on, made once at its start."""
+
+from pathlib import Path
+
+from lillux.values import dataclass
+from rye_services.api_keys import ApiKeys
+from rye_services.auth.authenticator import Authenticator, WebhookCheck, refuse_webhooks
+from rye_services.authorized_keys import AuthorizedKeys
+from rye_services.database import Database
+from rye_services.keys import NodeKeys, open_keys
+from rye_services.node.capacity import Capacity
+from rye_services.node.stores import UserStores
+from rye_services.node.sync_services import SyncServices, open_sync
+from rye_services.nonces import Nonces
+from rye_services.settings import Settings
+from ryeos.moments import Clock, utc_now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeServices:
+    """The services of a node.
+
+    sync           what pushes, uploads and executions share
+    bundle         the folder that holds the ``.ai`` of the standard bundle
+    webhook_check  finds the binding of a webhook's delivery
+    """
+
+    settings: Settings
+    database: Database
+    keys: NodeKeys
+    stores: UserStores
+    clock: Clock
+    authorized_keys: AuthorizedKeys
+    api_keys: ApiKeys
+    nonces: Nonces
+    capacity: Capacity
+    sync: SyncServices
+    bundle: Path
+    webhook_check: WebhookCheck = refuse_webhooks
+
+    @property
+    def authenticator(self) -> Authenticator:
+        """What finds out who sends a request."""
+        return Authenticator(
+            audience=self.keys.node_id,
+            authorized_keys=self.authorized_keys,
+            api_keys=self.api_keys,
+            nonces=self.nonces,
+            clock=self.clock,
+            webhook_check=self.webhook_check,
+        )
+
+
+def open_services(settings: Settings, bundle: Path, clock: Clock = utc_now) -> NodeServices:
+    """The services on the data of a node; its keys and tables are made if there are none.
+
+    Raises DatabaseError, NodeKeysError, PemError, KeyMismatchError, FileSystemError.
+    """
+    keys = open_keys(settings.signing_key_dir, clock)
+    database = Database(settings.database_url)
+    stores = UserStores(settings.cas_base_path)
+    return NodeServices(
+        settings=settings,
+        database=database,
+        keys=keys,
+        stores=stores,
+        clock=clock,
+        authorized_keys=AuthorizedKeys(settings.authorized_keys_dir, keys, clock),
+        api_keys=ApiKeys(database, clock),
+        nonces=Nonces(database, clock),
+        capacity=Capacity(settings.max_concurrent),
+        sync=open_sync(settings, database, stores, clock),
+        bundle=bundle,
+    )

@@ -1,0 +1,252 @@
+"""What a node is run with: the command line wins over the environment, that over ``node.yaml``.
+
+Every name, default and meaning: ``docs/node.md``. Pure but for the reading of ``node.yaml``.
+"""
+
+import re
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from lillux.files import read_bytes
+from lillux.values import dataclass
+from ryeos.errors import RyeError
+from ryeos.metadata.yaml_documents import parse_yaml
+
+MIB, GIB = 1024**2, 1024**3
+CONFIG_FILE = "node.yaml"
+_MAX_CONFIG_BYTES = 1 * MIB
+_PREFIX = "RYE_NODE_"
+_HIGHEST_PORT = 65_535
+_UNITS = {"": 1, "KiB": 1024, "MiB": MIB, "GiB": GIB}
+_AMOUNT = re.compile(r"(\d{1,18}) ?(KiB|MiB|GiB)?")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+ROLES = ("node", "registry")
+
+
+class SettingError(RyeError):
+    """A setting has a value that it cannot have. ``where`` is who said it."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, where: str, problem: str, *, hint: str = "") -> None:
+        self.where, self.problem = where, problem
+        super().__init__(f"{where}: {problem}", hint=hint or "the settings are in docs/node.md")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings of a node, each with a value.
+
+    data_dir                 everything the node keeps lies below
+    name                     what clients call this node: part of the key of every head
+    database_url             as SQLAlchemy takes it
+    cas_base_path            holds a store for each user
+    signing_key_dir          the node's own keys
+    config_dir               ``node.yaml``, ``authorized_keys/``
+    max_request_bytes        of a body, after its Content-Encoding was taken off
+    max_concurrent           executions at a time
+    worker_timeout_s         an execution that takes longer is ended
+    worker_memory_bytes      of an execution; 0 sets no limit
+    compatible_versions      ``MAJOR.MINOR`` of clients whose manifests are taken
+    open_webhooks            whether /execute takes deliveries of webhooks at all
+    body_idle_timeout_s      how long the next part of a body may take
+    shutdown_timeout_s       how long requests may take to end after TERM
+    """
+
+    data_dir: Path
+    config_dir: Path
+    database_url: str
+    cas_base_path: Path
+    signing_key_dir: Path
+    host: str = "127.0.0.1"
+    port: int = 8000
+    name: str = "default"
+    max_request_bytes: int = 50 * MIB
+    max_user_storage_bytes: int = 1 * GIB
+    max_concurrent: int = 8
+    worker_timeout_s: int = 300
+    worker_memory_bytes: int = 0
+    compatible_versions: tuple[str, ...] = ("0.1",)
+    roles: tuple[str, ...] = ("node",)
+    open_webhooks: bool = True
+    body_idle_timeout_s: int = 30
+    shutdown_timeout_s: int = 30
+    gc_interval_s: int = 6 * 3600
+    gc_grace_s: int = 3600
+
+    @property
+    def authorized_keys_dir(self) -> Path:
+        """The keys that may sign requests, a file each."""
+        return self.config_dir / "authorized_keys"
+
+
+def read_settings(
+    given: Mapping[str, Any], environ: Mapping[str, str], default_data_dir: Path
+) -> Settings:
+    """The settings of a node that is about to be used.
+
+    ``given`` is the command line's share: a name that is None was not given. Raises SettingError,
+    MetadataError for a ``node.yaml`` that is no YAML, FileSystemError, FileTooLargeError.
+    """
+    said = {name: value for name, value in given.items() if value is not None}
+    said = _from_environment(environ) | {name: (f"--{name}", one) for name, one in said.items()}
+    data_dir = _path(*said.pop("data_dir", ("data_dir", str(default_data_dir))))
+    config_dir = _path(*said.pop("config_dir", ("config_dir", str(data_dir / "config"))))
+    said = _from_file(config_dir / CONFIG_FILE) | said
+    values: dict[str, Any] = {
+        name: _READERS[name](where, value) for name, (where, value) in said.items()
+    }
+    values.setdefault("database_url", f"sqlite:///{data_dir / 'node.db'}")
+    values.setdefault("cas_base_path", data_dir / "cas")
+    values.setdefault("signing_key_dir", data_dir / "signing")
+    return Settings(data_dir=data_dir, config_dir=config_dir, **values)
+
+
+def settings_of(parsed: Namespace, environ: Mapping[str, str]) -> Settings:
+    """The settings that a parsed command line and the environment ask for. As `read_settings`."""
+    given = {
+        "data_dir": parsed.data,
+        **{name: getattr(parsed, name, None) for name in ("host", "port", "name")},
+        "roles": getattr(parsed, "role", None),
+    }
+    return read_settings(given, environ, Path("~/.rye-node"))
+
+
+Said = dict[str, tuple[str, Any]]
+"""By the name of a setting: who said it, and what."""
+
+
+def _from_environment(environ: Mapping[str, str]) -> Said:
+    """What the environment says. An empty variable says nothing."""
+    said: Said = {}
+    for name in (*_READERS, "data_dir", "config_dir"):
+        for variable in (f"{_PREFIX}{name.upper()}", *_OTHER_VARIABLES.get(name, ())):
+            if environ.get(variable):
+                said[name] = (variable, environ[variable])
+                break
+    return said
+
+
+def _from_file(path: Path) -> Said:
+    try:
+        text = read_bytes(path, _MAX_CONFIG_BYTES).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return {}
+    values = parse_yaml(text, str(path))
+    identity = values.pop("identity", None)  # where older nodes keep their name
+    if isinstance(identity, dict) and "name" in identity:
+        values.setdefault("name", identity["name"])
+    unknown = sorted(values.keys() - _READERS.keys())
+    if unknown:
+        close = get_close_matches(unknown[0], _READERS, 1)
+        hint = f"did you mean {close[0]}?" if close else ""
+        raise SettingError(f"{path}: {unknown[0]}", "there is no such setting", hint=hint)
+    return {name: (f"{path}: {name}", value) for name, value in values.items()}
+
+
+# --- readers: (who said it, what) -> the value ----------------------------------------------------
+
+
+def _text(where: str, value: object) -> str:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise SettingError(where, f"expected a text, found {value!r}")
+    return value
+
+
+def _path(where: str, value: object) -> Path:
+    return Path(_text(where, value)).expanduser().absolute()
+
+
+def _name(where: str, value: object) -> str:
+    text = _text(where, value)
+    if not _NAME.fullmatch(text):
+        expected = "expected letters, digits and . _ - (at most 64, a letter or digit first)"
+        raise SettingError(where, f"{expected}, found {text[:80]!r}")
+    return text
+
+
+def _whole(lowest: int, highest: int | None = None) -> Callable[[str, object], int]:
+    words = f"from {lowest} on" if highest is None else f"from {lowest} to {highest}"
+
+    def read(where: str, value: object) -> int:
+        if isinstance(value, str) and value.isascii() and value.isdigit():
+            value = int(value[:19])
+        wrong = not isinstance(value, int) or isinstance(value, bool)
+        if wrong or value < lowest or (highest is not None and value > highest):  # type: ignore[operator]
+            raise SettingError(where, f"expected a whole number {words}, found {value!r}")
+        return value  # type: ignore[return-value]
+
+    return read
+
+
+def _amount(where: str, value: object) -> int:
+    """Bytes: a whole number, or one with ``KiB``, ``MiB`` or ``GiB`` behind it."""
+    matched = _AMOUNT.fullmatch(value if isinstance(value, str) else str(value))
+    if not matched or isinstance(value, bool):
+        raise SettingError(where, f"expected bytes, like 52428800 or 50 MiB, found {value!r}")
+    return int(matched[1]) * _UNITS[matched[2] or ""]
+
+
+def _flag(where: str, value: object) -> bool:
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, str) or value.lower() not in words:
+        raise SettingError(where, f"expected true or false, found {value!r}")
+    return words[value.lower()]
+
+
+def _words(where: str, value: object) -> tuple[str, ...]:
+    """A list, or a text with commas."""
+    found = value.split(",") if isinstance(value, str) else value
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise SettingError(where, f"expected a list of texts, found {value!r}")
+    return tuple(one.strip() for one in found if one.strip())
+
+
+def _roles(where: str, value: object) -> tuple[str, ...]:
+    found = _words(where, value)
+    found = ROLES if found == ("all",) else found
+    if not found or set(found) - set(ROLES):
+        raise SettingError(where, f"expected node, registry or all, found {value!r}")
+    return found
+
+
+_READERS: Mapping[str, Callable[[str, Any], Any]] = {
+    "host": _text,
+    "port": _whole(0, _HIGHEST_PORT),
+    "name": _name,
+    "database_url": _text,
+    "cas_base_path": _path,
+    "signing_key_dir": _path,
+    "max_request_bytes": _amount,
+    "max_user_storage_bytes": _amount,
+    "max_concurrent": _whole(1, 1024),
+    "worker_timeout_s": _whole(1),
+    "worker_memory_bytes": _amount,
+    "compatible_versions": _words,
+    "roles": _roles,
+    "open_webhooks": _flag,
+    "body_idle_timeout_s": _whole(1),
+    "shutdown_timeout_s": _whole(0),
+    "gc_interval_s": _whole(1),
+    "gc_grace_s": _whole(0),
+}
+
+# What hosting platforms and older nodes call them. `HOST` is not among them: some shells export
+# the machine's name under it.
+_OTHER_VARIABLES: Mapping[str, tuple[str, ...]] = {
+    "data_dir": ("RYE_NODE_DATA",),
+    "config_dir": ("NODE_CONFIG_DIR",),
+    "port": ("PORT",),
+    "name": ("RYE_REMOTE_NAME",),
+    "database_url": ("DATABASE_URL",),
+    "cas_base_path": ("CAS_BASE_PATH",),
+    "signing_key_dir": ("SIGNING_KEY_DIR",),
+    "max_request_bytes": ("MAX_REQUEST_BYTES",),
+    "max_user_storage_bytes": ("MAX_USER_STORAGE_BYTES",),
+    "max_concurrent": ("MAX_CONCURRENT",),
+}
