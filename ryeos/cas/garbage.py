@@ -53,8 +53,8 @@ def collect_garbage(
     (1) Mark: from the roots and every digest in a ref on, through all that objects name. What is
     named and not there is no error: part of it may never have been fetched.
     (2) Sweep: what is not marked and was not written or touched in the last ``grace_s`` seconds,
-    at least `MIN_GRACE_S`, before ``now_s`` (of the epoch). What somebody touches meanwhile stays, or is not there for
-    them: see `Store.remove_older`.
+    at least `MIN_GRACE_S`, before ``now_s`` (of the epoch). What somebody touches meanwhile
+    stays, or is not there for them: see `Store.remove_older`.
     (3) What killed writers left half written, longer ago than the grace, is removed, uncounted.
 
     With ``dry_run`` nothing is removed. Raises GarbageRefusedError before anything is removed,
