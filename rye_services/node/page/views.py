@@ -30,6 +30,8 @@ def login_page(problem: str = "") -> str:
         tag("p", problem, class_="problem", role="alert") if problem else None,
         tag(
             "form",
+            # For what keeps passwords: it wants to know whose this one is.
+            tag("input", name="username", value="api-key", autocomplete="username", hidden=True),
             tag("label", "API key", for_="key"),
             tag(
                 "input",
