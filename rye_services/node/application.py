@@ -14,10 +14,15 @@ from rye_services.compression import GzippedRequests, GzippedResponses
 from rye_services.limits import BodyLimits
 from rye_services.node import (
     admin_routes,
+    history_routes,
     nonce_sweep,
+    objects_routes,
     open_routes,
     page_routes,
+    push_routes,
     secret_routes,
+    storage_routes,
+    user_space_routes,
     webhook_routes,
 )
 from rye_services.node.services import NodeServices
@@ -27,6 +32,11 @@ from ryeos import __version__
 ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
     open_routes.router,
     admin_routes.router,
+    objects_routes.router,
+    push_routes.router,
+    user_space_routes.router,
+    history_routes.router,
+    storage_routes.router,
     secret_routes.router,
     webhook_routes.router,
     page_routes.router,
@@ -34,6 +44,7 @@ ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
 
 BACKGROUND: tuple[Callable[[NodeServices], AbstractAsyncContextManager[None]], ...] = (
     nonce_sweep.running,
+    storage_routes.running,
 )
 
 
