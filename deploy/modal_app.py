@@ -29,9 +29,7 @@ ENVIRONMENT = {
 }
 
 image = (
-    modal.Image.debian_slim(python_version=PYTHON)
-    .env(ENVIRONMENT)
-    .add_local_file(BUILT, PROGRAM)
+    modal.Image.debian_slim(python_version=PYTHON).env(ENVIRONMENT).add_local_file(BUILT, PROGRAM)
 )
 volume = modal.Volume.from_name("rye-node", create_if_missing=True)
 app = modal.App("ryeos-node", image=image)
