@@ -18,14 +18,14 @@ from ryeos.items import Kind
 
 MAX_ITEM_BYTES = 8 * 1024 * 1024
 
-_FIELDS = (
+CORE_PATTERN = (
     r"rye:signed:([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)"
     r":([0-9a-f]{64}):([A-Za-z0-9_-]+={0,2}):([0-9a-f]{16})(\|[A-Za-z0-9_-]+@[A-Za-z0-9_-]+)?"
 )
 _COVERS = re.compile(
     r"<!-- rye:covers:all:([0-9a-f]{64}):([A-Za-z0-9_-]+={0,2}):([0-9a-f]{16}) -->\n"
 )
-_CORE = re.compile(_FIELDS)
+_CORE = re.compile(CORE_PATTERN)
 _SHEBANG = re.compile(r"#!/[^\n]*\n")
 _PLAIN_SHEBANG = re.compile(r"#!/[\t\x20-\x7e]*\n")
 _ENCODING_DECLARATION = re.compile(r"coding[:=](?!\s*utf-?8\b)", re.IGNORECASE)

@@ -12,7 +12,16 @@ from fastapi import APIRouter, FastAPI
 from rye_services.access_log import AccessLog
 from rye_services.compression import GzippedRequests, GzippedResponses
 from rye_services.limits import BodyLimits
-from rye_services.node import admin_routes, nonce_sweep, open_routes
+from rye_services.node import (
+    admin_routes,
+    history_routes,
+    nonce_sweep,
+    objects_routes,
+    open_routes,
+    push_routes,
+    storage_routes,
+    user_space_routes,
+)
 from rye_services.node.services import NodeServices
 from rye_services.problems import UnexpectedErrors, answer_problems
 from ryeos import __version__
@@ -20,10 +29,16 @@ from ryeos import __version__
 ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
     open_routes.router,
     admin_routes.router,
+    objects_routes.router,
+    push_routes.router,
+    user_space_routes.router,
+    history_routes.router,
+    storage_routes.router,
 )
 
 BACKGROUND: tuple[Callable[[NodeServices], AbstractAsyncContextManager[None]], ...] = (
     nonce_sweep.running,
+    storage_routes.running,
 )
 
 

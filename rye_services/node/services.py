@@ -10,6 +10,7 @@ from rye_services.database import Database
 from rye_services.keys import NodeKeys, open_keys
 from rye_services.node.capacity import Capacity
 from rye_services.node.stores import UserStores
+from rye_services.node.sync_services import SyncServices, open_sync
 from rye_services.nonces import Nonces
 from rye_services.settings import Settings
 from ryeos.moments import Clock, utc_now
@@ -19,6 +20,7 @@ from ryeos.moments import Clock, utc_now
 class NodeServices:
     """The services of a node.
 
+    sync           what pushes, uploads and executions share
     bundle         the folder that holds the ``.ai`` of the standard bundle
     webhook_check  finds the binding of a webhook's delivery
     """
@@ -32,6 +34,7 @@ class NodeServices:
     api_keys: ApiKeys
     nonces: Nonces
     capacity: Capacity
+    sync: SyncServices
     bundle: Path
     webhook_check: WebhookCheck = refuse_webhooks
 
@@ -55,15 +58,17 @@ def open_services(settings: Settings, bundle: Path, clock: Clock = utc_now) -> N
     """
     keys = open_keys(settings.signing_key_dir, clock)
     database = Database(settings.database_url)
+    stores = UserStores(settings.cas_base_path)
     return NodeServices(
         settings=settings,
         database=database,
         keys=keys,
-        stores=UserStores(settings.cas_base_path),
+        stores=stores,
         clock=clock,
         authorized_keys=AuthorizedKeys(settings.authorized_keys_dir, keys, clock),
         api_keys=ApiKeys(database, clock),
         nonces=Nonces(database, clock),
         capacity=Capacity(settings.max_concurrent),
+        sync=open_sync(settings, database, stores, clock),
         bundle=bundle,
     )

@@ -4,7 +4,9 @@ from pathlib import Path
 from threading import Lock
 
 from lillux.cas.store import Store
-from rye_services.users import check_user_id
+from rye_services.users import UserIdError, check_user_id
+
+_STORE = Path(".ai", "state", "objects")
 
 
 class UserStores:
@@ -21,9 +23,20 @@ class UserStores:
         with self._lock:
             store = self._stores.get(user_id)
             if store is None:
-                store = self._stores[user_id] = Store(folder / ".ai" / "state" / "objects")
+                store = self._stores[user_id] = Store(folder / _STORE)
             return store
+
+    def users(self) -> tuple[str, ...]:
+        """Everybody who has a store, sorted. Other folders beside them are nobody's."""
+        names = sorted(path.parent.name for path in self.root.glob("*/.ai"))
+        return tuple(name for name in names if self._has_store(name))
 
     def folder_of(self, user_id: str) -> Path:
         """Where everything of a user lies. Raises UserIdError."""
         return self.root / check_user_id(user_id)
+
+    def _has_store(self, name: str) -> bool:
+        try:
+            return (self.folder_of(name) / _STORE).is_dir()
+        except UserIdError:
+            return False

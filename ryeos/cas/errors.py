@@ -58,3 +58,16 @@ class EntryTooLargeError(RyeError):
             f"{name}: expected at most {limit} bytes in a file that travels, found {size}",
             hint="leave it out with sync.exclude in .ai/config/cas/manifest.yaml",
         )
+
+
+class TreeChangedError(RyeError):
+    """A file is no longer what it was when the tree it belongs to was looked at."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{path}: changed while the project was being sent",
+            hint="nothing is lost; run the command again",
+        )

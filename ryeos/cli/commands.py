@@ -53,6 +53,8 @@ TABLE: tuple[Entry, ...] = (
     Entry("threads logs", "threads", "what a background run has written", _RUNS),
     Entry("threads kill", "thread_control", "end a background run", _RUNS),
     Entry("threads wait", "thread_control", "wait for the end of background runs", _RUNS),
+    Entry("store show", "store", "what the project's store holds", _SETUP),
+    Entry("store gc", "store", "remove what nothing names any more from it", _SETUP),
     Entry("init", "init", "set up user space and a project", _SETUP),
     Entry("mcp", "mcp", "serve agents over MCP, on standard input and output", _SETUP),
     Entry("mcp config", "mcp_clients", "print what a client's settings need", _SETUP),

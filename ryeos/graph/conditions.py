@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
+from lillux.regex_parts import PatternError
+from lillux.regex_search import TextTooLongError, compile_pattern
 from lillux.values import dataclass
 from ryeos.graph.expression_errors import SYNTAX_HINT, VALUE_HINT, ExpressionError
 from ryeos.graph.expressions import Document, Warn, fill
@@ -17,8 +19,6 @@ from ryeos.graph.parsing import has_marks
 from ryeos.graph.paths import Path, PathSyntaxError, look_up, parse_path
 from ryeos.graph.pipes import PipeError, kind_of
 from ryeos.graph.problems import Problem
-from ryeos.graph.regex_parts import PatternError
-from ryeos.graph.regex_search import TextTooLongError, compile_pattern
 
 MAX_DEPTH = 32
 _GROUPS = ("any", "all", "not")

@@ -114,6 +114,7 @@ Codes of failures, as --json shows them
   VALIDATION_FAILED, PARSING_ERROR, CONFIG_ERROR   metadata, configuration, parameters (6)
   EXPRESSION_ERROR                                 an expression of a graph has no value (6)
   REMOTE_NOT_FOUND                                 no remote of that name is configured (7)
+  UNSAFE_PATH                                      a path in a manifest that must not be a file (7)
   REGISTRY_INVALID                                 a registry of threads that cannot be used (6)
   RESOURCE_EXCEEDED                                larger than what is read (6)
   EXECUTION_FAILED                                 the tool ran and failed (1)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ryeos.graph.regex_parts import PatternError
-from ryeos.graph.regex_search import (
+from lillux.regex_parts import PatternError
+from lillux.regex_search import (
     TextTooLongError,
     _search_all_at_once,
     compile_pattern,

@@ -7,8 +7,7 @@ could take long, a machine that is in all its states at once reads the text, eac
 import re
 from functools import lru_cache
 
-from lillux.values import dataclass
-from ryeos.graph.regex_parts import (
+from lillux.regex_parts import (
     MAX_STATES,
     Character,
     Choice,
@@ -19,6 +18,7 @@ from ryeos.graph.regex_parts import (
     Sequence,
     parse_pattern,
 )
+from lillux.values import dataclass
 
 # About 0.1 s of `re` and 5 s of the machine, each at its worst.
 _MAX_TRIES = 10_000_000
@@ -76,8 +76,7 @@ def compile_pattern(pattern: str) -> SearchPattern:
 
 def search(pattern: SearchPattern, text: str) -> bool:
     """Say whether the pattern is anywhere in the text. Raises TextTooLongError."""
-    tries = (len(text) + 1) ** (pattern.repeats + 1) * pattern.ways
-    if pattern.simple and tries <= _MAX_TRIES:
+    if pattern.simple and tries(pattern, len(text)) <= _MAX_TRIES:
         return pattern.whole.search(text) is not None
     if len(text) * len(pattern.states) > _MAX_STEPS:
         longest = _MAX_STEPS // len(pattern.states)
@@ -85,6 +84,11 @@ def search(pattern: SearchPattern, text: str) -> bool:
             f"expected a text of at most {longest} characters for this pattern, found {len(text)}"
         )
     return _search_all_at_once(pattern.states, text)
+
+
+def tries(pattern: SearchPattern, length: int) -> int:
+    """How many places `re` may look at, at most, in a text of so many characters."""
+    return int((length + 1) ** (pattern.repeats + 1)) * pattern.ways
 
 
 def _search_all_at_once(states: tuple[_State, ...], text: str) -> bool:

@@ -1,0 +1,167 @@
+"""Objects and blobs of one user: which are there, putting more, getting them back.
+
+Formats: ``docs/sync.md``. Everything here reads and writes files; routes call it in a worker
+thread.
+"""
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from lillux.cas.errors import ObjectChangedError, ObjectMissingError, ObjectUnreadableError
+from lillux.cas.layout import Space
+from lillux.cas.store import Durability, Store
+from lillux.errors import LilluxError
+from lillux.integrity import canonical_json
+from lillux.values import dataclass
+from rye_services.node.known_items import KnownItems
+from rye_services.node.usage import Usage
+from ryeos.cas.errors import CasObjectError, EntryError
+from ryeos.cas.objects import item_source_of
+from ryeos.cas.sync import Entry, decode, encode
+
+_PIECE_BYTES = 256 * 1024
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """Which digests a store has, as blob or object or both; each once, as they were asked for."""
+
+    present: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """What became of the entries of one request: the digests there now, and the refused ones."""
+
+    stored: tuple[str, ...]
+    failures: tuple[EntryError, ...]
+
+
+class ResponseTooLargeError(LilluxError):
+    """More asked for in one request than one answer holds."""
+
+    code, exit_status = "RESOURCE_EXCEEDED", 6
+
+    def __init__(self, size: int, limit: int) -> None:
+        self.size, self.limit = size, limit
+        super().__init__(
+            f"expected hashes of at most {limit} bytes together, found {size} bytes",
+            hint="ask for fewer hashes in one request",
+        )
+
+
+def find_present(store: Store, digests: Iterable[str]) -> Presence:
+    """Which are there. Those are made young again, so that no sweep takes them before a push.
+
+    A text that is no digest is missing. Raises StoreLinkError, FileSystemError.
+    """
+    asked = dict.fromkeys(digests)
+    present: list[str] = []
+    missing: list[str] = []
+    for digest in asked:
+        found = [store.touch(space, digest) for space in Space]
+        (present if any(found) else missing).append(digest)
+    return Presence(tuple(present), tuple(missing))
+
+
+def put_entries(
+    mappings: Sequence[Mapping[str, Any]],
+    *,
+    user_id: str,
+    store: Store,
+    usage: Usage,
+    known: KnownItems,
+    max_bytes: int,
+) -> Put:
+    """Store what is sound of one request.
+
+    1. each entry is decoded and hashed; what is not what it says is refused by itself
+    2. room is reserved for what is new, for all of it or nothing
+    3. it is stored; the disk has it when the next push returns
+
+    Raises QuotaExceededError, FileSystemError.
+    """
+    entries, failures = _decode_all(mappings)  # (1)
+    new = {(one.kind, one.digest): len(one.data) for one in entries if not _has(store, one)}
+    usage.reserve(user_id, sum(new.values()), max_bytes=max_bytes, store=store)  # (2)
+    for entry in entries:  # (3)
+        _store(entry, store, known)
+    return Put(tuple(entry.digest for entry in entries), failures)
+
+
+def answer_pieces(store: Store, digests: Sequence[str], *, max_bytes: int) -> Iterator[bytes]:
+    """``{"entries": [...]}`` in pieces of JSON, each entry read when its piece is asked for.
+
+    What is not there, or no longer sound, is left out; what is asked for twice is there twice.
+    Raises ResponseTooLargeError, before the first piece.
+    """
+    sizes = {digest: _size(store, digest) for digest in dict.fromkeys(digests)}
+    size = sum(sizes[digest] for digest in digests)
+    if size > max_bytes:
+        raise ResponseTooLargeError(size, max_bytes)
+    return _pieces(store, digests)
+
+
+def _decode_all(
+    mappings: Sequence[Mapping[str, Any]],
+) -> tuple[list[Entry], tuple[EntryError, ...]]:
+    entries, failures = [], []
+    for mapping in mappings:
+        try:
+            entries.append(decode(mapping))
+        except EntryError as error:
+            failures.append(error)
+    return entries, tuple(failures)
+
+
+def _has(store: Store, entry: Entry) -> bool:
+    return store.size(Space(entry.kind), entry.digest) is not None
+
+
+def _store(entry: Entry, store: Store, known: KnownItems) -> None:
+    if entry.kind == "blob":
+        store.put_blob(entry.data, Durability.AT_SYNC)
+        return
+    value = json.loads(entry.data)
+    store.put_object(value, Durability.AT_SYNC)
+    try:  # the push that follows asks for it
+        known.remember(entry.digest, item_source_of(value, "").content_blob_hash)
+    except CasObjectError:
+        return
+
+
+def _size(store: Store, digest: str) -> int:
+    sizes = [store.size(space, digest) for space in Space]
+    return next((size for size in sizes if size is not None), 0)
+
+
+def _pieces(store: Store, digests: Sequence[str]) -> Iterator[bytes]:
+    piece, separator = bytearray(b'{"entries":['), b""
+    for digest in digests:
+        entry = _read(store, digest)
+        if entry is None:
+            continue
+        piece += separator + json.dumps(encode(entry)).encode()
+        separator = b","
+        if len(piece) >= _PIECE_BYTES:
+            yield bytes(piece)
+            piece.clear()
+    yield bytes(piece + b"]}")
+
+
+def _read(store: Store, digest: str) -> Entry | None:
+    """A blob, else an object, hashed again; None for one that is not there or not sound."""
+    try:
+        if store.has_blob(digest):
+            return Entry(digest, "blob", store.get_blob(digest))
+        if store.has_object(digest):
+            return Entry(digest, "object", canonical_json(store.get_object(digest)))
+    except ObjectMissingError:
+        return None
+    except (ObjectChangedError, ObjectUnreadableError) as error:
+        _log.warning("left out of an answer: %s", error)
+    return None

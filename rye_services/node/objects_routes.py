@@ -1,0 +1,103 @@
+"""Routes for blobs and objects: ``/objects/has``, ``/objects/put``, ``/objects/get``."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+
+from rye_services.auth.callers import caller
+from rye_services.auth.principal import Principal
+from rye_services.node.bodies import described, read_body
+from rye_services.node.entries import (
+    Put,
+    ResponseTooLargeError,
+    answer_pieces,
+    find_present,
+    put_entries,
+)
+from rye_services.node.services import NodeServices
+from rye_services.node.usage import QuotaExceededError
+from rye_services.problems import Problem
+from rye_services.scopes import OBJECTS
+
+Syncing = Annotated[Principal, caller(OBJECTS)]
+
+
+class Hashes(BaseModel):
+    """Digests that are asked for."""
+
+    hashes: list[str]
+
+
+class Entries(BaseModel):
+    """Entries to store. What is wrong with one is said of it, and the others are stored."""
+
+    entries: list[dict[str, Any]]
+
+
+def router(services: NodeServices) -> APIRouter:
+    """The routes of what a user has stored."""
+    routes = APIRouter(prefix="/objects", tags=["objects"])
+
+    @routes.post("/has", openapi_extra=described(Hashes))
+    async def has(principal: Syncing, request: Request) -> dict[str, Any]:
+        """Which digests are there, as blob or as object."""
+        asked = await read_body(request, Hashes)
+        return await run_in_threadpool(_has, services, principal, asked)
+
+    @routes.post("/put", openapi_extra=described(Entries))
+    async def put(principal: Syncing, request: Request) -> dict[str, Any]:
+        """Store blobs and objects; each is kept or refused by itself."""
+        sent = await read_body(request, Entries)
+        return await run_in_threadpool(_put, services, principal, sent)
+
+    @routes.post("/get", openapi_extra=described(Hashes))
+    async def get(principal: Syncing, request: Request) -> StreamingResponse:
+        """Blobs and objects by digest. What is not there is left out."""
+        asked = await read_body(request, Hashes)
+        pieces = await run_in_threadpool(_get, services, principal, asked)
+        return StreamingResponse(pieces, media_type="application/json")
+
+    return routes
+
+
+def _has(services: NodeServices, principal: Principal, asked: Hashes) -> dict[str, Any]:
+    services.sync.uploads.renew(principal.user_id)
+    found = find_present(services.stores.of(principal.user_id), asked.hashes)
+    return {"present": list(found.present), "missing": list(found.missing)}
+
+
+def _put(services: NodeServices, principal: Principal, sent: Entries) -> dict[str, Any]:
+    services.sync.uploads.renew(principal.user_id)
+    try:
+        result = put_entries(
+            sent.entries,
+            user_id=principal.user_id,
+            store=services.stores.of(principal.user_id),
+            usage=services.sync.usage,
+            known=services.sync.known_items,
+            max_bytes=services.settings.max_user_storage_bytes,
+        )
+    except QuotaExceededError as error:
+        raise Problem(507, str(error)) from error
+    if result.failures:
+        raise Problem(400, _refusal(result))
+    return {"stored": list(result.stored)}
+
+
+def _get(services: NodeServices, principal: Principal, asked: Hashes) -> Iterator[bytes]:
+    store = services.stores.of(principal.user_id)
+    # Whoever may store so much may get it at once; the same again and again is for nobody's good.
+    limit = services.settings.max_user_storage_bytes
+    try:
+        return answer_pieces(store, asked.hashes, max_bytes=limit)
+    except ResponseTooLargeError as error:
+        raise Problem(413, str(error)) from error
+
+
+def _refusal(result: Put) -> dict[str, Any]:
+    errors = [{"hash": failure.digest, "error": failure.problem} for failure in result.failures]
+    return {"stored": list(result.stored), "errors": errors}

@@ -1,0 +1,122 @@
+"""What is kept of each user: what the database names, and the removal of all else.
+
+Rules: ``docs/sync.md``, Garbage. History is never rewritten: a head keeps all that led to it.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from sqlalchemy import Table, select
+
+from lillux.cas.layout import is_digest
+from lillux.errors import LilluxError
+from lillux.values import dataclass
+from rye_services.database import Database
+from rye_services.node.stores import UserStores
+from rye_services.node.uploads import Uploads
+from rye_services.node.usage import Usage
+from rye_services.tables import project_refs, threads, user_space_refs
+from ryeos.cas.garbage import collect_garbage
+from ryeos.moments import Clock
+
+# Each has a user in it, and names objects in its columns.
+_NAMING: tuple[Table, ...] = (project_refs, user_space_refs, threads)
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserGarbage:
+    """What a collection did for one user, or would do.
+
+    state         ``done``; ``uploading``: nothing was looked at; ``refused``: ``problem`` says why
+    stored_bytes  what is left
+    """
+
+    user_id: str
+    state: Literal["done", "uploading", "refused"]
+    removed: int = 0
+    freed_bytes: int = 0
+    kept: int = 0
+    stored_bytes: int = 0
+    problem: str = ""
+
+
+class Storage:
+    """The stores of all users, as a whole. Thread-safe, and so across processes."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        stores: UserStores,
+        usage: Usage,
+        uploads: Uploads,
+        clock: Clock,
+        grace_s: float,
+    ) -> None:
+        self._database, self._stores, self._usage = database, stores, usage
+        self._uploads, self._clock, self._grace_s = uploads, clock, grace_s
+
+    def collect(self, *, dry_run: bool = False) -> tuple[UserGarbage, ...]:
+        """Remove what nothing names, user by user. What is wrong with one does not stop the rest.
+
+        Raises SQLAlchemyError.
+        """
+        return tuple(self.collect_of(user, dry_run=dry_run) for user in self._stores.users())
+
+    def collect_of(self, user_id: str, *, dry_run: bool = False) -> UserGarbage:
+        """Remove what nothing of a user names.
+
+        1. whoever uploads right now is left alone: what they send is named at the end
+        2. the database is asked what it names
+        3. what that leads to stays, and what was stored or asked for within the grace; the
+           rest goes
+        4. what is left is counted, so that an error in the kept number does not live on
+
+        Raises SQLAlchemyError, UserIdError.
+        """
+        store = self._stores.of(user_id)
+        if not dry_run and self._uploads.is_going_on(user_id):  # (1)
+            return UserGarbage(user_id=user_id, state="uploading")
+        try:
+            found = collect_garbage(  # (2) and (3)
+                store,
+                set(self.roots(user_id)),
+                now_s=self._clock().timestamp(),
+                grace_s=self._grace_s,
+                dry_run=dry_run,
+            )
+            left = self._usage.measure(user_id, store=store)  # (4)
+        except LilluxError as error:
+            _log.warning("garbage of %s stays: %s", user_id, error)
+            return UserGarbage(user_id=user_id, state="refused", problem=type(error).code)
+        _log.info("garbage of %s: %s removed, %s bytes", user_id, found.removed, found.freed_bytes)
+        return UserGarbage(
+            user_id=user_id,
+            state="done",
+            removed=found.removed,
+            freed_bytes=found.freed_bytes,
+            kept=found.kept,
+            stored_bytes=left,
+        )
+
+    def roots(self, user_id: str) -> Iterator[str]:
+        """Every digest in the rows of a user: heads, the user space, threads, conflicts."""
+        with self._database.reading() as connection:
+            for table in _NAMING:
+                statement = select(table).where(table.c.user_id == user_id)
+                for row in connection.execute(statement).mappings():
+                    yield from _digests_in(dict(row))
+
+
+def _digests_in(value: object) -> Iterator[str]:
+    match value:
+        case str() if is_digest(value):
+            yield value
+        case Mapping():
+            for child in value.values():
+                yield from _digests_in(child)
+        case Sequence() if not isinstance(value, str | bytes):
+            for child in value:
+                yield from _digests_in(child)

@@ -1,0 +1,73 @@
+"""Routes for the user space: ``/push/user-space``, ``/user-space``."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+
+from rye_services.auth.callers import caller
+from rye_services.auth.principal import Principal
+from rye_services.node.bodies import described, read_body
+from rye_services.node.manifest_errors import ManifestGraphError
+from rye_services.node.pushing import RevisionMovedError
+from rye_services.node.services import NodeServices
+from rye_services.problems import Problem
+from rye_services.scopes import PUSH
+
+Pusher = Annotated[Principal, caller(PUSH)]
+_LARGEST = 2**63 - 1  # that databases take
+
+
+class UserSpaceBody(BaseModel):
+    """A manifest that the user space is to have, and the revision that it replaces."""
+
+    user_manifest_hash: str
+    expected_revision: Annotated[int, Field(ge=0, le=_LARGEST)] | None = None
+
+
+def router(services: NodeServices) -> APIRouter:
+    """The routes of the user space."""
+    routes = APIRouter(tags=["push"])
+
+    @routes.post("/push/user-space", openapi_extra=described(UserSpaceBody))
+    async def push(principal: Pusher, request: Request) -> dict[str, Any]:
+        """Check a manifest and all it leads to, and make it the user space."""
+        body = await read_body(request, UserSpaceBody)
+        return await run_in_threadpool(_push, services, principal, body)
+
+    @routes.get("/user-space")
+    def present(principal: Pusher) -> dict[str, Any]:
+        """The user space as it is now."""
+        ref = services.sync.user_spaces.read(principal.user_id, services.settings.name)
+        if ref is None:
+            raise Problem(404, "no user space was pushed yet")
+        return {
+            "user_manifest_hash": ref.user_manifest_hash,
+            "revision": ref.revision,
+            "snapshot_revision": ref.revision,
+            "pushed_at": ref.pushed_at,
+            "remote_name": services.settings.name,
+        }
+
+    return routes
+
+
+def _push(services: NodeServices, principal: Principal, body: UserSpaceBody) -> dict[str, Any]:
+    store = services.stores.of(principal.user_id)
+    services.sync.uploads.renew(principal.user_id)
+    try:
+        ref = services.sync.pushing.push_user_space(
+            principal.user_id, store, body.user_manifest_hash, body.expected_revision
+        )
+    except ManifestGraphError as error:
+        raise Problem(400, str(error)) from error
+    except RevisionMovedError as error:
+        raise Problem(404 if error.actual is None else 409, str(error)) from error
+    return {
+        "status": "ok",
+        "user_manifest_hash": ref.user_manifest_hash,
+        "revision": ref.revision,
+        "snapshot_revision": ref.revision,
+        "remote_name": services.settings.name,
+    }

@@ -1,0 +1,133 @@
+"""Whether everything that a manifest leads to is in a store, and sound: asked before each push.
+
+The order, which is that of ``docs/sync.md``:
+
+1. the manifest is an object of schema 2, of the kind and the space that was asked for
+2. its paths could be written into any folder of any platform
+3. each item is an ``item_source``
+4. the blob of each item and of each file is there
+"""
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Literal
+
+from lillux.cas.errors import (
+    ObjectChangedError,
+    ObjectMissingError,
+    ObjectUnreadableError,
+    StoreLinkError,
+)
+from lillux.cas.layout import Space, is_digest
+from lillux.cas.store import Store
+from rye_services.node.known_items import KnownItems
+from rye_services.node.manifest_errors import ManifestGraphError
+from ryeos.cas.errors import CasObjectError
+from ryeos.cas.objects import SourceManifest, item_source_of, manifest_of
+from ryeos.cas.safe_paths import UnsafeManifestError, check_manifest_paths
+
+MAX_PATHS = 200_000
+"""Of one manifest. More would keep a worker busy for the better part of a minute."""
+
+
+def check_graph(
+    digest: str, space: Literal["project", "user"], store: Store, known: KnownItems
+) -> SourceManifest:
+    """The manifest of a digest, everything that it leads to being there and sound.
+
+    What is found is marked as used now (`Store.touch`), so that no sweep takes it before a head
+    names it. Raises ManifestGraphError with every defect, FileSystemError.
+    """
+    manifest = _read_manifest(digest, space, store)  # (1)
+    defects = [
+        *_path_defects(manifest),  # (2)
+        *_item_defects(manifest, store, known),  # (3) and (4) of items
+        *_file_defects(manifest, store),  # (4) of files
+    ]
+    if defects:
+        raise ManifestGraphError(digest, defects)
+    return manifest
+
+
+def _read_manifest(digest: str, space: str, store: Store) -> SourceManifest:
+    if not is_digest(digest):
+        raise ManifestGraphError(digest, ["expected 64 lower-case hex digits"])
+    try:
+        value = _read(digest, store)
+        manifest = manifest_of(value, "manifest")
+    except (_DefectError, CasObjectError) as error:
+        raise ManifestGraphError(digest, [str(error)]) from error
+    if manifest.space != space:
+        problem = f"expected a manifest of the {space} space, found one of {manifest.space!r}"
+        raise ManifestGraphError(digest, [problem])
+    paths = len(manifest.items) + len(manifest.files)
+    if paths > MAX_PATHS:
+        problem = f"expected at most {MAX_PATHS} paths, found {paths}"
+        raise ManifestGraphError(digest, [problem])
+    store.touch(Space.OBJECT, digest)
+    return manifest
+
+
+def _path_defects(manifest: SourceManifest) -> Iterator[str]:
+    try:
+        check_manifest_paths(chain(manifest.items, manifest.files))
+    except UnsafeManifestError as error:
+        yield str(error)
+    for path in manifest.items:
+        if not path.startswith(".ai/"):
+            yield f"items: {path!r}: expected a path below .ai/"
+
+
+def _item_defects(manifest: SourceManifest, store: Store, known: KnownItems) -> Iterator[str]:
+    for path, digest in manifest.items.items():
+        try:
+            blob = _blob_of(digest, store, known)
+        except _DefectError as error:
+            yield f"items: {path!r}: {error}"
+            continue
+        if not store.touch(Space.BLOB, blob):
+            yield f"items: {path!r}: blob {blob} is missing"
+
+
+def _file_defects(manifest: SourceManifest, store: Store) -> Iterator[str]:
+    for path, digest in manifest.files.items():
+        if not store.touch(Space.BLOB, digest):
+            yield f"files: {path!r}: blob {digest} is missing"
+
+
+def _blob_of(digest: str, store: Store, known: KnownItems) -> str:
+    """The blob that an item leads to, the item being in the store. Raises _DefectError."""
+    blob = known.blob_of(digest)
+    if blob is None:
+        try:
+            item = item_source_of(_read(digest, store), f"item_source {digest}")
+        except CasObjectError as error:
+            raise _DefectError(str(error)) from error
+        blob = item.content_blob_hash
+        known.remember(digest, blob)
+    if not store.touch(Space.OBJECT, digest):
+        raise _DefectError(f"object {digest} is missing")
+    return blob
+
+
+def _read(digest: str, store: Store) -> object:
+    """An object, whole. Raises _DefectError.
+
+    One that does not hold what its name says is thrown away: a store takes content of the right
+    size as written, so nobody could ever put the sound one in its place.
+    """
+    try:
+        return store.get_object(digest)
+    except ObjectMissingError:
+        raise _DefectError(f"object {digest} is missing") from None
+    except ObjectChangedError:
+        store.remove(Space.OBJECT, digest)
+        raise _DefectError(f"object {digest} was damaged here, upload it again") from None
+    except ObjectUnreadableError:
+        raise _DefectError(f"object {digest}: expected canonical JSON") from None
+    except StoreLinkError:  # its text has a path of the server
+        raise _DefectError(f"object {digest} cannot be read here") from None
+
+
+class _DefectError(Exception):
+    """One defect, in words."""

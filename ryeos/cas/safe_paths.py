@@ -1,0 +1,187 @@
+"""Which paths a manifest may have: those that name one file below the root, on every platform.
+
+A manifest comes from somebody else, and its paths become files. Rules and reasons:
+``docs/merging.md``, Paths.
+"""
+
+import os
+import stat
+import unicodedata
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from lillux.errors import UnsafePathError
+from lillux.files import check_relative, file_system_error
+from lillux.values import dataclass
+from ryeos.errors import RyeError
+
+MAX_SEGMENT_BYTES = 255
+"""Of the file systems in use, the least that one takes as a name."""
+
+MAX_PATH_BYTES = 2048
+"""Half of what systems take, so that there is room for the root."""
+
+_RUN_STATE = ".ai/state"
+_REPOSITORY = ".git"
+# What Windows calls files whose names are no 8.3 names, where that is on.
+_SHORT_NAMES = {f"ai~{digit}": ".ai" for digit in range(10)} | {
+    f"git~{digit}": _REPOSITORY for digit in range(10)
+}
+# Seen by nobody, and left out by some file systems when they compare names: Cf. Cc steers
+# terminals, Zl and Zp end lines, Cs has no UTF-8.
+_NEVER = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_REPARSE_POINT = 0x400  # of Windows: links and junctions
+
+
+class UnsafeManifestError(RyeError):
+    """A manifest holds a path that must not become a file. Nothing of it was written."""
+
+    code, exit_status = "UNSAFE_PATH", 7
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(
+            f"unsafe path {path[:200]!r} in a manifest: {problem}",
+            hint="rename the file where it comes from, and push again",
+        )
+
+
+PATH_PREFIX, PATH_CASE = "path_prefix", "path_case"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clash:
+    """Two paths of which one file system or another can hold only one.
+
+    ``type`` is `PATH_PREFIX` where ``path`` would have to be a folder, `PATH_CASE` where letter
+    case or the Unicode form is all that tells the two, or their folders, apart.
+    """
+
+    path: str
+    other: str
+    type: str
+
+    @property
+    def problem(self) -> str:
+        """Why the two cannot be, said of ``path``."""
+        if self.type == PATH_PREFIX:
+            return f"{self.other[:200]!r} needs a folder there"
+        other = repr(self.other[:200])
+        return f"only letter case or Unicode form tells it, or a folder of it, from {other}"
+
+
+def check_manifest_paths(paths: Iterable[str]) -> None:
+    """Refuse paths that would leave the root, or would not be the same files everywhere.
+
+    A path that stands twice is refused as well. Raises UnsafeManifestError for the first.
+    """
+    known = list(paths)
+    for path in known:
+        problem = _problem(path)
+        if problem:
+            raise UnsafeManifestError(path, problem)
+    for clash in clashes(known):
+        raise UnsafeManifestError(clash.path, clash.problem)
+
+
+def clashes(paths: Iterable[str]) -> Iterator[Clash]:
+    """The paths that cannot be files side by side, each with the first one that it meets."""
+    spelled: dict[str, str] = {}  # the first path or folder of each folded form
+    files: dict[str, str] = {}
+    folders: dict[str, str] = {}  # a folded folder, and a path in it
+    for path in sorted(paths):
+        folded = fold(path)
+        if folded in files:
+            yield Clash(path=path, other=files[folded], type=PATH_CASE)
+            continue
+        files[folded] = path
+        yield from _folder_clash(path, folded, spelled, folders)
+    for folded, path in files.items():
+        if folded in folders:
+            yield Clash(path=path, other=folders[folded], type=PATH_PREFIX)
+
+
+def _folder_clash(
+    path: str, folded: str, spelled: dict[str, str], folders: dict[str, str]
+) -> Iterator[Clash]:
+    """One for the outermost folder of a path that an earlier path spells in another way."""
+    end = path.find("/")
+    folded_end = folded.find("/")
+    while end >= 0:
+        folder, key = path[:end], folded[:folded_end]
+        first = spelled.setdefault(key, folder)
+        if first != folder:
+            yield Clash(path=path, other=folders[key], type=PATH_CASE)
+            return
+        folders.setdefault(key, path)
+        end, folded_end = path.find("/", end + 1), folded.find("/", folded_end + 1)
+
+
+def fold(path: str) -> str:
+    """What a path has in common with all that some file system takes for the same."""
+    if path.isascii():
+        return path.lower()
+    folded = unicodedata.normalize("NFD", path).casefold()
+    kept = (one for one in folded if unicodedata.category(one) != "Cf")
+    return unicodedata.normalize("NFC", "".join(kept))
+
+
+def safe_target(root: Path, relative: str) -> Path:
+    """The path of ``relative`` below ``root``; no part of it that is there is a link.
+
+    Of the root itself nothing is asked. A folder or file that is not there yet is fine. Raises
+    UnsafeManifestError, FileSystemError.
+    """
+    problem = _problem(relative)
+    if problem:
+        raise UnsafeManifestError(relative, problem)
+    path = root
+    segments = relative.split("/")
+    for position, segment in enumerate(segments, 1):
+        path = path / segment
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            return root.joinpath(*segments)
+        except OSError as error:
+            raise file_system_error(path, error) from error
+        if is_link(status):
+            raise UnsafeManifestError(relative, f"{path} is a link")
+        if position < len(segments) and not stat.S_ISDIR(status.st_mode):
+            raise UnsafeManifestError(relative, f"{path} is no folder")
+    return path
+
+
+def is_link(status: os.stat_result) -> bool:
+    """Whether this leads elsewhere: a link, on Windows a junction too."""
+    is_elsewhere = getattr(status, "st_file_attributes", 0) & _REPARSE_POINT
+    return stat.S_ISLNK(status.st_mode) or bool(is_elsewhere)
+
+
+def _problem(path: str) -> str:
+    try:
+        check_relative(path)
+    except UnsafePathError as error:
+        return error.problem
+    if not path.isascii() and any(unicodedata.category(one) in _NEVER for one in path):
+        return "characters that cannot be seen are not allowed"
+    size = len(path.encode())
+    if size > MAX_PATH_BYTES:
+        return f"expected at most {MAX_PATH_BYTES} bytes, found {size}"
+    if size > MAX_SEGMENT_BYTES and _longest_segment(path) > MAX_SEGMENT_BYTES:
+        return f"expected at most {MAX_SEGMENT_BYTES} bytes in a segment"
+    return _reserved(path)
+
+
+def _longest_segment(path: str) -> int:
+    return max(len(segment.encode()) for segment in path.split("/"))
+
+
+def _reserved(path: str) -> str:
+    first, slash, rest = fold(path).partition("/")
+    folded = _SHORT_NAMES.get(first, first) + slash + rest
+    if folded == _RUN_STATE or folded.startswith(f"{_RUN_STATE}/"):
+        return f"{_RUN_STATE}/ is what runs keep, and never travels"
+    if folded == _REPOSITORY or folded.startswith(f"{_REPOSITORY}/"):
+        return f"{_REPOSITORY}/ is the repository itself, whose hooks are programs"
+    return ""

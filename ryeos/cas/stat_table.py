@@ -1,0 +1,135 @@
+"""What files had which digest, by what the system tells of them without reading them.
+
+An optimisation only: it is kept where nobody else writes, and whoever sends the content of a file
+hashes it again. A file changed within a tick of the file system's clock after it was looked at
+looks the same as before; so what was that young when it was recorded is not remembered.
+"""
+
+import json
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from time import time_ns
+from typing import Any
+
+from lillux.digests import sha256_hex
+from lillux.errors import LilluxError
+from lillux.files import make_directory, read_bytes, write_atomic
+from lillux.values import dataclass
+
+_VERSION = 1
+_MAX_BYTES = 512 * 1024 * 1024
+_DIGEST_LINE = 65
+_SECOND_NS = 1_000_000_000
+_TICK_NS = 100_000_000
+_COARSE_TICK_NS = 2_100_000_000  # of file systems that count seconds, or two at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The digest of a file's bytes; of an item that of its item_source too, and the object."""
+
+    blob: str
+    item_digest: str | None = None
+    item: Mapping[str, Any] | None = None
+
+
+_Key = tuple[int, int, int, int]
+_Row = tuple[_Key, Entry]
+
+
+class StatTable:
+    """Entries by relative path, of the files below one folder. Not thread-safe.
+
+    ``path`` is the file it is kept in, None for a table that lives in memory only.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self._rows: dict[str, _Row] = {}
+        self._changed = False
+
+    def __len__(self) -> int:
+        """How many files are known."""
+        return len(self._rows)
+
+    def entry(self, relative: str, status: os.stat_result) -> Entry | None:
+        """What is known of a file, if it is still the one that was recorded."""
+        row = self._rows.get(relative)
+        return row[1] if row is not None and row[0] == _key(status) else None
+
+    def record(
+        self, relative: str, status: os.stat_result, entry: Entry, *, now_ns: int | None = None
+    ) -> None:
+        """Remember an entry. ``status`` is from before the file was read, or after it was written.
+
+        ``now_ns`` is when the system was asked for it, by default now.
+        """
+        self._changed = True
+        if _is_racy(status, time_ns() if now_ns is None else now_ns):
+            self._rows.pop(relative, None)
+        else:
+            self._rows[relative] = (_key(status), entry)
+
+    def forget(self, relative: str) -> None:
+        """Know nothing of a file."""
+        if self._rows.pop(relative, None) is not None:
+            self._changed = True
+
+    def retain(self, paths: Collection[str]) -> None:
+        """Forget all files but these; a set answers fast."""
+        if len(paths) < len(self._rows) or any(path not in paths for path in self._rows):
+            self._rows = {path: row for path, row in self._rows.items() if path in paths}
+            self._changed = True
+
+    def load(self) -> None:
+        """Read what was saved. A file that is not there, or broken, is an empty table."""
+        self._rows = {}
+        if self.path is None:
+            return
+        try:
+            data = read_bytes(self.path, _MAX_BYTES)
+            if data[:_DIGEST_LINE] == f"{sha256_hex(data[_DIGEST_LINE:])}\n".encode():
+                self._rows = _rows(json.loads(data[_DIGEST_LINE:]))
+        except (OSError, LilluxError, ValueError, TypeError, KeyError, RecursionError):
+            return
+
+    def save(self) -> None:
+        """Write the table if it has changed, whole or not at all. Raises FileSystemError."""
+        if self.path is None or not self._changed:
+            return
+        text = json.dumps({"version": _VERSION, "files": _values(self._rows)})
+        data = text.encode("ascii")
+        make_directory(self.path.parent, mode=0o700)
+        write_atomic(self.path, f"{sha256_hex(data)}\n".encode() + data, mode=0o600)
+        self._changed = False
+
+
+def _key(status: os.stat_result) -> _Key:
+    # On Windows a folder's listing has no inodes, and asking for each costs what this spares.
+    inode = 0 if os.name == "nt" else status.st_ino
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, inode
+
+
+def _is_racy(status: os.stat_result, now_ns: int) -> bool:
+    coarse = status.st_mtime_ns % _SECOND_NS == 0
+    tick = _COARSE_TICK_NS if coarse else _TICK_NS
+    return now_ns - max(status.st_mtime_ns, status.st_ctime_ns) < tick
+
+
+def _values(rows: Mapping[str, _Row]) -> dict[str, list[Any]]:
+    return {
+        path: [*key, entry.blob, entry.item_digest, entry.item]
+        for path, (key, entry) in rows.items()
+    }
+
+
+def _rows(value: Mapping[str, Any]) -> dict[str, _Row]:
+    if value["version"] != _VERSION:
+        return {}
+    return {
+        path: ((size, mtime_ns, ctime_ns, inode), Entry(blob, item_digest, item))
+        for path, (size, mtime_ns, ctime_ns, inode, blob, item_digest, item) in value[
+            "files"
+        ].items()
+    }

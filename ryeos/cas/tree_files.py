@@ -1,0 +1,216 @@
+"""The files of a tree on the disk: looked at, written whole, removed. No link is ever followed.
+
+What lies in a tree may have been put there by a program nobody trusts: links where folders were,
+folders nobody may read, folders nested deeper than a path can be long.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+
+from lillux.files import file_system_error, make_directory
+from lillux.values import dataclass
+from ryeos.cas.safe_paths import UnsafeManifestError, is_link
+
+_NEW = (
+    os.O_WRONLY
+    | os.O_CREAT
+    | os.O_EXCL
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+_READ = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+_FOLDER_MODE = 0o755
+_OWNER = stat.S_IRWXU
+_CHUNK = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Something in a tree. ``relative`` has slashes; ``status`` is of itself, not of a target."""
+
+    relative: str
+    status: os.stat_result
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder of the tree's own."""
+        return stat.S_ISDIR(self.status.st_mode) and not is_link(self.status)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a file of the tree's own, which no other name leads to."""
+        is_plain = stat.S_ISREG(self.status.st_mode) and not is_link(self.status)
+        return is_plain and self.status.st_nlink == 1
+
+
+class TreeFiles:
+    """The files below ``root``, which is made if it is not there.
+
+    Relative paths must have passed `ryeos.cas.safe_paths`. Methods raise FileSystemError, and
+    UnsafeManifestError where a link or a file is in the place of a folder.
+    """
+
+    def __init__(self, root: Path) -> None:
+        make_directory(root)
+        self._root = str(root)
+        self._plain = {""}
+        self._prefix = f".{os.getpid():x}-{os.urandom(6).hex()}-"
+        self._numbers = count()
+
+    def entries(self, folder: str) -> Iterator[Found]:
+        """What is in a folder, ``""`` for the root. One that may not be read is made readable."""
+        path = self._path(folder)
+        above = f"{folder}/" if folder else ""
+        try:
+            if os.name == "posix":
+                self._open_up(path)
+            with os.scandir(path) as entries:
+                names = [entry.name for entry in entries]
+            for name in names:
+                with suppress(FileNotFoundError):
+                    yield Found(above + name, os.lstat(f"{path}{os.sep}{name}"))
+        except OSError as error:
+            raise file_system_error(path, error) from error
+
+    def status(self, relative: str) -> os.stat_result | None:
+        """What the system tells of a file, None where there is none."""
+        path = self._path(relative)
+        try:
+            return os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise file_system_error(path, error) from error
+
+    def digest(self, relative: str) -> tuple[str, bytes]:
+        """The SHA-256 of a file that is there, and its first two bytes."""
+        path = self._path(relative)
+        digest = sha256()
+        first = b""
+        try:
+            descriptor = os.open(path, _READ)
+            with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor
+                while chunk := file.read(_CHUNK):
+                    first = first or chunk[:2]
+                    digest.update(chunk)
+        except OSError as error:
+            raise file_system_error(path, error) from error
+        return digest.hexdigest(), first
+
+    def write(self, relative: str, data: bytes, mode: int) -> None:
+        """Have a file there with this content, whole or not at all. Not forced to the disk."""
+        folder, _, _ = relative.rpartition("/")
+        self._require_folder(folder, relative)
+        path = self._path(relative)
+        temporary = self._temporary(os.path.dirname(path))  # noqa: PTH120 - text, many times
+        try:
+            _write_new(temporary, data, mode)
+            os.replace(temporary, path)  # noqa: PTH105 - as above
+        except BaseException as error:  # an interrupt too leaves no half file
+            with suppress(OSError):
+                os.unlink(temporary)  # noqa: PTH108 - as above
+            if isinstance(error, OSError):
+                raise file_system_error(path, error) from error
+            raise
+
+    def remove(self, relative: str) -> None:
+        """Have nothing there: no file, no folder with all that is in it, no link."""
+        path = self._path(relative)
+        try:
+            status = os.lstat(path)
+            if stat.S_ISDIR(status.st_mode) and not is_link(status):
+                self._plain = {""}
+                self._remove_folder(path)
+            else:
+                os.unlink(path)  # noqa: PTH108 - as above
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise file_system_error(path, error) from error
+
+    def remove_empty_folders(self, relative: str) -> None:
+        """Remove the folders above a file that is gone, as far up as nothing is in them."""
+        folder = relative.rpartition("/")[0]
+        while folder:
+            try:
+                os.rmdir(self._path(folder))  # noqa: PTH106 - as above
+            except OSError:  # not empty, or gone
+                return
+            self._plain.discard(folder)
+            folder = folder.rpartition("/")[0]
+
+    def _require_folder(self, folder: str, wanted_for: str) -> None:
+        if folder in self._plain:
+            return
+        self._require_folder(folder.rpartition("/")[0], wanted_for)
+        path = self._path(folder)
+        try:
+            os.mkdir(path, _FOLDER_MODE)  # noqa: PTH102 - as above
+        except FileExistsError:
+            status = self.status(folder)
+            if status is None or is_link(status):
+                raise UnsafeManifestError(wanted_for, f"{path} is a link") from None
+            if not stat.S_ISDIR(status.st_mode):
+                raise UnsafeManifestError(wanted_for, f"{path} is no folder") from None
+        except OSError as error:
+            raise file_system_error(path, error) from error
+        self._plain.add(folder)
+
+    def _open_up(self, path: str) -> None:
+        if os.lstat(path).st_mode & _OWNER != _OWNER:
+            os.chmod(path, _FOLDER_MODE)  # noqa: PTH101 - as above
+
+    def _remove_folder(self, path: str) -> None:
+        """A folder and all in it. Folders in it are first moved beside it: no path gets long."""
+        beside = os.path.dirname(path)  # noqa: PTH120 - as above
+        waiting = [path]
+        while waiting:
+            folder = waiting.pop()
+            os.chmod(folder, _OWNER)  # noqa: PTH101 - as above
+            with os.scandir(folder) as entries:
+                found = [(one.path, one.stat(follow_symlinks=False)) for one in entries]
+            for inner, status in found:
+                if stat.S_ISDIR(status.st_mode) and not is_link(status):
+                    os.chmod(inner, _OWNER)  # noqa: PTH101 - as above
+                    moved = self._temporary(beside)
+                    os.rename(inner, moved)  # noqa: PTH104 - as above
+                    waiting.append(moved)
+                else:
+                    os.unlink(inner)  # noqa: PTH108 - as above
+            os.rmdir(folder)  # noqa: PTH106 - as above
+
+    def _temporary(self, folder: str) -> str:
+        return f"{folder}{os.sep}{self._prefix}{next(self._numbers):x}.tmp"
+
+    def _path(self, relative: str) -> str:
+        if not relative:
+            return self._root
+        return f"{self._root}{os.sep}{relative if os.sep == '/' else relative.replace('/', os.sep)}"
+
+
+def remove_tree(path: Path) -> None:
+    """Have no such folder, whatever is in it. Raises FileSystemError."""
+    if path.parent.is_dir():
+        TreeFiles(path.parent).remove(path.name)
+
+
+def _write_new(path: str, data: bytes, mode: int) -> None:
+    descriptor = os.open(path, _NEW, mode)
+    try:
+        written = os.write(descriptor, data)
+        while written < len(data):  # a signal, or more than the system takes at once
+            written += os.write(descriptor, memoryview(data)[written:])
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,158 @@
+import json
+from base64 import b64encode
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from lillux.digests import sha256_hex
+from tests.support.node import Node, User, running_node
+from tests.support.node_sync import blob_entry, contents_of, object_entry, put
+
+pytest_plugins = ("tests.support.node",)
+
+NOWHERE = "0" * 64
+
+
+@pytest.fixture
+def user(shared_node: Node) -> User:
+    """A new user of a node."""
+    return shared_node.user()
+
+
+@pytest.mark.parametrize("auth", ["signed", "bearer"])
+def test_what_is_put_is_there_and_comes_back(user: User, auth: Literal["signed", "bearer"]) -> None:
+    blob, value = blob_entry(b"\0\xff"), object_entry({"kind": "mine", "n": [1]})
+    digests = [value["hash"], NOWHERE, blob["hash"], value["hash"]]
+
+    stored = user.ask("POST", "/objects/put", {"entries": [blob, value]}, auth=auth)
+    has = user.ask("POST", "/objects/has", {"hashes": digests}, auth=auth)
+    got = user.ask("POST", "/objects/get", {"hashes": digests}, auth=auth)
+
+    assert stored.answer == (200, {"stored": [blob["hash"], value["hash"]]})
+    assert has.answer == (
+        200,
+        {"present": [value["hash"], blob["hash"]], "missing": [NOWHERE]},
+    )
+    assert got.answer == (200, {"entries": [value, blob, value]})
+
+
+def test_one_user_cannot_see_what_another_has(user: User, shared_node: Node) -> None:
+    blob = blob_entry(b"mine")
+    put(user, [blob])
+
+    other = shared_node.user()
+
+    assert other.ask("POST", "/objects/has", {"hashes": [blob["hash"]]}).json["present"] == []
+    assert contents_of(other, [blob["hash"]]) == {}
+
+
+def test_sound_entries_of_a_request_are_kept(user: User) -> None:
+    good, other = blob_entry(b"good"), blob_entry(b"other")
+    wrong_hash = {**blob_entry(b"x"), "hash": NOWHERE}
+    no_json = {**blob_entry(b"{"), "kind": "object"}
+    no_base64 = {**other, "data": "#" + other["data"]}
+
+    reply = put(user, [wrong_hash, good, no_json, no_base64, {}])
+
+    assert reply.status == 400
+    detail = reply.json["detail"]
+    assert detail["stored"] == [good["hash"]]
+    assert [error["hash"] for error in detail["errors"]] == [
+        NOWHERE,
+        no_json["hash"],
+        no_base64["hash"],
+        "unknown",
+    ]
+    assert contents_of(user, [good["hash"], other["hash"]]) == {good["hash"]: b"good"}
+
+
+def test_an_object_is_stored_under_the_digest_of_its_value(user: User) -> None:
+    value = object_entry({"a": "ä", "b": 1})
+    indented = b64encode(json.dumps({"b": 1, "a": "ä"}, indent=4).encode()).decode()
+
+    reply = put(user, [{**value, "data": indented}])
+
+    assert reply.answer == (200, {"stored": [value["hash"]]})
+    assert contents_of(user, [value["hash"]]) == {value["hash"]: b'{"a":"\\u00e4","b":1}'}
+
+
+@pytest.mark.parametrize(
+    "digest", ["../../../../etc/passwd", "", "A" * 64, "a" * 63, "a" * 300, "ä" * 64, "\0" * 64]
+)
+def test_a_text_that_is_no_digest_is_missing(user: User, digest: str) -> None:
+    reply = user.ask("POST", "/objects/has", {"hashes": [digest]})
+
+    assert reply.answer == (200, {"present": [], "missing": [digest]})
+    assert user.ask("POST", "/objects/get", {"hashes": [digest]}).answer == (200, {"entries": []})
+
+
+@pytest.mark.parametrize(
+    ("route", "body"),
+    [
+        ("has", {"hashes": "x"}),
+        ("has", {"hashes": [1]}),
+        ("has", {}),
+        ("has", []),
+        ("get", {"hashes": None}),
+        ("get", b"{"),
+        ("get", b"\xff"),
+        ("put", {"entries": {}}),
+        ("put", {"entries": ["x"]}),
+        ("put", b'{"entries": ' + b"[" * 5000),
+        ("put", b""),
+    ],
+)
+def test_a_body_of_another_shape_is_refused(user: User, route: str, body: object) -> None:
+    reply = user.ask("POST", f"/objects/{route}", body)
+
+    assert reply.status == 422
+    assert isinstance(reply.json["detail"], list)
+
+
+def test_an_object_nested_beyond_reason_is_refused_by_itself(user: User) -> None:
+    data = b"[" * 100_000 + b"]" * 100_000
+    entry = {"hash": sha256_hex(data), "kind": "object", "data": b64encode(data).decode()}
+
+    reply = put(user, [entry, blob_entry(b"good")])
+
+    assert reply.status == 400
+    assert reply.json["detail"]["stored"] == [sha256_hex(b"good")]
+
+
+def test_a_key_for_pushes_only_cannot_ask_for_objects(shared_node: Node) -> None:
+    pusher = shared_node.user(scopes=("remote:push",))
+
+    reply = pusher.ask("POST", "/objects/has", {"hashes": []})
+
+    assert reply.answer == (403, {"detail": "this key lacks the scope remote:objects"})
+
+
+def test_a_large_blob_comes_back_whole(user: User) -> None:
+    data = bytes(range(256)) * 40_000
+    put(user, [blob_entry(data)])
+
+    assert contents_of(user, [sha256_hex(data)]) == {sha256_hex(data): data}
+
+
+def test_a_user_gets_no_more_room_than_there_is(tmp_path: Path) -> None:
+    limits = {"MAX_USER_STORAGE_BYTES": "1000"}
+    with running_node(tmp_path / "node", environ=limits) as node:
+        user = node.user()
+        first, second = blob_entry(b"1" * 600), blob_entry(b"2" * 600)
+
+        assert put(user, [first]).status == 200
+        refused = put(user, [second])
+        again = put(user, [first])
+        too_much = user.ask("POST", "/objects/get", {"hashes": [first["hash"]] * 2})
+
+        assert refused.answer == (
+            507,
+            {"detail": "storage quota exceeded: 1000 bytes allowed, 600 stored, 600 more sent"},
+        )
+        assert again.status == 200
+        assert too_much.answer == (
+            413,
+            {"detail": "expected hashes of at most 1000 bytes together, found 1200 bytes"},
+        )
+        assert put(node.user(), [second]).status == 200

@@ -1,0 +1,192 @@
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.support.node import Node, User
+from tests.support.node_sync import (
+    PROJECT,
+    contents_of,
+    history,
+    push,
+    push_tree,
+    push_until_accepted,
+    put,
+    tree,
+)
+
+pytest_plugins = ("tests.support.node",)
+
+NOWHERE = "0" * 64
+FILES = {".ai/tools/probe/echo.py": b"print(1)\n", "src/x.py": b"x = 1\n"}
+
+
+@pytest.fixture
+def user(shared_node: Node) -> User:
+    """A new user of a node."""
+    return shared_node.user()
+
+
+def test_a_push_is_answered_with_the_new_head(user: User) -> None:
+    sent = tree(FILES)
+    put(user, sent.entries)
+
+    reply = push(user, sent.manifest_hash)
+
+    head = history(user)[0]
+    assert reply.answer == (
+        200,
+        {
+            "status": "ok",
+            "remote_name": "default",
+            "project_path": PROJECT,
+            "project_manifest_hash": sent.manifest_hash,
+            "user_manifest_hash": None,
+            "snapshot_hash": head["_hash"],
+            "snapshot_revision": 1,
+        },
+    )
+    assert head["project_manifest_hash"] == sent.manifest_hash
+    assert set(contents_of(user, sent.digests)) == set(sent.digests)
+
+
+def test_the_same_push_again_is_answered_with_the_same_head(user: User) -> None:
+    snapshot = push_tree(user, FILES)
+
+    assert push_tree(user, FILES, snapshot) == snapshot
+    assert len(history(user)) == 1
+
+
+def test_a_push_of_what_was_never_uploaded_names_it(user: User) -> None:
+    sent = tree({"a": b"1"})
+    put(user, sent.entries[1:])
+
+    reply = push(user, sent.manifest_hash)
+
+    missing = f"files: 'a': blob {sent.digests[0]} is missing"
+    assert reply.answer == (400, {"detail": f"manifest {sent.manifest_hash}: {missing}"})
+    assert user.ask("GET", f"/history?project_path={PROJECT}").status == 404
+
+
+def test_a_push_on_another_head_says_where_the_head_is(user: User) -> None:
+    snapshot = push_tree(user, FILES)
+    sent = tree({"a": b"1"})
+    put(user, sent.entries)
+
+    reply = push(user, sent.manifest_hash, NOWHERE)
+
+    detail = {"error": "HEAD has moved", "expected": NOWHERE, "actual": snapshot, "revision": 1}
+    assert reply.answer == (409, {"detail": detail})
+
+
+def test_another_version_is_refused_in_words(user: User) -> None:
+    sent = tree(FILES)
+    put(user, sent.entries)
+
+    reply = push(user, sent.manifest_hash, system_version="7.0.0")
+
+    assert reply.status == 409
+    assert reply.json["detail"].startswith("system_version: expected 0.1.x")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"project_path": ""},
+        {"project_path": "x" * 1025},
+        {"project_path": "a\nb"},
+        {"project_path": None},
+        {"project_manifest_hash": 1},
+        {"system_version": None},
+        {"expected_snapshot_hash": 1},
+    ],
+)
+def test_a_body_of_another_shape_is_refused(user: User, body: dict[str, Any]) -> None:
+    assert push(user, NOWHERE, **body).status == 422
+
+
+def test_a_key_for_objects_only_cannot_push(shared_node: Node) -> None:
+    uploader = shared_node.user(scopes=("remote:objects",))
+
+    assert push(uploader, NOWHERE).status == 403
+
+
+def test_projects_have_heads_of_their_own(user: User) -> None:
+    snapshot = push_tree(user, FILES)
+
+    other = push(user, tree(FILES).manifest_hash, project_path="ada/other")
+
+    assert other.json["snapshot_revision"] == 1
+    assert [one["_hash"] for one in history(user)] == [snapshot]
+
+
+def test_every_push_of_fifty_clients_at_once_is_an_ancestor_of_the_head(user: User) -> None:
+    start = push_tree(user, FILES)
+    trees = [tree({**FILES, "number": b"%d" % number}) for number in range(50)]
+    put(user, [entry for sent in trees for entry in sent.entries])
+
+    with ThreadPoolExecutor(50) as clients:
+        manifests = [sent.manifest_hash for sent in trees]
+        accepted = list(clients.map(lambda one: push_until_accepted(user, one), manifests))
+
+    snapshots = [one["_hash"] for one in history(user)]
+    assert len(set(accepted)) == 50
+    assert sorted(snapshots) == sorted([start, *accepted])
+
+
+def test_a_user_space_is_replaced_revision_by_revision(user: User) -> None:
+    one, two = (tree({".ai/config/a.yaml": data}, "user") for data in (b"a: 1\n", b"a: 2\n"))
+    put(user, [*one.entries, *two.entries])
+
+    def push_space(manifest_hash: str, revision: int | None) -> int:
+        body = {"user_manifest_hash": manifest_hash, "expected_revision": revision}
+        return user.ask("POST", "/push/user-space", body).status
+
+    assert user.ask("GET", "/user-space").status == 404
+    assert push_space(one.manifest_hash, 1) == 404
+    assert push_space(one.manifest_hash, None) == 200
+    assert push_space(two.manifest_hash, None) == 409
+    assert push_space(two.manifest_hash, 2) == 409
+    assert push_space(two.manifest_hash, 1) == 200
+    present = user.ask("GET", "/user-space").json
+    assert (present["user_manifest_hash"], present["revision"], present["snapshot_revision"]) == (
+        two.manifest_hash,
+        2,
+        2,
+    )
+
+
+@pytest.mark.parametrize("revision", [-1, 2**63, "1", 1.5])
+def test_a_revision_that_cannot_be_is_refused(user: User, revision: object) -> None:
+    body = {"user_manifest_hash": NOWHERE, "expected_revision": revision}
+
+    assert user.ask("POST", "/push/user-space", body).status in {400, 422}
+
+
+def test_a_snapshot_carries_the_user_space_of_its_time(user: User) -> None:
+    space = tree({".ai/config/a.yaml": b"a: 1\n"}, "user")
+    put(user, space.entries)
+    body = {"user_manifest_hash": space.manifest_hash, "expected_revision": None}
+    user.ask("POST", "/push/user-space", body)
+
+    push_tree(user, FILES)
+
+    assert history(user)[0]["user_manifest_hash"] == space.manifest_hash
+
+
+@pytest.mark.parametrize(("limit", "shown"), [(50, 3), (2, 2), (0, 0), (-1, 0), (10**30, 3)])
+def test_a_history_is_as_long_as_it_was_asked_for(user: User, limit: int, shown: int) -> None:
+    expected = None
+    for number in range(3):
+        expected = push_tree(user, {"number": b"%d" % number}, expected)
+
+    assert len(history(user, limit)) == shown
+
+
+def test_a_history_ends_where_a_snapshot_is_damaged(shared_node: Node, user: User) -> None:
+    first = push_tree(user, {"number": b"1"})
+    second = push_tree(user, {"number": b"2"}, first)
+    store = shared_node.settings.cas_base_path / user.user_id / ".ai" / "state" / "objects"
+    (store / "objects" / first[:2] / first[2:4] / f"{first}.json").write_bytes(b"{}")
+
+    assert [one["_hash"] for one in history(user)] == [second]

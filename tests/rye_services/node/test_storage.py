@@ -1,0 +1,234 @@
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from lillux.cas.layout import Space
+from lillux.cas.store import Store
+from rye_services.database import Database
+from rye_services.moments import stamp
+from rye_services.node.pushing import ProjectPush
+from rye_services.node.services import NodeServices, open_services
+from rye_services.node.storage import UserGarbage
+from rye_services.node.uploads import LEASE_S, Uploads
+from rye_services.settings import read_settings
+from rye_services.tables import threads, uploads_in_flight
+from tests.support.pushed_trees import put_project, put_user_space
+
+USER = "3d4c030534b1c1c6"
+NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+class Clock:
+    """A clock that goes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def forward(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The node's clock."""
+    return Clock()
+
+
+@pytest.fixture
+def services(tmp_path: Path, clock: Clock) -> Iterator[NodeServices]:
+    """The services of a node with empty data, nothing served."""
+    settings = read_settings({"data_dir": str(tmp_path / "node")}, {}, tmp_path)
+    services = open_services(settings, tmp_path, clock)
+    yield services
+    services.database.close()
+
+
+@pytest.fixture
+def store(services: NodeServices) -> Store:
+    """The store of a user."""
+    return services.stores.of(USER)
+
+
+def push(services: NodeServices, contents: dict[str, bytes], expected: str | None = None) -> str:
+    store = services.stores.of(USER)
+    wanted = ProjectPush(
+        project_path="ada/p",
+        project_manifest_hash=put_project(store, contents),
+        expected_snapshot_hash=expected,
+    )
+    return services.sync.pushing.push_project(USER, store, wanted).snapshot_hash
+
+
+def stored(store: Store) -> set[str]:
+    return {one.digest for space in Space for one in store.stored(space)}
+
+
+def test_what_a_push_named_stays_with_all_its_history(services: NodeServices, store: Store) -> None:
+    first = push(services, {".ai/tools/a.py": b"1", "file": b"1"})
+    push(services, {"file": b"2"}, first)
+    before = stored(store)
+
+    (found,) = services.sync.storage.collect()
+
+    assert (found.state, found.removed, found.kept) == ("done", 0, len(before))
+    assert stored(store) == before
+
+
+def test_what_nothing_names_goes(services: NodeServices, store: Store) -> None:
+    push(services, {"file": b"1"})
+    before = stored(store)
+    size = len(b"never pushed")
+    blob = store.put_blob(b"never pushed")
+
+    found = services.sync.storage.collect_of(USER)
+
+    assert found == UserGarbage(
+        user_id=USER,
+        state="done",
+        removed=1,
+        freed_bytes=size,
+        kept=len(before),
+        stored_bytes=sum(one.size for space in Space for one in store.stored(space)),
+    )
+    assert not store.has_blob(blob)
+
+
+def test_a_dry_run_removes_nothing(services: NodeServices, store: Store) -> None:
+    blob = store.put_blob(b"never pushed")
+
+    found = services.sync.storage.collect_of(USER, dry_run=True)
+
+    assert (found.removed, store.has_blob(blob)) == (1, True)
+
+
+def test_what_was_stored_within_the_grace_stays(services: NodeServices, store: Store) -> None:
+    blob, old = store.put_blob(b"young"), store.put_blob(b"old")
+    for digest, age_s in ((blob, 3000), (old, 4000)):
+        moment = NOW.timestamp() - age_s
+        os.utime(store.root / "blobs" / digest[:2] / digest[2:4] / digest, (moment, moment))
+
+    services.sync.storage.collect_of(USER)
+
+    assert (store.has_blob(blob), store.has_blob(old)) == (True, False)
+
+
+def test_whoever_is_uploading_is_left_alone_until_the_lease_ends(
+    services: NodeServices, store: Store, clock: Clock
+) -> None:
+    blob = store.put_blob(b"uploaded slowly")
+    services.sync.uploads.renew(USER)
+    clock.forward(LEASE_S - 1)
+
+    meanwhile = services.sync.storage.collect_of(USER)
+    clock.forward(2)
+    later = services.sync.storage.collect_of(USER)
+
+    assert (meanwhile, later.state) == (UserGarbage(user_id=USER, state="uploading"), "done")
+    assert not store.has_blob(blob)
+
+
+def test_the_user_space_stays(services: NodeServices, store: Store) -> None:
+    old = put_user_space(store, {".ai/config/a.yaml": b"a: 1\n"})
+    new = put_user_space(store, {".ai/config/a.yaml": b"a: 2\n"})
+    services.sync.pushing.push_user_space(USER, store, old, None)
+    services.sync.pushing.push_user_space(USER, store, new, 1)
+
+    services.sync.storage.collect_of(USER)
+
+    assert (store.has_object(old), store.has_object(new)) == (False, True)
+    assert store.has_blob(store.put_blob(b"a: 2\n"))
+
+
+def test_what_a_thread_could_not_merge_stays(services: NodeServices, store: Store) -> None:
+    snapshot = push(services, {"file": b"1"})
+    manifest = put_project(store, {"file": b"unmerged"})
+    unmerged = store.put_object(
+        {**store.get_object(snapshot), "project_manifest_hash": manifest, "source": "execution"}
+    )
+    side = store.put_blob(b"a side of a conflict")
+    row = {
+        "thread_id": "t1",
+        "user_id": USER,
+        "item_type": "tool",
+        "item_id": "tool:a",
+        "remote_name": "default",
+        "project_path": "ada/p",
+        "state": "completed",
+        "created_at": stamp(NOW),
+        "unmerged_snapshot_hash": unmerged,
+        "merge_conflicts": {"file": {"base": None, "ours": side, "theirs": None, "type": "x"}},
+    }
+    with services.database.writing() as connection:
+        connection.execute(threads.insert().values(**row))
+
+    services.sync.storage.collect_of(USER)
+
+    kept = [store.has_object(unmerged), store.has_object(manifest), store.has_blob(side)]
+    assert kept == [True, True, True]
+
+
+def test_nothing_goes_when_what_is_named_cannot_be_read(
+    services: NodeServices, store: Store
+) -> None:
+    snapshot = push(services, {"file": b"1"})
+    blob = store.put_blob(b"never pushed")
+    path = store.root / "objects" / snapshot[:2] / snapshot[2:4] / f"{snapshot}.json"
+    path.write_bytes(b"damaged")
+
+    found = services.sync.storage.collect_of(USER)
+
+    assert (found.state, found.problem) == ("refused", "INTEGRITY")
+    assert store.has_blob(blob)
+
+
+def test_a_count_that_a_crash_left_wrong_is_right_after_a_collection(
+    services: NodeServices, store: Store
+) -> None:
+    push(services, {"file": b"1"})
+    services.sync.usage.add(USER, 10**6, store=store)
+
+    services.sync.storage.collect_of(USER)
+
+    size = sum(one.size for space in Space for one in store.stored(space))
+    assert services.sync.usage.read(USER, store=store) == size
+
+
+def test_folders_of_nobody_are_passed_over(services: NodeServices) -> None:
+    (services.stores.root / "Not A User" / ".ai" / "state" / "objects").mkdir(parents=True)
+    (services.stores.root / "nostore" / ".ai").mkdir(parents=True)
+
+    assert services.sync.storage.collect() == ()
+
+
+def test_a_lease_is_renewed_once_a_minute(services: NodeServices, clock: Clock) -> None:
+    uploads = services.sync.uploads
+
+    def until_s(database: Database) -> float:
+        with database.reading() as connection:
+            row = connection.execute(uploads_in_flight.select()).mappings().one()
+        return float(row["lease_until_s"]) - NOW.timestamp()
+
+    seen = []
+    for seconds in (0, 59, 1, 60):
+        clock.forward(seconds)
+        uploads.renew(USER)
+        seen.append(until_s(services.database))
+
+    assert seen == [LEASE_S, LEASE_S, LEASE_S + 60, LEASE_S + 120]
+
+
+def test_an_upload_ends_with_its_push(services: NodeServices, clock: Clock) -> None:
+    uploads = services.sync.uploads
+    uploads.renew(USER)
+
+    uploads.end(USER)
+
+    assert not uploads.is_going_on(USER)
+    uploads.renew(USER)
+    assert Uploads(services.database, clock).is_going_on(USER)
