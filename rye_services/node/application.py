@@ -18,9 +18,12 @@ from rye_services.node import (
     nonce_sweep,
     objects_routes,
     open_routes,
+    page_routes,
     push_routes,
+    secret_routes,
     storage_routes,
     user_space_routes,
+    webhook_routes,
 )
 from rye_services.node.services import NodeServices
 from rye_services.problems import UnexpectedErrors, answer_problems
@@ -34,6 +37,9 @@ ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
     user_space_routes.router,
     history_routes.router,
     storage_routes.router,
+    secret_routes.router,
+    webhook_routes.router,
+    page_routes.router,
 )
 
 BACKGROUND: tuple[Callable[[NodeServices], AbstractAsyncContextManager[None]], ...] = (

@@ -11,6 +11,9 @@ from rye_services.keys import NodeKeys, open_keys
 from rye_services.node.capacity import Capacity
 from rye_services.node.stores import UserStores
 from rye_services.node.sync_services import SyncServices, open_sync
+from rye_services.node.vault import Vault
+from rye_services.node.webhook_check import webhook_check
+from rye_services.node.webhooks import Webhooks
 from rye_services.nonces import Nonces
 from rye_services.settings import Settings
 from ryeos.moments import Clock, utc_now
@@ -36,6 +39,8 @@ class NodeServices:
     capacity: Capacity
     sync: SyncServices
     bundle: Path
+    vault: Vault
+    webhooks: Webhooks
     webhook_check: WebhookCheck = refuse_webhooks
 
     @property
@@ -59,6 +64,8 @@ def open_services(settings: Settings, bundle: Path, clock: Clock = utc_now) -> N
     keys = open_keys(settings.signing_key_dir, clock)
     database = Database(settings.database_url)
     stores = UserStores(settings.cas_base_path)
+    box = {"box_private": keys.box_private, "box_public": keys.box_public}
+    webhooks = Webhooks(database, **box, clock=clock)
     return NodeServices(
         settings=settings,
         database=database,
@@ -71,4 +78,7 @@ def open_services(settings: Settings, bundle: Path, clock: Clock = utc_now) -> N
         capacity=Capacity(settings.max_concurrent),
         sync=open_sync(settings, database, stores, clock),
         bundle=bundle,
+        vault=Vault(database, **box, clock=clock),
+        webhooks=webhooks,
+        webhook_check=webhook_check(webhooks) if settings.open_webhooks else refuse_webhooks,
     )

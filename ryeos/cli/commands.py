@@ -23,7 +23,8 @@ class Entry:
 
 
 _ITEMS, _TRUST, _GRAPHS = "Items", "Trust", "Graphs"
-_RUNS, _REMOTES, _SETUP = "Background runs", "Remotes", "Set-up and support"
+_RUNS, _SETUP = "Background runs", "Set-up and support"
+_REMOTES = "Remotes"
 
 TABLE: tuple[Entry, ...] = (
     Entry("run", "run", "execute a tool, render a directive, print knowledge", _ITEMS),
@@ -55,6 +56,13 @@ TABLE: tuple[Entry, ...] = (
     Entry("threads wait", "thread_control", "wait for the end of background runs", _RUNS),
     Entry("store show", "store", "what the project's store holds", _SETUP),
     Entry("store gc", "store", "remove what nothing names any more from it", _SETUP),
+    Entry("remote add", "remote_settings", "write down the address of a node", _REMOTES),
+    Entry("remote list", "remote_settings", "the nodes that are configured", _REMOTES),
+    Entry("remote remove", "remote_settings", "no longer use a node", _REMOTES),
+    Entry(
+        "remote pins", "remote_settings", "the nodes that were spoken to, and their keys", _REMOTES
+    ),
+    Entry("remote forget", "remote_settings", "let a node have a new key", _REMOTES),
     Entry("remote push", "remote_sync", "bring the project to a node", _REMOTES),
     Entry("remote pull", "remote_sync", "merge in what is on the node", _REMOTES),
     Entry("remote diff", "remote_sync", "what is not the same here and there", _REMOTES),
@@ -110,8 +118,9 @@ GLOBAL_FLAGS = {
 
 def find(words: list[str]) -> Entry | None:
     """The command that the words begin with, the longest first."""
+    named = [ALIASES.get(words[0], words[0]), *words[1:]] if words else []
     for length in (2, 1):
-        typed = " ".join(ALIASES.get(word, word) for word in words[:length])
+        typed = " ".join(named[:length])
         for entry in (*TABLE, *HIDDEN):
             if entry.words == typed and len(words) >= length:
                 return entry

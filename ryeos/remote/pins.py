@@ -123,10 +123,19 @@ class Pins:
 
         Raises FileSystemError.
         """
-        owner = _owner(name, netloc)
-        paths = [self._path(name, netloc), *(pin.path for pin in self._foreign(owner))]
-        removed = [path for path in paths if _remove(path)]
+        foreign = [pin.path for pin in self._foreign(_owner(name, netloc))]
+        removed = [path for path in (self._path(name, netloc), *foreign) if _remove(path)]
         return bool(removed)
+
+    def forget_all(self, name: str) -> tuple[Path, ...]:
+        """Remove every pin of a name, also those that cannot be read; the files that were there.
+
+        Raises FileSystemError.
+        """
+        own = re.compile(rf"{re.escape(name)}-[0-9a-f]{{{_NAME_DIGITS}}}\.toml")
+        paths = [path for path in _toml_files(self._folder) if own.fullmatch(path.name)]
+        paths += [pin.path for pin in self._foreign_pins() if pin.name == name]
+        return tuple(path for path in paths if _remove(path))
 
     def list(self) -> tuple[Pin, ...]:
         """Every pin that can be read, by name and address."""
@@ -189,9 +198,13 @@ class Pins:
         return signer is not None and verifies_with(document, signer.public_pem)
 
     def _foreign(self, owner: str) -> Iterator[Pin]:
+        return (pin for pin in self._foreign_pins() if _owner(pin.name, pin.netloc) == owner)
+
+    def _foreign_pins(self) -> Iterator[Pin]:
+        """Those that other programs keep among the trusted keys."""
         for path in _toml_files(self._user.ai / TRUSTED_FOLDER):
             pin = _as_pin(path)
-            if pin and _owner(pin.name, pin.netloc) == owner and path.stem == pin.fingerprint:
+            if pin and path.stem == pin.fingerprint:
                 yield pin
 
     def _write(self, name: str, netloc: str, identity: NodeIdentity) -> None:
