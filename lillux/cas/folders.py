@@ -22,7 +22,11 @@ _NEW = (
     | getattr(os, "O_BINARY", 0)
 )
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_TOUCHES_LINKS = os.utime in os.supports_follow_symlinks
 _FILE_MODE, _FOLDER_MODE = 0o644, 0o755
+TEMPORARY_SUFFIX = ".tmp"
+"""Of a file that is being written, or being removed; its name starts with a dot."""
+
 _REPARSE_POINT = 0x400  # of Windows: links and junctions
 
 
@@ -79,16 +83,20 @@ class StoreFolders:
 
     def touch(self, folders: tuple[str, ...], name: str) -> bool:
         """Have a file be as young as one written now; False for none. Raises as `size`."""
-        if self.status(folders, name) is None:
+        if not self.require_plain(folders, make=False):
             return False
         path = self.path(folders, name)
         try:
-            os.utime(path)
-        except FileNotFoundError:  # swept between the two
+            if _TOUCHES_LINKS:
+                os.utime(path, follow_symlinks=False)
+            else:
+                os.utime(path)
+        except FileNotFoundError:
             return False
         except OSError as error:
             raise file_system_error(path, error) from error
-        return True
+        # Looked at afterwards: a sweep may have taken the name away while the file was touched.
+        return self.status(folders, name) is not None
 
     def remove(self, folders: tuple[str, ...], name: str) -> None:
         """Have no file there. Raises StoreLinkError, FileSystemError."""
@@ -101,6 +109,28 @@ class StoreFolders:
             return
         except OSError as error:
             raise file_system_error(path, error) from error
+
+    def remove_if_old(self, folders: tuple[str, ...], name: str, before_s: float) -> bool:
+        """Have no file there that was last touched before a moment of the epoch. Whether it went.
+
+        A touch right before is never overlooked: the file is renamed, looked at once more and
+        renamed back; a touch after that finds none. Raises StoreLinkError, FileSystemError.
+        """
+        status = self.status(folders, name)
+        if status is None or status.st_mtime >= before_s:
+            return False
+        path, aside = self.path(folders, name), self._temporary(folders)
+        try:
+            os.replace(path, aside)  # noqa: PTH105 - as above
+            if os.lstat(aside).st_mtime >= before_s:
+                os.replace(aside, path)  # noqa: PTH105 - as above
+                return False
+            os.unlink(aside)  # noqa: PTH108 - as above
+        except FileNotFoundError:  # another sweep was faster
+            return False
+        except OSError as error:
+            raise file_system_error(path, error) from error
+        return True
 
     def entries(self, folders: tuple[str, ...]) -> Iterator["os.DirEntry[str]"]:
         """What is in a folder, by name; nothing for one that is not there.
@@ -174,8 +204,12 @@ class StoreFolders:
             raise StoreLinkError(path, "a folder")
         return True
 
+    def _temporary(self, folders: tuple[str, ...]) -> str:
+        """A path there that nobody else uses."""
+        return self.path(folders, f"{self._prefix}{next(self._numbers):x}{TEMPORARY_SUFFIX}")
+
     def _put(self, folders: tuple[str, ...], name: str, data: bytes, *, force: bool) -> None:
-        temporary = self.path(folders, f"{self._prefix}{next(self._numbers):x}.tmp")
+        temporary = self._temporary(folders)
         descriptor = os.open(temporary, _NEW, _FILE_MODE)
         try:
             try:

@@ -50,24 +50,27 @@ def collect_garbage(
     (1) Mark: from the roots and every digest in a ref on, through all that objects name. What is
     named and not there is no error: part of it may never have been fetched.
     (2) Sweep: what is not marked and was not written or touched in the last ``grace_s`` seconds
-    before ``now_s`` (of the epoch). Each is looked at again right before it is removed, so that
-    what somebody touches meanwhile stays.
+    before ``now_s`` (of the epoch). Each is looked at again while it is removed, so that what
+    somebody touches meanwhile stays.
+    (3) What writers that were killed before that left half written goes too; it is not counted.
 
     With ``dry_run`` nothing is removed. Raises GarbageRefusedError before anything is removed,
     DigestError for a root that is none, StoreLinkError, FileSystemError.
     """
     starts = [Reference(check_digest(root), None) for root in roots]
     marked = mark(store, [*starts, *_named_by_refs(store)])  # (1)
+    before_s = now_s - grace_s
     removed = freed_bytes = kept = 0
     for space in Space:  # (2)
         for stored in store.stored(space):
-            if stored.digest in marked[space] or stored.modified_s > now_s - grace_s:
+            is_wanted = stored.digest in marked[space] or stored.modified_s >= before_s
+            if is_wanted or not (dry_run or store.remove_if_old(space, stored.digest, before_s)):
                 kept += 1
                 continue
-            if not dry_run:
-                store.remove(space, stored.digest)
             removed += 1
             freed_bytes += stored.size
+    if not dry_run:  # (3)
+        store.remove_leftovers(before_s)
     return Collected(removed=removed, freed_bytes=freed_bytes, kept=kept)
 
 
