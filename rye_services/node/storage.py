@@ -7,7 +7,6 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from ryeos.cas.garbage import collect_garbage
 from sqlalchemy import Table, select
 
 from lillux.cas.layout import is_digest
@@ -18,6 +17,7 @@ from rye_services.node.stores import UserStores
 from rye_services.node.uploads import Uploads
 from rye_services.node.usage import Usage
 from rye_services.tables import project_refs, threads, user_space_refs
+from ryeos.cas.garbage import collect_garbage
 from ryeos.moments import Clock
 
 # Each has a user in it, and names objects in its columns.
