@@ -173,7 +173,7 @@ def _from_base64(digest: str, text: str) -> bytes:
     Part by part: one call for all of a large blob would keep every thread of a node waiting.
     """
     if len(text) % 4 or "=" in text[:-2]:
-        raise EntryError(digest, "data: expected base64: wrong padding")
+        raise EntryError(digest, "data: expected base64: Incorrect padding")
     parts = []
     try:
         for start in range(0, len(text), _PART_CHARS):
