@@ -14,11 +14,8 @@ from rye_services.compression import GzippedRequests, GzippedResponses
 from rye_services.limits import BodyLimits
 from rye_services.node import (
     admin_routes,
-<<<<<<< HEAD
-=======
     execute_routes,
     executions,
->>>>>>> execnode
     history_routes,
     nonce_sweep,
     objects_routes,
