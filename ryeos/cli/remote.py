@@ -118,14 +118,7 @@ def _status(session: Session) -> int:
     }
     counts = f"{len(tree.manifest.items)} items, {len(tree.manifest.files)} other files"
     lines = [
-<<<<<<< HEAD
         f"{envelope['project_path']}: {short(tree.manifest_hash)}, {counts}",
-=======
-        (
-            f"{envelope['project_path']}: {short(tree.manifest_hash)}, "
-            f"{len(tree.manifest.items)} items, {len(tree.manifest.files)} other files"
-        ),
->>>>>>> main
         *(f"  {name:<12} {_state(row):<24} {one_line(row['url'])}" for name, row in rows.items()),
     ]
     session.output.answer(envelope, "\n".join(lines))

@@ -137,11 +137,7 @@ class MemoryNode:
     def _known(self, route: str, given: Any) -> Any:  # noqa: ANN401 - JSON
         if not self.audience:
             raise Refusal(401, "not authenticated")
-<<<<<<< HEAD
-        routes: dict[str, Callable[[Any], Any]] = {
-=======
         routes: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
->>>>>>> main
             "POST /objects/has": self._has,
             "POST /objects/put": self._put,
             "POST /objects/get": self._get,
