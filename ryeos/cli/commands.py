@@ -24,6 +24,7 @@ class Entry:
 
 _ITEMS, _TRUST, _GRAPHS = "Items", "Trust", "Graphs"
 _RUNS, _SETUP = "Background runs", "Set-up and support"
+_REMOTES = "Remotes"
 
 TABLE: tuple[Entry, ...] = (
     Entry("run", "run", "execute a tool, render a directive, print knowledge", _ITEMS),
@@ -55,6 +56,13 @@ TABLE: tuple[Entry, ...] = (
     Entry("threads wait", "thread_control", "wait for the end of background runs", _RUNS),
     Entry("store show", "store", "what the project's store holds", _SETUP),
     Entry("store gc", "store", "remove what nothing names any more from it", _SETUP),
+    Entry("remote add", "remote_settings", "write down the address of a node", _REMOTES),
+    Entry("remote list", "remote_settings", "the nodes that are configured", _REMOTES),
+    Entry("remote remove", "remote_settings", "no longer use a node", _REMOTES),
+    Entry(
+        "remote pins", "remote_settings", "the nodes that were spoken to, and their keys", _REMOTES
+    ),
+    Entry("remote forget", "remote_settings", "let a node have a new key", _REMOTES),
     Entry("init", "init", "set up user space and a project", _SETUP),
     Entry("mcp", "mcp", "serve agents over MCP, on standard input and output", _SETUP),
     Entry("mcp config", "mcp_clients", "print what a client's settings need", _SETUP),
