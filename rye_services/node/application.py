@@ -14,12 +14,10 @@ from rye_services.compression import GzippedRequests, GzippedResponses
 from rye_services.limits import BodyLimits
 from rye_services.node import (
     admin_routes,
-<<<<<<< HEAD
-=======
     execute_routes,
     executions,
->>>>>>> execnode
     history_routes,
+    mcp_mount,
     nonce_sweep,
     objects_routes,
     open_routes,
@@ -48,6 +46,7 @@ ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
     secret_routes.router,
     webhook_routes.router,
     page_routes.router,
+    lambda services: mcp_mount.router(services, execute_routes.answer_call(services)),
 )
 
 BACKGROUND: tuple[Callable[[NodeServices], AbstractAsyncContextManager[None]], ...] = (

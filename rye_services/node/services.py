@@ -68,11 +68,8 @@ def open_services(settings: Settings, bundle: Path, clock: Clock = utc_now) -> N
     stores = UserStores(settings.cas_base_path)
     box = {"box_private": keys.box_private, "box_public": keys.box_public}
     webhooks = Webhooks(database, **box, clock=clock)
-<<<<<<< HEAD
-=======
     sync = open_sync(settings, database, stores, clock)
     vault, capacity = Vault(database, **box, clock=clock), Capacity(settings.max_concurrent)
->>>>>>> execnode
     return NodeServices(
         settings=settings,
         database=database,
