@@ -14,6 +14,8 @@ from rye_services.compression import GzippedRequests, GzippedResponses
 from rye_services.limits import BodyLimits
 from rye_services.node import (
     admin_routes,
+    execute_routes,
+    executions,
     history_routes,
     nonce_sweep,
     objects_routes,
@@ -22,6 +24,7 @@ from rye_services.node import (
     push_routes,
     secret_routes,
     storage_routes,
+    thread_routes,
     user_space_routes,
     webhook_routes,
 )
@@ -36,6 +39,8 @@ ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
     push_routes.router,
     user_space_routes.router,
     history_routes.router,
+    execute_routes.router,
+    thread_routes.router,
     storage_routes.router,
     secret_routes.router,
     webhook_routes.router,
@@ -45,6 +50,7 @@ ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
 BACKGROUND: tuple[Callable[[NodeServices], AbstractAsyncContextManager[None]], ...] = (
     nonce_sweep.running,
     storage_routes.running,
+    executions.running,
 )
 
 

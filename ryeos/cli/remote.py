@@ -151,8 +151,10 @@ def _status(session: Session) -> int:
         "remotes": rows,
     }
     lines = [
-        f"{envelope['project_path']}: {short(tree.manifest_hash)}, "
-        f"{len(tree.manifest.items)} items, {len(tree.manifest.files)} other files",
+        (
+            f"{envelope['project_path']}: {short(tree.manifest_hash)}, "
+            f"{len(tree.manifest.items)} items, {len(tree.manifest.files)} other files"
+        ),
         *(f"  {name:<12} {_state(row):<24} {one_line(row['url'])}" for name, row in rows.items()),
     ]
     session.output.answer(envelope, "\n".join(lines))

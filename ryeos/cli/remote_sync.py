@@ -153,8 +153,8 @@ def _note_difference(
 
 def _resolve(session: Session) -> int:
     from lillux.files import read_bytes
-    from ryeos.remote.opening import Surroundings, remotes_of
     from ryeos.remote.conflicts import ConflictFolder
+    from ryeos.remote.opening import Surroundings, remotes_of
     from ryeos.remote.resolve import Choice, resolve
 
     arguments = session.arguments

@@ -137,7 +137,7 @@ class MemoryNode:
     def _known(self, route: str, given: Any) -> Any:  # noqa: ANN401 - JSON
         if not self.audience:
             raise Refusal(401, "not authenticated")
-        routes = {
+        routes: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "POST /objects/has": self._has,
             "POST /objects/put": self._put,
             "POST /objects/get": self._get,

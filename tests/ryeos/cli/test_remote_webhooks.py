@@ -82,3 +82,12 @@ def test_a_command_that_makes_no_sense_says_what_would(
 
     assert done.status == 2
     assert message in done.stderr
+def test_a_delivery_with_another_secret_is_refused(on_node: CommandLine) -> None:
+    hook_id = on_node.json("remote", "webhooks", "create", "mine/hello")["hook_id"]
+
+    done = on_node("remote", "webhooks", "trigger", hook_id, WEBHOOK_SECRET="whsec_0")
+
+    assert done.status == 7
+    assert "refused with status 401" in done.stderr
+
+

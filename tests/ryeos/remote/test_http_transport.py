@@ -5,7 +5,6 @@ from email.utils import formatdate
 from time import time
 
 import pytest
-from ryeos.remote.remotes import RemoteConfig
 
 from lillux.digests import sha256_hex
 from lillux.http_client import HttpClient
@@ -14,6 +13,7 @@ from lillux.signing import generate_keypair
 from ryeos.remote.credentials import BearerCredentials, Credentials, SignedCredentials
 from ryeos.remote.errors import RemoteUnreachableError, ReplyTooLargeError
 from ryeos.remote.http_transport import ATTEMPTS, HttpTransport
+from ryeos.remote.remotes import RemoteConfig
 from ryeos.remote.signed_requests import check_signature, parse_headers
 from ryeos.remote.transport import Reply
 from ryeos.signing_key import SigningKey

@@ -3,7 +3,6 @@ from base64 import b64encode
 from pathlib import Path
 
 import pytest
-from ryeos.remote.pins import Pins
 
 from lillux.cas.store import Store
 from lillux.digests import sha256_hex
@@ -11,6 +10,7 @@ from ryeos.cas.sync import Sized
 from ryeos.remote import transfer
 from ryeos.remote.errors import RemoteReplyError, ReplyTooLargeError
 from ryeos.remote.node import Node
+from ryeos.remote.pins import Pins
 from ryeos.remote.transfer import fetch, fetch_available, send
 from tests.support.memory_node import MemoryNode, reply
 
