@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
-from lillux.files import file_system_error, make_directory, read_bytes, write_atomic
+from lillux.files import file_system_error, locked, make_directory, read_bytes, write_atomic
 from lillux.signing import compute_key_fingerprint
 from lillux.values import dataclass
 from rye_services.keys import NodeKeys
@@ -132,7 +132,7 @@ class AuthorizedKeys:
             expected = f"expected at most {MAX_LABEL_CHARACTERS} visible characters"
             raise AuthorizedKeyError("label", expected)
         if key.expires_at:
-            _moment(key.expires_at, "expires_at")
+            _moment(key.expires_at, "the new key")
         body = SignedText(shebang="", signature=None, covers=None, body=_document(key))
         path = self._path(key.fingerprint)
         form = form_for(Kind.TOOL, _SUFFIX)
@@ -179,6 +179,10 @@ class AuthorizedKeys:
 
     def revoke_unless_last(self, fingerprint: str) -> None:
         """As `revoke`, but one key that may manage keys stays. Raises LastManagerError too."""
+        with locked(self._directory / ".lock"):  # two managers may revoke each other
+            self._revoke_unless_last(fingerprint)
+
+    def _revoke_unless_last(self, fingerprint: str) -> None:
         managers = {key.fingerprint for key in self._counting() if key.may_manage}
         if managers == {fingerprint}:
             raise LastManagerError(fingerprint)

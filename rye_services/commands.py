@@ -5,12 +5,13 @@ Contract: ``docs/node.md``. What only serving needs is imported by serving.
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rye_services import key_commands
+from rye_services import key_commands, storage_command
 from ryeos import __version__
 from ryeos.bundles import BundleHome
 from ryeos.cli.failures import report
@@ -19,6 +20,7 @@ from ryeos.errors import UsageError
 
 INTERRUPTED = 130
 _INTERRUPTED_ANSWER = '{"status": "error", "error": "interrupted", "code": "CANCELLED"}\n'
+_INVALID_CHOICE = re.compile(r"invalid choice: '(.*?)' \(choose from")
 _EXAMPLES = """\
 examples:
   rye-node.pyz serve --data /var/lib/rye-node --port 8000
@@ -32,6 +34,8 @@ statuses: 0 done, 2 usage, 3 not found, 6 configuration, 130 interrupted; docs/n
 def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int:
     """Run the command line; the exit status. ``bundle`` is where the standard bundle lies."""
     arguments = sys.argv[1:] if argv is None else argv
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     try:
         return _run(arguments, bundle)
     except KeyboardInterrupt:
@@ -83,9 +87,26 @@ def _version(_: argparse.Namespace, __: Mapping[str, str]) -> key_commands.Answe
 class _Parser(argparse.ArgumentParser):
     """argparse whose errors are ours."""
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: ANN401 - argparse's
+        """Refuse what is not known where it was typed: the command knows its own flags."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
     def error(self, message: str) -> NoReturn:
         """Refuse a command line. Raises UsageError."""
-        raise UsageError(f"{self.prog}: {message}", hint=f"see: {self.prog} --help")
+        raise UsageError(f"{self.prog}: {message}", hint=self._hint(message))
+
+    def _hint(self, message: str) -> str:
+        from difflib import get_close_matches
+
+        _, _, typed = message.partition("unrecognized arguments: ")
+        found = _INVALID_CHOICE.search(message)
+        words = [word for action in self._actions for word in action.option_strings]
+        words += [word for action in self._actions for word in action.choices or ()]
+        close = get_close_matches(found[1] if found else typed.partition(" ")[0], words, 1, 0.5)
+        return f"did you mean {close[0]}?" if close else f"see: {self.prog} --help"
 
 
 class _Version(argparse.Action):
@@ -109,6 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     key_commands.declare_keys(lambda *words: _command(keys, *words))
     api_keys = _group(commands, "api-keys", "texts that stand for a user")
     key_commands.declare_api_keys(lambda *words: _command(api_keys, *words))
+    storage_command.declare_gc(lambda *words: _command(commands, *words))
     _command(commands, "version", _version, "the version and its surroundings")
     return parser
 

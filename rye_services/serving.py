@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import signal
 import socket
 import sys
@@ -48,8 +49,9 @@ def listen(host: str, port: int) -> Listener:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         opened = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        problem = (error.strerror or str(error)).lower()
-        raise AddressError(host, port, problem) from error
+        named = error.errno is not None and not isinstance(error, socket.gaierror)
+        problem = os.strerror(error.errno) if named else error.strerror or str(error)  # type: ignore[arg-type]
+        raise AddressError(host, port, problem.lower()) from None
     bound = opened.getsockname()
     name = f"[{bound[0]}]" if family == socket.AF_INET6 else bound[0]
     return Listener(opened, f"http://{name}:{bound[1]}")
@@ -99,8 +101,13 @@ class _Server(uvicorn.Server):
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _end(self, number: int, _: FrameType | None) -> None:
-        logging.getLogger(__name__).info("asked to end by %s", signal.Signals(number).name)
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let the requests under way end, unless a second signal does not want that."""
+        logging.getLogger(__name__).info("asked to end")
+        await super().shutdown(sockets)
+
+    def _end(self, _: int, __: FrameType | None) -> None:
+        # No word to the log from here: the signal may have come in the middle of a line.
         self.force_exit = self.should_exit
         self.should_exit = True
 

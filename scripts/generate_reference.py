@@ -19,7 +19,7 @@ from ryeos.mcp.tool_table import TOOLS, Tool  # noqa: E402
 
 ERRORS_PAGE = ROOT / "docs" / "reference" / "errors.md"
 TOOLS_PAGE = ROOT / "docs" / "reference" / "mcp-tools.md"
-PACKAGES = ("lillux", "ryeos")
+PACKAGES = ("lillux", "rye_services", "ryeos")
 
 _INTRODUCTION = """\
 # Errors

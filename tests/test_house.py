@@ -36,13 +36,19 @@ def project_files(pattern: str) -> Iterator[Path]:
 
 def modules() -> Iterator[Path]:
     """The modules of the layers, sorted."""
-    for layer in ("lillux", "ryeos"):
+    for layer in ("lillux", "ryeos", "rye_services"):
         yield from sorted((ROOT / layer).rglob("*.py"))
+
+
+def client_modules() -> Iterator[Path]:
+    """The modules that every start of ``rye`` may pay for: all but the services."""
+    return (path for path in modules() if not path.is_relative_to(ROOT / "rye_services"))
 
 
 def outside_cli() -> Iterator[Path]:
     """The modules of the layers without those that speak to a person."""
-    return (path for path in modules() if not path.is_relative_to(ROOT / "ryeos" / "cli"))
+    speaking = ROOT / "ryeos" / "cli", ROOT / "rye_services" / "commands.py"
+    return (path for path in modules() if not any(map(path.is_relative_to, speaking)))
 
 
 def syntax(path: Path) -> ast.Module:
@@ -135,7 +141,7 @@ def test_an_outside_library_is_imported_only_by_the_function_that_needs_it() -> 
     ours = {"lillux", "ryeos"} | sys.stdlib_module_names
     early = [
         f"{place(path, node)} {name}"
-        for path in modules()
+        for path in client_modules()
         if path != ROOT / f"{LATE_DOOR.replace('.', '/')}.py"
         for node in syntax(path).body
         if isinstance(node, ast.Import | ast.ImportFrom)

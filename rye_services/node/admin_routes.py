@@ -5,7 +5,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from lillux.errors import LilluxError
 from rye_services.auth.callers import caller
 from rye_services.auth.principal import Principal
 from rye_services.authorized_keys import (
@@ -16,6 +15,7 @@ from rye_services.authorized_keys import (
 from rye_services.node.services import NodeServices
 from rye_services.problems import Problem
 from rye_services.scopes import EVERYTHING, MANAGE
+from ryeos.errors import RyeError
 from ryeos.remote.identity import decode_public_key
 
 Manager = Annotated[Principal, caller(MANAGE)]
@@ -45,7 +45,7 @@ def router(services: NodeServices) -> APIRouter:
                 via="admin",
                 by=principal.key_id,
             )
-        except LilluxError as error:
+        except RyeError as error:
             raise Problem(400, str(error)) from error
         return {
             "fingerprint": f"fp:{key.fingerprint}",

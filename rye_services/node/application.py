@@ -16,6 +16,7 @@ from rye_services.node import (
     admin_routes,
     execute_routes,
     history_routes,
+    mcp_mount,
     nonce_sweep,
     objects_routes,
     open_routes,
@@ -44,6 +45,7 @@ ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
     secret_routes.router,
     webhook_routes.router,
     page_routes.router,
+    lambda services: mcp_mount.router(services, execute_routes.answer_call(services)),
 )
 
 BACKGROUND: tuple[Callable[[NodeServices], AbstractAsyncContextManager[None]], ...] = (

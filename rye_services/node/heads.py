@@ -60,10 +60,11 @@ class Heads:
         user_manifest_hash: str | None,
         system_version: str,
         now: datetime,
-    ) -> bool:
-        """Move the head from ``expected`` to a snapshot; False when it is no longer there.
+    ) -> Head | None:
+        """Move the head from ``expected`` to a snapshot; None when it is no longer there.
 
-        ``expected`` None begins the project. Nothing else in the node writes heads.
+        ``expected`` None begins the project. Nothing else in the node writes heads. The head that
+        comes back is the one that was made here: by now others may have moved it on.
         """
         moment = stamp(now)
         values = {
@@ -75,8 +76,17 @@ class Heads:
             "head_updated_at": moment,
         }
         key = {"user_id": user_id, "remote_name": remote_name, "project_path": project_path}
+        revision = expected.revision + 1 if expected else 1
+        made = Head(
+            snapshot_hash=snapshot_hash,
+            revision=revision,
+            project_manifest_hash=project_manifest_hash,
+            user_manifest_hash=user_manifest_hash,
+            system_version=system_version,
+            pushed_at=moment,
+        )
         if expected is None:
-            return self._begin({**key, **values})
+            return made if self._begin({**key, **values, "snapshot_revision": revision}) else None
         columns = project_refs.c
         statement = (
             update(project_refs)
@@ -85,10 +95,10 @@ class Heads:
                 columns.snapshot_revision == expected.revision,
                 columns.snapshot_hash == expected.snapshot_hash,
             )
-            .values(snapshot_revision=columns.snapshot_revision + 1, **values)
+            .values(snapshot_revision=revision, **values)
         )
         with self._database.writing() as connection:
-            return bool(connection.execute(statement).rowcount == 1)
+            return made if connection.execute(statement).rowcount == 1 else None
 
     def of_user(self, user_id: str) -> tuple[Head, ...]:
         """Every head of a user, whatever the node was called when it was pushed."""
@@ -97,7 +107,7 @@ class Heads:
             return tuple(_head(row) for row in connection.execute(statement).mappings())
 
     def _begin(self, row: Mapping[str, Any]) -> bool:
-        statement = insert(project_refs).values(snapshot_revision=1, **row)
+        statement = insert(project_refs).values(**row)
         try:
             with self._database.writing() as connection:
                 connection.execute(statement)

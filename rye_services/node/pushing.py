@@ -121,7 +121,7 @@ class Pushing:
         )
         snapshot_hash = store.put_object(snapshot.as_object(), Durability.AT_SYNC)  # (5)
         self._durable.force(store)  # (6)
-        has_moved = self._heads.advance(  # (7)
+        moved = self._heads.advance(  # (7)
             user_id,
             self._remote_name,
             push.project_path,
@@ -132,10 +132,10 @@ class Pushing:
             system_version=push.system_version,
             now=now,
         )
-        present = self._heads.read(user_id, self._remote_name, push.project_path)
-        if not has_moved or present is None:
+        if moved is None:
+            present = self._heads.read(user_id, self._remote_name, push.project_path)
             raise HeadMovedError(push.expected_snapshot_hash, present)
-        return present
+        return moved
 
     def push_user_space(
         self, user_id: str, store: Store, manifest_hash: str, expected_revision: int | None
@@ -150,17 +150,17 @@ class Pushing:
         """
         check_graph(manifest_hash, "user", store, self._known)  # (1)
         self._durable.force(store)  # (2)
-        has_moved = self._user_spaces.advance(  # (3)
+        moved = self._user_spaces.advance(  # (3)
             user_id,
             self._remote_name,
             expected_revision=expected_revision,
             user_manifest_hash=manifest_hash,
             now=self._clock(),
         )
-        present = self._user_spaces.read(user_id, self._remote_name)
-        if not has_moved or present is None:
+        if moved is None:
+            present = self._user_spaces.read(user_id, self._remote_name)
             raise RevisionMovedError(expected_revision, present.revision if present else None)
-        return present
+        return moved
 
     def _check_version(self, version: str) -> None:
         own = _major_minor(ryeos.__version__)

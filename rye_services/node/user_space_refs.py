@@ -43,19 +43,25 @@ class UserSpaceRefs:
         expected_revision: int | None,
         user_manifest_hash: str,
         now: datetime,
-    ) -> bool:
-        """Put another in the place of a revision; None is "there is none yet". False if not so."""
-        values = {"user_manifest_hash": user_manifest_hash, "pushed_at": stamp(now)}
+    ) -> UserSpaceRef | None:
+        """Put another in the place of a revision; None is "there is none yet".
+
+        What comes back is what was put there, None when it was not as expected.
+        """
+        revision = 1 if expected_revision is None else expected_revision + 1
+        made = UserSpaceRef(user_manifest_hash, revision, stamp(now))
+        values = {"user_manifest_hash": user_manifest_hash, "pushed_at": made.pushed_at}
         if expected_revision is None:
-            return self._begin({"user_id": user_id, "remote_name": remote_name, **values})
+            row = {"user_id": user_id, "remote_name": remote_name, **values}
+            return made if self._begin(row) else None
         columns = user_space_refs.c
         statement = (
             update(user_space_refs)
             .where(_key(user_id, remote_name), columns.snapshot_revision == expected_revision)
-            .values(snapshot_revision=columns.snapshot_revision + 1, **values)
+            .values(snapshot_revision=revision, **values)
         )
         with self._database.writing() as connection:
-            return bool(connection.execute(statement).rowcount == 1)
+            return made if connection.execute(statement).rowcount == 1 else None
 
     def _begin(self, row: dict[str, str]) -> bool:
         statement = insert(user_space_refs).values(snapshot_revision=1, **row)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from threading import Event, Thread
+from threading import Condition, Event, Thread
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -136,6 +136,7 @@ class Node:
         self._environ = dict(environ or {})
         self._process: subprocess.Popen[str] | None = None
         self._reader: Thread | None = None
+        self._logged = Condition()
 
     @property
     def url(self) -> str:
@@ -250,6 +251,17 @@ class Node:
             read = gzip.decompress(read)
         return Reply(response.status, names, read)
 
+    def wait_for_line(self, part: str, timeout_s: float = END_S) -> str:
+        """The first line of its log with this part in it, once it is there."""
+
+        def found() -> str:
+            return next((line for line in self.log if part in line), "")
+
+        with self._logged:
+            line = self._logged.wait_for(found, timeout_s)
+        assert line, f"nothing about {part!r} in the log:\n" + "".join(self.log)
+        return line
+
     def _end(self, number: int) -> int:
         assert self._process is not None
         self._process.send_signal(number)
@@ -259,7 +271,9 @@ class Node:
         assert process.stderr is not None
         with process.stderr as lines:
             for line in lines:
-                self.log.append(line)
+                with self._logged:
+                    self.log.append(line)
+                    self._logged.notify_all()
                 if line.startswith("rye-node: ready on http://"):
                     url = line.split()[3]
                     self.port = int(url.rpartition(":")[2])

@@ -30,6 +30,8 @@ def login_page(problem: str = "") -> str:
         tag("p", problem, class_="problem", role="alert") if problem else None,
         tag(
             "form",
+            # For what keeps passwords: it wants to know whose this one is.
+            tag("input", name="username", value="api-key", autocomplete="username", hidden=True),
             tag("label", "API key", for_="key"),
             tag(
                 "input",
@@ -115,7 +117,10 @@ def project_page(history: History, viewer: Viewer) -> str:
 
 def thread_page(thread: Thread, viewer: Viewer) -> str:
     """One execution: what its row says, and its conflicts with both versions."""
-    facts = joined(joined(_fact(name, value)) for name, value in thread.fields.items())
+    facts = joined(
+        joined(_fact(name, _moment(value) if name.endswith(" at") else value))
+        for name, value in thread.fields.items()
+    )
     return document(
         thread.execution.item_id,
         tag("p", _state(thread.execution)),
@@ -155,7 +160,7 @@ def byte_count(count: int) -> str:
     return f"{count} bytes" if unit == 0 else f"{amount:.1f} {_UNITS[unit]}"
 
 
-def _fact(name: str, value: Html | str) -> tuple[Html, Html]:
+def _fact(name: str, value: Html | str | None) -> tuple[Html, Html]:
     return tag("dt", name), tag("dd", value)
 
 

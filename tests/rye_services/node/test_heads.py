@@ -32,7 +32,7 @@ def heads(database: Database) -> Heads:
 
 
 def advance(heads: Heads, expected: Head | None, number: int, project: str = "me/p") -> bool:
-    return heads.advance(
+    return None is not heads.advance(
         "ada",
         "node",
         project,
@@ -119,7 +119,7 @@ def test_a_user_space_is_replaced_revision_by_revision(database: Database) -> No
     refs = UserSpaceRefs(database)
 
     def push(expected: int | None, number: int) -> bool:
-        return refs.advance(
+        return None is not refs.advance(
             "ada",
             "node",
             expected_revision=expected,
@@ -135,3 +135,21 @@ def test_a_user_space_is_replaced_revision_by_revision(database: Database) -> No
         True,
     ]
     assert refs.read("ada", "node") == UserSpaceRef(digest(5), 2, STAMP)
+
+
+def test_a_move_tells_the_head_it_made_though_others_have_moved_it_on(heads: Heads) -> None:
+    first = heads.advance(
+        "ada",
+        "node",
+        "me/p",
+        expected=None,
+        snapshot_hash=digest(1),
+        project_manifest_hash=digest(101),
+        user_manifest_hash=None,
+        system_version="0.1.0",
+        now=NOW,
+    )
+
+    assert first == heads.read("ada", "node", "me/p")
+    assert advance(heads, first, 2)
+    assert heads.read("ada", "node", "me/p") != first

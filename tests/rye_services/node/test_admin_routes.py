@@ -1,0 +1,90 @@
+import pytest
+
+from lillux.signing import compute_key_fingerprint, generate_keypair
+from ryeos.remote.identity import encode_public_key
+from tests.support.node import Node, User
+
+KEYS = "/admin/authorized-keys"
+NEW = generate_keypair()
+NEW_FINGERPRINT = f"fp:{compute_key_fingerprint(NEW.public_pem)}"
+
+
+@pytest.fixture
+def owner(shared_node: Node) -> User:
+    """Somebody new who may do everything."""
+    return shared_node.user(scopes=("*",))
+
+
+def test_a_key_is_let_in_and_counts_at_once(owner: User) -> None:
+    pair = generate_keypair()
+    body = {"public_key": encode_public_key(pair.public_pem), "label": "ci", "scopes": ["*"]}
+
+    reply = owner.ask("POST", KEYS, body)
+
+    fingerprint = f"fp:{compute_key_fingerprint(pair.public_pem)}"
+    assert reply.answer == (
+        200,
+        {
+            "fingerprint": fingerprint,
+            "label": "ci",
+            "scopes": ["*"],
+            "authorized_by": f"fp:{owner.user_id}",
+        },
+    )
+    listed = User(owner.node, pair, "").ask("GET", KEYS)
+    assert fingerprint in [key["fingerprint"] for key in listed.json["keys"]]
+
+
+def test_what_is_not_said_is_an_operator_for_everything(owner: User) -> None:
+    reply = owner.ask("POST", KEYS, {"public_key": encode_public_key(NEW.public_pem)})
+
+    assert (reply.json["label"], reply.json["scopes"]) == ("operator", ["*"])
+
+
+def test_a_revoked_key_counts_no_longer(owner: User) -> None:
+    other = owner.node.user(scopes=("*",))
+
+    reply = owner.ask("DELETE", f"{KEYS}/{other.user_id}")
+
+    assert reply.answer == (200, {"revoked": f"fp:{other.user_id}"})
+    assert other.ask("GET", KEYS).status == 401
+
+
+def test_a_key_that_is_none_cannot_be_revoked(owner: User) -> None:
+    reply = owner.ask("DELETE", f"{KEYS}/0000000000000000")
+
+    assert reply.answer == (
+        404,
+        {"detail": "key 0000000000000000: expected an authorised key, found none"},
+    )
+
+
+def test_the_last_key_that_manages_keys_stays(node: Node) -> None:
+    reply = node.owner.ask("DELETE", f"{KEYS}/{node.owner.user_id}")
+
+    assert reply.answer == (
+        400,
+        {"detail": f"key {node.owner.user_id}: the last one that may manage keys"},
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"public_key": "ed25519:nonsense"},
+        {"public_key": encode_public_key(NEW.public_pem), "scopes": ['x"]']},
+        {"public_key": encode_public_key(NEW.public_pem), "label": 'x"\nscopes = ["*"]'},
+    ],
+    ids=["key", "scope", "label"],
+)
+def test_what_would_not_fit_a_document_is_refused(owner: User, body: object) -> None:
+    reply = owner.ask("POST", KEYS, body)
+
+    assert reply.status == 400
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_key_for_other_things_manages_none(shared_node: Node, method: str) -> None:
+    reply = shared_node.user(scopes=("remote:*",)).ask(method, KEYS, {"public_key": ""})
+
+    assert reply.answer == (403, {"detail": "this key lacks the scope node.auth.manage"})

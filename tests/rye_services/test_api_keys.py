@@ -1,0 +1,137 @@
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from rye_services.api_keys import ApiKeyMissingError, ApiKeys
+from rye_services.database import Database
+from rye_services.scopes import ScopeError
+from rye_services.users import UserIdError
+from tests.support.workspace import NOW
+
+USER = "3d4c030534b1c1c6"
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    now = NOW
+
+    def __call__(self) -> object:
+        """The moment it stands at."""
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock that stands still."""
+    return Clock()
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """A database in a file."""
+    opened = Database(f"sqlite:///{tmp_path / 'node.db'}")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def keys(database: Database, clock: Clock) -> ApiKeys:
+    """The API keys of a node: none yet."""
+    return ApiKeys(database, clock)  # type: ignore[arg-type]
+
+
+def test_an_api_key_stands_for_its_user(keys: ApiKeys) -> None:
+    token, made = keys.create(USER, name="ci", scopes=("remote:push",))
+
+    found = keys.find(token)
+
+    assert found is not None
+    assert (found.id, found.user_id, found.name) == (made.id, USER, "ci")
+    assert found.scopes == ("remote:push",)
+    assert token.startswith("rye_sk_")
+    assert token[7:15] == made.key_prefix
+    assert len(token) == 7 + 43
+
+
+def test_no_two_are_alike(keys: ApiKeys) -> None:
+    tokens = {keys.create(USER, name="ci", scopes=None)[0] for _ in range(20)}
+
+    assert len(tokens) == 20
+
+
+def test_the_text_itself_is_kept_nowhere(keys: ApiKeys, tmp_path: Path) -> None:
+    token, _ = keys.create(USER, name="ci", scopes=None)
+
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+
+    assert token.encode() not in stored
+    assert token[15:].encode() not in stored
+
+
+@pytest.mark.parametrize("token", ["", "rye_sk_", "rye_sk_nothing", "sk_x", "rye_sk_" + "x" * 999])
+def test_any_other_text_is_nobodys(keys: ApiKeys, token: str) -> None:
+    keys.create(USER, name="ci", scopes=None)
+
+    assert keys.find(token) is None
+
+
+def test_a_revoked_key_counts_no_longer_and_stays_listed(keys: ApiKeys) -> None:
+    token, made = keys.create(USER, name="ci", scopes=None)
+
+    keys.revoke(made.id)
+
+    assert keys.find(token) is None
+    assert [key.revoked_at for key in keys.all()] == ["2026-01-02T03:04:05.000000+00:00"]
+
+
+def test_a_key_may_be_revoked_by_what_people_see_of_it(keys: ApiKeys) -> None:
+    token, made = keys.create(USER, name="ci", scopes=None)
+
+    keys.revoke(made.key_prefix)
+
+    assert keys.find(token) is None
+
+
+def test_only_a_key_that_is_there_can_be_revoked(keys: ApiKeys) -> None:
+    with pytest.raises(ApiKeyMissingError) as error:
+        keys.revoke("nothing")
+
+    assert str(error.value) == "API key 'nothing': expected the id of one, found none"
+
+
+def test_a_key_counts_until_it_expires(keys: ApiKeys, clock: Clock) -> None:
+    token, _ = keys.create(USER, name="ci", scopes=None, expires_after=timedelta(days=1))
+    assert keys.find(token) is not None
+
+    clock.now = NOW + timedelta(days=1)
+
+    assert keys.find(token) is None
+
+
+def test_its_last_use_is_known_to_the_minute(keys: ApiKeys, clock: Clock) -> None:
+    token, _ = keys.create(USER, name="ci", scopes=None)
+    uses = []
+    for seconds in (0, 30, 90):
+        clock.now = NOW + timedelta(seconds=seconds)
+        keys.find(token)
+        uses.append(keys.all()[0].last_used_at)
+
+    assert uses == [
+        "2026-01-02T03:04:05.000000+00:00",
+        "2026-01-02T03:04:05.000000+00:00",
+        "2026-01-02T03:05:35.000000+00:00",
+    ]
+
+
+@pytest.mark.parametrize("user_id", ["", "../x", "A", "a b", "con", "com1", "-a", "x" * 65, "ä"])
+def test_a_user_has_a_name_that_is_safe_as_a_folder(keys: ApiKeys, user_id: str) -> None:
+    with pytest.raises(UserIdError):
+        keys.create(user_id, name="ci", scopes=None)
+
+
+def test_a_scope_that_is_none_is_refused(keys: ApiKeys) -> None:
+    with pytest.raises(ScopeError):
+        keys.create(USER, name="ci", scopes=("remote push",))

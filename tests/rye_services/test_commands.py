@@ -1,0 +1,189 @@
+"""``rye-node.pyz`` as people and scripts type it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
+from rye_services.commands import main
+from ryeos import __version__
+from ryeos.remote.identity import encode_public_key
+
+
+@pytest.fixture(scope="module")
+def ada() -> KeyPair:
+    """The key of a client."""
+    return generate_keypair()
+
+
+@pytest.fixture(autouse=True)
+def own_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home of its own, and nothing in the environment that names a node."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    for name in ("PORT", "DATABASE_URL", "RYE_NODE_DATA"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    """The folder of a node that nobody has started yet."""
+    return str(tmp_path / "data")
+
+
+def ended(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Status, standard output and standard error of a command."""
+    try:
+        status = main(list(arguments))
+    except SystemExit as exit_:  # of --help
+        status = int(exit_.code or 0)
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:  # noqa: ANN401 - JSON
+    """The one JSON document of a command with ``--json``, its status beside it."""
+    status, out, _ = ended(capsys, *arguments, "--json")
+    return status, json.loads(out)
+
+
+def test_a_key_is_added_listed_and_revoked(
+    capsys: pytest.CaptureFixture[str], data: str, ada: KeyPair, tmp_path: Path
+) -> None:
+    pem, fingerprint = tmp_path / "public_key.pem", compute_key_fingerprint(ada.public_pem)
+    pem.write_bytes(ada.public_pem)
+
+    added = ended(capsys, "keys", "add", str(pem), "--label", "Ada's laptop", "--data", data)
+    listed = ended(capsys, "keys", "list", "--data", data)
+    revoked = ended(capsys, "keys", "revoke", f"fp:{fingerprint}", "--data", data)
+    after = ended(capsys, "keys", "list", "--data", data)
+
+    assert added == (0, f"authorised fp:{fingerprint}\n", "")
+    assert listed == (0, f"fp:{fingerprint}  *  Ada's laptop\n", "")
+    assert revoked == (0, f"revoked fp:{fingerprint}\n", "")
+    assert after == (0, "no keys\n", "")
+
+
+def test_a_key_may_be_given_as_a_node_shows_keys(
+    capsys: pytest.CaptureFixture[str], data: str, ada: KeyPair
+) -> None:
+    text = encode_public_key(ada.public_pem)
+
+    status, shown = answer(
+        capsys,
+        "keys",
+        "add",
+        text,
+        "--scope",
+        "remote:push",
+        "--expires-days",
+        "30",
+        "--data",
+        data,
+    )
+    _, listed = answer(capsys, "keys", "list", "--data", data)
+
+    fingerprint = f"fp:{compute_key_fingerprint(ada.public_pem)}"
+    assert status == 0
+    assert shown == {
+        "status": "success",
+        "fingerprint": fingerprint,
+        "label": "",
+        "scopes": ["remote:push"],
+    }
+    (key,) = listed["keys"]
+    assert (key["fingerprint"], key["scopes"]) == (fingerprint, ["remote:push"])
+    assert key["expires_at"] > key["created_at"]
+
+
+def test_an_api_key_is_shown_once(
+    capsys: pytest.CaptureFixture[str], data: str, ada: KeyPair
+) -> None:
+    ended(capsys, "keys", "add", encode_public_key(ada.public_pem), "--data", data)
+
+    status, token, note = ended(capsys, "api-keys", "create", "--name", "ci", "--data", data)
+    _, listed = answer(capsys, "api-keys", "list", "--data", data)
+
+    (key,) = listed["keys"]
+    assert (status, note) == (0, "keep it safe: nobody can show it again\n")
+    assert token.startswith("rye_sk_")
+    assert key["user_id"] == compute_key_fingerprint(ada.public_pem)
+    assert (key["name"], key["scopes"]) == ("ci", ["remote:*"])
+    assert token.strip() not in json.dumps(listed)
+
+
+def test_an_api_key_is_revoked(capsys: pytest.CaptureFixture[str], data: str) -> None:
+    _, made = answer(capsys, "api-keys", "create", "--user", "ada", "--name", "ci", "--data", data)
+
+    status, out, _ = ended(capsys, "api-keys", "revoke", made["id"], "--data", data)
+
+    assert (status, out) == (0, f"revoked {made['id']} (ci)\n")
+    _, listed, _ = ended(capsys, "api-keys", "list", "--data", data)
+    assert "  ada  revoked  ci\n" in listed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "error", "hint"),
+    [
+        (["serv"], 2, "invalid choice: 'serv'", "did you mean serve?"),
+        (["keys", "lits"], 2, "invalid choice: 'lits'", "did you mean list?"),
+        (["serve", "--prot", "1"], 2, "unrecognized arguments: --prot", "did you mean --port?"),
+        ([], 2, "the following arguments are required: COMMAND", "see: rye-node.pyz --help"),
+        (["keys", "add", "nothing.pem"], 2, "nothing.pem: expected a PEM file, found none", ""),
+        (["keys", "revoke", "x"], 3, "key x: expected an authorised key, found none", ""),
+        (["api-keys", "revoke", "x"], 3, "API key 'x': expected the id of one, found none", ""),
+        (["api-keys", "create", "--name", "x"], 2, "user: expected one", "--user FINGERPRINT"),
+        (["keys", "add", "ed25519:x"], 4, "expected ed25519: and base64", ""),
+        (["api-keys", "create", "--user", "..", "--name", "x"], 2, "user '..': expected", ""),
+    ],
+)
+def test_a_mistake_is_named_with_a_way_out(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, error: str, hint: str
+) -> None:
+    found, out, err = ended(capsys, *arguments)
+
+    assert (found, out) == (status, "")
+    assert error in err
+    assert hint in err
+    assert err.startswith("error: ")
+
+
+def test_a_mistake_is_json_too_where_that_was_asked_for(
+    capsys: pytest.CaptureFixture[str], data: str
+) -> None:
+    status, shown = answer(capsys, "keys", "revoke", "x", "--data", data)
+
+    assert status == 3
+    assert shown["status"] == "error"
+    assert shown["code"] == "ITEM_NOT_FOUND"
+
+
+def test_the_version_is_told_in_every_usual_way(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = [ended(capsys, *words)[1] for words in (["version"], ["--version"], ["-V"])]
+    _, shown = answer(capsys, "version")
+
+    assert texts == [f"rye-node {__version__}\n"] * 3
+    assert (shown["name"], shown["version"]) == ("rye-node", __version__)
+
+
+def test_help_has_examples_and_statuses(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = ended(capsys, "--help")
+    _, of_a_command, _ = ended(capsys, "help", "serve")
+
+    assert status == 0
+    assert "rye-node.pyz serve --data" in out
+    assert "statuses: 0 done" in out
+    assert "--host" in of_a_command
+
+
+def test_a_setting_that_is_wrong_stops_a_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RYE_NODE_PORT", "http")
+
+    status, _, err = ended(capsys, "keys", "list")
+
+    assert status == 6
+    assert "RYE_NODE_PORT: expected a whole number from 0 to 65535, found 'http'" in err

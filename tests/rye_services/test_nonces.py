@@ -1,0 +1,53 @@
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from rye_services.database import Database
+from rye_services.nonces import Nonces
+from tests.support.workspace import NOW
+
+ADA, BOB = "3d4c030534b1c1c6", "07097e6443239d36"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """A database in a file."""
+    opened = Database(f"sqlite:///{tmp_path / 'node.db'}")
+    yield opened
+    opened.close()
+
+
+def test_a_nonce_counts_once_for_each_key(database: Database) -> None:
+    nonces = Nonces(database)
+
+    used = [nonces.use(key, "n") for key in (ADA, ADA, BOB, BOB)]
+
+    assert used == [True, False, True, False]
+
+
+def test_of_many_at_once_one_uses_it_up(database: Database) -> None:
+    nonces = Nonces(database)
+
+    with ThreadPoolExecutor(8) as pool:
+        used = list(pool.map(lambda _: nonces.use(ADA, "n"), range(32)))
+
+    assert used.count(True) == 1
+
+
+def test_a_nonce_is_kept_as_long_as_a_request_may_come_with_it(database: Database) -> None:
+    now = NOW
+    nonces = Nonces(database, lambda: now)
+    nonces.use(ADA, "n")
+
+    # The clock of the sender may be 300 s ahead, so that it may come again 600 s from now.
+    now = NOW + timedelta(seconds=601)
+    nonces.forget_old()
+    again = nonces.use(ADA, "n")
+    now = NOW + timedelta(seconds=661)
+    forgotten = nonces.forget_old()
+
+    assert again is False
+    assert forgotten == 1

@@ -1,0 +1,68 @@
+"""How a node refuses: always JSON, and nothing about its insides."""
+
+import re
+
+import pytest
+
+from ryeos.remote.identity import encode_public_key
+from tests.support.node import Node, User
+
+KEYS = "/admin/authorized-keys"
+
+
+@pytest.fixture
+def owner(shared_node: Node) -> User:
+    """Somebody new who may do everything."""
+    return shared_node.user(scopes=("*",))
+
+
+def test_a_route_that_is_none_is_said_in_json(shared_node: Node) -> None:
+    assert shared_node.ask("GET", "/nothing").answer == (404, {"detail": "Not Found"})
+    assert shared_node.ask("PUT", "/health").answer == (405, {"detail": "Method Not Allowed"})
+
+
+def test_a_field_of_another_type_is_named_and_not_repeated(owner: User) -> None:
+    reply = owner.ask("POST", KEYS, {"public_key": {"secret": "hunter2"}})
+
+    assert reply.answer == (
+        422,
+        {
+            "detail": [
+                {
+                    "type": "string_type",
+                    "loc": ["body", "public_key"],
+                    "msg": "Input should be a valid string",
+                }
+            ]
+        },
+    )
+    assert b"hunter2" not in reply.body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"{", b"\xff", b"[" * 100_000, b'{"public_key": ' + b"9" * 5000 + b"}", b"null", b"[]"],
+    ids=["cut", "no UTF-8", "deep", "long number", "null", "list"],
+)
+def test_a_body_that_is_no_object_is_refused_like_any_other(owner: User, body: bytes) -> None:
+    reply = owner.ask("POST", KEYS, body)
+
+    assert reply.status in {400, 422}
+    assert list(reply.json) == ["detail"]
+
+
+def test_an_unexpected_error_is_a_number_to_the_caller_and_a_trace_in_the_log(node: Node) -> None:
+    owner = node.owner
+    folder = node.settings.authorized_keys_dir
+    # The folder leads to itself: nothing can be written there any more.
+    folder.rename(folder.with_name("kept"))
+    folder.symlink_to(folder)
+    body = {"public_key": encode_public_key(owner.key.public_pem)}
+
+    reply = owner.ask("POST", KEYS, body, auth="bearer")
+
+    found = re.fullmatch(r"internal error ([0-9a-f]{8}): the log .*", reply.json["detail"])
+    assert reply.status == 500
+    assert found is not None
+    assert f"error {found[1]} at POST {KEYS}" in node.wait_for_line(found[1])
+    assert "Traceback" in node.wait_for_line("Traceback")

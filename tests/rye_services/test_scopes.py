@@ -1,0 +1,34 @@
+import pytest
+
+from rye_services.scopes import ScopeError, allows, check_scopes
+
+
+@pytest.mark.parametrize(
+    ("scopes", "wanted", "expected"),
+    [
+        (None, "remote:push", True),
+        (None, "node.auth.manage", True),
+        ({"*"}, "node.auth.manage", True),
+        ({"remote:*"}, "remote:push", True),
+        ({"remote:*"}, "node.auth.manage", False),
+        ({"remote:push"}, "remote:push", True),
+        ({"remote:push"}, "remote:execute", False),
+        ({"registry:*"}, "remote:push", False),
+        ({"remote"}, "remote:push", False),
+        (set(), "remote:push", False),
+    ],
+)
+def test_a_scope_is_named_itself_or_by_its_service(
+    scopes: set[str] | None, wanted: str, expected: object
+) -> None:
+    assert allows(None if scopes is None else frozenset(scopes), wanted) is expected
+
+
+def test_each_scope_is_kept_once_in_order() -> None:
+    assert check_scopes(["remote:push", "*", "remote:push"]) == ("remote:push", "*")
+
+
+@pytest.mark.parametrize("scope", ["", "remote:", ":push", "a b", "Remote:push", "**", "a:b:c"])
+def test_a_text_of_another_form_is_no_scope(scope: str) -> None:
+    with pytest.raises(ScopeError):
+        check_scopes([scope])

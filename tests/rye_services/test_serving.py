@@ -1,0 +1,147 @@
+"""A node as a process: how it starts, and how it ends."""
+
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from lillux.signing import generate_keypair
+from rye_services.serving import AddressError, listen
+from ryeos.remote.identity import encode_public_key
+from tests.support.node import CHECKOUT_COMMAND, Node, Reply, User, running_node
+from tests.support.workspace import PLAIN_ENV
+
+KEYS = "/admin/authorized-keys"
+
+
+def test_a_node_tells_its_address_and_what_a_client_needs(shared_node: Node) -> None:
+    ready, client = (line for line in shared_node.log if line.startswith("rye-node: "))
+
+    node_id, url = shared_node.keys.node_id, shared_node.url
+    assert ready == f"rye-node: ready on {url} ({node_id}, {shared_node.data})\n"
+    assert client == f"rye-node: on a client: rye remote add default {url} --node-id {node_id}\n"
+
+
+def test_the_data_of_a_node_are_its_owners_alone(shared_node: Node) -> None:
+    if sys.platform != "win32":
+        assert shared_node.data.stat().st_mode & 0o077 == 0
+
+
+def test_a_node_that_is_asked_to_end_ends_well(node: Node) -> None:
+    status = node.end()
+
+    assert status == 0
+    assert node.log[-1] == "rye-node: ended\n"
+
+
+def test_a_request_under_way_is_answered_before_the_end(node: Node) -> None:
+    body = b'{"public_key": "ed25519:x"}'
+    head = f"POST {KEYS} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+    head += "Content-Type: application/json\r\n"
+    signed = node.owner.signed_headers("POST", KEYS, body)
+    head += "".join(f"{name}: {value}\r\n" for name, value in signed.items())
+    with socket.create_connection(("127.0.0.1", node.port), timeout=30) as connection:
+        connection.sendall(f"{head}Expect: 100-continue\r\n\r\n".encode())
+        assert connection.recv(65536).startswith(b"HTTP/1.1 100 ")  # the route waits for it
+
+        node.send_signal(signal.SIGTERM)
+        connection.sendall(body)
+        answer = connection.recv(65536)
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert node.wait() == 0
+
+
+def test_a_second_signal_ends_at_once(node: Node) -> None:
+    head = f"POST {KEYS} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", node.port), timeout=30) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(65536).startswith(b"HTTP/1.1 100 ")
+
+        node.send_signal(signal.SIGTERM)
+        node.wait_for_line("asked to end")
+        node.send_signal(signal.SIGTERM)
+
+        assert node.wait(timeout_s=20) == 0
+
+
+def test_a_node_that_was_killed_starts_on_what_it_left(node: Node) -> None:
+    before = node.owner.ask("GET", KEYS).json
+
+    node.restart()
+
+    assert node.owner.ask("GET", KEYS).json == before
+    assert node.owner.ask("GET", KEYS, auth="bearer").status == 200
+
+
+def test_two_processes_may_serve_the_same_data(node: Node) -> None:
+    headers = node.owner.signed_headers("GET", KEYS)
+    with running_node(node.data) as second:
+        replies: list[Reply] = []
+        askers = [
+            Thread(target=lambda one=one: replies.append(one.ask("GET", KEYS, headers=headers)))
+            for one in (node, second)
+        ]
+        for asker in askers:
+            asker.start()
+        for asker in askers:
+            asker.join()
+
+        assert second.keys.node_id == node.keys.node_id
+        assert sorted(reply.status for reply in replies) == [200, 401]
+
+
+def test_the_first_key_may_come_from_the_environment(tmp_path: Path) -> None:
+    pair = generate_keypair()
+    environ = {
+        "BOOTSTRAP_PUBLIC_KEY": encode_public_key(pair.public_pem),
+        "BOOTSTRAP_LABEL": "operator of the image",
+    }
+
+    with running_node(tmp_path / "node", environ=environ) as node:
+        (listed,) = User(node, pair, "").ask("GET", KEYS).json["keys"]
+
+    assert listed["label"] == "operator of the image"
+    assert listed["created_via"] == "bootstrap"
+
+
+def test_an_address_that_is_taken_is_named(tmp_path: Path, shared_node: Node) -> None:
+    command = [*CHECKOUT_COMMAND, "serve", "--data", str(tmp_path / "n")]
+
+    ended = subprocess.run(
+        [*command, "--port", str(shared_node.port)],
+        env=PLAIN_ENV | {"HOME": str(tmp_path), "RYE_LOG": "warning"},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+    assert ended.returncode == 6
+    assert ended.stderr == (
+        f"error: address 127.0.0.1:{shared_node.port}: address already in use\n"
+        "  hint: choose another one with --host and --port; port 0 takes any that is free\n"
+    )
+
+
+def test_a_host_that_is_none_is_named() -> None:
+    with pytest.raises(AddressError) as error:
+        listen("host.invalid", 0)
+
+    assert str(error.value).startswith("address host.invalid:0: ")
+
+
+def test_an_address_of_ipv6_is_written_in_brackets() -> None:
+    if not socket.has_ipv6:
+        pytest.skip("this Python has no IPv6")
+    try:
+        listener = listen("::1", 0)
+    except AddressError:
+        pytest.skip("this machine has no IPv6")
+
+    with listener.socket:
+        assert listener.url == f"http://[::1]:{listener.socket.getsockname()[1]}"
