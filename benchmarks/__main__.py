@@ -5,7 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import engine, functions, graphs, items, mcp, programs, search, startup
+from benchmarks import engine, functions, graphs, items, mcp, programs, search, startup, trees
 from benchmarks.timing import table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,6 +29,7 @@ def main() -> int:
             *search.figures(scratch),
             *mcp.figures(pyz, scratch),
             *programs.figures(scratch),
+            *trees.figures(scratch),
         ]
     print(table(rows))
     return 0

@@ -82,7 +82,9 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
     with _opened(path) as (file, size):
         if size > max_bytes:
             raise FileTooLargeError(str(path), size, max_bytes)
-        data = file.read(max_bytes + 1)
+        data = file.read(size + 1)  # room for more is made before it is known to be needed
+        if len(data) > size:  # it grows
+            data += file.read(max_bytes + 1 - len(data))
     if len(data) > max_bytes:
         raise FileTooLargeError(str(path), len(data), max_bytes)
     return data

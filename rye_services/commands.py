@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rye_services import key_commands
+from rye_services import key_commands, storage_command
 from ryeos import __version__
 from ryeos.bundles import BundleHome
 from ryeos.cli.failures import report
@@ -130,6 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     key_commands.declare_keys(lambda *words: _command(keys, *words))
     api_keys = _group(commands, "api-keys", "texts that stand for a user")
     key_commands.declare_api_keys(lambda *words: _command(api_keys, *words))
+    storage_command.declare_gc(lambda *words: _command(commands, *words))
     _command(commands, "version", _version, "the version and its surroundings")
     return parser
 

@@ -23,6 +23,7 @@ _NEW = (
 )
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _FILE_MODE, _FOLDER_MODE = 0o644, 0o755
+_TEMPORARY = ".tmp"
 _REPARSE_POINT = 0x400  # of Windows: links and junctions
 
 
@@ -102,6 +103,37 @@ class StoreFolders:
         except OSError as error:
             raise file_system_error(path, error) from error
 
+    def remove_older(self, folders: tuple[str, ...], name: str, before_s: float) -> bool:
+        """Have no file there if it was last written or touched before a time; whether it was.
+
+        It is renamed first. A touch before that is seen after it, and the file goes back; a touch
+        after it finds nothing. So nobody is told that a file is there which then is not. Raises
+        StoreLinkError, FileSystemError.
+        """
+        status = self.status(folders, name)
+        if status is None or status.st_mtime >= before_s:
+            return False
+        path, aside = self.path(folders, name), self._temporary(folders)
+        try:
+            os.rename(path, aside)  # noqa: PTH104 - as above
+            if os.lstat(aside).st_mtime >= before_s:
+                os.replace(aside, path)  # noqa: PTH105 - who wrote it anew wrote the same
+                return False
+            os.unlink(aside)  # noqa: PTH108 - as above
+        except FileNotFoundError:  # somebody else sweeps too
+            return False
+        except OSError as error:
+            raise file_system_error(path, error) from error
+        return True
+
+    def remove_leftovers(self, folders: tuple[str, ...], before_s: float) -> None:
+        """Remove what a killed writer or sweep left in a folder before a time. Raises as above."""
+        for entry in self.entries(folders):
+            if entry.name.startswith(".") and entry.name.endswith(_TEMPORARY):
+                status = self.status(folders, entry.name)
+                if status is not None and status.st_mtime < before_s:
+                    self.remove(folders, entry.name)
+
     def entries(self, folders: tuple[str, ...]) -> Iterator["os.DirEntry[str]"]:
         """What is in a folder, by name; nothing for one that is not there.
 
@@ -174,8 +206,11 @@ class StoreFolders:
             raise StoreLinkError(path, "a folder")
         return True
 
+    def _temporary(self, folders: tuple[str, ...]) -> str:
+        return self.path(folders, f"{self._prefix}{next(self._numbers):x}{_TEMPORARY}")
+
     def _put(self, folders: tuple[str, ...], name: str, data: bytes, *, force: bool) -> None:
-        temporary = self.path(folders, f"{self._prefix}{next(self._numbers):x}.tmp")
+        temporary = self._temporary(folders)
         descriptor = os.open(temporary, _NEW, _FILE_MODE)
         try:
             try:

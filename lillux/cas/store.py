@@ -116,6 +116,25 @@ class Store:
         """Have it no longer there. Raises DigestError, StoreLinkError, FileSystemError."""
         self._folders.remove(shard(space, check_digest(digest)), space.file_name(digest))
 
+    def remove_older(self, space: Space, digest: str, before_s: float) -> bool:
+        """Have it no longer there if nobody wrote or touched it since a time. Whether that was so.
+
+        ``before_s``: since the epoch. A touch at the same moment either keeps it or finds nothing.
+        Raises DigestError, StoreLinkError, FileSystemError.
+        """
+        folders = shard(space, check_digest(digest))
+        return self._folders.remove_older(folders, space.file_name(digest), before_s)
+
+    def remove_leftovers(self, before_s: float) -> None:
+        """Remove the half files that killed writers left before a time (since the epoch).
+
+        Raises StoreLinkError, FileSystemError.
+        """
+        for space in Space:
+            for first in self._shards((space.folder,)):
+                for folders in self._shards(first):
+                    self._folders.remove_leftovers(folders, before_s)
+
     def stored(self, space: Space) -> Iterator[Stored]:
         """All there is of a kind, by digest. What no store has written there is passed over.
 

@@ -29,7 +29,8 @@ _log = logging.getLogger(__name__)
 class UserGarbage:
     """What a collection did for one user, or would do.
 
-    state         ``done``; ``uploading``: nothing was looked at; ``refused``: ``problem`` says why
+    state         ``done``; ``uploading``: nothing was looked at; ``refused``: ``problem`` says why,
+                  with paths of the node, ``code`` for everybody
     stored_bytes  what is left
     """
 
@@ -39,6 +40,7 @@ class UserGarbage:
     freed_bytes: int = 0
     kept: int = 0
     stored_bytes: int = 0
+    code: str = ""
     problem: str = ""
 
 
@@ -90,7 +92,9 @@ class Storage:
             left = self._usage.measure(user_id, store=store)  # (4)
         except LilluxError as error:
             _log.warning("garbage of %s stays: %s", user_id, error)
-            return UserGarbage(user_id=user_id, state="refused", problem=type(error).code)
+            return UserGarbage(
+                user_id=user_id, state="refused", code=error.code, problem=str(error)
+            )
         _log.info("garbage of %s: %s removed, %s bytes", user_id, found.removed, found.freed_bytes)
         return UserGarbage(
             user_id=user_id,

@@ -43,4 +43,4 @@ def shown(found: UserGarbage) -> dict[str, Any]:
         "kept": found.kept,
         "stored_bytes": found.stored_bytes,
     }
-    return {**values, "problem": found.problem} if found.problem else values
+    return {**values, "code": found.code} if found.code else values

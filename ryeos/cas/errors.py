@@ -71,3 +71,16 @@ class TreeChangedError(RyeError):
             f"{path}: changed while the project was being sent",
             hint="nothing is lost; run the command again",
         )
+
+
+class LinkedFolderError(RyeError):
+    """The ``.ai`` folder of a space that is to travel is a link. ``path`` is its."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{path}: expected a folder of its own, found a link to another",
+            hint="what a link leads to is not sent; put a copy in its place",
+        )

@@ -14,6 +14,7 @@ from os.path import realpath
 from lillux.errors import UnsafePathError
 from lillux.files import check_relative, file_system_error
 from lillux.values import dataclass
+from ryeos.cas.errors import LinkedFolderError
 
 _MAX_NAME_BYTES = 255
 _PLAIN_NAME = re.compile(
@@ -51,10 +52,10 @@ def walk(
     """Every regular file below the folder ``top`` of ``root``, both without a ``/`` at the end.
 
     ``enter`` is asked of each folder with its relative path and its name. Nothing below a folder
-    that is not there, or no folder. Raises FileSystemError: a folder that cannot be read is not
-    taken for an empty one.
+    that is not there, or no folder. Raises FileSystemError, LinkedFolderError: a folder that cannot
+    be read is not taken for an empty one.
     """
-    waiting = [top] if not top or _is_folder(root, top, skip) else []
+    waiting = [top] if not top or _is_folder(f"{root}/{top}") else []
     while waiting:
         folder = waiting.pop()
         above = f"{folder}/" if folder else ""
@@ -110,6 +111,9 @@ def _linked(
     except OSError:  # leads nowhere, or in a circle
         skip(Skipped(relative, "a link that leads nowhere"))
         return
+    if stat.S_ISDIR(status.st_mode):
+        skip(Skipped(f"{relative}/", "a link, and links to folders are not followed"))
+        return
     if not stat.S_ISREG(status.st_mode) or not _is_named(name, relative, skip):
         return
     if not real.startswith(top):
@@ -128,14 +132,15 @@ def _listing(path: str) -> "list[os.DirEntry[str]]":
         raise file_system_error(path, error) from error
 
 
-def _is_folder(root: str, relative: str, skip: Callable[[Skipped], None]) -> bool:
+def _is_folder(path: str) -> bool:
     try:
-        status = os.lstat(f"{root}/{relative}")
-    except OSError:
+        status = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
         return False
+    except OSError as error:
+        raise file_system_error(path, error) from error
     if stat.S_ISLNK(status.st_mode) or _is_reparse_point(status):
-        skip(Skipped(f"{relative}/", "a link, and links to folders are not followed"))
-        return False
+        raise LinkedFolderError(path)
     return stat.S_ISDIR(status.st_mode)
 
 

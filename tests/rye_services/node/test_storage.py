@@ -183,7 +183,7 @@ def test_nothing_goes_when_what_is_named_cannot_be_read(
 
     found = services.sync.storage.collect_of(USER)
 
-    assert (found.state, found.problem) == ("refused", "INTEGRITY")
+    assert (found.state, found.code) == ("refused", "INTEGRITY")
     assert store.has_blob(blob)
 
 

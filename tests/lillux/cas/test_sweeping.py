@@ -1,0 +1,57 @@
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from lillux.cas.layout import Space
+from lillux.cas.store import Durability, Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty store."""
+    return Store(tmp_path / "objects")
+
+
+def test_what_was_touched_since_is_not_removed(store: Store) -> None:
+    digest = store.put_blob(b"x")
+    (stored,) = store.stored(Space.BLOB)
+
+    assert not store.remove_older(Space.BLOB, digest, stored.modified_s)
+    assert store.get_blob(digest) == b"x"
+
+
+def test_what_is_old_is_removed_and_leaves_nothing(store: Store) -> None:
+    digest = store.put_blob(b"x")
+    (stored,) = store.stored(Space.BLOB)
+
+    assert store.remove_older(Space.BLOB, digest, stored.modified_s + 1)
+    assert not store.remove_older(Space.BLOB, digest, stored.modified_s + 1)
+    assert [path for path in store.root.rglob("*") if path.is_file()] == []
+
+
+def test_whoever_touches_during_a_sweep_is_told_the_truth(store: Store) -> None:
+    digests = [store.put_blob(b"%d" % number, Durability.UNFORCED) for number in range(300)]
+    for digest in digests:
+        os.utime(store.root / "blobs" / digest[:2] / digest[2:4] / digest, (1, 1))
+
+    with ThreadPoolExecutor(2) as pool:
+        touched = pool.map(lambda digest: store.touch(Space.BLOB, digest), digests)
+        removed = pool.map(lambda digest: store.remove_older(Space.BLOB, digest, 2), digests)
+        affirmed, gone = list(touched), list(removed)
+
+    assert [not is_there for is_there in affirmed] == gone
+    assert [store.has_blob(digest) for digest in digests] == affirmed
+
+
+def test_what_a_killed_writer_left_is_removed_when_it_is_old(store: Store) -> None:
+    digest = store.put_blob(b"x")
+    folder = store.root / "blobs" / digest[:2] / digest[2:4]
+    for name, moment in ((".1-2-3.tmp", 1), (".1-2-4.tmp", 100), (".other", 1)):
+        (folder / name).touch()
+        os.utime(folder / name, (moment, moment))
+
+    store.remove_leftovers(50)
+
+    assert sorted(path.name for path in folder.iterdir()) == [".1-2-4.tmp", ".other", digest]

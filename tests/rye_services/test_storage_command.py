@@ -1,0 +1,82 @@
+"""``rye-node.pyz gc``."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from lillux.cas.store import Store
+from rye_services.commands import main
+
+USER = "3d4c030534b1c1c6"
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a node that nobody has started yet; nothing in the environment names one."""
+    for name in ("PORT", "DATABASE_URL", "RYE_NODE_DATA", "CAS_BASE_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def garbage(data: Path) -> Path:
+    """The file of a blob that nothing names, and that is old."""
+    store = Store(data / "cas" / USER / ".ai" / "state" / "objects")
+    digest = store.put_blob(b"12345")
+    path = store.root / "blobs" / digest[:2] / digest[2:4] / digest
+    os.utime(path, (1, 1))
+    return path
+
+
+def test_what_nothing_names_is_removed(
+    data: Path, garbage: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["gc", "--data", str(data)]) == 0
+
+    line = f"{USER}  done  1 removed, 5 bytes; 0 kept, 0 bytes\n"
+    assert (capsys.readouterr().out, garbage.exists()) == (line, False)
+
+
+def test_a_dry_run_only_counts(
+    data: Path, garbage: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["gc", "--dry-run", "--json", "--data", str(data)]) == 0
+
+    user = {
+        "user_id": USER,
+        "state": "done",
+        "removed": 1,
+        "freed_bytes": 5,
+        "kept": 0,
+        "stored_bytes": 5,
+    }
+    assert json.loads(capsys.readouterr().out) == {
+        "status": "success",
+        "dry_run": True,
+        "users": [user],
+    }
+    assert garbage.exists()
+
+
+def test_a_damaged_ref_keeps_everything_and_is_named(
+    data: Path, garbage: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refs = garbage.parents[3] / "refs"
+    refs.mkdir()
+    (refs / "a.json").write_text("{", encoding="utf-8")
+
+    assert main(["gc", "--data", str(data)]) == 4
+
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: nothing was removed of 1 of 1 users: {USER}: nothing was")
+    assert garbage.exists()
+
+
+def test_a_node_without_users_has_no_garbage(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["gc", "--data", str(data)]) == 0
+
+    assert capsys.readouterr().out == "no users\n"

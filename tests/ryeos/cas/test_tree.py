@@ -1,0 +1,408 @@
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lillux.cas.errors import ObjectMissingError
+from lillux.cas.store import Store
+from lillux.digests import sha256_hex
+from lillux.errors import FileSystemError
+from lillux.integrity import compute_integrity
+from ryeos.cas.contents import Contents, Layered
+from ryeos.cas.errors import TreeChangedError
+from ryeos.cas.item_files import item_source
+from ryeos.cas.objects import SourceManifest, manifest_of
+from ryeos.cas.rules import ManifestRules, rules_of
+from ryeos.cas.stat_table import Entry, StatTable
+from ryeos.cas.sync import collect_object_hashes
+from ryeos.cas.tree import Skipped, Tree, build_project_tree, build_user_tree
+
+LONG_AGO = 1_000_000_000.5
+links = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+posix = pytest.mark.skipif(os.name == "nt", reason="pipes and permissions of POSIX")
+any_name = pytest.mark.skipif(sys.platform != "linux", reason="others refuse such names")
+
+
+def rules(*include: str, **lists: Any) -> ManifestRules:  # noqa: ANN401 - of a configuration
+    """The floor, with files to include and more."""
+    sync = {"include": list(include), "exclude": lists.pop("exclude", [])}
+    return rules_of([("test", {"sync": sync, **lists})])
+
+
+def write(root: Path, files: Mapping[str, bytes]) -> Path:
+    """A folder with these files."""
+    for relative, data in files.items():
+        path = root / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return root
+
+
+def project(root: Path, asked: ManifestRules | None = None) -> Tree:
+    """The tree of a project, nothing known before."""
+    return build_project_tree(root, asked or rules(), StatTable())
+
+
+def user(root: Path) -> Tree:
+    """The tree of a user space, nothing known before."""
+    return build_user_tree(root, rules(), StatTable())
+
+
+# --- which files ----------------------------------------------------------------------------------
+
+
+def test_items_of_every_kind_travel_and_nothing_else_below_ai(tmp_path: Path) -> None:
+    items = [".ai/tools/a/b.py", ".ai/directives/d.md", ".ai/knowledge/k.txt", ".ai/config/c.yaml"]
+    others = [".ai/state/x.py", ".ai/bundles/b.py", ".ai/top.md", ".ai/tools2/x.py", "src/a.py"]
+    write(tmp_path, dict.fromkeys([*items, *others], b"text"))
+
+    tree = project(tmp_path)
+
+    assert tree.manifest.paths() == sorted(items)
+    assert tree.manifest.files == {}
+    assert tree.skipped == ()
+
+
+def test_an_item_is_named_by_its_source_and_has_its_bytes(tmp_path: Path) -> None:
+    write(tmp_path, {".ai/tools/a.py": b"x = 1\n"})
+
+    tree = project(tmp_path)
+
+    source = item_source(".ai/tools/a.py", b"x = 1\n")
+    assert source is not None
+    digest = compute_integrity(source.as_object())
+    assert tree.manifest == SourceManifest("project", {".ai/tools/a.py": digest})
+    assert tree.get_object(digest) == source.as_object()
+    assert tree.get_blob(source.content_blob_hash) == b"x = 1\n"
+
+
+def test_folders_are_skipped_right_below_ai_only(tmp_path: Path) -> None:
+    write(tmp_path, {".ai/tools/x/node_modules/m/i.js": b"x", ".ai/node_modules/tools/i.js": b"x"})
+
+    assert project(tmp_path).manifest.paths() == [".ai/tools/x/node_modules/m/i.js"]
+
+
+def test_a_kind_may_be_skipped(tmp_path: Path) -> None:
+    write(tmp_path, {".ai/knowledge/a.md": b"x", ".ai/tools/knowledge/a.py": b"x"})
+
+    tree = project(tmp_path, rules(manifest={"skip_dirs": ["knowledge"]}))
+
+    assert tree.manifest.paths() == [".ai/tools/knowledge/a.py"]
+
+
+def test_secrets_stay_here_wherever_they_are(tmp_path: Path) -> None:
+    secrets = [".ai/config/private_key.pem", ".ai/tools/.env", "src/.env.local", "src/a.secrets"]
+    write(tmp_path, dict.fromkeys([*secrets, "src/a.py"], b"x"))
+
+    tree = project(tmp_path, rules("*"))
+
+    assert tree.manifest.paths() == ["src/a.py"]
+
+
+def test_signing_keys_stay_here_also_where_the_user_space_is_the_project(tmp_path: Path) -> None:
+    keys = ".ai/config/keys/signing"
+    write(tmp_path, {f"{keys}/public_key.pem": b"public", f"{keys}/spare": b"secret"})
+
+    assert project(tmp_path).manifest.paths() == [f"{keys}/public_key.pem"]
+
+
+def test_other_files_travel_when_they_are_included_and_not_excluded(tmp_path: Path) -> None:
+    taken = ["src/a.py", "src/deep/b.bin", "top.toml"]
+    left = ["src/gen/x.py", "node_modules/m.js", ".git/config", "readme.md", "src/a.tmp"]
+    write(tmp_path, {**dict.fromkeys(taken, b"\xff\x00"), **dict.fromkeys(left, b"x")})
+
+    tree = project(tmp_path, rules("src/", "*.toml", exclude=["src/gen/", "*.tmp"]))
+
+    assert tree.manifest.files == dict.fromkeys(taken, sha256_hex(b"\xff\x00"))
+    assert tree.manifest.items == {}
+
+
+def test_with_everything_included_items_are_still_items_once(tmp_path: Path) -> None:
+    write(tmp_path, {".ai/tools/a.py": b"x", ".ai/state/s": b"x", "a/.ai/tools/b.py": b"x"})
+
+    tree = project(tmp_path, rules("*"))
+
+    assert list(tree.manifest.items) == [".ai/tools/a.py"]
+    assert list(tree.manifest.files) == ["a/.ai/tools/b.py"]
+
+
+def test_a_folder_without_anything_is_an_empty_manifest(tmp_path: Path) -> None:
+    tree = project(tmp_path / "none", rules("*"))
+
+    assert (tree.manifest, tree.skipped) == (SourceManifest("project"), ())
+    assert tree.has_object(tree.manifest_hash)
+
+
+def test_an_item_that_is_no_text_is_left_out_and_told(tmp_path: Path) -> None:
+    write(tmp_path, {".ai/knowledge/logo.png": b"\x89PNG", ".ai/knowledge/a.md": b"x"})
+
+    tree = project(tmp_path)
+
+    assert tree.manifest.paths() == [".ai/knowledge/a.md"]
+    assert tree.skipped == (
+        Skipped(".ai/knowledge/logo.png", "expected UTF-8 text: items travel as text"),
+    )
+
+
+@any_name
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("a:b.md", "':' is not allowed (drive letters, alternate streams)"),
+        ("a\\b.md", "expected '/' as separator, found a backslash"),
+        ("CON.md", "'CON.md' names a device on Windows"),
+        ("a.", "segment 'a.' ends in a dot or a blank, which Windows drops"),
+        ("a\u202eb.md", "characters that cannot be seen are not allowed"),
+        ("a\nb", "control characters are not allowed"),
+        (os.fsdecode(b"a\xff"), "expected a name in UTF-8, found other bytes"),
+    ],
+)
+def test_a_name_that_not_every_platform_has_is_left_out_and_told(
+    tmp_path: Path, name: str, problem: str
+) -> None:
+    write(tmp_path, {f".ai/knowledge/{name}": b"x", f".ai/tools/{name}/b.py": b"x"})
+
+    tree = project(tmp_path)
+
+    assert tree.manifest.items == {}
+    assert tree.skipped == (
+        Skipped(f".ai/knowledge/{name}", problem),
+        Skipped(f".ai/tools/{name}/", problem),
+    )
+
+
+@posix
+def test_what_is_no_file_is_left_out_and_told(tmp_path: Path) -> None:
+    (tmp_path / ".ai" / "tools").mkdir(parents=True)
+    os.mkfifo(tmp_path / ".ai" / "tools" / "pipe")
+
+    assert project(tmp_path).skipped == (
+        Skipped(".ai/tools/pipe", "expected a file, found something else"),
+    )
+
+
+@posix
+@pytest.mark.skipif(os.name == "posix" and os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.parametrize("closed", [".ai/tools/a.py", ".ai/tools"])
+def test_what_cannot_be_read_is_an_error_and_not_taken_for_removed(
+    tmp_path: Path, closed: str
+) -> None:
+    write(tmp_path, {".ai/tools/a.py": b"x"})
+    (tmp_path / closed).chmod(0)
+
+    try:
+        with pytest.raises(FileSystemError) as error:
+            project(tmp_path)
+    finally:
+        (tmp_path / closed).chmod(0o700)
+
+    assert error.value.path == str(tmp_path / closed)
+
+
+# --- user spaces ----------------------------------------------------------------------------------
+
+
+def test_of_a_user_space_items_and_public_keys_travel(tmp_path: Path) -> None:
+    keys = ".ai/config/keys"
+    travels = {
+        f"{keys}/signing/public_key.pem": b"public",
+        f"{keys}/signing/box_pub.pem": b"public",
+        f"{keys}/trusted/a.toml": b'owner = "me"\n',
+        ".ai/config/rye/aliases.yaml": b"x: 1\n",
+        ".ai/tools/a.py": b"x",
+        ".ai/directives/d.md": b"x",
+        ".ai/knowledge/k.md": b"x",
+    }
+    stays = {
+        f"{keys}/signing/private_key.pem": b"secret",
+        f"{keys}/signing/box_key.pem": b"secret",
+        f"{keys}/signing/copy": b"secret",
+        f"{keys}/trusted/b.toml": b'owner = "remote:default:localhost"\n',
+        ".ai/config/remotes/pins.yaml": b"x: 1\n",
+        ".ai/node/pins/x.toml": b"x",
+        ".ai/secrets/store.enc": b"x",
+        ".ai/state/x": b"x",
+        "notes.txt": b"x",
+    }
+    write(tmp_path, {**travels, **stays})
+
+    tree = build_user_tree(tmp_path, rules("*"), StatTable())
+
+    assert tree.manifest.space == "user"
+    assert tree.manifest.paths() == sorted(travels)
+    assert tree.manifest.files == {}
+
+
+def test_a_private_key_stays_here_under_any_name_and_is_told(tmp_path: Path) -> None:
+    mark = b"-----BEGIN PRIVATE " + b"KEY-----\n"
+    write(tmp_path, {".ai/config/backup.pem": mark, ".ai/knowledge/pem.md": mark})
+
+    tree = user(tmp_path)
+
+    assert tree.manifest.paths() == [".ai/knowledge/pem.md"]
+    assert tree.skipped == (Skipped(".ai/config/backup.pem", "holds a private key"),)
+
+
+def test_a_table_that_knows_a_private_key_does_not_let_it_through(tmp_path: Path) -> None:
+    mark = b"-----BEGIN PRIVATE " + b"KEY-----\n"
+    write(tmp_path, {".ai/config/backup.pem": mark})
+    table = StatTable()
+    status = (tmp_path / ".ai/config/backup.pem").stat()
+    entry = Entry("a" * 64, "b" * 64, {"kind": "item_source"})
+    table.record(".ai/config/backup.pem", status, entry, now_ns=status.st_ctime_ns + 10**10)
+
+    assert build_user_tree(tmp_path, rules(), table).manifest.items == {}
+
+
+# --- links ----------------------------------------------------------------------------------------
+
+
+@links
+def test_a_link_to_a_file_of_the_project_is_read_through(tmp_path: Path) -> None:
+    write(tmp_path, {"src/a.md": b"text", ".ai/knowledge/x.md": b"x"})
+    (tmp_path / ".ai/knowledge/a.md").symlink_to("../../src/a.md")
+
+    tree = project(tmp_path)
+
+    assert tree.manifest.paths() == [".ai/knowledge/a.md", ".ai/knowledge/x.md"]
+    assert tree.get_blob(sha256_hex(b"text")) == b"text"
+
+
+@links
+def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
+    write(tmp_path, {"src/a.md": b"text", ".ai/knowledge/x.md": b"x"})
+    (tmp_path / ".ai/knowledge/src").symlink_to("../../src")
+
+    tree = project(tmp_path)
+
+    assert tree.manifest.paths() == [".ai/knowledge/x.md"]
+    assert tree.skipped == (
+        Skipped(".ai/knowledge/src/", "a link, and links to folders are not followed"),
+    )
+
+
+@links
+@pytest.mark.parametrize("target", ["nowhere.md", "loop.md"])
+def test_a_link_that_leads_nowhere_is_told(tmp_path: Path, target: str) -> None:
+    write(tmp_path, {".ai/knowledge/x.md": b"x"})
+    (tmp_path / ".ai/knowledge/loop.md").symlink_to(target)
+
+    assert project(tmp_path).skipped == (
+        Skipped(".ai/knowledge/loop.md", "a link that leads nowhere"),
+    )
+
+
+# --- content --------------------------------------------------------------------------------------
+
+
+def test_a_tree_has_all_that_its_manifest_needs_and_the_manifest(tmp_path: Path) -> None:
+    write(tmp_path, {".ai/tools/a.py": b"x", "src/a": b"y", "src/b": b"y"})
+
+    tree = project(tmp_path, rules("src/"))
+
+    manifest = manifest_of(tree.get_object(tree.manifest_hash), "manifest")
+    assert compute_integrity(manifest.as_object()) == tree.manifest_hash
+    hashes = collect_object_hashes(manifest, tree)
+    assert len(hashes) == 3
+    assert all(tree.has_blob(one) or tree.has_object(one) for one in hashes)
+
+
+def test_nothing_is_written_to_look_at_a_project(tmp_path: Path) -> None:
+    write(tmp_path, {".ai/tools/a.py": b"x"})
+
+    project(tmp_path)
+
+    assert [path.name for path in tmp_path.rglob("*")] == [".ai", "tools", "a.py"]
+
+
+def test_what_is_not_in_the_tree_is_missing(tmp_path: Path) -> None:
+    tree = project(tmp_path)
+
+    for get in (tree.get_blob, tree.get_object):
+        with pytest.raises(ObjectMissingError):
+            get("0" * 64)
+    assert not tree.has_blob(tree.manifest_hash)
+
+
+def test_a_tree_and_a_store_are_read_as_one(tmp_path: Path) -> None:
+    write(tmp_path / "project", {".ai/tools/a.py": b"x"})
+    store = Store(tmp_path / "store")
+    known = store.put_blob(b"known")
+
+    both: Contents = Layered(store, project(tmp_path / "project"))
+
+    assert (both.get_blob(known), both.get_blob(sha256_hex(b"x"))) == (b"known", b"x")
+
+
+@pytest.mark.parametrize("change", ["change", "remove"])
+def test_a_file_that_changed_since_is_told_and_looked_at_again(tmp_path: Path, change: str) -> None:
+    write(tmp_path, {".ai/tools/a.py": b"x"})
+    table = StatTable()
+    tree = build_project_tree(tmp_path, rules(), table)
+    path = tmp_path / ".ai/tools/a.py"
+    path.unlink() if change == "remove" else path.write_bytes(b"y")
+
+    with pytest.raises(TreeChangedError) as error:
+        tree.get_blob(sha256_hex(b"x"))
+
+    assert error.value.path == str(path)
+    assert len(table) == 0
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+def known(root: Path, tree: Tree, relative: str, entry: Entry) -> StatTable:
+    """A table that says something else about a file than what is in it."""
+    status = (root / relative).stat()
+    tree.table.record(relative, status, entry, now_ns=status.st_ctime_ns + 10**10)
+    return tree.table
+
+
+def test_a_file_that_the_table_knows_is_not_read(tmp_path: Path) -> None:
+    write(tmp_path, {"src/a": b"x"})
+    table = known(tmp_path, project(tmp_path), "src/a", Entry("a" * 64))
+
+    tree = build_project_tree(tmp_path, rules("src/"), table)
+
+    assert tree.manifest.files == {"src/a": "a" * 64}
+
+
+def test_an_item_of_which_the_table_knows_only_the_bytes_is_read(tmp_path: Path) -> None:
+    write(tmp_path, {".ai/tools/a.py": b"x"})
+    first = project(tmp_path)
+    table = known(tmp_path, first, ".ai/tools/a.py", Entry("a" * 64))
+
+    assert build_project_tree(tmp_path, rules(), table).manifest_hash == first.manifest_hash
+
+
+def test_a_table_makes_no_difference_to_the_result(tmp_path: Path) -> None:
+    root = write(tmp_path / "project", {".ai/tools/a.py": b"x", "src/a": b"y", "src/b": b"z"})
+    for path in root.rglob("*"):
+        os.utime(path, (LONG_AGO, LONG_AGO))
+    table = StatTable(tmp_path / "table.json")
+    first = build_project_tree(root, rules("src/"), table)
+    table.save()
+    table.load()
+
+    (root / "src/b").write_bytes(b"w")
+    (root / "src/c").write_bytes(b"new")
+    (root / "src/a").unlink()
+
+    again = build_project_tree(root, rules("src/"), table)
+    assert again.manifest_hash == project(root, rules("src/")).manifest_hash
+    assert again.manifest_hash != first.manifest_hash
+
+
+def test_files_that_are_gone_are_forgotten_by_the_table(tmp_path: Path) -> None:
+    write(tmp_path, {"src/a": b"x", "src/b": b"x"})
+    table = known(tmp_path, project(tmp_path), "src/a", Entry("a" * 64))
+    (tmp_path / "src/a").unlink()
+
+    build_project_tree(tmp_path, rules("src/"), table)
+
+    assert table.entry("src/a", (tmp_path / "src/b").stat()) is None
+    assert len(table) <= 1
