@@ -107,10 +107,17 @@ class ApiKeys:
         if row is None or not hmac.compare_digest(row.key_hash, key_hash):
             return None
         key, now = _key_of(row), self._clock()
-        if key.revoked_at or (key.expires_at and datetime.fromisoformat(key.expires_at) <= now):
+        if not _counts(key, now):
             return None
         self._note_use(key, now)
         return key
+
+    def counting(self, key_id: str) -> ApiKey | None:
+        """The key of this id, where it counts now."""
+        with self._database.reading() as connection:
+            row = connection.execute(select(api_keys).where(api_keys.c.id == key_id)).first()
+        key = None if row is None else _key_of(row)
+        return key if key is not None and _counts(key, self._clock()) else None
 
     def all(self) -> tuple[ApiKey, ...]:
         """Every key, revoked ones too, the newest first."""
@@ -138,6 +145,12 @@ class ApiKeys:
             with self._database.writing() as connection:
                 change = api_keys.update().where(api_keys.c.id == key.id)
                 connection.execute(change.values(last_used_at=stamp(now)))
+
+
+def _counts(key: ApiKey, now: datetime) -> bool:
+    """Neither revoked nor expired."""
+    is_over = key.expires_at is not None and datetime.fromisoformat(key.expires_at) <= now
+    return key.revoked_at is None and not is_over
 
 
 def _row(key: ApiKey) -> dict[str, Any]:

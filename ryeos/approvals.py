@@ -28,6 +28,11 @@ class Approvals:
         """Whether the user approved this key for this project. Raises KeyDocumentError."""
         return fingerprint in self._load().get(os.path.realpath(project), [])
 
+    def all(self) -> tuple[tuple[str, str], ...]:
+        """Every approval: the real path of a project, and a fingerprint. Raises KeyDocumentError."""
+        projects = self._load().items()
+        return tuple((path, fingerprint) for path, keys in projects for fingerprint in keys)
+
     def approve(self, project: Path, fingerprint: str) -> None:
         """Let a key that the project carries count there from now on."""
         key = os.path.realpath(project)

@@ -17,6 +17,7 @@ from ryeos.keys import verifies_with
 from ryeos.signature import content_hash
 from ryeos.trust import (
     MAX_DOCUMENT_BYTES,
+    PIN_OWNER,
     KeyDocument,
     TrustStore,
     document_path,
@@ -111,6 +112,8 @@ def _problem(
             f"the file is named {path.stem}, but its key is {document.fingerprint}",
             "get the document again from whoever gave it to you",
         )
+    if document.owner.startswith(PIN_OWNER):
+        return "the pin of a remote node, which signs no items", ""
     problem = document_problem(document, space, trust)
     if problem:
         return problem, "get the document again from whoever gave it to you"

@@ -25,6 +25,8 @@ from ryeos.signature import Signature, content_hash, decode, form_for, split
 MAX_DOCUMENT_BYTES = 64 * 1024
 TRUSTED_FOLDER = "config/keys/trusted"
 COVERAGE_ALL = "all"
+PIN_OWNER = "remote:"
+"""With this begins the owner in a pin of a node: other programs keep those among trusted keys."""
 # Honest documents are signed by their own key or by one that is; a bundle may bring any number.
 MAX_VOUCHERS = 8
 
@@ -152,6 +154,7 @@ class TrustStore:
             (space, document)
             for space in self._sources(label)
             if (document := self._document(space, fingerprint)) is not None
+            and not document.owner.startswith(PIN_OWNER)
             and self._allowed(space, fingerprint)
             and self._holds(document, label, pending | {fingerprint})
         ]

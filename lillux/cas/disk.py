@@ -7,8 +7,8 @@ import sys
 def force_file_system(path: str, *, platform: str = sys.platform) -> bool:
     """Have the system write the file system below a folder to the disk. Whether it did.
 
-    Linux only. For many small files it takes a tenth of the time that each by itself would, as
-    the journal is written once. Where it cannot be done, files are forced one by one.
+    Linux only, whose kernels tell of a failed write since 5.8. For many small files it takes a
+    tenth of the time that each by itself would, as the journal is written once.
     """
     if platform != "linux":
         return False

@@ -22,11 +22,8 @@ _NEW = (
     | getattr(os, "O_BINARY", 0)
 )
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
-_TOUCHES_LINKS = os.utime in os.supports_follow_symlinks
 _FILE_MODE, _FOLDER_MODE = 0o644, 0o755
-TEMPORARY_SUFFIX = ".tmp"
-"""Of a file that is being written, or being removed; its name starts with a dot."""
-
+_TEMPORARY = ".tmp"
 _REPARSE_POINT = 0x400  # of Windows: links and junctions
 
 
@@ -41,7 +38,7 @@ class StoreFolders:
 
     def path(self, folders: tuple[str, ...], name: str) -> str:
         """The path of a file; nothing is looked at."""
-        return os.sep.join((self._root, *folders, name))  # noqa: PTH118 - asked for very often
+        return os.path.join(self._root, *folders, name)  # noqa: PTH118 - the hot path of a run
 
     def put(self, folders: tuple[str, ...], name: str, data: bytes, *, force: bool) -> None:
         """Put a file there, whole or not at all, over one that is there; ``force``: to the disk.
@@ -83,20 +80,16 @@ class StoreFolders:
 
     def touch(self, folders: tuple[str, ...], name: str) -> bool:
         """Have a file be as young as one written now; False for none. Raises as `size`."""
-        if not self.require_plain(folders, make=False):
+        if self.status(folders, name) is None:
             return False
         path = self.path(folders, name)
         try:
-            if _TOUCHES_LINKS:
-                os.utime(path, follow_symlinks=False)
-            else:
-                os.utime(path)
-        except FileNotFoundError:
+            os.utime(path)
+        except FileNotFoundError:  # swept between the two
             return False
         except OSError as error:
             raise file_system_error(path, error) from error
-        # Looked at afterwards: a sweep may have taken the name away while the file was touched.
-        return self.status(folders, name) is not None
+        return True
 
     def remove(self, folders: tuple[str, ...], name: str) -> None:
         """Have no file there. Raises StoreLinkError, FileSystemError."""
@@ -110,27 +103,36 @@ class StoreFolders:
         except OSError as error:
             raise file_system_error(path, error) from error
 
-    def remove_if_old(self, folders: tuple[str, ...], name: str, before_s: float) -> bool:
-        """Have no file there that was last touched before a moment of the epoch. Whether it went.
+    def remove_older(self, folders: tuple[str, ...], name: str, before_s: float) -> bool:
+        """Have no file there if it was last written or touched before a time; whether it was.
 
-        A touch right before is never overlooked: the file is renamed, looked at once more and
-        renamed back; a touch after that finds none. Raises StoreLinkError, FileSystemError.
+        It is renamed first. A touch before that is seen after it, and the file goes back; a touch
+        after it finds nothing. So nobody is told that a file is there which then is not. Raises
+        StoreLinkError, FileSystemError.
         """
         status = self.status(folders, name)
         if status is None or status.st_mtime >= before_s:
             return False
         path, aside = self.path(folders, name), self._temporary(folders)
         try:
-            os.replace(path, aside)  # noqa: PTH105 - as above
+            os.rename(path, aside)  # noqa: PTH104 - as above
             if os.lstat(aside).st_mtime >= before_s:
-                os.replace(aside, path)  # noqa: PTH105 - as above
+                os.replace(aside, path)  # noqa: PTH105 - who wrote it anew wrote the same
                 return False
             os.unlink(aside)  # noqa: PTH108 - as above
-        except FileNotFoundError:  # another sweep was faster
+        except FileNotFoundError:  # somebody else sweeps too
             return False
         except OSError as error:
             raise file_system_error(path, error) from error
         return True
+
+    def remove_leftovers(self, folders: tuple[str, ...], before_s: float) -> None:
+        """Remove what a killed writer or sweep left in a folder before a time. Raises as above."""
+        for entry in self.entries(folders):
+            if entry.name.startswith(".") and entry.name.endswith(_TEMPORARY):
+                status = self.status(folders, entry.name)
+                if status is not None and status.st_mtime < before_s:
+                    self.remove(folders, entry.name)
 
     def entries(self, folders: tuple[str, ...]) -> Iterator["os.DirEntry[str]"]:
         """What is in a folder, by name; nothing for one that is not there.
@@ -205,8 +207,7 @@ class StoreFolders:
         return True
 
     def _temporary(self, folders: tuple[str, ...]) -> str:
-        """A path there that nobody else uses."""
-        return self.path(folders, f"{self._prefix}{next(self._numbers):x}{TEMPORARY_SUFFIX}")
+        return self.path(folders, f"{self._prefix}{next(self._numbers):x}{_TEMPORARY}")
 
     def _put(self, folders: tuple[str, ...], name: str, data: bytes, *, force: bool) -> None:
         temporary = self._temporary(folders)

@@ -18,7 +18,7 @@ from lillux.cas.errors import (
     ObjectUnreadableError,
     RefUnreadableError,
 )
-from lillux.cas.folders import TEMPORARY_SUFFIX, StoreFolders
+from lillux.cas.folders import StoreFolders
 from lillux.cas.layout import Space, check_digest, is_digest, is_shard, ref_folders, shard
 from lillux.digests import sha256_hex
 from lillux.errors import FileSystemError
@@ -116,28 +116,24 @@ class Store:
         """Have it no longer there. Raises DigestError, StoreLinkError, FileSystemError."""
         self._folders.remove(shard(space, check_digest(digest)), space.file_name(digest))
 
-    def remove_if_old(self, space: Space, digest: str, before_s: float) -> bool:
-        """Have it no longer there, unless touched since a moment of the epoch. Whether it went.
+    def remove_older(self, space: Space, digest: str, before_s: float) -> bool:
+        """Have it no longer there if nobody wrote or touched it since a time. Whether that was so.
 
-        Who touches it meanwhile is told the truth. Raises as `remove`.
+        ``before_s``: since the epoch. A touch at the same moment either keeps it or finds nothing.
+        Raises DigestError, StoreLinkError, FileSystemError.
         """
-        folders, name = shard(space, check_digest(digest)), space.file_name(digest)
-        return self._folders.remove_if_old(folders, name, before_s)
+        folders = shard(space, check_digest(digest))
+        return self._folders.remove_older(folders, space.file_name(digest), before_s)
 
-    def remove_leftovers(self, before_s: float) -> int:
-        """Remove what writers killed before a moment of the epoch left half written. How many.
+    def remove_leftovers(self, before_s: float) -> None:
+        """Remove the half files that killed writers left before a time (since the epoch).
 
         Raises StoreLinkError, FileSystemError.
         """
-        removed = 0
         for space in Space:
             for first in self._shards((space.folder,)):
                 for folders in self._shards(first):
-                    names = [entry.name for entry in self._folders.entries(folders)]
-                    for name in names:
-                        if name.startswith(".") and name.endswith(TEMPORARY_SUFFIX):
-                            removed += self._folders.remove_if_old(folders, name, before_s)
-        return removed
+                    self._folders.remove_leftovers(folders, before_s)
 
     def stored(self, space: Space) -> Iterator[Stored]:
         """All there is of a kind, by digest. What no store has written there is passed over.

@@ -38,14 +38,18 @@ async def resolve_execution(request: Request) -> Principal | WebhookDelivery:
 
 async def authenticate(request: Request, check: Callable[[RequestFacts], Found]) -> Found:
     """What a check finds out about a request, in a thread: it may wait for the database."""
-    facts = RequestFacts(
+    return await run_in_threadpool(check, await facts_of(request))
+
+
+async def facts_of(request: Request) -> RequestFacts:
+    """What of a request its sender can have signed, once its body is there."""
+    return RequestFacts(
         method=request.method,
         path=request.scope["path"],
         query=request.scope["query_string"].decode("latin-1"),
         headers=joined(request.headers),
         body=await request.body(),
     )
-    return await run_in_threadpool(check, facts)
 
 
 def authenticator(request: Request) -> Authenticator:

@@ -14,13 +14,20 @@ from rye_services.compression import GzippedRequests, GzippedResponses
 from rye_services.limits import BodyLimits
 from rye_services.node import (
     admin_routes,
+    execute_routes,
+    executions,
     history_routes,
+    mcp_mount,
     nonce_sweep,
     objects_routes,
     open_routes,
+    page_routes,
     push_routes,
+    secret_routes,
     storage_routes,
+    thread_routes,
     user_space_routes,
+    webhook_routes,
 )
 from rye_services.node.services import NodeServices
 from rye_services.problems import UnexpectedErrors, answer_problems
@@ -33,12 +40,19 @@ ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
     push_routes.router,
     user_space_routes.router,
     history_routes.router,
+    execute_routes.router,
+    thread_routes.router,
     storage_routes.router,
+    secret_routes.router,
+    webhook_routes.router,
+    page_routes.router,
+    lambda services: mcp_mount.router(services, execute_routes.answer_call(services)),
 )
 
 BACKGROUND: tuple[Callable[[NodeServices], AbstractAsyncContextManager[None]], ...] = (
     nonce_sweep.running,
     storage_routes.running,
+    executions.running,
 )
 
 

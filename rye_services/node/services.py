@@ -9,8 +9,12 @@ from rye_services.authorized_keys import AuthorizedKeys
 from rye_services.database import Database
 from rye_services.keys import NodeKeys, open_keys
 from rye_services.node.capacity import Capacity
+from rye_services.node.executions import Executions, open_executions
 from rye_services.node.stores import UserStores
 from rye_services.node.sync_services import SyncServices, open_sync
+from rye_services.node.vault import Vault
+from rye_services.node.webhook_check import webhook_check
+from rye_services.node.webhooks import Webhooks
 from rye_services.nonces import Nonces
 from rye_services.settings import Settings
 from ryeos.moments import Clock, utc_now
@@ -36,6 +40,9 @@ class NodeServices:
     capacity: Capacity
     sync: SyncServices
     bundle: Path
+    vault: Vault
+    webhooks: Webhooks
+    executions: Executions
     webhook_check: WebhookCheck = refuse_webhooks
 
     @property
@@ -59,6 +66,10 @@ def open_services(settings: Settings, bundle: Path, clock: Clock = utc_now) -> N
     keys = open_keys(settings.signing_key_dir, clock)
     database = Database(settings.database_url)
     stores = UserStores(settings.cas_base_path)
+    box = {"box_private": keys.box_private, "box_public": keys.box_public}
+    webhooks = Webhooks(database, **box, clock=clock)
+    sync = open_sync(settings, database, stores, clock)
+    vault, capacity = Vault(database, **box, clock=clock), Capacity(settings.max_concurrent)
     return NodeServices(
         settings=settings,
         database=database,
@@ -68,7 +79,21 @@ def open_services(settings: Settings, bundle: Path, clock: Clock = utc_now) -> N
         authorized_keys=AuthorizedKeys(settings.authorized_keys_dir, keys, clock),
         api_keys=ApiKeys(database, clock),
         nonces=Nonces(database, clock),
-        capacity=Capacity(settings.max_concurrent),
-        sync=open_sync(settings, database, stores, clock),
+        capacity=capacity,
+        sync=sync,
         bundle=bundle,
+        vault=vault,
+        webhooks=webhooks,
+        executions=open_executions(
+            settings=settings,
+            database=database,
+            keys=keys,
+            stores=stores,
+            sync=sync,
+            vault=vault,
+            capacity=capacity,
+            bundle=bundle,
+            clock=clock,
+        ),
+        webhook_check=webhook_check(webhooks) if settings.open_webhooks else refuse_webhooks,
     )

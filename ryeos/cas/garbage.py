@@ -14,6 +14,9 @@ from ryeos.errors import RyeError
 GRACE_S = 3600.0
 """So long does what nothing names yet stay: whoever stored it may be about to name it."""
 
+MIN_GRACE_S = 60.0
+"""A store does not touch what is younger than this when it is stored again."""
+
 
 class GarbageRefusedError(RyeError):
     """Something that is still named cannot be read, so nobody knows what it names. None removed."""
@@ -49,28 +52,30 @@ def collect_garbage(
 
     (1) Mark: from the roots and every digest in a ref on, through all that objects name. What is
     named and not there is no error: part of it may never have been fetched.
-    (2) Sweep: what is not marked and was not written or touched in the last ``grace_s`` seconds
-    before ``now_s`` (of the epoch). Each is looked at again while it is removed, so that what
-    somebody touches meanwhile stays.
-    (3) What writers that were killed before that left half written goes too; it is not counted.
+    (2) Sweep: what is not marked and was not written or touched in the last ``grace_s`` seconds,
+    at least `MIN_GRACE_S`, before ``now_s`` (of the epoch). What somebody touches meanwhile
+    stays, or is not there for them: see `Store.remove_older`.
+    (3) What killed writers left half written, longer ago than the grace, is removed, uncounted.
 
     With ``dry_run`` nothing is removed. Raises GarbageRefusedError before anything is removed,
     DigestError for a root that is none, StoreLinkError, FileSystemError.
     """
     starts = [Reference(check_digest(root), None) for root in roots]
     marked = mark(store, [*starts, *_named_by_refs(store)])  # (1)
-    before_s = now_s - grace_s
+    before_s = now_s - max(grace_s, MIN_GRACE_S)
     removed = freed_bytes = kept = 0
     for space in Space:  # (2)
         for stored in store.stored(space):
-            is_wanted = stored.digest in marked[space] or stored.modified_s >= before_s
-            if is_wanted or not (dry_run or store.remove_if_old(space, stored.digest, before_s)):
+            is_garbage = stored.digest not in marked[space] and stored.modified_s < before_s
+            if is_garbage and not dry_run:
+                is_garbage = store.remove_older(space, stored.digest, before_s)
+            if is_garbage:
+                removed += 1
+                freed_bytes += stored.size
+            else:
                 kept += 1
-                continue
-            removed += 1
-            freed_bytes += stored.size
-    if not dry_run:  # (3)
-        store.remove_leftovers(before_s)
+    if not dry_run:
+        store.remove_leftovers(before_s)  # (3)
     return Collected(removed=removed, freed_bytes=freed_bytes, kept=kept)
 
 

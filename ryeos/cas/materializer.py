@@ -235,8 +235,10 @@ class _Looking:
         known = self._table.entry(path, found.status) if self._table is not None else None
         if known is not None:
             return self._wanted.is_entry(path, known)
-        digest, first = self._files.digest(path)
         mode = stat.S_IMODE(found.status.st_mode)
+        if not mode & stat.S_IRUSR:
+            return False
+        digest, first = self._files.digest(path)
         if digest != self._wanted.blob(path) or not _is_mode(mode, self._modes(first)):
             return False
         if self._table is not None:

@@ -53,6 +53,12 @@ class StatTable:
         """How many files are known."""
         return len(self._rows)
 
+    def copy(self) -> "StatTable":
+        """A table in memory that knows the same, and learns apart from this one."""
+        other = StatTable()
+        other._rows = self._rows.copy()
+        return other
+
     def entry(self, relative: str, status: os.stat_result) -> Entry | None:
         """What is known of a file, if it is still the one that was recorded."""
         row = self._rows.get(relative)

@@ -4,7 +4,7 @@ Building one stores nothing and reads only files that the table does not know: `
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -20,12 +20,12 @@ from lillux.values import dataclass
 from ryeos.cas.errors import TreeChangedError
 from ryeos.cas.item_files import item_source, kind_of
 from ryeos.cas.objects import ManifestSpace, SourceManifest
+from ryeos.cas.private_files import stays_by_path, why_it_stays
 from ryeos.cas.rules import ManifestRules, NameRules, PathPatterns
 from ryeos.cas.stat_table import Entry, StatTable
 from ryeos.cas.sync import MAX_ENTRY_BYTES
 from ryeos.cas.tree_reading import digest_found, read_found
 from ryeos.cas.tree_walk import Found, Skipped, walk
-from ryeos.cas.user_files import stays_by_path, why_it_stays
 from ryeos.items import AI_DIRECTORY
 
 __all__ = ["Skipped", "Tree", "build_project_tree", "build_user_tree"]
@@ -100,7 +100,7 @@ def build_project_tree(root: Path, rules: ManifestRules, table: StatTable) -> Tr
     left out is taken for one that was removed.
     """
     building = _Building(root, "project", rules, table)
-    building.add_items(lambda _: False)
+    building.add_items()
     if rules.takes_files:
         building.add_files()
     return building.tree()
@@ -112,7 +112,7 @@ def build_user_tree(user_root: Path, rules: ManifestRules, table: StatTable) -> 
     Raises as `build_project_tree`.
     """
     building = _Building(user_root, "user", rules, table)
-    building.add_items(lambda found: stays_by_path(found.target or found.relative))
+    building.add_items()
     return building.tree()
 
 
@@ -149,8 +149,8 @@ class _Building:
             table=self._table,
         )
 
-    def add_items(self, stays: Callable[[Found], bool]) -> None:
-        """Add item files, but those that stay here."""
+    def add_items(self) -> None:
+        """Add item files."""
         skip_dirs = frozenset(self._rules.skip_dirs)
         ai = f"{AI_DIRECTORY}/"
 
@@ -160,7 +160,7 @@ class _Building:
             return name not in skip_dirs and kind_of(f"{relative}/x") is not None
 
         for found in walk(self._path, AI_DIRECTORY, enter, self._skipped.append):
-            if kind_of(found.relative) and not stays(found) and self._may_travel(found):
+            if kind_of(found.relative) and self._may_travel(found):
                 self._add_item(found)
 
     def add_files(self) -> None:
@@ -178,7 +178,7 @@ class _Building:
         self._skipped += (one for one in skipped if include.match(one.path))
 
     def _may_travel(self, found: Found) -> bool:
-        if self._names.forbids(found.name):
+        if self._names.forbids(found.name) or stays_by_path(found.relative):
             return False
         target = found.target
         if not target:

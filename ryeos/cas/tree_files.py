@@ -173,23 +173,29 @@ class TreeFiles:
             os.chmod(path, _FOLDER_MODE)  # noqa: PTH101 - as above
 
     def _remove_folder(self, path: str) -> None:
-        """A folder and all in it. Folders in it are first moved beside it: no path gets long."""
-        beside = os.path.dirname(path)  # noqa: PTH120 - as above
+        """A folder and all in it. What is deeper is first moved up into it: no path gets long."""
         waiting = [path]
         while waiting:
             folder = waiting.pop()
-            os.chmod(folder, _OWNER)  # noqa: PTH101 - as above
-            with os.scandir(folder) as entries:
-                found = [(one.path, one.stat(follow_symlinks=False)) for one in entries]
-            for inner, status in found:
-                if stat.S_ISDIR(status.st_mode) and not is_link(status):
+            for inner, status in self._opened(folder):
+                if not stat.S_ISDIR(status.st_mode) or is_link(status):
+                    os.unlink(inner)  # noqa: PTH108 - as above
+                elif folder == path:
+                    waiting.append(inner)
+                else:
                     os.chmod(inner, _OWNER)  # noqa: PTH101 - as above
-                    moved = self._temporary(beside)
+                    moved = self._temporary(path)
                     os.rename(inner, moved)  # noqa: PTH104 - as above
                     waiting.append(moved)
-                else:
-                    os.unlink(inner)  # noqa: PTH108 - as above
-            os.rmdir(folder)  # noqa: PTH106 - as above
+            if folder != path:
+                os.rmdir(folder)  # noqa: PTH106 - as above
+        os.rmdir(path)  # noqa: PTH106 - as above
+
+    def _opened(self, folder: str) -> list[tuple[str, os.stat_result]]:
+        """What is in a folder, which may be changed from now on."""
+        os.chmod(folder, _OWNER)  # noqa: PTH101 - as above
+        with os.scandir(folder) as entries:
+            return [(entry.path, entry.stat(follow_symlinks=False)) for entry in entries]
 
     def _temporary(self, folder: str) -> str:
         return f"{folder}{os.sep}{self._prefix}{next(self._numbers):x}.tmp"

@@ -24,6 +24,7 @@ class Entry:
 
 _ITEMS, _TRUST, _GRAPHS = "Items", "Trust", "Graphs"
 _RUNS, _SETUP = "Background runs", "Set-up and support"
+_REMOTES = "Remotes"
 
 TABLE: tuple[Entry, ...] = (
     Entry("run", "run", "execute a tool, render a directive, print knowledge", _ITEMS),
@@ -55,6 +56,22 @@ TABLE: tuple[Entry, ...] = (
     Entry("threads wait", "thread_control", "wait for the end of background runs", _RUNS),
     Entry("store show", "store", "what the project's store holds", _SETUP),
     Entry("store gc", "store", "remove what nothing names any more from it", _SETUP),
+    Entry("remote add", "remote_settings", "write down the address of a node", _REMOTES),
+    Entry("remote list", "remote_settings", "the nodes that are configured", _REMOTES),
+    Entry("remote remove", "remote_settings", "no longer use a node", _REMOTES),
+    Entry("remote pins", "remote_settings", "nodes that were spoken to, and their keys", _REMOTES),
+    Entry("remote forget", "remote_settings", "let a node have a new key", _REMOTES),
+    Entry("remote push", "remote_sync", "bring the project to a node", _REMOTES),
+    Entry("remote pull", "remote_sync", "merge in what is on the node", _REMOTES),
+    Entry("remote diff", "remote_sync", "what is not the same here and there", _REMOTES),
+    Entry("remote resolve", "remote_sync", "settle what both sides changed", _REMOTES),
+    Entry("remote execute", "remote", "run an item on a node", _REMOTES),
+    Entry("remote status", "remote", "what is known here about the remotes", _REMOTES),
+    Entry("remote threads", "remote", "runs on a node", _REMOTES),
+    Entry("remote thread", "remote", "one run on a node", _REMOTES),
+    Entry("remote history", "remote", "the snapshots of the project on a node", _REMOTES),
+    Entry("remote secrets", "remote_secrets", "what tools on a node get as variables", _REMOTES),
+    Entry("remote webhooks", "remote_webhooks", "runs that others may start", _REMOTES),
     Entry("init", "init", "set up user space and a project", _SETUP),
     Entry("mcp", "mcp", "serve agents over MCP, on standard input and output", _SETUP),
     Entry("mcp config", "mcp_clients", "print what a client's settings need", _SETUP),
@@ -101,8 +118,9 @@ GLOBAL_FLAGS = {
 
 def find(words: list[str]) -> Entry | None:
     """The command that the words begin with, the longest first."""
+    named = [ALIASES.get(words[0], words[0]), *words[1:]] if words else []
     for length in (2, 1):
-        typed = " ".join(ALIASES.get(word, word) for word in words[:length])
+        typed = " ".join(named[:length])
         for entry in (*TABLE, *HIDDEN):
             if entry.words == typed and len(words) >= length:
                 return entry

@@ -12,7 +12,7 @@ from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.cli.signals import cancelled_by_signals
 from ryeos.envelope import Answer
-from ryeos.errors import UnsupportedError, UsageError
+from ryeos.errors import UsageError
 from ryeos.executor.model import Request
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ryeos.graph.runner import StepEvent
     from ryeos.items import Reference
 
+LOCAL, REMOTE = "local", "remote"
 MAX_INPUT_BYTES = 64 * 1024 * 1024
 _JSON_HINT = """quote it for the shell, like n:=3 or --params '{"n": 3}'"""
 
@@ -54,9 +55,35 @@ def run(session: Session) -> int:
         dry_run=arguments.dry_run,
     )
     undo_ignored_child_signals()
+    if arguments.target != LOCAL:
+        return _run_elsewhere(session, reference, request)
     if arguments.detached:
         return _start(session, reference, request)
     return execute(session, reference, request)
+
+
+def _run_elsewhere(session: Session, reference: "Reference", request: Request) -> int:
+    from ryeos.cli.remote_run import is_started, run_on, show_started
+    from ryeos.remote.options import RemoteOptions
+
+    arguments = session.arguments
+    options = RemoteOptions(is_async=arguments.detached)
+    answer = run_on(session, target_remote(arguments.target), reference, request, options)
+    if is_started(answer):
+        return show_started(session, answer)
+    show(session, answer)
+    return answer.exit_status
+
+
+def target_remote(target: str) -> str | None:
+    """The name in ``remote:NAME``, None for the default one. Raises UsageError."""
+    word, colon, name = target.partition(":")
+    if word != REMOTE or (colon and not name):
+        raise UsageError(
+            f"--target: expected {LOCAL} or {REMOTE}[:NAME], found {target!r}",
+            hint="list the remotes there are with: rye remote list",
+        )
+    return name or None
 
 
 def execute(session: Session, reference: "Reference", request: Request) -> int:
@@ -266,10 +293,8 @@ def _check_supported(arguments: SimpleNamespace) -> None:
         raise UsageError(
             "--async, --dry-run: expected one of them", hint="a dry run starts nothing to wait for"
         )
-    if arguments.target != "local":
-        raise UnsupportedError(
-            f"--target {arguments.target}: no remote is known", hint="run it here: --target local"
-        )
+    if arguments.target != LOCAL and arguments.dry_run:
+        raise UsageError("--target, --dry-run: expected one of them", hint="a dry run is made here")
 
 
 def undo_ignored_child_signals() -> None:

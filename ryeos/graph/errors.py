@@ -134,17 +134,3 @@ class RunNotResumableError(RyeError):
     def __init__(self, run_id: str, problem: str, *, hint: str = "") -> None:
         self.run_id, self.problem = run_id, problem
         super().__init__(f"Cannot resume {run_id}: {problem}", hint=hint)
-
-
-class UnknownRemoteError(RyeError):
-    """A remote that nobody has configured."""
-
-    code, exit_status = "REMOTE_NOT_FOUND", 7
-
-    def __init__(self, name: str, known: Sequence[str]) -> None:
-        self.name = name
-        names = ", ".join(known) or "none"
-        super().__init__(
-            f"remote {name[:200]!r}: not found; configured remotes: {names}",
-            hint="leave out remote to run it here",
-        )

@@ -3,29 +3,36 @@
 What a call gets of its run: the run's id as its parent, every list of capabilities, one level less.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lillux.errors import LilluxError
 from lillux.process import Cancellation
 from ryeos.envelope import Answer, error_envelope
-from ryeos.errors import ItemNotFoundError
+from ryeos.errors import ItemNotFoundError, UnsupportedError
 from ryeos.executor.model import Request
 from ryeos.graph.call import Lineage
 from ryeos.graph.capabilities import ALWAYS_ALLOWED, unlisted
 from ryeos.graph.commands import Act
-from ryeos.graph.errors import CallDeniedError, UnknownRemoteError
+from ryeos.graph.errors import CallDeniedError
 from ryeos.items import EXECUTABLE_KINDS, PROJECT, USER, Kind, Reference, Resolution, Space
 from ryeos.request_errors import ArgumentError
 from ryeos.threads.payload import PARENT_VARIABLE
 
-if TYPE_CHECKING:  # a run of tools needs neither
+if TYPE_CHECKING:  # a run of tools needs none
+    from ryeos.config import ConfigReader
+    from ryeos.context import Context
+    from ryeos.executor.engine import PrimitiveExecutor
+    from ryeos.resolver import Resolver
     from ryeos.search.catalog import Catalog
     from ryeos.signing_key import SigningKey
     from ryeos.threads.registry import Registry
     from ryeos.verify import VerifiedItem, Verifier
 
 AGENT = "rye/agent/threads/thread_directive"
+HERE = (None, "", "local")
+"""What a node may say for a call that is made by this program."""
+
 _CONTINUED = "continued"
 _LOOK_S = 0.5
 
@@ -33,7 +40,15 @@ _LOOK_S = 0.5
 class Workspace(Protocol):
     """What calls are made on: the public API. See `ryeos.app.Rye`."""
 
+    context: "Context"
+    config: "ConfigReader"
     verifier: "Verifier"
+    resolver: "Resolver"
+    warn: Callable[[str], None]
+
+    @property
+    def executor(self) -> "PrimitiveExecutor":
+        """The executor of this context."""
 
     @property
     def catalog(self) -> "Catalog":
@@ -89,7 +104,9 @@ class WorkspaceCalls:
 
     def integrity(self, act: Act) -> str | None:
         """Of a tool that is no graph: what a graph calls is not known beforehand."""
-        if act.primary != "execute" or act.kind not in {None, Kind.TOOL.value} or act.remote:
+        if act.remote not in HERE:
+            return None
+        if act.primary != "execute" or act.kind not in {None, Kind.TOOL.value}:
             return None
         try:
             return self._workspace.fingerprint(act.item_id)
@@ -97,8 +114,8 @@ class WorkspaceCalls:
             return None
 
     def _answer(self, act: Act, cancellation: Cancellation) -> Mapping[str, Any]:
-        if act.remote is not None:
-            raise UnknownRemoteError(act.remote, ())
+        if act.remote not in HERE:
+            return self._elsewhere(act, cancellation)
         match act.primary:
             case "execute":
                 return self._execute(act, cancellation)
@@ -106,6 +123,28 @@ class WorkspaceCalls:
                 return self._fetch(act) if act.item_id else self._search(act)
             case _:
                 return self._sign(act)
+
+    def _elsewhere(self, act: Act, cancellation: Cancellation) -> Mapping[str, Any]:
+        """A call that a remote makes. Raises UnsupportedError for all but ``execute``."""
+        from ryeos.remote.opening import Surroundings
+        from ryeos.remote.options import RemoteOptions
+        from ryeos.remote.running import execute_on
+
+        if act.primary != "execute":
+            raise UnsupportedError(
+                f"remote {act.remote}: only items to execute are sent there, not {act.primary}",
+                hint="leave out remote of the node",
+            )
+        reference = Reference(_kind(act), act.item_id)
+        if act.item_id.startswith(ALWAYS_ALLOWED):
+            self._require_own(act, reference)
+        return execute_on(
+            Surroundings(workspace=self._workspace, cancellation=cancellation),
+            act.remote,
+            reference,
+            Request(item_id=reference.id, parameters=act.params, at_most_s=act.timeout_s),
+            RemoteOptions(is_async=act.is_async),
+        ).envelope
 
     # ------------------------------------------------------------------ execute
 

@@ -52,6 +52,11 @@ class SecretValuesError(RyeError):
         super().__init__(f"secrets: {problem}", hint=hint)
 
 
+def is_variable_name(text: str) -> bool:
+    """Whether a text can be the name of a secret at all: ASCII letters, digits and ``_``."""
+    return len(text) <= MAX_NAME_CHARACTERS and _NAME.fullmatch(text) is not None
+
+
 def why_unsafe(name: str) -> str | None:
     """Why a secret of this name is never injected; None when it may be.
 

@@ -6,6 +6,7 @@ from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
 from ryeos.key_states import KeyState, key_states
 from ryeos.trust import TrustStore
 from tests.support.command_line import key_document, place_document
+from tests.support.signed_files import put_key_document
 from tests.support.workspace import SpaceFolder, Workspace
 
 A, B, C = "a", "b", "c"
@@ -184,3 +185,14 @@ def test_a_carried_document_may_be_signed_by_a_key_of_the_user(
 
     assert state.counts
     assert agrees_with_the_store(workspace, state)
+
+
+def test_the_pin_of_a_node_signs_no_items(workspace: Workspace) -> None:
+    node = generate_keypair()
+    put_key_document(workspace.user.space, node, node, owner="remote:gpu:gpu.example")
+
+    rye = workspace.rye()
+    state = next(s for s in key_states(rye.trust, rye.approvals) if s.owner.startswith("remote:"))
+
+    assert not state.counts
+    assert state.problem == "the pin of a remote node, which signs no items"

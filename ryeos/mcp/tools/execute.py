@@ -71,6 +71,8 @@ def execute(
         extra_env=calling.extra_env,
     )
     reference = Reference(kind, wish.reference.id)
+    if wish.target != LOCAL:
+        return _elsewhere(rye, wish, reference, request, calling)
     if wish.in_background:
         return rye.start(reference, request, program(rye.context))
     if not calling.wants_progress:
@@ -83,6 +85,25 @@ def execute(
             on_stderr=progress.feed,
             on_step=progress.step,
         )
+
+
+def _elsewhere(
+    rye: Rye, wish: Wish, reference: Reference, request: Request, calling: Calling
+) -> Answer:
+    """The answer of a remote. Raises what pushing and asking raise."""
+    from ryeos.remote.opening import Surroundings
+    from ryeos.remote.options import RemoteOptions
+    from ryeos.remote.running import execute_on
+
+    around = Surroundings(
+        workspace=rye,
+        progress=lambda what, done, total: calling.progress(done, total, what),
+        cancellation=calling.cancellation,
+    )
+    thread = FORK if wish.thread == FORK else ""
+    options = RemoteOptions(thread=thread, is_async=wish.in_background)
+    name = wish.target.removeprefix(REMOTE).removeprefix(":")
+    return execute_on(around, name or None, reference, request, options)
 
 
 def _wish(rye: Rye, values: Mapping[str, Any]) -> Wish:
@@ -175,9 +196,7 @@ def _check_combination(wish: Wish, kind: Kind) -> None:
     if wish.dry_run and wish.target != LOCAL:
         raise ArgumentError("dry_run", "expected with target local")
     if wish.target != LOCAL:
-        raise UnsupportedError(
-            f"target {wish.target}: no remote is known", hint="run it here: target local"
-        )
+        return
     if wish.thread == FORK and kind is Kind.TOOL:
         raise UnsupportedError(
             "thread fork: only a directive can be forked", hint="use async for a tool"

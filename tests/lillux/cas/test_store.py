@@ -1,4 +1,5 @@
 import json
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +18,7 @@ from lillux.cas.errors import (
     RefUnreadableError,
     StoreLinkError,
 )
+from lillux.cas.layout import Space
 from lillux.cas.store import Durability, Store
 from lillux.digests import sha256_hex
 from lillux.errors import FileSystemError
@@ -269,3 +271,16 @@ def test_no_ref_is_written_through_a_link(tmp_path: Path) -> None:
         Store(tmp_path / "store").write_ref("graphs/x", {})
 
     assert list(outside.iterdir()) == []
+
+
+def test_only_what_nobody_touched_since_a_time_is_removed(store: Store) -> None:
+    old, young = store.put_blob(b"old"), store.put_blob(b"young")
+    os.utime(store.root / "blobs" / old[:2] / old[2:4] / old, (1000, 1000))
+
+    removed = [
+        store.remove_older(Space.BLOB, digest, 2000.0) for digest in (old, young, EMPTY_BLOB)
+    ]
+
+    assert removed == [True, False, False]
+    assert [store.has_blob(digest) for digest in (old, young)] == [False, True]
+    assert [path.name for path in store.root.rglob("*") if path.is_file()] == [young]

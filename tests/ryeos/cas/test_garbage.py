@@ -1,4 +1,5 @@
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import time
 
@@ -178,6 +179,38 @@ def test_files_that_no_store_wrote_are_left_alone(store: Store) -> None:
     collect(store)
 
     assert foreign.exists()
+
+
+def test_half_files_of_killed_writers_go_once_they_are_old(store: Store) -> None:
+    digest = store.put_blob(b"x")
+    folder = store.root / "blobs" / digest[:2] / digest[2:4]
+    old, new = folder / ".1-abc-0.tmp", folder / ".1-abc-1.tmp"
+    old.write_bytes(b"ha")
+    new.write_bytes(b"ha")
+    os.utime(old, (1000, 1000))
+
+    collect_garbage(store, [digest], now_s=time())
+
+    assert sorted(path.name for path in folder.iterdir()) == [new.name, digest]
+
+
+def test_what_is_touched_while_it_is_swept_stays_or_is_missing(store: Store) -> None:
+    digests = [store.put_blob(b"%d" % n, Durability.UNFORCED) for n in range(200)]
+    touched: list[str] = []
+
+    def sweep() -> int:
+        return collect_garbage(store, [], now_s=time(), grace_s=60.0).removed
+
+    def touch() -> None:
+        touched.extend(digest for digest in reversed(digests) if store.touch(Space.BLOB, digest))
+
+    for digest in digests:
+        os.utime(store.root / "blobs" / digest[:2] / digest[2:4] / digest, (1000, 1000))
+    with ThreadPoolExecutor(2) as threads:
+        sweeping, _ = threads.submit(sweep), threads.submit(touch)
+
+    assert everything(store) >= set(touched)
+    assert sweeping.result() + len(everything(store)) == len(digests)
 
 
 def test_an_empty_store_has_no_garbage(store: Store) -> None:

@@ -202,6 +202,11 @@ def make_a_fifo(root: Path) -> None:
     os.mkfifo(root / "README")
 
 
+def shut_a_file(root: Path) -> None:
+    path = root / "README"
+    until_it_shows(path, lambda: path.chmod(0))
+
+
 def shut_a_folder(root: Path) -> None:
     change_a_file(root)
     (root / "src").chmod(0)
@@ -245,6 +250,7 @@ HARM = [
             make_a_folder_a_link,
             link_a_file_from_elsewhere,
             make_a_fifo,
+            shut_a_file,
             shut_a_folder,
             shut_a_folder_that_is_left,
             give_permissions,

@@ -102,6 +102,13 @@ def test_secrets_stay_here_wherever_they_are(tmp_path: Path) -> None:
     assert tree.manifest.paths() == ["src/a.py"]
 
 
+def test_signing_keys_stay_here_also_where_the_user_space_is_the_project(tmp_path: Path) -> None:
+    keys = ".ai/config/keys/signing"
+    write(tmp_path, {f"{keys}/public_key.pem": b"public", f"{keys}/spare": b"secret"})
+
+    assert project(tmp_path).manifest.paths() == [f"{keys}/public_key.pem"]
+
+
 def test_other_files_travel_when_they_are_included_and_not_excluded(tmp_path: Path) -> None:
     taken = ["src/a.py", "src/deep/b.bin", "top.toml"]
     left = ["src/gen/x.py", "node_modules/m.js", ".git/config", "readme.md", "src/a.tmp"]

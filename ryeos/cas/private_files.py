@@ -1,4 +1,4 @@
-"""Which files of a user space may travel to a node: an allow-list, and never a private key. Pure.
+"""Which files stay here though they are items: an allow-list for keys, and no pinned nodes. Pure.
 
 Runs on a node need the user's configuration, trusted keys and items. They do not need what makes
 somebody this user, nor which nodes this machine knows: ``docs/cas.md``, User spaces.
@@ -16,7 +16,10 @@ _OF_A_REMOTE = re.compile(rb"""^[ \t]*owner[ \t]*=[ \t]*["']remote:""", re.MULTI
 
 
 def stays_by_path(path: str) -> bool:
-    """Whether a file stays here whatever it holds: signing keys, pins of nodes."""
+    """Whether a file stays here whatever it holds: signing keys, pins of nodes.
+
+    In a project too, which may be the folder of a user space at the same time.
+    """
     folded = path.casefold()  # a file system that does not tell case apart has one file for both
     if folded.startswith(_KEYS):
         return path not in _PUBLIC
@@ -24,7 +27,7 @@ def stays_by_path(path: str) -> bool:
 
 
 def why_it_stays(path: str, data: bytes) -> str:
-    """Why a file stays here for what it holds; ``""`` when it may travel."""
+    """Why a file of a user space stays here for what it holds; ``""`` when it may travel."""
     folded = path.casefold()
     if folded.startswith(_CONFIG) and _PRIVATE_MARK in data:
         return "holds a private key"

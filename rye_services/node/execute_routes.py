@@ -1,0 +1,133 @@
+"""The routes that execute: ``/execute``, ``/fetch``, ``/sign``; and what ``/mcp`` calls."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+
+from rye_services.auth.authenticator import WebhookDelivery
+from rye_services.auth.callers import caller, resolve_execution
+from rye_services.auth.principal import Principal
+from rye_services.node.bodies import described
+from rye_services.node.jobs import Action
+from rye_services.node.mcp_tools import Call
+from rye_services.node.orders import Order, OrderError, delivery_order, read_order
+from rye_services.node.refusals import refusals
+from rye_services.node.services import NodeServices
+from rye_services.problems import Problem
+from rye_services.scopes import EXECUTE
+
+Executor = Annotated[Principal | WebhookDelivery, Depends(resolve_execution)]
+Caller = Annotated[Principal, caller(EXECUTE)]
+
+
+class ExecuteBody(BaseModel):
+    """An item to execute. A webhook sends ``hook_id`` instead of item and project."""
+
+    item_id: str = Field(default="", examples=["tool:me/build"])
+    item_type: str | None = None
+    project_path: str = ""
+    parameters: dict[str, Any] | None = None
+    thread: str | None = Field(default=None, examples=["inline", "fork"])
+    is_async: bool | None = Field(default=None, alias="async")
+    secret_envelope: dict[str, Any] | None = None
+    vault_keys: list[str] | None = None
+    hook_id: str | None = None
+
+
+class FetchBody(BaseModel):
+    """An item to load, or words to search for."""
+
+    project_path: str
+    item_id: str | None = None
+    item_type: str | None = None
+    query: str | None = None
+    scope: str | None = None
+    source: str | None = None
+    destination: str | None = None
+    version: str | None = None
+    limit: int | None = None
+
+
+class SignBody(BaseModel):
+    """An item to sign with the key of the node, or a pattern of several."""
+
+    project_path: str
+    item_id: str
+    item_type: str | None = None
+    source: str | None = None
+
+
+def router(services: NodeServices) -> APIRouter:
+    """The routes that execute."""
+    routes = APIRouter(tags=["execute"])
+
+    @routes.post("/execute", openapi_extra=described(ExecuteBody))
+    async def execute(executor: Executor, request: Request) -> dict[str, Any]:
+        """Execute an item from the HEAD of a project; what it changed becomes part of HEAD.
+
+        A tool that fails is answered with status 200, and ``status`` error.
+        """
+        raw = await request.body()
+        return await run_in_threadpool(_execute, services, executor, raw)
+
+    @routes.post("/fetch", openapi_extra=described(FetchBody))
+    async def fetch(principal: Caller, request: Request) -> dict[str, Any]:
+        """Load an item of a project, its user space or the bundle, or search for items."""
+        raw = await request.body()
+        return await run_in_threadpool(_execute_as, services, Action.FETCH, principal, raw)
+
+    @routes.post("/sign", openapi_extra=described(SignBody))
+    async def sign(principal: Caller, request: Request) -> dict[str, Any]:
+        """Validate an item of a project and sign it with the key of this node."""
+        raw = await request.body()
+        return await run_in_threadpool(_execute_as, services, Action.SIGN, principal, raw)
+
+    return routes
+
+
+def answer_call(services: NodeServices) -> Callable[[Principal, Call], Mapping[str, Any]]:
+    """What answers the calls of ``/mcp``: the very requests that they stand for."""
+
+    def answer(principal: Principal, call: Call) -> Mapping[str, Any]:
+        with refusals(OrderError):
+            order = read_order(Action(call.route), call.body, principal.user_id)
+        return _carry_out(services, order)
+
+    return answer
+
+
+def _execute(
+    services: NodeServices, executor: Principal | WebhookDelivery, raw: bytes
+) -> dict[str, Any]:
+    if isinstance(executor, Principal):
+        return _execute_as(services, Action.EXECUTE, executor, raw)
+    with refusals(OrderError):
+        order = delivery_order(executor, _object(raw))
+    return _carry_out(services, order)
+
+
+def _execute_as(
+    services: NodeServices, action: Action, principal: Principal, raw: bytes
+) -> dict[str, Any]:
+    with refusals(OrderError):
+        order = read_order(action, _object(raw), principal.user_id)
+    return _carry_out(services, order)
+
+
+def _carry_out(services: NodeServices, order: Order) -> dict[str, Any]:
+    executions = services.executions
+    return executions.accept(order) if order.is_async else executions.run(order)
+
+
+def _object(raw: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise Problem(400, "expected a JSON object")
+    return value

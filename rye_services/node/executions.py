@@ -1,0 +1,319 @@
+"""Executions of a node: let in, recorded, carried out, and seen to when a server ends under them."""
+
+import json
+import logging
+import os
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from threading import Condition, Thread
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection
+from starlette.concurrency import run_in_threadpool
+
+import ryeos
+from lillux.cas.errors import ObjectMissingError
+from lillux.errors import LilluxError
+from lillux.process import Cancellation
+from rye_services.database import Database
+from rye_services.keys import NodeKeys
+from rye_services.node.capacity import Capacity
+from rye_services.node.execution import Basis, Engine, Executed, ProjectNotFoundError
+from rye_services.node.jobs import Action
+from rye_services.node.orders import Order
+from rye_services.node.periodic import every
+from rye_services.node.presence import Presence
+from rye_services.node.stores import UserStores
+from rye_services.node.sync_services import SyncServices
+from rye_services.node.thread_rows import (
+    COMPLETED,
+    ERROR,
+    HEARTBEAT_S,
+    NewThread,
+    Pending,
+    ThreadRows,
+)
+from rye_services.node.usage import QuotaExceededError
+from rye_services.node.vault import SecretNotFoundError, Vault
+from rye_services.node.webhooks import record_delivery
+from rye_services.node.worker import Launch, WorkerDiedError, WorkerEndedError
+from rye_services.node.workspaces import Workspaces
+from rye_services.problems import Problem
+from rye_services.settings import Settings
+from ryeos.cas.errors import CasObjectError
+from ryeos.cas.safe_paths import UnsafeManifestError
+from ryeos.moments import Clock
+from ryeos.remote.envelopes import EnvelopeError
+
+if TYPE_CHECKING:
+    from rye_services.node.services import NodeServices
+
+RETRY_AFTER = {"Retry-After": "5"}
+_LAST_GRACE_S = 20.0
+_MAX_ITEM_CHARACTERS = 200
+_MATERIALIZATION = (ObjectMissingError, CasObjectError, UnsafeManifestError)
+_log = logging.getLogger(__name__)
+
+
+class Executions:
+    """The executions that this server runs. Thread-safe; every call may take long."""
+
+    def __init__(
+        self, engine: Engine, rows: ThreadRows, capacity: Capacity, presence: Presence
+    ) -> None:
+        self._engine, self._capacity, self._presence = engine, capacity, presence
+        self.rows = rows
+        self._active, self._is_closed = 0, False
+        self._changed = Condition()
+
+    def run(self, order: Order) -> dict[str, Any]:
+        """Execute and answer. Raises Problem.
+
+        (1) What it starts from. (2) A place. (3) The row, with the delivery that asked for it.
+        (4) The execution; (5) the row says how it ended.
+        """
+        basis = self._basis(order)  # (1)
+        self._enter()  # (2)
+        try:
+            thread_id = self._begin(order, basis, is_async=False)  # (3)
+            return self._carry_out(order, basis, thread_id).answer()  # (4) and (5)
+        finally:
+            self._leave()
+
+    def accept(self, order: Order) -> dict[str, Any]:
+        """Have it executed, by this server or the next one, and answer at once. Raises Problem."""
+        basis = self._basis(order)
+        self._enter()
+        try:
+            thread_id = self._begin(order, basis, is_async=True)
+            self._in_background(thread_id)
+        except BaseException:
+            self._leave()
+            raise
+        return {
+            "status": "accepted",
+            "thread_id": thread_id,
+            "async": True,
+            "message": f"{order.item_ref} runs as {thread_id}: GET /threads/{thread_id}",
+        }
+
+    def begin(self) -> None:
+        """Let the other servers know that this one lives. Raises FileSystemError."""
+        self._presence.begin()
+
+    def beat(self) -> None:
+        """Say that this server lives, and see to what others have left behind."""
+        self.rows.renew()
+        self.rows.take_over()
+        self._presence.forget_others()
+        for thread_id in self.rows.not_begun():
+            if self._is_closed:
+                return
+            try:
+                self._enter()
+            except Problem:  # no place: with one of the next beats
+                return
+            self._in_background(thread_id)
+
+    def close(self, grace_s: float) -> None:
+        """Take nothing any more, wait for what runs, and end what still does after the grace."""
+        with self._changed:
+            self._is_closed = True
+            if not self._changed.wait_for(lambda: not self._active, grace_s):
+                _log.warning("ending %s executions", self._active)
+                self._engine.cancellation.cancel()
+                self._changed.wait_for(lambda: not self._active, _LAST_GRACE_S)
+        self._presence.end()
+
+    # --- places -----------------------------------------------------------------------------------
+
+    def _enter(self) -> None:
+        with self._changed:
+            if self._is_closed:
+                raise Problem(503, "this node is ending", RETRY_AFTER)
+            self._capacity.take()
+            self._active += 1
+
+    def _leave(self) -> None:
+        with self._changed:
+            self._active -= 1
+            self._capacity.give_back()
+            self._changed.notify_all()
+
+    def _in_background(self, thread_id: str) -> None:
+        """Begin an accepted execution, on a place that was taken for it."""
+        Thread(target=self._claimed, args=(thread_id,), name=thread_id, daemon=True).start()
+
+    def _claimed(self, thread_id: str) -> None:
+        try:
+            pending = self.rows.claim(thread_id)
+            if pending is None:  # another thread or server was first
+                return
+            order = _order_of(pending)
+            try:
+                basis = self._basis(order)
+            except Problem as problem:
+                self._failed(thread_id, str(problem.detail), "preparation")
+                return
+            self._carry_out(order, basis, thread_id)
+        except Problem as problem:  # it is in the row
+            _log.info("%s: %s", thread_id, problem.detail)
+        except Exception:
+            _log.exception("%s", thread_id)
+        finally:
+            self._leave()
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def _basis(self, order: Order) -> Basis:
+        try:
+            return self._engine.basis(order)
+        except (ProjectNotFoundError, SecretNotFoundError) as error:
+            raise Problem(404, str(error)) from error
+        except EnvelopeError as error:
+            raise Problem(400, str(error)) from error
+
+    def _begin(self, order: Order, basis: Basis, *, is_async: bool) -> str:
+        thread_id = new_thread_id(order.item_ref)
+        envelope = None if order.envelope is None else json.dumps(dict(order.envelope)).encode()
+        thread = NewThread(
+            thread_id=thread_id,
+            user_id=order.user_id,
+            item_ref=order.item_ref,
+            remote_name=self._engine.settings.name,
+            project_path=order.project_path,
+            project_manifest_hash=basis.head.project_manifest_hash,
+            user_manifest_hash=basis.user_manifest_hash,
+            system_version=ryeos.__version__,
+            hook_id=order.hook_id or None,
+            job=order.job() if is_async else None,
+            envelope=envelope if is_async else None,
+        )
+
+        def delivered(connection: Connection) -> bool:
+            now_s = self._engine.clock().timestamp()
+            return record_delivery(connection, order.hook_id, order.delivery_id, now_s=now_s)
+
+        if not self.rows.begin(thread, together_with=delivered if order.hook_id else None):
+            raise Problem(200, "Already processed")
+        return thread_id
+
+    def _carry_out(self, order: Order, basis: Basis, thread_id: str) -> Executed:
+        """Execute and say in the row how it ended. Raises Problem."""
+        try:
+            executed = self._engine.execute(order, basis, thread_id)
+        except _MATERIALIZATION as error:
+            self._failed(thread_id, str(error), "materialization")
+            raise _problem(404, _words(error), order, thread_id, "materialization") from error
+        except QuotaExceededError as error:
+            self._failed(thread_id, str(error), "quota")
+            raise Problem(507, str(error)) from error
+        except WorkerEndedError as error:
+            self._failed(thread_id, str(error), "ended")
+            raise Problem(503, str(error), RETRY_AFTER) from error
+        except BaseException as error:
+            _log.exception("%s failed", thread_id)
+            if isinstance(error, WorkerDiedError) and error.said:
+                _log.error("%s: its worker said: %s", thread_id, error.said[-4000:])
+            self._failed(thread_id, _words(error), "execution")
+            raise _problem(500, _words(error), order, thread_id, "execution") from error
+        state = COMPLETED if executed.is_good else ERROR
+        if not self.rows.end(thread_id, state, **executed.row()):
+            _log.warning("%s ended, and was taken for lost before", thread_id)
+        return executed
+
+    def _failed(self, thread_id: str, message: str, phase: str) -> None:
+        self.rows.end(thread_id, ERROR, error_message=message, error_phase=phase)
+
+
+def new_thread_id(item_ref: str) -> str:
+    """``rye-remote-tool:a-b-1795240720578-0a1b2c``: two never have the same."""
+    name = item_ref.replace("/", "-")[:_MAX_ITEM_CHARACTERS]
+    plain = "".join(
+        one if one.isascii() and (one.isalnum() or one in "._:-") else "-" for one in name
+    )
+    return f"rye-remote-{plain}-{time.time_ns() // 1_000_000}-{os.urandom(3).hex()}"
+
+
+def _order_of(pending: Pending) -> Order:
+    job = pending.job
+    keys = job["vault_keys"]
+    return Order(
+        user_id=pending.user_id,
+        project_path=pending.project_path,
+        action=Action(job["action"]),
+        item_ref=pending.item_ref,
+        parameters=job["parameters"],
+        is_async=True,
+        vault_keys=None if keys is None else tuple(keys),
+        envelope=None if pending.envelope is None else json.loads(pending.envelope),
+        hook_id=pending.hook_id or "",
+    )
+
+
+def _words(error: BaseException) -> str:
+    """What a caller is told: nothing that may name a place of the server."""
+    told = (WorkerDiedError, CasObjectError, ProjectNotFoundError)
+    if isinstance(error, ObjectMissingError):
+        return f"{error.space} {error.digest} is not in your store: push the project again"
+    if isinstance(error, UnsafeManifestError):
+        return f"the manifest has a path that cannot be written here: {error.path!a}"
+    if isinstance(error, told):
+        return str(error)
+    code = error.code if isinstance(error, LilluxError) else "INTERNAL"
+    return f"the execution failed ({code}): the log of the node says more"
+
+
+def _problem(status: int, words: str, order: Order, thread_id: str, phase: str) -> Problem:
+    detail: Mapping[str, Any] = {
+        "error": words,
+        "thread_id": thread_id,
+        "item_id": order.item_ref,
+        "phase": phase,
+    }
+    return Problem(status, detail)
+
+
+# --- as a part of the node ------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def running(services: "NodeServices") -> AsyncIterator[None]:
+    """Executions while the node serves."""
+    executions = services.executions
+    await run_in_threadpool(executions.begin)
+    async with every(HEARTBEAT_S, executions.beat):
+        yield
+    await run_in_threadpool(executions.close, float(services.settings.shutdown_timeout_s))
+
+
+def open_executions(
+    *,
+    settings: Settings,
+    database: Database,
+    keys: NodeKeys,
+    stores: UserStores,
+    sync: SyncServices,
+    vault: Vault,
+    capacity: Capacity,
+    bundle: Path,
+    clock: Clock,
+) -> Executions:
+    """The executions of a node. Nothing is read or written yet."""
+    presence = Presence(settings.data_dir / "servers")
+    rows = ThreadRows(database, clock, presence.server_id, presence.is_dead)
+    engine = Engine(
+        settings=settings,
+        keys=keys,
+        stores=stores,
+        sync=sync,
+        vault=vault,
+        workspaces=Workspaces(settings.data_dir / "workspaces", kept=settings.max_concurrent + 2),
+        launch=Launch(environ=os.environ),
+        bundle=bundle,
+        clock=clock,
+        cancellation=Cancellation(),
+    )
+    return Executions(engine, rows, capacity, presence)

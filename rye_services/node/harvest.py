@@ -1,0 +1,245 @@
+"""What a run has left in its workspace, taken into the user's store once nothing of it runs.
+
+No secret of the run is stored: it is masked before. There is room for all of it, or nothing is
+stored at all.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from lillux.cas.layout import is_digest
+from lillux.cas.store import Durability, Store
+from lillux.digests import sha256_hex
+from lillux.errors import LilluxError
+from lillux.files import read_bytes, write_atomic
+from lillux.integrity import canonical_json
+from lillux.values import dataclass
+from rye_services.node.local_objects import Promoted, promote, stored_bytes
+from rye_services.node.outputs import is_own, output_files, sign_page
+from rye_services.node.redaction import Redaction
+from rye_services.node.usage import Usage
+from rye_services.node.workspaces import Workspace
+from ryeos.cas.objects import ExecutionSnapshot, OutputsBundle, SourceManifest
+from ryeos.cas.rules import ManifestRules
+from ryeos.cas.sync import MAX_ENTRY_BYTES
+from ryeos.cas.tree import Tree, build_project_tree
+from ryeos.signing_key import SigningKey
+
+LOCAL_STORE = ".ai/state/objects"
+_NO_STORE = ".ai/state/.none"
+_AT_SYNC = Durability.AT_SYNC
+_GRAPHS = "graphs/"
+_SPARE_BYTES = 64 * 1024  # objects that are made here, of which the manifest is counted apart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """A run that has ended.
+
+    base           the manifest that it started from, ``base_hash`` its digest
+    rules          which files are part of the project, read before the run
+    envelope       what it answered, without secrets
+    """
+
+    thread_id: str
+    item_ref: str
+    workspace: Workspace
+    base: SourceManifest
+    base_hash: str
+    user_manifest_hash: str | None
+    rules: ManifestRules
+    envelope: Mapping[str, Any]
+    system_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Harvest:
+    """What is in the user's store now.
+
+    new_objects   digests that the caller has to fetch to have all of it
+    masked        paths of the project in which a secret was found
+    """
+
+    manifest_hash: str
+    execution_snapshot_hash: str
+    outputs_bundle_hash: str | None
+    result_hash: str
+    new_objects: tuple[str, ...]
+    masked: tuple[str, ...]
+
+
+class Harvester:
+    """Takes runs of one user in."""
+
+    def __init__(
+        self,
+        *,
+        user_id: str,
+        store: Store,
+        usage: Usage,
+        max_bytes: int,
+        key: SigningKey,
+        redaction: Redaction,
+    ) -> None:
+        self._user_id, self._store, self._usage = user_id, store, usage
+        self._max_bytes, self._key, self._redaction = max_bytes, key, redaction
+        self._new: dict[str, None] = {}
+        self._written = 0
+
+    def harvest(self, ran: Ran) -> Harvest:
+        """Take in what a run has left.
+
+        (1) The files that changed; (2) secrets in them are masked, pages signed. (3) Room for all
+        of it. (4) The objects of the run. (5) What became of it. (6) Its outputs. (7) The files
+        that changed, and the manifest.
+
+        Raises QuotaExceededError, TreeChangedError, ObjectChangedError, FileSystemError.
+        """
+        project = ran.workspace.project
+        tree = build_project_tree(project, ran.rules, ran.workspace.table)  # (1)
+        tree, masked = self._cleaned(tree, ran)  # (2)
+        changed = changed_paths(ran.base, tree.manifest)
+        local, outputs = local_store(project), output_files(project)
+        reserved = self._reserve(tree, changed, local, outputs.values(), ran)  # (3)
+        promoted = promote(local, self._store, self._redaction)  # (4)
+        self._note(promoted)
+        result_hash = self._put_object(
+            {"schema": 2, "kind": "node_result", "result": dict(ran.envelope)}, is_told=False
+        )
+        snapshot_hash = self._execution(ran, local, promoted)  # (5)
+        bundle_hash = self._outputs(ran, outputs, promoted, snapshot_hash)  # (6)
+        manifest_hash = ran.base_hash
+        if changed:  # (7)
+            self._put_tree(tree, changed)
+            manifest_hash = self._put_object(tree.manifest.as_object())
+        self._usage.add(self._user_id, self._written - reserved, store=self._store)
+        return Harvest(
+            manifest_hash=manifest_hash,
+            execution_snapshot_hash=snapshot_hash,
+            outputs_bundle_hash=bundle_hash,
+            result_hash=result_hash,
+            new_objects=tuple(self._new),
+            masked=masked,
+        )
+
+    def _cleaned(self, tree: Tree, ran: Ran) -> tuple[Tree, tuple[str, ...]]:
+        """The tree without secrets and with signed pages, and where secrets were."""
+        project = ran.workspace.project
+        masked, signed = [], False
+        for path in changed_paths(ran.base, tree.manifest):
+            if path not in tree.manifest.items and path not in tree.manifest.files:
+                continue
+            if self._redaction.is_needed and self._mask(project / path):
+                masked.append(path)
+            signed = sign_page(project, path, self._key) or signed
+        if masked or signed:
+            tree = build_project_tree(project, ran.rules, ran.workspace.table)
+        return tree, tuple(masked)
+
+    def _mask(self, path: Path) -> bool:
+        data = read_bytes(path, MAX_ENTRY_BYTES * 8)
+        clean = self._redaction.data(data)
+        if clean == data:
+            return False
+        write_atomic(path, clean)
+        return True
+
+    def _reserve(
+        self, tree: Tree, changed: Iterable[str], local: Store, outputs: Iterable[int], ran: Ran
+    ) -> int:
+        here = (tree.root / path for path in changed)
+        files = sum(path.stat().st_size + 1024 for path in here if path.is_file())
+        manifest = len(canonical_json(tree.manifest.as_object())) if files else 0
+        result = len(canonical_json(dict(ran.envelope)))
+        needed = files + manifest + result + stored_bytes(local) + sum(outputs) + _SPARE_BYTES
+        self._usage.reserve(self._user_id, needed, max_bytes=self._max_bytes, store=self._store)
+        return needed
+
+    def _execution(self, ran: Ran, local: Store, promoted: Promoted) -> str:
+        """The execution snapshot: that of the graph, else one that is made here."""
+        newest = _newest_graph(local)
+        digest = promoted.renamed.get(newest, newest)
+        if digest and self._store.has_object(digest):
+            self._new[digest] = None
+            return digest
+        envelope = ran.envelope
+        error = envelope.get("error")
+        snapshot = ExecutionSnapshot(
+            graph_run_id=ran.thread_id,
+            graph_id=ran.item_ref,
+            project_manifest_hash=ran.base_hash,
+            user_manifest_hash=ran.user_manifest_hash,
+            system_version=ran.system_version,
+            status=str(envelope.get("status", "error")),
+            errors=({"message": str(error), "phase": "execution"},) if error else (),
+        )
+        return self._put_object(snapshot.as_object())
+
+    def _outputs(
+        self, ran: Ran, outputs: Iterable[str], promoted: Promoted, snapshot_hash: str
+    ) -> str | None:
+        files = {}
+        for relative in outputs:
+            data = read_bytes(ran.workspace.project / relative, MAX_ENTRY_BYTES)
+            files[relative] = self._put_blob(promoted.renamed_in(self._redaction.data(data)))
+        if not files:
+            return None
+        bundle = OutputsBundle(ran.thread_id, snapshot_hash, files)
+        return self._put_object(bundle.as_object())
+
+    def _put_tree(self, tree: Tree, changed: Iterable[str]) -> None:
+        for path in changed:
+            if path in tree.manifest.items:
+                digest = tree.manifest.items[path]
+                value = tree.get_object(digest)
+                self._put_object(value)
+                self._put_blob(tree.get_blob(value["content_blob_hash"]))
+            elif path in tree.manifest.files:
+                self._put_blob(tree.get_blob(tree.manifest.files[path]))
+
+    def _put_blob(self, data: bytes) -> str:
+        if not self._store.has_blob(sha256_hex(data)):
+            self._written += len(data)
+        digest = self._store.put_blob(data, _AT_SYNC)
+        self._new[digest] = None
+        return digest
+
+    def _put_object(self, value: Any, *, is_told: bool = True) -> str:  # noqa: ANN401 - JSON
+        data = canonical_json(value)
+        if not self._store.has_object(sha256_hex(data)):
+            self._written += len(data)
+        digest = self._store.put_object(value, _AT_SYNC)
+        if is_told:
+            self._new[digest] = None
+        return digest
+
+    def _note(self, promoted: Promoted) -> None:
+        self._written += promoted.new_bytes
+        self._new |= dict.fromkeys(promoted.new)
+
+
+def local_store(project: Path) -> Store:
+    """The store that a run has left; an empty one where it has left none of its own."""
+    return Store(project / (LOCAL_STORE if is_own(project, LOCAL_STORE) else _NO_STORE))
+
+
+def changed_paths(base: SourceManifest, now: SourceManifest) -> list[str]:
+    """Paths that were added, changed or removed, sorted."""
+    before, after = {**base.files, **base.items}, {**now.files, **now.items}
+    differing = {path for path, digest in after.items() if before.get(path) != digest}
+    return sorted(differing | (before.keys() - after.keys()))
+
+
+def _newest_graph(local: Store) -> str:
+    """The snapshot that the last graph run has left, ``""`` for none."""
+    newest, found = 0.0, ""
+    try:
+        for name, value in local.refs(_GRAPHS):
+            path = local.root / "refs" / f"{name}.json"
+            moment = path.stat().st_mtime
+            if moment >= newest and is_digest(value.get("hash")):
+                newest, found = moment, str(value["hash"])
+    except (LilluxError, OSError):  # a run may leave anything there
+        return found
+    return found

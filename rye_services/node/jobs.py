@@ -1,0 +1,102 @@
+"""What a worker is told and what it answers: one JSON document each. Pure.
+
+A job goes to the worker's standard input, which nobody else can read: it holds secrets.
+"""
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from lillux.values import dataclass, field
+
+
+class Action(StrEnum):
+    """What is done with the items of a checkout.
+
+    EXECUTE  one item is run
+    FETCH    one is loaded, or they are searched
+    SIGN     one or more are signed with the node's key; nothing of the checkout is run
+    """
+
+    EXECUTE = "execute"
+    FETCH = "fetch"
+    SIGN = "sign"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One execution, for a worker.
+
+    item_ref            ``tool:a/b``; of a fetch and of a sign it says nothing
+    project_id          what the caller calls the project, for approvals made there
+    project, user       folders that hold ``.ai``; they are the job's own
+    home, temporary     empty folders of the job's own
+    bundle              the folder of the system bundle
+    secrets             environment variables of the tools
+    signing_pem         the node's private key, for `Action.SIGN` only
+    memory_bytes        of each process; 0 for no limit
+    readable            what tools may read besides the job's folders and the system's
+    parent_pid          the process that ends with this job: when it is gone, so is the job
+    """
+
+    action: Action
+    item_ref: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    project_id: str = ""
+    project: Path
+    user: Path
+    home: Path
+    temporary: Path
+    bundle: Path
+    bundle_version: str
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    signing_pem: str = field(default="", repr=False)
+    time_limit_s: float
+    memory_bytes: int = 0
+    readable: tuple[Path, ...] = ()
+    parent_pid: int
+
+    def dump(self) -> bytes:
+        """The job as the worker reads it."""
+        values = {name: getattr(self, name) for name in _FIELDS}
+        return json.dumps(values, default=_plain).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What a worker answers: the envelope of the run, and what a person should hear of it."""
+
+    envelope: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+
+    def dump(self) -> bytes:
+        """The answer as the server reads it."""
+        return json.dumps({"envelope": self.envelope, "warnings": self.warnings}).encode()
+
+
+_FIELDS = tuple(Job.__annotations__)
+_PATHS = ("project", "user", "home", "temporary", "bundle")
+
+
+def read_job(data: bytes) -> Job:
+    """The job in a document that `Job.dump` made."""
+    values = json.loads(data)
+    values |= {name: Path(values[name]) for name in _PATHS}
+    values["action"] = Action(values["action"])
+    values["readable"] = tuple(map(Path, values["readable"]))
+    return Job(**values)
+
+
+def read_finished(data: bytes) -> Finished | None:
+    """The answer in a document that `Finished.dump` made; None when it was cut short."""
+    try:
+        values = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return Finished(values["envelope"], tuple(values["warnings"]))
+
+
+def _plain(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else str(value)

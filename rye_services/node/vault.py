@@ -1,0 +1,166 @@
+"""The secrets of each user, sealed at rest: in the database only, never in a store.
+
+A value is opened for an execution that may have it, and for nothing else; no answer shows one.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import Connection, delete, func, select
+
+from lillux.values import dataclass
+from rye_services.database import Database
+from rye_services.node.sealed_rows import open_row, seal_row
+from rye_services.tables import user_secrets
+from ryeos.errors import RyeError
+from ryeos.moments import Clock
+from ryeos.remote.envelopes import EnvelopeError, open_envelope
+from ryeos.remote.secret_names import MAX_SECRETS, check_values, injectable, why_unsafe
+
+
+class SecretNotFoundError(RyeError):
+    """An execution asks for secrets that its user has not set."""
+
+    code, exit_status = "SECRET_NOT_FOUND", 3
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        listed = ", ".join(ascii(name[:80]) for name in names)
+        super().__init__(
+            f"secret not found: {listed}", hint="set it with: rye remote secrets set NAME"
+        )
+
+
+class SecretNameError(RyeError):
+    """A name that no secret can have: nothing would ever be injected under it."""
+
+    code, exit_status = "VALIDATION_FAILED", 6
+
+    def __init__(self, name: str, problem: str) -> None:
+        self.name, self.problem = name, problem
+        super().__init__(f"secret {name[:80]!a}: {problem}", hint="give it another name")
+
+
+class VaultFullError(RyeError):
+    """A user has as many secrets as one may have."""
+
+    code, exit_status = "VALIDATION_FAILED", 6
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        super().__init__(
+            f"secrets: expected at most {limit} of a user, found more", hint="delete some first"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SecretEntry:
+    """A secret without its value. Times are ISO 8601, UTC."""
+
+    name: str
+    created_at: str
+    updated_at: str
+
+
+class Vault:
+    """The secrets that users set. Thread-safe."""
+
+    def __init__(
+        self, database: Database, *, box_private: bytes, box_public: bytes, clock: Clock
+    ) -> None:
+        self._database = database
+        self._box_private, self._box_public = box_private, box_public
+        self._clock = clock
+
+    def put(self, user_id: str, values: Mapping[str, str]) -> None:
+        """Keep the values, all or none; a name that was there has the new value from now on.
+
+        Raises SecretNameError, SecretValuesError for a value that is too long, VaultFullError.
+        """
+        for name, problem in ((name, why_unsafe(name)) for name in values):
+            if problem is not None:
+                raise SecretNameError(name, problem)
+        check_values(values)
+        sealed = {
+            name: seal_row(value, self._box_public, _row(user_id, name))
+            for name, value in values.items()
+        }
+        now = self._clock().isoformat(timespec="microseconds")
+        with self._database.writing() as connection:
+            for name, envelope in sealed.items():
+                _put_row(connection, user_id, name, envelope, now)
+            if _count(connection, user_id) > MAX_SECRETS:
+                raise VaultFullError(MAX_SECRETS)
+
+    def put_sealed(self, user_id: str, name: str, envelope: object) -> None:
+        """Keep the one secret of an envelope, which must have this name.
+
+        Raises EnvelopeError, and what `put` does.
+        """
+        values = open_envelope(envelope, self._box_private)
+        if set(values) != {name}:
+            raise EnvelopeError("ciphertext", f"expected exactly the secret {name[:80]!a}")
+        self.put(user_id, values)
+
+    def entries(self, user_id: str) -> tuple[SecretEntry, ...]:
+        """What the user has set, by name."""
+        columns = user_secrets.c
+        query = select(columns.name, columns.created_at, columns.updated_at)
+        with self._database.reading() as connection:
+            rows = connection.execute(query.where(columns.user_id == user_id)).all()
+        return tuple(sorted((SecretEntry(*row) for row in rows), key=lambda entry: entry.name))
+
+    def delete(self, user_id: str, name: str) -> bool:
+        """Forget a secret; False where there is none of this name."""
+        columns = user_secrets.c
+        gone = delete(user_secrets).where(columns.user_id == user_id, columns.name == name)
+        with self._database.writing() as connection:
+            return connection.execute(gone).rowcount > 0
+
+    def values(self, user_id: str, names: Sequence[str] | None) -> dict[str, str]:
+        """The values of these secrets; of every one that may be injected where None are named.
+
+        Raises SecretNotFoundError with all names that are missing, SealedRowError, and
+        SecretValuesError where they are more than one execution may have.
+        """
+        columns = user_secrets.c
+        query = select(columns.name, columns.envelope).where(columns.user_id == user_id)
+        with self._database.reading() as connection:
+            sealed = {row.name: row.envelope for row in connection.execute(query).all()}
+        missing = [name for name in names or () if name not in sealed]
+        if missing:
+            raise SecretNotFoundError(missing)
+        wanted = sealed if names is None else {name: sealed[name] for name in names}
+        values = {
+            name: open_row(envelope, self._box_private, _row(user_id, name))
+            for name, envelope in wanted.items()
+        }
+        safe, skipped = injectable(values)
+        if skipped:  # set before its name was reserved
+            logging.getLogger(__name__).warning(
+                "not injected for %s: %s", user_id, ", ".join(skipped)
+            )
+        return check_values(safe)
+
+
+def _row(user_id: str, name: str) -> dict[str, str]:
+    return {"table": "user_secrets", "user_id": user_id, "name": name}
+
+
+def _put_row(
+    connection: Connection, user_id: str, name: str, envelope: Mapping[str, str], now: str
+) -> None:
+    columns = user_secrets.c
+    update = user_secrets.update().where(columns.user_id == user_id, columns.name == name)
+    changed = connection.execute(update.values(envelope=envelope, updated_at=now)).rowcount
+    if not changed:
+        connection.execute(
+            user_secrets.insert().values(
+                user_id=user_id, name=name, envelope=envelope, created_at=now, updated_at=now
+            )
+        )
+
+
+def _count(connection: Connection, user_id: str) -> int:
+    query = select(func.count()).where(user_secrets.c.user_id == user_id)
+    return int(connection.scalar(query) or 0)

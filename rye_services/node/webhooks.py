@@ -1,0 +1,235 @@
+"""Webhook bindings in the database, and whether a delivery is one of theirs.
+
+The secret of a hook is shown once, when it is made, and is sealed in the database.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from lillux.values import dataclass, replace
+from rye_services.database import Database
+from rye_services.node.sealed_rows import open_row, seal_row
+from rye_services.node.webhook_rules import (
+    Binding,
+    Delivery,
+    new_hook_id,
+    new_hook_secret,
+    read_delivery,
+    required_hook_id,
+)
+from rye_services.tables import webhook_bindings, webhook_deliveries_replay
+from ryeos.errors import RyeError
+from ryeos.moments import Clock
+from ryeos.remote.envelopes import open_envelope
+from ryeos.remote.webhook_signatures import DeliverySignatureError, check_delivery, is_delivery_id
+
+KEPT_S = 48 * 3600
+"""How long the id of a delivery is remembered. A signature counts for minutes only; a sender that
+delivers once more signs anew, under the same id."""
+
+MOST_BINDINGS = 1000
+"""Of a user, with the revoked ones."""
+
+
+class WebhookRefusedError(RyeError):
+    """A delivery that is not of this node. Its text is the same whatever is wrong."""
+
+    code, exit_status = "WEBHOOK_REFUSED", 4
+
+    def __init__(self) -> None:
+        super().__init__("Webhook authentication failed")
+
+
+class DeliveryIdError(RyeError):
+    """A delivery without an id, or with one that cannot be kept."""
+
+    code, exit_status = "VALIDATION_FAILED", 6
+
+    def __init__(self) -> None:
+        super().__init__("X-Webhook-Delivery-Id: expected 1 to 200 visible ASCII characters")
+
+
+class BindingLimitError(RyeError):
+    """A user has as many webhook bindings as one may have."""
+
+    code, exit_status = "VALIDATION_FAILED", 6
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        super().__init__(f"webhook bindings: expected at most {limit} of a user, found more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedDelivery:
+    """The raw parts of a delivery: the three headers as they came, and the body."""
+
+    timestamp: str
+    signature: str
+    delivery_id: str
+    body: bytes
+
+
+class Webhooks:
+    """The bindings of all users. Thread-safe."""
+
+    def __init__(
+        self, database: Database, *, box_private: bytes, box_public: bytes, clock: Clock
+    ) -> None:
+        self._database = database
+        self._box_private, self._box_public = box_private, box_public
+        self._clock = clock
+
+    def create(self, binding: Binding, remote_name: str) -> tuple[Binding, str]:
+        """Keep a binding under a new id; it and the secret, which is never shown again.
+
+        Raises EnvelopeError for an envelope that no execution could open, BindingLimitError.
+        """
+        if binding.secret_envelope is not None:
+            open_envelope(binding.secret_envelope, self._box_private)
+        now = self._clock().isoformat(timespec="microseconds")
+        made = replace(binding, hook_id=new_hook_id(), created_at=now)
+        secret = new_hook_secret()
+        with self._database.writing() as connection:
+            columns = webhook_bindings.c
+            mine = select(columns.hook_id).where(columns.user_id == binding.user_id)
+            if len(connection.execute(mine.limit(MOST_BINDINGS)).all()) == MOST_BINDINGS:
+                raise BindingLimitError(MOST_BINDINGS)
+            connection.execute(
+                webhook_bindings.insert().values(**self._row(made, secret, remote_name))
+            )
+        return made, secret
+
+    def listed(self, user_id: str) -> tuple[Binding, ...]:
+        """The bindings of a user, newest first, the revoked ones too."""
+        columns = webhook_bindings.c
+        query = select(webhook_bindings).where(columns.user_id == user_id)
+        with self._database.reading() as connection:
+            rows = connection.execute(query.order_by(columns.created_at.desc())).all()
+        return tuple(_binding(row) for row in rows)
+
+    def revoke(self, user_id: str, hook_id: str) -> bool:
+        """End a binding; False where the user has none of this id, or it was ended before."""
+        columns = webhook_bindings.c
+        mine = (
+            columns.hook_id == hook_id,
+            columns.user_id == user_id,
+            columns.revoked_at.is_(None),
+        )
+        now = self._clock().isoformat(timespec="microseconds")
+        with self._database.writing() as connection:
+            update = webhook_bindings.update().where(*mine).values(revoked_at=now)
+            return connection.execute(update).rowcount > 0
+
+    def check(self, hook_id: str, delivery: SignedDelivery) -> Binding:
+        """The binding that a delivery is signed for.
+
+        Raises WebhookRefusedError: no such binding, revoked, not its signature, not these minutes.
+        """
+        query = select(webhook_bindings).where(webhook_bindings.c.hook_id == hook_id)
+        with self._database.reading() as connection:
+            row = connection.execute(query).one_or_none()
+        known = row is not None and row.revoked_at is None
+        secret = (
+            open_row(row.hmac_secret, self._box_private, _key(hook_id))
+            if row is not None and known
+            else new_hook_secret()  # so that a hook that is not there takes as long
+        )
+        try:
+            check_delivery(
+                secret,
+                delivery.timestamp,
+                delivery.body,
+                delivery.signature,
+                now_s=self._clock().timestamp(),
+            )
+        except DeliverySignatureError as error:
+            logging.getLogger(__name__).info(
+                "refused for %s: %s", ascii(hook_id[:80]), error.problem
+            )
+            raise WebhookRefusedError from None
+        if row is None or not known:
+            raise WebhookRefusedError
+        return _binding(row)
+
+    def is_repeated(self, hook_id: str, delivery_id: str) -> bool:
+        """Whether this delivery was recorded before."""
+        columns = webhook_deliveries_replay.c
+        query = select(columns.hook_id).where(
+            columns.hook_id == hook_id, columns.delivery_id == delivery_id
+        )
+        with self._database.reading() as connection:
+            return connection.execute(query).first() is not None
+
+    def _row(self, binding: Binding, secret: str, remote_name: str) -> dict[str, Any]:
+        return {
+            "hook_id": binding.hook_id,
+            "user_id": binding.user_id,
+            "remote_name": remote_name,
+            "item_type": binding.item_id.partition(":")[0],
+            "item_id": binding.item_id,
+            "project_path": binding.project_path,
+            "hmac_secret": seal_row(secret, self._box_public, _key(binding.hook_id)),
+            "description": binding.description,
+            "secret_envelope": binding.secret_envelope,
+            "vault_keys": list(binding.vault_keys),
+            "owner": binding.owner,
+            "created_at": binding.created_at,
+        }
+
+
+def accepted_delivery(
+    webhooks: Webhooks, body: Mapping[str, Any], delivery: SignedDelivery
+) -> tuple[Binding, Delivery | None]:
+    """The binding and what its sender decides; no delivery for one that was seen before.
+
+    Order: (1) the hook is named; (2) its signature; (3) the delivery has an id; (4) it is new;
+    (5) the other fields. Nothing is recorded here: `record_delivery`.
+
+    Raises WebhookFieldError, WebhookRefusedError, DeliveryIdError.
+    """
+    hook_id = required_hook_id(body)  # (1)
+    binding = webhooks.check(hook_id, delivery)  # (2)
+    if not is_delivery_id(delivery.delivery_id):  # (3)
+        raise DeliveryIdError
+    if webhooks.is_repeated(hook_id, delivery.delivery_id):  # (4)
+        return binding, None
+    return binding, read_delivery(body, delivery.delivery_id)  # (5)
+
+
+def record_delivery(
+    connection: Connection, hook_id: str, delivery_id: str, *, now_s: float
+) -> bool:
+    """Remember a delivery in the transaction that makes its thread; False: it was there already.
+
+    Of two that come at once, one is recorded. Ids that were kept long enough are forgotten.
+    """
+    table = webhook_deliveries_replay
+    connection.execute(delete(table).where(table.c.received_at_s < now_s - KEPT_S))
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    insert = dialect.insert(table).values(
+        hook_id=hook_id, delivery_id=delivery_id, received_at_s=now_s
+    )
+    return connection.execute(insert.on_conflict_do_nothing()).rowcount > 0
+
+
+def _binding(row: Row[Any]) -> Binding:
+    return Binding(
+        hook_id=row.hook_id,
+        user_id=row.user_id,
+        item_id=row.item_id,
+        project_path=row.project_path,
+        description=row.description,
+        secret_envelope=row.secret_envelope,
+        vault_keys=tuple(row.vault_keys),
+        owner=row.owner,
+        created_at=row.created_at,
+        revoked_at=row.revoked_at,
+    )
+
+
+def _key(hook_id: str) -> dict[str, str]:
+    return {"table": "webhook_bindings", "hook_id": hook_id}

@@ -1,0 +1,127 @@
+"""What a worker does with the items of its checkout. It runs in the worker's process only."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from lillux.errors import LilluxError
+from lillux.landlock import confine
+from lillux.process import Cancellation
+from lillux.values import replace
+from rye_services.node.jobs import Action, Finished, Job
+from ryeos.app import Rye
+from ryeos.approvals import Approvals
+from ryeos.bundles import embedded_bundle
+from ryeos.context import Context, context_from
+from ryeos.envelope import Answer, error_answer
+from ryeos.executor.model import Request
+from ryeos.items import USER, Space, parse_reference
+
+# What programs of a system need of it. Nobody keeps data of a node there.
+_SYSTEM = (
+    *("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/etc", "/opt", "/nix"),
+    *("/proc", "/sys", "/dev", "/run/systemd/resolve", "/run/resolvconf", "/run/nscd"),
+    *("/System", "/Library", "/private/etc"),
+)
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm")
+_BESIDE_PROGRAMS = ("lib", "lib64", "libexec")
+
+
+def do(job: Job, cancellation: Cancellation) -> Finished:
+    """Do the job. What Rye cannot do is an answer too, as anywhere else."""
+    warnings: list[str] = []
+    environ = dict(os.environ)
+    rye = Rye(_context(job, environ), warn=warnings.append)
+    try:
+        _approve_by_id(job)
+        if job.action is not Action.SIGN:
+            _confine(job, environ.get("PATH", os.defpath))
+        answer = _answer(rye, job, cancellation)
+    except LilluxError as error:
+        answer = error_answer(error)
+    finally:
+        rye.close()
+    return Finished(answer.envelope, tuple(dict.fromkeys(warnings)))
+
+
+def _context(job: Job, environ: Mapping[str, str]) -> Context:
+    """Where the job happens. Secrets reach the tools, and never decide about Rye itself."""
+    context = context_from(
+        environ,
+        cwd=job.project,
+        project=str(job.project),
+        user_space=str(job.user),
+        bundles=(embedded_bundle(job.bundle, job.bundle_version),),
+    )
+    return replace(context, process_env={**context.process_env, **job.secrets}, dev_mode=False)
+
+
+def _approve_by_id(job: Job) -> None:
+    """Let keys count that the user approved for this project, which lies elsewhere there.
+
+    An approval names a folder of the user's machine. What identifies the project here is the last
+    part of that folder, as it is what a client calls the project.
+    """
+    approvals = Approvals(job.user / ".ai")
+    for folder, fingerprint in approvals.all():
+        if job.project_id in {folder, _last_part(folder)}:
+            approvals.approve(job.project, fingerprint)
+
+
+def _last_part(folder: str) -> str:
+    return PureWindowsPath(folder).name if "\\" in folder else PurePosixPath(folder).name
+
+
+def _answer(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
+    match job.action:
+        case Action.EXECUTE:
+            reference = parse_reference(job.item_ref)
+            request = Request(item_id=reference.id, parameters=job.parameters)
+            return rye.execute(reference, request, cancellation=cancellation)
+        case Action.FETCH:
+            from ryeos.mcp.tools.fetch import fetch
+
+            return fetch(rye, job.parameters)
+        case Action.SIGN:
+            return _sign(rye, job)
+
+
+def _sign(rye: Rye, job: Job) -> Answer:
+    """Sign with the node's key, which counts for as long as that takes."""
+    from lillux.signing import KeyPair, public_pem_of
+    from ryeos.mcp.tools.sign import batch_answer, is_glob, single_answer, targets_of
+    from ryeos.sign import Signer
+    from ryeos.signing_key import SigningKey
+    from ryeos.trust import document_path, write_key_document
+
+    private_pem = job.signing_pem.encode()
+    key = SigningKey(KeyPair(private_pem, public_pem_of(private_pem)))
+    document = document_path(Space(USER, job.user), key.fingerprint)
+    document.parent.mkdir(parents=True, exist_ok=True)
+    text = write_key_document(key.public_pem, "node", covers_all=True)
+    document.write_text(text, encoding="utf-8")
+    item, source = str(job.parameters["item_id"]), str(job.parameters.get("source", "project"))
+    targets = targets_of(rye, item, None, source)
+    reports = list(Signer(key, rye.verifier).sign_all(targets, force=False))
+    if is_glob(item):
+        return batch_answer(reports, len(targets), dry_run=False)
+    return single_answer(reports[0])
+
+
+# --- what may be touched --------------------------------------------------------------------------
+
+
+def _confine(job: Job, path: str) -> None:
+    """Give away every right on files but those that the job needs, where the system can."""
+    programs = [Path(folder) for folder in path.split(os.pathsep) if os.path.isabs(folder)]
+    beside = [folder.parent / name for folder in programs for name in _BESIDE_PROGRAMS]
+    own = [Path(entry) for entry in sys.path if os.path.isabs(entry)]
+    readable = [
+        *map(Path, (*_SYSTEM, sys.prefix, sys.base_prefix)),
+        *(programs + beside + own),
+        job.bundle,
+        *job.readable,
+    ]
+    writable = [job.project, job.user, job.home, job.temporary, *map(Path, _DEVICES)]
+    confine(readable, writable)

@@ -1,0 +1,198 @@
+"""Folders that executions work in: a checkout of a project and one of a user space, each its own.
+
+A checkout is kept when its execution is over, and brought to what the next one wants: whatever a
+run has changed is written anew, what it has left is removed, and the rest need not be read again.
+That a file is as it was written here is known by what the system tells of it, which nothing that
+runs in a checkout can forge. Nothing is shared between checkouts: ADR 0091.
+
+    <root>/<user>/<project>/<slot>/project/  user/  home/  tmp/
+                            <slot>.json         what is known of the files of project/
+                            <slot>.user.json    and of user/
+                            <slot>.lock         held while an execution works there
+"""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from lillux.digests import sha256_hex
+from lillux.errors import LilluxError
+from lillux.files import LockTimeoutError, file_system_error, locked, make_directory
+from lillux.values import dataclass
+from rye_services.users import check_user_id
+from ryeos.cas.contents import ReadContents
+from ryeos.cas.materializer import write_tree
+from ryeos.cas.objects import SourceManifest
+from ryeos.cas.stat_table import StatTable
+from ryeos.cas.tree_files import remove_tree
+
+_PRIVATE = 0o700
+_KEY_DIGITS = 24
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workspace:
+    """Where one execution works. All four are folders of its own.
+
+    table  what is known of the files of ``project``, to build its tree with; it may be changed
+    """
+
+    project: Path
+    user: Path
+    home: Path
+    temporary: Path
+    table: StatTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a workspace is to hold. ``user`` is None for an empty user space."""
+
+    user_id: str
+    remote_name: str
+    project_path: str
+    project: SourceManifest
+    user: SourceManifest | None
+    contents: ReadContents
+
+
+class Workspaces:
+    """The workspaces below ``root``. Thread-safe, and so across processes.
+
+    ``kept`` is how many may lie idle; the ones used longest ago are removed.
+    """
+
+    def __init__(self, root: Path, *, kept: int) -> None:
+        self.root, self._kept = root, kept
+
+    @contextmanager
+    def checkout(self, wanted: Wanted) -> Iterator[Workspace]:
+        """A workspace that holds what is wanted, and is nobody else's inside the block.
+
+        Raises UnsafeManifestError, CasObjectError, ObjectMissingError, FileSystemError.
+        """
+        folder = self.root / check_user_id(wanted.user_id) / _key(wanted)
+        with ExitStack() as held:
+            slot = _take(folder, held)
+            try:
+                workspace = slot.prepare(wanted)
+            except LilluxError as error:
+                if not slot.is_used:
+                    slot.remove()
+                    raise
+                # Whatever a run has done to it, a new one is as good.
+                _log.warning("a checkout cannot be used again: %s", error)
+                slot.remove()
+                slot = _new(folder, held)
+                workspace = slot.prepare(wanted)
+            try:
+                yield workspace
+            finally:
+                slot.clean()
+        self.trim()
+
+    def trim(self) -> None:
+        """Remove workspaces that lie idle, but for the newest. What cannot be removed is logged."""
+        slots = sorted(self._slots(), key=_Slot.used_at, reverse=True)
+        for slot in slots[self._kept :]:
+            with ExitStack() as held, suppress(LockTimeoutError):
+                slot.lock(held)
+                try:
+                    slot.remove()
+                except LilluxError as error:
+                    _log.warning("an old checkout stays: %s", error)
+
+    def _slots(self) -> Iterator["_Slot"]:
+        for path in self.root.glob("*/*/*.lock"):
+            slot = _Slot(path.with_suffix(""))
+            if slot.folder.is_dir():
+                yield slot
+
+
+class _Slot:
+    """One workspace, used or new."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.is_used = folder.is_dir()
+
+    def lock(self, held: ExitStack) -> None:
+        """Have it for oneself until the stack is closed. Raises LockTimeoutError."""
+        held.enter_context(locked(self._beside("lock"), timeout_s=0))
+
+    def used_at(self) -> float:
+        """When it was last used."""
+        try:
+            return self._beside("lock").stat().st_mtime
+        except OSError:
+            return 0.0
+
+    def prepare(self, wanted: Wanted) -> Workspace:
+        """Have in it what is wanted. Raises as `Workspaces.checkout`."""
+        make_directory(self.folder, mode=_PRIVATE)
+        os.utime(self._beside("lock"))
+        table = self._filled("project", wanted.project, wanted.contents)
+        self._filled("user", wanted.user or SourceManifest("user"), wanted.contents)
+        self.clean()
+        for name in ("home", "tmp"):
+            make_directory(self.folder / name, mode=_PRIVATE)
+        return Workspace(
+            project=self.folder / "project",
+            user=self.folder / "user",
+            home=self.folder / "home",
+            temporary=self.folder / "tmp",
+            table=table.copy(),
+        )
+
+    def clean(self) -> None:
+        """Leave nothing of a run that is of no use to the next one."""
+        for name in ("home", "tmp"):
+            remove_tree(self.folder / name)
+
+    def remove(self) -> None:
+        """Have no such workspace. Raises FileSystemError."""
+        remove_tree(self.folder)
+        try:
+            for name in ("json", "user.json", "lock"):
+                self._beside(name).unlink(missing_ok=True)
+        except OSError as error:
+            raise file_system_error(self.folder, error) from error
+
+    def _filled(self, name: str, manifest: SourceManifest, contents: ReadContents) -> StatTable:
+        table = StatTable(self._beside("json" if name == "project" else "user.json"))
+        table.load()
+        write_tree(manifest, contents, self.folder / name, table=table)
+        # The table knows files as they were written here, and never learns from a run.
+        table.save()
+        return table
+
+    def _beside(self, suffix: str) -> Path:
+        return self.folder.with_name(f"{self.folder.name}.{suffix}")
+
+
+def _key(wanted: Wanted) -> str:
+    return sha256_hex(f"{wanted.remote_name}\0{wanted.project_path}".encode())[:_KEY_DIGITS]
+
+
+def _take(folder: Path, held: ExitStack) -> _Slot:
+    """An idle workspace, that of the last use if there are several; else a new one."""
+    slots = (_Slot(path.with_suffix("")) for path in folder.glob("*.lock"))
+    for slot in sorted(slots, key=_Slot.used_at, reverse=True):
+        attempt = ExitStack()
+        with suppress(LockTimeoutError):
+            slot.lock(attempt)
+            if slot.folder.is_dir():  # else somebody was removing it when we looked
+                held.push(attempt)
+                return slot
+            attempt.close()
+    return _new(folder, held)
+
+
+def _new(folder: Path, held: ExitStack) -> _Slot:
+    make_directory(folder, mode=_PRIVATE)
+    slot = _Slot(folder / os.urandom(6).hex())
+    slot.lock(held)
+    return slot

@@ -1,0 +1,220 @@
+"""``rye remote push``, ``pull``, ``diff`` and ``resolve``: a project here and on a node."""
+
+from pathlib import Path
+from typing import Any
+
+from ryeos.cli.output import one_line
+from ryeos.cli.plain_arguments import Arguments
+from ryeos.cli.remote_words import linked, listed, short, take_remote
+from ryeos.cli.session import Command, Session
+from ryeos.errors import UsageError
+from ryeos.remote.difference import ADDED, CHANGED, REMOVED, Comparison, Difference
+from ryeos.remote.link import Link
+
+MARKS = {ADDED: "+", CHANGED: "~", REMOVED: "-", None: " "}
+_MAX_MERGED_BYTES = 256 * 1024 * 1024
+
+
+def _configure_push(parser: Arguments) -> None:
+    take_remote(parser)
+    parser.add_argument("--force", action="store_true", help="replace what others brought there")
+
+
+def _configure_pull(parser: Arguments) -> None:
+    parser.add_argument("digests", metavar="DIGEST", nargs="*", help="only this content")
+    take_remote(parser)
+
+
+def _configure_diff(parser: Arguments) -> None:
+    take_remote(parser)
+
+
+def _configure_resolve(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("paths", metavar="PATH", nargs="+", help="paths in conflict, as diff shows them")
+    add("--ours", action="store_true", help="keep the file as it is here now")
+    add("--theirs", action="store_true", help="take the file of the node")
+    add("--merged", metavar="FILE", help="take this file")
+    take_remote(parser)
+
+
+def _push(session: Session) -> int:
+    from ryeos.remote.push import push
+
+    with linked(session) as link:
+        pushed = push(link, force=session.arguments.force)
+    envelope = {
+        "status": "success",
+        "remote_name": link.node.name,
+        "project_path": link.project_path,
+        "snapshot_hash": pushed.snapshot_hash,
+        "project_manifest_hash": pushed.project_manifest_hash,
+        "user_manifest_hash": pushed.user_manifest_hash or None,
+        "objects_synced": pushed.objects_sent,
+        "total_objects": pushed.objects_total,
+        "ref_published": pushed.is_new,
+        "user_space_pushed": pushed.is_user_space_new,
+        "pulled": list(pushed.pulled),
+    }
+    what = f"{link.project_path} on {link.node.name}: {short(pushed.snapshot_hash)}"
+    if not pushed.is_new:
+        text = f"{what}, nothing new"
+    else:
+        text = f"{what}, {pushed.objects_sent} of {pushed.objects_total} objects sent"
+    session.output.answer(envelope | {"message": text}, text)
+    if pushed.pulled and not session.output.as_json:
+        session.output.note(f"merged in from {link.node.name}:\n{listed(pushed.pulled)}")
+    return 0
+
+
+def _pull(session: Session) -> int:
+    if session.arguments.digests:
+        return _fetch(session)
+    from ryeos.remote.pull import pull
+
+    with linked(session) as link:
+        pulled = pull(link)
+    applied = pulled.applied
+    envelope = {
+        "status": "success",
+        "remote_name": link.node.name,
+        "project_path": link.project_path,
+        "snapshot_hash": pulled.snapshot_hash or None,
+        "written": list(applied.written),
+        "removed": list(applied.removed),
+    }
+    if not pulled.snapshot_hash:
+        text = f"{link.node.name} has no project {link.project_path!r} yet; next: rye remote push"
+    elif applied.written or applied.removed:
+        lines = [f"~ {one_line(path)}" for path in applied.written]
+        lines += [f"- {one_line(path)}" for path in applied.removed]
+        text = "\n".join(lines)
+    else:
+        text = f"nothing new on {link.node.name}"
+    session.output.answer(envelope | {"message": text}, text)
+    return 0
+
+
+def _fetch(session: Session) -> int:
+    from lillux.cas.layout import check_digest
+    from ryeos.remote.transfer import fetch
+
+    digests = [check_digest(digest) for digest in session.arguments.digests]
+    with linked(session) as link:
+        link.node.verify()
+        fetched = fetch(link.node, digests, link.store, link.progress)
+    envelope = {"status": "success", "fetched": fetched, "hashes": digests}
+    text = f"{fetched} fetched into {link.store.root}"
+    session.output.answer(envelope | {"message": text}, text)
+    return 0
+
+
+def _diff(session: Session) -> int:
+    from ryeos.remote.difference import compare
+
+    with linked(session) as link:
+        compared = compare(link)
+    kept = link.conflicts.read()
+    open_paths = kept.open_paths() if kept else []
+    envelope = {
+        "status": "success",
+        "remote_name": link.node.name,
+        "snapshot_hash": compared.snapshot_hash or None,
+        "has_base": compared.has_base,
+        "differences": [
+            {"path": one.path, "here": one.here, "there": one.there} for one in compared.differences
+        ],
+        "conflicts": open_paths,
+    }
+    session.output.answer(envelope, "\n".join(map(_line, compared.differences)))
+    if not session.output.as_json:
+        _note_difference(session, link, compared, open_paths)
+    return 0
+
+
+def _line(one: Difference) -> str:
+    """``here there path``: who added, changed or removed it."""
+    return f"{MARKS[one.here]} {MARKS[one.there]}  {one_line(one.path)}"
+
+
+def _note_difference(
+    session: Session, link: Link, compared: Comparison, open_paths: list[str]
+) -> None:
+    note = session.output.note
+    if not compared.snapshot_hash:
+        note(f"{link.node.name} has no project {link.project_path!r} yet")
+    elif not compared.differences:
+        note(f"the same here and on {link.node.name}")
+    else:
+        note(f"left: changed here; right: on {link.node.name} ({short(compared.snapshot_hash)})")
+    if open_paths:
+        note(f"to be settled with rye remote resolve:\n{listed(open_paths)}")
+
+
+def _resolve(session: Session) -> int:
+    from lillux.files import read_bytes
+    from ryeos.remote.conflicts import ConflictFolder
+    from ryeos.remote.opening import Surroundings, remotes_of
+    from ryeos.remote.resolve import Choice, resolve
+
+    arguments = session.arguments
+    given = [
+        choice
+        for choice, is_given in (
+            (Choice.OURS, arguments.ours),
+            (Choice.THEIRS, arguments.theirs),
+            (Choice.MERGED, arguments.merged is not None),
+        )
+        if is_given
+    ]
+    if len(given) != 1:
+        raise UsageError("expected one of --ours, --theirs and --merged FILE")
+    if given[0] is Choice.MERGED and len(arguments.paths) > 1:
+        raise UsageError("--merged: expected one path")
+    merged = None
+    if given[0] is Choice.MERGED:
+        try:
+            merged = read_bytes(Path(arguments.merged), _MAX_MERGED_BYTES)
+        except FileNotFoundError:
+            raise UsageError(f"--merged: {arguments.merged}: there is no such file") from None
+    space = session.rye.space("project")
+    remote = remotes_of(Surroundings(workspace=session.rye)).resolve(arguments.remote)
+    folder = ConflictFolder(space.ai, remote.name)
+    paths = [_in_project(path, space.base, session.context.cwd) for path in arguments.paths]
+    record = resolve(folder, space.base, remote.name, paths, choice=given[0], merged=merged)
+    left = record.open_paths()
+    envelope: dict[str, Any] = {"status": "success", "settled": paths, "conflicts": left}
+    session.output.answer(envelope, "\n".join(f"settled {one_line(path)}" for path in paths))
+    if not session.output.as_json:
+        next_step = f"left:\n{listed(left)}" if left else "all are settled; next: rye remote push"
+        session.output.note(next_step)
+    return 0
+
+
+def _in_project(path: str, project: Path, cwd: Path) -> str:
+    """A path as manifests have it, also when it was typed in a folder of the project."""
+    if (project / path).exists() or not (cwd / path).exists():
+        return Path(path).as_posix() if not Path(path).is_absolute() else _relative(path, project)
+    return _relative(str(cwd / path), project)
+
+
+def _relative(path: str, project: Path) -> str:
+    absolute = Path(path).absolute()
+    return absolute.relative_to(project).as_posix() if absolute.is_relative_to(project) else path
+
+
+COMMANDS = {
+    "remote push": Command(
+        _configure_push, _push, ["rye remote push", "rye remote push --remote gpu --json"]
+    ),
+    "remote pull": Command(_configure_pull, _pull, ["rye remote pull"]),
+    "remote diff": Command(_configure_diff, _diff, ["rye remote diff", "rye remote diff --json"]),
+    "remote resolve": Command(
+        _configure_resolve,
+        _resolve,
+        [
+            "rye remote resolve src/a.txt --theirs",
+            "rye remote resolve src/a.txt --merged a-merged.txt",
+        ],
+    ),
+}

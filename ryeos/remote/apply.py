@@ -1,0 +1,207 @@
+"""What a merge changed, brought into the project: never over anything that was changed here.
+
+(1) every target is a plain file of the project, or is to be one   (2) each holds what it held when
+the merge began   (3) each is written whole, looked at once more right before   (4) on the disk
+"""
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from pathlib import Path
+
+from lillux.cas.store import MAX_BYTES
+from lillux.digests import sha256_hex
+from lillux.files import create_file, file_system_error, make_directory, read_bytes
+from lillux.values import dataclass
+from ryeos.cas.contents import ReadContents
+from ryeos.cas.objects import SourceManifest, item_source_of
+from ryeos.cas.safe_paths import check_manifest_paths, safe_target
+from ryeos.remote.errors import LocalChangeError
+
+_MANY = 64
+_PLAIN, _RUNNABLE = 0o644, 0o755
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A file that is to hold other bytes. Digests of bytes, None where there is no file."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The paths of files that were written, and that were removed."""
+
+    written: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+def blob_at(manifest: SourceManifest, path: str, contents: ReadContents) -> str | None:
+    """The digest of the bytes that a manifest has at a path. Raises CasObjectError."""
+    digest = manifest.items.get(path)
+    if digest is None:
+        return manifest.files.get(path)
+    return item_source_of(contents.get_object(digest), f"{path}: {digest}").content_blob_hash
+
+
+def entry_at(manifest: SourceManifest, path: str) -> str | None:
+    """The digest that a manifest has at a path, of an item or of bytes."""
+    return manifest.items.get(path) or manifest.files.get(path)
+
+
+def changed_paths(present: SourceManifest, wanted: SourceManifest) -> list[str]:
+    """The paths that are not the same in both."""
+    paths = {*present.items, *present.files, *wanted.items, *wanted.files}
+    return sorted(path for path in paths if entry_at(present, path) != entry_at(wanted, path))
+
+
+def changes(
+    present: SourceManifest, wanted: SourceManifest, contents: ReadContents
+) -> tuple[Change, ...]:
+    """What has to be written and removed. Raises CasObjectError, UnsafeManifestError."""
+    check_manifest_paths(wanted.paths())
+    found = (
+        Change(path, blob_at(present, path, contents), blob_at(wanted, path, contents))
+        for path in changed_paths(present, wanted)
+    )
+    return tuple(change for change in found if change.before != change.after)
+
+
+def apply_changes(
+    root: Path, changed: Sequence[Change], get_blob: Callable[[str], bytes]
+) -> Applied:
+    """Carry out the changes below ``root``.
+
+    Done twice it is the same as once. Raises LocalChangeError before the first file is written, or
+    later where one changes in this very moment; UnsafeManifestError, FileSystemError.
+    """
+    making_room = {change.path for change in changed if change.after is None}
+    current = {  # (1), (2)
+        change: None
+        if _is_below_any(change.path, making_room)  # looked at when it is written
+        else _digest_of(safe_target(root, change.path))
+        for change in changed
+    }
+    meddled = [one.path for one in changed if current[one] not in {one.before, one.after}]
+    if meddled:
+        raise LocalChangeError(meddled)
+    left = [change for change in changed if current[change] != change.after]
+    removed = [change for change in left if change.after is None]
+    for change in removed:  # (3) these first: a file may have to make room for a folder
+        _remove(root, safe_target(root, change.path), change)
+    written = [change for change in left if change.after is not None]
+    for change in written:
+        _write(safe_target(root, change.path), change, get_blob(str(change.after)))
+    _force_to_disk([root / change.path for change in written])  # (4)
+    return Applied(_paths(written), _paths(removed))
+
+
+def _is_below_any(path: str, folders: AbstractSet[str]) -> bool:
+    parts = path.split("/")
+    return any("/".join(parts[:length]) in folders for length in range(1, len(parts)))
+
+
+def _paths(done: Iterable[Change]) -> tuple[str, ...]:
+    return tuple(change.path for change in done)
+
+
+def _digest_of(target: Path) -> str | None:
+    """Of a file; a folder is none, and refuses to become one unless it is gone by then."""
+    if target.is_dir():
+        return None
+    try:
+        return sha256_hex(read_bytes(target, MAX_BYTES))
+    except FileNotFoundError:
+        return None
+
+
+def _write(target: Path, change: Change, data: bytes) -> None:
+    """Beside it, then in its place: readers see the old file or the new one."""
+    make_directory(target.parent)
+    mode = _RUNNABLE if data.startswith(b"#!") else _PLAIN
+    temporary = target.with_name(f".rye-{os.urandom(8).hex()}.tmp")
+    try:
+        _create(temporary, data, mode)
+        if change.before is None:
+            _put_new(temporary, target, change)
+            return
+        temporary.chmod(stat.S_IMODE(target.lstat().st_mode))
+        if _digest_of(target) != change.before:
+            raise LocalChangeError([change.path])
+        temporary.replace(target)
+    except FileNotFoundError:
+        raise LocalChangeError([change.path]) from None
+    except OSError as error:
+        raise file_system_error(target, error) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def _create(path: Path, data: bytes, mode: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    with open(os.open(path, flags, mode), "wb") as file:  # noqa: PTH123 - a descriptor, not a path
+        file.write(data)
+
+
+def _put_new(temporary: Path, target: Path, change: Change) -> None:
+    """Where nothing is; a file that appears in this moment stays."""
+    try:
+        if os.name == "nt":
+            temporary.rename(target)  # refuses to replace, there
+        else:
+            target.hardlink_to(temporary)
+    except FileExistsError:
+        raise LocalChangeError([change.path]) from None
+    except OSError:  # a file system without links
+        try:
+            create_file(target, temporary.read_bytes(), mode=temporary.stat().st_mode & 0o777)
+        except FileExistsError:
+            raise LocalChangeError([change.path]) from None
+
+
+def _remove(root: Path, target: Path, change: Change) -> None:
+    """The file, and the folders that it leaves empty; never ``.ai`` itself."""
+    if _digest_of(target) != change.before:
+        raise LocalChangeError([change.path])
+    try:
+        target.unlink()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise file_system_error(target, error) from error
+    for folder in _above(root, target):
+        try:
+            folder.rmdir()
+        except OSError:  # something else is in it
+            return
+
+
+def _above(root: Path, target: Path) -> Iterator[Path]:
+    for folder in target.parents:
+        if folder in {root, root / ".ai"}:
+            return
+        yield folder
+
+
+def _force_to_disk(targets: Sequence[Path]) -> None:
+    """What is recorded next says that these hold what they hold: also after a loss of power."""
+    if len(targets) > _MANY and hasattr(os, "sync"):
+        os.sync()
+        return
+    for target in targets:
+        try:
+            descriptor = os.open(target, os.O_RDWR | getattr(os, "O_BINARY", 0))
+        except OSError:  # removed, or read-only: nothing of ours is waiting there
+            continue
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            raise file_system_error(target, error) from error
+        finally:
+            os.close(descriptor)

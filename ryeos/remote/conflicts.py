@@ -1,0 +1,183 @@
+"""Conflicts with a node, kept until somebody settles them: a record, and every version as a file.
+
+``.ai/state/remote/<name>/conflicts/``: ``conflicts.json``, and ``base/``, ``ours/``, ``theirs/``
+with the files under their own paths. Format: ``docs/remote.md``.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lillux.cas.layout import is_digest
+from lillux.files import file_system_error, is_inside, make_directory, read_bytes, write_atomic
+from lillux.values import dataclass, field, replace
+from ryeos.cas.objects import SourceManifest
+from ryeos.cas.safe_paths import safe_target
+from ryeos.remote.errors import ConflictRecordError
+
+RECORD = "conflicts.json"
+BASE, OURS, THEIRS = "base", "ours", "theirs"
+_MAX_RECORD_BYTES = 16 * 1024 * 1024
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptConflict:
+    """A path that both sides changed. Digests of its bytes, None for no file.
+
+    type      ``content``, ``add/add``, ``modify/delete`` and the like
+    entry     what the node's manifest has there, an item's digest or that of bytes
+    is_item   which of the two
+    is_settled  somebody has decided; the node's version counts as seen
+    """
+
+    base: str | None
+    ours: str | None
+    theirs: str | None
+    type: str
+    entry: str | None
+    is_item: bool
+    is_settled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictRecord:
+    """All conflicts with one snapshot of the node."""
+
+    snapshot_hash: str
+    conflicts: Mapping[str, KeptConflict] = field(default_factory=dict)
+
+    def open_paths(self) -> list[str]:
+        """Those that nobody has settled."""
+        return sorted(path for path, one in self.conflicts.items() if not one.is_settled)
+
+    def settled(self, path: str) -> "ConflictRecord":
+        """The same with one path settled."""
+        conflicts = dict(self.conflicts)
+        conflicts[path] = replace(conflicts[path], is_settled=True)
+        return ConflictRecord(self.snapshot_hash, conflicts)
+
+    def seen_by(self, base: SourceManifest) -> SourceManifest:
+        """The base of the next merge: of what is settled, the version that was settled against."""
+        items, files = dict(base.items), dict(base.files)
+        for path, conflict in self.conflicts.items():
+            if not conflict.is_settled:
+                continue
+            items.pop(path, None)
+            files.pop(path, None)
+            if conflict.entry is not None:
+                (items if conflict.is_item else files)[path] = conflict.entry
+        return SourceManifest(base.space, items, files)
+
+
+class ConflictFolder:
+    """The conflicts with one remote; ``ai`` is the project's ``.ai``."""
+
+    def __init__(self, ai: Path, remote: str) -> None:
+        self._ai = ai
+        self.folder = ai / "state" / "remote" / remote / "conflicts"
+
+    def read(self) -> ConflictRecord | None:
+        """What is kept, None for nothing. Raises ConflictRecordError."""
+        path = self.folder / RECORD
+        self._require_own()
+        try:
+            value = json.loads(read_bytes(path, _MAX_RECORD_BYTES))
+        except FileNotFoundError:
+            return None
+        except (ValueError, RecursionError) as error:
+            raise ConflictRecordError(str(path), f"expected JSON: {error}") from None
+        return _record_of(value, str(path))
+
+    def write(self, record: ConflictRecord) -> None:
+        """Replace the record. Raises FileSystemError."""
+        self._require_own()
+        make_directory(self.folder)
+        text = json.dumps(_as_json(record), indent=2, sort_keys=True)
+        write_atomic(self.folder / RECORD, f"{text}\n".encode())
+
+    def keep(self, version: str, path: str, data: bytes) -> None:
+        """Keep one version of a file, `BASE`, `OURS` or `THEIRS`. Raises UnsafeManifestError."""
+        self._require_own()
+        root = self.folder / version
+        make_directory(root)
+        target = safe_target(root, path)
+        make_directory(target.parent)
+        write_atomic(target, data, mode=0o644)
+
+    def kept(self, version: str, path: str) -> bytes | None:
+        """A version that was kept, None where there was no file."""
+        self._require_own()
+        try:
+            return read_bytes(safe_target(self.folder / version, path), _MAX_KEPT_BYTES)
+        except FileNotFoundError:
+            return None
+
+    def clear(self) -> None:
+        """Forget all: they are merged."""
+        self._require_own()
+        try:
+            shutil.rmtree(self.folder)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise file_system_error(self.folder, error) from error
+
+    def _require_own(self) -> None:
+        """A project is somebody else's: no link of it leads what is written here elsewhere."""
+        if not is_inside(self.folder, self._ai):
+            raise ConflictRecordError(str(self.folder), "leads outside .ai through a link")
+
+
+_MAX_KEPT_BYTES = 256 * 1024 * 1024
+
+
+def _as_json(record: ConflictRecord) -> dict[str, Any]:
+    return {
+        "format": _FORMAT,
+        "snapshot_hash": record.snapshot_hash,
+        "conflicts": {
+            path: {
+                "type": one.type,
+                "base": one.base,
+                "ours": one.ours,
+                "theirs": one.theirs,
+                "entry": one.entry,
+                "is_item": one.is_item,
+                "is_settled": one.is_settled,
+            }
+            for path, one in record.conflicts.items()
+        },
+    }
+
+
+def _record_of(value: object, where: str) -> ConflictRecord:
+    if not isinstance(value, dict) or value.get("format") != _FORMAT:
+        raise ConflictRecordError(where, f"expected an object of format {_FORMAT}")
+    conflicts, snapshot_hash = value.get("conflicts"), value.get("snapshot_hash")
+    if not isinstance(conflicts, dict) or not is_digest(snapshot_hash):
+        raise ConflictRecordError(where, "expected snapshot_hash and conflicts")
+    return ConflictRecord(
+        str(snapshot_hash),
+        {path: _conflict_of(one, f"{where}: {path}") for path, one in conflicts.items()},
+    )
+
+
+def _conflict_of(value: object, where: str) -> KeptConflict:
+    if not isinstance(value, dict):
+        raise ConflictRecordError(where, "expected an object")
+    digests = [value.get(key) for key in ("base", "ours", "theirs", "entry")]
+    if not all(digest is None or is_digest(digest) for digest in digests):
+        raise ConflictRecordError(where, "expected digests or null")
+    base, ours, theirs, entry = digests
+    return KeptConflict(
+        base=base,
+        ours=ours,
+        theirs=theirs,
+        type=str(value.get("type")),
+        entry=entry,
+        is_item=value.get("is_item") is True,
+        is_settled=value.get("is_settled") is True,
+    )

@@ -1,0 +1,63 @@
+"""What is not the same here and on the node, by path, and which side changed it."""
+
+from lillux.values import dataclass
+from ryeos.cas.objects import SourceManifest
+from ryeos.remote.apply import changed_paths, entry_at
+from ryeos.remote.link import Link
+
+ADDED, CHANGED, REMOVED = "added", "changed", "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A path. ``here`` and ``there``: what each side did since both were the same, None nothing."""
+
+    path: str
+    here: str | None
+    there: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The project and the node's head.
+
+    snapshot_hash  of the head, ``""`` where the node has no such project
+    has_base       whether it is known what both had in common
+    """
+
+    snapshot_hash: str
+    has_base: bool
+    differences: tuple[Difference, ...]
+
+
+def compare(link: Link) -> Comparison:
+    """Compare the project with the node's head; nothing is changed."""
+    link.node.verify()
+    head = link.node.head(link.project_path)
+    tree = link.working_tree.project_tree()
+    theirs = link.manifest(head.project_manifest_hash, tree) if head else SourceManifest("project")
+    base = link.base(tree)
+    return Comparison(
+        snapshot_hash=head.snapshot_hash if head else "",
+        has_base=base is not None,
+        differences=differences(base or SourceManifest("project"), tree.manifest, theirs),
+    )
+
+
+def differences(
+    base: SourceManifest, ours: SourceManifest, theirs: SourceManifest
+) -> tuple[Difference, ...]:
+    """By path, where the two sides are not the same. Pure."""
+    return tuple(
+        Difference(path, _change(base, ours, path), _change(base, theirs, path))
+        for path in changed_paths(ours, theirs)
+    )
+
+
+def _change(base: SourceManifest, side: SourceManifest, path: str) -> str | None:
+    before, after = entry_at(base, path), entry_at(side, path)
+    if before == after:
+        return None
+    if before is None:
+        return ADDED
+    return REMOVED if after is None else CHANGED

@@ -1,0 +1,173 @@
+"""What can go wrong between this program and a node: one class per failure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ryeos.errors import RyeError
+
+_HINTS = {
+    401: "is your key authorised there, and your clock right? show the key: rye keys show",
+    403: "the key is known there, but may not do this: ask who runs the node",
+    413: "the node takes no request of this size",
+    429: "the node asks for patience: try again later",
+    503: "the node is busy: try again in a moment",
+    507: "your storage on the node is full: ask who runs it for more, or for a collection",
+}
+_SHOWN = 500
+_MANY_PATHS = 5
+
+
+class RemoteUnreachableError(RyeError):
+    """No reply came from the node of ``remote``. ``problem`` is what the connection said."""
+
+    code, exit_status = "REMOTE_UNREACHABLE", 7
+
+    def __init__(self, remote: str, problem: str, *, hint: str = "") -> None:
+        self.remote, self.problem = remote, problem
+        super().__init__(
+            f"remote {remote}: {problem}",
+            hint=hint or "is the address right, and the node running? see: rye doctor",
+        )
+
+
+class RemoteError(RyeError):
+    """The node refused: an HTTP ``status`` of 400 or more, and the ``detail`` it gave."""
+
+    code, exit_status = "REMOTE_REFUSED", 7
+
+    def __init__(self, status: int, detail: Any, *, what: str = "") -> None:  # noqa: ANN401 - JSON
+        self.status, self.detail = status, detail
+        self.facts = {"http_status": status, "detail": detail}
+        super().__init__(
+            f"{what or 'the node'}: refused with status {status}: {_text_of(detail)}",
+            hint=_HINTS.get(status, ""),
+        )
+
+
+class RemoteReplyError(RyeError):
+    """The node answered something that no node answers: another kind of server, or a liar."""
+
+    code, exit_status = "REMOTE_REPLY_INVALID", 7
+
+    def __init__(self, what: str, problem: str) -> None:
+        self.what, self.problem = what, problem
+        super().__init__(
+            f"{what}: {problem}", hint="is this the address of a node? see: rye remote list"
+        )
+
+
+class ReplyTooLargeError(RemoteReplyError):
+    """A reply is larger than what was to be read of it."""
+
+
+class HeadMovedError(RyeError):
+    """Somebody else has pushed since: the head is ``actual``, and not ``expected``; or None."""
+
+    code, exit_status = "REMOTE_HEAD_MOVED", 7
+
+    def __init__(self, expected: str | None, actual: str | None) -> None:
+        self.expected, self.actual = expected, actual
+        self.facts = {"expected": expected, "actual": actual}
+        super().__init__(
+            f"the remote head moved: expected {_short(expected)}, found {_short(actual)}",
+            hint="merge what is there: rye remote pull; or push again",
+        )
+
+
+class RemoteUnrelatedError(RyeError):
+    """The node has a project of this name that this one was never pushed to nor pulled from."""
+
+    code, exit_status = "REMOTE_UNRELATED", 7
+
+    def __init__(self, remote: str, project: str) -> None:
+        self.remote, self.project = remote, project
+        super().__init__(
+            f"remote {remote}: it has a project {project!r} with other content, and this folder"
+            " was never pushed to it",
+            hint="merge the two: rye remote pull; or name this one by project_path in"
+            " .ai/config/remotes/remotes.yaml; or replace what is there: rye remote push --force",
+        )
+
+
+class RemoteConflictError(RyeError):
+    """Both sides changed the same files. ``paths`` are theirs, ``folder`` keeps all versions."""
+
+    code, exit_status = "REMOTE_CONFLICT", 7
+
+    def __init__(self, remote: str, paths: Sequence[str], folder: str) -> None:
+        self.remote, self.paths, self.folder = remote, tuple(paths), folder
+        self.details = self.paths
+        self.facts = {"conflicts": list(paths), "kept_in": folder}
+        super().__init__(
+            f"remote {remote}: changed here and there: {_listed(paths)}; nothing was merged",
+            hint=f"every version is in {folder}; settle each with:"
+            " rye remote resolve PATH --ours|--theirs|--merged FILE",
+        )
+
+
+class LocalChangeError(RyeError):
+    """Files changed while the changes of the node were to be written over them; all stay."""
+
+    code, exit_status = "REMOTE_CONFLICT", 7
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths = tuple(paths)
+        self.details = self.paths
+        super().__init__(
+            f"changed here in the meantime: {_listed(paths)}; they were not overwritten",
+            hint="run the command again",
+        )
+
+
+class NotInConflictError(RyeError):
+    """A path to settle that is in no conflict. ``known`` are those that are."""
+
+    code, exit_status = "ITEM_NOT_FOUND", 3
+
+    def __init__(self, path: str, remote: str, known: Sequence[str]) -> None:
+        self.path, self.remote = path, remote
+        self.suggestions = tuple(known)
+        super().__init__(
+            f"{path}: in no conflict with remote {remote}",
+            hint=f"conflicts: {_listed(known)}" if known else "there are no conflicts to settle",
+        )
+
+
+class ConflictRecordError(RyeError):
+    """The record of conflicts is not one that this program wrote."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(
+            f"{path}: {problem}", hint="remove it, and let rye remote pull write it anew"
+        )
+
+
+class UnsafeOutputError(RyeError):
+    """A node names a file, among what a run wrote, that none may write here."""
+
+    code, exit_status = "INTEGRITY", 4
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"output {path[:200]!r}: {problem}", hint="nothing was written there")
+
+
+def _text_of(detail: object) -> str:
+    if isinstance(detail, dict) and isinstance(detail.get("error"), str):
+        detail = detail["error"]
+    text = detail if isinstance(detail, str) else repr(detail)
+    plain = "".join(character if character.isprintable() else " " for character in text)
+    return plain if len(plain) <= _SHOWN else f"{plain[:_SHOWN]}..."
+
+
+def _short(digest: str | None) -> str:
+    return digest[:12] if digest else "none"
+
+
+def _listed(paths: Sequence[str]) -> str:
+    shown = ", ".join(paths[:_MANY_PATHS])
+    left = len(paths) - _MANY_PATHS
+    return f"{shown} and {left} more" if left > 0 else shown

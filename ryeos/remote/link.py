@@ -1,0 +1,99 @@
+"""A project and the node that it is pushed to: what every command about both stands on."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lillux.cas.store import Durability, Store
+from lillux.files import locked
+from lillux.values import dataclass
+from ryeos.cas.objects import SourceManifest, manifest_of
+from ryeos.cas.tree import Tree
+from ryeos.moments import Clock, utc_now
+from ryeos.remote.conflicts import ConflictFolder
+from ryeos.remote.heads import LocalHead, LocalHeads
+from ryeos.remote.node import Node
+from ryeos.remote.places import own_folder
+from ryeos.remote.replies import Head
+from ryeos.remote.transfer import Progress, RemoteContents, no_progress
+from ryeos.remote.working_tree import WorkingTree
+
+LOCK = "lock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One project, one node.
+
+    project_path  what the project is called there
+    url           where the node is, to notice that a name came to mean another one
+    store         of the project: merged and fetched content, and the heads
+    """
+
+    node: Node
+    working_tree: WorkingTree
+    store: Store
+    heads: LocalHeads
+    conflicts: ConflictFolder
+    project_path: str
+    url: str
+    progress: Progress = no_progress
+    clock: Clock = utc_now
+
+    @property
+    def contents(self) -> RemoteContents:
+        """What the node has."""
+        return RemoteContents(self.node, self.store)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """No other process pushes or pulls this project at this time."""
+        folder = own_folder(self.conflicts.folder.parent, self.working_tree.project / ".ai")
+        with locked(folder / LOCK, timeout_s=_LOCK_TIMEOUT_S):
+            yield
+
+    def recorded(self) -> LocalHead | None:
+        """What this project and the node last had in common, None for nothing."""
+        head = self.heads.read(self.node.name)
+        is_same = head and head.project_path == self.project_path and head.url == self.url
+        return head if is_same else None
+
+    def record(self, snapshot_hash: str, manifest: SourceManifest, user_manifest_hash: str) -> None:
+        """Both have this in common from now on."""
+        digest = self.store.put_object(manifest.as_object(), Durability.AT_SYNC)
+        self.store.sync()
+        self.heads.write(
+            self.node.name,
+            LocalHead(
+                snapshot_hash=snapshot_hash,
+                project_manifest_hash=digest,
+                project_path=self.project_path,
+                url=self.url,
+                updated_at=self.clock().isoformat(timespec="microseconds"),
+                user_manifest_hash=user_manifest_hash,
+            ),
+        )
+
+    def manifest(self, digest: str, tree: Tree | None = None) -> SourceManifest:
+        """A manifest that is here or on the node. Raises CasObjectError, RemoteReplyError."""
+        if tree and tree.manifest_hash == digest:
+            return tree.manifest
+        return manifest_of(self.contents.get_object(digest), f"manifest {digest}")
+
+    def base(self, tree: Tree | None = None) -> SourceManifest | None:
+        """The manifest that both had, as far as conflicts that were settled let it be."""
+        head, kept = self.recorded(), self.conflicts.read()
+        base = self.manifest(head.project_manifest_hash, tree) if head else None
+        if kept is None or not any(one.is_settled for one in kept.conflicts.values()):
+            return base
+        return kept.seen_by(base or SourceManifest("project"))
+
+
+_LOCK_TIMEOUT_S = 300.0
+
+MakeLink = Callable[[Path], Link]
+
+
+def is_same_head(recorded: LocalHead | None, head: Head | None) -> bool:
+    """Whether the node is where it was when this project last looked."""
+    return (recorded and recorded.snapshot_hash) == (head and head.snapshot_hash)

@@ -1,0 +1,298 @@
+"""A node, as its client sees it: a method for each route.
+
+Nothing that shows who asks is sent before `Node.verify` has found that this is the pinned node.
+The formats: ``docs/remote-wire.md``.
+"""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from threading import Lock
+from typing import Any, Protocol
+
+from ryeos.cas.errors import EntryError
+from ryeos.cas.sync import Entry, decode
+from ryeos.remote.errors import HeadMovedError, RemoteError, RemoteReplyError
+from ryeos.remote.identity import NodeIdentity, read_identity
+from ryeos.remote.replies import (
+    Executed,
+    Head,
+    Health,
+    UserSpaceHead,
+    actual_head,
+    detail_of,
+    digest_at,
+    digests_at,
+    parse_reply,
+    read_executed,
+    read_head,
+    read_health,
+    read_user_space,
+    rows_at,
+)
+from ryeos.remote.transport import MAX_SMALL_REPLY, MIB, Query, Transport
+
+COMPATIBLE_ENGINES = frozenset({"0.1"})
+"""The first two parts of the versions whose nodes take what this program pushes."""
+
+MAX_GET_REPLY = 64 * MIB
+"""Of the encoded entries of one request: base64 of the largest file, and then some."""
+
+ACCEPT_TIMEOUT_S = 30.0
+_NOT_FOUND, _CONFLICT, _REFUSED = 404, 409, 400
+
+
+class PinBook(Protocol):
+    """Remembers which node a name and an address belong to. See `ryeos.remote.pins.Pins`."""
+
+    def check(
+        self, name: str, netloc: str, identity: NodeIdentity, *, expected: str | None
+    ) -> object:
+        """Pin a node that is new; raise PinMismatchError for another one than before."""
+
+
+class Node:
+    """Asks one node. Safe to use from several threads.
+
+    ``expected`` is the fingerprint that the configuration names, if it does.
+    """
+
+    def __init__(self, transport: Transport, pins: PinBook, expected: str | None = None) -> None:
+        self._transport, self._pins, self._expected = transport, pins, expected
+        self._identity: NodeIdentity | None = None
+        self._lock = Lock()
+
+    @property
+    def name(self) -> str:
+        """The name of the remote."""
+        return self._transport.name
+
+    def verify(self) -> NodeIdentity:
+        """Who the node is, checked against its pin; asked once.
+
+        Raises IdentityError, PinMismatchError, and what asking raises.
+        """
+        with self._lock:
+            if self._identity is None:
+                document = self._open("GET", "/public-key")
+                identity = read_identity(document)
+                self._pins.check(
+                    self._transport.name,
+                    self._transport.netloc,
+                    identity,
+                    expected=self._expected or None,
+                )
+                self._transport.identify(identity.fingerprint)
+                self._identity = identity
+            return self._identity
+
+    # ------------------------------------------------------------------ open routes
+
+    def health(self) -> Health:
+        """Whether it is up, and its versions."""
+        return read_health(self._open("GET", "/health"), self._what("/health"))
+
+    def status(self) -> dict[str, Any]:
+        """What it offers, and how busy it is."""
+        return self._open("GET", "/status")
+
+    def system_version(self) -> str:
+        """What to push as: the node's own version where that fits, else ours."""
+        from ryeos import __version__
+
+        engine = self.health().engine_version
+        fits = ".".join(engine.split(".")[:2]) in COMPATIBLE_ENGINES
+        return engine if fits else __version__
+
+    # ------------------------------------------------------------------ objects
+
+    def missing(self, digests: Sequence[str]) -> tuple[str, ...]:
+        """Those of the digests that the node does not have, in their order."""
+        what = self._what("/objects/has")
+        reply = self.ask("POST", "/objects/has", {"hashes": list(digests)})
+        missing, present = digests_at(reply, "missing", what), digests_at(reply, "present", what)
+        if {*missing, *present} != {*digests}:
+            raise RemoteReplyError(what, "expected an answer for each digest that was asked for")
+        return missing
+
+    def put(self, entries: Iterable[Entry]) -> None:
+        """Store content; what is good of it stays, also where some is refused."""
+        digests: list[str] = []
+        body = b'{"entries":[' + b",".join(_encoded(entry, digests) for entry in entries) + b"]}"
+        what = self._what("/objects/put")
+        stored = digests_at(self.ask("POST", "/objects/put", body), "stored", what)
+        lost = {*digests} - {*stored}
+        if lost:
+            raise RemoteReplyError(what, f"expected {min(lost)} to be stored as well")
+
+    def get(
+        self, digests: Sequence[str], max_response_bytes: int = MAX_GET_REPLY
+    ) -> tuple[Entry, ...]:
+        """What the node has of these, each hashed again; nothing that was not asked for."""
+        what = self._what("/objects/get")
+        reply = self.ask(
+            "POST",
+            "/objects/get",
+            {"hashes": list(digests)},
+            max_response_bytes=max_response_bytes,
+        )
+        try:
+            entries = tuple(decode(entry) for entry in rows_at(reply, "entries", what))
+        except EntryError as error:
+            raise RemoteReplyError(what, str(error)) from error
+        foreign = {entry.digest for entry in entries} - {*digests}
+        if foreign:
+            raise RemoteReplyError(what, f"{min(foreign)} was not asked for")
+        return entries
+
+    # ------------------------------------------------------------------ heads
+
+    def head(self, project_path: str) -> Head | None:
+        """Where the project is, None where the node has none of this name."""
+        try:
+            reply = self._history(project_path, 1)
+        except RemoteError as error:
+            if error.status == _NOT_FOUND:
+                return None
+            raise
+        return read_head(reply, self._what("/history"))
+
+    def history(self, project_path: str, limit: int) -> tuple[dict[str, Any], ...]:
+        """The latest snapshots, along their first parents; each with its ``_hash``."""
+        return rows_at(self._history(project_path, limit), "snapshots", self._what("/history"))
+
+    def push(
+        self, project_path: str, manifest_hash: str, expected: str | None, system_version: str
+    ) -> str:
+        """The snapshot that is the head now. Raises HeadMovedError: nothing was changed."""
+        body = {
+            "project_path": project_path,
+            "project_manifest_hash": manifest_hash,
+            "system_version": system_version,
+            "expected_snapshot_hash": expected,
+        }
+        try:
+            reply = self.ask("POST", "/push", body)
+        except RemoteError as error:
+            has_moved, actual = actual_head(error.detail)
+            if error.status == _CONFLICT and has_moved:
+                raise HeadMovedError(expected, actual) from error
+            raise
+        return digest_at(reply, "snapshot_hash", self._what("/push"))
+
+    def user_space(self) -> UserSpaceHead | None:
+        """The user space that runs see, None where none was pushed."""
+        try:
+            reply = self.ask("GET", "/user-space")
+        except RemoteError as error:
+            if error.status == _NOT_FOUND:
+                return None
+            raise
+        return read_user_space(reply, self._what("/user-space"))
+
+    def push_user_space(self, manifest_hash: str, expected_revision: int | None) -> None:
+        """Replace it; ``expected_revision`` is of the one that is replaced."""
+        self.ask(
+            "POST",
+            "/push/user-space",
+            {"user_manifest_hash": manifest_hash, "expected_revision": expected_revision},
+        )
+
+    # ------------------------------------------------------------------ runs
+
+    def execute(self, body: Mapping[str, Any], *, timeout_s: float | None) -> Executed:
+        """Run an item of the head. Never asked twice: it may have run though no reply came."""
+        reply = self.ask(
+            "POST",
+            "/execute",
+            body,
+            timeout_s=ACCEPT_TIMEOUT_S if body.get("async") else timeout_s,
+            max_response_bytes=MAX_GET_REPLY,
+            may_repeat=False,
+        )
+        return read_executed(reply, self._what("/execute"))
+
+    def threads(self, limit: int, project_path: str = "") -> tuple[dict[str, Any], ...]:
+        """The latest runs, newest first."""
+        query = [("limit", str(limit))]
+        query += [("project_path", project_path)] if project_path else []
+        return rows_at(self.ask("GET", "/threads", query=query), "threads", self._what("/threads"))
+
+    def thread(self, thread_id: str) -> dict[str, Any]:
+        """One run. ``thread_id`` is checked by the caller: it is a part of the address."""
+        return self.ask("GET", f"/threads/{thread_id}")
+
+    # ------------------------------------------------------------------ asking
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | bytes | None = None,
+        *,
+        query: Query = (),
+        timeout_s: float | None = None,
+        max_response_bytes: int = MAX_SMALL_REPLY,
+        may_repeat: bool = True,
+    ) -> dict[str, Any]:
+        """The JSON that a route answers, asked with credentials. A body of bytes is JSON already.
+
+        Raises RemoteError for a status of 400 or more, RemoteReplyError, RemoteUnreachableError,
+        and as `verify`.
+        """
+        self.verify()
+        return self._exchange(
+            method,
+            path,
+            body,
+            query=query,
+            timeout_s=timeout_s,
+            max_response_bytes=max_response_bytes,
+            may_repeat=may_repeat,
+        )
+
+    def _open(self, method: str, path: str) -> dict[str, Any]:
+        return self._exchange(method, path, None)
+
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | bytes | None,
+        *,
+        query: Query = (),
+        timeout_s: float | None = None,
+        max_response_bytes: int = MAX_SMALL_REPLY,
+        may_repeat: bool = True,
+    ) -> dict[str, Any]:
+        reply = self._transport.exchange(
+            method,
+            path,
+            query,
+            _json(body) if isinstance(body, Mapping) else body,
+            timeout_s=timeout_s,
+            max_response_bytes=max_response_bytes,
+            may_repeat=may_repeat,
+        )
+        what = self._what(path)
+        if reply.status >= _REFUSED:
+            raise RemoteError(reply.status, detail_of(reply.body), what=what)
+        return parse_reply(reply.body, what)
+
+    def _history(self, project_path: str, limit: int) -> dict[str, Any]:
+        query = [("project_path", project_path), ("limit", str(limit))]
+        return self.ask("GET", "/history", query=query)
+
+    def _what(self, path: str) -> str:
+        return f"remote {self.name}: {path}"
+
+
+def _json(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body, separators=(",", ":")).encode("ascii")
+
+
+def _encoded(entry: Entry, digests: list[str]) -> bytes:
+    """As `ryeos.cas.sync.encode`, in the bytes of its JSON: content is large, and held once."""
+    digests.append(entry.digest)
+    head = f'{{"hash":"{entry.digest}","kind":"{entry.kind}","data":"'
+    return head.encode("ascii") + b64encode(entry.data) + b'"}'

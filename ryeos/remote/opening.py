@@ -1,0 +1,136 @@
+"""A link to a remote by its name: configuration, credentials, pins and the project put together."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from lillux.process import Cancellation
+from lillux.values import dataclass
+from ryeos import __version__
+from ryeos.cache_place import cache_place
+from ryeos.config import ConfigReader
+from ryeos.context import Context
+from ryeos.errors import NoProjectError, NoSigningKeyError
+from ryeos.executor.engine import PrimitiveExecutor
+from ryeos.items import Reference, Resolution
+from ryeos.remote.conflicts import ConflictFolder
+from ryeos.remote.credentials import Credentials, credentials_for
+from ryeos.remote.heads import LocalHeads
+from ryeos.remote.link import Link
+from ryeos.remote.node import Node
+from ryeos.remote.pins import Pins
+from ryeos.remote.places import project_store
+from ryeos.remote.remotes import CONFIG_PATH, RemoteConfig, Remotes, read_remotes
+from ryeos.remote.transfer import Progress, no_progress
+from ryeos.remote.working_tree import TABLES, WorkingTree
+from ryeos.resolver import Resolver
+from ryeos.signing_key import SigningKey
+from ryeos.verify import VerifiedItem, Verifier
+
+
+class Workspace(Protocol):
+    """What remotes are opened for: the public API. See `ryeos.app.Rye`."""
+
+    context: Context
+    config: ConfigReader
+    verifier: Verifier
+    resolver: Resolver
+    warn: Callable[[str], None]
+
+    @property
+    def executor(self) -> PrimitiveExecutor:
+        """What finds and verifies a tool with all that it needs."""
+
+    def load(self, reference: Reference, *, source: str = "") -> tuple[Resolution, VerifiedItem]:
+        """The verified item that a reference names."""
+
+    def signing_key(self) -> SigningKey:
+        """The user's private key at work. Raises NoSigningKeyError where there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What opening a remote needs of this program, and who is told how far it is."""
+
+    workspace: Workspace
+    progress: Progress = no_progress
+    cancellation: Cancellation | None = None
+
+    @property
+    def context(self) -> Context:
+        """Where this program runs."""
+        return self.workspace.context
+
+
+def remotes_of(around: Surroundings) -> Remotes:
+    """The remotes that are configured. Raises IntegrityError, RemoteConfigError."""
+    return read_remotes(around.workspace.config.layers(CONFIG_PATH), around.context.process_env)
+
+
+def open_node(
+    around: Surroundings, remote: RemoteConfig, credentials: Credentials | None = None
+) -> Node:
+    """The node of a remote; nothing is asked yet. Raises NoSigningKeyError.
+
+    Without ``credentials`` requests show what the remote is configured with.
+    """
+    from lillux.http_client import HttpClient
+    from ryeos.remote.http_transport import HttpTransport
+
+    context = around.context
+    transport = HttpTransport(
+        remote,
+        credentials or credentials_for(remote, around.workspace.signing_key),
+        HttpClient(context.process_env, user_agent=f"rye/{__version__}"),
+        cancellation=around.cancellation,
+    )
+    pins = Pins(context.spaces.user.base, _key_if_any(around))
+    return Node(transport, pins, remote.node_id or None)
+
+
+def open_link(around: Surroundings, name: str | None) -> Link:
+    """The project and its counterpart on a remote; ``default`` without a name.
+
+    Raises NoProjectError, RemoteNotFoundError, and as `open_node`.
+    """
+    remotes = remotes_of(around)
+    remote = remotes.resolve(name)
+    return link_to(around, remotes, remote, open_node(around, remote))
+
+
+def link_to(around: Surroundings, remotes: Remotes, remote: RemoteConfig, node: Node) -> Link:
+    """The project and its counterpart on a node. Raises NoProjectError."""
+    project = around.context.spaces.project
+    if project is None:
+        raise NoProjectError("this folder is the home folder or a file system root")
+    store = project_store(project.ai)
+    return Link(
+        node=node,
+        working_tree=working_tree_of(around),
+        store=store,
+        heads=LocalHeads(store),
+        conflicts=ConflictFolder(project.ai, remote.name),
+        project_path=remote.project_path or remotes.project_name(project.base),
+        url=remote.url,
+        progress=around.progress,
+    )
+
+
+def working_tree_of(around: Surroundings) -> WorkingTree:
+    """The project and the user space. Raises NoProjectError."""
+    context = around.context
+    if context.spaces.project is None:
+        raise NoProjectError("this folder is the home folder or a file system root")
+    return WorkingTree(
+        project=context.spaces.project.base,
+        user=context.spaces.user.base,
+        bundles=[bundle.base for bundle in context.spaces.bundles],
+        cache=cache_place(context.process_env, TABLES, context.platform),
+        warn=around.workspace.warn,
+    )
+
+
+def _key_if_any(around: Surroundings) -> SigningKey | None:
+    try:
+        return around.workspace.signing_key()
+    except NoSigningKeyError:
+        return None

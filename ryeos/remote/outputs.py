@@ -1,0 +1,137 @@
+"""What a run on a node left behind, written into the project: transcripts, pages, refs.
+
+A node says which files there are, so it is said here which may be: those below ``.ai/state/`` and
+``.ai/knowledge/state/``, but nothing that decides what this machine does. Refs come last, when what
+they name is here.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from lillux.cas.layout import is_digest
+from lillux.cas.store import MAX_BYTES
+from lillux.digests import sha256_hex
+from lillux.errors import LilluxError
+from lillux.files import make_directory, read_bytes, write_atomic
+from lillux.values import dataclass
+from ryeos.cas.objects import OutputsBundle
+from ryeos.cas.safe_paths import UnsafeManifestError, safe_target
+from ryeos.remote.errors import UnsafeOutputError
+
+PAGES = ".ai/knowledge/state/"
+STATE = ".ai/state/"
+OBJECTS = ".ai/state/objects/"
+REFS = (".ai/state/objects/refs/graphs/", ".ai/state/objects/refs/artifacts/")
+OWN = (".ai/state/remote/",)
+# What says which processes may be ended, what runs may do, and which runs there are.
+_DECIDING = frozenset({"runner.json", "grants.json", "cancel", "run.lock", ".gitignore"})
+_DATABASE = ".ai/state/threads/registry.db"
+_MAX_BOOK_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """The paths that were written, and those that were not, with the reason."""
+
+    written: tuple[str, ...] = ()
+    kept: Mapping[str, str] | None = None
+
+    @property
+    def pages(self) -> tuple[str, ...]:
+        """The pages of knowledge among them."""
+        return tuple(path for path in self.written if path.startswith(PAGES))
+
+
+def why_refused(path: str) -> str:
+    """Why a node may not write there, ``""`` if it may. Pure; says nothing of the path's form."""
+    if not path.startswith((STATE, PAGES)):
+        return "expected a path below .ai/state/ or .ai/knowledge/state/"
+    if path.startswith(OBJECTS) and not path.startswith(REFS):
+        return "of the store, only refs of graphs and artifacts come from a node"
+    if path.startswith(OWN):
+        return "this is what this machine keeps about its remotes"
+    name = path.rpartition("/")[2]
+    if name in _DECIDING or path.startswith(_DATABASE):
+        return "this file decides what this machine does"
+    return ""
+
+
+def write_outputs(
+    project: Path, bundle: OutputsBundle, get_blob: Callable[[str], bytes], book: Path
+) -> Outputs:
+    """Write the files of a bundle. One that holds something else here is left alone.
+
+    book  where it is kept what was written last time, which may be replaced
+    """
+    ours = _read_book(book)
+    written: list[str] = []
+    kept: dict[str, str] = {}
+    for path in sorted(bundle.files, key=lambda path: (path.startswith(REFS), path)):
+        digest = bundle.files[path]
+        try:
+            if _write(project, path, digest, get_blob, ours.get(path)):
+                written.append(path)
+            ours[path] = digest
+        except LilluxError as error:
+            kept[path] = str(error)
+    _write_book(book, ours)
+    return Outputs(tuple(written), kept)
+
+
+def _write(
+    project: Path, path: str, digest: str, get_blob: Callable[[str], bytes], last: str | None
+) -> bool:
+    """Whether it had to be written."""
+    problem = why_refused(path)
+    if problem:
+        raise UnsafeOutputError(path, problem)
+    root, relative = project / ".ai", path.removeprefix(".ai/")
+    try:
+        target = safe_target(root, relative)
+    except UnsafeManifestError as error:
+        raise UnsafeOutputError(path, error.problem) from None
+    current = _digest_of(target)
+    if current == digest:
+        return False
+    data = get_blob(digest)
+    is_ref = path.startswith(REFS)
+    if is_ref:
+        _check_ref(path, data)
+    elif current not in {None, last}:
+        raise UnsafeOutputError(path, "another file is here, and stays")
+    make_directory(target.parent)
+    write_atomic(target, data)
+    return True
+
+
+def _check_ref(path: str, data: bytes) -> None:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict) or not is_digest(value.get("hash")):
+        raise UnsafeOutputError(path, "expected a ref: an object with a hash")
+
+
+def _digest_of(target: Path) -> str | None:
+    try:
+        return sha256_hex(read_bytes(target, MAX_BYTES))
+    except FileNotFoundError:
+        return None
+
+
+def _read_book(book: Path) -> dict[str, str]:
+    """By path, what was written last; a book that cannot be read says nothing."""
+    try:
+        value = json.loads(read_bytes(book, _MAX_BOOK_BYTES))
+    except (OSError, ValueError, RecursionError, LilluxError):
+        return {}
+    if not isinstance(value, dict):
+        return {}
+    return {path: digest for path, digest in value.items() if is_digest(digest)}
+
+
+def _write_book(book: Path, written: Mapping[str, str]) -> None:
+    make_directory(book.parent)
+    write_atomic(book, json.dumps(dict(written), sort_keys=True).encode())

@@ -1,0 +1,268 @@
+"""Which node a remote was, the first time it was spoken to: trust on first use.
+
+A pin is a key document below ``<user>/.ai/node/pins``, of the form that trusted keys have, and no
+trusted key: it makes nobody a signer of items (ADR 0012). Its owner is ``remote:NAME:HOST:PORT``.
+Pins that other programs wrote among the trusted keys are read too. Format: docs/remote-settings.md.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+
+from lillux.digests import sha256_hex
+from lillux.errors import FileSystemError, LilluxError
+from lillux.files import file_system_error, locked, make_directory, read_bytes, write_atomic
+from lillux.values import dataclass
+from ryeos.errors import RyeError
+from ryeos.items import AI_DIRECTORY, USER, Kind, Space
+from ryeos.keys import verifies_with
+from ryeos.remote.identity import NodeIdentity
+from ryeos.signature import SignedText, form_for
+from ryeos.signing_key import SigningKey
+from ryeos.trust import (
+    MAX_DOCUMENT_BYTES,
+    TRUSTED_FOLDER,
+    KeyDocument,
+    document_path,
+    parse_key_document,
+    write_key_document,
+)
+
+PINS_FOLDER = "node/pins"
+_OWNER = re.compile(r"remote:([A-Za-z0-9][A-Za-z0-9._-]{0,63}):(\S+)")
+_NAME_DIGITS = 16
+_LOG = logging.getLogger(__name__)
+
+
+class PinState(StrEnum):
+    """What was known of a node before it was asked."""
+
+    NEW = "new"
+    KNOWN = "known"
+
+
+class PinMismatchError(RyeError):
+    """A node is not the one that it was, or not the one that the configuration names.
+
+    ``pinned`` and ``found`` are fingerprints; nothing but the question who it is was sent.
+    """
+
+    code, exit_status = "PIN_MISMATCH", 4
+
+    def __init__(self, name: str, netloc: str, *, pinned: str, found: str, by: str) -> None:
+        self.name, self.netloc, self.pinned, self.found = name, netloc, pinned, found
+        self.facts = {"pinned": pinned, "found": found, "pin": by}
+        super().__init__(
+            f"remote {name} ({netloc}): expected the node fp:{pinned}, found fp:{found}",
+            hint="somebody may stand between you and the node; if you know that it has a new key:"
+            f" {_way_out(name, by)}",
+        )
+
+
+class PinUnreadableError(RyeError):
+    """A pin that was changed, or that is none: it cannot be said which node it was."""
+
+    code, exit_status = "INTEGRITY", 4
+
+    def __init__(self, path: str, problem: str, name: str) -> None:
+        self.path, self.problem, self.name = path, problem, name
+        super().__init__(
+            f"{path}: {problem}", hint=f"to pin the node anew: rye remote forget {name}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """A node that was spoken to under a name, at an address."""
+
+    name: str
+    netloc: str
+    fingerprint: str
+    path: Path
+
+
+class Pins:
+    """The pins of a user. ``user_space`` holds ``.ai``; ``key`` signs new pins, if there is one."""
+
+    def __init__(self, user_space: Path, key: SigningKey | None = None) -> None:
+        self._user = Space(USER, user_space)
+        self._key = key
+        self._folder = user_space / AI_DIRECTORY / PINS_FOLDER
+
+    def check(
+        self, name: str, netloc: str, identity: NodeIdentity, *, expected: str | None
+    ) -> PinState:
+        """Pin a node that is new; ``expected`` is the id that the configuration names, if any.
+
+        Raises PinMismatchError, PinUnreadableError, FileSystemError.
+        """
+        wanted = (expected or "").removeprefix("fp:")
+        if wanted and wanted != identity.fingerprint:
+            raise PinMismatchError(
+                name, netloc, pinned=wanted, found=identity.fingerprint, by="node_id"
+            )
+        known = self._known(name, netloc)  # without a write, which a read-only home would refuse
+        state = PinState.KNOWN if known else PinState.NEW
+        if known is None:
+            known = self._pinned(name, netloc, identity, is_certain=bool(wanted))
+        if known.fingerprint != identity.fingerprint:
+            raise PinMismatchError(
+                name,
+                netloc,
+                pinned=known.fingerprint,
+                found=identity.fingerprint,
+                by=str(known.path),
+            )
+        return state
+
+    def forget(self, name: str, netloc: str) -> bool:
+        """Remove the pin of a name and address, wherever it is; False if there is none.
+
+        Raises FileSystemError.
+        """
+        foreign = [pin.path for pin in self._foreign(_owner(name, netloc))]
+        removed = [path for path in (self._path(name, netloc), *foreign) if _remove(path)]
+        return bool(removed)
+
+    def forget_all(self, name: str) -> tuple[Path, ...]:
+        """Remove every pin of a name, also those that cannot be read; the files that were there.
+
+        Raises FileSystemError.
+        """
+        own = re.compile(rf"{re.escape(name)}-[0-9a-f]{{{_NAME_DIGITS}}}\.toml")
+        paths = [path for path in _toml_files(self._folder) if own.fullmatch(path.name)]
+        paths += [pin.path for pin in self._foreign_pins() if pin.name == name]
+        return tuple(path for path in paths if _remove(path))
+
+    def list(self) -> tuple[Pin, ...]:
+        """Every pin that can be read, by name and address."""
+        paths = (*_toml_files(self._folder), *_toml_files(self._user.ai / TRUSTED_FOLDER))
+        found: dict[tuple[str, str], Pin] = {}
+        for path in paths:
+            pin = _as_pin(path)
+            if pin:
+                found.setdefault((pin.name, pin.netloc), pin)
+        return tuple(found[key] for key in sorted(found))
+
+    def _pinned(self, name: str, netloc: str, identity: NodeIdentity, *, is_certain: bool) -> Pin:
+        """The pin of a remote that had none: this node's, or that of who was here first.
+
+        ``is_certain``: the configuration says the same, so it may go on where nothing is written.
+        """
+        new = Pin(
+            name=name,
+            netloc=netloc,
+            fingerprint=identity.fingerprint,
+            path=self._path(name, netloc),
+        )
+        try:
+            make_directory(self._folder, mode=0o700)
+            with locked(self._folder / ".lock"):
+                if self._known(name, netloc) is None:
+                    self._write(name, netloc, identity)
+                # Read back: where no lock holds, another process may have been faster.
+                return self._known(name, netloc) or new
+        except FileSystemError as error:
+            if not is_certain:
+                raise
+            _LOG.warning("remote %s is not pinned: %s", name, error)
+            return new
+
+    def _known(self, name: str, netloc: str) -> Pin | None:
+        """Our own pin, else one among the trusted keys."""
+        path = self._path(name, netloc)
+        try:
+            data = read_bytes(path, MAX_DOCUMENT_BYTES)
+        except FileNotFoundError:
+            return next(self._foreign(_owner(name, netloc)), None)
+        try:
+            document = parse_key_document(data, str(path))
+        except LilluxError as error:
+            raise PinUnreadableError(str(path), str(error), name) from error
+        if document.owner != _owner(name, netloc):
+            raise PinUnreadableError(str(path), "the pin of another remote", name)
+        if not self._holds(document):
+            raise PinUnreadableError(str(path), "changed since it was signed", name)
+        return Pin(name=name, netloc=netloc, fingerprint=document.fingerprint, path=path)
+
+    def _holds(self, document: KeyDocument) -> bool:
+        """Whether its signature, if it has one, is right and by a key of the user's own space."""
+        if document.signature is None:
+            return True
+        if self._key and document.signature.fingerprint == self._key.fingerprint:
+            return verifies_with(document, self._key.public_pem)
+        signer = _read_document(document_path(self._user, document.signature.fingerprint))
+        return signer is not None and verifies_with(document, signer.public_pem)
+
+    def _foreign(self, owner: str) -> Iterator[Pin]:
+        return (pin for pin in self._foreign_pins() if _owner(pin.name, pin.netloc) == owner)
+
+    def _foreign_pins(self) -> Iterator[Pin]:
+        """Those that other programs keep among the trusted keys."""
+        for path in _toml_files(self._user.ai / TRUSTED_FOLDER):
+            pin = _as_pin(path)
+            if pin and path.stem == pin.fingerprint:
+                yield pin
+
+    def _write(self, name: str, netloc: str, identity: NodeIdentity) -> None:
+        owner = _owner(name, netloc)
+        text = write_key_document(identity.public_key_pem, owner, covers_all=False)
+        text = text.replace('"keys/trusted"', '"remotes/pins"', 1)
+        path = self._path(name, netloc)
+        if self._key:
+            body = SignedText(shebang="", signature=None, covers=None, body=text)
+            form = form_for(Kind.CONFIG, ".toml")
+            text = self._key.signed_text(Kind.CONFIG, body, form, str(path))
+        write_atomic(path, text.encode(), mode=0o600)
+
+    def _path(self, name: str, netloc: str) -> Path:
+        digest = sha256_hex(_owner(name, netloc).encode())[:_NAME_DIGITS]
+        return self._folder / f"{name}-{digest}.toml"
+
+
+def _owner(name: str, netloc: str) -> str:
+    return f"remote:{name}:{netloc}"
+
+
+def _way_out(name: str, by: str) -> str:
+    if by == "node_id":
+        return f"change node_id of {name} in remotes.yaml"
+    return f"rye remote forget {name}"
+
+
+def _as_pin(path: Path) -> Pin | None:
+    """The pin in a key document, None where it is the document of something else."""
+    document = _read_document(path)
+    match = _OWNER.fullmatch(document.owner) if document else None
+    if document is None or match is None:
+        return None
+    return Pin(name=match[1], netloc=match[2], fingerprint=document.fingerprint, path=path)
+
+
+def _read_document(path: Path) -> KeyDocument | None:
+    try:
+        return parse_key_document(read_bytes(path, MAX_DOCUMENT_BYTES), str(path))
+    except (OSError, LilluxError):
+        return None
+
+
+def _toml_files(folder: Path) -> list[Path]:
+    try:
+        return sorted(
+            Path(entry.path) for entry in os.scandir(folder) if entry.name[-5:] == ".toml"
+        )
+    except OSError:
+        return []
+
+
+def _remove(path: Path) -> bool:
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise file_system_error(path, error) from error
+    return True

@@ -1,0 +1,178 @@
+"""The project, brought to the node.
+
+(1) the node is the one that is pinned   (2) the project and the user space as they are   (3) where
+the node's head moved since, what is there is merged in first, and it is (2) again   (4) the node
+gets what it lacks   (5) the user space, if it is another one   (6) the head is moved, if it is
+where it was; if not, it is (2) again   (7) the head is recorded.
+"""
+
+from lillux.values import dataclass, field, replace
+from ryeos.cas.sync import Sized
+from ryeos.cas.tree import Tree
+from ryeos.remote.errors import HeadMovedError, RemoteError, RemoteUnrelatedError
+from ryeos.remote.link import Link, is_same_head
+from ryeos.remote.pull import merge_head
+from ryeos.remote.replies import Head
+from ryeos.remote.transfer import send
+from ryeos.remote.working_tree import sized
+
+ROUNDS = 5
+_CONFLICT = 409
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pushed:
+    """What a push did.
+
+    objects_sent   pieces of content that the node did not have
+    objects_total  pieces that project and user space are made of
+    is_new         whether the head was moved: not where the node had all of it
+    pulled         paths that were changed here, as others had changed them
+    digests        of the pieces
+    """
+
+    snapshot_hash: str
+    project_manifest_hash: str
+    user_manifest_hash: str
+    objects_sent: int = 0
+    objects_total: int = 0
+    is_new: bool = False
+    is_user_space_new: bool = False
+    pulled: tuple[str, ...] = ()
+    digests: frozenset[str] = field(default_factory=frozenset, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trees:
+    """What is pushed."""
+
+    project: Tree
+    user: Tree
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """Of all that the node must have."""
+        both = (self.project, self.user)
+        return tuple(
+            dict.fromkeys(
+                digest
+                for tree in both
+                for digest in (*tree.item_sources, *tree.blobs, tree.manifest_hash)
+            )
+        )
+
+    def sized(self, digest: str) -> Sized:
+        """How large a piece is, and what a person calls it."""
+        return sized(self.project if self._is_in_project(digest) else self.user, digest)
+
+    def get_blob(self, digest: str) -> bytes:
+        """See `ryeos.cas.contents.ReadContents`."""
+        return (self.project if self.project.has_blob(digest) else self.user).get_blob(digest)
+
+    def get_object(self, digest: str) -> object:
+        """See `ryeos.cas.contents.ReadContents`."""
+        return (self.project if self.project.has_object(digest) else self.user).get_object(digest)
+
+    def has_blob(self, digest: str) -> bool:
+        """See `ryeos.cas.contents.ReadContents`."""
+        return self.project.has_blob(digest) or self.user.has_blob(digest)
+
+    def has_object(self, digest: str) -> bool:
+        """See `ryeos.cas.contents.ReadContents`."""
+        return self.project.has_object(digest) or self.user.has_object(digest)
+
+    def _is_in_project(self, digest: str) -> bool:
+        return self.project.has_blob(digest) or self.project.has_object(digest)
+
+
+def push(link: Link, *, force: bool = False) -> Pushed:
+    """Bring the project to the node. With ``force`` what others brought there is not merged in.
+
+    Raises RemoteConflictError, RemoteUnrelatedError, HeadMovedError where it moves all the time,
+    EntryTooLargeError, TreeChangedError, RemoteError.
+    """
+    link.node.verify()  # (1)
+    pulled: list[str] = []
+    with link.alone():
+        for round_number in range(1, ROUNDS + 1):
+            trees = _Trees(  # (2)
+                link.working_tree.project_tree(), link.working_tree.user_tree()
+            )
+            head = link.node.head(link.project_path)
+            if head and not force and _is_news(link, head, trees.project):
+                applied = merge_head(link, head, trees.project).applied  # (3)
+                pulled += [*applied.written, *applied.removed]
+                if applied.written or applied.removed:
+                    trees = _Trees(link.working_tree.project_tree(), trees.user)
+            try:
+                pushed = _sent(link, head, trees)
+            except HeadMovedError:
+                if round_number == ROUNDS:
+                    raise
+                continue
+            link.record(  # (7)
+                pushed.snapshot_hash, trees.project.manifest, pushed.user_manifest_hash
+            )
+            if force:
+                link.conflicts.clear()
+            return replace(pushed, pulled=tuple(dict.fromkeys(pulled)))
+    raise AssertionError("the last round returns or raises")
+
+
+def _is_news(link: Link, head: Head, tree: Tree) -> bool:
+    """Whether the node has what this project has not seen. Raises RemoteUnrelatedError."""
+    recorded = link.recorded()
+    if is_same_head(recorded, head):
+        return False
+    if recorded is None and head.project_manifest_hash != tree.manifest_hash:
+        raise RemoteUnrelatedError(link.node.name, link.project_path)
+    return True
+
+
+def _sent(link: Link, head: Head | None, trees: _Trees) -> Pushed:
+    """Steps 4 to 6."""
+    manifest_hash = trees.project.manifest_hash
+    user_hash = trees.user.manifest_hash if trees.user.manifest.items else ""
+    digests = trees.digests
+    has_project = head is not None and head.project_manifest_hash == manifest_hash
+    is_user_space_new = bool(user_hash) and _user_space_hash(link) != user_hash
+    sent = 0
+    if not has_project or is_user_space_new:
+        sent = send(link.node, digests, trees, trees.sized, link.progress)  # (4)
+    if is_user_space_new:
+        _push_user_space(link, user_hash)  # (5)
+    expected = head.snapshot_hash if head else None
+    snapshot_hash = expected
+    if not has_project or is_user_space_new or snapshot_hash is None:
+        version = link.node.system_version()
+        snapshot_hash = link.node.push(link.project_path, manifest_hash, expected, version)  # (6)
+    return Pushed(
+        snapshot_hash=snapshot_hash,
+        project_manifest_hash=manifest_hash,
+        user_manifest_hash=user_hash,
+        objects_sent=sent,
+        objects_total=len(digests),
+        is_new=snapshot_hash != expected,
+        is_user_space_new=is_user_space_new,
+        digests=frozenset(digests),
+    )
+
+
+def _user_space_hash(link: Link) -> str:
+    found = link.node.user_space()
+    return found.user_manifest_hash if found else ""
+
+
+def _push_user_space(link: Link, user_hash: str) -> None:
+    """Replace it, whoever replaced it meanwhile: it is one user's, and this is how it is here."""
+    for round_number in range(1, ROUNDS + 1):
+        found = link.node.user_space()
+        if found and found.user_manifest_hash == user_hash:
+            return
+        try:
+            link.node.push_user_space(user_hash, found.revision if found else None)
+        except RemoteError as error:
+            if error.status != _CONFLICT or round_number == ROUNDS:
+                raise
+        else:
+            return

@@ -1,0 +1,158 @@
+"""Content on its way to a node and back: only what the other side lacks, in bounded requests.
+
+Cut off anywhere, what has arrived stays, and doing it again goes on from there.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from lillux.cas.errors import ObjectMissingError
+from lillux.cas.store import Durability, Store
+from ryeos.cas.contents import ReadContents
+from ryeos.cas.sync import Entry, Sized, batches, export_entries, store_entry
+from ryeos.remote.errors import RemoteReplyError, ReplyTooLargeError
+from ryeos.remote.node import MAX_GET_REPLY, Node
+from ryeos.remote.transport import MIB
+
+MAX_ASKED = 4000
+"""Digests in one question whether the node has them: 270 kB."""
+
+MAX_FETCHED = 200
+MAX_BATCH_REPLY = 24 * MIB
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Is told what is done, how much of it, and of how much; at least at the start and at the end."""
+
+SizeOf: TypeAlias = Callable[[str], Sized]
+
+
+def no_progress(_what: str, _done: int, _total: int) -> None:
+    """Nobody is told."""
+
+
+def missing_of(node: Node, digests: Sequence[str], progress: Progress) -> list[str]:
+    """Those of the digests that the node lacks."""
+    unique = list(dict.fromkeys(digests))
+    missing: list[str] = []
+    progress("comparing", 0, len(unique))
+    for start in range(0, len(unique), MAX_ASKED):
+        asked = unique[start : start + MAX_ASKED]
+        missing += node.missing(asked)
+        progress("comparing", start + len(asked), len(unique))
+    return missing
+
+
+def send(
+    node: Node,
+    digests: Sequence[str],
+    contents: ReadContents,
+    size_of: SizeOf,
+    progress: Progress = no_progress,
+) -> int:
+    """Bring content to the node, as far as it is not there; how many pieces were sent.
+
+    size_of  the size of a piece here, and the name of its file
+    Raises EntryTooLargeError before anything is sent, ObjectMissingError for what is nowhere,
+    and what reading and asking raise.
+    """
+    missing = missing_of(node, digests, progress)
+    groups = batches(size_of(digest) for digest in missing)
+    progress("sending", 0, len(missing))
+    sent = 0
+    for group in groups:
+        node.put(_exported(group, contents))
+        sent += len(group)
+        progress("sending", sent, len(missing))
+    return len(missing)
+
+
+def fetch(
+    node: Node, digests: Iterable[str], store: Store, progress: Progress = no_progress
+) -> int:
+    """Bring content from the node into the store, each piece hashed again; how many came.
+
+    What the store has is not asked for. Raises RemoteReplyError for what the node does not have.
+    """
+    came, missing = fetch_available(node, digests, store, progress)
+    if missing:
+        what = f"remote {node.name}: /objects/get"
+        raise RemoteReplyError(what, f"expected {missing[0]}, found nothing")
+    return came
+
+
+def fetch_available(
+    node: Node, digests: Iterable[str], store: Store, progress: Progress = no_progress
+) -> tuple[int, tuple[str, ...]]:
+    """As `fetch`; how many came, and what the node does not have."""
+    left = [digest for digest in dict.fromkeys(digests) if not _has(store, digest)]
+    total, done = len(left), 0
+    progress("fetching", 0, total)
+    missing: list[str] = []
+    size = MAX_FETCHED
+    while left:
+        asked = left[:size]
+        try:
+            entries = node.get(asked, MAX_BATCH_REPLY if len(asked) > 1 else MAX_GET_REPLY)
+        except ReplyTooLargeError:
+            if len(asked) == 1:
+                raise
+            size = max(len(asked) // 4, 1)
+            continue
+        for entry in entries:
+            store_entry(entry, store, Durability.AT_SYNC)
+        came = {entry.digest for entry in entries}
+        # A node with a bound of its own leaves some out: what is left out beside others is asked
+        # for again; where nothing came, nothing is there.
+        missing += [] if came else asked
+        settled = came or {*asked}
+        left = [digest for digest in left if digest not in settled]
+        done += len(came)
+        progress("fetching", done, total)
+    store.sync()
+    return done, tuple(missing)
+
+
+def _exported(group: Sequence[str], contents: ReadContents) -> Iterator[Entry]:
+    expected = iter(group)
+    for entry in export_entries(group, contents):
+        digest = next(expected)
+        if entry.digest != digest:
+            raise ObjectMissingError("content", digest, "this project")
+        yield entry
+    for digest in expected:
+        raise ObjectMissingError("content", digest, "this project")
+
+
+def _has(store: Store, digest: str) -> bool:
+    return store.has_object(digest) or store.has_blob(digest)
+
+
+class RemoteContents:
+    """What a node has, as contents to be read: fetched when asked for, and kept in the store."""
+
+    def __init__(self, node: Node, store: Store) -> None:
+        self._node, self._store = node, store
+
+    def prefetch(self, digests: Iterable[str], progress: Progress = no_progress) -> None:
+        """Bring many at once: one by one each would cost a request."""
+        fetch(self._node, digests, self._store, progress)
+
+    def get_blob(self, digest: str) -> bytes:
+        """The bytes of a digest."""
+        if not self._store.has_blob(digest):
+            self.prefetch((digest,))
+        return self._store.get_blob(digest)
+
+    def get_object(self, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
+        """The value of a digest."""
+        if not self._store.has_object(digest):
+            self.prefetch((digest,))
+        return self._store.get_object(digest)
+
+    def has_blob(self, digest: str) -> bool:
+        """Whether it is here already: nothing is asked."""
+        return self._store.has_blob(digest)
+
+    def has_object(self, digest: str) -> bool:
+        """Whether it is here already: nothing is asked."""
+        return self._store.has_object(digest)

@@ -1,0 +1,76 @@
+"""The folders that travel, read anew whenever somebody asks: the project, and the user space."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from lillux.digests import sha256_hex
+from lillux.errors import LilluxError
+from lillux.integrity import canonical_json
+from ryeos.cas.rules import ManifestRules, read_rules
+from ryeos.cas.stat_table import StatTable
+from ryeos.cas.sync import Sized
+from ryeos.cas.tree import Tree, build_project_tree, build_user_tree
+
+TABLES = "trees"
+
+
+class WorkingTree:
+    """A project and its user space on this machine.
+
+    bundles  the folders that contain the ``.ai`` of each bundle
+    user     the folder that contains the user's ``.ai``
+    cache    a folder of this user's, where it is kept which files have which digest; None for none.
+             Never one of the project, whose files are somebody else's
+    """
+
+    def __init__(
+        self,
+        *,
+        project: Path,
+        user: Path,
+        bundles: Sequence[Path] = (),
+        cache: Path | None = None,
+        warn: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.project, self.user = project, user
+        self._bundles, self._cache, self._warn = bundles, cache, warn
+
+    def rules(self) -> ManifestRules:
+        """Which files of the project travel, as configured now."""
+        return read_rules(bundles=self._bundles, user=self.user, project=self.project)
+
+    def project_tree(self) -> Tree:
+        """The project as it is now. Raises as `ryeos.cas.tree.build_project_tree`."""
+        return self._built(build_project_tree, self.project)
+
+    def user_tree(self) -> Tree:
+        """What of the user space runs on a node may see."""
+        return self._built(build_user_tree, self.user)
+
+    def _built(self, build: Callable[[Path, ManifestRules, StatTable], Tree], root: Path) -> Tree:
+        table = StatTable(self._table_path(root))
+        table.load()
+        tree = build(root, self.rules(), table)
+        try:
+            table.save()
+        except LilluxError as error:  # it only saves time
+            self._warn(f"file digests are not kept: {error}")
+        for skipped in tree.skipped:
+            self._warn(f"{skipped.path}: stays here: {skipped.problem}")
+        return tree
+
+    def _table_path(self, root: Path) -> Path | None:
+        if self._cache is None:
+            return None
+        return self._cache / TABLES / f"{sha256_hex(str(root.absolute()).encode())[:32]}.json"
+
+
+def sized(tree: Tree, digest: str) -> Sized:
+    """How large a piece of a tree is, and the name of its file."""
+    path = tree.blobs.get(digest)
+    if path is not None:
+        try:
+            return Sized(digest, (tree.root / path).stat().st_size, path)
+        except OSError:  # reading it will say what is wrong
+            return Sized(digest, 0, path)
+    return Sized(digest, len(canonical_json(tree.get_object(digest))))

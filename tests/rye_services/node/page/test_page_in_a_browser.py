@@ -1,0 +1,235 @@
+"""The page as a person meets it: in a headless Chromium, against a real node."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.browser import Browser, chromedriver, chromium
+from tests.support.node import Node, User
+from tests.support.page_contents import PROJECT, THREAD, Contents
+
+EVIL = "<img src=x onerror=window.brokenIn=1>"
+
+CONTRASTS = """
+const rgb = text => text.match(/[0-9.]+/g).slice(0, 3).map(Number);
+const light = colour => {
+  const [r, g, b] = colour.map(v => v / 255)
+    .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const behind = element => {
+  for (let e = element; e; e = e.parentElement) {
+    const colour = getComputedStyle(e).backgroundColor;
+    if (colour !== "rgba(0, 0, 0, 0)") return rgb(colour);
+  }
+  return [255, 255, 255];
+};
+const poor = [];
+for (const element of document.querySelectorAll("body *")) {
+  if (element.tagName === "title") continue;  // of a picture: shown by the browser, in its colours
+  if (![...element.childNodes].some(n => n.nodeType === 3 && n.textContent.trim())) continue;
+  const style = getComputedStyle(element);
+  const paint = element instanceof SVGElement ? style.fill : style.color;
+  const [a, b] = [light(rgb(paint)), light(behind(element))].sort((x, y) => y - x);
+  const contrast = (a + 0.05) / (b + 0.05);
+  if (contrast < 4.5) poor.push(`${element.tagName} ${element.textContent}: ${contrast}`);
+}
+return poor;
+"""
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with chromedriver(tmp_path_factory.mktemp("chromedriver")) as port:
+        yield port
+
+
+@pytest.fixture
+def browser(driver: int) -> Iterator[Browser]:
+    with chromium(driver) as window:
+        yield window
+
+
+@pytest.fixture
+def user(shared_node: Node) -> User:
+    return shared_node.user()
+
+
+def log_in(browser: Browser, user: User) -> None:
+    browser.open(user.node.url)
+    browser.find("#key").type(user.token)
+    browser.find("main button").click()
+    browser.find(".facts")
+
+
+def test_a_person_logs_in_and_out(browser: Browser, user: User) -> None:
+    log_in(browser, user)
+
+    (cookie,) = browser.cookies
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+    assert browser.run("return document.cookie") == ""
+    assert user.node.keys.node_id in browser.find("main").text
+
+    browser.find("header button").click()
+    browser.find("#key")
+    assert browser.cookies == []
+
+
+def test_a_wrong_key_is_told_where_it_was_typed(browser: Browser, user: User) -> None:
+    browser.open(user.node.url)
+    browser.find("#key").type("rye_sk_wrong")
+    browser.find("main button").click()
+
+    problem = browser.find(".problem")
+    assert problem.role == "alert"
+    assert problem.text.startswith("No key that counts here")
+    assert browser.find("#key").label == "API key"
+
+
+def test_an_execution_appears_and_ends_while_one_looks(browser: Browser, user: User) -> None:
+    thread_id = f"{THREAD}-{user.user_id}"
+    log_in(browser, user)
+    assert "Nothing was executed yet" in browser.find("#executions").text
+    browser.run("window.notReloaded = true")
+
+    Contents(user).thread(thread_id)
+
+    assert browser.find("#executions .state.live").text == "running"
+    assert browser.run("return window.notReloaded") is True
+
+
+def test_a_history_with_a_merge_is_drawn_and_leads_to_its_rows(
+    browser: Browser, user: User
+) -> None:
+    merged = Contents(user).merged_history()
+    log_in(browser, user)
+
+    browser.find_xpath(f"//a[text()='{PROJECT}']").click()
+
+    picture = browser.find("svg.history")
+    assert picture.label == "History: 4 snapshots, 1 merges, newest first"
+    assert len(browser.all("svg.history circle")) == 4
+    browser.find("svg.history circle.head").click()
+    assert browser.url.endswith(f"#snapshot-{merged[:16]}")
+    assert browser.find("tr:target").text.startswith(merged[:12])
+
+
+def test_a_conflict_is_shown_with_both_versions(browser: Browser, user: User) -> None:
+    contents = Contents(user)
+    sides = {
+        "base": contents.item("soil\n"),
+        "ours": contents.item("soil\nseeds\n"),
+        "theirs": contents.item("soil\nwater\n"),
+        "type": "content",
+    }
+    contents.thread(
+        f"{THREAD}-{user.user_id}", state="completed", merge_conflicts={"plan.md": sides}
+    )
+    log_in(browser, user)
+
+    browser.find_xpath("//a[text()='tool:garden/water']").click()
+
+    browser.find(".conflicts")
+    assert [each.text for each in browser.all(".sides mark")] == ["seeds", "water"]
+    assert browser.find(".sides h3").text.startswith("HEAD (ours)")
+
+
+def test_names_of_anybody_are_shown_as_they_are_and_run_nothing(
+    browser: Browser, user: User
+) -> None:
+    contents = Contents(user)
+    contents.head(contents.snapshot(source=EVIL), project_path=EVIL)
+    contents.thread(f"{THREAD}-{user.user_id}", item_id=f"tool:{EVIL}", error_message=EVIL)
+    log_in(browser, user)
+
+    assert EVIL in browser.find("main").text
+    browser.find_xpath("//table//a[contains(text(), 'onerror')]").click()
+    browser.find(".facts")
+    assert browser.run("return window.brokenIn") is None
+    assert browser.run("return document.images.length") == 0
+
+
+def test_the_policy_of_the_page_refuses_nothing_that_the_page_does(
+    browser: Browser, user: User
+) -> None:
+    Contents(user).merged_history()
+    log_in(browser, user)
+    browser.open(f"{user.node.url}/page/project?path={PROJECT}")
+    browser.find("svg.history")
+    browser.open(f"{user.node.url}/docs")
+    browser.find(".route")
+
+    assert browser.log() == []
+
+
+def test_a_script_that_got_into_a_page_would_not_run(browser: Browser, user: User) -> None:
+    log_in(browser, user)
+
+    browser.run(
+        "const s = document.createElement('script'); s.textContent = 'window.ran = true';"
+        "document.body.append(s)"
+    )
+
+    assert browser.run("return window.ran") is None
+    assert any("Content Security Policy" in line for line in browser.log())
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_can_be_read_by_day_and_by_night(
+    browser: Browser, user: User, scheme: str
+) -> None:
+    contents = Contents(user)
+    contents.merged_history()
+    sides = {"ours": contents.item("a\n"), "theirs": contents.item("b\n"), "type": "content"}
+    thread_id = f"{THREAD}-{user.user_id}"
+    contents.thread(thread_id, state="completed", merge_conflicts={"plan.md": sides})
+    contents.thread(f"{thread_id}-2", state="error", error_message="no water")
+    browser.prefer_colours(scheme)
+    log_in(browser, user)
+
+    poor = browser.run(CONTRASTS)
+    for path in (f"project?path={PROJECT}", f"thread?id={thread_id}"):
+        browser.open(f"{user.node.url}/page/{path}")
+        poor += browser.run(CONTRASTS)
+    background = browser.run("return getComputedStyle(document.body).backgroundColor")
+
+    assert poor == []
+    assert (background == "rgb(22, 24, 27)") == (scheme == "dark")
+
+
+def test_everything_is_reached_with_the_keyboard_and_has_a_name(
+    browser: Browser, user: User
+) -> None:
+    Contents(user).merged_history()
+    log_in(browser, user)
+
+    nameless = [
+        element.role
+        for element in browser.all("a, button, input:not([type=hidden]), meter, [role=region]")
+        if not element.label
+    ]
+    first = browser.run("return document.querySelector('a').getAttribute('href')")
+
+    assert nameless == []
+    assert first == "#content"  # whoever uses the keyboard can pass over the heading
+
+
+def test_without_scripts_everything_is_still_there(driver: int, user: User) -> None:
+    contents = Contents(user)
+    contents.merged_history()
+    contents.thread(f"{THREAD}-{user.user_id}")
+    with chromium(driver, scripts=False) as browser:
+        log_in(browser, user)
+
+        assert browser.find("#executions .state").text == "running"
+        assert browser.find("#executions time").text == "2026-11-21 12:00:00 UTC"
+        browser.find_xpath(f"//table//a[text()='{PROJECT}']").click()
+        assert browser.find("svg.history").role in {"image", "img"}
+
+
+def test_a_narrow_window_needs_no_sideways_scrolling(browser: Browser, user: User) -> None:
+    Contents(user).thread(f"{THREAD}-{user.user_id}", error_message="x" * 200)
+    browser.command("POST", "/window/rect", {"width": 500, "height": 900})
+    log_in(browser, user)
+
+    assert browser.run("return document.documentElement.scrollWidth <= innerWidth") is True

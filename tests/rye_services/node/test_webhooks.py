@@ -1,0 +1,248 @@
+import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from lillux.sealing import generate_box_pair
+from lillux.values import replace
+from rye_services.database import Database
+from rye_services.node.webhook_rules import (
+    Binding,
+    WebhookFieldError,
+    canonical_item,
+    checked_project,
+    checked_vault_keys,
+    read_delivery,
+)
+from rye_services.node.webhooks import (
+    KEPT_S,
+    DeliveryIdError,
+    SignedDelivery,
+    WebhookRefusedError,
+    Webhooks,
+    accepted_delivery,
+    record_delivery,
+)
+from rye_services.tables import webhook_deliveries_replay
+from ryeos.remote.envelopes import EnvelopeError, seal_secrets
+from ryeos.remote.webhook_signatures import sign_delivery
+
+PRIVATE, PUBLIC = generate_box_pair()
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+NOW_S = int(NOON.timestamp())
+BINDING = Binding(
+    hook_id="", user_id="ann", item_id="tool:a/b", project_path="p", vault_keys=("TOKEN",)
+)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    return Database(f"sqlite:///{tmp_path / 'node.db'}")
+
+
+@pytest.fixture
+def webhooks(database: Database) -> Webhooks:
+    return Webhooks(database, box_private=PRIVATE, box_public=PUBLIC, clock=lambda: NOON)
+
+
+def signed(
+    secret: str, body: object, *, at_s: int = NOW_S, delivery_id: str = "d1"
+) -> SignedDelivery:
+    raw = json.dumps(body).encode()
+    return SignedDelivery(
+        timestamp=str(at_s),
+        signature=sign_delivery(secret, str(at_s), raw),
+        delivery_id=delivery_id,
+        body=raw,
+    )
+
+
+def test_a_delivery_decides_its_parameters_and_the_binding_all_else(webhooks: Webhooks) -> None:
+    made, secret = webhooks.create(BINDING, "node")
+    body = {"hook_id": made.hook_id, "parameters": {"x": 1}, "item_id": "tool:evil", "async": True}
+
+    binding, delivery = accepted_delivery(webhooks, body, signed(secret, body))
+
+    assert (binding.item_id, binding.project_path, binding.user_id) == ("tool:a/b", "p", "ann")
+    assert delivery is not None
+    assert (delivery.parameters, delivery.is_async) == ({"x": 1}, True)
+
+
+def test_ids_and_secrets_have_the_shape_that_senders_know(webhooks: Webhooks) -> None:
+    made, secret = webhooks.create(BINDING, "node")
+
+    assert made.hook_id.startswith("wh_")
+    assert len(made.hook_id) == 35
+    assert secret.startswith("whsec_")
+    assert len(secret) == 70
+
+
+def test_the_secret_is_in_no_answer_and_not_readable_in_the_database(
+    webhooks: Webhooks, tmp_path: Path
+) -> None:
+    made, secret = webhooks.create(BINDING, "node")
+
+    contents = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
+
+    assert made.hook_id.encode() in contents
+    assert secret.encode() not in contents
+    assert secret not in json.dumps([each.as_answer() for each in webhooks.listed("ann")])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"signature": "sha256=" + "0" * 64},
+        {"signature": ""},
+        {"timestamp": str(NOW_S - 301)},
+        {"timestamp": str(NOW_S + 31)},
+        {"timestamp": "now"},
+        {"body": b"{}"},
+    ],
+)
+def test_whatever_is_wrong_with_a_delivery_it_is_refused_in_the_same_words(
+    webhooks: Webhooks, change: dict[str, Any]
+) -> None:
+    made, secret = webhooks.create(BINDING, "node")
+    body = {"hook_id": made.hook_id}
+
+    with pytest.raises(WebhookRefusedError) as error:
+        accepted_delivery(webhooks, body, replace(signed(secret, body), **change))
+
+    assert str(error.value) == "Webhook authentication failed"
+
+
+def test_a_time_that_was_changed_is_refused_though_it_is_near(webhooks: Webhooks) -> None:
+    made, secret = webhooks.create(BINDING, "node")
+    body = {"hook_id": made.hook_id}
+
+    with pytest.raises(WebhookRefusedError):
+        webhooks.check(made.hook_id, replace(signed(secret, body), timestamp=str(NOW_S - 1)))
+
+
+def test_a_hook_that_is_unknown_or_revoked_is_refused(webhooks: Webhooks) -> None:
+    made, secret = webhooks.create(BINDING, "node")
+    body = {"hook_id": made.hook_id}
+
+    assert webhooks.revoke("ann", made.hook_id)
+    for hook_id in (made.hook_id, "wh_unknown"):
+        with pytest.raises(WebhookRefusedError):
+            webhooks.check(hook_id, signed(secret, body))
+
+
+def test_only_its_user_sees_and_revokes_a_binding(webhooks: Webhooks) -> None:
+    made, _ = webhooks.create(BINDING, "node")
+
+    assert not webhooks.revoke("eve", made.hook_id)
+    assert webhooks.listed("eve") == ()
+    assert webhooks.revoke("ann", made.hook_id)
+    assert not webhooks.revoke("ann", made.hook_id)
+    assert [each.revoked_at is not None for each in webhooks.listed("ann")] == [True]
+
+
+def test_a_delivery_without_an_id_is_refused_after_its_signature_was_checked(
+    webhooks: Webhooks,
+) -> None:
+    made, secret = webhooks.create(BINDING, "node")
+    body = {"hook_id": made.hook_id}
+
+    with pytest.raises(DeliveryIdError):
+        accepted_delivery(webhooks, body, signed(secret, body, delivery_id=""))
+
+
+def test_a_delivery_that_comes_again_with_a_new_signature_is_known(
+    webhooks: Webhooks, database: Database
+) -> None:
+    made, secret = webhooks.create(BINDING, "node")
+    body = {"hook_id": made.hook_id, "parameters": "not even looked at"}
+    with database.writing() as connection:
+        assert record_delivery(connection, made.hook_id, "d1", now_s=NOW_S - 3600)
+
+    _, delivery = accepted_delivery(webhooks, body, signed(secret, body))
+
+    assert delivery is None
+
+
+def test_of_deliveries_that_come_at_once_one_is_recorded(database: Database) -> None:
+    def record(_: int) -> bool:
+        with database.writing() as connection:
+            return record_delivery(connection, "wh_1", "d1", now_s=NOW_S)
+
+    with ThreadPoolExecutor(8) as pool:
+        recorded = list(pool.map(record, range(32)))
+
+    assert recorded.count(True) == 1
+
+
+def test_a_delivery_is_not_recorded_when_its_thread_was_not(database: Database) -> None:
+    def fail_after_recording() -> None:
+        with database.writing() as connection:
+            record_delivery(connection, "wh_1", "d1", now_s=NOW_S)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_after_recording()
+
+    with database.writing() as connection:
+        assert record_delivery(connection, "wh_1", "d1", now_s=NOW_S)
+
+
+def test_deliveries_are_forgotten_after_two_days(database: Database) -> None:
+    with database.writing() as connection:
+        record_delivery(connection, "wh_1", "old", now_s=NOW_S - KEPT_S - 1)
+        record_delivery(connection, "wh_1", "new", now_s=NOW_S)
+        count = connection.scalar(select(func.count()).select_from(webhook_deliveries_replay))
+
+    assert count == 1
+
+
+def test_an_envelope_that_no_execution_could_open_makes_no_binding(webhooks: Webhooks) -> None:
+    _, other = generate_box_pair()
+    binding = replace(BINDING, secret_envelope=seal_secrets({"A": "1"}, other))
+
+    with pytest.raises(EnvelopeError):
+        webhooks.create(binding, "node")
+
+    assert webhooks.listed("ann") == ()
+
+
+def test_an_item_has_one_name_in_a_binding() -> None:
+    assert canonical_item("tool:a/b", None) == "tool:a/b"
+    assert canonical_item("a/b", "directive") == "directive:a/b"
+
+
+@pytest.mark.parametrize(
+    ("item_id", "item_type"),
+    [("a/b", None), ("tool:", None), ("tool:../x", None), ("tool:a", "directive"), ("x:a", None)],
+)
+def test_an_item_that_no_space_could_hold_makes_no_binding(
+    item_id: str, item_type: str | None
+) -> None:
+    with pytest.raises(WebhookFieldError):
+        canonical_item(item_id, item_type)
+
+
+@pytest.mark.parametrize("path", ["", "x" * 1025, "a\nb", "a\x00b"])
+def test_the_id_of_a_project_can_be_seen(path: str) -> None:
+    with pytest.raises(WebhookFieldError):
+        checked_project(path)
+
+
+def test_vault_keys_are_names_of_secrets_each_once() -> None:
+    assert checked_vault_keys(["A", "B", "A"]) == ("A", "B")
+    with pytest.raises(WebhookFieldError):
+        checked_vault_keys(["PATH"])
+
+
+@pytest.mark.parametrize(
+    "fields", [{"parameters": []}, {"thread": "spawn"}, {"async": "yes"}, {"thread": {}}]
+)
+def test_a_field_of_another_type_is_refused_by_name(fields: dict[str, object]) -> None:
+    with pytest.raises(WebhookFieldError) as error:
+        read_delivery({"hook_id": "wh_1", **fields}, "d1")
+
+    assert error.value.field in fields

@@ -1,0 +1,314 @@
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lillux.files import make_directory
+from lillux.landlock import landlock_version
+from lillux.process import Cancellation
+from rye_services.node.jobs import Action, Finished, Job
+from rye_services.node.worker import Launch, WorkerDiedError, WorkerEndedError, do_job
+from ryeos.app import Rye
+from ryeos.items import Space
+from tests.support.children import Lifeline
+from tests.support.workspace import VERSION, Workspace
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX")
+
+Do = Callable[..., Finished]
+
+
+@pytest.fixture
+def job(workspace: Workspace, bundle: Space, tmp_path: Path) -> Callable[..., Job]:
+    """Jobs on the workspace's project."""
+    make_directory(tmp_path / "own-home")
+    make_directory(tmp_path / "own-tmp")
+
+    def make(item_ref: str = "", **changes: Any) -> Job:  # noqa: ANN401 - fields of Job
+        fields: dict[str, Any] = {
+            "action": Action.EXECUTE,
+            "item_ref": item_ref,
+            "project_id": "project",
+            "project": workspace.project_path,
+            "user": workspace.home,
+            "home": tmp_path / "own-home",
+            "temporary": tmp_path / "own-tmp",
+            "bundle": bundle.base,
+            "bundle_version": VERSION,
+            "time_limit_s": 60.0,
+            "parent_pid": os.getpid(),
+        }
+        return Job(**fields | changes)
+
+    return make
+
+
+@pytest.fixture
+def launch() -> Launch:
+    """As a server would, which has secrets of its own."""
+    return Launch(environ={**os.environ, "NODE_SECRET": "do not tell", "RYE_DEV_MODE": "1"})
+
+
+MakeJob = Callable[..., Job]
+
+
+def shell_tool(workspace: Workspace, script: str) -> None:
+    """A signed tool ``t`` of the user that runs a shell script."""
+    workspace.project.signed_yaml("t", f"config: {{command: {json.dumps(script)}}}")
+
+
+def stdout(finished: Finished) -> str:
+    """What a shell tool wrote."""
+    envelope = finished.envelope
+    assert envelope["status"] == "success", envelope
+    return str(envelope["data"]["stdout"])
+
+
+def test_a_worker_runs_an_item_with_its_parameters(
+    workspace: Workspace, job: MakeJob, launch: Launch
+) -> None:
+    code = "import json,sys\n\ndef execute(params, project_path):\n    return {'twice': params['n'] * 2}\n"
+    workspace.project.signed_tool("t", code, executor="rye/core/runtimes/python/function")
+
+    finished = do_job(job("tool:t", parameters={"n": 21}), launch)
+
+    assert finished.envelope["status"] == "success", finished
+    assert finished.envelope["data"]["twice"] == 42
+
+
+def test_what_rye_refuses_is_an_answer(workspace: Workspace, job: MakeJob, launch: Launch) -> None:
+    workspace.project.tool("t")
+
+    finished = do_job(job("tool:t"), launch)
+
+    assert (finished.envelope["status"], finished.envelope["code"]) == ("error", "UNSIGNED")
+
+
+def test_a_tool_has_nothing_of_the_servers_environment_but_what_is_allowed(
+    workspace: Workspace, job: MakeJob, launch: Launch, tmp_path: Path
+) -> None:
+    shell_tool(workspace, "env")
+
+    shown = stdout(do_job(job("tool:t", secrets={"TOKEN": "t0ken"}), launch))
+
+    names = {line.partition("=")[0] for line in shown.splitlines()}
+    assert "NODE_SECRET" not in names
+    assert "RYE_DEV_MODE" not in names
+    assert f"HOME={tmp_path / 'own-home'}" in shown
+    assert f"TMPDIR={tmp_path / 'own-tmp'}" in shown
+    assert "TOKEN=t0ken" in shown
+
+
+def test_a_secret_that_is_named_like_a_setting_of_rye_sets_nothing(
+    workspace: Workspace, job: MakeJob, launch: Launch
+) -> None:
+    workspace.project.tool("t")
+
+    finished = do_job(job("tool:t", secrets={"RYE_DEV_MODE": "1"}), launch)
+
+    assert finished.envelope["code"] == "UNSIGNED"
+
+
+@pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")
+def test_a_tool_can_neither_read_nor_write_outside_of_its_job(
+    workspace: Workspace, job: MakeJob, launch: Launch, tmp_path: Path
+) -> None:
+    outside = tmp_path / "signing"
+    outside.mkdir()
+    (outside / "private_key.pem").write_text("secret", encoding="utf-8")
+    shell_tool(
+        workspace, f"cat {outside}/private_key.pem; echo x > {outside}/new; echo x > in; true"
+    )
+
+    shown = stdout(do_job(job("tool:t"), launch))
+
+    assert "secret" not in shown
+    assert sorted(path.name for path in outside.iterdir()) == ["private_key.pem"]
+    assert (workspace.project_path / "in").exists()
+
+
+@pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")
+def test_a_tool_can_neither_look_into_the_server_nor_signal_it(
+    workspace: Workspace, job: MakeJob, launch: Launch
+) -> None:
+    with subprocess.Popen([sys.executable, "-I", "-c", "input()"], stdin=subprocess.PIPE) as server:
+        script = f"cat /proc/{server.pid}/environ; kill {server.pid} && echo killed; true"
+        shell_tool(workspace, script)
+
+        shown = stdout(do_job(job("tool:t"), launch))
+        is_alive = server.poll() is None
+        server.kill()
+
+    assert shown == ""
+    assert is_alive
+
+
+def test_a_daemon_that_a_tool_starts_ends_with_the_execution(
+    workspace: Workspace, job: MakeJob, launch: Launch
+) -> None:
+    lifeline = Lifeline(workspace.project_path)
+    daemon = "import os,time; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); time.sleep(600)"
+    shell_tool(
+        workspace, f"{lifeline.hold}; {sys.executable} -I -c {json.dumps(daemon)} >/dev/null 2>&1"
+    )
+
+    finished = do_job(job("tool:t"), launch)
+
+    assert finished.envelope["status"] == "success", finished
+    assert lifeline.is_released()
+    lifeline.close()
+
+
+def test_a_run_over_its_time_limit_is_ended_and_says_so(
+    workspace: Workspace, job: MakeJob, launch: Launch
+) -> None:
+    lifeline = Lifeline(workspace.project_path)
+    shell_tool(workspace, f"{lifeline.hold}; setsid sleep 600 & sleep 600")
+
+    finished = do_job(job("tool:t", time_limit_s=1.0), launch)
+
+    assert finished.envelope["code"] == "TIMEOUT"
+    assert finished.envelope["error"] == "the execution took longer than 1 seconds"
+    assert lifeline.is_released()
+    lifeline.close()
+
+
+def test_a_cancelled_job_ends_with_all_that_it_started(
+    workspace: Workspace, job: MakeJob, launch: Launch
+) -> None:
+    lifeline = Lifeline(workspace.project_path)
+    shell_tool(workspace, f"{lifeline.hold}; setsid sleep 600 & sleep 600")
+    cancellation = Cancellation()
+
+    def cancel() -> None:
+        lifeline.await_held()
+        cancellation.cancel()
+
+    threading.Thread(target=cancel).start()
+    with pytest.raises(WorkerEndedError):
+        do_job(job("tool:t"), launch, cancellation=cancellation)
+
+    assert lifeline.is_released()
+    lifeline.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems look every five seconds")
+def test_a_job_ends_when_its_server_is_killed(
+    workspace: Workspace, job: MakeJob, launch: Launch, tmp_path: Path
+) -> None:
+    lifeline = Lifeline(workspace.project_path)
+    shell_tool(workspace, f"{lifeline.hold}; setsid sleep 600 & sleep 600")
+    described = tmp_path / "job.json"
+    described.write_bytes(job("tool:t").dump())
+    code = (
+        "import os, sys; from pathlib import Path; from lillux.values import replace\n"
+        "from rye_services.node.jobs import read_job; from rye_services.node.worker import *\n"
+        "job = read_job(Path(sys.argv[1]).read_bytes())\n"
+        "do_job(replace(job, parent_pid=os.getpid()), Launch(environ=os.environ))\n"
+    )
+    root = str(Path(__file__).parents[3])
+    argv = [sys.executable, "-c", code, str(described)]
+    with subprocess.Popen(argv, cwd=root) as server:
+        lifeline.await_held()
+        server.kill()
+
+    assert lifeline.is_released()
+    lifeline.close()
+
+
+def test_a_worker_that_is_killed_is_told_of(
+    workspace: Workspace, job: MakeJob, launch: Launch
+) -> None:
+    shell_tool(workspace, "kill -9 $(ps -o ppid= -p $$)")
+
+    with pytest.raises(WorkerDiedError) as error:
+        do_job(job("tool:t"), launch)
+
+    assert str(error.value) == "the worker of this execution ended without an answer"
+
+
+def test_more_memory_than_the_limit_is_not_to_be_had(
+    workspace: Workspace, job: MakeJob, launch: Launch
+) -> None:
+    code = "print(len(bytearray(1 << 31)))\n"
+    workspace.project.signed_tool("t", code)
+
+    finished = do_job(job("tool:t", memory_bytes=1 << 30), launch)
+
+    assert finished.envelope["status"] == "error"
+    assert "MemoryError" in json.dumps(finished.envelope)
+
+
+def test_a_key_of_the_project_counts_where_the_user_approved_it_for_that_project(
+    workspace: Workspace, job: MakeJob, launch: Launch
+) -> None:
+    from lillux.signing import compute_key_fingerprint, generate_keypair
+
+    key = generate_keypair()
+    workspace.project.trust(key)
+    path = workspace.project.yaml_tool("t", "config: {command: echo ran}")
+    workspace.project.sign_unchecked(path, key)
+
+    refused = do_job(job("tool:t"), launch)
+    rye: Rye = workspace.rye()
+    elsewhere = Path("/home/somebody/project")
+    rye.approvals.approve(elsewhere, compute_key_fingerprint(key.public_pem))
+    allowed = do_job(job("tool:t"), launch)
+
+    assert refused.envelope["code"] == "UNTRUSTED_KEY"
+    assert allowed.envelope["status"] == "success"
+
+
+def test_fetch_loads_an_item_of_the_checkout(
+    workspace: Workspace, job: MakeJob, launch: Launch
+) -> None:
+    workspace.project.signed_tool("t", "print('hello')")
+
+    finished = do_job(job(action=Action.FETCH, parameters={"item_id": "tool:t"}), launch)
+
+    assert finished.envelope["status"] == "success", finished
+    assert "print('hello')" in json.dumps(finished.envelope)
+
+
+def test_sign_puts_the_nodes_signature_on_an_item(
+    workspace: Workspace, job: MakeJob, launch: Launch
+) -> None:
+    from lillux.signing import compute_key_fingerprint, generate_keypair
+
+    key = generate_keypair()
+    path = workspace.project.tool("t", "print('hello')")
+
+    finished = do_job(
+        job(
+            action=Action.SIGN,
+            parameters={"item_id": "tool:t"},
+            signing_pem=key.private_pem.decode(),
+        ),
+        launch,
+    )
+
+    assert finished.envelope["status"] == "signed", finished
+    assert compute_key_fingerprint(key.public_pem) in path.read_text("utf-8")
+
+
+def test_a_job_and_an_answer_are_read_as_they_were_written(job: MakeJob) -> None:
+    from rye_services.node.jobs import read_finished, read_job
+
+    made = job("tool:t", parameters={"a": [1, "\u00e9"]}, readable=(Path("/opt"),))
+    finished = Finished({"status": "success", "data": {"x": 1}}, ("mind this",))
+
+    assert read_job(made.dump()) == made
+    assert read_finished(finished.dump()) == finished
+
+
+def test_no_secret_is_shown_by_the_value_of_a_job(job: MakeJob) -> None:
+    made = job("tool:t", secrets={"TOKEN": "t0ken"}, signing_pem="PRIVATE")
+
+    assert "t0ken" not in repr(made)
+    assert "PRIVATE" not in repr(made)

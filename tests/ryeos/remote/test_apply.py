@@ -1,0 +1,106 @@
+from pathlib import Path
+
+import pytest
+
+from lillux.digests import sha256_hex
+from ryeos.remote.apply import Applied, Change, apply_changes
+from ryeos.remote.errors import LocalChangeError
+
+BLOBS = {sha256_hex(data): data for data in (b"old", b"new", b"#!/bin/sh\n")}
+OLD, NEW, SCRIPT = BLOBS
+
+
+def apply(root: Path, *changed: Change) -> Applied:
+    return apply_changes(root, changed, BLOBS.__getitem__)
+
+
+def test_files_are_written_replaced_and_removed(tmp_path: Path) -> None:
+    (tmp_path / "replaced").write_bytes(b"old")
+    (tmp_path / "removed").write_bytes(b"old")
+
+    applied = apply(
+        tmp_path,
+        Change("deep/added", None, SCRIPT),
+        Change("removed", OLD, None),
+        Change("replaced", OLD, NEW),
+    )
+
+    assert applied == Applied(("deep/added", "replaced"), ("removed",))
+    files = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert files == {"added": b"#!/bin/sh\n", "replaced": b"new"}
+
+
+def test_a_file_changed_here_stops_all_of_it(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_bytes(b"mine")
+
+    with pytest.raises(LocalChangeError, match="changed here in the meantime: mine"):
+        apply(tmp_path, Change("added", None, NEW), Change("mine", OLD, NEW))
+
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    assert (tmp_path / "mine").read_bytes() == b"mine"
+
+
+def test_a_file_that_appeared_here_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "added").write_bytes(b"mine")
+
+    with pytest.raises(LocalChangeError):
+        apply(tmp_path, Change("added", None, NEW))
+
+    assert (tmp_path / "added").read_bytes() == b"mine"
+
+
+def test_a_file_that_changes_while_others_are_written_stays(tmp_path: Path) -> None:
+    (tmp_path / "b").write_bytes(b"old")
+
+    def meddling(digest: str) -> bytes:
+        (tmp_path / "b").write_bytes(b"mine")
+        return BLOBS[digest]
+
+    with pytest.raises(LocalChangeError, match="meantime: b"):
+        apply_changes(tmp_path, [Change("a", None, NEW), Change("b", OLD, NEW)], meddling)
+
+    assert (tmp_path / "b").read_bytes() == b"mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_done_twice_it_is_the_same_as_once(tmp_path: Path) -> None:
+    change = Change("a", None, NEW)
+    apply(tmp_path, change)
+
+    assert apply(tmp_path, change) == Applied()
+
+
+def test_a_file_makes_room_for_a_folder_and_a_folder_for_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "c").write_bytes(b"old")
+
+    apply(
+        tmp_path,
+        Change("a", OLD, None),
+        Change("a/c", None, NEW),
+        Change("b", None, NEW),
+        Change("b/c", OLD, None),
+    )
+
+    assert (tmp_path / "a" / "c").read_bytes() == b"new"
+    assert (tmp_path / "b").read_bytes() == b"new"
+
+
+def test_folders_that_become_empty_go_too(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b").write_bytes(b"old")
+
+    apply(tmp_path, Change("a/b", OLD, None))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_something_else_in_it_stays(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b").write_bytes(b"old")
+    (tmp_path / "a" / "mine").write_bytes(b"mine")
+
+    apply(tmp_path, Change("a/b", OLD, None))
+
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["mine"]

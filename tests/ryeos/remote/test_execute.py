@@ -1,0 +1,195 @@
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ryeos.remote.envelopes import open_envelope
+from ryeos.remote.errors import RemoteError
+from ryeos.remote.execute import RemoteRun, execute
+from ryeos.remote.running import answer_of
+from ryeos.remote.transport import Reply
+from tests.support.memory_node import MemoryNode, Run, reply
+from tests.support.remote_project import RemoteProject
+
+RUN = RemoteRun(item_ref="tool:mine/hello", parameters={"name": "Ann"})
+PAGE = ".ai/knowledge/state/graphs/demo/run-1.md"
+
+
+def changing(**changes: bytes) -> Run:
+    """A run that writes files of the project; dots in names are slashes."""
+
+    def run(_: MemoryNode, __: Mapping[str, Any], files: dict[str, bytes]) -> Mapping[str, Any]:
+        files |= {f"src/{name}.txt": data for name, data in changes.items()}
+        return {"status": "success", "data": "done"}
+
+    return run
+
+
+def test_the_project_is_pushed_and_the_item_run(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    project.write({"src/a.txt": "a\n"})
+
+    ran = execute(project.link, RUN)
+
+    assert memory_node.files() == project.files()
+    assert ran.executed.result["data"] == {"name": "Ann"}
+    assert memory_node.bodies[-1]["thread"] == "inline"
+    assert ran.warnings == ()
+
+
+def test_what_the_run_changed_is_here_afterwards(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    memory_node.run = changing(new=b"made\n")
+
+    ran = execute(project.link, RUN)
+
+    assert ran.applied == ("src/new.txt",)
+    assert project.read("src/new.txt") == "made\n"
+    assert project.files() == memory_node.files()
+
+
+def test_what_the_run_changed_stays_there_if_asked(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    memory_node.run = changing(new=b"made\n")
+
+    ran = execute(project.link, RemoteRun(item_ref="tool:mine/hello", applies=False))
+
+    assert ran.applied == ()
+    assert project.read("src/new.txt") is None
+    assert "src/new.txt" in memory_node.files()
+
+
+def test_a_file_changed_here_while_the_run_went_on_is_merged_or_kept(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    project.write({"src/a.txt": "base\n"})
+
+    def run(*given: Any) -> Mapping[str, Any]:  # noqa: ANN401 - as Run
+        given[2]["src/a.txt"] = b"theirs\n"
+        project.write({"src/a.txt": "mine\n"})
+        return {"status": "success", "data": 1}
+
+    memory_node.run = run
+
+    ran = execute(project.link, RUN)
+
+    assert ran.executed.result["data"] == 1
+    assert project.read("src/a.txt") == "mine\n"
+    assert "src/a.txt" in ran.warnings[0]
+
+
+def test_a_conflict_on_the_node_is_told(project: RemoteProject, memory_node: MemoryNode) -> None:
+    project.write({"src/a.txt": "base\n"})
+
+    def run(node: MemoryNode, _: Any, files: dict[str, bytes]) -> Mapping[str, Any]:  # noqa: ANN401
+        node.edit({"src/a.txt": b"somebody's\n"})
+        files["src/a.txt"] = b"the run's\n"
+        return {"status": "success", "data": 1}
+
+    memory_node.run = run
+
+    ran = execute(project.link, RUN)
+
+    assert "could not merge what the run changed (conflict: src/a.txt)" in ran.warnings[0]
+    assert project.read("src/a.txt") == "somebody's\n"
+
+
+def test_outputs_are_written(project: RemoteProject, memory_node: MemoryNode) -> None:
+    memory_node.outputs = {PAGE: b"page\n", ".ai/tools/evil.py": b"x"}
+
+    ran = execute(project.link, RUN)
+
+    assert ran.outputs.written == (PAGE,)
+    assert project.read(PAGE) == "page\n"
+    assert ".ai/tools/evil.py" in ran.warnings[0]
+
+
+def test_pages_are_signed_anew_if_asked(project: RemoteProject, memory_node: MemoryNode) -> None:
+    memory_node.outputs = {PAGE: b"page\n"}
+    signed: list[Path] = []
+
+    execute(project.link, RUN, sign_page=signed.append)
+
+    assert signed == [project.root / PAGE]
+
+
+def test_secrets_travel_sealed_to_the_node(project: RemoteProject, memory_node: MemoryNode) -> None:
+    run = RemoteRun(item_ref="tool:mine/hello", secrets={"TOKEN": "s3cret"}, vault_keys=("A",))
+
+    execute(project.link, run)
+
+    body = memory_node.bodies[-1]
+    assert "s3cret" not in json.dumps(body)
+    assert open_envelope(body["secret_envelope"], memory_node.box_private) == {"TOKEN": "s3cret"}
+    assert body["vault_keys"] == ["A"]
+
+
+def test_a_directive_is_forked(project: RemoteProject, memory_node: MemoryNode) -> None:
+    execute(project.link, RemoteRun(item_ref="directive:mine/do"))
+
+    assert memory_node.bodies[-1]["thread"] == "fork"
+
+
+def test_a_run_that_is_not_waited_for_has_a_thread(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    ran = execute(project.link, RemoteRun(item_ref="tool:mine/hello", is_async=True))
+
+    answer = answer_of(ran, "default", "tool:mine/hello")
+    assert answer.exit_status == 0
+    assert answer.envelope["thread_id"] == "rye-remote-0"
+    assert answer.envelope["state"] == "running"
+
+
+def test_the_answer_is_that_of_a_run_here(project: RemoteProject, memory_node: MemoryNode) -> None:
+    memory_node.run = lambda *_: {"status": "success", "data": 3, "metadata": {"duration_ms": 1}}
+
+    answer = answer_of(execute(project.link, RUN), "default", "tool:mine/hello")
+
+    envelope = answer.envelope
+    assert answer.exit_status == 0
+    assert (envelope["status"], envelope["type"], envelope["item_id"], envelope["data"]) == (
+        *("success", "tool", "mine/hello"),
+        3,
+    )
+    assert envelope["execution_mode"] == "remote"
+    assert envelope["metadata"] == {"duration_ms": 1}
+    assert envelope["remote"]["merge_type"] == "no-op"
+
+
+def test_a_tool_that_failed_there_failed(project: RemoteProject, memory_node: MemoryNode) -> None:
+    memory_node.run = lambda *_: {"status": "error", "error": "no", "code": "TIMEOUT"}
+
+    answer = answer_of(execute(project.link, RUN), "default", "tool:mine/hello")
+
+    assert answer.exit_status == 124
+    assert answer.envelope["error"] == "no"
+
+
+def test_what_is_lost_on_the_way_back_takes_no_result_away(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    memory_node.run = changing(new=b"made\n")
+    memory_node.outputs = {PAGE: b"page\n"}
+    broken: Reply = reply({"detail": "broken"}, 500)
+    memory_node.before = lambda _, path: broken if path == "/objects/get" else None
+
+    ran = execute(project.link, RUN)
+
+    assert ran.executed.result["data"] == "done"
+    assert len(ran.warnings) == 3
+    assert project.read("src/new.txt") is None
+
+
+def test_a_run_that_is_refused_is_an_error(project: RemoteProject, memory_node: MemoryNode) -> None:
+    memory_node.before = lambda _, path: (
+        reply({"detail": "missing vault secret"}, 404) if path == "/execute" else None
+    )
+
+    with pytest.raises(RemoteError, match="status 404: missing vault secret"):
+        execute(project.link, RUN)

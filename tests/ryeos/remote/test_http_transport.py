@@ -1,0 +1,218 @@
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from email.utils import formatdate
+from time import time
+
+import pytest
+
+from lillux.digests import sha256_hex
+from lillux.http_client import HttpClient
+from lillux.process import Cancellation
+from lillux.signing import generate_keypair
+from ryeos.remote.credentials import BearerCredentials, Credentials, SignedCredentials
+from ryeos.remote.errors import RemoteUnreachableError, ReplyTooLargeError
+from ryeos.remote.http_transport import ATTEMPTS, HttpTransport
+from ryeos.remote.remotes import RemoteConfig
+from ryeos.remote.signed_requests import check_signature, parse_headers
+from ryeos.remote.transport import Reply
+from ryeos.signing_key import SigningKey
+from tests.support.http_servers import Answer, Exchange, Server, closed_port
+
+KEY = SigningKey(generate_keypair())
+NODE = "0123456789abcdef"
+
+
+class Clock:
+    """A clock of a test, and what was waited for."""
+
+    def __init__(self, ahead_s: float = 0.0) -> None:
+        self.ahead_s = ahead_s
+        self.waits: list[float] = []
+
+    def now(self) -> float:
+        return time() + self.ahead_s
+
+    def wait(self, seconds: float, _: Cancellation | None) -> None:
+        self.waits.append(seconds)
+
+
+def transport(
+    url: str, clock: Clock | None = None, credentials: Credentials | None = None
+) -> HttpTransport:
+    clock = clock or Clock()
+    return HttpTransport(
+        RemoteConfig(name="gpu", url=url, timeout_s=20),
+        credentials or SignedCredentials(KEY),
+        HttpClient({}),
+        now=clock.now,
+        wait=clock.wait,
+    )
+
+
+def ask(
+    sent_by: HttpTransport, *, may_repeat: bool = True, max_response_bytes: int = 1000
+) -> Reply:
+    return sent_by.exchange(
+        "POST",
+        "/objects/has",
+        [("b", "2 3"), ("a", "1")],
+        b"{}",
+        timeout_s=None,
+        max_response_bytes=max_response_bytes,
+        may_repeat=may_repeat,
+    )
+
+
+@contextmanager
+def answering(*answers: Answer) -> Iterator[Server]:
+    """Each request gets the next answer, the last one again."""
+    left = list(answers)
+
+    def reply(exchange: Exchange) -> None:
+        answer = left.pop(0) if len(left) > 1 else left[0]
+        answer(exchange)
+
+    with Server(reply) as server:
+        yield server
+
+
+def fine(exchange: Exchange) -> None:
+    exchange.answer(200, b"{}")
+
+
+def status(code: int, **headers: str) -> Answer:
+    return lambda exchange: exchange.answer(code, b'{"detail":"x"}', **headers)
+
+
+def test_nothing_shows_who_asks_before_the_node_is_known() -> None:
+    with answering(fine) as server:
+        ask(transport(server.url))
+
+    names = set(server.requests[0].headers)
+    assert not names & {"authorization", "x-rye-key-id", "x-rye-signature", "x-rye-nonce"}
+
+
+def test_a_request_is_signed_for_the_node_and_for_itself() -> None:
+    with answering(fine) as server:
+        sent_by = transport(server.url)
+        sent_by.identify(NODE)
+        ask(sent_by)
+
+    seen = server.requests[0]
+    check_signature(
+        KEY.public_pem,
+        seen.headers,
+        method="POST",
+        path="/objects/has",
+        query=seen.target.partition("?")[2],
+        body_sha256=sha256_hex(b"{}"),
+        audience=f"fp:{NODE}",
+    )
+
+
+def test_an_api_key_is_sent_as_a_bearer() -> None:
+    with answering(fine) as server:
+        sent_by = transport(server.url, credentials=BearerCredentials("rye_sk_x"))
+        sent_by.identify(NODE)
+        ask(sent_by)
+
+    assert server.requests[0].headers["authorization"] == "Bearer rye_sk_x"
+
+
+def test_each_attempt_has_a_nonce_of_its_own() -> None:
+    with answering(Exchange.reset, fine) as server:
+        sent_by = transport(server.url)
+        sent_by.identify(NODE)
+        ask(sent_by)
+
+    nonces = [parse_headers(seen.headers).nonce for seen in server.requests]
+    assert len(nonces) == len({*nonces}) == 2
+
+
+def test_what_may_not_be_repeated_is_not_after_it_was_sent() -> None:
+    with answering(Exchange.reset, fine) as server, pytest.raises(RemoteUnreachableError):
+        ask(transport(server.url), may_repeat=False)
+
+    assert len(server.requests) == 1
+
+
+def test_a_busy_node_is_asked_again_when_it_says_so() -> None:
+    clock = Clock()
+    with answering(status(503, Retry_After="3"), status(429), fine) as server:
+        reply = ask(transport(server.url, clock), may_repeat=False)
+
+    assert reply.status == 200
+    assert clock.waits == [3.0, 2.0]
+
+
+def test_a_node_that_stays_busy_is_let_be() -> None:
+    clock = Clock()
+    with answering(status(503)) as server:
+        reply = ask(transport(server.url, clock))
+
+    assert reply.status == 503
+    assert len(server.requests) == ATTEMPTS
+    assert clock.waits == [1.0, 2.0, 4.0]
+
+
+def test_a_broken_gateway_is_asked_again_only_where_that_does_no_harm() -> None:
+    with answering(status(502), fine) as server:
+        assert ask(transport(server.url), may_repeat=False).status == 502
+    with answering(status(502), fine) as server:
+        assert ask(transport(server.url)).status == 200
+
+
+def test_a_wrong_clock_is_set_by_that_of_the_node_once() -> None:
+    def by_time(exchange: Exchange) -> None:
+        signed_at = parse_headers(exchange.seen.headers).timestamp
+        exchange.answer(200 if abs(signed_at - time()) < 300 else 401, b"{}")
+
+    with answering(by_time) as server:
+        sent_by = transport(server.url, Clock(ahead_s=4000))
+        sent_by.identify(NODE)
+        assert ask(sent_by).status == 200
+        assert ask(sent_by).status == 200
+
+    assert len(server.requests) == 3  # the second request is right at once
+
+
+def test_a_refusal_under_the_right_clock_is_the_answer() -> None:
+    with answering(status(401, Date=formatdate(usegmt=True))) as server:
+        sent_by = transport(server.url)
+        sent_by.identify(NODE)
+        assert ask(sent_by).status == 401
+
+    assert len(server.requests) == 1
+
+
+def test_a_node_that_is_not_there_is_named() -> None:
+    url = f"http://127.0.0.1:{closed_port()}"
+
+    with pytest.raises(RemoteUnreachableError, match=r"remote gpu: .*no connection") as error:
+        ask(transport(url))
+
+    assert error.value.exit_status == 7
+
+
+def test_a_reply_that_is_too_large_is_not_read() -> None:
+    with (
+        answering(lambda exchange: exchange.answer(200, bytes(2000))) as server,
+        pytest.raises(ReplyTooLargeError, match="at most 1000 bytes"),
+    ):
+        ask(transport(server.url))
+
+
+def test_a_redirect_is_not_followed() -> None:
+    with answering(fine) as other, answering(status(307, Location=f"{other.url}/x")) as server:
+        assert ask(transport(server.url)).status == 307
+
+    assert other.requests == []
+
+
+def test_the_query_is_sent_in_form_encoding() -> None:
+    with answering(fine) as server:
+        ask(transport(server.url))
+
+    assert server.requests[0].target == "/objects/has?b=2+3&a=1"
+    assert json.loads(server.requests[0].body) == {}

@@ -1,0 +1,129 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from lillux.digests import sha256_hex
+from ryeos.cas.objects import OutputsBundle
+from ryeos.remote.outputs import Outputs, why_refused, write_outputs
+
+REF = ".ai/state/objects/refs/graphs/run-1.json"
+TRANSCRIPT = ".ai/state/graphs/run-1/transcript.jsonl"
+PAGE = ".ai/knowledge/state/graphs/demo/run-1.md"
+
+
+class Machine:
+    """A project, and what nodes bring to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.book = folder / "project", folder / "book.json"
+        (self.root / ".ai").mkdir(parents=True)
+        self.order: list[str] = []
+
+    def bring(self, **files: bytes) -> Outputs:
+        return self.bring_all(files)
+
+    def bring_all(self, files: dict[str, bytes]) -> Outputs:
+        blobs = {sha256_hex(data): data for data in files.values()}
+
+        def get_blob(digest: str) -> bytes:
+            self.order.append(digest)
+            return blobs[digest]
+
+        digests = {path: sha256_hex(data) for path, data in files.items()}
+        return write_outputs(self.root, OutputsBundle("t", "", digests), get_blob, self.book)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def ref(digest: str = "0" * 64) -> bytes:
+    return json.dumps({"hash": digest}).encode()
+
+
+def test_outputs_are_written_and_refs_come_last(machine: Machine) -> None:
+    files = {REF: ref(), TRANSCRIPT: b"{}\n", PAGE: b"page\n"}
+
+    outputs = machine.bring_all(files)
+
+    assert outputs.written == (PAGE, TRANSCRIPT, REF)
+    assert outputs.pages == (PAGE,)
+    assert {path: (machine.root / path).read_bytes() for path in files} == files
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "src/a.py",
+        ".ai/tools/a.py",
+        ".ai/knowledge/other.md",
+        ".ai/config/keys/trusted/x.toml",
+        ".ai/state/objects/blobs/aa/aa/" + "a" * 64,
+        ".ai/state/objects/refs/remotes/default.json",
+        ".ai/state/objects/cache/nodes/x.json",
+        ".ai/state/remote/default/outputs.json",
+        ".ai/state/threads/registry.db",
+        ".ai/state/threads/registry.db-wal",
+        ".ai/state/threads/t/runner.json",
+        ".ai/state/threads/t/grants.json",
+        ".ai/state/graphs/run-1/cancel",
+        ".ai/state/graphs/run-1/run.lock",
+    ],
+)
+def test_a_node_does_not_write_what_decides(machine: Machine, path: str) -> None:
+    outputs = machine.bring_all({path: ref()})
+
+    assert outputs.written == ()
+    assert list(outputs.kept or {}) == [path]
+    assert not (machine.root / path).exists()
+
+
+@pytest.mark.parametrize(
+    "path", [".ai/state/../../evil", ".ai/state//x", ".ai/state/a\\b", ".ai/state/nul"]
+)
+def test_a_path_that_leads_elsewhere_is_refused(machine: Machine, path: str) -> None:
+    assert machine.bring_all({path: b"x"}).written == ()
+
+
+def test_a_link_is_not_followed(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (machine.root / ".ai/state").mkdir()
+    (machine.root / ".ai/state/graphs").symlink_to(tmp_path / "outside")
+
+    assert machine.bring_all({TRANSCRIPT: b"{}\n"}).written == ()
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_another_file_that_is_here_stays(machine: Machine) -> None:
+    target = machine.root / TRANSCRIPT
+    target.parent.mkdir(parents=True)
+    target.write_bytes(b"mine\n")
+
+    outputs = machine.bring_all({TRANSCRIPT: b"theirs\n"})
+
+    assert "another file is here" in (outputs.kept or {})[TRANSCRIPT]
+    assert target.read_bytes() == b"mine\n"
+
+
+def test_what_came_from_the_node_is_replaced_by_what_comes_next(machine: Machine) -> None:
+    machine.bring_all({TRANSCRIPT: b"one\n"})
+
+    assert machine.bring_all({TRANSCRIPT: b"two\n"}).written == (TRANSCRIPT,)
+    assert (machine.root / TRANSCRIPT).read_bytes() == b"two\n"
+
+
+def test_what_is_there_already_is_not_written_again(machine: Machine) -> None:
+    machine.bring_all({TRANSCRIPT: b"one\n"})
+
+    assert machine.bring_all({TRANSCRIPT: b"one\n"}) == Outputs((), {})
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b'{"hash": "x"}', b'{"hash": 1}'])
+def test_a_ref_has_to_be_one(machine: Machine, text: bytes) -> None:
+    assert machine.bring_all({REF: text}).written == ()
+
+
+def test_the_state_of_a_tool_may_be_written() -> None:
+    assert why_refused(".ai/state/mine/notes.json") == ""

@@ -1,0 +1,244 @@
+import pytest
+
+from ryeos.cas.safe_paths import UnsafeManifestError
+from ryeos.remote.difference import ADDED, CHANGED, REMOVED, Difference, compare
+from ryeos.remote.errors import NotInConflictError, RemoteConflictError
+from ryeos.remote.pull import pull
+from ryeos.remote.push import push
+from ryeos.remote.resolve import Choice, resolve
+from tests.ryeos.remote.conftest import MakeProject
+from tests.support.memory_node import MemoryNode
+from tests.support.remote_project import RemoteProject
+
+
+def settle(project: RemoteProject, *paths: str, choice: Choice, merged: bytes = b"") -> None:
+    link = project.link
+    resolve(link.conflicts, project.root, "default", paths, choice=choice, merged=merged)
+
+
+def in_conflict(project: RemoteProject, node: MemoryNode) -> RemoteProject:
+    """A project that changed ``src/a.txt``, as somebody else did."""
+    project.write({"src/a.txt": "base\n", "src/b.txt": "b\n"})
+    push(project.link)
+    node.edit({"src/a.txt": b"theirs\n", "src/c.txt": b"c\n"})
+    project.write({"src/a.txt": "ours\n"})
+    with pytest.raises(RemoteConflictError):
+        pull(project.link)
+    return project
+
+
+def test_a_node_without_the_project_has_nothing_to_pull(project: RemoteProject) -> None:
+    before = project.files()
+
+    pulled = pull(project.link)
+
+    assert pulled.snapshot_hash == ""
+    assert project.files() == before
+
+
+def test_a_new_folder_gets_the_whole_project(
+    project: RemoteProject, make_project: MakeProject
+) -> None:
+    project.write({".ai/tools/mine/run.sh": "#!/bin/sh\n", "src/deep/a.txt": "a\n"})
+    push(project.link)
+    other = make_project("there")
+
+    pulled = pull(other.link)
+
+    assert other.files() == project.files()
+    assert pulled.applied.written == (".ai/tools/mine/run.sh", "src/deep/a.txt")
+    assert (other.root / ".ai/tools/mine/run.sh").stat().st_mode & 0o111
+    assert not (other.root / "src/deep/a.txt").stat().st_mode & 0o111
+
+
+def test_a_second_pull_has_nothing_to_do(project: RemoteProject, memory_node: MemoryNode) -> None:
+    push(project.link)
+    memory_node.edit({"src/a.txt": b"a\n"})
+    pull(project.link)
+
+    assert pull(project.link).applied.written == ()
+
+
+def test_local_changes_stay_beside_those_that_came(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    project.write({"src/a.txt": "a\n"})
+    push(project.link)
+    memory_node.edit({"src/b.txt": b"b\n"})
+    project.write({"src/a.txt": "mine\n"})
+
+    pull(project.link)
+
+    assert project.read("src/a.txt") == "mine\n"
+    assert project.read("src/b.txt") == "b\n"
+
+
+def test_a_file_keeps_its_mode_when_it_is_replaced(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    project.write({"src/a.txt": "a\n"})
+    push(project.link)
+    (project.root / "src/a.txt").chmod(0o600)
+    memory_node.edit({"src/a.txt": b"new\n"})
+
+    pull(project.link)
+
+    assert (project.root / "src/a.txt").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "path", ["../evil.txt", "/etc/evil.txt", ".git/hooks/pre-commit", ".ai/state/x", "a\\b.txt"]
+)
+def test_a_path_that_leads_elsewhere_is_refused(
+    project: RemoteProject, memory_node: MemoryNode, path: str
+) -> None:
+    push(project.link)
+    memory_node.edit({path: b"x\n", "src/good.txt": b"x\n"})
+    before = project.files()
+
+    with pytest.raises(UnsafeManifestError):
+        pull(project.link)
+
+    assert project.files() == before
+
+
+def test_a_link_in_the_project_is_not_followed(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    push(project.link)
+    outside = project.root.parent / "outside"
+    outside.mkdir()
+    (project.root / "src").symlink_to(outside)
+    memory_node.edit({"src/a.txt": b"x\n"})
+
+    with pytest.raises(UnsafeManifestError, match="is a link"):
+        pull(project.link)
+
+    assert list(outside.iterdir()) == []
+
+
+def test_what_was_settled_for_ours_is_pushed(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    in_conflict(project, memory_node)
+
+    settle(project, "src/a.txt", choice=Choice.OURS)
+    push(project.link)
+
+    assert memory_node.files() == project.files()
+    assert project.read("src/a.txt") == "ours\n"
+    assert project.read("src/c.txt") == "c\n"
+    assert project.link.conflicts.read() is None
+
+
+def test_what_was_settled_for_theirs_is_there(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    in_conflict(project, memory_node)
+
+    settle(project, "src/a.txt", choice=Choice.THEIRS)
+
+    assert project.read("src/a.txt") == "theirs\n"
+    pull(project.link)
+    assert project.files() == memory_node.files()
+
+
+def test_what_was_merged_by_hand_is_pushed(project: RemoteProject, memory_node: MemoryNode) -> None:
+    in_conflict(project, memory_node)
+
+    settle(project, "src/a.txt", choice=Choice.MERGED, merged=b"both\n")
+    push(project.link)
+
+    assert memory_node.files()["src/a.txt"] == b"both\n"
+
+
+def test_what_a_settlement_replaces_is_kept(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    in_conflict(project, memory_node)
+    project.write({"src/a.txt": "ours, and more\n"})
+
+    settle(project, "src/a.txt", choice=Choice.THEIRS)
+
+    kept = project.link.conflicts.kept("ours", "src/a.txt")
+    assert kept == b"ours, and more\n"
+
+
+def test_a_removal_against_a_change_can_be_settled_either_way(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    project.write({"src/a.txt": "a\n", "src/b.txt": "b\n"})
+    push(project.link)
+    memory_node.edit({"src/a.txt": None, "src/b.txt": b"new\n"})
+    project.write({"src/a.txt": "changed\n", "src/b.txt": None})
+    with pytest.raises(RemoteConflictError):
+        pull(project.link)
+
+    settle(project, "src/a.txt", choice=Choice.THEIRS)
+    settle(project, "src/b.txt", choice=Choice.OURS)
+    push(project.link)
+
+    assert project.read("src/a.txt") is None
+    assert project.read("src/b.txt") is None
+    assert memory_node.files() == project.files()
+
+
+def test_a_conflict_that_changes_again_is_one_again(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    in_conflict(project, memory_node)
+    settle(project, "src/a.txt", choice=Choice.OURS)
+    memory_node.edit({"src/a.txt": b"theirs, changed\n"})
+
+    with pytest.raises(RemoteConflictError):
+        push(project.link)
+
+
+def test_only_what_is_in_conflict_can_be_settled(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    in_conflict(project, memory_node)
+
+    with pytest.raises(NotInConflictError, match=r"src/b\.txt: in no conflict"):
+        settle(project, "src/b.txt", choice=Choice.OURS)
+
+
+def test_a_comparison_tells_who_changed_what(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    project.write({f"src/{name}.txt": name for name in "abcd"})
+    push(project.link)
+    memory_node.edit({"src/a.txt": b"x", "src/b.txt": None, "src/e.txt": b"e", "src/d.txt": b"y"})
+    project.write({"src/c.txt": "changed", "src/d.txt": "z"})
+
+    compared = compare(project.link)
+
+    assert compared.has_base
+    assert compared.differences == (
+        Difference("src/a.txt", None, CHANGED),
+        Difference("src/b.txt", None, REMOVED),
+        Difference("src/c.txt", CHANGED, None),
+        Difference("src/d.txt", CHANGED, CHANGED),
+        Difference("src/e.txt", None, ADDED),
+    )
+
+
+def test_a_comparison_changes_nothing(project: RemoteProject, memory_node: MemoryNode) -> None:
+    push(project.link)
+    memory_node.edit({"src/a.txt": b"x"})
+    before = project.files()
+
+    compare(project.link)
+
+    assert project.files() == before
+    assert compare(project.link).differences != ()
+
+
+def test_many_changes_come_in_few_requests(project: RemoteProject, memory_node: MemoryNode) -> None:
+    push(project.link)
+    memory_node.edit({f".ai/tools/mine/{number}.py": b"%d\n" % number for number in range(300)})
+    memory_node.asked.clear()
+
+    pull(project.link)
+
+    assert memory_node.count("POST /objects/get") == 5  # the manifest; 300 items; 300 texts

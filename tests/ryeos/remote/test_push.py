@@ -1,0 +1,299 @@
+import pytest
+
+from ryeos.remote.errors import (
+    HeadMovedError,
+    RemoteConflictError,
+    RemoteError,
+    RemoteUnrelatedError,
+)
+from ryeos.remote.pull import pull
+from ryeos.remote.push import push
+from ryeos.remote.transport import Reply
+from tests.ryeos.remote.conftest import MakeProject
+from tests.support.memory_node import MemoryNode, reply
+from tests.support.remote_project import RemoteProject
+
+TOOL = ".ai/tools/mine/hello.py"
+
+
+def test_the_node_has_what_the_project_has(project: RemoteProject, memory_node: MemoryNode) -> None:
+    project.write({TOOL: "print(1)\n", "src/a.txt": "a\n"})
+
+    pushed = push(project.link)
+
+    assert memory_node.files() == project.files()
+    assert pushed.snapshot_hash == memory_node.heads["project"]
+    assert pushed.is_new
+    assert pushed.objects_sent == pushed.objects_total
+
+
+def test_a_push_of_nothing_new_asks_little_and_moves_no_head(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    first = push(project.link)
+    memory_node.asked.clear()
+
+    second = push(project.link)
+
+    assert second.snapshot_hash == first.snapshot_hash
+    assert not second.is_new
+    assert memory_node.asked == ["GET /public-key", "GET /history"]
+
+
+def test_only_what_the_node_lacks_is_sent(project: RemoteProject) -> None:
+    project.write({TOOL: "print(1)\n"})
+    push(project.link)
+    project.write({"src/new.txt": "new\n"})
+
+    pushed = push(project.link)
+
+    assert pushed.objects_sent == 2  # the file and the manifest
+
+
+def test_the_user_space_is_pushed_once(project: RemoteProject, memory_node: MemoryNode) -> None:
+    project.write_user(".ai/tools/mine/own.py", "print(1)\n")
+
+    assert push(project.link).is_user_space_new
+    assert not push(project.link).is_user_space_new
+
+    assert memory_node.user is not None
+    assert memory_node.user[1] == 1
+    assert memory_node.count("POST /push/user-space") == 1
+
+
+def test_a_user_space_that_changes_alone_is_pushed(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    push(project.link)
+    project.write_user(".ai/tools/mine/own.py", "print(1)\n")
+
+    assert push(project.link).is_user_space_new
+
+    assert memory_node.user is not None
+
+
+def test_somebody_elses_change_is_merged_in_first(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    project.write({"src/a.txt": "a\n", "src/b.txt": "b\n"})
+    push(project.link)
+    memory_node.edit({"src/a.txt": b"theirs\n", "src/c.txt": b"c\n"})
+    project.write({"src/b.txt": "ours\n"})
+
+    pushed = push(project.link)
+
+    assert pushed.pulled == ("src/a.txt", "src/c.txt")
+    assert project.read("src/a.txt") == "theirs\n"
+    assert memory_node.files() == project.files()
+    assert project.files()["src/b.txt"] == b"ours\n"
+
+
+def test_a_removal_on_the_node_removes_here(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    project.write({"src/deep/a.txt": "a\n", "src/b.txt": "b\n"})
+    push(project.link)
+    memory_node.edit({"src/deep/a.txt": None})
+
+    push(project.link)
+
+    assert project.read("src/deep/a.txt") is None
+    assert not (project.root / "src/deep").exists()
+
+
+def test_texts_that_both_changed_apart_are_merged(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    lines = "".join(f"{number}\n" for number in range(20))
+    project.write({"src/a.txt": lines})
+    push(project.link)
+    memory_node.edit({"src/a.txt": lines.replace("2\n", "two\n", 1).encode()})
+    project.write({"src/a.txt": lines.replace("19\n", "nineteen\n")})
+
+    push(project.link)
+
+    merged = project.read("src/a.txt")
+    assert merged == lines.replace("2\n", "two\n", 1).replace("19\n", "nineteen\n")
+    assert memory_node.files()["src/a.txt"].decode() == merged
+
+
+def test_a_conflict_changes_nothing_and_is_kept(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    project.write({"src/a.txt": "base\n", "src/b.txt": "b\n"})
+    push(project.link)
+    head = memory_node.edit({"src/a.txt": b"theirs\n", "src/b.txt": b"new\n"})
+    project.write({"src/a.txt": "ours\n"})
+    before = project.files()
+
+    with pytest.raises(RemoteConflictError) as error:
+        push(project.link)
+
+    assert error.value.paths == ("src/a.txt",)
+    assert project.files() == before
+    assert memory_node.heads["project"] == head
+    kept = project.root / ".ai/state/remote/default/conflicts"
+    versions = {name: (kept / name / "src/a.txt").read_text("utf-8") for name in _VERSIONS}
+    assert versions == {"base": "base\n", "ours": "ours\n", "theirs": "theirs\n"}
+
+
+_VERSIONS = ("base", "ours", "theirs")
+
+
+def test_force_replaces_what_others_brought(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    project.write({"src/a.txt": "base\n"})
+    push(project.link)
+    theirs = memory_node.edit({"src/a.txt": b"theirs\n", "src/more.txt": b"more\n"})
+    project.write({"src/a.txt": "ours\n"})
+
+    pushed = push(project.link, force=True)
+
+    assert memory_node.files() == project.files()
+    snapshot = memory_node.store.get_object(pushed.snapshot_hash)
+    assert snapshot["parent_hashes"] == [theirs]
+
+
+def test_another_project_of_the_same_name_is_not_merged_in(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    memory_node.edit({"src/foreign.txt": b"x\n"})
+    before = project.files()
+
+    with pytest.raises(RemoteUnrelatedError):
+        push(project.link)
+
+    assert project.files() == before
+
+
+def test_a_copy_of_the_project_joins_without_a_question(
+    project: RemoteProject, make_project: MakeProject, memory_node: MemoryNode
+) -> None:
+    push(project.link)
+    copy = make_project("there")
+
+    pushed = push(copy.link)
+
+    assert not pushed.is_new
+    assert pushed.snapshot_hash == memory_node.heads["project"]
+
+
+def test_two_machines_that_push_in_turn_have_the_same(
+    project: RemoteProject, make_project: MakeProject, memory_node: MemoryNode
+) -> None:
+    push(project.link)
+    other = make_project("there")
+    pull(other.link)
+    project.write({"src/here.txt": "1\n"})
+    other.write({"src/there.txt": "2\n"})
+
+    push(project.link)
+    push(other.link)
+    push(project.link)
+
+    assert project.files() == other.files() == memory_node.files()
+
+
+def test_a_head_that_moves_meanwhile_is_merged_as_well(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    push(project.link)
+    project.write({"src/here.txt": "1\n"})
+    moves = iter([{"src/there.txt": b"2\n"}])
+
+    def move(_: str, path: str) -> None:
+        if path == "/push":
+            for changes in moves:
+                memory_node.edit(changes)
+
+    memory_node.before = move
+
+    push(project.link)
+
+    assert project.files() == memory_node.files()
+    assert project.read("src/there.txt") == "2\n"
+
+
+def test_a_head_that_moves_all_the_time_is_an_error(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    push(project.link)
+    project.write({"src/here.txt": "1\n"})
+    numbers = iter(range(100))
+
+    def move(_: str, path: str) -> None:
+        if path == "/push":
+            memory_node.edit({f"src/{next(numbers)}.txt": b"x\n"})
+
+    memory_node.before = move
+
+    with pytest.raises(HeadMovedError):
+        push(project.link)
+
+
+def test_a_push_cut_off_goes_on_where_it_was(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    project.write({f"src/{number}.txt": f"{number}\n" for number in range(1200)})
+    puts = iter([None, reply({"detail": "gone"}, 500)])
+    memory_node.before = lambda _, path: next(puts, None) if path == "/objects/put" else None
+    with pytest.raises(RemoteError):
+        push(project.link)
+
+    pushed = push(project.link)
+
+    assert pushed.objects_sent == pushed.objects_total - 500
+    assert memory_node.files() == project.files()
+
+
+def test_a_file_that_is_too_large_is_named_before_anything_is_sent(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    project.write({"src/large.txt": bytes(38 * 1024 * 1024)})
+
+    with pytest.raises(Exception, match=r"src/large\.txt: expected at most") as error:
+        push(project.link)
+
+    assert getattr(error.value, "code", "") == "RESOURCE_EXCEEDED"
+    assert memory_node.count("POST /objects/put") == 0
+
+
+def test_a_node_that_denies_what_it_has_stored_is_found_out(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    memory_node.before = lambda _, path: reply({"stored": []}) if path == "/objects/put" else None
+
+    with pytest.raises(Exception, match="to be stored as well"):
+        push(project.link)
+
+
+def test_nothing_is_asked_of_another_node_than_the_pinned_one(
+    project: RemoteProject, memory_node: MemoryNode, tmp_path: object
+) -> None:
+    push(project.link)
+    impostor = MemoryNode(project.root.parent / "impostor")
+    project.memory = impostor
+
+    with pytest.raises(Exception, match="expected the node fp:"):
+        push(project.link)
+
+    assert impostor.asked == ["GET /public-key"]
+
+
+def test_progress_is_told_from_start_to_end(project: RemoteProject) -> None:
+    pushed = push(project.link)
+
+    total = pushed.objects_total
+    assert project.progress[0] == ("comparing", 0, total)
+    assert project.progress[-1] == ("sending", total, total)
+
+
+def test_what_the_node_says_about_a_refused_push_is_shown(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    refusal: Reply = reply({"detail": "version 9 does not fit"}, 409)
+    memory_node.before = lambda _, path: refusal if path == "/push" else None
+
+    with pytest.raises(RemoteError, match="refused with status 409: version 9 does not fit"):
+        push(project.link)

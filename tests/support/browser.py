@@ -1,0 +1,200 @@
+"""A headless Chromium, driven over WebDriver: what a person sees and does on a page.
+
+Waiting is the driver's: `Browser.find` returns once the element is there, or fails.
+"""
+
+import base64
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+from tests.support.programs import require_program
+
+_ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # W3C WebDriver, 12: the key of a reference
+_WAIT_MS = 30_000
+_STARTED = re.compile(r"started successfully on port (\d+)")
+
+
+class WebDriverError(Exception):
+    """The driver refused; its own words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element of the page that is shown."""
+
+    browser: "Browser"
+    reference: str
+
+    def click(self) -> None:
+        """Press it as a mouse does; it has to be visible."""
+        self.browser.command("POST", f"/element/{self.reference}/click", {})
+
+    def type(self, text: str) -> None:
+        """Type into it."""
+        self.browser.command("POST", f"/element/{self.reference}/value", {"text": text})
+
+    def attribute(self, name: str) -> str | None:
+        """An attribute of it."""
+        value: str | None = self.browser.command(
+            "GET", f"/element/{self.reference}/attribute/{name}"
+        )
+        return value
+
+    @property
+    def text(self) -> str:
+        """Its text as a person sees it."""
+        return str(self.browser.command("GET", f"/element/{self.reference}/text"))
+
+    @property
+    def role(self) -> str:
+        """What it is to somebody who uses a screen reader."""
+        return str(self.browser.command("GET", f"/element/{self.reference}/computedrole"))
+
+    @property
+    def label(self) -> str:
+        """What a screen reader calls it."""
+        return str(self.browser.command("GET", f"/element/{self.reference}/computedlabel"))
+
+
+class Browser:
+    """A window of its own, with no history and no cookie."""
+
+    def __init__(self, port: int, capabilities: Mapping[str, Any]) -> None:
+        self._port = port
+        self._session = ""
+        made = self._call("POST", "/session", {"capabilities": {"alwaysMatch": capabilities}})
+        self._session = f"/session/{made['sessionId']}"
+        self.command("POST", "/timeouts", {"implicit": _WAIT_MS, "script": _WAIT_MS})
+
+    def close(self) -> None:
+        """End it."""
+        self._call("DELETE", self._session)
+
+    def open(self, url: str) -> None:
+        """Go to an address and wait until it is loaded."""
+        self.command("POST", "/url", {"url": url})
+
+    def find(self, css: str) -> Element:
+        """The first element that the selector names, once there is one."""
+        found = self.command("POST", "/element", {"using": "css selector", "value": css})
+        return Element(self, found[_ELEMENT])
+
+    def find_xpath(self, path: str) -> Element:
+        """As `find`, by the text of an element for example."""
+        found = self.command("POST", "/element", {"using": "xpath", "value": path})
+        return Element(self, found[_ELEMENT])
+
+    def all(self, css: str) -> list[Element]:
+        """Every element that the selector names, at least one."""
+        found = self.command("POST", "/elements", {"using": "css selector", "value": css})
+        return [Element(self, each[_ELEMENT]) for each in found]
+
+    def run(self, script: str, *arguments: object) -> Any:  # noqa: ANN401 - any JSON
+        """What a function body of JavaScript returns in the page."""
+        body = {"script": script, "args": list(arguments)}
+        return self.command("POST", "/execute/sync", body)
+
+    def log(self) -> list[str]:
+        """What the console says since the last call: errors, refusals of the policy."""
+        entries = self.command("POST", "/se/log", {"type": "browser"})
+        return [str(entry["message"]) for entry in entries]
+
+    def prefer_colours(self, scheme: str) -> None:
+        """Have the person prefer ``dark`` or ``light``."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        body = {"cmd": "Emulation.setEmulatedMedia", "params": {"features": features}}
+        self.command("POST", "/goog/cdp/execute", body)
+
+    @property
+    def url(self) -> str:
+        """The address that is shown."""
+        return str(self.command("GET", "/url"))
+
+    @property
+    def title(self) -> str:
+        """The title of the window."""
+        return str(self.command("GET", "/title"))
+
+    @property
+    def cookies(self) -> list[dict[str, Any]]:
+        """The cookies for this page, those too that no script can read."""
+        found: list[dict[str, Any]] = self.command("GET", "/cookie")
+        return found
+
+    def screenshot(self, path: Path) -> None:
+        """Write what is shown to a PNG file."""
+        path.write_bytes(base64.b64decode(self.command("GET", "/screenshot")))
+
+    def command(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401
+        """One command of WebDriver for this window."""
+        return self._call(method, self._session + path, body)
+
+    def _call(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=120)
+        try:
+            connection.request(
+                method, path, json.dumps(body).encode() if body is not None else None
+            )
+            answer = json.loads(connection.getresponse().read())["value"]
+        finally:
+            connection.close()
+        if isinstance(answer, dict) and "error" in answer:
+            raise WebDriverError(f"{method} {path}: {answer['error']}: {answer['message']}")
+        return answer
+
+
+@contextmanager
+def chromedriver(folder: Path) -> Iterator[int]:
+    """A running driver; its port."""
+    require_program("chromium")
+    program = require_program("chromedriver")
+    env = {**os.environ, "HOME": str(folder), "TMPDIR": str(folder)}
+    command = [str(program), "--port=0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8",
+        env=env,
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            lines = iter(process.stdout.readline, "")
+            started = next(found for line in lines if (found := _STARTED.search(line)))
+            yield int(started[1])
+        finally:
+            process.terminate()
+            process.communicate()
+
+
+@contextmanager
+def chromium(port: int, *, scripts: bool = True) -> Iterator[Browser]:
+    """A window of a headless Chromium. ``scripts=False``: pages run none."""
+    preferences = {} if scripts else {"profile.managed_default_content_settings.javascript": 2}
+    arguments = [
+        "--headless=new",
+        "--no-sandbox",  # tests run as root in containers, and open pages of their own only
+        "--disable-dev-shm-usage",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--no-first-run",
+        "--lang=en-US",
+        "--window-size=1200,1000",
+    ]
+    browser = Browser(
+        port,
+        {
+            "browserName": "chrome",
+            "goog:chromeOptions": {"args": arguments, "prefs": preferences},
+            "goog:loggingPrefs": {"browser": "ALL"},
+        },
+    )
+    try:
+        yield browser
+    finally:
+        browser.close()

@@ -1,0 +1,101 @@
+"""Something for the status page to show: rows and objects as pushes and executions leave them."""
+
+from typing import Any
+
+from lillux.cas.store import Store
+from rye_services.database import Database
+from rye_services.node.stores import UserStores
+from rye_services.tables import project_refs, threads
+from tests.support.node import User
+
+AT = "2026-11-21T12:00:00.000000+00:00"
+PROJECT = "garden"
+THREAD = "rye-remote-tool:garden-water-1795240720578-0a1b2c"
+
+
+class Contents:
+    """What one user has on a node."""
+
+    def __init__(self, user: User) -> None:
+        settings = user.node.settings
+        self._user_id, self._name = user.user_id, settings.name
+        self._database_url = settings.database_url
+        self.store: Store = UserStores(settings.cas_base_path).of(user.user_id)
+
+    def snapshot(self, *parents: str, source: str = "push", at: str = AT, **more: Any) -> str:  # noqa: ANN401 - JSON
+        """A snapshot in the store; its digest."""
+        return self.store.put_object(
+            {
+                "schema": 2,
+                "kind": "project_snapshot",
+                "project_manifest_hash": "0" * 64,
+                "user_manifest_hash": None,
+                "parent_hashes": list(parents),
+                "source": source,
+                "source_detail": more.get("detail", ""),
+                "timestamp": at,
+                "metadata": {"thread_id": more["thread_id"]} if "thread_id" in more else {},
+            }
+        )
+
+    def item(self, text: str) -> str:
+        """An item in the store; the digest of its ``item_source``."""
+        blob = self.store.put_blob(text.encode())
+        return self.store.put_object(
+            {
+                "schema": 2,
+                "kind": "item_source",
+                "item_ref": "knowledge:garden/plan",
+                "content_blob_hash": blob,
+                "integrity": blob,
+                "signature_info": None,
+            }
+        )
+
+    def head(self, snapshot_hash: str, project_path: str = PROJECT) -> None:
+        """A project whose HEAD is at a snapshot."""
+        self._insert(
+            project_refs,
+            user_id=self._user_id,
+            remote_name=self._name,
+            project_path=project_path,
+            project_manifest_hash="0" * 64,
+            pushed_at=AT,
+            snapshot_hash=snapshot_hash,
+            snapshot_revision=3,
+            head_updated_at=AT,
+        )
+
+    def thread(self, thread_id: str = THREAD, **more: Any) -> None:  # noqa: ANN401 - columns
+        """An execution."""
+        row = {
+            "thread_id": thread_id,
+            "user_id": self._user_id,
+            "item_type": "tool",
+            "item_id": "tool:garden/water",
+            "remote_name": self._name,
+            "project_path": PROJECT,
+            "state": "running",
+            "created_at": AT,
+        }
+        self._insert(threads, **row | more)
+
+    def merged_history(self) -> str:
+        """A history with a merge: base, a push and an execution beside each other, their merge."""
+        base = self.snapshot(at="2026-11-21T12:00:00+00:00")
+        pushed = self.snapshot(base, at="2026-11-21T12:02:00+00:00")
+        executed = self.snapshot(
+            base, source="execution", detail="tool:garden/water", at="2026-11-21T12:01:00+00:00",
+            thread_id=THREAD,
+        )  # fmt: skip
+        merged = self.snapshot(pushed, executed, source="merge", at="2026-11-21T12:03:00+00:00")
+        self.head(merged)
+        return merged
+
+    def _insert(self, table: Any, **values: Any) -> None:  # noqa: ANN401 - of SQLAlchemy
+        database = Database(self._database_url)
+        try:
+            with database.writing() as connection:
+                connection.execute(table.insert().values(**values))
+        finally:
+            database.close()
