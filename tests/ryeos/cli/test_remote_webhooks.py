@@ -82,6 +82,8 @@ def test_a_command_that_makes_no_sense_says_what_would(
 
     assert done.status == 2
     assert message in done.stderr
+
+
 def test_a_delivery_with_another_secret_is_refused(on_node: CommandLine) -> None:
     hook_id = on_node.json("remote", "webhooks", "create", "mine/hello")["hook_id"]
 
@@ -89,5 +91,3 @@ def test_a_delivery_with_another_secret_is_refused(on_node: CommandLine) -> None
 
     assert done.status == 7
     assert "refused with status 401" in done.stderr
-
-
