@@ -61,6 +61,15 @@ TABLE: tuple[Entry, ...] = (
     Entry("remote remove", "remote_settings", "no longer use a node", _REMOTES),
     Entry("remote pins", "remote_settings", "nodes that were spoken to, and their keys", _REMOTES),
     Entry("remote forget", "remote_settings", "let a node have a new key", _REMOTES),
+    Entry("remote push", "remote_sync", "bring the project to a node", _REMOTES),
+    Entry("remote pull", "remote_sync", "merge in what is on the node", _REMOTES),
+    Entry("remote diff", "remote_sync", "what is not the same here and there", _REMOTES),
+    Entry("remote resolve", "remote_sync", "settle what both sides changed", _REMOTES),
+    Entry("remote execute", "remote", "run an item on a node", _REMOTES),
+    Entry("remote status", "remote", "what is known here about the remotes", _REMOTES),
+    Entry("remote threads", "remote", "runs on a node", _REMOTES),
+    Entry("remote thread", "remote", "one run on a node", _REMOTES),
+    Entry("remote history", "remote", "the snapshots of the project on a node", _REMOTES),
     Entry("remote secrets", "remote_secrets", "what tools on a node get as variables", _REMOTES),
     Entry("remote webhooks", "remote_webhooks", "runs that others may start", _REMOTES),
     Entry("init", "init", "set up user space and a project", _SETUP),
@@ -109,8 +118,9 @@ GLOBAL_FLAGS = {
 
 def find(words: list[str]) -> Entry | None:
     """The command that the words begin with, the longest first."""
+    named = [ALIASES.get(words[0], words[0]), *words[1:]] if words else []
     for length in (2, 1):
-        typed = " ".join(ALIASES.get(word, word) for word in words[:length])
+        typed = " ".join(named[:length])
         for entry in (*TABLE, *HIDDEN):
             if entry.words == typed and len(words) >= length:
                 return entry

@@ -7,20 +7,17 @@ from typing import Any
 from ryeos.cli import run
 from ryeos.cli.output import one_line
 from ryeos.cli.plain_arguments import Arguments
+from ryeos.cli.remote_run import is_started, run_on, show_started
 from ryeos.cli.remote_words import (
     limit_of,
     linked,
     short,
-    surroundings,
     take_limit,
     take_remote,
 )
 from ryeos.cli.session import Command, Session
-from ryeos.cli.signals import cancelled_by_signals
-from ryeos.envelope import Answer
 from ryeos.errors import UsageError
 from ryeos.executor.model import Request
-from ryeos.items import Reference
 from ryeos.remote.options import RemoteOptions
 
 _THREADS, _HISTORY = 20, 20
@@ -76,41 +73,10 @@ def _execute(session: Session) -> int:
         applies=not arguments.no_apply,
         resigns=arguments.resign,
     )
-    return _run(session, arguments.remote, reference, request, options)
-
-
-def run_on(session: Session, remote: str | None, reference: Reference, request: Request) -> int:
-    """``rye run --target remote``: run an item there, and show what it gave."""
-    options = RemoteOptions(is_async=session.arguments.detached)
-    return _run(session, remote, reference, request, options)
-
-
-def _run(
-    session: Session,
-    remote: str | None,
-    reference: Reference,
-    request: Request,
-    options: RemoteOptions,
-) -> int:
-    from ryeos.remote.running import execute_on
-
-    with surroundings(session, cancelled_by_signals()) as around:
-        answer = execute_on(around, remote, reference, request, options)
-    if answer.envelope.get("async") is True:
-        return _started(session, answer)
+    answer = run_on(session, arguments.remote, reference, request, options)
+    if is_started(answer):
+        return show_started(session, answer)
     run.show(session, answer)
-    return answer.exit_status
-
-
-def _started(session: Session, answer: Answer) -> int:
-    envelope = answer.envelope
-    thread_id, name = one_line(str(envelope["thread_id"])), envelope["remote"]["name"]
-    session.output.answer(envelope, thread_id)
-    if not session.output.as_json:
-        session.output.note(
-            f"running on {name}; next:\n  rye remote thread {thread_id} --remote {name}\n"
-            f"  rye remote pull --remote {name}"
-        )
     return answer.exit_status
 
 
@@ -150,11 +116,9 @@ def _status(session: Session) -> int:
         "user_items": len(user.manifest.items),
         "remotes": rows,
     }
+    counts = f"{len(tree.manifest.items)} items, {len(tree.manifest.files)} other files"
     lines = [
-        (
-            f"{envelope['project_path']}: {short(tree.manifest_hash)}, "
-            f"{len(tree.manifest.items)} items, {len(tree.manifest.files)} other files"
-        ),
+        f"{envelope['project_path']}: {short(tree.manifest_hash)}, {counts}",
         *(f"  {name:<12} {_state(row):<24} {one_line(row['url'])}" for name, row in rows.items()),
     ]
     session.output.answer(envelope, "\n".join(lines))

@@ -56,12 +56,23 @@ def run(session: Session) -> int:
     )
     undo_ignored_child_signals()
     if arguments.target != LOCAL:
-        from ryeos.cli.remote import run_on
-
-        return run_on(session, target_remote(arguments.target), reference, request)
+        return _run_elsewhere(session, reference, request)
     if arguments.detached:
         return _start(session, reference, request)
     return execute(session, reference, request)
+
+
+def _run_elsewhere(session: Session, reference: "Reference", request: Request) -> int:
+    from ryeos.cli.remote_run import is_started, run_on, show_started
+    from ryeos.remote.options import RemoteOptions
+
+    arguments = session.arguments
+    options = RemoteOptions(is_async=arguments.detached)
+    answer = run_on(session, target_remote(arguments.target), reference, request, options)
+    if is_started(answer):
+        return show_started(session, answer)
+    show(session, answer)
+    return answer.exit_status
 
 
 def target_remote(target: str) -> str | None:

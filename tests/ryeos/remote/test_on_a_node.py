@@ -1,0 +1,150 @@
+"""Projects pushed to a real node, by processes of their own on both ends of a connection."""
+
+from pathlib import Path
+
+import pytest
+
+from lillux.signing import generate_keypair, save_keypair
+from ryeos.items import Space
+from ryeos.remote.errors import RemoteConflictError, RemoteError
+from ryeos.remote.link import Link
+from ryeos.remote.opening import Surroundings, open_link
+from ryeos.remote.pull import pull
+from ryeos.remote.push import push
+from tests.support.node import Node, User
+from tests.support.workspace import Workspace
+
+RULES = "sync: {include: ['src/']}\n"
+pytest_plugins = ("tests.support.node",)
+
+
+class Machine:
+    """A machine of a user: a workspace whose remote is the node."""
+
+    def __init__(self, folder: Path, bundle: Space, node: Node, user: User | None = None) -> None:
+        folder.mkdir()
+        self.workspace = Workspace(folder, (bundle,))
+        self.user = user or node.user(keypair=self.workspace.keypair)
+        save_keypair(self.workspace.context().key_directory, self.user.keypair)
+        text = f"remotes:\n  default: {{url: '{node.url}', key_env: NODE_KEY}}\n"
+        self.workspace.user.write("config/remotes/remotes.yaml", text)
+        self.workspace.project.write("config/cas/manifest.yaml", RULES)
+
+    @property
+    def root(self) -> Path:
+        return self.workspace.project_path
+
+    def link(self, **env: str) -> Link:
+        self.workspace.env |= env
+        return open_link(Surroundings(workspace=self.workspace.rye()), None)
+
+    def write(self, path: str, text: str) -> None:
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+
+    def read(self, path: str) -> str:
+        return (self.root / path).read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def here(tmp_path: Path, bundle: Space, shared_node: Node) -> Machine:
+    return Machine(tmp_path / "here", bundle, shared_node)
+
+
+@pytest.fixture
+def there(tmp_path: Path, bundle: Space, shared_node: Node, here: Machine) -> Machine:
+    return Machine(tmp_path / "there", bundle, shared_node, here.user)
+
+
+def test_a_project_is_pushed_and_pulled(here: Machine, there: Machine) -> None:
+    here.write("src/a.txt", "a\n")
+    here.write(".ai/tools/mine/a.py", "print(1)\n")
+
+    pushed = push(here.link())
+    pulled = pull(there.link())
+
+    assert pulled.snapshot_hash == pushed.snapshot_hash
+    assert there.read("src/a.txt") == "a\n"
+    assert there.read(".ai/tools/mine/a.py") == "print(1)\n"
+
+
+def test_an_api_key_opens_the_same_store(here: Machine) -> None:
+    pushed = push(here.link())
+
+    with_key = push(here.link(NODE_KEY=here.user.token))
+
+    assert with_key.snapshot_hash == pushed.snapshot_hash
+    assert not with_key.is_new
+
+
+def test_a_second_push_changes_nothing(here: Machine) -> None:
+    first = push(here.link())
+
+    second = push(here.link())
+
+    assert not second.is_new
+    assert second.snapshot_hash == first.snapshot_hash
+
+
+def test_two_machines_merge(here: Machine, there: Machine) -> None:
+    here.write("src/a.txt", "".join(f"{n}\n" for n in range(20)))
+    push(here.link())
+    pull(there.link())
+    here.write("src/a.txt", here.read("src/a.txt").replace("1\n", "one\n", 1))
+    there.write("src/a.txt", there.read("src/a.txt") + "end\n")
+
+    push(here.link())
+    push(there.link())
+    push(here.link())
+
+    assert here.read("src/a.txt") == there.read("src/a.txt")
+    assert "one\n" in here.read("src/a.txt")
+    assert here.read("src/a.txt").endswith("end\n")
+
+
+def test_a_conflict_on_a_real_node(here: Machine, there: Machine) -> None:
+    here.write("src/a.txt", "base\n")
+    push(here.link())
+    pull(there.link())
+    here.write("src/a.txt", "here\n")
+    there.write("src/a.txt", "there\n")
+    push(here.link())
+
+    with pytest.raises(RemoteConflictError):
+        push(there.link())
+
+    assert there.read("src/a.txt") == "there\n"
+    pushed = push(there.link(), force=True)
+    assert pushed.is_new
+
+
+def test_a_key_that_nobody_authorised_is_refused(
+    tmp_path: Path, bundle: Space, shared_node: Node
+) -> None:
+    unknown = User(shared_node, generate_keypair(), "")
+    stranger = Machine(tmp_path / "stranger", bundle, shared_node, unknown)
+
+    with pytest.raises(RemoteError, match="status 401"):
+        push(stranger.link())
+
+
+def test_threads_and_history_are_there(here: Machine) -> None:
+    link = here.link()
+    pushed = push(link)
+
+    rows = link.node.history(link.project_path, 10)
+
+    assert rows[0]["_hash"] == pushed.snapshot_hash
+    assert rows[0]["source"] == "push"
+
+
+def test_many_files_are_pushed_and_pulled(here: Machine, there: Machine) -> None:
+    for number in range(2000):
+        here.write(f"src/{number % 50}/{number}.txt", f"{number}\n" * 10)
+
+    pushed = push(here.link())
+    pulled = pull(there.link())
+
+    assert pushed.objects_sent >= 2000
+    assert len(pulled.applied.written) == 2000
