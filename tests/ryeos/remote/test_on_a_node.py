@@ -1,16 +1,21 @@
 """Projects pushed to a real node, by processes of their own on both ends of a connection."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lillux.signing import generate_keypair, save_keypair
-from ryeos.items import Space
+from ryeos.executor.model import Request
+from ryeos.items import Space, parse_reference
 from ryeos.remote.errors import RemoteConflictError, RemoteError
 from ryeos.remote.link import Link
 from ryeos.remote.opening import Surroundings, open_link
+from ryeos.remote.options import RemoteOptions
 from ryeos.remote.pull import pull
 from ryeos.remote.push import push
+from ryeos.remote.running import execute_on
 from tests.support.node import Node, User
 from tests.support.workspace import Workspace
 
@@ -148,3 +153,33 @@ def test_many_files_are_pushed_and_pulled(here: Machine, there: Machine) -> None
 
     assert pushed.objects_sent >= 2000
     assert len(pulled.applied.written) == 2000
+
+
+# ------------------------------------------------------------------ runs
+
+
+HELLO = """
+import json, pathlib
+pathlib.Path("src").mkdir(exist_ok=True)
+pathlib.Path("src/made.txt").write_text("made there", encoding="utf-8")
+print(json.dumps({"hello": "there"}))
+"""
+
+
+def run_there(machine: Machine, item: str, **parameters: object) -> Mapping[str, Any]:
+    around = Surroundings(workspace=machine.workspace.rye())
+    reference = parse_reference(item)
+    request = Request(item_id=reference.id, parameters=parameters)
+    return execute_on(around, None, reference, request, RemoteOptions()).envelope
+
+
+def test_a_tool_runs_on_the_node_and_what_it_writes_is_here(here: Machine) -> None:
+    here.workspace.project.signed_tool("mine/hello", HELLO)
+
+    envelope = run_there(here, "tool:mine/hello")
+
+    assert envelope["status"] == "success", envelope
+    assert envelope["data"] == {"hello": "there"}
+    assert envelope["execution_mode"] == "remote"
+    assert here.read("src/made.txt") == "made there"
+    assert envelope["remote"]["applied"] == ["src/made.txt"]
