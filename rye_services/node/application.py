@@ -17,6 +17,7 @@ from rye_services.node import (
     execute_routes,
     executions,
     history_routes,
+    mcp_mount,
     nonce_sweep,
     objects_routes,
     open_routes,
@@ -45,6 +46,7 @@ ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
     secret_routes.router,
     webhook_routes.router,
     page_routes.router,
+    lambda services: mcp_mount.router(services, execute_routes.answer_call(services)),
 )
 
 BACKGROUND: tuple[Callable[[NodeServices], AbstractAsyncContextManager[None]], ...] = (

@@ -154,7 +154,7 @@ def _run(job: Job, answer: int) -> None:
     from rye_services.node.worker_items import do
 
     finished = do(job, cancellation)
-    with open(answer, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
+    with open(answer, "wb") as file:
         file.write(finished.dump())
 
 

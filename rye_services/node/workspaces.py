@@ -21,12 +21,12 @@ from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError, file_system_error, locked, make_directory
 from lillux.values import dataclass
+from rye_services.users import check_user_id
 from ryeos.cas.contents import ReadContents
 from ryeos.cas.materializer import write_tree
 from ryeos.cas.objects import SourceManifest
 from ryeos.cas.stat_table import StatTable
 from ryeos.cas.tree_files import remove_tree
-from rye_services.users import check_user_id
 
 _PRIVATE = 0o700
 _KEY_DIGITS = 24

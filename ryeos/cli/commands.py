@@ -59,9 +59,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("remote add", "remote_settings", "write down the address of a node", _REMOTES),
     Entry("remote list", "remote_settings", "the nodes that are configured", _REMOTES),
     Entry("remote remove", "remote_settings", "no longer use a node", _REMOTES),
-    Entry(
-        "remote pins", "remote_settings", "the nodes that were spoken to, and their keys", _REMOTES
-    ),
+    Entry("remote pins", "remote_settings", "nodes that were spoken to, and their keys", _REMOTES),
     Entry("remote forget", "remote_settings", "let a node have a new key", _REMOTES),
     Entry("remote push", "remote_sync", "bring the project to a node", _REMOTES),
     Entry("remote pull", "remote_sync", "merge in what is on the node", _REMOTES),
@@ -72,6 +70,8 @@ TABLE: tuple[Entry, ...] = (
     Entry("remote threads", "remote", "runs on a node", _REMOTES),
     Entry("remote thread", "remote", "one run on a node", _REMOTES),
     Entry("remote history", "remote", "the snapshots of the project on a node", _REMOTES),
+    Entry("remote secrets", "remote_secrets", "what tools on a node get as variables", _REMOTES),
+    Entry("remote webhooks", "remote_webhooks", "runs that others may start", _REMOTES),
     Entry("init", "init", "set up user space and a project", _SETUP),
     Entry("mcp", "mcp", "serve agents over MCP, on standard input and output", _SETUP),
     Entry("mcp config", "mcp_clients", "print what a client's settings need", _SETUP),

@@ -13,7 +13,7 @@ from ryeos.errors import NoProjectError, NoSigningKeyError
 from ryeos.executor.engine import PrimitiveExecutor
 from ryeos.items import Reference, Resolution
 from ryeos.remote.conflicts import ConflictFolder
-from ryeos.remote.credentials import credentials_for
+from ryeos.remote.credentials import Credentials, credentials_for
 from ryeos.remote.heads import LocalHeads
 from ryeos.remote.link import Link
 from ryeos.remote.node import Node
@@ -66,15 +66,20 @@ def remotes_of(around: Surroundings) -> Remotes:
     return read_remotes(around.workspace.config.layers(CONFIG_PATH), around.context.process_env)
 
 
-def open_node(around: Surroundings, remote: RemoteConfig) -> Node:
-    """The node of a remote; nothing is asked yet. Raises NoSigningKeyError."""
+def open_node(
+    around: Surroundings, remote: RemoteConfig, credentials: Credentials | None = None
+) -> Node:
+    """The node of a remote; nothing is asked yet. Raises NoSigningKeyError.
+
+    Without ``credentials`` requests show what the remote is configured with.
+    """
     from lillux.http_client import HttpClient
     from ryeos.remote.http_transport import HttpTransport
 
     context = around.context
     transport = HttpTransport(
         remote,
-        credentials_for(remote, around.workspace.signing_key),
+        credentials or credentials_for(remote, around.workspace.signing_key),
         HttpClient(context.process_env, user_agent=f"rye/{__version__}"),
         cancellation=around.cancellation,
     )

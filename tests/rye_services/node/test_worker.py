@@ -153,7 +153,7 @@ def test_a_daemon_that_a_tool_starts_ends_with_the_execution(
     workspace: Workspace, job: MakeJob, launch: Launch
 ) -> None:
     lifeline = Lifeline(workspace.project_path)
-    daemon = f"import os,time; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); time.sleep(600)"
+    daemon = "import os,time; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); time.sleep(600)"
     shell_tool(
         workspace, f"{lifeline.hold}; {sys.executable} -I -c {json.dumps(daemon)} >/dev/null 2>&1"
     )

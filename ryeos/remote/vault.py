@@ -1,0 +1,123 @@
+"""The user's secrets that a node keeps: set, listed and deleted. None is ever read back.
+
+A secret travels sealed to the node's own key, on top of whatever carries it. Nodes of an older kind
+know no sealed ones: those are sent plain, where the connection itself is encrypted or goes nowhere.
+"""
+
+from collections.abc import Mapping
+
+from ryeos.errors import RyeError
+from ryeos.remote.envelopes import seal_secrets
+from ryeos.remote.errors import RemoteError, RemoteReplyError
+from ryeos.remote.local_secrets import SecretNameError
+from ryeos.remote.node import Node
+from ryeos.remote.remote_url import is_loopback
+from ryeos.remote.replies import rows_at
+from ryeos.remote.secret_names import check_values, is_variable_name, why_unsafe
+
+_NOT_FOUND = 404
+_NO_ROUTE = "Not Found"
+"""What a node says of an address that it does not know; of a missing secret it says more."""
+
+
+class SecretMissingError(RyeError):
+    """The node keeps no secret of this name."""
+
+    code, exit_status = "ITEM_NOT_FOUND", 3
+
+    def __init__(self, name: str, remote: str) -> None:
+        self.name, self.remote = name, remote
+        super().__init__(
+            f"secret {name[:80]!a}: not kept by remote {remote}",
+            hint="see those that are: rye remote secrets list",
+        )
+
+
+class PlainSecretError(RyeError):
+    """A node that takes no sealed secrets, at an address that would carry them in plain text."""
+
+    code, exit_status = "REMOTE_INSECURE", 4
+
+    def __init__(self, remote: str, url: str) -> None:
+        self.remote, self.url = remote, url
+        super().__init__(
+            f"remote {remote}: it takes no sealed secrets, and they are not sent over plain http:"
+            f" {url}",
+            hint="use https for this node",
+        )
+
+
+class NodeVault:
+    """The secrets that one node keeps for this user. ``url`` is the node's normal address."""
+
+    def __init__(self, node: Node, url: str) -> None:
+        self._node, self._url = node, url
+
+    def set(self, values: Mapping[str, str]) -> tuple[str, ...]:
+        """Keep secrets, each one by itself; their names.
+
+        Raises SecretNameError and SecretValuesError before anything is sent, PlainSecretError,
+        RemoteError.
+        """
+        for name in values:
+            problem = why_unsafe(name)
+            if problem:
+                raise SecretNameError(name, problem)
+        checked = check_values(values)
+        for name, value in checked.items():
+            self._set(name, value)
+        return tuple(checked)
+
+    def names(self) -> tuple[str, ...]:
+        """The names of the secrets, sorted."""
+        try:
+            reply = self._node.ask("GET", "/vault/list")
+        except RemoteError as error:
+            if not _is_unknown_route(error):
+                raise
+            rows = rows_at(self._node.ask("GET", "/secrets"), "secrets", self._what("/secrets"))
+            return _names([row.get("name") for row in rows], self._what("/secrets"))
+        return _names(reply.get("names"), self._what("/vault/list"))
+
+    def delete(self, name: str) -> None:
+        """Forget a secret. Raises SecretMissingError, RemoteError."""
+        if not is_variable_name(name):
+            raise SecretMissingError(name, self._node.name)
+        try:
+            self._delete(name)
+        except RemoteError as error:
+            if error.status == _NOT_FOUND:
+                raise SecretMissingError(name, self._node.name) from None
+            raise
+
+    def _set(self, name: str, value: str) -> None:
+        envelope = seal_secrets({name: value}, self._node.verify().box_public)
+        try:
+            self._node.ask("POST", "/vault/set", {"name": name, "envelope": envelope})
+        except RemoteError as error:
+            if not _is_unknown_route(error):
+                raise
+            if not self._url.startswith("https:") and not is_loopback(self._url):
+                raise PlainSecretError(self._node.name, self._url) from None
+            self._node.ask("POST", "/secrets", {"secrets": [{"name": name, "value": value}]})
+
+    def _delete(self, name: str) -> None:
+        try:
+            self._node.ask("POST", "/vault/delete", {"name": name})
+        except RemoteError as error:
+            if not _is_unknown_route(error):
+                raise
+            self._node.ask("DELETE", f"/secrets/{name}")
+
+    def _what(self, path: str) -> str:
+        return f"remote {self._node.name}: {path}"
+
+
+def _is_unknown_route(error: RemoteError) -> bool:
+    return error.status == _NOT_FOUND and error.detail == _NO_ROUTE
+
+
+def _names(found: object, what: str) -> tuple[str, ...]:
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise RemoteReplyError(what, "expected a list of names")
+    return tuple(sorted(found))

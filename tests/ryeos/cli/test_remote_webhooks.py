@@ -1,0 +1,93 @@
+import pytest
+
+from lillux.signing import load_keypair
+from tests.support.command_line import CommandLine
+from tests.support.node import Node
+
+TOOL = """#!/usr/bin/env bash
+# version: "1.0.0"
+# tool_type: bash
+# executor_id: rye/core/runtimes/bash/bash
+# category: mine
+# description: says hello
+echo hello
+"""
+
+
+@pytest.fixture
+def on_node(cli: CommandLine, shared_node: Node) -> CommandLine:
+    """The command line of somebody whose key the node knows, with a tool of their own."""
+    cli("keys", "generate")
+    shared_node.user(keypair=load_keypair(cli.home / ".ai/config/keys/signing"))
+    cli("remote", "add", "default", shared_node.url, "--node-id", shared_node.keys.node_id)
+    path = cli.project / ".ai/tools/mine/hello.sh"
+    path.parent.mkdir(parents=True)
+    path.write_text(TOOL, encoding="utf-8")
+    done = cli("sign", "tool:mine/hello")
+    assert done.status == 0, done.stderr
+    return cli
+
+
+def test_a_webhook_is_made_listed_and_revoked(on_node: CommandLine) -> None:
+    arguments = ["mine/hello", "--description", "of a test", "--vault-keys", "A, B"]
+    made = on_node.json("remote", "webhooks", "create", *arguments)
+    hook_id = made["hook_id"]
+    listed = on_node.json("remote", "webhooks", "list")["bindings"]
+    text = on_node("remote", "webhooks", "list").stdout
+    revoked = on_node("remote", "webhooks", "delete", hook_id)
+    again = on_node("remote", "webhooks", "delete", hook_id)
+
+    assert made["item_id"] == "tool:mine/hello"
+    assert made["hmac_secret"].startswith("whsec_")
+    assert [row["hook_id"] for row in listed] == [hook_id]
+    assert listed[0]["vault_keys"] == ["A", "B"]
+    assert "hmac_secret" not in listed[0]
+    assert text == f"{hook_id}  active   tool:mine/hello of project  (of a test)\n"
+    assert (revoked.status, revoked.stdout) == (0, f"revoked {hook_id}\n")
+    assert "revoked" in on_node("remote", "webhooks", "list").stdout
+    assert again.status in {0, 3}
+
+
+def test_only_an_item_that_could_run_gets_a_webhook(on_node: CommandLine) -> None:
+    path = on_node.project / ".ai/tools/mine/hello.sh"
+    path.write_text(path.read_text(encoding="utf-8") + "rm -rf /\n", encoding="utf-8")
+
+    done = on_node("remote", "webhooks", "create", "mine/hello")
+
+    assert done.status == 4
+    assert on_node.json("remote", "webhooks", "list")["bindings"] == []
+
+
+@pytest.mark.parametrize("hook_id", ["wh_0", "../x", "a b"])
+def test_a_webhook_that_is_not_there_is_not_found(on_node: CommandLine, hook_id: str) -> None:
+    done = on_node("remote", "webhooks", "delete", hook_id)
+
+    assert done.status == 3
+    assert "not found on remote default" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["trigger"], "rye remote webhooks trigger: expected a HOOK, found none"),
+        (["trigger", "wh_0"], "WEBHOOK_SECRET: expected the secret of the webhook"),
+        (["create"], "rye remote webhooks create: expected one REF, found 0"),
+        (["list", "x"], "rye remote webhooks list: expected nothing behind it, found 1"),
+    ],
+)
+def test_a_command_that_makes_no_sense_says_what_would(
+    cli: CommandLine, arguments: list[str], message: str
+) -> None:
+    done = cli("remote", "webhooks", *arguments)
+
+    assert done.status == 2
+    assert message in done.stderr
+
+
+def test_a_delivery_with_another_secret_is_refused(on_node: CommandLine) -> None:
+    hook_id = on_node.json("remote", "webhooks", "create", "mine/hello")["hook_id"]
+
+    done = on_node("remote", "webhooks", "trigger", hook_id, WEBHOOK_SECRET="whsec_0")
+
+    assert done.status == 7
+    assert "refused with status 401" in done.stderr
