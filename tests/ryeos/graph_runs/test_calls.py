@@ -126,7 +126,7 @@ def test_a_remote_that_nobody_configured_fails_its_node(ground: GraphGround) -> 
 @pytest.mark.parametrize("where", ["local", '""'])
 def test_a_node_may_say_that_its_call_is_made_here(ground: GraphGround, where: str) -> None:
     action = '{item_id: "tool:demo/add", params: {a: 1, b: 2}}'
-    ground.graph("demo/g", one(action, node=f'remote: "${{inputs.where}}"'))
+    ground.graph("demo/g", one(action, node='remote: "${inputs.where}"'))
 
     data = ground.run("demo/g", {"where": where.strip("'\"")})
 
