@@ -10,7 +10,7 @@ CODES: Mapping[str, str] = {
     "AUTH_FAILED": "An MCP server refuses the credentials that a tool sent.",
     "CANCELLED": "The run was ended before it was done: by its caller, or by Ctrl-C.",
     "CAS_ENTRY_INVALID": "Content that was transferred is not what its digest says.",
-    "CAS_OBJECT_INVALID": "An object of a project, like a manifest, has another shape than its kind.",
+    "CAS_OBJECT_INVALID": "An object of a project, like a manifest, has a shape of no kind.",
     "CHAIN_INVALID": "The elements of a chain do not fit: space, inputs, outputs, version.",
     "CHAIN_TOO_DEEP": "A chain has more than 10 elements.",
     "CIRCULAR_DEPENDENCY": "An executor leads back to an element that is in the chain already.",
