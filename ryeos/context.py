@@ -39,6 +39,7 @@ class Context:
     process_env   the environment of this program, as far as tools may have it
     tool_programs gives a folder that comes first on the PATH of tools, or None; asked when a tool
                   is run, as it may have to be made
+    pages_are_signed_later  where there is no private key, whoever has one signs what runs write
     dev_mode      integrity errors become loud warnings (``RYE_DEV_MODE=1``)
     key_directory where the private signing key is
     """
@@ -51,6 +52,7 @@ class Context:
     lock_mode: LockMode = LockMode.STRICT
     platform: str = sys.platform
     tool_programs: ToolPrograms = no_programs
+    pages_are_signed_later: bool = False
 
     def tool_environment(self) -> Mapping[str, str]:
         """The environment that tools start from."""

@@ -55,7 +55,12 @@ def _context(job: Job, environ: Mapping[str, str]) -> Context:
         user_space=str(job.user),
         bundles=(embedded_bundle(job.bundle, job.bundle_version),),
     )
-    return replace(context, process_env={**context.process_env, **job.secrets}, dev_mode=False)
+    return replace(
+        context,
+        process_env={**context.process_env, **job.secrets},
+        dev_mode=False,
+        pages_are_signed_later=True,  # by the server, when all of this has ended
+    )
 
 
 def _approve_by_id(job: Job) -> None:
