@@ -1,5 +1,6 @@
 """What the routes of a node stand on, made once at its start."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from lillux.values import dataclass
@@ -58,8 +59,16 @@ class NodeServices:
         )
 
 
-def open_services(settings: Settings, bundle: Path, clock: Clock = utc_now) -> NodeServices:
+def open_services(
+    settings: Settings,
+    bundle: Path,
+    clock: Clock = utc_now,
+    *,
+    environ: Mapping[str, str] | None = None,
+) -> NodeServices:
     """The services on the data of a node; its keys and tables are made if there are none.
+
+    ``environ`` is this process's, of which tools get a few names and nothing else.
 
     Raises DatabaseError, NodeKeysError, PemError, KeyMismatchError, FileSystemError.
     """
@@ -94,6 +103,7 @@ def open_services(settings: Settings, bundle: Path, clock: Clock = utc_now) -> N
             capacity=capacity,
             bundle=bundle,
             clock=clock,
+            environ=environ or {},
         ),
         webhook_check=webhook_check(webhooks) if settings.open_webhooks else refuse_webhooks,
     )
