@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from lillux.values import dataclass
 from rye_services.api_keys import ApiKeys
@@ -64,12 +65,11 @@ def open_services(
     bundle: Path,
     clock: Clock = utc_now,
     *,
-    environ: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] = MappingProxyType({}),
 ) -> NodeServices:
     """The services on the data of a node; its keys and tables are made if there are none.
 
-    ``environ`` is this process's, of which tools get a few names and nothing else.
-
+    Of ``environ`` executions get what their allow-list names, like PATH.
     Raises DatabaseError, NodeKeysError, PemError, KeyMismatchError, FileSystemError.
     """
     keys = open_keys(settings.signing_key_dir, clock)
@@ -103,7 +103,7 @@ def open_services(
             capacity=capacity,
             bundle=bundle,
             clock=clock,
-            environ=environ or {},
+            environ=environ,
         ),
         webhook_check=webhook_check(webhooks) if settings.open_webhooks else refuse_webhooks,
     )
