@@ -12,11 +12,11 @@ from rye_services.auth.callers import caller
 from rye_services.auth.principal import Principal
 from rye_services.node.refusals import refusals
 from rye_services.node.services import NodeServices
-from rye_services.node.vault import SecretNameError, VaultFullError
+from rye_services.node.vault import VaultFullError
 from rye_services.problems import Problem
 from rye_services.scopes import SECRETS
 from ryeos.remote.envelopes import EnvelopeError
-from ryeos.remote.secret_names import SecretValuesError, why_unsafe
+from ryeos.remote.secret_names import SecretNameError, SecretValuesError, why_unsafe
 
 Owner = Annotated[Principal, caller(SECRETS)]
 

@@ -15,7 +15,7 @@ from rye_services.tables import user_secrets
 from ryeos.errors import RyeError
 from ryeos.moments import Clock
 from ryeos.remote.envelopes import EnvelopeError, open_envelope
-from ryeos.remote.secret_names import MAX_SECRETS, check_values, injectable, why_unsafe
+from ryeos.remote.secret_names import MAX_SECRETS, check_values, injectable, require_safe
 
 
 class SecretNotFoundError(RyeError):
@@ -29,16 +29,6 @@ class SecretNotFoundError(RyeError):
         super().__init__(
             f"secret not found: {listed}", hint="set it with: rye remote secrets set NAME"
         )
-
-
-class SecretNameError(RyeError):
-    """A name that no secret can have: nothing would ever be injected under it."""
-
-    code, exit_status = "VALIDATION_FAILED", 6
-
-    def __init__(self, name: str, problem: str) -> None:
-        self.name, self.problem = name, problem
-        super().__init__(f"secret {name[:80]!a}: {problem}", hint="give it another name")
 
 
 class VaultFullError(RyeError):
@@ -77,9 +67,8 @@ class Vault:
 
         Raises SecretNameError, SecretValuesError for a value that is too long, VaultFullError.
         """
-        for name, problem in ((name, why_unsafe(name)) for name in values):
-            if problem is not None:
-                raise SecretNameError(name, problem)
+        for name in values:
+            require_safe(name)
         check_values(values)
         sealed = {
             name: seal_row(value, self._box_public, _row(user_id, name))

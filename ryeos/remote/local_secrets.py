@@ -19,7 +19,7 @@ from ryeos.remote.secret_names import (
     SecretValuesError,
     check_values,
     is_variable_name,
-    why_unsafe,
+    require_safe,
 )
 
 STORE_PATH = "secrets/store.enc"
@@ -40,16 +40,6 @@ class SecretStoreError(RyeError):
             hint="it opens with the private key it was written with; keys that were replaced are"
             " kept beside it as .bak. To start anew, remove the file",
         )
-
-
-class SecretNameError(RyeError):
-    """A name that no secret may have, as no node would inject it."""
-
-    code, exit_status = "VALIDATION_FAILED", 6
-
-    def __init__(self, name: str, problem: str) -> None:
-        self.name, self.problem = name, problem
-        super().__init__(f"secret {name[:80]!a}: {problem}", hint="give it another name")
 
 
 class EnvFileError(RyeError):
@@ -94,9 +84,7 @@ class LocalSecrets:
         Raises SecretNameError, SecretValuesError, and as `values`.
         """
         for name in values:
-            problem = why_unsafe(name)
-            if problem:
-                raise SecretNameError(name, problem)
+            require_safe(name)
         with self._alone():
             self._write({**self.values(), **values})
 

@@ -139,7 +139,7 @@ class Remotes:
         merged, own = self._all.of(name), self._own.of(name)
         is_own_url = source != PROJECT
         key_env = merged.variable("key_env")
-        api_key = self._environ.get(key_env, "") if key_env else ""
+        api_key = self._api_key(key_env)
         is_own_key = not api_key or own.text("key_env") == key_env
         if not is_loopback(url) and not (is_own_url and is_own_key):
             raise _not_approved(name, url, key_env, is_own_url=is_own_url)
@@ -157,6 +157,15 @@ class Remotes:
             project_path=merged.text("project_path") or self._all.project_path(),
             source=source,
         )
+
+    def _api_key(self, key_env: str) -> str:
+        """What the variable holds, if it can stand in a header. Raises RemoteConfigError."""
+        api_key = self._environ.get(key_env, "").strip() if key_env else ""
+        if not (api_key.isascii() and api_key.isprintable()) or " " in api_key:
+            raise RemoteConfigError(
+                key_env, "expected an API key of visible ASCII characters", hint="set it anew"
+            )
+        return api_key
 
     def project_name(self, project_root: Path) -> str:
         """What the project is called on nodes: ``project_path`` of the file, else its folder.

@@ -42,6 +42,16 @@ RESERVED_ENV_PREFIXES = (
 _NAMES = RESERVED_ENV_NAMES | {name for name in NEVER_FROM_DOTENV if not name.endswith("*")}
 
 
+class SecretNameError(RyeError):
+    """A name that no secret may have, as no node would inject it."""
+
+    code, exit_status = "VALIDATION_FAILED", 6
+
+    def __init__(self, name: str, problem: str) -> None:
+        self.name, self.problem = name, problem
+        super().__init__(f"secret {name[:80]!a}: {problem}", hint="give it another name")
+
+
 class SecretValuesError(RyeError):
     """Secrets that cannot be sealed or injected: too many, too large, no text."""
 
@@ -71,6 +81,13 @@ def why_unsafe(name: str) -> str | None:
         return "reserved: programs, or this one, are steered by it"
     prefix = next((prefix for prefix in RESERVED_ENV_PREFIXES if upper.startswith(prefix)), "")
     return f"reserved: names that begin with {prefix}" if prefix else None
+
+
+def require_safe(name: str) -> None:
+    """Nothing, when a secret may have this name. Raises SecretNameError."""
+    problem = why_unsafe(name)
+    if problem:
+        raise SecretNameError(name, problem)
 
 
 def injectable(values: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:

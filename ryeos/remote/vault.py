@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from ryeos.errors import RyeError
 from ryeos.remote.envelopes import seal_secrets
 from ryeos.remote.errors import RemoteError, RemoteReplyError
-from ryeos.remote.local_secrets import SecretNameError
 from ryeos.remote.node import Node
 from ryeos.remote.remote_url import is_loopback
 from ryeos.remote.replies import rows_at
-from ryeos.remote.secret_names import check_values, is_variable_name, why_unsafe
+from ryeos.remote.secret_names import check_values, is_variable_name, require_safe
 
 _NOT_FOUND = 404
 _NO_ROUTE = "Not Found"
@@ -60,9 +59,7 @@ class NodeVault:
         RemoteError.
         """
         for name in values:
-            problem = why_unsafe(name)
-            if problem:
-                raise SecretNameError(name, problem)
+            require_safe(name)
         checked = check_values(values)
         for name, value in checked.items():
             self._set(name, value)

@@ -15,6 +15,8 @@ from ryeos.remote.identity import read_identity
 from tests.support.built import BASE_PYTHON, ROOT, Machine, run
 from tests.support.node import Node, running_node
 from tests.support.other_pythons import require_python
+from tests.support.remote_projects import RemoteProject
+from tests.support.workspace import Workspace
 
 pytestmark = pytest.mark.e2e
 
@@ -114,3 +116,17 @@ def test_what_lies_beside_it_is_true(built_node_pyz: Path, tmp_path: Path) -> No
     assert {"fastapi", "uvicorn", "sqlalchemy", "mcp", "pynacl", "shiv"} <= names
     assert all(component["licenses"] for component in contents["components"])
     assert json.loads(ended.stdout)["status"] == "success"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the tool of this test is for POSIX")
+def test_the_built_node_executes_what_was_pushed(packed_node: Node, workspace: Workspace) -> None:
+    remote = RemoteProject(workspace, packed_node.user())
+    tool = "def execute(params, project_path):\n    return {'said': params['text']}\n"
+    function = "rye/core/runtimes/python/function"
+    workspace.project.signed_tool("echo", tool, executor=function)
+    remote.pushed()
+
+    answer = remote.execute("tool:echo", parameters={"text": "hello"})
+
+    assert answer["result"]["status"] == "success", answer["result"]
+    assert answer["result"]["data"]["said"] == "hello"

@@ -11,11 +11,26 @@ from ryeos.cas.rules import read_rules
 from ryeos.cas.stat_table import StatTable
 from ryeos.cas.sync import Entry, encode
 from ryeos.cas.tree import Tree, build_project_tree, build_user_tree
+from ryeos.remote.envelopes import seal_secrets
+from tests.support.endings import wait_until
 from tests.support.node import Reply, User
 from tests.support.workspace import Workspace
 
+FUNCTION = "rye/core/runtimes/python/function"
+ECHO = "def execute(params, project_path):\n    return {'said': params.get('text')}\n"
+WRITE = """
+from pathlib import Path
+
+def execute(params, project_path):
+    path = Path(project_path, params["path"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(params["text"])
+    return {"written": params["path"]}
+"""
+TEXT = "one\ntwo\nthree\n"
 FILES_TRAVEL = "sync:\n  include: [src/, data/]\n"
 BATCH = 500
+_WAIT = "while ! [ -e $TMPDIR/go ]; do sleep 0.02; done"
 
 
 class RemoteProject:
@@ -27,6 +42,20 @@ class RemoteProject:
     def __init__(self, workspace: Workspace, user: User, name: str = "project") -> None:
         self.workspace, self.user, self.name = workspace, user, name
         self.head: str | None = None
+
+    @classmethod
+    def with_tools(cls, workspace: Workspace, user: User) -> "RemoteProject":
+        """A project that was pushed, with ``src/x.txt`` and the tools ``echo``, ``write``, ``sh``.
+
+        ``sh`` runs what a secret of the name ``SCRIPT`` says.
+        """
+        remote = cls(workspace, user)
+        workspace.project.signed_tool("echo", ECHO, executor=FUNCTION)
+        workspace.project.signed_tool("write", WRITE, executor=FUNCTION)
+        workspace.project.signed_yaml("sh", 'config: {command: "sh -c \\"$SCRIPT\\""}')
+        remote.let_files_travel()
+        remote.write("src/x.txt", TEXT)
+        return remote.pushed()
 
     def tree(self) -> Tree:
         """The project as it is on this machine."""
@@ -76,6 +105,38 @@ class RemoteProject:
         assert reply.status == 200, reply.json
         assert reply.json["status"] == "success", reply.json
         return dict(reply.json)
+
+    def envelope(self, **secrets: str) -> dict[str, Any]:
+        """Secrets sealed to the node."""
+        return seal_secrets(secrets, self.user.node.keys.box_public)
+
+    def script(self, text: str, **secrets: str) -> Reply:
+        """Ask the node to run a shell script in the project."""
+        return self.ask("tool:sh", secret_envelope=self.envelope(SCRIPT=text, **secrets))
+
+    def begun(self, script: str) -> str:
+        """Have a script carried out, and wait until it waits, for `release`. The thread's id."""
+        waiting = f"{script}; echo > $TMPDIR/here; {_WAIT}"
+        envelope = self.envelope(SCRIPT=waiting)
+        reply = self.ask("tool:sh", **{"async": True}, secret_envelope=envelope)
+        assert reply.status == 200, reply.json
+        assert reply.json["status"] == "accepted"
+        wait_until(lambda: bool(self._waiting()))
+        return str(reply.json["thread_id"])
+
+    def release(self) -> None:
+        """Let the scripts that wait go on."""
+        for here in self._waiting():
+            here.with_name("go").touch()
+
+    def ended(self, thread_id: str) -> dict[str, Any]:
+        """The row of an execution, once it is over."""
+        wait_until(lambda: self.thread(thread_id)["state"] != "running")
+        return self.thread(thread_id)
+
+    def _waiting(self) -> list[Path]:
+        folder = self.user.node.data / "workspaces" / self.user.user_id
+        return list(folder.glob("*/*/tmp/here"))
 
     def thread(self, thread_id: str) -> dict[str, Any]:
         """The row of an execution."""

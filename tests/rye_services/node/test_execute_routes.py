@@ -1,12 +1,9 @@
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ryeos.remote.envelopes import seal_secrets
-from tests.support.endings import wait_until
 from tests.support.node import Node
 from tests.support.remote_projects import RemoteProject
 from tests.support.workspace import Workspace
@@ -14,29 +11,11 @@ from tests.support.workspace import Workspace
 pytest_plugins = ("tests.support.node",)
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX")
 
-WRITE = """
-from pathlib import Path
-
-def execute(params, project_path):
-    path = Path(project_path, params["path"])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(params["text"])
-    return {"written": params["path"]}
-"""
-FUNCTION = "rye/core/runtimes/python/function"
-
 
 @pytest.fixture
 def project(shared_node: Node, workspace: Workspace) -> RemoteProject:
     """A project with tools on a node: ``echo``, ``write``, ``sh``."""
-    remote = RemoteProject(workspace, shared_node.user())
-    echo = "def execute(params, project_path):\n    return {'said': params.get('text')}\n"
-    workspace.project.signed_tool("echo", echo, executor=FUNCTION)
-    workspace.project.signed_tool("write", WRITE, executor=FUNCTION)
-    workspace.project.signed_yaml("sh", 'config: {command: "sh -c \\"$SCRIPT\\""}')
-    remote.let_files_travel()
-    remote.write("src/x.txt", "one\ntwo\nthree\n")
-    return remote.pushed()
+    return RemoteProject.with_tools(workspace, shared_node.user())
 
 
 def test_an_execution_that_changes_nothing_leaves_head_where_it_is(project: RemoteProject) -> None:
@@ -74,15 +53,10 @@ def test_what_is_left_outside_of_the_project_is_gone_for_the_next_execution(
     project.execute("tool:write", parameters={"path": "scratch/x", "text": "a"})
 
     answer = project.execute(
-        "tool:sh", vault_keys=[], secret_envelope=envelope(project, SCRIPT="ls; ls $HOME $TMPDIR")
+        "tool:sh", vault_keys=[], secret_envelope=project.envelope(SCRIPT="ls; ls $HOME $TMPDIR")
     )
 
     assert "scratch" not in answer["result"]["data"]["stdout"]
-
-
-def envelope(project: RemoteProject, **secrets: str) -> dict[str, Any]:
-    """Secrets sealed to the node."""
-    return seal_secrets(secrets, project.user.node.keys.box_public)
 
 
 def test_a_secret_reaches_the_tool_and_nothing_else(project: RemoteProject) -> None:
@@ -91,7 +65,7 @@ def test_a_secret_reaches_the_tool_and_nothing_else(project: RemoteProject) -> N
     )
     secrets = {"TOKEN": "s3cr3t-t0ken", "SCRIPT": script}
 
-    answer = project.execute("tool:sh", secret_envelope=envelope(project, **secrets))
+    answer = project.execute("tool:sh", secret_envelope=project.envelope(**secrets))
 
     assert answer["result"]["data"]["stdout"] == "value ***\n***\n"
     assert answer["masked_paths"] == ["src/leak.txt"]
@@ -119,13 +93,12 @@ def test_a_secret_of_the_vault_is_there_unless_only_others_are_named(
 
 
 def test_changes_on_both_sides_are_merged(project: RemoteProject) -> None:
-    script = f"sed -i s/three/THREE/ src/x.txt; {waits_for_push()}"
-    thread = begun(project, script)
+    thread = project.begun("sed -i s/three/THREE/ src/x.txt")
     project.write("src/x.txt", "ONE\ntwo\nthree\n")
     pushed = project.push()
-    release(project)
+    project.release()
 
-    row = ended(project, thread)
+    row = project.ended(thread)
 
     assert (row["state"], row["merge_type"], row["merge_conflicts"]) == ("completed", "merge", None)
     newest = project.history()[0]
@@ -135,12 +108,12 @@ def test_changes_on_both_sides_are_merged(project: RemoteProject) -> None:
 
 
 def test_changes_that_cannot_be_merged_are_a_recorded_conflict(project: RemoteProject) -> None:
-    thread = begun(project, f"echo theirs > src/x.txt; {waits_for_push()}")
+    thread = project.begun("echo theirs > src/x.txt")
     project.write("src/x.txt", "ours\n")
     pushed = project.push()
-    release(project)
+    project.release()
 
-    row = ended(project, thread)
+    row = project.ended(thread)
 
     assert (row["state"], row["merge_type"], row["snapshot_hash"]) == (
         "completed",
@@ -153,44 +126,10 @@ def test_changes_that_cannot_be_merged_are_a_recorded_conflict(project: RemotePr
     assert project.text("src/x.txt") == "ours\n"
 
 
-def waits_for_push() -> str:
-    """A script that asks the node nothing: it waits for a file that the test puts into its tmp."""
-    return "while ! [ -e $TMPDIR/go ]; do sleep 0.02; done"
-
-
-def begun(project: RemoteProject, script: str) -> str:
-    """Have a script executed that waits, and wait until it does."""
-    reply = project.ask(
-        "tool:sh", **{"async": True}, secret_envelope=envelope(project, SCRIPT=f"echo; {script}")
-    )
-    assert reply.status == 200, reply.json
-    assert reply.json["status"] == "accepted"
-    wait_until(lambda: bool(waiting(project)))
-    return str(reply.json["thread_id"])
-
-
-def waiting(project: RemoteProject) -> list[str]:
-    """The temporary folders of executions of this user."""
-    folder = project.user.node.data / "workspaces" / project.user.user_id
-    return [str(path) for path in folder.glob("*/*/tmp")]
-
-
-def release(project: RemoteProject) -> None:
-    """Let the scripts that wait go on."""
-    for folder in waiting(project):
-        Path(folder, "go").touch()
-
-
-def ended(project: RemoteProject, thread_id: str) -> dict[str, Any]:
-    """The row of an execution, once it is over."""
-    wait_until(lambda: project.thread(thread_id)["state"] != "running")
-    return project.thread(thread_id)
-
-
 def test_an_accepted_execution_is_carried_out_and_its_answer_kept(project: RemoteProject) -> None:
     reply = project.ask("tool:echo", parameters={"text": "later"}, **{"async": True})
 
-    row = ended(project, reply.json["thread_id"])
+    row = project.ended(reply.json["thread_id"])
 
     assert row["state"] == "completed", row
     assert row["result"]["data"]["said"] == "later"
@@ -198,7 +137,7 @@ def test_an_accepted_execution_is_carried_out_and_its_answer_kept(project: Remot
 
 
 def test_a_tool_that_fails_is_answered_with_200(project: RemoteProject) -> None:
-    reply = project.ask("tool:sh", secret_envelope=envelope(project, SCRIPT="exit 3"))
+    reply = project.ask("tool:sh", secret_envelope=project.envelope(SCRIPT="exit 3"))
 
     assert (reply.status, reply.json["status"]) == (200, "error")
     row = project.thread(reply.json["thread_id"])
@@ -248,7 +187,7 @@ def test_the_split_form_of_an_item_is_taken_too(project: RemoteProject) -> None:
 def test_an_answer_shows_no_place_of_the_server(project: RemoteProject) -> None:
     script = "pwd; echo $HOME $TMPDIR"
 
-    answer = project.execute("tool:sh", secret_envelope=envelope(project, SCRIPT=script))
+    answer = project.execute("tool:sh", secret_envelope=project.envelope(SCRIPT=script))
 
     assert str(project.user.node.data) not in json.dumps(answer)
     assert answer["result"]["data"]["stdout"] == "/project\n/home /tmp\n"

@@ -9,14 +9,13 @@ from rye_services.database import Database
 from rye_services.node.sealed_rows import SealedRowError
 from rye_services.node.vault import (
     SecretEntry,
-    SecretNameError,
     SecretNotFoundError,
     Vault,
     VaultFullError,
 )
 from rye_services.tables import user_secrets
 from ryeos.remote.envelopes import EnvelopeError, seal_secrets
-from ryeos.remote.secret_names import MAX_SECRETS, SecretValuesError
+from ryeos.remote.secret_names import MAX_SECRETS, SecretNameError, SecretValuesError
 
 PRIVATE, PUBLIC = generate_box_pair()
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

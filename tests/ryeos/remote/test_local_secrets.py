@@ -12,11 +12,10 @@ from lillux.signing import generate_keypair
 from ryeos.remote.local_secrets import (
     EnvFileError,
     LocalSecrets,
-    SecretNameError,
     SecretStoreError,
     read_env_file,
 )
-from ryeos.remote.secret_names import SecretValuesError
+from ryeos.remote.secret_names import SecretNameError, SecretValuesError
 
 PRIVATE_PEM = generate_keypair().private_pem
 INFO = b"ryeos-secret-store-v1"

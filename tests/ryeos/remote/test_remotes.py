@@ -61,6 +61,17 @@ def test_without_a_value_of_the_variable_requests_are_signed(key_env: str) -> No
     assert remotes(gpu(key_env=key_env)).resolve("gpu").api_key == ""
 
 
+@pytest.mark.parametrize("value", ["a b", "a\r\nX-Evil: 1", "schlüssel"])
+def test_what_cannot_stand_in_a_header_is_no_key(value: str) -> None:
+    layers = [Layer("user", Path("/user"), gpu(key_env="GPU_KEY"))]
+
+    with pytest.raises(RemoteConfigError) as error:
+        read_remotes(layers, {"GPU_KEY": value}).resolve("gpu")
+
+    assert str(error.value) == "GPU_KEY: expected an API key of visible ASCII characters"
+    assert read_remotes(layers, {"GPU_KEY": "rye_sk_1\n"}).resolve("gpu").api_key == "rye_sk_1"
+
+
 def test_the_default_remote_needs_no_name() -> None:
     user = {"remotes": {"default": {"url": URL}, "gpu": {"url": OTHER}}}
 
