@@ -126,7 +126,7 @@ def _without(arguments: list[str], word: str) -> list[str]:
             skip = False
         elif argument.startswith("-"):
             skip = commands.GLOBAL_FLAGS.get(argument, False)
-        elif commands.ALIASES.get(argument, argument) == word:
+        elif word in (argument, commands.ALIASES.get(argument)):
             return arguments[:index] + arguments[index + 1 :]
     return arguments
 

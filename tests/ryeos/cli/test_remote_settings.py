@@ -168,3 +168,10 @@ def test_a_pin_that_cannot_be_read_is_forgotten_too(cli: CommandLine, pinned: st
     path.write_text("cut", encoding="utf-8")
 
     assert cli.json("remote", "forget", "gpu")["removed"] == [str(path)]
+
+
+def test_a_word_that_is_an_alias_elsewhere_is_a_command_s_own_here(cli: CommandLine) -> None:
+    done = cli("remote", "execute")
+
+    assert done.status == 2
+    assert "rye remote execute: the following arguments are required: REF" in done.stderr
