@@ -1,5 +1,7 @@
 """Build ``rye.pyz``: one file with the program, its libraries and its signed bundle.
 
+Or ``rye-node.pyz``, the same for the node.
+
 Run by the Python of ``scripts/install``. Page: ``docs/building.md``.
 """
 
@@ -19,6 +21,9 @@ from packing.crates import linked_crates
 from packing.interpreters import MINORS, interpreters, own_interpreter
 from packing.moment import Moment, build_moment
 from packing.natives import Strip, strip_any_processor, strip_if_possible
+from packing.node_file import NAME as NODE_NAME
+from packing.node_file import build_node
+from packing.node_start import surroundings
 from packing.platforms import PLATFORMS, Platform, this_platform
 from packing.programs import built_programs
 from packing.signed_bundle import publisher_key
@@ -28,6 +33,7 @@ from ryeos.signing_key import SigningKey
 
 CHECKOUT = Path(__file__).resolve().parent
 NAME = "rye.pyz"
+Files = dict[str, bytes]
 
 
 def main() -> int:
@@ -36,9 +42,11 @@ def main() -> int:
     try:
         moment = build_moment(os.environ)
         key = publisher_key(arguments.sign_key, moment)
+        if arguments.node:
+            return _build_node(arguments, key, moment)
         recipe = recipe_for(host_only=arguments.host, own_python=own_python(arguments))
         files = build(key, moment, recipe)
-        _write(arguments.out, files)
+        _write(arguments.out, NAME, files)
     except LilluxError as error:
         print(f"error: {error}", file=sys.stderr)
         if error.hint:
@@ -48,7 +56,7 @@ def main() -> int:
     return 0
 
 
-def build(key: SigningKey, moment: Moment, recipe: Recipe) -> dict[str, bytes]:
+def build(key: SigningKey, moment: Moment, recipe: Recipe) -> Files:
     """The file, and those beside it that speak about it: the same bytes for the same arguments.
 
     Raises BuildError, and ItemValidationError for an item of the bundle that breaks a rule.
@@ -59,11 +67,33 @@ def build(key: SigningKey, moment: Moment, recipe: Recipe) -> dict[str, bytes]:
         staged = stage(CHECKOUT, Path(folder), key, recipe)
         data = pack(staged, CHECKOUT, Path(folder), moment, recipe)
         contents = contents_document(NAME, data, staged, recipe, moment)
+    return _with_companions(NAME, data, contents, key)
+
+
+def _build_node(arguments: argparse.Namespace, key: SigningKey, moment: Moment) -> int:
+    """Build the file of the node, and say what was built; the exit status."""
+    scratch = CHECKOUT / "build" / "zipapp"
+    make_directory(scratch)
+    with TemporaryDirectory(prefix="node-", dir=scratch) as folder:
+        data, staged = build_node(CHECKOUT, Path(folder), key, moment)
+        recipe = Recipe(interpreters={}, platforms=(), strip=strip_if_possible)
+        contents = contents_document(NODE_NAME, data, staged, recipe, moment)
+    _write(arguments.out, NODE_NAME, _with_companions(NODE_NAME, data, contents, key))
+    print(f"built     {os.path.relpath(arguments.out / NODE_NAME)}")
+    print(f"version   {__version__}")
+    print(f"size      {len(data):,} bytes")
+    print(f"sha256    {sha256(data).hexdigest()}")
+    print(f"for       {surroundings()}")
+    return 0
+
+
+def _with_companions(name: str, data: bytes, contents: bytes, key: SigningKey) -> Files:
+    """A built file, and those beside it that speak about it."""
     return {
-        NAME: data,
-        f"{NAME}.sha256": f"{sha256(data).hexdigest()}  {NAME}\n".encode("ascii"),
-        f"{NAME}.sig": key.detached_line(data).encode("ascii"),
-        f"{NAME}.cdx.json": contents,
+        name: data,
+        f"{name}.sha256": f"{sha256(data).hexdigest()}  {name}\n".encode("ascii"),
+        f"{name}.sig": key.detached_line(data).encode("ascii"),
+        f"{name}.cdx.json": contents,
     }
 
 
@@ -91,20 +121,25 @@ def recipe_for(*, host_only: bool, own_python: bool) -> Recipe:
     )
 
 
-def _write(folder: Path, files: dict[str, bytes]) -> None:
+def _write(folder: Path, program: str, files: Files) -> None:
     make_directory(folder)
     for name, data in files.items():
         write_atomic(folder / name, data)
-    (folder / NAME).chmod(0o755)
+    (folder / program).chmod(0o755)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="build_zipapp.py", description=f"Build {NAME}.")
+    parser = argparse.ArgumentParser(
+        prog="build_zipapp.py", description=f"Build {NAME} or {NODE_NAME}."
+    )
     add = parser.add_argument
     add("--out", metavar="DIR", type=Path, default=CHECKOUT / "dist", help="default: dist")
     add("--sign-key", metavar="FILE.pem", type=Path, help="default: a fresh key, thrown away")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--fat", action="store_true", help="for every platform (the default)")
+    which.add_argument(
+        "--node", action="store_true", help=f"{NODE_NAME} instead, for this machine and CPython"
+    )
     which.add_argument("--host", action="store_true", help="for this machine only, quickly")
     add(
         "--pythons",

@@ -35,7 +35,7 @@ def pack(stage: Stage, checkout: Path, scratch: Path, moment: Moment, recipe: Re
     sources, target = scratch / "sources", scratch / "shiv.pyz"
     sources.mkdir()
     sources.joinpath(Path(SOURCES).name).write_bytes(_sources(stage.tree, moment))
-    _run_shiv(sources, target, moment)
+    run_shiv(sources, target, moment, entry_point=ENTRY_POINT, python=INTERPRETER)
     with ZipFile(target) as shivs:
         parts = [
             *_boot_parts(checkout),
@@ -43,7 +43,7 @@ def pack(stage: Stage, checkout: Path, scratch: Path, moment: Moment, recipe: Re
             *_kept_parts(shivs),
         ]
     head = SHEBANG + _IF_CUT
-    return head + _zipped(parts, moment, offset=len(head))
+    return head + zipped(parts, moment, offset=len(head))
 
 
 def _sources(tree: Path, moment: Moment) -> bytes:
@@ -53,13 +53,14 @@ def _sources(tree: Path, moment: Moment) -> bytes:
     the one entry deflates better.
     """
     names = sorted(path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file())
-    return _zipped([Part(name, (tree / name).read_bytes(), stored=True) for name in names], moment)
+    return zipped([Part(name, (tree / name).read_bytes(), stored=True) for name in names], moment)
 
 
-def _run_shiv(tree: Path, target: Path, moment: Moment) -> None:
+def run_shiv(tree: Path, target: Path, moment: Moment, *, entry_point: str, python: str) -> None:
+    """Have shiv pack the folder ``tree`` into the file ``target``. Raises BuildError."""
     command = [
         *(sys.executable, "-I", "-m", "shiv", "--reproducible", "--site-packages", str(tree)),
-        *("--entry-point", ENTRY_POINT, "--python", INTERPRETER, "--output-file", str(target)),
+        *("--entry-point", entry_point, "--python", python, "--output-file", str(target)),
     ]
     environ = os.environ | {VARIABLE: str(moment.epoch)}
     ended = subprocess.run(command, env=environ, capture_output=True, check=False)
@@ -83,7 +84,7 @@ def _kept_parts(shivs: ZipFile) -> Iterator[Part]:
             yield Part(name, shivs.read(name))
 
 
-def _zipped(parts: Iterable[Part], moment: Moment, *, offset: int = 0) -> bytes:
+def zipped(parts: Iterable[Part], moment: Moment, *, offset: int = 0) -> bytes:
     """A zip file of the parts, made to stand behind ``offset`` other bytes."""
     buffer = BytesIO(bytes(offset))
     buffer.seek(offset)

@@ -216,13 +216,29 @@ def _user(stage: Stage, root: Root) -> int | None:
     if step is None or os.name == "nt" or os.geteuid() != 0:
         return None
     user = int(step.text.partition(":")[0])
-    python = str(root.folder.parent / "bin" / "python3")
+    python = next((path for path in _same_pythons() if _can_start(path, user)), None)
+    if python is None:
+        _say(f"not tried as user {user}: they can start no Python like {sys.executable}")
+        return None
+    link = root.folder.parent / "bin" / "python3"
+    link.unlink()
+    link.symlink_to(python)
+    return user
+
+
+def _same_pythons() -> list[str]:
+    """Interpreters of this machine for which the file was built too."""
+    name = f"python3.{sys.version_info.minor}"
+    folders = [*os.environ["PATH"].split(os.pathsep), "/usr/local/bin", "/usr/bin"]
+    return [sys._base_executable, *(f"{folder}/{name}" for folder in folders)]  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def _can_start(python: str, user: int) -> bool:
     try:
         subprocess.run([python, "-c", ""], check=True, capture_output=True, user=user, group=user)
     except (OSError, subprocess.CalledProcessError):
-        _say(f"not tried as user {user}: they cannot start {os.path.realpath(python)}")
-        return None
-    return user
+        return False
+    return True
 
 
 def _ready_url(process: subprocess.Popen[str]) -> str:

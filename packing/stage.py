@@ -83,7 +83,7 @@ def stage(checkout: Path, scratch: Path, key: SigningKey, recipe: Recipe) -> Sta
     wheels = all_wheels(checkout)
     for wheel in wheels:
         _unpack_library(wheel, tree)
-    _copy_notes_of_shiv(tree)
+    copy_notes_of_shiv(tree)
     shutil.copy(checkout / "LICENSE", tree / "LICENSE")
     if recipe.crates:
         (tree / NOTICES).write_text(notices_text(recipe.crates), "utf-8", newline="\n")
@@ -101,8 +101,8 @@ def _unpack_library(wheel: Path, tree: Path) -> None:
                 archive.extract(name, tree)
 
 
-def _copy_notes_of_shiv(tree: Path) -> None:
-    """What its licence asks for: it packs its own start into the file."""
+def copy_notes_of_shiv(tree: Path) -> None:
+    """What shiv's licence asks for: it packs its own start into the file."""
     shiv = distribution("shiv")
     for file in shiv.files or ():
         if file.parent.suffix == ".dist-info" and file.name in {"METADATA", "LICENSE"}:

@@ -76,7 +76,8 @@ class _CountedBody:
         try:
             message = await asyncio.wait_for(self._receive(), self._patience_s())
         except TimeoutError:
-            raise Problem(408, "the body of this request came too slowly") from None
+            detail = "the body of this request came too slowly"
+            raise Problem(408, detail, {"Connection": "close"}) from None
         self._received += len(message.get("body", b""))
         self._complete = not message.get("more_body", False)
         if self._received > self._max_bytes:

@@ -233,7 +233,7 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "body_idle_timeout_s": _whole(1),
     "shutdown_timeout_s": _whole(0),
     "gc_interval_s": _whole(1),
-    "gc_grace_s": _whole(0),
+    "gc_grace_s": _whole(60),
 }
 
 # What hosting platforms and older nodes call them. `HOST` is not among them: some shells export

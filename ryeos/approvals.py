@@ -29,7 +29,7 @@ class Approvals:
         return fingerprint in self._load().get(os.path.realpath(project), [])
 
     def all(self) -> tuple[tuple[str, str], ...]:
-        """Every approval: the real path of a project, and a fingerprint. Raises KeyDocumentError."""
+        """Each approval: a project's real path, and a fingerprint. Raises KeyDocumentError."""
         projects = self._load().items()
         return tuple((path, fingerprint) for path, keys in projects for fingerprint in keys)
 

@@ -15,7 +15,6 @@ from rye_services.limits import BodyLimits
 from rye_services.node import (
     admin_routes,
     execute_routes,
-    executions,
     history_routes,
     mcp_mount,
     nonce_sweep,
@@ -52,7 +51,7 @@ ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
 BACKGROUND: tuple[Callable[[NodeServices], AbstractAsyncContextManager[None]], ...] = (
     nonce_sweep.running,
     storage_routes.running,
-    executions.running,
+    execute_routes.running,
 )
 
 

@@ -1,26 +1,20 @@
 """Bodies of requests as values, read where nobody waits for it.
 
 FastAPI would parse a body on the event loop: 50 MiB would keep every other request waiting. The
-schema of a body still appears in the description of the interface: `described`.
+schema of a body still appears in the description of the interface: `described`. Who reads them:
+`rye_services.node.store_threads`.
 """
 
 from typing import Any, TypeVar
 
-from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
-from starlette.concurrency import run_in_threadpool
 
 Body = TypeVar("Body", bound=BaseModel)
 
 
-async def read_body(request: Request, model: type[Body]) -> Body:
-    """The body of a request. Raises RequestValidationError, which is answered with 422."""
-    return await run_in_threadpool(parse_body, await request.body(), model)
-
-
 def parse_body(body: bytes, model: type[Body]) -> Body:
-    """The value in the bytes of a body. Raises RequestValidationError."""
+    """The value in the bytes of a body. Raises RequestValidationError, answered with 422."""
     try:
         return model.model_validate_json(body)
     except ValidationError as error:

@@ -1,7 +1,8 @@
 """The routes that execute: ``/execute``, ``/fetch``, ``/sign``; and what ``/mcp`` calls."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
@@ -15,8 +16,10 @@ from rye_services.node.bodies import described
 from rye_services.node.jobs import Action
 from rye_services.node.mcp_tools import Call
 from rye_services.node.orders import Order, OrderError, delivery_order, read_order
+from rye_services.node.periodic import every
 from rye_services.node.refusals import refusals
 from rye_services.node.services import NodeServices
+from rye_services.node.thread_rows import HEARTBEAT_S
 from rye_services.problems import Problem
 from rye_services.scopes import EXECUTE
 
@@ -87,6 +90,16 @@ def router(services: NodeServices) -> APIRouter:
         return await run_in_threadpool(_execute_as, services, Action.SIGN, principal, raw)
 
     return routes
+
+
+@asynccontextmanager
+async def running(services: NodeServices) -> AsyncIterator[None]:
+    """Executions while the node serves; what still runs at its end is given a while."""
+    executions = services.executions
+    await run_in_threadpool(executions.begin)
+    async with every(HEARTBEAT_S, executions.beat):
+        yield
+    await run_in_threadpool(executions.close, float(services.settings.shutdown_timeout_s))
 
 
 def answer_call(services: NodeServices) -> Callable[[Principal, Call], Mapping[str, Any]]:

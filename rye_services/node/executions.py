@@ -1,17 +1,15 @@
-"""Executions of a node: let in, recorded, carried out, and seen to when a server ends under them."""
+"""Executions of a node: let in, recorded, carried out, seen to when a server ends under them."""
 
 import json
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Condition, Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Connection
-from starlette.concurrency import run_in_threadpool
 
 import ryeos
 from lillux.cas.errors import ObjectMissingError
@@ -23,14 +21,12 @@ from rye_services.node.capacity import Capacity
 from rye_services.node.execution import Basis, Engine, Executed, ProjectNotFoundError
 from rye_services.node.jobs import Action
 from rye_services.node.orders import Order
-from rye_services.node.periodic import every
 from rye_services.node.presence import Presence
 from rye_services.node.stores import UserStores
 from rye_services.node.sync_services import SyncServices
 from rye_services.node.thread_rows import (
     COMPLETED,
     ERROR,
-    HEARTBEAT_S,
     NewThread,
     Pending,
     ThreadRows,
@@ -46,9 +42,6 @@ from ryeos.cas.errors import CasObjectError
 from ryeos.cas.safe_paths import UnsafeManifestError
 from ryeos.moments import Clock
 from ryeos.remote.envelopes import EnvelopeError
-
-if TYPE_CHECKING:
-    from rye_services.node.services import NodeServices
 
 RETRY_AFTER = {"Retry-After": "5"}
 _LAST_GRACE_S = 20.0
@@ -160,7 +153,7 @@ class Executions:
             self._carry_out(order, basis, thread_id)
         except Problem as problem:  # it is in the row
             _log.info("%s: %s", thread_id, problem.detail)
-        except Exception:
+        except Exception:  # noqa: BLE001 - the door of this thread
             _log.exception("%s", thread_id)
         finally:
             self._leave()
@@ -277,16 +270,6 @@ def _problem(status: int, words: str, order: Order, thread_id: str, phase: str) 
 
 
 # --- as a part of the node ------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def running(services: "NodeServices") -> AsyncIterator[None]:
-    """Executions while the node serves."""
-    executions = services.executions
-    await run_in_threadpool(executions.begin)
-    async with every(HEARTBEAT_S, executions.beat):
-        yield
-    await run_in_threadpool(executions.close, float(services.settings.shutdown_timeout_s))
 
 
 def open_executions(

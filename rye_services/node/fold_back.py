@@ -182,4 +182,5 @@ class FoldBack:
 
 def pause_s(attempt: int) -> float:
     """How long to wait after a lost attempt, counted from 0: longer each time, never the same."""
-    return (JITTER_MS * 2**attempt + SystemRandom().uniform(0, JITTER_MS)) / 1000
+    pause_ms: float = JITTER_MS * 2**attempt + SystemRandom().uniform(0, JITTER_MS)
+    return pause_ms / 1000

@@ -13,8 +13,8 @@ from lillux.cas.store import Durability, Store
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import read_bytes, write_atomic
-from lillux.integrity import canonical_json
-from lillux.values import dataclass
+from lillux.integrity import canonical_json, compute_integrity
+from lillux.values import dataclass, replace
 from rye_services.node.local_objects import Promoted, promote, stored_bytes
 from rye_services.node.outputs import is_own, output_files, sign_page
 from rye_services.node.redaction import Redaction
@@ -22,6 +22,7 @@ from rye_services.node.usage import Usage
 from rye_services.node.workspaces import Workspace
 from ryeos.cas.objects import ExecutionSnapshot, OutputsBundle, SourceManifest
 from ryeos.cas.rules import ManifestRules
+from ryeos.cas.stat_table import StatTable
 from ryeos.cas.sync import MAX_ENTRY_BYTES
 from ryeos.cas.tree import Tree, build_project_tree
 from ryeos.signing_key import SigningKey
@@ -97,7 +98,7 @@ class Harvester:
         Raises QuotaExceededError, TreeChangedError, ObjectChangedError, FileSystemError.
         """
         project = ran.workspace.project
-        tree = build_project_tree(project, ran.rules, ran.workspace.table)  # (1)
+        tree = self._tree(ran)  # (1)
         tree, masked = self._cleaned(tree, ran)  # (2)
         changed = changed_paths(ran.base, tree.manifest)
         local, outputs = local_store(project), output_files(project)
@@ -134,8 +135,28 @@ class Harvester:
                 masked.append(path)
             signed = sign_page(project, path, self._key) or signed
         if masked or signed:
-            tree = build_project_tree(project, ran.rules, ran.workspace.table)
+            tree = self._tree(ran)
         return tree, tuple(masked)
+
+    def _tree(self, ran: Ran) -> Tree:
+        """The project after the run, with files that the rules leave out and the run left alone.
+
+        Another client may take more files for the project's than our rules do: what it pushed must
+        not seem to be removed by every run.
+        """
+        project = ran.workspace.project
+        tree = build_project_tree(project, ran.rules, ran.workspace.table)
+        kept = untouched(ran.base, tree.manifest, project, ran.workspace.written)
+        if not kept:
+            return tree
+        items = {path: one for path, one in ran.base.items.items() if path in kept}
+        files = {path: one for path, one in ran.base.files.items() if path in kept}
+        manifest = SourceManifest(
+            "project", {**items, **tree.manifest.items}, {**files, **tree.manifest.files}
+        )
+        return replace(
+            tree, manifest=manifest, manifest_hash=compute_integrity(manifest.as_object())
+        )
 
     def _mask(self, path: Path) -> bool:
         data = read_bytes(path, MAX_ENTRY_BYTES * 8)
@@ -229,6 +250,23 @@ def changed_paths(base: SourceManifest, now: SourceManifest) -> list[str]:
     before, after = {**base.files, **base.items}, {**now.files, **now.items}
     differing = {path for path, digest in after.items() if before.get(path) != digest}
     return sorted(differing | (before.keys() - after.keys()))
+
+
+def untouched(
+    base: SourceManifest, now: SourceManifest, project: Path, written: StatTable
+) -> frozenset[str]:
+    """Paths that are in the first manifest only, and whose files are as they were written."""
+    missing = (base.items.keys() - now.items.keys()) | (base.files.keys() - now.files.keys())
+    missing -= now.items.keys() | now.files.keys()
+    found = set()
+    for path in missing:
+        try:
+            status = (project / path).lstat()
+        except OSError:
+            continue
+        if written.entry(path, status) is not None:
+            found.add(path)
+    return frozenset(found)
 
 
 def _newest_graph(local: Store) -> str:

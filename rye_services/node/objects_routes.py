@@ -1,16 +1,16 @@
 """Routes for blobs and objects: ``/objects/has``, ``/objects/put``, ``/objects/get``."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel
-from starlette.concurrency import run_in_threadpool
+from pydantic import BaseModel, Field
 
 from rye_services.auth.callers import caller
 from rye_services.auth.principal import Principal
-from rye_services.node.bodies import described, read_body
+from rye_services.node.bodies import described
 from rye_services.node.entries import (
     Put,
     ResponseTooLargeError,
@@ -23,42 +23,43 @@ from rye_services.node.usage import QuotaExceededError
 from rye_services.problems import Problem
 from rye_services.scopes import OBJECTS
 
+MAX_DIGESTS = 200_000
+"""Of one request, which keeps a thread for some seconds."""
+
 Syncing = Annotated[Principal, caller(OBJECTS)]
 
 
 class Hashes(BaseModel):
     """Digests that are asked for."""
 
-    hashes: list[str]
+    hashes: Annotated[list[str], Field(max_length=MAX_DIGESTS)]
 
 
 class Entries(BaseModel):
     """Entries to store. What is wrong with one is said of it, and the others are stored."""
 
-    entries: list[dict[str, Any]]
+    entries: Annotated[list[dict[str, Any]], Field(max_length=MAX_DIGESTS)]
 
 
 def router(services: NodeServices) -> APIRouter:
     """The routes of what a user has stored."""
     routes = APIRouter(prefix="/objects", tags=["objects"])
+    threads = services.sync.threads
 
     @routes.post("/has", openapi_extra=described(Hashes))
     async def has(principal: Syncing, request: Request) -> dict[str, Any]:
         """Which digests are there, as blob or as object."""
-        asked = await read_body(request, Hashes)
-        return await run_in_threadpool(_has, services, principal, asked)
+        return await threads.answer(request, Hashes, partial(_has, services, principal))
 
     @routes.post("/put", openapi_extra=described(Entries))
     async def put(principal: Syncing, request: Request) -> dict[str, Any]:
         """Store blobs and objects; each is kept or refused by itself."""
-        sent = await read_body(request, Entries)
-        return await run_in_threadpool(_put, services, principal, sent)
+        return await threads.answer(request, Entries, partial(_put, services, principal))
 
     @routes.post("/get", openapi_extra=described(Hashes))
     async def get(principal: Syncing, request: Request) -> StreamingResponse:
         """Blobs and objects by digest. What is not there is left out."""
-        asked = await read_body(request, Hashes)
-        pieces = await run_in_threadpool(_get, services, principal, asked)
+        pieces = await threads.answer(request, Hashes, partial(_get, services, principal))
         return StreamingResponse(pieces, media_type="application/json")
 
     return routes

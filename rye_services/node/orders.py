@@ -1,4 +1,4 @@
-"""What a request wants executed, checked field by field. Pure. Format: ``docs/node-execution.md``."""
+"""What a request wants executed, checked field by field. Pure. ``docs/node-execution.md``."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -74,7 +74,7 @@ def output_files(project: Path) -> dict[str, int]:
 def _files(root: Path, folder: str) -> Iterator[tuple[str, int]]:
     """The plain files of a folder."""
     try:
-        names = sorted(os.listdir(root / folder))
+        names = sorted(path.name for path in (root / folder).iterdir())
     except OSError:
         return
     for name in names:

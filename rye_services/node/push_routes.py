@@ -1,14 +1,14 @@
 """The route that moves the head of a project: ``/push``."""
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from pydantic import AfterValidator, BaseModel
-from starlette.concurrency import run_in_threadpool
 
 from rye_services.auth.callers import caller
 from rye_services.auth.principal import Principal
-from rye_services.node.bodies import described, read_body
+from rye_services.node.bodies import described
 from rye_services.node.heads import Head
 from rye_services.node.manifest_errors import ManifestGraphError
 from rye_services.node.project_names import check_project_path
@@ -32,12 +32,12 @@ class PushBody(BaseModel):
 def router(services: NodeServices) -> APIRouter:
     """The route of pushes."""
     routes = APIRouter(tags=["push"])
+    threads = services.sync.threads
 
     @routes.post("/push", openapi_extra=described(PushBody))
     async def push(principal: Pusher, request: Request) -> dict[str, Any]:
         """Check a manifest and all it leads to, make a snapshot of it, move the head there."""
-        body = await read_body(request, PushBody)
-        return await run_in_threadpool(_push, services, principal, body)
+        return await threads.answer(request, PushBody, partial(_push, services, principal))
 
     return routes
 

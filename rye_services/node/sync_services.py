@@ -7,6 +7,7 @@ from rye_services.node.heads import Heads
 from rye_services.node.known_items import KnownItems
 from rye_services.node.pushing import Pushing
 from rye_services.node.storage import Storage
+from rye_services.node.store_threads import StoreThreads
 from rye_services.node.stores import UserStores
 from rye_services.node.uploads import Uploads
 from rye_services.node.usage import Usage
@@ -27,6 +28,7 @@ class SyncServices:
     usage: Usage
     pushing: Pushing
     storage: Storage
+    threads: StoreThreads
 
 
 def open_sync(
@@ -60,4 +62,5 @@ def open_sync(
             clock=clock,
             grace_s=settings.gc_grace_s,
         ),
+        threads=StoreThreads(),
     )

@@ -1,5 +1,6 @@
 """The routes of what was executed: ``/threads``."""
 
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -50,21 +51,15 @@ def derived(row: dict[str, Any], store: Store) -> dict[str, Any]:
     """What the objects of an execution say about it; what is not there (any more) is left out."""
     found: dict[str, Any] = {}
     if digest := row["execution_snapshot_hash"]:
-        try:
+        with suppress(LilluxError):
             snapshot = execution_snapshot_of(store.get_object(digest), digest)
             found["execution_status"] = snapshot.status
             found["execution_errors"] = [dict(error) for error in snapshot.errors]
-        except LilluxError:
-            pass
     if digest := row["runtime_outputs_bundle_hash"]:
-        try:
+        with suppress(LilluxError):
             bundle = outputs_bundle_of(store.get_object(digest), digest)
             found["runtime_output_files"] = len(bundle.files)
-        except LilluxError:
-            pass
     if digest := row["result_hash"]:
-        try:
+        with suppress(LilluxError, LookupError, TypeError):
             found["result"] = store.get_object(digest)["result"]
-        except (LilluxError, LookupError, TypeError):
-            pass
     return found

@@ -1,14 +1,14 @@
 """Routes for the user space: ``/push/user-space``, ``/user-space``."""
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
-from starlette.concurrency import run_in_threadpool
 
 from rye_services.auth.callers import caller
 from rye_services.auth.principal import Principal
-from rye_services.node.bodies import described, read_body
+from rye_services.node.bodies import described
 from rye_services.node.manifest_errors import ManifestGraphError
 from rye_services.node.pushing import RevisionMovedError
 from rye_services.node.services import NodeServices
@@ -29,12 +29,12 @@ class UserSpaceBody(BaseModel):
 def router(services: NodeServices) -> APIRouter:
     """The routes of the user space."""
     routes = APIRouter(tags=["push"])
+    threads = services.sync.threads
 
     @routes.post("/push/user-space", openapi_extra=described(UserSpaceBody))
     async def push(principal: Pusher, request: Request) -> dict[str, Any]:
         """Check a manifest and all it leads to, and make it the user space."""
-        body = await read_body(request, UserSpaceBody)
-        return await run_in_threadpool(_push, services, principal, body)
+        return await threads.answer(request, UserSpaceBody, partial(_push, services, principal))
 
     @routes.get("/user-space")
     def present(principal: Pusher) -> dict[str, Any]:

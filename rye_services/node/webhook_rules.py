@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lillux.values import dataclass, field
+from rye_services.node.project_names import check_project_path
 from ryeos.errors import InvalidRefError, RyeError
 from ryeos.items import parse_reference
 from ryeos.remote.secret_names import MAX_SECRETS, why_unsafe
 
-LONGEST_PROJECT_PATH = 1024
 LONGEST_DESCRIPTION = 1000
 
 
@@ -86,12 +86,11 @@ def canonical_item(item_id: str, item_type: str | None) -> str:
 
 
 def checked_project(project_path: str) -> str:
-    """The id of a project. Raises WebhookFieldError."""
-    if not 0 < len(project_path) <= LONGEST_PROJECT_PATH or not project_path.isprintable():
-        raise WebhookFieldError(
-            "project_path", f"1 to {LONGEST_PROJECT_PATH} characters that can be seen"
-        )
-    return project_path
+    """The name of a project. Raises WebhookFieldError."""
+    try:
+        return check_project_path(project_path)
+    except ValueError as error:
+        raise WebhookFieldError("project_path", str(error).removeprefix("expected ")) from None
 
 
 def checked_vault_keys(names: Sequence[str]) -> tuple[str, ...]:

@@ -21,10 +21,11 @@ from ryeos.items import USER, Space, parse_reference
 # What programs of a system need of it. Nobody keeps data of a node there.
 _SYSTEM = (
     *("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/etc", "/opt", "/nix"),
-    *("/proc", "/sys", "/dev", "/run/systemd/resolve", "/run/resolvconf", "/run/nscd"),
+    *("/proc", "/sys", "/run/systemd/resolve", "/run/resolvconf", "/run/nscd"),
     *("/System", "/Library", "/private/etc"),
 )
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm")
+# Not /dev/shm: what is left there, tools of other users would find.
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "fd")
 _BESIDE_PROGRAMS = ("lib", "lib64", "libexec")
 
 
@@ -114,14 +115,20 @@ def _sign(rye: Rye, job: Job) -> Answer:
 
 def _confine(job: Job, path: str) -> None:
     """Give away every right on files but those that the job needs, where the system can."""
-    programs = [Path(folder) for folder in path.split(os.pathsep) if os.path.isabs(folder)]
+    programs = [Path(folder) for folder in path.split(os.pathsep) if Path(folder).is_absolute()]
     beside = [folder.parent / name for folder in programs for name in _BESIDE_PROGRAMS]
-    own = [Path(entry) for entry in sys.path if os.path.isabs(entry)]
+    own = [Path(entry) for entry in sys.path if Path(entry).is_absolute()]
     readable = [
         *map(Path, (*_SYSTEM, sys.prefix, sys.base_prefix)),
         *(programs + beside + own),
         job.bundle,
         *job.readable,
     ]
-    writable = [job.project, job.user, job.home, job.temporary, *map(Path, _DEVICES)]
+    writable = [
+        job.project,
+        job.user,
+        job.home,
+        job.temporary,
+        *(Path("/dev", name) for name in _DEVICES),
+    ]
     confine(readable, writable)

@@ -1,7 +1,7 @@
 """The process of one execution. Nothing of the server is in it: it is started anew for each job.
 
-    keeper    (1) reads the job, (2) forks the runner, (3) waits for its end, for the time limit, for
-      |       a signal, or for the end of the server, (4) ends all that the run has left behind
+    keeper    (1) reads the job, (2) forks the runner, (3) waits for its end, for the time limit,
+      |       for a signal, or for the end of the server, (4) ends all that the run has left behind
       +- runner   gives away every right on files but those of the job, and runs the item
 
 The runner leads no group of its own, so that a signal to the keeper's group reaches it too. It
@@ -76,8 +76,16 @@ def _watch(job: Job, runner: int) -> Ending:
     heard: SimpleQueue[_Exited | Ending] = SimpleQueue()
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):
         signal.signal(getattr(signal, name), lambda *_: heard.put(Ending.ASKED))
-    _in_background(lambda: heard.put(_Exited(os.waitpid(runner, 0)[1])))
-    _in_background(lambda: (_await_server(job), heard.put(Ending.ASKED)))
+
+    def await_runner() -> None:
+        heard.put(_Exited(os.waitpid(runner, 0)[1]))
+
+    def await_server() -> None:
+        _await_server(job)
+        heard.put(Ending.ASKED)
+
+    _in_background(await_runner)
+    _in_background(await_server)
     first = _next(heard, job.time_limit_s) or Ending.TIME_LIMIT
     if isinstance(first, _Exited):
         return Ending.ANSWERED if first.status == 0 else Ending.DIED
@@ -116,7 +124,12 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 def _work_here(job: Job) -> int:
     """Where no process can be forked, the keeper is its own runner; the server ends its tree."""
-    _in_background(lambda: (_await_server(job), os._exit(Ending.ASKED)))
+
+    def await_server() -> None:
+        _await_server(job)
+        os._exit(Ending.ASKED)
+
+    _in_background(await_server)
     return Ending.ANSWERED if _run_guarded(job) == 0 else Ending.DIED
 
 
@@ -171,8 +184,13 @@ def _cancelled_by_end(keeper: int) -> "Cancellation":
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), cancel)
+
+    def await_keeper() -> None:
+        await_end_of_parent(keeper)
+        cancellation.cancel()
+
     if hasattr(os, "fork"):
-        _in_background(lambda: (await_end_of_parent(keeper), cancellation.cancel()))
+        _in_background(await_keeper)
     return cancellation
 
 

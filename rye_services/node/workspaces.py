@@ -37,13 +37,15 @@ _log = logging.getLogger(__name__)
 class Workspace:
     """Where one execution works. All four are folders of its own.
 
-    table  what is known of the files of ``project``, to build its tree with; it may be changed
+    written  what is known of the files of ``project`` as they were written there
+    table    the same, to build its tree with after the run: it learns
     """
 
     project: Path
     user: Path
     home: Path
     temporary: Path
+    written: StatTable
     table: StatTable
 
 
@@ -144,6 +146,7 @@ class _Slot:
             user=self.folder / "user",
             home=self.folder / "home",
             temporary=self.folder / "tmp",
+            written=table,
             table=table.copy(),
         )
 

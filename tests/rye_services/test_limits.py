@@ -111,7 +111,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(small_node: Node) -> None:
         connection.sendall(
             f"POST {KEYS} HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12345".encode()
         )
-        answer = connection.recv(65536)
+        answer = read_answer(connection)
 
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"the body of this request came too slowly" in answer

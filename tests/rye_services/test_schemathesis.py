@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.node import Node
 
-EXAMPLES = 8
+EXAMPLES = 5
 """Of each route, beside those at the edges of its document."""
 
 

@@ -34,6 +34,19 @@ def built_pyz() -> Path:
     return pyz
 
 
+@pytest.fixture(scope="session")
+def built_node_pyz() -> Path:
+    """The built file of the node, as `built_pyz`."""
+    builds = ROOT / "build" / "tested"
+    digest = source_digest(ROOT, (*PACKED, "rye_services"))
+    pyz = builds / f"node-{sys.implementation.cache_tag}-{digest}" / "rye-node.pyz"
+    with locked(builds / "lock", timeout_s=ANY_BUILD_S):
+        if not pyz.is_file():
+            build_pyz(ROOT, "--node", "--out", str(pyz.parent))
+            remove_outdated(builds, keep=pyz.parent, before_s=time.time() - UNUSED_S)
+    return pyz
+
+
 def build_pyz(checkout: Path, *arguments: str, **environ: str) -> str:
     """Run ``build_zipapp.py`` of a checkout; what it said. Fails the test when it fails."""
     command: list[str | Path] = [sys.executable, checkout / "build_zipapp.py", *arguments]

@@ -101,6 +101,7 @@ def test_a_text_that_is_no_digest_is_missing(user: User, digest: str) -> None:
         ("put", {"entries": ["x"]}),
         ("put", b'{"entries": ' + b"[" * 5000),
         ("put", b""),
+        ("has", {"hashes": [""] * 200_001}),
     ],
 )
 def test_a_body_of_another_shape_is_refused(user: User, route: str, body: object) -> None:

@@ -73,7 +73,7 @@ def stdout(finished: Finished) -> str:
 def test_a_worker_runs_an_item_with_its_parameters(
     workspace: Workspace, job: MakeJob, launch: Launch
 ) -> None:
-    code = "import json,sys\n\ndef execute(params, project_path):\n    return {'twice': params['n'] * 2}\n"
+    code = "def execute(params, project_path):\n    return {'twice': params['n'] * 2}\n"
     workspace.project.signed_tool("t", code, executor="rye/core/runtimes/python/function")
 
     finished = do_job(job("tool:t", parameters={"n": 21}), launch)
@@ -153,7 +153,8 @@ def test_a_daemon_that_a_tool_starts_ends_with_the_execution(
     workspace: Workspace, job: MakeJob, launch: Launch
 ) -> None:
     lifeline = Lifeline(workspace.project_path)
-    daemon = "import os,time; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); time.sleep(600)"
+    leave = "os.fork() and os._exit(0)"
+    daemon = f"import os, time; {leave}; os.setsid(); {leave}; time.sleep(600)"
     shell_tool(
         workspace, f"{lifeline.hold}; {sys.executable} -I -c {json.dumps(daemon)} >/dev/null 2>&1"
     )

@@ -119,8 +119,27 @@ def test_a_remote_that_nobody_configured_fails_its_node(ground: GraphGround) -> 
 
     data = ground.run("demo/g")
 
-    assert data["error"] == "remote 'gpu': not found; configured remotes: none"
+    assert data["error"] == "remote 'gpu': not found; configured: none"
     assert data["node"] == "a"
+
+
+@pytest.mark.parametrize("where", ["local", '""'])
+def test_a_node_may_say_that_its_call_is_made_here(ground: GraphGround, where: str) -> None:
+    action = '{item_id: "tool:demo/add", params: {a: 1, b: 2}}'
+    ground.graph("demo/g", one(action, node='remote: "${inputs.where}"'))
+
+    data = ground.run("demo/g", {"where": where.strip("'\"")})
+
+    assert data["output"]["sum"] == 3
+
+
+def test_only_runs_are_sent_to_a_remote(ground: GraphGround) -> None:
+    action = '{primary: fetch, item_id: "tool:demo/echo"}'
+    ground.graph("demo/g", one(action, node="remote: gpu"))
+
+    data = ground.run("demo/g")
+
+    assert data["error"] == "remote gpu: only items to execute are sent there, not fetch"
 
 
 def test_a_node_may_leave_its_call_running(ground: GraphGround) -> None:

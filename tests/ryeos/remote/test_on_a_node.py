@@ -1,16 +1,23 @@
 """Projects pushed to a real node, by processes of their own on both ends of a connection."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lillux.signing import generate_keypair, save_keypair
-from ryeos.items import Space
+from lillux.signing import generate_keypair, load_keypair, save_keypair
+from ryeos.executor.model import Request
+from ryeos.items import Space, parse_reference
 from ryeos.remote.errors import RemoteConflictError, RemoteError
 from ryeos.remote.link import Link
+from ryeos.remote.local_secrets import LocalSecrets
 from ryeos.remote.opening import Surroundings, open_link
+from ryeos.remote.options import RemoteOptions
 from ryeos.remote.pull import pull
 from ryeos.remote.push import push
+from ryeos.remote.running import execute_on
+from tests.support.mcp_conversation import NEWEST_LEGACY, Conversation
 from tests.support.node import Node, User
 from tests.support.workspace import Workspace
 
@@ -148,3 +155,108 @@ def test_many_files_are_pushed_and_pulled(here: Machine, there: Machine) -> None
 
     assert pushed.objects_sent >= 2000
     assert len(pulled.applied.written) == 2000
+
+
+# ------------------------------------------------------------------ runs
+
+
+HELLO = """
+import json, pathlib
+pathlib.Path("src").mkdir(exist_ok=True)
+pathlib.Path("src/made.txt").write_text("made there", encoding="utf-8")
+print(json.dumps({"hello": "there"}))
+"""
+
+
+GRAPH = """
+version: "1.0.0"
+tool_type: graph
+executor_id: rye/core/runtimes/state-graph/runtime
+category: mine
+description: a graph of one call elsewhere
+permissions: ["rye.execute.*"]
+config:
+  start: far
+  nodes:
+    far:
+      remote: default
+      action: {item_id: "tool:mine/hello"}
+      assign: {said: "${result.hello}"}
+      next: done
+    done: {type: return, output: {said: "${state.said}"}}
+"""
+
+
+def run_there(machine: Machine, item: str, **parameters: object) -> Mapping[str, Any]:
+    around = Surroundings(workspace=machine.workspace.rye())
+    reference = parse_reference(item)
+    request = Request(item_id=reference.id, parameters=parameters)
+    return execute_on(around, None, reference, request, RemoteOptions()).envelope
+
+
+def test_a_tool_runs_on_the_node_and_what_it_writes_is_here(here: Machine) -> None:
+    here.workspace.project.signed_tool("mine/hello", HELLO)
+
+    envelope = run_there(here, "tool:mine/hello")
+
+    assert envelope["status"] == "success", envelope
+    assert envelope["data"] == {"hello": "there"}
+    assert envelope["execution_mode"] == "remote"
+    assert here.read("src/made.txt") == "made there"
+    assert envelope["remote"]["applied"] == ["src/made.txt"]
+
+
+def test_a_tool_sees_the_users_secrets_and_nobody_else_does(here: Machine) -> None:
+    rye = here.workspace.rye()
+    secrets = LocalSecrets(here.workspace.home, load_keypair(rye.context.key_directory).private_pem)
+    secrets.set({"MY_TOKEN": "s3cret-value"})
+    here.workspace.project.signed_tool(
+        "mine/seen", "import json, os\nprint(json.dumps(len(os.environ['MY_TOKEN'])))\n"
+    )
+
+    envelope = run_there(here, "tool:mine/seen")
+
+    assert envelope["data"] == len("s3cret-value"), envelope
+
+
+def test_a_node_of_a_graph_is_called_there(here: Machine) -> None:
+    here.workspace.project.signed_tool("mine/hello", HELLO)
+    here.workspace.project.signed("tools/mine/far.yaml", GRAPH)
+
+    answer = here.workspace.rye().execute(
+        parse_reference("tool:mine/far"), Request(item_id="mine/far")
+    )
+
+    assert answer.envelope["data"]["output"] == {"said": "there"}, answer.envelope
+    assert here.read("src/made.txt") == "made there"
+
+
+@pytest.mark.parametrize("where", [{"target": "remote"}, {"thread": "remote:default"}])
+def test_an_agent_runs_an_item_there(here: Machine, where: Mapping[str, str]) -> None:
+    here.workspace.project.signed_tool("mine/hello", HELLO)
+    client = Conversation(here.workspace.rye(), version=NEWEST_LEGACY)
+
+    result = client.result(
+        "tools/call",
+        "CallToolResult",
+        name="execute",
+        arguments={"item_id": "tool:mine/hello", **where},
+    )
+
+    envelope = result["structuredContent"]
+    assert (envelope["status"], envelope["execution_mode"]) == ("success", "remote"), envelope
+
+
+def test_what_a_graph_leaves_behind_there_is_here(here: Machine) -> None:
+    here.workspace.project.signed_tool("mine/hello", HELLO)
+    here.workspace.project.signed(
+        "tools/mine/far.yaml", GRAPH.replace("      remote: default\n", "")
+    )
+
+    envelope = run_there(here, "tool:mine/far")
+
+    assert envelope["status"] == "success", envelope
+    written = envelope["remote"]["outputs_materialized"]
+    assert any(path.startswith(".ai/state/graphs/") for path in written), envelope["remote"]
+    assert any(path.startswith(".ai/state/objects/refs/graphs/") for path in written)
+    assert any(path.startswith(".ai/knowledge/state/") for path in written)

@@ -1,0 +1,132 @@
+"""``rye-node.pyz``: the node with its libraries, for this machine and one CPython, packed by shiv.
+
+Why it is a plain file of shiv while ``rye.pyz`` is not: ADR 0087.
+"""
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from zipfile import ZipFile
+
+from packing.archive import run_shiv, zipped
+from packing.errors import BuildError
+from packing.folders import move_unless_made
+from packing.moment import Moment
+from packing.natives import NativePart
+from packing.node_start import surroundings
+from packing.parts import Part
+from packing.programs import ProgramsPart
+from packing.signed_bundle import stage_bundle
+from packing.stage import Stage, copy_notes_of_shiv
+from packing.wheels import requirements
+from ryeos.signing_key import SigningKey
+
+NAME = "rye-node.pyz"
+ENTRY_POINT = "rye_services.commands:main"
+PACKAGES = ("lillux", "rye_services", "ryeos")
+LOCKS = ("requirements/runtime.txt", "requirements/node.txt")
+
+# PyNaCl is compiled with cffi, which needs this; at run time neither does.
+_BUILD_TIME = frozenset({"pycparser"})
+_INSTALLATION_NOTES = frozenset({"RECORD", "WHEEL"})
+_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def build_node(
+    checkout: Path, scratch: Path, key: SigningKey, moment: Moment
+) -> tuple[bytes, Stage]:
+    """The bytes of the file and what is in it, made in ``scratch``, an empty folder.
+
+    For the interpreter that runs this; the same bytes for the same arguments.
+    Raises BuildError, and ItemValidationError for an item of the bundle that breaks a rule.
+    """
+    tree, target = scratch / "site", scratch / "shiv.pyz"
+    for package in PACKAGES:
+        sources = shutil.ignore_patterns("__pycache__", "*.pyc", "bundle")
+        shutil.copytree(checkout / package, tree / package, ignore=sources)
+    wheels = node_wheels(checkout)
+    for wheel in wheels:
+        _unpack(wheel, tree)
+    copy_notes_of_shiv(tree)
+    shutil.copy(checkout / "LICENSE", tree / "LICENSE")
+    bundle = tree / "ryeos" / "bundle"
+    stage_bundle(checkout, bundle, key)
+    shebang = f"/usr/bin/env python{_PYTHON}"
+    run_shiv(tree, target, moment, entry_point=ENTRY_POINT, python=shebang)
+    with ZipFile(target) as shivs:
+        head = f"#!{shebang}\n".encode("ascii")
+        data = head + zipped(_parts(checkout, shivs), moment, offset=len(head))
+    none = ProgramsPart(b"", {})
+    stage = Stage(tree=tree, bundle=bundle, natives=_no_natives(), programs=none, wheels=wheels)
+    return data, stage
+
+
+def node_wheels(checkout: Path) -> list[Path]:
+    """A wheel of each library of the node for the interpreter that runs this.
+
+    Kept under ``build/zipapp/wheels``. Raises BuildError, which names what could not be had.
+    """
+    pins = _pins(checkout)
+    digest = sha256(pins.encode()).hexdigest()[:16]
+    tag = f"{sys.implementation.cache_tag}-{sysconfig.get_platform()}"
+    folder = checkout / "build" / "zipapp" / "wheels" / f"node-{tag}-{digest}"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".", dir=folder.parent) as temporary:
+            fetched = Path(temporary, "fetched")
+            _download(pins, fetched)
+            move_unless_made(fetched, folder)
+    return sorted(folder.glob("*.whl"))
+
+
+def _pins(checkout: Path) -> str:
+    locked: dict[str, str] = {}
+    for lock in LOCKS:
+        locked |= requirements((checkout / lock).read_text("utf-8"))
+    return "".join(locked[name] for name in sorted(locked.keys() - _BUILD_TIME))
+
+
+def _download(pins: str, target: Path) -> None:
+    lock = target.with_name("lock.txt")
+    lock.write_text(pins, "utf-8")
+    command = [
+        *(sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--quiet"),
+        *("--require-hashes", "--no-deps", "--only-binary", ":all:"),
+        *("--dest", str(target), "--requirement", str(lock)),
+    ]
+    ended = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
+    if ended.returncode:
+        words = ended.stderr.strip() or "pip said nothing"
+        raise BuildError("wheels for the node", words, hint="is the package index within reach?")
+
+
+def _unpack(wheel: Path, tree: Path) -> None:
+    """Everything but notes of the installation, and commands that nobody calls."""
+    with ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            folder, *inner = PurePosixPath(name).parts
+            if folder.endswith(".data"):
+                if inner[:1] != ["scripts"]:
+                    raise BuildError(wheel.name, f"holds {name}, which would have to be installed")
+            elif not name.endswith("/") and PurePosixPath(name).name not in _INSTALLATION_NOTES:
+                archive.extract(name, tree)
+
+
+def _parts(checkout: Path, shivs: ZipFile) -> Iterator[Part]:
+    """Our start in place of shiv's, and what shiv packed, in an order of our own."""
+    start = (checkout / "packing" / "node_start.py").read_bytes()
+    yield Part("__main__.py", start)
+    yield Part("_built_for.py", f"MODULES = {surroundings()!r}\n".encode())
+    for name in sorted(shivs.namelist()):
+        if name != "__main__.py" and not name.endswith("/"):
+            yield Part(name, shivs.read(name))
+
+
+def _no_natives() -> NativePart:
+    """None apart: the compiled modules lie in their libraries, as the wheels have them."""
+    return NativePart(b"", {}, ())

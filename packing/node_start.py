@@ -1,0 +1,39 @@
+"""The start of ``rye-node.pyz``, packed as its ``__main__.py``. shiv unpacks the rest and runs it.
+
+What is unpacked is its owner's alone, wherever it lies (``SHIV_ROOT``, default ``~/.shiv``). Any
+Python 3 can read this, so that one that does not fit says why.
+"""
+
+import os
+import sys
+import sysconfig
+from importlib import import_module
+
+NOT_FOR_THIS = 78  # EX_CONFIG of sysexits.h: the surroundings are wrong, not the command
+
+
+def main() -> int:
+    """Run the node; the exit status, where it does not end by itself."""
+    built_for = import_module("_built_for").MODULES
+    if surroundings() != built_for:
+        version = ".".join(map(str, sys.version_info[:2]))
+        sys.stderr.write(
+            f"error: rye-node.pyz: built for {built_for}, started by {surroundings()}\n"
+            f"  hint: start it with another Python than {version}, or build one for this machine\n"
+        )
+        return NOT_FOR_THIS
+    os.umask(0o077)
+    import_module("_bootstrap").bootstrap()
+    return 0
+
+
+def surroundings() -> str:
+    """What compiled modules have to be made for: implementation, version, system, processor."""
+    import platform
+
+    suffix = str(sysconfig.get_config_var("EXT_SUFFIX") or "").rpartition(".")[0]
+    return f"{suffix.strip('.')} on {platform.machine()}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""Tools of a user who wants what is not theirs: the node's keys, others' projects, more room."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lillux.landlock import landlock_version
+from tests.support.node import Node
+from tests.support.remote_projects import RemoteProject
+from tests.support.workspace import Workspace
+
+pytest_plugins = ("tests.support.node",)
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX")
+confined = pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")
+
+
+@pytest.fixture
+def project(shared_node: Node, workspace: Workspace) -> RemoteProject:
+    """The attacker's project."""
+    return RemoteProject.with_tools(workspace, shared_node.user())
+
+
+def output(project: RemoteProject, script: str) -> str:
+    """What a script writes."""
+    reply = project.script(f"{script}; true")
+    assert reply.json["status"] == "success", reply.json
+    return str(reply.json["result"]["data"]["stdout"])
+
+
+@confined
+def test_the_keys_of_the_node_cannot_be_read(project: RemoteProject) -> None:
+    keys = project.user.node.settings.signing_key_dir
+
+    assert output(project, f"cat {keys}/*; ls {keys}") == ""
+
+
+@confined
+def test_neither_the_database_nor_any_store_can_be_read_or_changed(project: RemoteProject) -> None:
+    data = project.user.node.data
+
+    found = output(
+        project, f"ls {data} {data}/cas; head -c 9 {data}/node.db; echo > {data}/node.db"
+    )
+
+    assert found == ""
+    assert (data / "node.db").stat().st_size > 1
+
+
+@confined
+def test_the_environment_of_the_server_cannot_be_read(project: RemoteProject) -> None:
+    assert output(project, f"cat /proc/{project.user.node.pid}/environ") == ""
+
+
+@confined
+def test_the_server_cannot_be_signalled(project: RemoteProject) -> None:
+    assert output(project, f"kill -9 {project.user.node.pid} && echo killed") == ""
+    assert project.user.node.ask("GET", "/health").status == 200
+
+
+def test_a_link_in_place_of_the_runs_store_leads_nowhere(
+    project: RemoteProject, shared_node: Node, tmp_path: Path
+) -> None:
+    victim = shared_node.user()
+    folder = shared_node.data / "cas" / victim.user_id / ".ai" / "state" / "objects"
+    from lillux.cas.store import Store
+
+    secret = Store(folder).put_blob(b"of the victim")
+    script = f"rm -rf .ai/state; mkdir -p .ai/state; ln -s {folder} .ai/state/objects"
+
+    reply = project.script(script)
+
+    assert reply.json["status"] == "success", reply.json
+    assert project.objects([secret]) == {}
+
+
+def test_a_link_among_the_outputs_is_not_followed(project: RemoteProject) -> None:
+    keys = project.user.node.settings.signing_key_dir
+    lines = [
+        "mkdir -p .ai/state/graphs",
+        f"ln -s {keys}/private_key.pem .ai/state/graphs/key.txt",
+        f"ln -s {keys} .ai/state/keys",
+        f"ln -s {keys}/private_key.pem src/key.txt",
+        "echo fine > .ai/state/graphs/fine.txt",
+    ]
+
+    answer = project.script("; ".join(lines)).json
+
+    bundle = project.object(answer["runtime_outputs_bundle_hash"])
+    assert bundle["files"].keys() == {".ai/state/graphs/fine.txt"}
+    assert answer["merge_type"] == "no-op"
+
+
+def test_no_output_takes_the_place_of_what_a_client_keeps_for_itself(
+    project: RemoteProject,
+) -> None:
+    lines = [
+        "mkdir -p .ai/state/threads .ai/state/remote .ai/state/objects/blobs",
+        "echo x > .ai/state/threads/registry.db",
+        "echo x > .ai/state/remote/head.json",
+        "echo x > .ai/state/objects/blobs/x",
+        "echo x > .ai/state/sign.lock",
+        "echo x > '.ai/state/a\\b'",
+    ]
+
+    answer = project.script("; ".join(lines)).json
+
+    assert answer["status"] == "success", answer
+    assert answer["runtime_outputs_bundle_hash"] is None
+
+
+def test_rules_that_a_run_writes_do_not_remove_the_files_of_the_project(
+    project: RemoteProject,
+) -> None:
+    answer = project.script("echo 'sync: [' > .ai/config/cas/manifest.yaml").json
+
+    assert answer["merge_type"] == "fast-forward"
+    assert "src/x.txt" in project.manifest().files

@@ -1,0 +1,132 @@
+"""``rye-node.pyz`` as it is built: started by a Python that has no library."""
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from ryeos import __version__
+from ryeos.remote.identity import read_identity
+from tests.support.built import BASE_PYTHON, ROOT, Machine, run
+from tests.support.node import Node, running_node
+from tests.support.other_pythons import require_python
+from tests.support.remote_projects import RemoteProject
+from tests.support.workspace import Workspace
+
+pytestmark = pytest.mark.e2e
+
+KEYS = "/admin/authorized-keys"
+
+
+@pytest.fixture(scope="module")
+def packed_node(built_node_pyz: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """The built node, serving."""
+    folder = tmp_path_factory.mktemp("packed")
+    command = (str(BASE_PYTHON), "-I", str(built_node_pyz))
+    with running_node(folder / "node", command=command) as running:
+        yield running
+
+
+@pytest.fixture
+def server(tmp_path: Path, built_node_pyz: Path) -> Machine:
+    """Somebody's machine, with the built node."""
+    return Machine(tmp_path, BASE_PYTHON, "-I", built_node_pyz)
+
+
+def test_the_built_node_serves(packed_node: Node) -> None:
+    identity = read_identity(packed_node.ask("GET", "/public-key").json)
+
+    assert identity.node_id == packed_node.keys.node_id
+    assert packed_node.ask("GET", "/health").json["version"] == __version__
+    assert packed_node.owner.ask("GET", KEYS).status == 200
+    assert packed_node.owner.ask("GET", KEYS, auth="bearer").status == 200
+
+
+def test_its_bundle_is_the_signed_one(packed_node: Node) -> None:
+    provided = packed_node.ask("GET", "/status").json["capabilities"]["provides"]
+
+    assert "rye.execute.tool.rye.bash.bash" in provided
+
+
+def test_the_built_node_ends_well(built_node_pyz: Path, tmp_path: Path) -> None:
+    command = (str(BASE_PYTHON), "-I", str(built_node_pyz))
+    with running_node(tmp_path / "node", command=command) as node:
+        assert node.end() == 0
+        node.start()
+
+
+def test_commands_work_without_a_server(server: Machine, tmp_path: Path) -> None:
+    made = json.loads(
+        server.ask("api-keys", "create", "--user", "ada", "--name", "x", "--json", "-q")
+    )
+
+    listed = json.loads(server.ask("api-keys", "list", "--json"))
+    assert made["key"].startswith("rye_sk_")
+    assert [key["id"] for key in listed["keys"]] == [made["id"]]
+    assert (server.home / ".rye-node" / "node.db").is_file()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no modes")
+def test_what_it_unpacks_is_its_owners_alone(server: Machine, tmp_path: Path) -> None:
+    root = tmp_path / "unpacked"
+
+    server.ask("version", environ=server.environ(SHIV_ROOT=str(root)))
+
+    modes = {stat.S_IMODE(path.stat().st_mode) & 0o077 for path in (root, *root.iterdir())}
+    assert modes == {0}
+    assert not (server.home / ".shiv").exists()
+
+
+def test_it_runs_from_any_folder_under_any_name(
+    server: Machine, built_node_pyz: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "node with blanks"
+    copy.write_bytes(built_node_pyz.read_bytes())
+
+    ended = run([BASE_PYTHON, copy, "version"], environ=server.environ(), cwd=Path(os.sep))
+
+    assert (ended.stdout, ended.stderr) == (f"rye-node {__version__}\n", "")
+
+
+def test_a_python_that_does_not_fit_reads_why(server: Machine, built_node_pyz: Path) -> None:
+    other = require_python("3.12" if sys.version_info[:2] != (3, 12) else "3.11")
+
+    ended = run([other, built_node_pyz, "version"], environ=server.environ())
+
+    assert (ended.returncode, ended.stdout) == (78, "")
+    assert ended.stderr.startswith("error: rye-node.pyz: built for cpython-3")
+
+
+def test_what_lies_beside_it_is_true(built_node_pyz: Path, tmp_path: Path) -> None:
+    contents = json.loads(built_node_pyz.with_name("rye-node.pyz.cdx.json").read_bytes())
+    names = {component["name"] for component in contents["components"]}
+    key = tmp_path / "public_key.pem"
+    with ZipFile(built_node_pyz) as packed:
+        key.write_bytes(packed.read("site-packages/ryeos/bundle/public_key.pem"))
+
+    ended = run(
+        [sys.executable, ROOT / "rye.py", "self", "verify", built_node_pyz, "--key", key, "--json"]
+    )
+
+    assert {"fastapi", "uvicorn", "sqlalchemy", "mcp", "pynacl", "shiv"} <= names
+    assert all(component["licenses"] for component in contents["components"])
+    assert json.loads(ended.stdout)["status"] == "success"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the tool of this test is for POSIX")
+def test_the_built_node_executes_what_was_pushed(packed_node: Node, workspace: Workspace) -> None:
+    remote = RemoteProject(workspace, packed_node.user())
+    tool = "def execute(params, project_path):\n    return {'said': params['text']}\n"
+    function = "rye/core/runtimes/python/function"
+    workspace.project.signed_tool("echo", tool, executor=function)
+    remote.pushed()
+
+    answer = remote.execute("tool:echo", parameters={"text": "hello"})
+
+    assert answer["result"]["status"] == "success", answer["result"]
+    assert answer["result"]["data"]["said"] == "hello"

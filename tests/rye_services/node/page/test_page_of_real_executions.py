@@ -1,0 +1,64 @@
+"""Somebody watches the page while a project is pushed and executed for real."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ryeos.remote.envelopes import seal_secrets
+from tests.support.browser import chromedriver, chromium
+from tests.support.endings import wait_until
+from tests.support.node import Node
+from tests.support.remote_projects import RemoteProject
+from tests.support.workspace import Workspace
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX")
+
+SCRIPT = "while ! [ -e $TMPDIR/go ]; do sleep 0.02; done; echo of the execution > src/x.txt"
+
+
+def folders(project: RemoteProject) -> list[Path]:
+    """The temporary folders of executions of this user."""
+    workspaces = project.user.node.data / "workspaces" / project.user.user_id
+    return list(workspaces.glob("*/*/tmp"))
+
+
+def test_a_conflict_is_seen_as_it_happens(
+    shared_node: Node, workspace: Workspace, tmp_path: Path
+) -> None:
+    workspace.project.signed_yaml("sh", 'config: {command: "sh -c \\"$SCRIPT\\""}')
+    project = RemoteProject(workspace, shared_node.user())
+    project.let_files_travel()
+    project.write("src/x.txt", "of both\n")
+    project.pushed()
+    envelope = seal_secrets({"SCRIPT": SCRIPT}, shared_node.keys.box_public)
+
+    with chromedriver(tmp_path) as port, chromium(port) as browser:
+        browser.open(shared_node.url)
+        browser.find("#key").type(project.user.token)
+        browser.find("main button").click()
+        browser.find("#executions .empty")
+
+        project.ask("tool:sh", secret_envelope=envelope, **{"async": True})
+        assert browser.find("#executions .state.live").text == "running"
+
+        wait_until(lambda: bool(folders(project)))
+        project.write("src/x.txt", "of the push\n")
+        project.push()
+        for folder in folders(project):
+            (folder / "go").touch()
+
+        assert browser.find("#executions .state.warn").text == "completed"
+        assert "1 conflict" in browser.find("#executions").text
+        browser.find_xpath("//a[text()='tool:sh']").click()
+        browser.find(".conflicts")
+        assert [each.text for each in browser.all(".sides mark")] == [
+            "of the push",
+            "of the execution",
+        ]
+        browser.find_xpath("//summary[text()='What both began with']").click()
+        assert "of both" in browser.find(".conflicts").text
+
+        browser.open(shared_node.url)
+        assert browser.find("meter").label == "Storage"
+        assert int(browser.find("meter").attribute("value") or 0) > 0

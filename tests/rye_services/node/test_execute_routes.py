@@ -1,0 +1,233 @@
+import json
+import os
+from typing import Any
+
+import pytest
+
+from tests.support.node import Node
+from tests.support.remote_projects import RemoteProject
+from tests.support.workspace import Workspace
+
+pytest_plugins = ("tests.support.node",)
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX")
+
+
+@pytest.fixture
+def project(shared_node: Node, workspace: Workspace) -> RemoteProject:
+    """A project with tools on a node: ``echo``, ``write``, ``sh``."""
+    return RemoteProject.with_tools(workspace, shared_node.user())
+
+
+def test_an_execution_that_changes_nothing_leaves_head_where_it_is(project: RemoteProject) -> None:
+    answer = project.execute("tool:echo", parameters={"text": "hello"})
+
+    assert answer["result"]["data"]["said"] == "hello"
+    assert (answer["merge_type"], answer["snapshot_hash"]) == ("no-op", project.head)
+    assert [each["_hash"] for each in project.history()] == [project.head]
+
+
+def test_what_a_tool_writes_becomes_a_snapshot_of_the_project(project: RemoteProject) -> None:
+    answer = project.execute("tool:write", parameters={"path": "src/new.txt", "text": "made"})
+
+    assert answer["merge_type"] == "fast-forward"
+    newest = project.history()[0]
+    assert newest["_hash"] == answer["snapshot_hash"]
+    assert newest["parent_hashes"] == [project.head]
+    assert (newest["source"], newest["source_detail"]) == ("execution", "tool:write")
+    assert newest["metadata"] == {"thread_id": answer["thread_id"]}
+    assert project.text("src/new.txt") == "made"
+    assert project.text("src/x.txt") == "one\ntwo\nthree\n"
+
+
+def test_the_next_execution_works_on_what_the_last_one_left(project: RemoteProject) -> None:
+    project.execute("tool:write", parameters={"path": "src/a.txt", "text": "a"})
+
+    project.execute("tool:write", parameters={"path": "src/b.txt", "text": "b"})
+
+    assert {"src/a.txt", "src/b.txt", "src/x.txt"} <= project.manifest().files.keys()
+
+
+def test_what_is_left_outside_of_the_project_is_gone_for_the_next_execution(
+    project: RemoteProject,
+) -> None:
+    project.execute("tool:write", parameters={"path": "scratch/x", "text": "a"})
+
+    answer = project.execute(
+        "tool:sh", vault_keys=[], secret_envelope=project.envelope(SCRIPT="ls; ls $HOME $TMPDIR")
+    )
+
+    assert "scratch" not in answer["result"]["data"]["stdout"]
+
+
+def test_a_secret_reaches_the_tool_and_nothing_else(project: RemoteProject) -> None:
+    script = (
+        "echo value $TOKEN; mkdir -p .ai/state; echo $TOKEN | tee src/leak.txt .ai/state/out.txt"
+    )
+    secrets = {"TOKEN": "s3cr3t-t0ken", "SCRIPT": script}
+
+    answer = project.execute("tool:sh", secret_envelope=project.envelope(**secrets))
+
+    assert answer["result"]["data"]["stdout"] == "value ***\n***\n"
+    assert answer["masked_paths"] == ["src/leak.txt"]
+    assert project.text("src/leak.txt") == "***\n"
+    bundle = project.object(answer["runtime_outputs_bundle_hash"])
+    blob = bundle["files"][".ai/state/out.txt"]
+    assert project.objects([blob])[blob] == b"***\n"
+    stores = list((project.user.node.data / "cas").rglob("*"))
+    assert not [path for path in stores if path.is_file() and b"s3cr3t" in path.read_bytes()]
+
+
+def test_a_secret_of_the_vault_is_there_unless_only_others_are_named(
+    project: RemoteProject,
+) -> None:
+    sent = [{"name": "SCRIPT", "value": "echo here"}]
+    assert project.user.ask("POST", "/secrets", {"secrets": sent}).status == 200
+
+    answer = project.execute("tool:sh")
+    named = project.execute("tool:sh", vault_keys=["SCRIPT"])
+    refused = project.ask("tool:sh", vault_keys=["OTHER"])
+
+    assert answer["result"]["data"]["stdout"] == "here\n"
+    assert named["result"]["data"]["stdout"] == "here\n"
+    assert (refused.status, "OTHER" in refused.json["detail"]) == (404, True)
+
+
+def test_changes_on_both_sides_are_merged(project: RemoteProject) -> None:
+    thread = project.begun("sed -i s/three/THREE/ src/x.txt")
+    project.write("src/x.txt", "ONE\ntwo\nthree\n")
+    pushed = project.push()
+    project.release()
+
+    row = project.ended(thread)
+
+    assert (row["state"], row["merge_type"], row["merge_conflicts"]) == ("completed", "merge", None)
+    newest = project.history()[0]
+    assert newest["source"] == "merge"
+    assert newest["parent_hashes"][0] == pushed
+    assert project.text("src/x.txt") == "ONE\ntwo\nTHREE\n"
+
+
+def test_changes_that_cannot_be_merged_are_a_recorded_conflict(project: RemoteProject) -> None:
+    thread = project.begun("echo theirs > src/x.txt")
+    project.write("src/x.txt", "ours\n")
+    pushed = project.push()
+    project.release()
+
+    row = project.ended(thread)
+
+    assert (row["state"], row["merge_type"], row["snapshot_hash"]) == (
+        "completed",
+        "conflict",
+        pushed,
+    )
+    assert row["merge_conflicts"].keys() == {"src/x.txt"}
+    assert row["merge_conflicts"]["src/x.txt"]["type"] == "content"
+    assert project.text("src/x.txt", row["unmerged_snapshot_hash"]) == "theirs\n"
+    assert project.text("src/x.txt") == "ours\n"
+
+
+def test_an_accepted_execution_is_carried_out_and_its_answer_kept(project: RemoteProject) -> None:
+    reply = project.ask("tool:echo", parameters={"text": "later"}, **{"async": True})
+
+    row = project.ended(reply.json["thread_id"])
+
+    assert row["state"] == "completed", row
+    assert row["result"]["data"]["said"] == "later"
+    assert row["execution_status"] == "success"
+
+
+def test_a_tool_that_fails_is_answered_with_200(project: RemoteProject) -> None:
+    reply = project.ask("tool:sh", secret_envelope=project.envelope(SCRIPT="exit 3"))
+
+    assert (reply.status, reply.json["status"]) == (200, "error")
+    row = project.thread(reply.json["thread_id"])
+    assert (row["state"], row["error_phase"], row["execution_status"]) == (
+        "error",
+        "execution",
+        "error",
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "detail"),
+    [
+        ({"item_id": "echo"}, 400, "item_id: expected a kind before it, like tool:echo"),
+        ({"item_id": ""}, 400, "item_id: expected a text"),
+        ({"item_id": "config:x/y"}, 400, "item_id: config items cannot be executed"),
+        (
+            {"item_id": "directive:x", "thread": "inline"},
+            400,
+            "thread: expected fork for a directive, found inline",
+        ),
+        ({"item_id": "tool:echo", "parameters": [1]}, 400, "parameters: expected a JSON object"),
+        ({"item_id": "tool:echo", "vault_keys": "A"}, 400, "vault_keys: expected a list of names"),
+        ({"item_id": "tool:echo", "project_path": ""}, 400, "project_path: expected a text"),
+        ({"item_id": "tool:echo", "async": "yes"}, 400, "async: expected true or false"),
+        (
+            {"item_id": "tool:echo", "project_path": "other"},
+            404,
+            "no project 'other' was pushed yet",
+        ),
+    ],
+)
+def test_what_cannot_be_executed_is_refused_in_words(
+    project: RemoteProject, body: dict[str, Any], status: int, detail: str
+) -> None:
+    reply = project.user.ask("POST", "/execute", {"project_path": "project", **body})
+
+    assert reply.answer == (status, {"detail": detail})
+
+
+def test_the_split_form_of_an_item_is_taken_too(project: RemoteProject) -> None:
+    answer = project.execute("echo", item_type="tool", parameters={"text": "split"})
+
+    assert answer["result"]["data"]["said"] == "split"
+
+
+def test_an_answer_shows_no_place_of_the_server(project: RemoteProject) -> None:
+    script = "pwd; echo $HOME $TMPDIR"
+
+    answer = project.execute("tool:sh", secret_envelope=project.envelope(SCRIPT=script))
+
+    assert str(project.user.node.data) not in json.dumps(answer)
+    assert answer["result"]["data"]["stdout"] == "/project\n/home /tmp\n"
+
+
+def test_fetch_loads_an_item(project: RemoteProject) -> None:
+    body = {"project_path": project.name, "item_id": "tool:echo"}
+
+    reply = project.user.ask("POST", "/fetch", body)
+
+    assert reply.status == 200
+    assert reply.json["result"]["status"] == "success", reply.json
+    assert "said" in json.dumps(reply.json["result"])
+
+
+def test_sign_makes_a_snapshot_with_the_nodes_signature(project: RemoteProject) -> None:
+    project.workspace.project.tool("unsigned", "print(1)")
+    project.push()
+    body = {"project_path": project.name, "item_id": "tool:unsigned"}
+
+    reply = project.user.ask("POST", "/sign", body)
+
+    assert (reply.status, reply.json["result"]["status"]) == (200, "signed"), reply.json
+    assert reply.json["merge_type"] == "fast-forward"
+    item = project.object(project.manifest().items[".ai/tools/unsigned.py"])
+    assert item["signature_info"]["pubkey_fp"] == project.user.node.keys.fingerprint
+
+
+def test_another_user_sees_nothing_of_an_execution(project: RemoteProject) -> None:
+    answer = project.execute("tool:echo")
+    stranger = project.user.node.user()
+
+    assert stranger.ask("GET", f"/threads/{answer['thread_id']}").status == 404
+    assert stranger.ask("GET", "/threads").json["threads"] == []
+
+
+def test_threads_are_listed_newest_first(project: RemoteProject) -> None:
+    first, second = (project.execute("tool:echo")["thread_id"] for _ in range(2))
+
+    reply = project.user.ask("GET", f"/threads?limit=5&project_path={project.name}")
+
+    assert [row["thread_id"] for row in reply.json["threads"]] == [second, first]
+    assert reply.json["threads"][0]["state"] == "completed"

@@ -1,0 +1,225 @@
+"""``rye remote ...`` against a real node, as somebody types it."""
+
+from pathlib import Path
+
+import pytest
+
+from lillux.signing import load_keypair
+from ryeos.items import Space
+from tests.support.command_line import CommandLine
+from tests.support.node import Node
+
+pytest_plugins = ("tests.support.node",)
+
+HELLO = """\
+mkdir -p src
+echo made > src/made.txt
+echo "hello $1"
+"""
+
+
+class User:
+    """A command line whose default remote is a node that knows its key."""
+
+    def __init__(self, folder: Path, bundle: Space, node: Node, like: "User | None" = None) -> None:
+        folder.mkdir(exist_ok=True)
+        self.cli = CommandLine(folder, bundle)
+        if like is None:
+            self.cli.json("keys", "generate")
+            node.user(keypair=load_keypair(self.cli.key_directory))
+        else:
+            self.cli.json("keys", "import", like.cli.key_directory / "private_key.pem")
+        self.cli.json("remote", "add", "default", node.url)
+        self.write(".ai/config/cas/manifest.yaml", "sync: {include: ['src/']}\n")
+
+    def write(self, path: str, text: str) -> None:
+        target = self.cli.project / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+
+    def read(self, path: str) -> str:
+        return (self.cli.project / path).read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def user(tmp_path: Path, bundle: Space, shared_node: Node) -> User:
+    return User(tmp_path / "here", bundle, shared_node)
+
+
+@pytest.fixture
+def other(tmp_path: Path, bundle: Space, shared_node: Node, user: User) -> User:
+    """The same user on another machine."""
+    return User(tmp_path / "there", bundle, shared_node, like=user)
+
+
+def test_a_push_says_what_it_did(user: User) -> None:
+    user.write("src/a.txt", "a\n")
+
+    first, second = user.cli.json("remote", "push"), user.cli("remote", "push")
+
+    assert first["status"] == "success"
+    assert first["ref_published"]
+    assert first["objects_synced"] == first["total_objects"]
+    assert second.stdout == f"project on default: {first['snapshot_hash'][:12]}, nothing new\n"
+
+
+def test_a_pull_says_which_files_it_wrote(user: User, other: User) -> None:
+    user.write("src/a.txt", "a\n")
+    user.cli.json("remote", "push")
+
+    done = other.cli("remote", "pull")
+
+    assert done.stdout == "~ src/a.txt\n"
+    assert other.read("src/a.txt") == "a\n"
+
+
+def test_a_pull_of_nothing_is_no_error(user: User) -> None:
+    done = user.cli("remote", "pull")
+
+    assert done.status == 0
+    assert done.stdout == "default has no project 'project' yet; next: rye remote push\n"
+
+
+def test_content_is_fetched_by_its_digest(user: User) -> None:
+    pushed = user.cli.json("remote", "push")
+
+    fetched = user.cli.json("remote", "pull", pushed["snapshot_hash"])
+
+    assert fetched["hashes"] == [pushed["snapshot_hash"]]
+    assert user.cli("remote", "pull", "nonsense").status == 2
+    assert user.cli("remote", "pull", "0" * 64).status == 7
+
+
+def test_conflicts_are_told_and_settled(user: User, other: User) -> None:
+    for path in ("src/a.txt", "src/b.txt", "src/c.txt"):
+        user.write(path, "base\n")
+    user.cli.json("remote", "push")
+    other.cli.json("remote", "pull")
+    for path in ("src/a.txt", "src/b.txt", "src/c.txt"):
+        user.write(path, "here\n")
+        other.write(path, "there\n")
+    other.cli.json("remote", "push")
+
+    refused = user.cli("remote", "push")
+    assert refused.status == 7
+    assert "changed here and there: src/a.txt, src/b.txt, src/c.txt" in refused.stderr
+    differences = user.cli("remote", "diff")
+    assert differences.stdout == "~ ~  src/a.txt\n~ ~  src/b.txt\n~ ~  src/c.txt\n"
+
+    (user.cli.project / "merged").write_text("both\n", encoding="utf-8")
+    user.cli.json("remote", "resolve", "src/a.txt", "--theirs")
+    user.cli.json("remote", "resolve", "src/b.txt", "--ours")
+    left = user.cli.json("remote", "resolve", "src/c.txt", "--merged", "merged")
+    assert left["conflicts"] == []
+    user.cli.json("remote", "push")
+    other.cli.json("remote", "pull")
+
+    assert [other.read(f"src/{name}.txt") for name in "abc"] == ["there\n", "here\n", "both\n"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("src/a.txt",),
+        ("src/a.txt", "--ours", "--theirs"),
+        ("src/a.txt", "src/b.txt", "--merged", "x"),
+        ("src/a.txt", "--merged", "nowhere"),
+    ],
+)
+def test_a_settlement_has_to_be_clear(user: User, arguments: tuple[str, ...]) -> None:
+    assert user.cli("remote", "resolve", *arguments).status == 2
+
+
+def test_what_is_in_no_conflict_is_not_settled(user: User) -> None:
+    done = user.cli("remote", "resolve", "src/a.txt", "--ours")
+
+    assert done.status == 3
+    assert done.stderr == (
+        "error: src/a.txt: in no conflict with remote default\n"
+        "  hint: there are no conflicts to settle\n"
+    )
+
+
+def test_a_tool_runs_on_the_node(user: User) -> None:
+    user.write(".ai/tools/mine/hello.sh", HELLO)
+    user.cli.json("sign", "tool:mine/hello")
+
+    done = user.cli("remote", "execute", "mine/hello", "name=Ann", "--params", '{"a": 1}')
+
+    assert (done.status, done.stdout) == (0, 'hello {"a": 1, "name": "Ann"}\n'), done.stderr
+    assert user.read("src/made.txt") == "made\n"
+    threads = user.cli.json("remote", "threads")["threads"]
+    assert [row["state"] for row in threads] == ["completed"]
+    shown = user.cli("remote", "thread", threads[0]["thread_id"])
+    assert "completed" in shown.stdout
+    history = user.cli("remote", "history").stdout.splitlines()
+    assert [line.split()[2] for line in history] == ["execution", "push"]
+
+
+def test_run_with_a_target_is_the_same(user: User) -> None:
+    user.write(".ai/tools/mine/hello.sh", HELLO)
+    user.cli.json("sign", "tool:mine/hello")
+
+    envelope = user.cli.json("run", "mine/hello", "--target", "remote:default")
+
+    assert envelope["execution_mode"] == "remote"
+    assert envelope["remote"]["merge_type"] == "fast-forward"
+    assert envelope["remote"]["applied"] == ["src/made.txt"]
+
+
+def test_a_run_that_is_not_waited_for_can_be_looked_after(user: User) -> None:
+    user.write(".ai/tools/mine/hello.sh", HELLO)
+    user.cli.json("sign", "tool:mine/hello")
+
+    started = user.cli.json("run", "mine/hello", "--target", "remote", "--async")
+
+    row = user.cli.json("remote", "thread", started["thread_id"])["thread"]
+    assert row["thread_id"] == started["thread_id"]
+
+
+def test_what_nobody_signed_is_not_even_pushed(user: User) -> None:
+    user.write(".ai/tools/mine/hello.sh", HELLO)
+
+    done = user.cli("remote", "execute", "mine/hello")
+
+    assert done.status == 4
+    assert user.cli("remote", "history").status == 7
+
+
+@pytest.mark.parametrize("target", ["far", "remote:", "remotes:x"])
+def test_a_target_that_is_none_is_refused(user: User, target: str) -> None:
+    assert user.cli("run", "rye/bash/bash", "command=true", "--target", target).status == 2
+
+
+def test_a_dry_run_is_made_here(user: User) -> None:
+    done = user.cli("run", "rye/bash/bash", "command=true", "--target", "remote", "--dry-run")
+
+    assert done.status == 2
+
+
+def test_a_remote_that_is_mistyped_is_guessed(user: User) -> None:
+    done = user.cli("remote", "push", "--remote", "defualt")
+
+    assert done.status == 3
+    assert "did you mean default?" in done.stderr
+
+
+def test_the_status_asks_nobody(user: User, shared_node: Node) -> None:
+    user.write("src/a.txt", "a\n")
+    before = user.cli.json("remote", "status")
+    user.cli.json("remote", "push")
+    after = user.cli("remote", "status")
+
+    assert before["remotes"]["default"]["snapshot_hash"] is None
+    assert (
+        after.stdout.splitlines()[1] == f"  default      pushed                   {shared_node.url}"
+    )
+
+
+@pytest.mark.parametrize("thread", ["../health", "a b", "%2e%2e"])
+def test_an_id_is_no_path(user: User, thread: str) -> None:
+    assert user.cli("remote", "thread", thread).status == 2
+
+
+def test_no_progress_is_shown_where_nobody_looks(user: User) -> None:
+    assert user.cli("remote", "push").stderr == ""
