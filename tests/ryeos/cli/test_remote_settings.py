@@ -139,6 +139,9 @@ def test_a_remote_of_the_project_says_how_to_make_it_one_s_own(cli: CommandLine)
     assert (row["usable"], row["source"]) == (False, "project")
     assert row["hint"] == f"if you know it: rye remote add gpu {URL} --key-env AWS_KEY"
 
+    status = cli.json("remote", "status")["remotes"]["gpu"]
+    assert (status["url"], status["problem"]) == (None, row["problem"])
+
     command = row["hint"].removeprefix("if you know it: rye ").split()
     assert cli(*command).status == 0
     assert cli.json("remote", "list")["remotes"][0]["usable"]
