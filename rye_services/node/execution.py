@@ -283,7 +283,7 @@ class OwnHead:
 
     def advance(self, expected: Head, snapshot_hash: str, manifest_hash: str) -> bool:
         """Move it; False where it is no longer there."""
-        return self.sync.heads.advance(
+        moved = self.sync.heads.advance(
             self.user_id,
             self.remote_name,
             self.project_path,
@@ -294,3 +294,4 @@ class OwnHead:
             system_version=ryeos.__version__,
             now=self.clock(),
         )
+        return moved is not None
