@@ -9,6 +9,7 @@ where it was; if not, it is (2) again   (7) the head is recorded.
 from lillux.values import dataclass, field, replace
 from ryeos.cas.sync import Sized
 from ryeos.cas.tree import Tree
+from ryeos.remote.apply import changed_paths, entry_at
 from ryeos.remote.errors import HeadMovedError, RemoteError, RemoteUnrelatedError
 from ryeos.remote.link import Link, is_same_head
 from ryeos.remote.pull import merge_head
@@ -17,7 +18,7 @@ from ryeos.remote.transfer import send
 from ryeos.remote.working_tree import sized
 
 ROUNDS = 5
-_CONFLICT = 409
+_CONFLICT, _INCOMPLETE = 409, 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,14 +139,21 @@ def _sent(link: Link, head: Head | None, trees: _Trees) -> Pushed:
     is_user_space_new = bool(user_hash) and _user_space_hash(link) != user_hash
     sent = 0
     if not has_project or is_user_space_new:
-        sent = send(link.node, digests, trees, trees.sized, link.progress)  # (4)
+        lacked = _lacked(link, head, trees)
+        sent = send(link.node, lacked, trees, trees.sized, link.progress)  # (4)
     if is_user_space_new:
         _push_user_space(link, user_hash)  # (5)
     expected = head.snapshot_hash if head else None
     snapshot_hash = expected
     if not has_project or is_user_space_new or snapshot_hash is None:
-        version = link.node.system_version()
-        snapshot_hash = link.node.push(link.project_path, manifest_hash, expected, version)  # (6)
+        try:
+            snapshot_hash = _moved(link, manifest_hash, expected)  # (6)
+        except RemoteError as error:
+            if error.status != _INCOMPLETE:
+                raise
+            # The node lost some of what its head is made of: ask for all of it.
+            sent += send(link.node, digests, trees, trees.sized, link.progress)
+            snapshot_hash = _moved(link, manifest_hash, expected)
     return Pushed(
         snapshot_hash=snapshot_hash,
         project_manifest_hash=manifest_hash,
@@ -156,6 +164,31 @@ def _sent(link: Link, head: Head | None, trees: _Trees) -> Pushed:
         is_user_space_new=is_user_space_new,
         digests=frozenset(digests),
     )
+
+
+def _moved(link: Link, manifest_hash: str, expected: str | None) -> str:
+    version = link.node.system_version()
+    return link.node.push(link.project_path, manifest_hash, expected, version)
+
+
+def _lacked(link: Link, head: Head | None, trees: _Trees) -> tuple[str, ...]:
+    """What the node may lack: it has all that its head is made of, so nobody asks for that."""
+    if head is None:
+        return trees.digests
+    tree = trees.project
+    base = link.manifest(head.project_manifest_hash, tree)
+    digests = {tree.manifest_hash: None}
+    for path in changed_paths(base, tree.manifest):
+        digest = entry_at(tree.manifest, path)
+        if digest is None:
+            continue
+        digests[digest] = None
+        source = tree.item_sources.get(digest)
+        if source is not None:
+            digests[str(source["content_blob_hash"])] = None
+    user = trees.user
+    digests |= dict.fromkeys((*user.item_sources, *user.blobs, user.manifest_hash))
+    return tuple(digests)
 
 
 def _user_space_hash(link: Link) -> str:
