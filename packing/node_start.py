@@ -1,7 +1,7 @@
 """The start of ``rye-node.pyz``, packed as its ``__main__.py``. shiv unpacks the rest and runs it.
 
-What is unpacked is its owner's alone, wherever it lies (``SHIV_ROOT``, default ``~/.shiv``). Any
-Python 3 can read this, so that one that does not fit says why.
+What is unpacked is its owner's alone, wherever it lies: ``SHIV_ROOT``, ``RYE_CACHE_DIR``, else
+``~/.shiv``. Any Python 3 can read this, so that one that does not fit says why.
 """
 
 import os
@@ -22,6 +22,9 @@ def main() -> int:
             f"  hint: start it with another Python than {version}, or build one for this machine\n"
         )
         return NOT_FOR_THIS
+    cache = os.environ.get("RYE_CACHE_DIR")
+    if cache:
+        os.environ.setdefault("SHIV_ROOT", cache)
     os.umask(0o077)
     import_module("_bootstrap").bootstrap()
     return 0

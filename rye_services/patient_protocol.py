@@ -5,16 +5,15 @@ from typing import Any, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-HEAD_TIMEOUT_S = 30.0
-"""How long the head of a request may take, from the connection or its first byte on.
-
-Between requests uvicorn's own timeout for idle connections holds, and while a body comes that of
-`rye_services.limits`.
-"""
-
 
 class PatientProtocol(H11Protocol):
-    """A connection that is closed when the head of a request does not come to its end."""
+    """A connection that is closed when the head of a request does not come to its end.
+
+    Between requests uvicorn's own timeout for idle connections holds, and while a body comes that
+    of `rye_services.limits`.
+    """
+
+    head_timeout_s = 30.0  # from the connection, or from the first byte on
 
     _patience: asyncio.TimerHandle | None = None
 
@@ -38,7 +37,7 @@ class PatientProtocol(H11Protocol):
 
     def _wait_for_head(self) -> None:
         if self._patience is None:
-            self._patience = self.loop.call_later(HEAD_TIMEOUT_S, self._give_up)
+            self._patience = self.loop.call_later(self.head_timeout_s, self._give_up)
 
     def _wait_no_longer(self) -> None:
         if self._patience is not None:

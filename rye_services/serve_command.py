@@ -15,7 +15,7 @@ def serve_node(parsed: argparse.Namespace, bundle: Path, environ: Mapping[str, s
     """Serve until asked to end; the exit status. Raises what the parts of a node cannot stand."""
     log_to_stderr(environ.get("RYE_LOG", "info"))
     settings = settings_of(parsed, environ)
-    services = open_services(settings, bundle)
+    services = open_services(settings, bundle, environ=environ)
     _let_first_key_in(services, environ)
     listener = listen(settings.host, settings.port)
     app = create_app(services)

@@ -120,5 +120,6 @@ def log_to_stderr(level: str) -> None:
         stream=sys.stderr,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # its start and end are told by us
+    for name in ("uvicorn", "mcp"):  # their start and end are told by us
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
     logging.captureWarnings(capture=True)

@@ -48,6 +48,7 @@ class Context:
     process_env   the environment of this program, as far as tools may have it
     tool_programs gives a folder that comes first on the PATH of tools, or None; asked when a tool
                   is run, as it may have to be made
+    pages_are_signed_later  where there is no private key, whoever has one signs what runs write
     dev_mode      integrity errors become loud warnings (``RYE_DEV_MODE=1``)
     key_directory where the private signing key is
     program_words gives what starts this program once more, () where that is not known
@@ -62,6 +63,7 @@ class Context:
     platform: str = sys.platform
     tool_programs: ToolPrograms = no_programs
     program_words: ProgramWords = no_words
+    pages_are_signed_later: bool = False
 
     def program_variables(self) -> Mapping[str, str]:
         """What tells a tool how to start this program, in the same user space."""

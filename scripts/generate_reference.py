@@ -96,8 +96,8 @@ def _below(parent: type[LilluxError]) -> Iterator[type[LilluxError]]:
             yield from _below(child)
 
 
-def _order(error: type[LilluxError]) -> tuple[int, str, str]:
-    return error.exit_status, error.code, error.__name__
+def _order(error: type[LilluxError]) -> tuple[int, str, str, str]:
+    return error.exit_status, error.code, error.__name__, error.__module__
 
 
 def _row(error: type[LilluxError]) -> str:

@@ -283,6 +283,7 @@ def open_executions(
     capacity: Capacity,
     bundle: Path,
     clock: Clock,
+    environ: Mapping[str, str],
 ) -> Executions:
     """The executions of a node. Nothing is read or written yet."""
     presence = Presence(settings.data_dir / "servers")
@@ -294,7 +295,7 @@ def open_executions(
         sync=sync,
         vault=vault,
         workspaces=Workspaces(settings.data_dir / "workspaces", kept=settings.max_concurrent + 2),
-        launch=Launch(environ=os.environ),
+        launch=Launch(environ=environ),
         bundle=bundle,
         clock=clock,
         cancellation=Cancellation(),

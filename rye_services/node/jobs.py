@@ -34,7 +34,8 @@ class Job:
     project, user       folders that hold ``.ai``; they are the job's own
     home, temporary     empty folders of the job's own
     bundle              the folder of the system bundle
-    secrets             environment variables of the tools
+    environ             what tools have as their environment, and Rye as its own
+    secrets             further environment variables of the tools
     signing_pem         the node's private key, for `Action.SIGN` only
     memory_bytes        of each process; 0 for no limit
     readable            what tools may read besides the job's folders and the system's
@@ -51,6 +52,7 @@ class Job:
     temporary: Path
     bundle: Path
     bundle_version: str
+    environ: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     signing_pem: str = field(default="", repr=False)
     time_limit_s: float

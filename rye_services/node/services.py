@@ -1,6 +1,8 @@
 """What the routes of a node stand on, made once at its start."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from lillux.values import dataclass
 from rye_services.api_keys import ApiKeys
@@ -58,9 +60,16 @@ class NodeServices:
         )
 
 
-def open_services(settings: Settings, bundle: Path, clock: Clock = utc_now) -> NodeServices:
+def open_services(
+    settings: Settings,
+    bundle: Path,
+    clock: Clock = utc_now,
+    *,
+    environ: Mapping[str, str] = MappingProxyType({}),
+) -> NodeServices:
     """The services on the data of a node; its keys and tables are made if there are none.
 
+    Of ``environ`` executions get what their allow-list names, like PATH.
     Raises DatabaseError, NodeKeysError, PemError, KeyMismatchError, FileSystemError.
     """
     keys = open_keys(settings.signing_key_dir, clock)
@@ -94,6 +103,7 @@ def open_services(settings: Settings, bundle: Path, clock: Clock = utc_now) -> N
             capacity=capacity,
             bundle=bundle,
             clock=clock,
+            environ=environ,
         ),
         webhook_check=webhook_check(webhooks) if settings.open_webhooks else refuse_webhooks,
     )

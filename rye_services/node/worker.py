@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from lillux.errors import LilluxError
 from lillux.process import MIB, Cancellation, Command, Outcome, ProcessManager, ProcessRunner
-from lillux.values import dataclass
+from lillux.values import dataclass, replace
 from rye_services.node.jobs import Finished, Job, read_finished
 from rye_services.node.worker_process import ENDING_GRACE_S, SWEEP_S, Ending
 
@@ -62,11 +62,12 @@ class Launch:
         kept = {name: self.environ[name] for name in _KEPT if name in self.environ}
         own = {"HOME": str(job.home), "USERPROFILE": str(job.home)}
         temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(job.temporary))
+        environ = {"PATH": os.defpath, **kept, **own, **temporary}
         return Command(
             argv=(self.python, "-I", "-c", _CODE, json.dumps(self.modules)),
-            env={"PATH": os.defpath, **kept, **own, **temporary},
+            env=environ,
             cwd=job.project,
-            stdin=job.dump(),
+            stdin=replace(job, environ=environ).dump(),
             timeout_s=job.time_limit_s + ENDING_GRACE_S + SWEEP_S + _SPARE_S,
             max_output_bytes=MAX_ANSWER_BYTES,
         )

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from lillux.errors import LilluxError
@@ -32,12 +31,11 @@ _BESIDE_PROGRAMS = ("lib", "lib64", "libexec")
 def do(job: Job, cancellation: Cancellation) -> Finished:
     """Do the job. What Rye cannot do is an answer too, as anywhere else."""
     warnings: list[str] = []
-    environ = dict(os.environ)
-    rye = Rye(_context(job, environ), warn=warnings.append)
+    rye = Rye(_context(job), warn=warnings.append)
     try:
         _approve_by_id(job)
         if job.action is not Action.SIGN:
-            _confine(job, environ.get("PATH", os.defpath))
+            _confine(job, job.environ.get("PATH", os.defpath))
         answer = _answer(rye, job, cancellation)
     except LilluxError as error:
         answer = error_answer(error)
@@ -46,16 +44,21 @@ def do(job: Job, cancellation: Cancellation) -> Finished:
     return Finished(answer.envelope, tuple(dict.fromkeys(warnings)))
 
 
-def _context(job: Job, environ: Mapping[str, str]) -> Context:
+def _context(job: Job) -> Context:
     """Where the job happens. Secrets reach the tools, and never decide about Rye itself."""
     context = context_from(
-        environ,
+        job.environ,
         cwd=job.project,
         project=str(job.project),
         user_space=str(job.user),
         bundles=(embedded_bundle(job.bundle, job.bundle_version),),
     )
-    return replace(context, process_env={**context.process_env, **job.secrets}, dev_mode=False)
+    return replace(
+        context,
+        process_env={**context.process_env, **job.secrets},
+        dev_mode=False,
+        pages_are_signed_later=True,  # by the server, when all of this has ended
+    )
 
 
 def _approve_by_id(job: Job) -> None:

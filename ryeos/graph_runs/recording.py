@@ -150,11 +150,12 @@ class WorkspaceRecordings:
         def write(run_id: str) -> None:
             place = self._place()
             key = self._key()
-            if key is None:  # an item that nobody signed would only be in the way
-                return
+            if key is None and not self._workspace.context.pages_are_signed_later:
+                return  # an item that nobody signed would only be in the way
             try:
                 page = page_of(graph, load_run(place, run_id, self._trusted))
-                write_page(place, page, Signer(key, self._workspace.verifier))
+                signer = Signer(key, self._workspace.verifier) if key else None
+                write_page(place, page, signer)
             except LilluxError as error:
                 self._workspace.warn(f"{run_id}: its page was not written: {error}")
 

@@ -72,10 +72,13 @@ def test_commands_work_without_a_server(server: Machine, tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no modes")
-def test_what_it_unpacks_is_its_owners_alone(server: Machine, tmp_path: Path) -> None:
+@pytest.mark.parametrize("variable", ["SHIV_ROOT", "RYE_CACHE_DIR"])
+def test_what_it_unpacks_is_its_owners_alone(
+    server: Machine, tmp_path: Path, variable: str
+) -> None:
     root = tmp_path / "unpacked"
 
-    server.ask("version", environ=server.environ(SHIV_ROOT=str(root)))
+    server.ask("version", environ=server.environ(**{variable: str(root)}))
 
     modes = {stat.S_IMODE(path.stat().st_mode) & 0o077 for path in (root, *root.iterdir())}
     assert modes == {0}

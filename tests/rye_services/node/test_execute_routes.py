@@ -231,3 +231,63 @@ def test_threads_are_listed_newest_first(project: RemoteProject) -> None:
 
     assert [row["thread_id"] for row in reply.json["threads"]] == [second, first]
     assert reply.json["threads"][0]["state"] == "completed"
+
+
+def test_executions_and_pushes_at_once_lose_no_update(project: RemoteProject) -> None:
+    """Each writes a file of its own: in the end all of them are there, or say that they are not."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    def write(number: int) -> dict[str, Any]:
+        parameters = {"path": f"src/n{number}.txt", "text": str(number)}
+        return project.execute("tool:write", parameters=parameters)
+
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(write, range(6)))
+
+    exhausted = [one["merge_type"] == "retry_exhausted" for one in answers]
+    known = {one["_hash"] for one in project.history()}
+    files = project.manifest().files
+    for number, (answer, is_out) in enumerate(zip(answers, exhausted, strict=True)):
+        assert (f"src/n{number}.txt" in files) is not is_out
+        assert answer["snapshot_hash"] in known
+        assert ("unmerged_snapshot" in answer) is is_out
+
+
+def test_a_graph_leaves_its_page_signed_by_the_node_and_its_objects(
+    project: RemoteProject,
+) -> None:
+    project.workspace.project.signed("tools/g.yaml", GRAPH)
+    project.push()
+
+    answer = project.execute("tool:g")
+
+    data = answer["result"]["data"]
+    assert data["success"] is True, data
+    snapshot = project.object(answer["execution_snapshot_hash"])
+    assert (snapshot["kind"], snapshot["step"]) == ("execution_snapshot", 1)
+    assert snapshot["state_hash"] in project.objects([snapshot["state_hash"]])
+    bundle = project.object(answer["runtime_outputs_bundle_hash"])
+    pages = [path for path in bundle["files"] if path.startswith(".ai/knowledge/state/")]
+    assert len(pages) == 1
+    page = project.objects([bundle["files"][pages[0]]])[bundle["files"][pages[0]]].decode()
+    assert f":{project.user.node.keys.fingerprint} -->" in page
+    refs = [path for path in bundle["files"] if path.startswith(".ai/state/objects/refs/graphs/")]
+    assert len(refs) == 1
+    assert bundle["files"].keys() >= {*pages, *refs}
+    assert set(bundle["files"].values()) <= set(answer["new_object_hashes"])
+
+
+GRAPH = """\
+version: "1.0.0"
+tool_type: graph
+executor_id: rye/core/runtimes/state-graph/runtime
+category: ""
+description: test graph
+permissions: ["rye.*"]
+config:
+  start: say
+  nodes:
+    say:
+      action: {item_id: "tool:echo", params: {text: hello}}
+      assign: {said: "${result.said}"}
+"""

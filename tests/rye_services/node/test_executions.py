@@ -16,7 +16,7 @@ from ryeos.items import Space
 from tests.support.endings import wait_until
 from tests.support.node import Node, running_node
 from tests.support.remote_projects import TEXT, RemoteProject
-from tests.support.workspace import Workspace
+from tests.support.workspace import PLAIN_ENV, Workspace
 
 pytest_plugins = ("tests.support.node",)
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX")
@@ -158,7 +158,7 @@ def make_services(tmp_path: Path, bundle: Space) -> Iterator[Callable[[], NodeSe
 
     def make() -> NodeServices:
         settings = read_settings({"data_dir": str(tmp_path / "node")}, {}, tmp_path)
-        made.append(open_services(settings, bundle.base))
+        made.append(open_services(settings, bundle.base, environ=PLAIN_ENV))
         made[-1].executions.begin()
         return made[-1]
 
