@@ -5,7 +5,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import engine, functions, graphs, items, mcp, programs, search, startup, trees
+from benchmarks import (
+    engine,
+    functions,
+    graphs,
+    items,
+    mcp,
+    programs,
+    remote,
+    search,
+    startup,
+    trees,
+)
 from benchmarks.timing import table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,6 +41,7 @@ def main() -> int:
             *mcp.figures(pyz, scratch),
             *programs.figures(scratch),
             *trees.figures(scratch),
+            *remote.figures(pyz, scratch),
         ]
     print(table(rows))
     return 0

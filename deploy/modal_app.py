@@ -25,7 +25,7 @@ ENVIRONMENT = {
     "RYE_NODE_HOST": "0.0.0.0",  # noqa: S104 - only Modal's own proxy reaches it
     "PORT": str(PORT),
     "HOME": DATA,
-    "RYE_CACHE_DIR": "/tmp/rye",  # noqa: S108 - of this container alone
+    "SHIV_ROOT": "/tmp/unpacked",  # noqa: S108 - of this container alone
 }
 
 image = (

@@ -3,7 +3,7 @@
 No image is made and none is fetched: ``FROM`` is an empty folder and the Python of this machine.
 The paths that the file itself makes are mapped below the folder of their stage; everything else is
 done as it is written. Then the node is started as the image would start it, asked for its health
-the way the image would ask, pushed through one signed request of a user, and ended.
+the way the image would ask, and ended.
 """
 
 import argparse

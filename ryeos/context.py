@@ -15,6 +15,7 @@ from ryeos.errors import NoProjectError, UsageError
 from ryeos.items import AI_DIRECTORY, PROJECT, USER, Space, Spaces
 
 PRIVATE_KEY_VARIABLE = "RYE_SIGNING_KEY"
+PROGRAM_VARIABLE = "RYE_PROGRAM"
 
 
 ToolPrograms = Callable[[], str | None]
@@ -22,6 +23,14 @@ ToolPrograms = Callable[[], str | None]
 
 def no_programs() -> None:
     """No folder with programs for tools."""
+
+
+ProgramWords = Callable[[], tuple[str, ...]]
+
+
+def no_words() -> tuple[str, ...]:
+    """It is not known how this program is started."""
+    return ()
 
 
 class LockMode(StrEnum):
@@ -42,6 +51,7 @@ class Context:
     pages_are_signed_later  where there is no private key, whoever has one signs what runs write
     dev_mode      integrity errors become loud warnings (``RYE_DEV_MODE=1``)
     key_directory where the private signing key is
+    program_words gives what starts this program once more, () where that is not known
     """
 
     spaces: Spaces
@@ -52,7 +62,17 @@ class Context:
     lock_mode: LockMode = LockMode.STRICT
     platform: str = sys.platform
     tool_programs: ToolPrograms = no_programs
+    program_words: ProgramWords = no_words
     pages_are_signed_later: bool = False
+
+    def program_variables(self) -> Mapping[str, str]:
+        """What tells a tool how to start this program, in the same user space."""
+        words = self.program_words()
+        if not words:
+            return {}
+        import json
+
+        return {PROGRAM_VARIABLE: json.dumps([*words, "--user-space", str(self.spaces.user.base)])}
 
     def tool_environment(self) -> Mapping[str, str]:
         """The environment that tools start from."""
@@ -87,6 +107,7 @@ def context_from(
     user_space: str | None = None,
     bundles: tuple[Space, ...] = (),
     tool_programs: ToolPrograms = no_programs,
+    program_words: ProgramWords = no_words,
     platform: str = sys.platform,
 ) -> Context:
     """The context for an environment, a working directory and the global flags.
@@ -113,6 +134,7 @@ def context_from(
         lock_mode=_lock_mode(env.get("RYE_LOCK", "")),
         platform=platform,
         tool_programs=tool_programs,
+        program_words=program_words,
     )
 
 

@@ -104,7 +104,13 @@ class Pushing:
         head = self._heads.read(user_id, self._remote_name, push.project_path)
         manifest_hash = push.project_manifest_hash
         if head is None or head.project_manifest_hash != manifest_hash:  # that of a head is sound
-            check_graph(manifest_hash, "project", store, self._known)  # (1)
+            check_graph(  # (1)
+                manifest_hash,
+                "project",
+                store,
+                self._known,
+                head_manifest=head.project_manifest_hash if head else None,
+            )
         self._check_version(push.system_version)  # (2)
         _check_head(push.expected_snapshot_hash, head)  # (3)
         space = self._user_spaces.read(user_id, self._remote_name)

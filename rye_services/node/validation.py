@@ -6,11 +6,12 @@ The order, which is that of ``docs/sync.md``:
 2. its paths could be written into any folder of any platform
 3. each item is an ``item_source``
 4. the blob of each item and of each file is there
+
+What the head of the project leads to is known to be sound, and is not looked at again.
 """
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Literal
 
 from lillux.cas.errors import (
     ObjectChangedError,
@@ -23,7 +24,7 @@ from lillux.cas.store import Store
 from rye_services.node.known_items import KnownItems
 from rye_services.node.manifest_errors import ManifestGraphError
 from ryeos.cas.errors import CasObjectError
-from ryeos.cas.objects import SourceManifest, item_source_of, manifest_of
+from ryeos.cas.objects import ManifestSpace, SourceManifest, item_source_of, manifest_of
 from ryeos.cas.safe_paths import UnsafeManifestError, check_manifest_paths
 
 MAX_PATHS = 200_000
@@ -31,25 +32,35 @@ MAX_PATHS = 200_000
 
 
 def check_graph(
-    digest: str, space: Literal["project", "user"], store: Store, known: KnownItems
+    digest: str,
+    space: ManifestSpace,
+    store: Store,
+    known: KnownItems,
+    *,
+    head_manifest: str | None = None,
 ) -> SourceManifest:
     """The manifest of a digest, everything that it leads to being there and sound.
+
+    ``head_manifest`` is that of a head: what it leads to was looked at when it became one, and
+    no sweep takes it, so that only what is new here is looked at.
 
     What is found is marked as used now (`Store.touch`), so that no sweep takes it before a head
     names it. Raises ManifestGraphError with every defect, FileSystemError.
     """
     manifest = _read_manifest(digest, space, store)  # (1)
+    sound = _sound_manifest(head_manifest, space, store)
+    new = _content_not_in(sound, manifest)
     defects = [
-        *_path_defects(manifest),  # (2)
-        *_item_defects(manifest, store, known),  # (3) and (4) of items
-        *_file_defects(manifest, store),  # (4) of files
+        *([] if _has_only_paths_of(sound, manifest) else _path_defects(manifest)),  # (2)
+        *_item_defects(new, store, known),  # (3) and (4) of items
+        *_file_defects(new, store),  # (4) of files
     ]
     if defects:
         raise ManifestGraphError(digest, defects)
     return manifest
 
 
-def _read_manifest(digest: str, space: str, store: Store) -> SourceManifest:
+def _read_manifest(digest: str, space: ManifestSpace, store: Store) -> SourceManifest:
     if not is_digest(digest):
         raise ManifestGraphError(digest, ["expected 64 lower-case hex digits"])
     try:
@@ -66,6 +77,32 @@ def _read_manifest(digest: str, space: str, store: Store) -> SourceManifest:
         raise ManifestGraphError(digest, [problem])
     store.touch(Space.OBJECT, digest)
     return manifest
+
+
+def _sound_manifest(digest: str | None, space: ManifestSpace, store: Store) -> SourceManifest:
+    """That of a head; an empty one, which vouches for nothing, where there is none to be read."""
+    if digest is None:
+        return SourceManifest(space)
+    try:
+        return _read_manifest(digest, space, store)
+    except ManifestGraphError:
+        return SourceManifest(space)
+
+
+def _content_not_in(sound: SourceManifest, manifest: SourceManifest) -> SourceManifest:
+    items, files = {*sound.items.values()}, {*sound.files.values()}
+    return SourceManifest(
+        manifest.space,
+        {path: digest for path, digest in manifest.items.items() if digest not in items},
+        {path: digest for path, digest in manifest.files.items() if digest not in files},
+    )
+
+
+def _has_only_paths_of(sound: SourceManifest, manifest: SourceManifest) -> bool:
+    """Whether no path is new: of paths that can be side by side, some can be as well."""
+    return manifest.items.keys() <= sound.items.keys() and (
+        manifest.files.keys() <= sound.files.keys()
+    )
 
 
 def _path_defects(manifest: SourceManifest) -> Iterator[str]:

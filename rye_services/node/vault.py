@@ -7,10 +7,11 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection, delete, func, select
+from sqlalchemy.dialects import postgresql, sqlite
 
 from lillux.values import dataclass
 from rye_services.database import Database
-from rye_services.node.sealed_rows import open_row, seal_row
+from rye_services.node.sealed_rows import SealedRowError, open_row, seal_row
 from rye_services.tables import user_secrets
 from ryeos.errors import RyeError
 from ryeos.moments import Clock
@@ -28,6 +29,21 @@ class SecretNotFoundError(RyeError):
         listed = ", ".join(ascii(name[:80]) for name in names)
         super().__init__(
             f"secret not found: {listed}", hint="set it with: rye remote secrets set NAME"
+        )
+
+
+class SecretUnreadableError(SecretNotFoundError):
+    """Secrets were sealed to a box key that this node no longer has."""
+
+    code = "SECRET_UNREADABLE"
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        listed = ", ".join(ascii(name[:80]) for name in names)
+        RyeError.__init__(
+            self,
+            f"secret sealed to a former key of this node: {listed}",
+            hint="set it again with: rye remote secrets set NAME",
         )
 
 
@@ -109,7 +125,7 @@ class Vault:
     def values(self, user_id: str, names: Sequence[str] | None) -> dict[str, str]:
         """The values of these secrets; of every one that may be injected where None are named.
 
-        Raises SecretNotFoundError with all names that are missing, SealedRowError, and
+        Raises SecretNotFoundError and SecretUnreadableError with all names that it is about, and
         SecretValuesError where they are more than one execution may have.
         """
         columns = user_secrets.c
@@ -120,16 +136,24 @@ class Vault:
         if missing:
             raise SecretNotFoundError(missing)
         wanted = sealed if names is None else {name: sealed[name] for name in names}
-        values = {
-            name: open_row(envelope, self._box_private, _row(user_id, name))
-            for name, envelope in wanted.items()
-        }
+        values = self._opened(user_id, wanted)
         safe, skipped = injectable(values)
         if skipped:  # set before its name was reserved
             logging.getLogger(__name__).warning(
                 "not injected for %s: %s", user_id, ", ".join(skipped)
             )
         return check_values(safe)
+
+    def _opened(self, user_id: str, sealed: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+        values, unreadable = {}, []
+        for name, envelope in sealed.items():
+            try:
+                values[name] = open_row(envelope, self._box_private, _row(user_id, name))
+            except SealedRowError:
+                unreadable.append(name)
+        if unreadable:
+            raise SecretUnreadableError(unreadable)
+        return values
 
 
 def _row(user_id: str, name: str) -> dict[str, str]:
@@ -139,15 +163,13 @@ def _row(user_id: str, name: str) -> dict[str, str]:
 def _put_row(
     connection: Connection, user_id: str, name: str, envelope: Mapping[str, str], now: str
 ) -> None:
-    columns = user_secrets.c
-    update = user_secrets.update().where(columns.user_id == user_id, columns.name == name)
-    changed = connection.execute(update.values(envelope=envelope, updated_at=now)).rowcount
-    if not changed:
-        connection.execute(
-            user_secrets.insert().values(
-                user_id=user_id, name=name, envelope=envelope, created_at=now, updated_at=now
-            )
-        )
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    row = {"user_id": user_id, "name": name, "envelope": envelope, "created_at": now}
+    insert = dialect.insert(user_secrets).values(**row, updated_at=now)
+    changed = {"envelope": insert.excluded.envelope, "updated_at": now}
+    connection.execute(
+        insert.on_conflict_do_update(index_elements=["user_id", "name"], set_=changed)
+    )
 
 
 def _count(connection: Connection, user_id: str) -> int:

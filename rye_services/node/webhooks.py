@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from lillux.values import dataclass, replace
 from rye_services.database import Database
-from rye_services.node.sealed_rows import open_row, seal_row
+from rye_services.node.sealed_rows import SealedRowError, open_row, seal_row
 from rye_services.node.webhook_rules import (
     Binding,
     Delivery,
@@ -133,11 +133,8 @@ class Webhooks:
         with self._database.reading() as connection:
             row = connection.execute(query).one_or_none()
         known = row is not None and row.revoked_at is None
-        secret = (
-            open_row(row.hmac_secret, self._box_private, _key(hook_id))
-            if row is not None and known
-            else new_hook_secret()  # so that a hook that is not there takes as long
-        )
+        # A hook that is not there takes as long as one that is.
+        secret = self._secret(row) if row is not None and known else new_hook_secret()
         try:
             check_delivery(
                 secret,
@@ -163,6 +160,14 @@ class Webhooks:
         )
         with self._database.reading() as connection:
             return connection.execute(query).first() is not None
+
+    def _secret(self, row: Row[Any]) -> str:
+        """The secret of a hook; one that nobody knows where it cannot be opened any more."""
+        try:
+            return open_row(row.hmac_secret, self._box_private, _key(row.hook_id))
+        except SealedRowError as error:
+            logging.getLogger(__name__).warning("bind it anew: %s", error)
+            return new_hook_secret()
 
     def _row(self, binding: Binding, secret: str, remote_name: str) -> dict[str, Any]:
         return {

@@ -26,6 +26,7 @@ _REFS, _TOOLS, _THREADS = Offer("refs"), Offer("tools"), Offer("threads")
 OFFERS: Mapping[tuple[str, str], Offer] = {
     ("run", "ref"): Offer("refs", or_paths=True),
     ("load", "ref"): _REFS,
+    ("remote execute", "ref"): _REFS,
     ("sign", "what"): Offer("own", or_paths=True),
     ("verify", "what"): Offer("refs", or_paths=True),
     ("chain", "ref"): _TOOLS,

@@ -177,11 +177,28 @@ def _graph_of(session: Session, run_id: str) -> str:
 
 def _states(session: Session, text: str) -> "Mapping[str, NodeState]":
     from ryeos.graph_runs.states import node_states
+    from ryeos.threads.errors import ThreadNotFoundError
     from ryeos.threads.watching import refreshed
 
     registry = session.rye.threads
-    thread = refreshed(registry, registry.get(registry.find(text)))
+    try:
+        thread = refreshed(registry, registry.get(registry.find(text)))
+    except ThreadNotFoundError:
+        if not _is_written_down(session, text):
+            raise
+        return node_states(session.rye, text, "error")
     return node_states(session.rye, thread.thread_id, thread.status)
+
+
+def _is_written_down(session: Session, run_id: str) -> bool:
+    """Whether there is a run of this whole id that is no thread: one that a node has walked."""
+    from ryeos.graph.run_errors import RunIdError, RunPlaceError
+    from ryeos.graph.run_place import TRANSCRIPT, run_place
+
+    try:
+        return run_place(session.context.spaces).run_file(run_id, TRANSCRIPT).is_file()
+    except (RunIdError, RunPlaceError):
+        return False
 
 
 COMMANDS = {

@@ -16,9 +16,10 @@ from ryeos.cli.remote_words import (
     take_remote,
 )
 from ryeos.cli.session import Command, Session
-from ryeos.errors import UsageError
+from ryeos.errors import RyeError, UsageError
 from ryeos.executor.model import Request
 from ryeos.remote.options import RemoteOptions
+from ryeos.remote.remotes import Remotes
 
 _THREADS, _HISTORY = 20, 20
 _THREAD_ID = re.compile(r"[A-Za-z0-9._:-]{1,300}")
@@ -95,11 +96,9 @@ def _status(session: Session) -> int:
     heads = LocalHeads(project_store(space.ai))
     rows: dict[str, Any] = {}
     for name in remotes.names:
-        remote, head = remotes.resolve(name), heads.read(name)
-        kept = ConflictFolder(space.ai, name).read()
+        head, kept = heads.read(name), ConflictFolder(space.ai, name).read()
         rows[name] = {
-            "url": remote.url,
-            "node_id": remote.node_id or None,
+            **_known(remotes, name),
             "snapshot_hash": head.snapshot_hash if head else None,
             "is_pushed": bool(head and head.project_manifest_hash == tree.manifest_hash),
             "conflicts": kept.open_paths() if kept else [],
@@ -119,7 +118,10 @@ def _status(session: Session) -> int:
     counts = f"{len(tree.manifest.items)} items, {len(tree.manifest.files)} other files"
     lines = [
         f"{envelope['project_path']}: {short(tree.manifest_hash)}, {counts}",
-        *(f"  {name:<12} {_state(row):<24} {one_line(row['url'])}" for name, row in rows.items()),
+        *(
+            f"  {name:<12} {_state(row):<24} {one_line(row['url'] or row['problem'])}"
+            for name, row in rows.items()
+        ),
     ]
     session.output.answer(envelope, "\n".join(lines))
     if not rows and not session.output.as_json:
@@ -127,7 +129,18 @@ def _status(session: Session) -> int:
     return 0
 
 
+def _known(remotes: Remotes, name: str) -> dict[str, Any]:
+    """Where a remote is, and what keeps it from being used: that of one is no other's matter."""
+    try:
+        remote = remotes.resolve(name)
+    except RyeError as error:
+        return {"url": None, "node_id": None, "problem": str(error)}
+    return {"url": remote.url, "node_id": remote.node_id or None, "problem": None}
+
+
 def _state(row: dict[str, Any]) -> str:
+    if row["problem"]:
+        return "not used"
     if row["conflicts"]:
         return f"{len(row['conflicts'])} conflicts"
     if not row["snapshot_hash"]:

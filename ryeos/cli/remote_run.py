@@ -1,5 +1,6 @@
 """A run on a remote, as ``rye run --target`` and ``rye remote execute`` both begin it."""
 
+from lillux.errors import LilluxError
 from ryeos.cli.output import one_line
 from ryeos.cli.remote_words import surroundings
 from ryeos.cli.session import Session
@@ -9,6 +10,8 @@ from ryeos.executor.model import Request
 from ryeos.items import Reference
 from ryeos.remote.options import RemoteOptions
 from ryeos.remote.running import execute_on
+
+GRAPH_REFS = ".ai/state/objects/refs/graphs/"
 
 
 def run_on(
@@ -20,7 +23,26 @@ def run_on(
 ) -> Answer:
     """The answer of a remote. Raises as `execute_on`."""
     with surroundings(session, cancelled_by_signals()) as around:
-        return execute_on(around, remote, reference, request, options)
+        answer = execute_on(around, remote, reference, request, options)
+    if options.resigns:
+        _write_pages(session, answer)
+    return answer
+
+
+def _write_pages(session: Session, answer: Answer) -> None:
+    """A page of each run of a graph that came back: a node has no key of the user's to sign one."""
+    from ryeos.graph_runs.pages import write_run_page
+
+    envelope = answer.envelope
+    written = envelope.get("remote", {}).get("outputs_materialized", ())
+    for path in written:
+        if not path.startswith(GRAPH_REFS):
+            continue
+        run_id = path.removeprefix(GRAPH_REFS).removesuffix(".json")
+        try:
+            write_run_page(session.rye, envelope["item_id"], run_id)
+        except LilluxError as error:
+            session.output.warn(f"{run_id}: its page was not written: {error}")
 
 
 def is_started(answer: Answer) -> bool:

@@ -101,6 +101,7 @@ class Session:
             user_space=self.arguments.user_space,
             bundles=discover(embedded_bundle(root, __version__), self.environ),
             tool_programs=self.bundle.programs,
+            program_words=own_words,
         )
 
 
@@ -167,6 +168,28 @@ def own_bundle() -> BundleHome:
     # An installer puts the scripts of a wheel beside the interpreter.
     scripts = str(Path(sys.executable).parent)
     return BundleFolder(Path(__file__).parent.parent / "bundle", lambda: scripts)
+
+
+def program_path() -> Path | None:
+    """The file that was started: ``rye.pyz``, ``rye.py``, or the script of an installation."""
+    from pathlib import Path
+
+    path = Path(sys.argv[0])
+    return path.absolute() if sys.argv[0] and path.is_file() else None
+
+
+def own_words() -> tuple[str, ...]:
+    """The words that start this program, as it was started, before those of the command.
+
+    ``python rye.pyz``, ``python -I rye.py``, ``python -m ...`` or an installed script: whatever the
+    interpreter was given stands before what `sys.argv` has.
+    """
+    started, given = sys.orig_argv, len(sys.argv) - 1
+    words = list(started[: len(started) - given])
+    path = program_path()
+    if path and words[-1] == sys.argv[0]:
+        words[-1] = str(path)  # whatever the folder is by then
+    return (sys.executable or words[0], *words[1:])
 
 
 def _working_directory() -> Path:

@@ -303,7 +303,11 @@ class PrimitiveExecutor:
             files=ground.files,
             env=env,
             child_env=process_environment(
-                chain, anchor, env, request.extra_env, self._context.platform
+                chain,
+                anchor,
+                env,
+                {**self._context.program_variables(), **request.extra_env},
+                self._context.platform,
             ),
             timeout_s=at_most(tool_timeout(timeout_s, values), request.at_most_s),
             request=request,

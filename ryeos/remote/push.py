@@ -2,11 +2,14 @@
 
 (1) the node is the one that is pinned   (2) the project and the user space as they are   (3) where
 the node's head moved since, what is there is merged in first, and it is (2) again   (4) the node
-gets what it lacks   (5) the user space, if it is another one   (6) the head is moved, if it is
-where it was; if not, it is (2) again   (7) the head is recorded.
+gets what it lacks; what its head leads to is there   (5) the user space, if it is another one
+(6) the head is moved, if it is where it was; if not, it is (2) again   (7) the head is recorded.
 """
 
+from collections.abc import Sequence
+
 from lillux.values import dataclass, field, replace
+from ryeos.cas.objects import SourceManifest
 from ryeos.cas.sync import Sized
 from ryeos.cas.tree import Tree
 from ryeos.remote.errors import HeadMovedError, RemoteError, RemoteUnrelatedError
@@ -17,7 +20,7 @@ from ryeos.remote.transfer import send
 from ryeos.remote.working_tree import sized
 
 ROUNDS = 5
-_CONFLICT = 409
+_CONFLICT, _REFUSED = 409, 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,14 +55,17 @@ class _Trees:
     @property
     def digests(self) -> tuple[str, ...]:
         """Of all that the node must have."""
-        both = (self.project, self.user)
-        return tuple(
-            dict.fromkeys(
-                digest
-                for tree in both
-                for digest in (*tree.item_sources, *tree.blobs, tree.manifest_hash)
-            )
-        )
+        return tuple(dict.fromkeys((*self._of(self.project), *self._of(self.user))))
+
+    def surely_there(self, base: SourceManifest | None, *, has_user_space: bool) -> set[str]:
+        """What a node has that has these: what ``base`` leads to, and this user space."""
+        there = set(self._of(self.user)) if has_user_space else set()
+        if base is None:
+            return there
+        there |= {*base.files.values(), *base.items.values()}
+        for digest in there & self.project.item_sources.keys():
+            there.add(self.project.item_sources[digest]["content_blob_hash"])
+        return there
 
     def sized(self, digest: str) -> Sized:
         """How large a piece is, and what a person calls it."""
@@ -80,6 +86,10 @@ class _Trees:
     def has_object(self, digest: str) -> bool:
         """See `ryeos.cas.contents.ReadContents`."""
         return self.project.has_object(digest) or self.user.has_object(digest)
+
+    @staticmethod
+    def _of(tree: Tree) -> tuple[str, ...]:
+        return (*tree.item_sources, *tree.blobs, tree.manifest_hash)
 
     def _is_in_project(self, digest: str) -> bool:
         return self.project.has_blob(digest) or self.project.has_object(digest)
@@ -136,16 +146,21 @@ def _sent(link: Link, head: Head | None, trees: _Trees) -> Pushed:
     digests = trees.digests
     has_project = head is not None and head.project_manifest_hash == manifest_hash
     is_user_space_new = bool(user_hash) and _user_space_hash(link) != user_hash
-    sent = 0
-    if not has_project or is_user_space_new:
-        sent = send(link.node, digests, trees, trees.sized, link.progress)  # (4)
-    if is_user_space_new:
-        _push_user_space(link, user_hash)  # (5)
     expected = head.snapshot_hash if head else None
-    snapshot_hash = expected
+    snapshot_hash, sent = expected, 0
     if not has_project or is_user_space_new or snapshot_hash is None:
-        version = link.node.system_version()
-        snapshot_hash = link.node.push(link.project_path, manifest_hash, expected, version)  # (6)
+        new_user_hash = user_hash if is_user_space_new else ""
+        there = trees.surely_there(
+            _base(link, head), has_user_space=bool(user_hash) and not is_user_space_new
+        )
+        asked = [digest for digest in digests if digest not in there]
+        try:
+            sent, snapshot_hash = _bring(link, trees, asked, expected, new_user_hash)
+        except RemoteError as error:
+            if error.status != _REFUSED or not there:
+                raise
+            # The node has lost what its head leads to: each piece is asked for.
+            sent, snapshot_hash = _bring(link, trees, digests, expected, new_user_hash)
     return Pushed(
         snapshot_hash=snapshot_hash,
         project_manifest_hash=manifest_hash,
@@ -156,6 +171,25 @@ def _sent(link: Link, head: Head | None, trees: _Trees) -> Pushed:
         is_user_space_new=is_user_space_new,
         digests=frozenset(digests),
     )
+
+
+def _base(link: Link, head: Head | None) -> SourceManifest | None:
+    """What the node's head leads to, if that is known here without asking."""
+    if head is None or not link.store.has_object(head.project_manifest_hash):
+        return None
+    return link.manifest(head.project_manifest_hash)
+
+
+def _bring(
+    link: Link, trees: _Trees, digests: Sequence[str], expected: str | None, new_user_hash: str
+) -> tuple[int, str]:
+    """Steps 4 to 6: how many pieces were sent, and the snapshot that is the head now."""
+    sent = send(link.node, digests, trees, trees.sized, link.progress)  # (4)
+    if new_user_hash:
+        _push_user_space(link, new_user_hash)  # (5)
+    version = link.node.system_version()
+    manifest_hash = trees.project.manifest_hash
+    return sent, link.node.push(link.project_path, manifest_hash, expected, version)  # (6)
 
 
 def _user_space_hash(link: Link) -> str:

@@ -53,11 +53,13 @@ def matches(shown: str, printed: str) -> bool:
 def test_every_command_of_the_guide_prints_what_the_guide_shows(
     tmp_path: Path, built_pyz: Path
 ) -> None:
-    program = tmp_path / "bin" / "rye"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\nexec '{sys.executable}' '{built_pyz}' \"$@\"\n", "utf-8")
-    program.chmod(0o755)
-    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, file in (("rye", built_pyz), ("rye-node", ROOT / "rye_node.py")):
+        program = programs / name
+        program.write_text(f"#!/bin/sh\nexec '{sys.executable}' '{file}' \"$@\"\n", "utf-8")
+        program.chmod(0o755)
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     env = {"HOME": str(tmp_path), "PATH": path, "LANG": "C.UTF-8"}
     folder = tmp_path
 

@@ -28,6 +28,16 @@ MOST_PROJECTS = 200
 MOST_SNAPSHOTS = 200
 LARGEST_SHOWN_BYTES = 200_000
 _MOST_CONFLICTS = 1_000
+_LISTED = (
+    "thread_id",
+    "item_id",
+    "project_path",
+    "state",
+    "created_at",
+    "completed_at",
+    "merge_conflicts",
+    "error_message",
+)
 _ROW = (
     "thread_id",
     "state",
@@ -66,7 +76,7 @@ class PageData:
     def executions(self) -> tuple[Execution, ...]:
         """The newest executions."""
         columns = threads.c
-        query = select(threads).where(
+        query = select(*(columns[name] for name in _LISTED)).where(
             columns.user_id == self._user_id, columns.remote_name == self._services.settings.name
         )
         query = query.order_by(columns.created_at.desc(), columns.thread_id).limit(MOST_EXECUTIONS)

@@ -6,10 +6,10 @@ from sqlalchemy import select
 
 from lillux.sealing import generate_box_pair
 from rye_services.database import Database
-from rye_services.node.sealed_rows import SealedRowError
 from rye_services.node.vault import (
     SecretEntry,
     SecretNotFoundError,
+    SecretUnreadableError,
     Vault,
     VaultFullError,
 )
@@ -56,8 +56,25 @@ def test_a_row_that_is_copied_to_another_user_does_not_open(
         row = connection.execute(select(user_secrets)).one()._asdict()
         connection.execute(user_secrets.insert().values(row | {"user_id": "eve"}))
 
-    with pytest.raises(SealedRowError):
-        vault.values("eve", ["API_KEY"])
+    with pytest.raises(SecretUnreadableError) as error:
+        vault.values("eve", None)
+
+    assert str(error.value) == "secret sealed to a former key of this node: 'API_KEY'"
+
+
+def test_secrets_of_a_former_box_key_are_told_until_they_are_set_again(
+    vault: Vault, database: Database
+) -> None:
+    vault.put("ann", {"A": "1", "B": "2"})
+    private, public = generate_box_pair()
+    later = Vault(database, box_private=private, box_public=public, clock=lambda: NOON)
+
+    with pytest.raises(SecretUnreadableError) as error:
+        later.values("ann", ["A", "B"])
+    later.put("ann", {"A": "3"})
+
+    assert error.value.names == ("A", "B")
+    assert later.values("ann", ["A"]) == {"A": "3"}
 
 
 def test_a_secret_that_is_set_again_has_its_new_value_and_keeps_its_beginning(

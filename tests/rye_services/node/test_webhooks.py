@@ -134,6 +134,17 @@ def test_a_hook_that_is_unknown_or_revoked_is_refused(webhooks: Webhooks) -> Non
             webhooks.check(hook_id, signed(secret, body))
 
 
+def test_a_hook_of_a_former_box_key_is_refused_like_any_other(
+    webhooks: Webhooks, database: Database
+) -> None:
+    made, secret = webhooks.create(BINDING, "node")
+    private, public = generate_box_pair()
+    later = Webhooks(database, box_private=private, box_public=public, clock=lambda: NOON)
+
+    with pytest.raises(WebhookRefusedError):
+        later.check(made.hook_id, signed(secret, {"hook_id": made.hook_id}))
+
+
 def test_only_its_user_sees_and_revokes_a_binding(webhooks: Webhooks) -> None:
     made, _ = webhooks.create(BINDING, "node")
 

@@ -18,6 +18,21 @@ echo "hello $1"
 """
 
 
+GRAPH = """\
+version: "1.0.0"
+tool_type: graph
+executor_id: rye/core/runtimes/state-graph/runtime
+category: mine
+description: a graph of one call
+permissions: ["rye.execute.*"]
+config:
+  start: hello
+  nodes:
+    hello: {action: {item_id: "tool:mine/hello"}, next: done}
+    done: {type: return, output: {}}
+"""
+
+
 class User:
     """A command line whose default remote is a node that knows its key."""
 
@@ -154,6 +169,20 @@ def test_a_tool_runs_on_the_node(user: User) -> None:
     assert "completed" in shown.stdout
     history = user.cli("remote", "history").stdout.splitlines()
     assert [line.split()[2] for line in history] == ["execution", "push"]
+
+
+def test_a_graph_that_ran_there_can_be_shown_and_has_a_page(user: User) -> None:
+    user.write(".ai/tools/mine/hello.sh", HELLO)
+    user.write(".ai/tools/mine/far.yaml", GRAPH)
+    user.cli.json("sign", "tool:mine/*")
+
+    ran = user.cli.json("remote", "execute", "mine/far", "--resign")
+
+    (ref,) = [path for path in ran["remote"]["outputs_materialized"] if "/refs/graphs/" in path]
+    run_id = ref.rpartition("/")[2].removesuffix(".json")
+    assert user.cli("graph", "show", "mine/far", "--run", run_id, "--mermaid").status == 0
+    (page,) = (user.cli.project / ".ai/knowledge/state").rglob(f"{run_id}.md")
+    assert user.cli("verify", page).status == 0
 
 
 def test_run_with_a_target_is_the_same(user: User) -> None:

@@ -139,6 +139,9 @@ def test_a_remote_of_the_project_says_how_to_make_it_one_s_own(cli: CommandLine)
     assert (row["usable"], row["source"]) == (False, "project")
     assert row["hint"] == f"if you know it: rye remote add gpu {URL} --key-env AWS_KEY"
 
+    status = cli.json("remote", "status")["remotes"]["gpu"]
+    assert (status["url"], status["problem"]) == (None, row["problem"])
+
     command = row["hint"].removeprefix("if you know it: rye ").split()
     assert cli(*command).status == 0
     assert cli.json("remote", "list")["remotes"][0]["usable"]
@@ -168,3 +171,10 @@ def test_a_pin_that_cannot_be_read_is_forgotten_too(cli: CommandLine, pinned: st
     path.write_text("cut", encoding="utf-8")
 
     assert cli.json("remote", "forget", "gpu")["removed"] == [str(path)]
+
+
+def test_a_word_that_is_an_alias_elsewhere_is_a_command_s_own_here(cli: CommandLine) -> None:
+    done = cli("remote", "execute")
+
+    assert done.status == 2
+    assert "rye remote execute: the following arguments are required: REF" in done.stderr

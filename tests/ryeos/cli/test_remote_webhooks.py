@@ -9,8 +9,8 @@ TOOL = """#!/usr/bin/env bash
 # tool_type: bash
 # executor_id: rye/core/runtimes/bash/bash
 # category: mine
-# description: says hello
-echo hello
+# description: says hello, and how long a secret is
+echo "hello ${#TOKEN} $TOKEN"
 """
 
 
@@ -91,3 +91,30 @@ def test_a_delivery_with_another_secret_is_refused(on_node: CommandLine) -> None
 
     assert done.status == 7
     assert "refused with status 401" in done.stderr
+
+
+def test_a_delivery_runs_the_item_once_with_the_secrets_it_was_given(
+    on_node: CommandLine,
+) -> None:
+    pushed = on_node("remote", "push")
+    on_node("remote", "secrets", "set", "TOKEN", "--stdin", stdin=b"sk-value-of-the-test")
+    made = on_node.json("remote", "webhooks", "create", "mine/hello", "--vault-keys", "TOKEN")
+    trigger = ["remote", "webhooks", "trigger", made["hook_id"], "--delivery-id", "d-1"]
+
+    first = on_node.json(*trigger, WEBHOOK_SECRET=made["hmac_secret"])
+    again = on_node.json(*trigger, WEBHOOK_SECRET=made["hmac_secret"])
+
+    assert pushed.status == 0, pushed.stderr
+    assert first["triggered"]
+    assert first["result"]["result"]["data"]["stdout"] == "hello 20 ***\n"
+    assert not again["triggered"]
+    assert len(on_node.json("remote", "threads")["threads"]) == 1
+
+
+def test_one_s_own_secrets_go_along_with_a_run(on_node: CommandLine) -> None:
+    on_node("remote", "secrets", "set", "TOKEN", "--stdin", "--local", stdin=b"my-own-value")
+
+    done = on_node("remote", "execute", "mine/hello")
+
+    assert (done.status, done.stdout) == (0, "hello 12 ***\n")
+    assert on_node.json("remote", "secrets", "list")["secrets"] == []

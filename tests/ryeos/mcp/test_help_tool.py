@@ -142,7 +142,7 @@ def test_every_code_of_a_failure_is_explained() -> None:
 def test_a_code_that_is_not_used_says_so(workspace: Workspace) -> None:
     content = helped(workspace, "error:REMOTE_ERROR")["content"]
 
-    assert "Not used by this version; it says UNSUPPORTED instead." in content
+    assert "Not used by this version; it says REMOTE_REFUSED instead." in content
 
 
 def test_a_code_says_when_it_comes(workspace: Workspace) -> None:

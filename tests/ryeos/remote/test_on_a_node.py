@@ -249,9 +249,8 @@ def test_an_agent_runs_an_item_there(here: Machine, where: Mapping[str, str]) ->
 
 def test_what_a_graph_leaves_behind_there_is_here(here: Machine) -> None:
     here.workspace.project.signed_tool("mine/hello", HELLO)
-    here.workspace.project.signed(
-        "tools/mine/far.yaml", GRAPH.replace("      remote: default\n", "")
-    )
+    graph = GRAPH.replace("      remote: default\n", "")
+    here.workspace.project.signed("tools/mine/far.yaml", graph)
 
     envelope = run_there(here, "tool:mine/far")
 
@@ -259,4 +258,3 @@ def test_what_a_graph_leaves_behind_there_is_here(here: Machine) -> None:
     written = envelope["remote"]["outputs_materialized"]
     assert any(path.startswith(".ai/state/graphs/") for path in written), envelope["remote"]
     assert any(path.startswith(".ai/state/objects/refs/graphs/") for path in written)
-    assert any(path.startswith(".ai/knowledge/state/") for path in written)

@@ -1,0 +1,90 @@
+"""The tool ``rye/core/remote/remote``: an agent's way to a node, as programs of their own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lillux.signing import load_keypair
+from tests.support.node import Node
+from tests.support.workspace import PLAIN_ENV, ROOT
+
+pytestmark = pytest.mark.e2e
+pytest_plugins = ("tests.support.node",)
+
+HELLO = """\
+mkdir -p src
+echo made > src/made.txt
+echo "{\\"hello\\": \\"${MY_TOKEN:-nobody}\\"}" | wc -c
+"""
+
+
+class Agent:
+    """Somebody who has only `run`, a project, and a node."""
+
+    def __init__(self, folder: Path, node: Node) -> None:
+        self.home, self.project = folder / "home", folder / "project"
+        (self.project / ".ai/config/cas").mkdir(parents=True)
+        self.home.mkdir()
+        rules = self.project / ".ai/config/cas/manifest.yaml"
+        rules.write_text("sync: {include: ['src/']}\n", encoding="utf-8")
+        self.rye("keys", "generate")
+        node.user(keypair=load_keypair(self.home / ".ai/config/keys/signing"))
+        self.rye("remote", "add", "default", node.url)
+
+    def rye(self, *words: str) -> Any:  # noqa: ANN401 - JSON
+        """A command of this checkout; its envelope."""
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "rye.py"), *words, "--json", "-p", str(self.project)],
+            env={**PLAIN_ENV, "HOME": str(self.home)},
+            capture_output=True,
+            check=False,
+        )
+        return json.loads(done.stdout)
+
+    def act(self, action: str, **params: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+        """What the tool answers."""
+        given = json.dumps({"action": action, **params})
+        envelope = self.rye("run", "rye/core/remote/remote", "--params", given)
+        data: dict[str, Any] = envelope["data"]
+        assert isinstance(data, dict), envelope
+        return data
+
+
+@pytest.fixture
+def agent(tmp_path: Path, shared_node: Node) -> Agent:
+    return Agent(tmp_path, shared_node)
+
+
+def test_the_core_actions(agent: Agent) -> None:
+    (agent.project / ".ai/tools/mine").mkdir(parents=True)
+    (agent.project / ".ai/tools/mine/hello.sh").write_text(HELLO, encoding="utf-8")
+    agent.rye("sign", "tool:mine/hello")
+
+    assert agent.act("status")["remotes"]["default"]["snapshot_hash"] is None
+    pushed = agent.act("push")
+    assert pushed["success"], pushed
+    assert pushed["ref_published"]
+    stored = agent.act("secrets_set", name="MY_TOKEN", value="s3cret")
+    assert stored["success"], stored
+    ran = agent.act("execute", item_id="tool:mine/hello", vault_keys=["MY_TOKEN"])
+    assert ran["success"], ran
+    assert ran["data"] == 20
+    assert (agent.project / "src/made.txt").read_text("utf-8") == "made\n"
+    threads = agent.act("threads", limit=5)["threads"]
+    assert [row["thread_id"] for row in threads] == [ran["thread_id"]]
+    shown = agent.act("thread_status", thread_id=ran["thread_id"])
+    assert shown["thread"]["state"] == "completed"
+    assert agent.act("secrets_list")["secrets"] == ["MY_TOKEN"]
+    assert agent.act("pull", hashes=[pushed["snapshot_hash"]])["success"]
+
+
+def test_what_goes_wrong_is_an_answer(agent: Agent) -> None:
+    unknown = agent.act("fly")
+    assert (unknown["success"], "push" in unknown["valid_actions"]) == (False, True)
+
+    assert agent.act("push", remote="far")["code"] == "REMOTE_NOT_FOUND"
+    assert agent.act("execute", item_id="--no-apply")["error"].startswith("item_id: ")
