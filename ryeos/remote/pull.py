@@ -14,8 +14,12 @@ from ryeos.cas.tree import Tree
 from ryeos.remote.apply import Applied, apply_changes, blob_at, changed_paths, changes, entry_at
 from ryeos.remote.conflicts import BASE, OURS, THEIRS, ConflictRecord, KeptConflict
 from ryeos.remote.errors import RemoteConflictError
+from ryeos.remote.incoming import incoming_at
 from ryeos.remote.link import Link
 from ryeos.remote.replies import Head
+from ryeos.remote.transfer import RemoteContents
+
+INCOMING = "incoming"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,22 +49,30 @@ def merge_head(link: Link, head: Head, tree: Tree) -> Pulled:
     check_manifest_paths(theirs.paths())
     applied = Applied()
     if tree.manifest != theirs:
-        base = link.base(tree)
-        merged = _merged(link, head, base, tree, theirs)  # (4)
-        contents = Layered(link.store, tree, link.contents)
-        applied = apply_changes(  # (5)
-            link.working_tree.project, changes(tree.manifest, merged, contents), contents.get_blob
-        )
+        with incoming_at(link.conflicts.folder.parent / INCOMING, link.store) as incoming:
+            remote = RemoteContents(link.node, incoming)
+            merged = _merged(link, head, tree, theirs, remote)  # (4)
+            contents = Layered(link.store, tree, remote)
+            applied = apply_changes(  # (5)
+                link.working_tree.project,
+                changes(tree.manifest, merged, contents),
+                contents.get_blob,
+            )
     link.record(head.snapshot_hash, theirs, head.user_manifest_hash)  # (6)
     link.conflicts.clear()
     return Pulled(snapshot_hash=head.snapshot_hash, applied=applied)
 
 
 def _merged(
-    link: Link, head: Head, base: SourceManifest | None, tree: Tree, theirs: SourceManifest
+    link: Link,
+    head: Head,
+    tree: Tree,
+    theirs: SourceManifest,
+    remote: RemoteContents,
 ) -> SourceManifest:
-    _prefetch(link, base, tree, theirs)
-    contents = Layered(link.store, tree, link.contents)
+    base = link.base(tree)
+    _prefetch(link, base, tree, theirs, remote)
+    contents = Layered(link.store, tree, remote)
     merged = three_way_merge(base, tree.manifest, theirs, contents)
     if merged.manifest is None:
         keep_conflicts(link, head, merged.conflicts, (base, tree.manifest, theirs), contents)
@@ -72,14 +84,19 @@ def _merged(
     return merged.manifest
 
 
-def _prefetch(link: Link, base: SourceManifest | None, tree: Tree, theirs: SourceManifest) -> None:
+def _prefetch(
+    link: Link,
+    base: SourceManifest | None,
+    tree: Tree,
+    theirs: SourceManifest,
+    remote: RemoteContents,
+) -> None:
     """All that the merge may ask for, in few requests: objects of items first, then bytes."""
     empty = SourceManifest("project")
     incoming = {*changed_paths(base or empty, theirs)}
     contested = incoming & {*changed_paths(base or empty, tree.manifest)}
     wanted = [(theirs, path) for path in sorted(incoming)]
     wanted += [(base, path) for path in sorted(contested) if base is not None]
-    remote = link.contents
     items = {m.items[path] for m, path in wanted if path in m.items}
     remote.prefetch(sorted(items - {*tree.item_sources}), link.progress)
     contents = Layered(link.store, tree, remote)

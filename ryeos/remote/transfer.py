@@ -3,14 +3,15 @@
 Cut off anywhere, what has arrived stays, and doing it again goes on from there.
 """
 
+import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from lillux.cas.errors import ObjectMissingError
-from lillux.cas.store import Durability, Store
+from lillux.cas.store import Durability
 from ryeos.cas.contents import ReadContents
-from ryeos.cas.sync import Entry, Sized, batches, export_entries, store_entry
+from ryeos.cas.sync import Entry, Sized, batches, export_entries
 from ryeos.remote.errors import RemoteReplyError, ReplyTooLargeError
 from ryeos.remote.node import MAX_GET_REPLY, Node
 from ryeos.remote.transport import MIB
@@ -88,8 +89,31 @@ def _put_all(node: Node, groups: Sequence[Sequence[str]], contents: ReadContents
             pool.shutdown(wait=False, cancel_futures=True)
 
 
+class Keeping(Protocol):
+    """Where what was fetched goes: a store is one."""
+
+    def has_blob(self, digest: str) -> bool:
+        """Whether it is there."""
+
+    def has_object(self, digest: str) -> bool:
+        """Whether it is there."""
+
+    def put_blob(self, data: bytes, durability: Durability, /) -> str:
+        """Keep bytes."""
+
+    def put_object(self, value: Any, durability: Durability, /) -> str:  # noqa: ANN401 - JSON
+        """Keep a value."""
+
+    def sync(self) -> None:
+        """Have it on disk."""
+
+
+class KeptContents(Keeping, ReadContents, Protocol):
+    """What is kept, to be read."""
+
+
 def fetch(
-    node: Node, digests: Iterable[str], store: Store, progress: Progress = no_progress
+    node: Node, digests: Iterable[str], store: Keeping, progress: Progress = no_progress
 ) -> int:
     """Bring content from the node into the store, each piece hashed again; how many came.
 
@@ -103,7 +127,7 @@ def fetch(
 
 
 def fetch_available(
-    node: Node, digests: Iterable[str], store: Store, progress: Progress = no_progress
+    node: Node, digests: Iterable[str], store: Keeping, progress: Progress = no_progress
 ) -> tuple[int, tuple[str, ...]]:
     """As `fetch`; how many came, and what the node does not have."""
     wanted = [digest for digest in dict.fromkeys(digests) if not _has(store, digest)]
@@ -112,7 +136,7 @@ def fetch_available(
     missing: list[str] = []
     for asked, entries in _got_all(node, wanted):
         for entry in entries:
-            store_entry(entry, store, Durability.AT_SYNC)
+            _keep(entry, store)
         came = {entry.digest for entry in entries}
         missing += (digest for digest in asked if digest not in came)
         done += len(came)
@@ -173,14 +197,21 @@ def _exported(group: Sequence[str], contents: ReadContents) -> Iterator[Entry]:
         raise ObjectMissingError("content", digest, "this project")
 
 
-def _has(store: Store, digest: str) -> bool:
-    return store.has_object(digest) or store.has_blob(digest)
+def _has(store: Keeping, digest: str) -> bool:
+    return store.has_blob(digest) or store.has_object(digest)
+
+
+def _keep(entry: Entry, store: Keeping) -> None:
+    if entry.kind == "blob":
+        store.put_blob(entry.data, Durability.AT_SYNC)
+    else:
+        store.put_object(json.loads(entry.data), Durability.AT_SYNC)
 
 
 class RemoteContents:
     """What a node has, as contents to be read: fetched when asked for, and kept in the store."""
 
-    def __init__(self, node: Node, store: Store) -> None:
+    def __init__(self, node: Node, store: KeptContents) -> None:
         self._node, self._store = node, store
 
     def prefetch(self, digests: Iterable[str], progress: Progress = no_progress) -> None:
@@ -189,9 +220,11 @@ class RemoteContents:
 
     def get_blob(self, digest: str) -> bytes:
         """The bytes of a digest."""
-        if not self._store.has_blob(digest):
+        try:
+            return self._store.get_blob(digest)
+        except ObjectMissingError:
             self.prefetch((digest,))
-        return self._store.get_blob(digest)
+            return self._store.get_blob(digest)
 
     def get_object(self, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
         """The value of a digest."""
