@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from lillux.cas.errors import ObjectMissingError
 from lillux.cas.store import Store
 from lillux.digests import sha256_hex
 from lillux.sealing import generate_box_pair
@@ -187,7 +188,10 @@ class MemoryNode:
         if not self.store.has_object(manifest_hash):
             raise Refusal(400, f"no manifest {manifest_hash}")
         manifest = manifest_of(self.store.get_object(manifest_hash), "pushed")
-        self._files_of(manifest)
+        try:
+            self._files_of(manifest)
+        except ObjectMissingError as error:
+            raise Refusal(400, str(error)) from error
         expected, actual = given["expected_snapshot_hash"], self.heads.get(project)
         if expected != actual:
             moved = {"error": "HEAD has moved", "expected": expected, "actual": actual}

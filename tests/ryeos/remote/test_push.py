@@ -1,5 +1,7 @@
 import pytest
 
+from lillux.cas.layout import Space
+from lillux.digests import sha256_hex
 from ryeos.remote.errors import (
     HeadMovedError,
     RemoteConflictError,
@@ -297,3 +299,30 @@ def test_what_the_node_says_about_a_refused_push_is_shown(
 
     with pytest.raises(RemoteError, match="refused with status 409: version 9 does not fit"):
         push(project.link)
+
+
+def test_only_what_changed_is_asked_for(project: RemoteProject, memory_node: MemoryNode) -> None:
+    project.write({f"src/{number}.txt": f"{number}\n" for number in range(50)})
+    push(project.link)
+    project.write({"src/7.txt": "seven\n", TOOL: "print(1)\n"})
+    memory_node.bodies.clear()
+
+    pushed = push(project.link)
+
+    (asked,) = [body["hashes"] for body in memory_node.bodies if set(body) == {"hashes"}]
+    assert len(asked) == 5  # the file, the item and its bytes, both manifests
+    assert pushed.objects_sent == 4
+    assert memory_node.files() == project.files()
+
+
+def test_a_node_that_lost_content_gets_it_again(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    project.write({"src/a.txt": "a\n", "src/b.txt": "b\n"})
+    push(project.link)
+    memory_node.store.remove(Space.BLOB, sha256_hex(b"a\n"))
+    project.write({"src/b.txt": "new\n"})
+
+    push(project.link)
+
+    assert memory_node.files() == project.files()
