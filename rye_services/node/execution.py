@@ -234,12 +234,19 @@ class Engine:
             signing_pem=self.keys.keypair.private_pem.decode() if is_sign else "",
             time_limit_s=float(self.settings.worker_timeout_s),
             memory_bytes=self.settings.worker_memory_bytes,
+            hidden=self._hidden(),
             parent_pid=os.getpid(),
         )
         finished = do_job(job, self.launch, cancellation=self.cancellation)
         for warning in finished.warnings:
             _log.info("%s: %s", thread_id, redaction.text(warning))
         return presentable(finished.envelope, workspace, redaction, self.bundle)
+
+    def _hidden(self) -> tuple[Path, ...]:
+        """What belongs to the node alone."""
+        settings = self.settings
+        own = (settings.data_dir, settings.config_dir, settings.signing_key_dir)
+        return (*own, settings.cas_base_path)
 
     def _fold(
         self, order: Order, basis: Basis, harvest: Harvest, store: Store, thread_id: str

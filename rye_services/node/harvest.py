@@ -4,7 +4,7 @@ No secret of the run is stored: it is masked before. There is room for all of it
 stored at all.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,23 @@ class Harvester:
         changed = changed_paths(ran.base, tree.manifest)
         local, outputs = local_store(project), output_files(project)
         reserved = self._reserve(tree, changed, local, outputs.values(), ran)  # (3)
+        try:
+            return self._stored(
+                ran, tree, changed=changed, masked=masked, local=local, outputs=outputs
+            )
+        finally:
+            self._usage.add(self._user_id, self._written - reserved, store=self._store)
+
+    def _stored(
+        self,
+        ran: Ran,
+        tree: Tree,
+        *,
+        changed: Sequence[str],
+        masked: tuple[str, ...],
+        local: Store,
+        outputs: Iterable[str],
+    ) -> Harvest:
         promoted = promote(local, self._store, self._redaction)  # (4)
         self._note(promoted)
         result_hash = self._put_object(
@@ -114,7 +131,6 @@ class Harvester:
         if changed:  # (7)
             self._put_tree(tree, changed)
             manifest_hash = self._put_object(tree.manifest.as_object())
-        self._usage.add(self._user_id, self._written - reserved, store=self._store)
         return Harvest(
             manifest_hash=manifest_hash,
             execution_snapshot_hash=snapshot_hash,

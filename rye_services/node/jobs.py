@@ -38,7 +38,7 @@ class Job:
     secrets             further environment variables of the tools
     signing_pem         the node's private key, for `Action.SIGN` only
     memory_bytes        of each process; 0 for no limit
-    readable            what tools may read besides the job's folders and the system's
+    hidden              what nothing of the job may read, wherever it lies
     parent_pid          the process that ends with this job: when it is gone, so is the job
     """
 
@@ -57,7 +57,7 @@ class Job:
     signing_pem: str = field(default="", repr=False)
     time_limit_s: float
     memory_bytes: int = 0
-    readable: tuple[Path, ...] = ()
+    hidden: tuple[Path, ...] = ()
     parent_pid: int
 
     def dump(self) -> bytes:
@@ -87,7 +87,7 @@ def read_job(data: bytes) -> Job:
     values = json.loads(data)
     values |= {name: Path(values[name]) for name in _PATHS}
     values["action"] = Action(values["action"])
-    values["readable"] = tuple(map(Path, values["readable"]))
+    values["hidden"] = tuple(map(Path, values["hidden"]))
     return Job(**values)
 
 

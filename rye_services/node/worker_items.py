@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from lillux.errors import LilluxError
@@ -125,7 +127,6 @@ def _confine(job: Job, path: str) -> None:
         *map(Path, (*_SYSTEM, sys.prefix, sys.base_prefix)),
         *(programs + beside + own),
         job.bundle,
-        *job.readable,
     ]
     writable = [
         job.project,
@@ -134,4 +135,17 @@ def _confine(job: Job, path: str) -> None:
         job.temporary,
         *(Path("/dev", name) for name in _DEVICES),
     ]
-    confine(readable, writable)
+    confine([part for path in readable for part in around(path, job.hidden)], writable)
+
+
+def around(path: Path, hidden: Sequence[Path]) -> Iterator[Path]:
+    """The folder, or the parts of it that lead to nothing hidden where something in it is."""
+    real = path.resolve()
+    if any(real.is_relative_to(one.resolve()) for one in hidden):
+        return
+    if not any(one.resolve().is_relative_to(real) for one in hidden):
+        yield path
+        return
+    with suppress(OSError):
+        for part in sorted(real.iterdir()):
+            yield from around(part, hidden)

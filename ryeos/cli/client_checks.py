@@ -7,9 +7,8 @@ from pathlib import Path
 from lillux.errors import LilluxError
 from ryeos.cli.findings import FAIL, OK, WARN, Check
 from ryeos.cli.output import one_line
-from ryeos.cli.own_program import program_path
 from ryeos.cli.server_launch import machine_of, server_launch
-from ryeos.cli.session import Session
+from ryeos.cli.session import Session, program_path
 from ryeos.clients.choice import Scope, settings_path
 from ryeos.clients.launch import Interpreter, Launch, is_ours, program_of, started_by
 from ryeos.clients.settings import Settings, read_settings

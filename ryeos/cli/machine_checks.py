@@ -54,7 +54,7 @@ def python_findings(
 
 def program(_: Session) -> Iterator[Check]:
     """Which file was started."""
-    from ryeos.cli.own_program import program_path
+    from ryeos.cli.session import program_path
 
     path = program_path()
     yield Check("program", OK, str(path) if path else "inside another program")

@@ -72,7 +72,7 @@ def _run(session: Session) -> int:
 
 
 def _own_program(context: Context) -> Program:
-    from ryeos.cli.own_program import own_program
+    from ryeos.cli.session import own_program
 
     return own_program(context)
 

@@ -123,7 +123,7 @@ class _LateSteps:
 
 
 def _start(session: Session, reference: "Reference", request: Request) -> int:
-    from ryeos.cli.own_program import own_program
+    from ryeos.cli.session import own_program
 
     answer = session.rye.start(reference, request, own_program(session.context))
     thread_id = answer.envelope.get("thread_id")

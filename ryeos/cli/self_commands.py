@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.files import file_system_error, make_directory
 from lillux.values import dataclass, replace
-from ryeos.cli.own_program import program_path
 from ryeos.cli.places import (
     modules_path,
     packed_program,
@@ -15,7 +14,7 @@ from ryeos.cli.places import (
     require_packed_program,
 )
 from ryeos.cli.plain_arguments import Arguments
-from ryeos.cli.session import Command, Session
+from ryeos.cli.session import Command, Session, program_path
 from ryeos.errors import TargetExistsError
 
 if TYPE_CHECKING:  # only in `rye.pyz`

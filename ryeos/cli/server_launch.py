@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from ryeos.cli.own_program import program_path
-from ryeos.cli.session import Session
+from ryeos.cli.session import Session, program_path
 from ryeos.clients.launch import Interpreter, Launch, stable_executable, this_interpreter
 from ryeos.clients.places import Machine
 from ryeos.errors import UsageError

@@ -57,7 +57,7 @@ class Session:
                 self.context,
                 warn=self.output.warn,
                 restore=self.bundle.restore,
-                program=_own_program,
+                program=own_program,
             )
         return self._rye
 
@@ -74,7 +74,7 @@ class Session:
             functions=FunctionHost(manager) if hasattr(os, "fork") else None,
             warn=warn,
             restore=self.bundle.restore,
-            program=_own_program,
+            program=own_program,
         )
 
     @property
@@ -105,10 +105,14 @@ class Session:
         )
 
 
-def _own_program(context: Context) -> Program:
-    from ryeos.cli.own_program import own_program
+def own_program(context: Context) -> Program:
+    """How to start this program once more, as a thread is, in the same spaces."""
+    from ryeos.threads.starting import Program
 
-    return own_program(context)
+    flags = ["--user-space", str(context.spaces.user.base)]
+    if context.project_path:
+        flags += ["--project", str(context.project_path)]
+    return Program(argv=own_words(), flags=tuple(flags), env=context.process_env, cwd=context.cwd)
 
 
 Configure = Callable[[Arguments], None]

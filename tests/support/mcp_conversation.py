@@ -12,7 +12,7 @@ from lillux.jsonrpc import Id, as_json
 from lillux.mcp_client.versions import CAPABILITIES_KEY, MODERN, VERSION_KEY
 from lillux.process.cancellation import Cancellation
 from ryeos.app import Rye
-from ryeos.cli.own_program import own_program
+from ryeos.cli.session import own_program
 from ryeos.context import Context
 from ryeos.mcp.eras import RpcError
 from ryeos.mcp.events import Begin, Event, Send

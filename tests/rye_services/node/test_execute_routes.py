@@ -1,10 +1,13 @@
 import json
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from tests.support.node import Node
+from ryeos.remote.webhook_signatures import sign_delivery
+from tests.support.node import Node, Reply
 from tests.support.remote_projects import RemoteProject
 from tests.support.workspace import Workspace
 
@@ -235,7 +238,6 @@ def test_threads_are_listed_newest_first(project: RemoteProject) -> None:
 
 def test_executions_and_pushes_at_once_lose_no_update(project: RemoteProject) -> None:
     """Each writes a file of its own: in the end all of them are there, or say that they are not."""
-    from concurrent.futures import ThreadPoolExecutor
 
     def write(number: int) -> dict[str, Any]:
         parameters = {"path": f"src/n{number}.txt", "text": str(number)}
@@ -291,3 +293,51 @@ config:
       action: {item_id: "tool:echo", params: {text: hello}}
       assign: {said: "${result.said}"}
 """
+
+
+def bound(project: RemoteProject) -> tuple[str, str]:
+    """A hook that executes ``echo``, and its secret."""
+    body = {"item_id": "tool:echo", "project_path": project.name}
+    reply = project.user.ask("POST", "/webhook-bindings", body)
+    assert reply.status == 200, reply.json
+    return reply.json["hook_id"], reply.json["hmac_secret"]
+
+
+def delivered(project: RemoteProject, hook: tuple[str, str], delivery_id: str) -> Reply:
+    """A delivery as a sender makes it, signed now."""
+    hook_id, secret = hook
+    body = json.dumps({"hook_id": hook_id, "parameters": {"text": "from outside"}}).encode()
+    timestamp = str(int(time.time()))
+    headers = {
+        "X-Webhook-Timestamp": timestamp,
+        "X-Webhook-Signature": sign_delivery(secret, timestamp, body),
+        "X-Webhook-Delivery-Id": delivery_id,
+    }
+    return project.user.node.ask("POST", "/execute", body, headers=headers)
+
+
+def test_a_delivery_of_a_webhook_executes_what_it_is_bound_to_once(project: RemoteProject) -> None:
+    hook = bound(project)
+
+    first, second = delivered(project, hook, "d-1"), delivered(project, hook, "d-1")
+
+    assert first.status == 200
+    assert first.json["result"]["data"]["said"] == "from outside"
+    assert second.answer == (200, {"detail": "Already processed"})
+    rows = project.user.ask("GET", "/threads").json["threads"]
+    assert [row["hook_id"] for row in rows] == [hook[0]]
+
+
+def test_of_deliveries_that_come_at_once_one_is_executed(project: RemoteProject) -> None:
+    hook = bound(project)
+
+    with ThreadPoolExecutor(4) as pool:
+        replies = list(pool.map(lambda _: delivered(project, hook, "d-1"), range(4)))
+
+    executed = [reply for reply in replies if "result" in reply.json]
+    assert len(executed) == 1
+    assert all(
+        reply.json == {"detail": "Already processed"}
+        for reply in replies
+        if reply is not executed[0]
+    )

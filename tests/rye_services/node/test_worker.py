@@ -134,6 +134,22 @@ def test_a_tool_can_neither_read_nor_write_outside_of_its_job(
 
 
 @pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")
+def test_what_is_hidden_cannot_be_read_though_programs_lie_beside_it(
+    workspace: Workspace, job: MakeJob, tmp_path: Path
+) -> None:
+    place = tmp_path / "opt"
+    (place / "data").mkdir(parents=True)
+    (place / "data" / "key").write_text("secret", encoding="utf-8")
+    (place / "shared").write_text("for all", encoding="utf-8")
+    launch = Launch(environ={"PATH": f"{place}{os.pathsep}{os.environ['PATH']}"})
+    shell_tool(workspace, f"cat {place}/data/key; cat {place}/shared; true")
+
+    shown = stdout(do_job(job("tool:t", hidden=(place / "data",)), launch))
+
+    assert shown == "for all"
+
+
+@pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")
 def test_a_tool_can_neither_look_into_the_server_nor_signal_it(
     workspace: Workspace, job: MakeJob, launch: Launch
 ) -> None:
@@ -301,7 +317,7 @@ def test_sign_puts_the_nodes_signature_on_an_item(
 def test_a_job_and_an_answer_are_read_as_they_were_written(job: MakeJob) -> None:
     from rye_services.node.jobs import read_finished, read_job
 
-    made = job("tool:t", parameters={"a": [1, "\u00e9"]}, readable=(Path("/opt"),))
+    made = job("tool:t", parameters={"a": [1, "\u00e9"]}, hidden=(Path("/opt"),))
     finished = Finished({"status": "success", "data": {"x": 1}}, ("mind this",))
 
     assert read_job(made.dump()) == made
