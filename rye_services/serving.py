@@ -19,6 +19,9 @@ from rye_services.settings import Settings
 
 _KEEP_ALIVE_S = 30
 _BACKLOG = 1024
+_SWITCH_S = 0.001
+"""How long a thread may keep the event loop waiting: a fifth of what Python sets."""
+
 _ASKS_TO_END = ("SIGINT", "SIGTERM")
 
 
@@ -62,6 +65,7 @@ def serve(app: FastAPI, listener: Listener, settings: Settings, ready: Callable[
 
     ``ready`` is called once connections are answered. A second signal ends at once.
     """
+    sys.setswitchinterval(_SWITCH_S)
     config = uvicorn.Config(
         app,
         http=PatientProtocol,

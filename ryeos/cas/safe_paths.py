@@ -135,10 +135,10 @@ def safe_target(root: Path, relative: str) -> Path:
     problem = _problem(relative)
     if problem:
         raise UnsafeManifestError(relative, problem)
-    path = root
+    path = str(root)
     segments = relative.split("/")
     for position, segment in enumerate(segments, 1):
-        path = path / segment
+        path = f"{path}{os.sep}{segment}"
         try:
             status = os.lstat(path)
         except FileNotFoundError:
@@ -149,7 +149,7 @@ def safe_target(root: Path, relative: str) -> Path:
             raise UnsafeManifestError(relative, f"{path} is a link")
         if position < len(segments) and not stat.S_ISDIR(status.st_mode):
             raise UnsafeManifestError(relative, f"{path} is no folder")
-    return path
+    return Path(path)
 
 
 def is_link(status: os.stat_result) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
 
+from lillux.cas.disk import force_file_system
 from lillux.cas.store import MAX_BYTES
 from lillux.digests import sha256_hex
 from lillux.files import create_file, file_system_error, make_directory, read_bytes
@@ -97,7 +98,7 @@ def apply_changes(
     written = [change for change in left if change.after is not None]
     for change in written:
         _write(safe_target(root, change.path), change, get_blob(str(change.after)))
-    _force_to_disk([root / change.path for change in written])  # (4)
+    _force_to_disk(root, [root / change.path for change in written])  # (4)
     return Applied(_paths(written), _paths(removed))
 
 
@@ -189,10 +190,9 @@ def _above(root: Path, target: Path) -> Iterator[Path]:
         yield folder
 
 
-def _force_to_disk(targets: Sequence[Path]) -> None:
+def _force_to_disk(root: Path, targets: Sequence[Path]) -> None:
     """What is recorded next says that these hold what they hold: also after a loss of power."""
-    if len(targets) > _MANY and hasattr(os, "sync"):
-        os.sync()
+    if len(targets) > _MANY and force_file_system(str(root)):
         return
     for target in targets:
         try:

