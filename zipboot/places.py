@@ -10,9 +10,9 @@ import stat
 import sys
 
 DIGEST_BYTES = 20
-KINDS = ("bundle", "native", "programs", "unpacked")
+KINDS = ("bundle", "native", "programs", "trees", "unpacked")
 """What is kept in the cache, a folder each: laid out bundles, compiled modules, programs for tools,
-shiv's copies."""
+digests of the files of projects, shiv's copies."""
 
 TYPE_CHECKING = False  # `typing` would cost more than everything else here
 if TYPE_CHECKING:

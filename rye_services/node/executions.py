@@ -198,7 +198,7 @@ class Executions:
         try:
             executed = self._engine.execute(order, basis, thread_id)
         except _MATERIALIZATION as error:
-            self._failed(thread_id, str(error), "materialization")
+            self._failed(thread_id, _words(error), "materialization")
             raise _problem(404, _words(error), order, thread_id, "materialization") from error
         except QuotaExceededError as error:
             self._failed(thread_id, str(error), "quota")

@@ -19,8 +19,8 @@ class WorkingTree:
 
     bundles  the folders that contain the ``.ai`` of each bundle
     user     the folder that contains the user's ``.ai``
-    cache    a folder of this user's, where it is kept which files have which digest; None for none.
-             Never one of the project, whose files are somebody else's
+    cache    a folder of this user's for what is known of files, named by digests so that
+             ``self clean`` knows them; None for none. Never one of the project, which others write
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class WorkingTree:
     def _table_path(self, root: Path) -> Path | None:
         if self._cache is None:
             return None
-        return self._cache / TABLES / f"{sha256_hex(str(root.absolute()).encode())[:32]}.json"
+        return self._cache / sha256_hex(str(root.absolute()).encode())
 
 
 def sized(tree: Tree, digest: str) -> Sized:

@@ -341,3 +341,38 @@ def test_of_deliveries_that_come_at_once_one_is_executed(project: RemoteProject)
         for reply in replies
         if reply is not executed[0]
     )
+
+
+def test_content_that_the_store_has_lost_is_named(project: RemoteProject) -> None:
+    lost = project.manifest().files["src/x.txt"]
+    stored = project.user.node.data / "cas" / project.user.user_id / ".ai/state/objects/blobs"
+    next(stored.rglob(lost)).unlink()
+
+    reply = project.ask("tool:echo")
+
+    words = f"blob {lost} is not in your store: push the project again"
+    detail = reply.json["detail"]
+    assert (reply.status, detail["error"], detail["phase"]) == (404, words, "materialization")
+    row = project.thread(detail["thread_id"])
+    assert (row["state"], row["error_message"], row["error_phase"]) == (
+        "error",
+        words,
+        "materialization",
+    )
+
+
+def test_a_key_for_other_things_executes_nothing(project: RemoteProject) -> None:
+    stranger = project.user.node.user(scopes=("remote:objects",))
+
+    reply = stranger.ask("POST", "/execute", {"item_id": "tool:echo", "project_path": "project"})
+
+    assert reply.answer == (403, {"detail": "this key lacks the scope remote:execute"})
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", b"{", b'"x"', b"\xff", b"[" * 100_000])
+def test_a_body_that_is_no_object_is_refused(project: RemoteProject, raw: bytes) -> None:
+    for route in ("/execute", "/fetch", "/sign"):
+        assert project.user.ask("POST", route, raw).answer == (
+            400,
+            {"detail": "expected a JSON object"},
+        )
