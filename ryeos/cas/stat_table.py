@@ -20,6 +20,8 @@ from lillux.values import dataclass
 _VERSION = 1
 _MAX_BYTES = 512 * 1024 * 1024
 _DIGEST_LINE = 65
+_ROWS_A_FILE = 25  # that are written in the time in which a small file is read
+_MANY_BYTES = 4 * 1024 * 1024
 _SECOND_NS = 1_000_000_000
 _TICK_NS = 100_000_000
 _COARSE_TICK_NS = 2_100_000_000  # of file systems that count seconds, or two at a time
@@ -48,6 +50,7 @@ class StatTable:
         self.path = path
         self._rows: dict[str, _Row] = {}
         self._changed = False
+        self._learned = self._learned_bytes = 0  # since it was saved
 
     def __len__(self) -> int:
         """How many files are known."""
@@ -76,6 +79,8 @@ class StatTable:
             self._rows.pop(relative, None)
         else:
             self._rows[relative] = (_key(status), entry)
+            self._learned += 1
+            self._learned_bytes += status.st_size
 
     def forget(self, relative: str) -> None:
         """Know nothing of a file."""
@@ -100,6 +105,12 @@ class StatTable:
         except (OSError, LilluxError, ValueError, TypeError, KeyError, RecursionError):
             return
 
+    def save_if_worth_it(self) -> None:
+        """As `save`, where writing the whole table takes less than reading again what it learned."""
+        is_little = self._learned * _ROWS_A_FILE < len(self._rows)
+        if not is_little or self._learned_bytes > _MANY_BYTES:
+            self.save()
+
     def save(self) -> None:
         """Write the table if it has changed, whole or not at all. Raises FileSystemError."""
         if self.path is None or not self._changed:
@@ -109,6 +120,7 @@ class StatTable:
         make_directory(self.path.parent, mode=0o700)
         write_atomic(self.path, f"{sha256_hex(data)}\n".encode() + data, mode=0o600)
         self._changed = False
+        self._learned = self._learned_bytes = 0
 
 
 def _key(status: os.stat_result) -> _Key:

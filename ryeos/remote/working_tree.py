@@ -52,7 +52,7 @@ class WorkingTree:
         table.load()
         tree = build(root, self.rules(), table)
         try:
-            table.save()
+            table.save_if_worth_it()
         except LilluxError as error:  # it only saves time
             self._warn(f"file digests are not kept: {error}")
         for skipped in tree.skipped:

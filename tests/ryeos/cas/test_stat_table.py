@@ -159,3 +159,24 @@ def test_a_table_without_a_file_is_kept_in_memory_only(file: Path) -> None:
     table.save()
 
     assert len(table) == 1
+
+
+def test_little_that_was_learned_waits_for_more(tmp_path: Path, file: Path) -> None:
+    path = tmp_path / "table"
+    table = StatTable(path)
+    for number in range(100):
+        table.record(f"old{number}", file.stat(), ENTRY, now_ns=later_ns(file))
+    table.save_if_worth_it()
+    saved = path.read_bytes()
+
+    table.record("new", file.stat(), ENTRY, now_ns=later_ns(file))
+    table.save_if_worth_it()
+    after_one = path.read_bytes()
+    for number in range(10):
+        table.record(f"more{number}", file.stat(), ENTRY, now_ns=later_ns(file))
+    table.save_if_worth_it()
+
+    assert after_one == saved
+    again = StatTable(path)
+    again.load()
+    assert len(again) == 111
