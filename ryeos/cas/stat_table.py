@@ -106,7 +106,7 @@ class StatTable:
             return
 
     def save_if_worth_it(self) -> None:
-        """As `save`, where writing the whole table takes less than reading again what it learned."""
+        """As `save`, where that takes less than reading again what the table has learned."""
         is_little = self._learned * _ROWS_A_FILE < len(self._rows)
         if not is_little or self._learned_bytes > _MANY_BYTES:
             self.save()
