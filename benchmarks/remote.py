@@ -5,6 +5,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.support.node import Node
 FILES, FILE_BYTES = 10_000, 4096
 ONE_ITEM_IN = 20
 FIRST_PUSHES, CHANGES, RUNS, PULLS = 3, 9, 9, 3
+_BETWEEN_LOOKS_S = 0.005
 _CHANGED = "src/folder1/file1.py"
 _NOOP = "tool:bench/noop"
 _NOOP_TOOL = '''"""Does nothing."""
@@ -120,7 +122,7 @@ class Machine:
             encoding="utf-8",
         )
         peak = [0.0]
-        watcher = Thread(target=_watch, args=(process, peak), daemon=True)
+        watcher = Thread(target=_watch, args=(process.pid, peak), daemon=True)
         watcher.start()
         said, _ = process.communicate()
         watcher.join()
@@ -151,15 +153,11 @@ class Machine:
         self.remote("pull", project=folder)
 
 
-def _watch(process: "subprocess.Popen[str]", peak: list[float]) -> None:
+def _watch(pid: int, peak: list[float]) -> None:
     """Note the peak memory until the process ends: the kernel forgets it with the process."""
-    while True:
-        try:
-            process.wait(0.01)
-        except subprocess.TimeoutExpired:
-            peak[0] = max(peak[0], peak_mib(process.pid))
-        else:
-            return
+    while found := peak_mib(pid):
+        peak[0] = max(peak[0], found)
+        time.sleep(_BETWEEN_LOOKS_S)
 
 
 def _first_pushes(
