@@ -33,7 +33,7 @@ def pull(link: Link) -> Pulled:
     """
     link.node.verify()  # (1)
     with link.alone():
-        head = link.node.head(link.project_path)  # (2)
+        head = link.head()  # (2)
         if head is None:
             return Pulled()
         return merge_head(link, head, link.working_tree.project_tree())  # (3)
@@ -49,7 +49,10 @@ def merge_head(link: Link, head: Head, tree: Tree) -> Pulled:
         merged = _merged(link, head, base, tree, theirs)  # (4)
         contents = Layered(link.store, tree, link.contents)
         applied = apply_changes(  # (5)
-            link.working_tree.project, changes(tree.manifest, merged, contents), contents.get_blob
+            link.working_tree.project,
+            changes(tree.manifest, merged, contents),
+            contents.get_blob,
+            link.incoming(),
         )
     link.record(head.snapshot_hash, theirs, head.user_manifest_hash)  # (6)
     link.conflicts.clear()

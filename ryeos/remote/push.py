@@ -98,7 +98,7 @@ def push(link: Link, *, force: bool = False) -> Pushed:
             trees = _Trees(  # (2)
                 link.working_tree.project_tree(), link.working_tree.user_tree()
             )
-            head = link.node.head(link.project_path)
+            head = link.head()
             if head and not force and _is_news(link, head, trees.project):
                 applied = merge_head(link, head, trees.project).applied  # (3)
                 pulled += [*applied.written, *applied.removed]
@@ -145,6 +145,7 @@ def _sent(link: Link, head: Head | None, trees: _Trees) -> Pushed:
     snapshot_hash = expected
     if not has_project or is_user_space_new or snapshot_hash is None:
         version = link.node.system_version()
+        link.attempt(trees.project.manifest)
         snapshot_hash = link.node.push(link.project_path, manifest_hash, expected, version)  # (6)
     return Pushed(
         snapshot_hash=snapshot_hash,

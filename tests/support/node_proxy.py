@@ -13,6 +13,10 @@ from tests.support.node import Node, Reply
 
 _HOP_BY_HOP = frozenset({"connection", "host", "accept-encoding", "transfer-encoding"})
 
+_OF_THE_CONNECTION = frozenset(
+    {"connection", "content-encoding", "content-length", "transfer-encoding"}
+)
+
 
 class Stage(Enum):
     """How far a request has come.
@@ -136,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, reply: Reply) -> None:
         self.send_response_only(reply.status)
         for name, value in reply.headers.items():
-            if name not in {"content-length", "content-encoding", "connection"}:
+            if name not in _OF_THE_CONNECTION:
                 self.send_header(name, value)
         self.send_header("Content-Length", str(len(reply.body)))
         self.end_headers()
