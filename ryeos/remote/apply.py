@@ -84,8 +84,9 @@ def apply_changes(
     """Carry out the changes below ``root``.
 
     Done twice it is the same as once. ``through`` is where files are written before they come to
-    their places: a killed process leaves none beside those of the project. Raises LocalChangeError before the first file is written, or
-    later where one changes in this very moment; UnsafeManifestError, FileSystemError.
+    their places: a killed process leaves none beside those of the project. Raises LocalChangeError
+    before the first file is written, or later where one changes in this very moment;
+    UnsafeManifestError, FileSystemError.
     """
     making_room = {change.path for change in changed if change.after is None}
     current = {  # (1), (2)

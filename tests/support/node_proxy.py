@@ -13,9 +13,7 @@ from tests.support.node import Node, Reply
 
 _HOP_BY_HOP = frozenset({"connection", "host", "accept-encoding", "transfer-encoding"})
 
-_OF_THE_CONNECTION = frozenset(
-    {"connection", "content-encoding", "content-length", "transfer-encoding"}
-)
+_OF_THE_CONNECTION = frozenset({"connection", "content-length", "transfer-encoding"})
 
 
 class Stage(Enum):
@@ -119,7 +117,8 @@ class _Handler(BaseHTTPRequestHandler):
         if act := proxy.caught(path, Stage.AFTER):
             self._break_off(act)
             return
-        self._answer(proxy.rewrite(path, reply))
+        headers = {k: v for k, v in reply.headers.items() if k != "content-encoding"}
+        self._answer(proxy.rewrite(path, Reply(reply.status, headers, reply.body)))
 
     def _break_off(self, act: Callable[[], object]) -> None:
         act()
