@@ -3,11 +3,13 @@
 Cut off anywhere, what has arrived stays, and doing it again goes on from there.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from lillux.cas.errors import ObjectMissingError
 from lillux.cas.store import Durability, Store
+from lillux.integrity import canonical_json
 from ryeos.cas.contents import ReadContents
 from ryeos.cas.sync import Entry, Sized, batches, export_entries, store_entry
 from ryeos.remote.errors import RemoteReplyError, ReplyTooLargeError
@@ -141,13 +143,27 @@ class RemoteContents:
         """The bytes of a digest."""
         if not self._store.has_blob(digest):
             self.prefetch((digest,))
+            if not self._store.has_blob(digest):  # the same bytes came, called an object
+                self._store.put_blob(canonical_json(self._store.get_object(digest)))
         return self._store.get_blob(digest)
 
     def get_object(self, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
         """The value of a digest."""
         if not self._store.has_object(digest):
             self.prefetch((digest,))
+            if not self._store.has_object(digest):  # the same bytes came, called a blob
+                self._put_as_object(digest)
         return self._store.get_object(digest)
+
+    def _put_as_object(self, digest: str) -> None:
+        try:
+            stored = self._store.put_object(json.loads(self._store.get_blob(digest)))
+        except (ValueError, RecursionError):
+            stored = ""
+        if stored != digest:
+            raise RemoteReplyError(
+                f"remote {self._node.name}: /objects/get", f"expected {digest} to be an object"
+            )
 
     def has_blob(self, digest: str) -> bool:
         """Whether it is here already: nothing is asked."""

@@ -18,10 +18,13 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
 def kill_at(proxy: Proxy, client: Client, path: str, stage: Stage, *argv: str) -> None:
     """Run a command that is killed when a request of it has come so far."""
     started: list[Running] = []
-    proxy.trap(path, stage, lambda: started[0].kill())
+
+    def kill() -> None:
+        started[0].kill()
+
+    proxy.trap(path, stage, kill)
     started.append(client.start(*argv))
-    (running,) = started
-    assert running.ended().status == KILLED
+    assert started[0].ended().status == KILLED
     assert not proxy.is_trap_left
 
 
