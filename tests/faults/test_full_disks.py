@@ -11,9 +11,8 @@ import pytest
 from ryeos.items import Space
 from tests.support.node import Node, running_node
 from tests.support.programs import require_program
-from tests.support.remote_client import Client, client_of, files_there, history
+from tests.support.remote_client import client_of, files_there, history
 
-MIB = 1024 * 1024
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="mounts of POSIX")
 
 Enlarge = Callable[[], None]
@@ -24,15 +23,19 @@ def small_disk(folder: Path, size: str) -> Iterator[Enlarge]:
     """A file system of this size while a block runs; gives what makes it large."""
     mount, umount = require_program("mount"), require_program("umount")
     folder.mkdir()
-    argv = [mount, "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    argv = [str(mount), "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     done = subprocess.run(argv, capture_output=True, check=False)
     if done.returncode:
         pytest.skip(f"mounting needs a privilege: {done.stderr.decode().strip()}")
-    larger = [mount, "-o", "remount,size=256m", str(folder)]
+    larger = [str(mount), "-o", "remount,size=256m", str(folder)]
+
+    def enlarge() -> None:
+        subprocess.run(larger, check=True)
+
     try:
-        yield lambda: subprocess.run(larger, check=True) and None
+        yield enlarge
     finally:
-        subprocess.run([umount, "-l", str(folder)], check=True)
+        subprocess.run([str(umount), "-l", str(folder)], check=True)
 
 
 def test_a_pull_without_room_is_named_and_loses_nothing(
@@ -88,7 +91,7 @@ def test_a_push_that_does_not_fit_on_a_nodes_disk_is_refused_and_the_head_stays(
     refused = client("remote", "push")
 
     assert refused.status == 7, refused.stderr
-    assert "refused with status 507: " in refused.stderr
+    assert "refused with status 507: no room left on the disk, error " in refused.stderr
     assert str(node.data) not in refused.stderr
     assert node.ask("GET", "/health").status == 200
     enlarge()
