@@ -131,17 +131,24 @@ _READ_FLAGS = (
 
 
 def write_atomic(
-    path: Path, data: bytes, *, mode: int = 0o644, expected: bytes | None = None
+    path: Path,
+    data: bytes,
+    *,
+    mode: int = 0o644,
+    expected: bytes | None = None,
+    through: Path | None = None,
 ) -> None:
     """Replace ``path`` with ``data``: readers see the old file or the new one, also after a crash.
 
     A temporary file beside it is written, synced and renamed; the folder is synced too. An
     existing file keeps its permission bits, a new one gets ``mode`` less the umask. With
-    ``expected``, the file must still hold those bytes right before the rename.
+    ``expected``, the file must still hold those bytes right before the rename. ``through`` is a
+    folder for the temporary file instead, used where it is on the same file system: what a killed
+    process leaves there is beside nothing that anybody reads.
 
     Raises FileSystemError (nothing is left behind), FileChangedError.
     """
-    temporary = path.with_name(f".{path.name[:40]}.{os.urandom(6).hex()}.tmp")
+    temporary = temporary_for(path, through)
     try:
         kept = _permissions(path)
         _write_new(temporary, data, mode if kept is None else kept)
@@ -156,6 +163,18 @@ def write_atomic(
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def temporary_for(path: Path, through: Path | None = None) -> Path:
+    """A name for the file that `path` is written to first: in a folder, else beside it.
+
+    The folder must be there; it counts where a rename from it to ``path`` is possible.
+    """
+    folder = path.parent
+    with suppress(OSError):
+        if through is not None and through.stat().st_dev == folder.stat().st_dev:
+            folder = through
+    return folder / f".{path.name[:40]}.{os.urandom(6).hex()}.tmp"
 
 
 def create_file(path: Path, data: bytes, *, mode: int = 0o644) -> None:

@@ -3,8 +3,10 @@
 What nobody expected is logged under a number, and the caller is told the number, nothing else.
 """
 
+import errno
 import logging
 import os
+import sqlite3
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -66,11 +68,28 @@ class UnexpectedErrors:
 
         try:
             await self._app(scope, receive, noting)
-        except Exception:
+        except Exception as error:
             number = os.urandom(4).hex()
             where = f"{scope.get('method', '')} {scope.get('path', '')}"
             logging.getLogger(__name__).exception("error %s at %s", number, where)
             if started or scope["type"] != "http":
                 raise  # the connection is cut, so that nobody takes what there is for the whole
-            detail = f"internal error {number}: the log of the node says more"
-            await JSONResponse({"detail": detail}, 500)(scope, receive, send)
+            status, what = (507, "no room left on the disk, error") if _is_full(error) else _UNKNOWN
+            detail = f"{what} {number}: the log of the node says more"
+            await JSONResponse({"detail": detail}, status)(scope, receive, send)
+
+
+_UNKNOWN = (500, "internal error")
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def _is_full(error: BaseException) -> bool:
+    """Whether it came of a full disk, which no caller can help."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _FULL:
+            return True
+        if getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False

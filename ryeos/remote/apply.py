@@ -14,7 +14,13 @@ from pathlib import Path
 from lillux.cas.disk import force_file_system
 from lillux.cas.store import MAX_BYTES
 from lillux.digests import sha256_hex
-from lillux.files import create_file, file_system_error, make_directory, read_bytes
+from lillux.files import (
+    create_file,
+    file_system_error,
+    make_directory,
+    read_bytes,
+    temporary_for,
+)
 from lillux.values import dataclass
 from ryeos.cas.contents import ReadContents
 from ryeos.cas.objects import SourceManifest, item_source_of
@@ -74,12 +80,14 @@ def changes(
 
 
 def apply_changes(
-    root: Path, changed: Sequence[Change], get_blob: Callable[[str], bytes]
+    root: Path, changed: Sequence[Change], get_blob: Callable[[str], bytes], through: Path
 ) -> Applied:
     """Carry out the changes below ``root``.
 
-    Done twice it is the same as once. Raises LocalChangeError before the first file is written, or
-    later where one changes in this very moment; UnsafeManifestError, FileSystemError.
+    Done twice it is the same as once. ``through`` is where files are written before they come to
+    their places: a killed process leaves none beside those of the project. Raises LocalChangeError
+    before the first file is written, or later where one changes in this very moment;
+    UnsafeManifestError, FileSystemError.
     """
     making_room = {change.path for change in changed if change.after is None}
     current = {  # (1), (2)
@@ -97,7 +105,7 @@ def apply_changes(
         _remove(root, safe_target(root, change.path), change)
     written = [change for change in left if change.after is not None]
     for change in written:
-        _write(safe_target(root, change.path), change, get_blob(str(change.after)))
+        _write(safe_target(root, change.path), change, get_blob(str(change.after)), through)
     _force_to_disk(root, [root / change.path for change in written])  # (4)
     return Applied(_paths(written), _paths(removed))
 
@@ -121,11 +129,11 @@ def _digest_of(target: Path) -> str | None:
         return None
 
 
-def _write(target: Path, change: Change, data: bytes) -> None:
-    """Beside it, then in its place: readers see the old file or the new one."""
+def _write(target: Path, change: Change, data: bytes, through: Path) -> None:
+    """Elsewhere, then in its place: readers see the old file or the new one."""
     make_directory(target.parent)
     mode = _RUNNABLE if data.startswith(b"#!") else _PLAIN
-    temporary = target.with_name(f".rye-{os.urandom(8).hex()}.tmp")
+    temporary = temporary_for(target, through)
     try:
         _create(temporary, data, mode)
         if change.before is None:

@@ -137,7 +137,7 @@ class _Aftermath:
             self._fetched += fetch(link.node, bundle.files.values(), link.store, link.progress)
             book = link.conflicts.folder.parent / BOOK
             self._outputs = write_outputs(
-                link.working_tree.project, bundle, link.store.get_blob, book
+                link.working_tree.project, bundle, link.contents.get_blob, book, link.incoming()
             )
         except LilluxError as error:
             self._warn("what the run left behind was not written", error)

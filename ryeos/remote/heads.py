@@ -16,7 +16,7 @@ from lillux.errors import LilluxError
 from lillux.files import read_bytes
 from lillux.values import dataclass
 
-_FOLDER = "remotes"
+_FOLDER, _ATTEMPTS = "remotes", "remote-attempts"
 _MAX_BYTES = 64 * 1024
 _LOG = logging.getLogger(__name__)
 
@@ -40,6 +40,15 @@ class LocalHead:
     def as_ref(self) -> dict[str, str]:
         """The value of the ref."""
         return {name: getattr(self, name) for name in _FIELDS}
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A push that was sent, and whose answer this project has not seen yet."""
+
+    project_manifest_hash: str
+    project_path: str
+    url: str
 
 
 _FIELDS = (
@@ -73,6 +82,33 @@ class LocalHeads:
     def forget(self, remote: str) -> None:
         """Remove the head of a remote; none there is fine. Raises as `Store.remove_ref`."""
         self._store.remove_ref(f"{_FOLDER}/{remote}")
+        self.forget_attempt(remote)
+
+    def attempt(self, remote: str) -> Attempt | None:
+        """The push that was sent last, None where its answer came. Raises as `read`."""
+        try:
+            value = self._store.read_ref(f"{_ATTEMPTS}/{remote}")
+        except RefUnreadableError as error:
+            _LOG.warning("the last push to remote %s cannot be read: %s", remote, error)
+            return None
+        if not isinstance(value, Mapping) or not is_digest(value.get("project_manifest_hash")):
+            return None
+        return Attempt(
+            value["project_manifest_hash"], _text(value, "project_path"), _text(value, "url")
+        )
+
+    def write_attempt(self, remote: str, attempt: Attempt) -> None:
+        """Remember a push before it is sent. Raises as `Store.write_ref`."""
+        value = {
+            "project_manifest_hash": attempt.project_manifest_hash,
+            "project_path": attempt.project_path,
+            "url": attempt.url,
+        }
+        self._store.write_ref(f"{_ATTEMPTS}/{remote}", value)
+
+    def forget_attempt(self, remote: str) -> None:
+        """Its answer came; none there is fine. Raises as `Store.remove_ref`."""
+        self._store.remove_ref(f"{_ATTEMPTS}/{remote}")
 
     def _elsewhere(self, remote: str) -> object:
         """What another program wrote: it left heads where its store was before."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lillux.cas.layout import is_digest
 from lillux.cas.store import Durability, Store
 from lillux.files import locked
 from lillux.values import dataclass
@@ -11,9 +12,9 @@ from ryeos.cas.objects import SourceManifest, manifest_of
 from ryeos.cas.tree import Tree
 from ryeos.moments import Clock, utc_now
 from ryeos.remote.conflicts import ConflictFolder
-from ryeos.remote.heads import LocalHead, LocalHeads
+from ryeos.remote.heads import Attempt, LocalHead, LocalHeads
 from ryeos.remote.node import Node
-from ryeos.remote.places import own_folder
+from ryeos.remote.places import new_incoming_folder, own_folder
 from ryeos.remote.replies import Head
 from ryeos.remote.transfer import Progress, RemoteContents, no_progress
 from ryeos.remote.working_tree import WorkingTree
@@ -52,6 +53,38 @@ class Link:
         with locked(folder / LOCK, timeout_s=_LOCK_TIMEOUT_S):
             yield
 
+    def incoming(self) -> Path:
+        """An empty folder for files on their way. Only while this is `alone`, or a run is over."""
+        return new_incoming_folder(self.conflicts.folder.parent, self.working_tree.project / ".ai")
+
+    def head(self) -> Head | None:
+        """Where the node is, None where it has no such project.
+
+        Where the answer of a push was lost, and the push was not, it is recorded now.
+        """
+        head, attempt = self.node.head(self.project_path), self.heads.attempt(self.node.name)
+        if head is None or attempt is None or (attempt.project_path, attempt.url) != self._there:
+            return head
+        recorded = self.recorded()
+        for row in self.node.history(self.project_path, _MAX_SINCE):
+            digest = row.get("_hash")
+            if not is_digest(digest) or (recorded and digest == recorded.snapshot_hash):
+                break
+            if row.get("project_manifest_hash") == attempt.project_manifest_hash:
+                self.record(str(digest), self.manifest(attempt.project_manifest_hash), "")
+                break
+        return head
+
+    def attempt(self, manifest: SourceManifest) -> None:
+        """Remember what is about to be pushed, until `record`: the answer may never come."""
+        digest = self.store.put_object(manifest.as_object(), Durability.AT_SYNC)
+        self.store.sync()
+        self.heads.write_attempt(self.node.name, Attempt(digest, *self._there))
+
+    @property
+    def _there(self) -> tuple[str, str]:
+        return self.project_path, self.url
+
     def recorded(self) -> LocalHead | None:
         """What this project and the node last had in common, None for nothing."""
         head = self.heads.read(self.node.name)
@@ -73,6 +106,7 @@ class Link:
                 user_manifest_hash=user_manifest_hash,
             ),
         )
+        self.heads.forget_attempt(self.node.name)
 
     def manifest(self, digest: str, tree: Tree | None = None) -> SourceManifest:
         """A manifest that is here or on the node. Raises CasObjectError, RemoteReplyError."""
@@ -90,6 +124,7 @@ class Link:
 
 
 _LOCK_TIMEOUT_S = 300.0
+_MAX_SINCE = 200
 
 MakeLink = Callable[[Path], Link]
 

@@ -58,11 +58,16 @@ def why_refused(path: str) -> str:
 
 
 def write_outputs(
-    project: Path, bundle: OutputsBundle, get_blob: Callable[[str], bytes], book: Path
+    project: Path,
+    bundle: OutputsBundle,
+    get_blob: Callable[[str], bytes],
+    book: Path,
+    through: Path,
 ) -> Outputs:
     """Write the files of a bundle. One that holds something else here is left alone.
 
-    book  where it is kept what was written last time, which may be replaced
+    book     where it is kept what was written last time, which may be replaced
+    through  where files are written before they come to their places
     """
     ours = _read_book(book)
     written: list[str] = []
@@ -70,7 +75,11 @@ def write_outputs(
     for path in sorted(bundle.files, key=lambda path: (path.startswith(REFS), path)):
         digest = bundle.files[path]
         try:
-            if _write(project, path, digest, get_blob, ours.get(path)):
+            data = _wanted(project, path, digest, get_blob, ours.get(path))
+            if data is not None:
+                target = project / path
+                make_directory(target.parent)
+                write_atomic(target, data, through=through)
                 written.append(path)
             ours[path] = digest
         except LilluxError as error:
@@ -79,10 +88,10 @@ def write_outputs(
     return Outputs(tuple(written), kept)
 
 
-def _write(
+def _wanted(
     project: Path, path: str, digest: str, get_blob: Callable[[str], bytes], last: str | None
-) -> bool:
-    """Whether it had to be written."""
+) -> bytes | None:
+    """What is to be written there, None where that is what is there."""
     problem = why_refused(path)
     if problem:
         raise UnsafeOutputError(path, problem)
@@ -93,16 +102,14 @@ def _write(
         raise UnsafeOutputError(path, error.problem) from None
     current = _digest_of(target)
     if current == digest:
-        return False
+        return None
     data = get_blob(digest)
     is_ref = path.startswith(REFS)
     if is_ref:
         _check_ref(path, data)
     elif current not in {None, last}:
         raise UnsafeOutputError(path, "another file is here, and stays")
-    make_directory(target.parent)
-    write_atomic(target, data)
-    return True
+    return data
 
 
 def _check_ref(path: str, data: bytes) -> None:

@@ -7,6 +7,7 @@ from lillux.cas.store import Store
 from lillux.files import create_file, is_inside, make_directory
 from ryeos.errors import RyeError
 
+INCOMING = "incoming"
 _IGNORE = b"# Of this machine only.\n*\n"
 
 
@@ -36,4 +37,18 @@ def own_folder(folder: Path, ai: Path) -> Path:
     make_directory(folder)
     with suppress(FileExistsError):
         create_file(folder / ".gitignore", _IGNORE)
+    return folder
+
+
+def incoming_folder(remote_folder: Path, ai: Path) -> Path:
+    """Where files are written before they come to their places. Raises as `own_folder`."""
+    return own_folder(remote_folder / INCOMING, ai)
+
+
+def new_incoming_folder(remote_folder: Path, ai: Path) -> Path:
+    """The same without what a killed process left in it."""
+    folder = incoming_folder(remote_folder, ai)
+    for left in folder.glob(".*.tmp"):
+        with suppress(OSError):
+            left.unlink()
     return folder

@@ -19,7 +19,7 @@ from ryeos.remote.link import Link
 from ryeos.remote.replies import Head
 from ryeos.remote.transfer import RemoteContents
 
-INCOMING = "incoming"
+PULLED = "pulled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ def pull(link: Link) -> Pulled:
     """
     link.node.verify()  # (1)
     with link.alone():
-        head = link.node.head(link.project_path)  # (2)
+        head = link.head()  # (2)
         if head is None:
             return Pulled()
         return merge_head(link, head, link.working_tree.project_tree())  # (3)
@@ -49,7 +49,7 @@ def merge_head(link: Link, head: Head, tree: Tree) -> Pulled:
     check_manifest_paths(theirs.paths())
     applied = Applied()
     if tree.manifest != theirs:
-        with incoming_at(link.conflicts.folder.parent / INCOMING, link.store) as incoming:
+        with incoming_at(link.conflicts.folder.parent / PULLED, link.store) as incoming:
             remote = RemoteContents(link.node, incoming)
             merged = _merged(link, head, tree, theirs, remote)  # (4)
             contents = Layered(link.store, tree, remote)
@@ -57,6 +57,7 @@ def merge_head(link: Link, head: Head, tree: Tree) -> Pulled:
                 link.working_tree.project,
                 changes(tree.manifest, merged, contents),
                 contents.get_blob,
+                link.incoming(),
             )
     link.record(head.snapshot_hash, theirs, head.user_manifest_hash)  # (6)
     link.conflicts.clear()

@@ -108,7 +108,7 @@ def push(link: Link, *, force: bool = False) -> Pushed:
             trees = _Trees(  # (2)
                 link.working_tree.project_tree(), link.working_tree.user_tree()
             )
-            head = link.node.head(link.project_path)
+            head = link.head()
             if head and not force and _is_news(link, head, trees.project):
                 applied = merge_head(link, head, trees.project).applied  # (3)
                 pulled += [*applied.written, *applied.removed]
@@ -189,6 +189,7 @@ def _bring(
         _push_user_space(link, new_user_hash)  # (5)
     version = link.node.system_version()
     manifest_hash = trees.project.manifest_hash
+    link.attempt(trees.project.manifest)
     return sent, link.node.push(link.project_path, manifest_hash, expected, version)  # (6)
 
 

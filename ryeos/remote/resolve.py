@@ -11,6 +11,7 @@ from ryeos.cas.safe_paths import safe_target
 from ryeos.remote.apply import Change, apply_changes
 from ryeos.remote.conflicts import OURS, THEIRS, ConflictFolder, ConflictRecord
 from ryeos.remote.errors import NotInConflictError
+from ryeos.remote.places import incoming_folder
 
 
 class Choice(StrEnum):
@@ -56,7 +57,8 @@ def _replace(folder: ConflictFolder, project: Path, path: str, data: bytes | Non
     if current is not None and current != data:
         folder.keep(OURS, path, current)
     change = Change(path, _digest(current), _digest(data))
-    apply_changes(project, [change], lambda _: data or b"")
+    through = incoming_folder(folder.folder.parent, project / ".ai")
+    apply_changes(project, [change], lambda _: data or b"", through)
 
 
 def _content(target: Path) -> bytes | None:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 from lillux.cas.errors import ObjectMissingError
 from lillux.cas.store import Durability
+from lillux.integrity import canonical_json
 from ryeos.cas.contents import ReadContents
 from ryeos.cas.sync import Entry, Sized, batches, export_entries
 from ryeos.remote.errors import RemoteReplyError, ReplyTooLargeError
@@ -224,13 +225,30 @@ class RemoteContents:
             return self._store.get_blob(digest)
         except ObjectMissingError:
             self.prefetch((digest,))
+            if not self._store.has_blob(digest):  # the same bytes came, called an object
+                data = canonical_json(self._store.get_object(digest))
+                self._store.put_blob(data, Durability.AT_SYNC)
             return self._store.get_blob(digest)
 
     def get_object(self, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
         """The value of a digest."""
         if not self._store.has_object(digest):
             self.prefetch((digest,))
+            if not self._store.has_object(digest):  # the same bytes came, called a blob
+                self._put_as_object(digest)
         return self._store.get_object(digest)
+
+    def _put_as_object(self, digest: str) -> None:
+        try:
+            stored = self._store.put_object(
+                json.loads(self._store.get_blob(digest)), Durability.AT_SYNC
+            )
+        except (ValueError, RecursionError):
+            stored = ""
+        if stored != digest:
+            raise RemoteReplyError(
+                f"remote {self._node.name}: /objects/get", f"expected {digest} to be an object"
+            )
 
     def has_blob(self, digest: str) -> bool:
         """Whether it is here already: nothing is asked."""

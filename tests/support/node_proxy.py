@@ -13,6 +13,8 @@ from tests.support.node import Node, Reply
 
 _HOP_BY_HOP = frozenset({"connection", "host", "accept-encoding", "transfer-encoding"})
 
+_OF_THE_CONNECTION = frozenset({"connection", "content-length", "transfer-encoding"})
+
 
 class Stage(Enum):
     """How far a request has come.
@@ -115,7 +117,8 @@ class _Handler(BaseHTTPRequestHandler):
         if act := proxy.caught(path, Stage.AFTER):
             self._break_off(act)
             return
-        self._answer(proxy.rewrite(path, reply))
+        headers = {k: v for k, v in reply.headers.items() if k != "content-encoding"}
+        self._answer(proxy.rewrite(path, Reply(reply.status, headers, reply.body)))
 
     def _break_off(self, act: Callable[[], object]) -> None:
         act()
@@ -136,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, reply: Reply) -> None:
         self.send_response_only(reply.status)
         for name, value in reply.headers.items():
-            if name not in {"content-length", "content-encoding", "connection"}:
+            if name not in _OF_THE_CONNECTION:
                 self.send_header(name, value)
         self.send_header("Content-Length", str(len(reply.body)))
         self.end_headers()

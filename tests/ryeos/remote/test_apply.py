@@ -11,7 +11,7 @@ OLD, NEW, SCRIPT = BLOBS
 
 
 def apply(root: Path, *changed: Change) -> Applied:
-    return apply_changes(root, changed, BLOBS.__getitem__)
+    return apply_changes(root, changed, BLOBS.__getitem__, root)
 
 
 def test_files_are_written_replaced_and_removed(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_file_that_changes_while_others_are_written_stays(tmp_path: Path) -> N
         return BLOBS[digest]
 
     with pytest.raises(LocalChangeError, match="meantime: b"):
-        apply_changes(tmp_path, [Change("a", None, NEW), Change("b", OLD, NEW)], meddling)
+        apply_changes(tmp_path, [Change("a", None, NEW), Change("b", OLD, NEW)], meddling, tmp_path)
 
     assert (tmp_path / "b").read_bytes() == b"mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]

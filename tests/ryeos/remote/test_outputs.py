@@ -31,7 +31,9 @@ class Machine:
             return blobs[digest]
 
         digests = {path: sha256_hex(data) for path, data in files.items()}
-        return write_outputs(self.root, OutputsBundle("t", "", digests), get_blob, self.book)
+        return write_outputs(
+            self.root, OutputsBundle("t", "", digests), get_blob, self.book, self.root
+        )
 
 
 @pytest.fixture

@@ -1,0 +1,280 @@
+"""Nodes that lie: the client writes nothing of what they say, and says what was wrong."""
+
+import gzip
+import json
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lillux.digests import sha256_hex
+from lillux.integrity import canonical_json
+from ryeos.cas.objects import SourceManifest
+from tests.support.node import Node, Reply, running_node
+from tests.support.node_proxy import Proxy, proxy_to
+from tests.support.remote_client import Client, files_there
+
+REFUSED = (4, 7)
+"""Integrity, and what a remote may do wrong."""
+
+
+@pytest.fixture
+def behind(proxy: Proxy, client: Client, other: Client) -> Client:
+    """A client whose node has changes for it."""
+    client.push()
+    other.pull()
+    other.write({"src/0.txt": "from elsewhere\n", "src/more.txt": "more\n"})
+    other.push()
+    proxy.asked.clear()
+    return client
+
+
+def with_body(reply: Reply, body: bytes, **headers: str) -> Reply:
+    """Another body of the same reply."""
+    return Reply(reply.status, {**reply.headers, **headers}, body)
+
+
+def with_json(reply: Reply, value: object) -> Reply:
+    """Another document of the same reply."""
+    return with_body(reply, json.dumps(value).encode())
+
+
+def pull_is_refused(client: Client) -> str:
+    """Pull: what is said, and nothing of the project has changed."""
+    files, recorded = client.files(), client.recorded()
+
+    ended = client("remote", "pull")
+
+    assert ended.status in REFUSED, (ended.stdout, ended.stderr)
+    assert (client.files(), client.recorded()) == (files, recorded)
+    assert "Traceback" not in ended.stderr
+    assert ended.stderr.count("error: ") == 1
+    return ended.stderr
+
+
+# --- content --------------------------------------------------------------------------------------
+
+
+def other_bytes(entry: dict[str, Any]) -> None:
+    entry["data"] = b64encode(b"something else").decode()
+
+
+def not_asked_for(entry: dict[str, Any]) -> None:
+    entry.update(hash=sha256_hex(b"x"), kind="blob", data=b64encode(b"x").decode())
+
+
+def other_kind(entry: dict[str, Any]) -> None:
+    entry["kind"] = "blob"
+
+
+def no_base64(entry: dict[str, Any]) -> None:
+    entry["data"] = "!!!"
+
+
+def no_text(entry: dict[str, Any]) -> None:
+    entry["data"] = 1
+
+
+@pytest.mark.parametrize("change", [other_bytes, not_asked_for, no_base64, no_text])
+def test_content_that_is_not_what_it_is_called_is_refused(
+    proxy: Proxy, behind: Client, change: Callable[[dict[str, Any]], None]
+) -> None:
+    def lie(path: str, reply: Reply) -> Reply:
+        if path != "/objects/get":
+            return reply
+        value = reply.json
+        change(value["entries"][0])
+        return with_json(reply, value)
+
+    proxy.rewrite = lie
+
+    assert "remote default: /objects/get: " in pull_is_refused(behind)
+
+
+def test_bytes_that_are_right_and_called_something_else_do_no_harm(
+    proxy: Proxy, behind: Client, other: Client
+) -> None:
+    def lie(path: str, reply: Reply) -> Reply:
+        if path != "/objects/get":
+            return reply
+        value = reply.json
+        for entry in value["entries"]:
+            other_kind(entry)
+        return with_json(reply, value)
+
+    proxy.rewrite = lie
+
+    pulled = behind("remote", "pull")
+
+    assert pulled.status == 0, pulled.stderr
+    assert behind.files() == other.files()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b'"text"', b'{"entries": 1}', b'{"entries": [1]}', b"[" * 100_000, b"\xff"],
+    ids=["nothing", "cut", "a list", "a text", "no list", "a number", "deep", "no UTF-8"],
+)
+def test_an_answer_of_another_shape_is_refused(proxy: Proxy, behind: Client, body: bytes) -> None:
+    proxy.rewrite = lambda path, reply: with_body(reply, body) if "get" in path else reply
+
+    assert "remote default: /objects/get: " in pull_is_refused(behind)
+
+
+def test_content_that_is_promised_and_not_there_is_named(proxy: Proxy, behind: Client) -> None:
+    proxy.rewrite = lambda path, reply: (
+        with_json(reply, {"entries": []}) if path == "/objects/get" else reply
+    )
+
+    assert "found nothing" in pull_is_refused(behind)
+
+
+# --- places ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../evil.txt",
+        "src/../../evil.txt",
+        "/tmp/evil.txt",
+        "C:/evil.txt",
+        "src\\..\\..\\evil.txt",
+        "src//evil.txt",
+        "src/evil.txt\x00",
+        ".ai/state/remote/default/lock",
+        ".AI/state/evil.txt",
+        "src/0.txt/evil.txt",
+    ],
+)
+def test_a_path_that_leads_elsewhere_is_refused(proxy: Proxy, behind: Client, path: str) -> None:
+    blob = b"evil"
+    files = {path: sha256_hex(blob), "src/0.txt": sha256_hex(blob)}
+    manifest = canonical_json(SourceManifest("project", {}, files).as_object())
+    known = {sha256_hex(blob): ("blob", blob), sha256_hex(manifest): ("object", manifest)}
+
+    def lie(asked: str, reply: Reply) -> Reply:
+        value = reply.json
+        if asked == "/history":
+            value["snapshots"][0]["project_manifest_hash"] = sha256_hex(manifest)
+        elif asked == "/objects/get":
+            value["entries"] = [
+                {"hash": digest, "kind": kind, "data": b64encode(data).decode()}
+                for digest, (kind, data) in known.items()
+            ]
+            return with_json(reply, value)
+        return with_json(reply, value)
+
+    def only_what_was_asked_for(asked: str, reply: Reply) -> Reply:
+        lied = lie(asked, reply)
+        if asked == "/objects/get":  # the manifest comes first, and then the blob
+            kind = "object" if proxy.asked.count("/objects/get") == 1 else "blob"
+            entries = [one for one in lied.json["entries"] if one["kind"] == kind]
+            return with_json(reply, {"entries": entries})
+        return lied
+
+    proxy.rewrite = only_what_was_asked_for
+    around = {file for file in behind.root.parent.rglob("*") if file.name.startswith("evil")}
+
+    pull_is_refused(behind)
+
+    assert around == set()
+    assert not [file for file in behind.root.parent.rglob("*") if file.name.startswith("evil")]
+
+
+# --- size, addresses, identity --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/public-key", "/history", "/objects/get"])
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_an_answer_without_end_is_not_read_to_its_end(
+    proxy: Proxy, behind: Client, path: str, *, is_packed: bool
+) -> None:
+    huge = b" " * (80 * 1024 * 1024)
+    body = gzip.compress(huge, 1) if is_packed else huge
+    headers = {"content-encoding": "gzip"} if is_packed else {}
+    proxy.rewrite = lambda asked, reply: (
+        with_body(reply, body, **headers) if asked == path else reply
+    )
+
+    said = pull_is_refused(behind)
+
+    assert f"remote default: {path}: " in said
+    assert proxy.asked.count(path) == 1
+
+
+@pytest.fixture
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """Another node."""
+    with running_node(tmp_path_factory.mktemp("stranger") / "node") as running:
+        yield running
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("path", ["/public-key", "/history"])
+def test_a_node_sends_nobody_elsewhere(
+    proxy: Proxy, behind: Client, status: int, path: str
+) -> None:
+    with proxy_to(proxy.node) as elsewhere:
+        location = {"location": f"{elsewhere.url}{path}?project_path=project&limit=1"}
+        proxy.rewrite = lambda asked, reply: (
+            Reply(status, {**reply.headers, **location}, b"") if asked == path else reply
+        )
+
+        pull_is_refused(behind)
+
+        assert elsewhere.asked == []
+
+
+def test_another_node_at_the_same_address_learns_nothing(
+    proxy: Proxy, behind: Client, stranger: Node
+) -> None:
+    proxy.node = stranger
+
+    said = pull_is_refused(behind)
+
+    assert proxy.asked == ["/public-key"]
+    assert stranger.keys.node_id.removeprefix("fp:") in said
+
+
+# --- a push to a liar -----------------------------------------------------------------------------
+
+
+def test_a_node_that_claims_to_have_what_it_lacks_gets_no_head(
+    proxy: Proxy, client: Client
+) -> None:
+    client.push()
+    before = client.recorded()
+    client.write({"src/0.txt": "changed\n"})
+
+    def lie(path: str, reply: Reply) -> Reply:
+        if path != "/objects/has":
+            return reply
+        value = reply.json
+        return with_json(reply, {"missing": [], "present": value["present"] + value["missing"]})
+
+    proxy.rewrite = lie
+    refused = client("remote", "push")
+    proxy.rewrite = lambda _, reply: reply
+    again = client("remote", "push")
+
+    assert refused.status == 7
+    assert before is not None
+    assert files_there(client.user, before.snapshot_hash)["src/0.txt"] == b"0\n"
+    assert again.status == 0, again.stderr
+    assert files_there(client.user) == client.files()
+
+
+def test_a_head_that_is_no_digest_is_not_recorded(proxy: Proxy, client: Client) -> None:
+    client.push()
+    before = client.recorded()
+    client.write({"src/0.txt": "changed\n"})
+    proxy.rewrite = lambda path, reply: (
+        with_json(reply, {"snapshot_hash": "../../evil"}) if path == "/push" else reply
+    )
+
+    refused = client("remote", "push")
+
+    assert refused.status == 7
+    assert client.recorded() == before
