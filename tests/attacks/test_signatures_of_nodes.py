@@ -82,8 +82,11 @@ def test_the_sign_route_gives_nobody_an_identity_document_of_the_node(
     node = project.user.node
     forged: dict[str, Any] = {
         **node.ask("GET", "/public-key").json,
-        **{"version": "1.0.0", "tool_type": "primitive", "executor_id": None},
-        **{"category": "", "description": "forged"},
+        "version": "1.0.0",
+        "tool_type": "primitive",
+        "executor_id": None,
+        "category": "",
+        "description": "forged",
     }
     del forged[SIGNATURE_KEY]
     text = canonical_json(forged).decode()

@@ -7,8 +7,8 @@ import pytest
 
 from lillux.errors import FileSystemError
 from lillux.sealing import encode_box_key, generate_box_pair
-from lillux.values import replace
 from lillux.signing import KeyPair, generate_keypair
+from lillux.values import replace
 from ryeos.remote.identity import NodeIdentity, identity_document, read_identity
 from ryeos.remote.pins import Pin, PinMismatchError, Pins, PinState, PinUnreadableError
 from ryeos.signing_key import SigningKey
