@@ -231,6 +231,31 @@ def test_sides_that_cannot_be_shown_say_why(shared_node: Node) -> None:
         assert words in page.body.decode()
 
 
+def test_lists_and_pages_are_bounded_whatever_the_rows_hold(shared_node: Node) -> None:
+    user = shared_node.user()
+    contents = Contents(user)
+    side = contents.store.put_blob(b"y" * 190_000)
+    one = {"base": side, "ours": side, "theirs": side, "type": "modify/modify"}
+    thread_id, error = f"{THREAD}-{user.user_id}", "x" * 3_000_000
+    conflicts = {f"{number:04}.txt": one for number in range(100)}
+    contents.thread(thread_id, state="error", error_message=error, merge_conflicts=conflicts)
+    cookie = logged_in(user)
+
+    listed = user.ask("GET", "/threads")
+    (row,) = listed.json["threads"]
+    whole = user.ask("GET", f"/threads/{thread_id}").json
+
+    assert len(listed.body) < 8_000
+    assert row["error_message"] == "x" * 999 + "…"
+    assert list(row["merge_conflicts"]) == sorted(conflicts)[: len(row["merge_conflicts"])]
+    assert 0 < len(row["merge_conflicts"]) < 100
+    assert (whole["error_message"], whole["merge_conflicts"]) == (error, conflicts)
+    for path, most in (("/", 20_000), (f"/page/thread?id={thread_id}", 6_000_000)):
+        page = shared_node.ask("GET", path, headers=cookie)
+        assert page.status == 200
+        assert len(page.body) < most
+
+
 def test_pages_carry_the_policy_and_are_kept_nowhere(shared_node: Node) -> None:
     for path in ("/", "/docs", "/page/project", "/page/nothing", "/page/files/nothing"):
         headers = shared_node.ask("GET", path).headers
