@@ -28,6 +28,7 @@ ACTIONS = (
     "secrets_import",
     "secrets_list",
     "secrets_delete",
+    "seal",
     "vault_set",
     "vault_list",
     "vault_delete",
@@ -64,8 +65,8 @@ CONFIG_SCHEMA = {
         "thread_id": {"type": "string", "description": "thread_status: which run"},
         "name": {"type": "string", "description": "secrets: its name"},
         "value": {"type": "string", "description": "secrets_set: what it is to be"},
-        "secret_name": {"type": "string", "description": "vault_set, vault_delete: its name"},
-        "secret_value": {"type": "string", "description": "vault_set: what it is to be"},
+        "secret_name": {"type": "string", "description": "seal, vault_set, vault_delete: its name"},
+        "secret_value": {"type": "string", "description": "seal, vault_set: what it is to be"},
         "env_file": {"type": "string", "description": "secrets_import: a file of NAME=VALUE lines"},
         "names": {
             "type": "array",
@@ -112,7 +113,7 @@ def command(action: str, params: dict) -> tuple:
         return ["thread", params.get("thread_id", "")], None, {}
     if action.startswith("webhook"):
         return _webhook(action, params)
-    return _secret(action.partition("_")[2], params)
+    return _secret("seal" if action == "seal" else action.partition("_")[2], params)
 
 
 def _push(params: dict) -> tuple:
@@ -150,9 +151,9 @@ def _execute(params: dict) -> tuple:
 def _secret(action: str, params: dict) -> tuple:
     """A value travels over a pipe: everybody can read a command line."""
     name = params.get("name") or params.get("secret_name", "")
-    if action == "set":
+    if action in ("set", "seal"):
         value = params.get("value", params.get("secret_value", ""))
-        return ["secrets", "set", name, "--stdin"], value, {}
+        return ["secrets", action, name, "--stdin"], value, {}
     if action == "import":
         names = params.get("names", [])
         words = [*names, "--env"] if names else [params.get("env_file", "")]
