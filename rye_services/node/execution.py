@@ -94,6 +94,10 @@ class Executed:
             answer["unmerged_snapshot"] = self.folded.unmerged
         if self.harvest.masked:
             answer["masked_paths"] = list(self.harvest.masked)
+        if self.harvest.left_out:
+            answer["left_out"] = [
+                {"path": one.path, "problem": one.problem} for one in self.harvest.left_out
+            ]
         return answer
 
     def row(self) -> dict[str, Any]:

@@ -61,6 +61,7 @@ CODES: Mapping[str, str] = {
     "THREAD_NOT_FOUND": "No background run has this id.",
     "TIMEOUT": "It took longer than its time limit, and was ended.",
     "UNSAFE_PATH": "A manifest has a path that must not become a file; nothing was written.",
+    "INADMISSIBLE_PATH": "A manifest has a path that never travels; nothing was written.",
     "UNSIGNED": "The item has no signature line, and nothing unsigned runs.",
     "UNSUPPORTED": "What is asked for is known, but not done by this build.",
     "UNTRUSTED_KEY": "The signature is of a key that does not count here (topic signing).",

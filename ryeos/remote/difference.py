@@ -35,7 +35,7 @@ def compare(link: Link) -> Comparison:
     link.node.verify()
     head = link.node.head(link.project_path)
     tree = link.working_tree.project_tree()
-    theirs = link.manifest(head.project_manifest_hash, tree) if head else SourceManifest("project")
+    theirs = link.received(head.project_manifest_hash, tree) if head else SourceManifest("project")
     base = link.base(tree)
     return Comparison(
         snapshot_hash=head.snapshot_hash if head else "",

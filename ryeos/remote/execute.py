@@ -111,7 +111,7 @@ class _Aftermath:
         self._fetched = 0
         self._outputs = Outputs()
         self._applied: tuple[str, ...] = ()
-        self._warnings: list[str] = []
+        self._warnings = [f"not taken into the project: {one}" for one in executed.left_out]
 
     def fetch(self) -> None:
         """What the run made, but for what the project is made of itself."""

@@ -8,7 +8,9 @@ from lillux.cas.layout import is_digest
 from lillux.cas.store import Durability, Store
 from lillux.files import locked
 from lillux.values import dataclass
+from ryeos.cas.admission import check_admissible
 from ryeos.cas.objects import SourceManifest, manifest_of
+from ryeos.cas.safe_paths import check_manifest_paths
 from ryeos.cas.tree import Tree
 from ryeos.moments import Clock, utc_now
 from ryeos.remote.conflicts import ConflictFolder
@@ -113,6 +115,16 @@ class Link:
         if tree and tree.manifest_hash == digest:
             return tree.manifest
         return manifest_of(self.contents.get_object(digest), f"manifest {digest}")
+
+    def received(self, digest: str, tree: Tree) -> SourceManifest:
+        """The manifest that a node says it is at: nothing in it that no honest node has.
+
+        Raises as `manifest`, UnsafeManifestError, InadmissibleError.
+        """
+        manifest = self.manifest(digest, tree)
+        check_admissible(manifest)
+        check_manifest_paths(manifest.paths())
+        return manifest
 
     def base(self, tree: Tree | None = None) -> SourceManifest | None:
         """The manifest that both had, as far as conflicts that were settled let it be."""

@@ -43,6 +43,7 @@ class Executed:
     merge_type        ``no-op``, ``fast-forward``, ``merge``, ``conflict`` or ``retry_exhausted``
     new_objects       what the run made that the node did not have before
     conflicts         by path, where the node could not merge what the run changed
+    left_out          files that the node did not take into the project, with the reason
     is_accepted_only  it was started, and nothing of the result is known yet
     """
 
@@ -57,6 +58,7 @@ class Executed:
     conflicts: Mapping[str, Any] = field(default_factory=dict)
     unmerged_snapshot: str = ""
     system_version: str = ""
+    left_out: tuple[str, ...] = ()
     is_accepted_only: bool = False
 
 
@@ -175,6 +177,7 @@ def read_executed(value: Mapping[str, Any], what: str) -> Executed:
         conflicts=_mapping(value.get("conflicts")),
         unmerged_snapshot=optional_digest_at(value, "unmerged_snapshot", what),
         system_version=str(value.get("system_version") or ""),
+        left_out=_left_out(value.get("left_out")),
     )
 
 
@@ -184,6 +187,11 @@ def actual_head(detail: object) -> tuple[bool, str | None]:
         return False, None
     actual = detail["actual"]
     return (actual is None or is_digest(actual)), actual
+
+
+def _left_out(value: object) -> tuple[str, ...]:
+    rows = value if isinstance(value, list) else []
+    return tuple(f"{row.get('path')!a}: {row.get('problem')}" for row in rows if _mapping(row))
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
