@@ -8,16 +8,18 @@ from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.remote_words import linked, listed, short, take_remote
 from ryeos.cli.session import Command, Session
 from ryeos.errors import UsageError
-from ryeos.remote.difference import ADDED, CHANGED, REMOVED, Comparison, Difference
+from ryeos.remote.difference import ADDED, CHANGED, EXCLUDED, REMOVED, Comparison, Difference
 from ryeos.remote.link import Link
 
-MARKS = {ADDED: "+", CHANGED: "~", REMOVED: "-", None: " "}
+MARKS = {ADDED: "+", CHANGED: "~", REMOVED: "-", EXCLUDED: "x", None: " "}
 _MAX_MERGED_BYTES = 256 * 1024 * 1024
 
 
 def _configure_push(parser: Arguments) -> None:
     take_remote(parser)
-    parser.add_argument("--force", action="store_true", help="replace what others brought there")
+    add = parser.add_argument
+    add("--force", action="store_true", help="replace what others brought there")
+    add("--drop-excluded", action="store_true", help="remove there what no longer travels")
 
 
 def _configure_pull(parser: Arguments) -> None:
@@ -42,7 +44,11 @@ def _push(session: Session) -> int:
     from ryeos.remote.push import push
 
     with linked(session) as link:
-        pushed = push(link, force=session.arguments.force)
+        pushed = push(
+            link,
+            force=session.arguments.force,
+            drops_excluded=session.arguments.drop_excluded,
+        )
     envelope = {
         "status": "success",
         "remote_name": link.node.name,
@@ -147,6 +153,9 @@ def _note_difference(
         note(f"the same here and on {link.node.name}")
     else:
         note(f"left: changed here; right: on {link.node.name} ({short(compared.snapshot_hash)})")
+    left = [one.path for one in compared.differences if one.here == EXCLUDED]
+    if left:
+        note(f"x: here, but it no longer travels by .ai/config/cas/manifest.yaml: {len(left)}")
     if open_paths:
         note(f"to be settled with rye remote resolve:\n{listed(open_paths)}")
 

@@ -12,7 +12,13 @@ from lillux.values import dataclass, field, replace
 from ryeos.cas.objects import SourceManifest
 from ryeos.cas.sync import Sized
 from ryeos.cas.tree import Tree
-from ryeos.remote.errors import HeadMovedError, RemoteError, RemoteUnrelatedError
+from ryeos.remote.errors import (
+    ExcludedFilesError,
+    HeadMovedError,
+    RemoteError,
+    RemoteUnrelatedError,
+)
+from ryeos.remote.excluded import excluded_paths
 from ryeos.remote.link import Link, is_same_head
 from ryeos.remote.pull import merge_head
 from ryeos.remote.replies import Head
@@ -95,11 +101,12 @@ class _Trees:
         return self.project.has_blob(digest) or self.project.has_object(digest)
 
 
-def push(link: Link, *, force: bool = False) -> Pushed:
+def push(link: Link, *, force: bool = False, drops_excluded: bool = False) -> Pushed:
     """Bring the project to the node. With ``force`` what others brought there is not merged in.
 
-    Raises RemoteConflictError, RemoteUnrelatedError, HeadMovedError where it moves all the time,
-    EntryTooLargeError, TreeChangedError, RemoteError.
+    With ``drops_excluded`` files that are still here, but no longer travel, are removed there.
+    Raises ExcludedFilesError without, RemoteConflictError, RemoteUnrelatedError, HeadMovedError
+    where it moves all the time, EntryTooLargeError, TreeChangedError, RemoteError.
     """
     link.node.verify()  # (1)
     pulled: list[str] = []
@@ -109,11 +116,15 @@ def push(link: Link, *, force: bool = False) -> Pushed:
                 link.working_tree.project_tree(), link.working_tree.user_tree()
             )
             head = link.head()
+            if not drops_excluded:
+                _check_excluded(link, trees.project)
             if head and not force and _is_news(link, head, trees.project):
                 applied = merge_head(link, head, trees.project).applied  # (3)
                 pulled += [*applied.written, *applied.removed]
                 if applied.written or applied.removed:
                     trees = _Trees(link.working_tree.project_tree(), trees.user)
+                    if not drops_excluded:  # what came may be what does not travel from here
+                        _check_excluded(link, trees.project)
             try:
                 pushed = _sent(link, head, trees)
             except HeadMovedError:
@@ -127,6 +138,13 @@ def push(link: Link, *, force: bool = False) -> Pushed:
                 link.conflicts.clear()
             return replace(pushed, pulled=tuple(dict.fromkeys(pulled)))
     raise AssertionError("the last round returns or raises")
+
+
+def _check_excluded(link: Link, tree: Tree) -> None:
+    """Raises ExcludedFilesError."""
+    paths = excluded_paths(link.working_tree.project, link.base(tree), tree.manifest)
+    if paths:
+        raise ExcludedFilesError(link.node.name, paths)
 
 
 def _is_news(link: Link, head: Head, tree: Tree) -> bool:
