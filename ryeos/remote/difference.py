@@ -19,6 +19,14 @@ class Difference:
     there: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A head that others had moved, and what they had done since; None where that is lost there."""
+
+    snapshot_hash: str
+    differences: tuple[Difference, ...] | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """The project and the node's head.

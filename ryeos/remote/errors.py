@@ -89,6 +89,22 @@ class RemoteUnrelatedError(RyeError):
         )
 
 
+class ProjectRenamedError(RyeError):
+    """The project has another name now than when it was last pushed: ``before`` and ``now``."""
+
+    code, exit_status = "REMOTE_RENAMED", 7
+
+    def __init__(self, remote: str, before: str, now: str) -> None:
+        self.remote, self.before, self.now = remote, before, now
+        self.facts = {"pushed_as": before, "project_path": now}
+        super().__init__(
+            f"remote {remote}: this project was pushed as {before!r}, and is called {now!r} now;"
+            " pushed like this, it would be another project there",
+            hint=f"go on as {before}: set project_path: {before} in"
+            " .ai/config/remotes/remotes.yaml; or begin another one: rye remote push --new-project",
+        )
+
+
 class ExcludedFilesError(RyeError):
     """Files that were pushed are still here, but the rules no longer let them travel."""
 

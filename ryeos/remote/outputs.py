@@ -26,6 +26,8 @@ REFS = (".ai/state/objects/refs/graphs/", ".ai/state/objects/refs/artifacts/")
 OWN = (".ai/state/remote/",)
 # What says which processes may be ended, what runs may do, and which runs there are.
 _DECIDING = frozenset({"runner.json", "grants.json", "cancel", "run.lock", ".gitignore"})
+# Of those, what every run leaves behind where it runs: nobody has to hear that it stays there.
+_OF_EVERY_RUN = frozenset({"runner.json", "grants.json", "run.lock", ".gitignore"})
 _DATABASE = ".ai/state/threads/registry.db"
 _MAX_BOOK_BYTES = 16 * 1024 * 1024
 
@@ -36,6 +38,12 @@ class Outputs:
 
     written: tuple[str, ...] = ()
     kept: Mapping[str, str] | None = None
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What a person should hear about files that were not written."""
+        kept = self.kept or {}
+        return tuple(problem for path, problem in kept.items() if not _is_of_every_run(path))
 
     @property
     def pages(self) -> tuple[str, ...]:
@@ -55,6 +63,11 @@ def why_refused(path: str) -> str:
     if name in _DECIDING or path.startswith(_DATABASE):
         return "this file decides what this machine does"
     return ""
+
+
+def _is_of_every_run(path: str) -> bool:
+    is_record = path.rpartition("/")[2] in _OF_EVERY_RUN
+    return path.startswith(STATE) and (is_record or path.startswith(_DATABASE))
 
 
 def write_outputs(
