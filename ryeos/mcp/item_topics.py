@@ -119,6 +119,8 @@ Codes of failures, as --json shows them
   REMOTE_UNREACHABLE, REMOTE_REFUSED               no reply from the node, or a refusal (7)
   REMOTE_CONFLICT, REMOTE_HEAD_MOVED,
   REMOTE_UNRELATED                                 others changed the project there, too (7)
+  REMOTE_EXCLUDED                                  what was pushed no longer travels (7)
+  REMOTE_RENAMED                                   the project has another name there (7)
   REMOTE_REPLY_INVALID, CAS_ENTRY_INVALID,
   CAS_OBJECT_INVALID                               what a node sent is not what it should be (7)
   REQUEST_SIGNATURE, ENVELOPE_INVALID              a request or secrets that cannot be taken (4)

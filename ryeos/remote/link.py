@@ -13,6 +13,7 @@ from ryeos.cas.objects import SourceManifest, manifest_of
 from ryeos.cas.safe_paths import check_manifest_paths
 from ryeos.cas.tree import Tree
 from ryeos.moments import Clock, utc_now
+from ryeos.remote.apply import Applied
 from ryeos.remote.conflicts import ConflictFolder
 from ryeos.remote.heads import Attempt, LocalHead, LocalHeads
 from ryeos.remote.node import Node
@@ -22,6 +23,12 @@ from ryeos.remote.transfer import Progress, RemoteContents, no_progress
 from ryeos.remote.working_tree import WorkingTree
 
 LOCK = "lock"
+TellMerged = Callable[[str, Applied], None]
+"""Is given the name of the remote, and which files were changed."""
+
+
+def _tell_nobody(_: str, __: Applied) -> None:
+    """Nobody wants to know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +38,8 @@ class Link:
     project_path  what the project is called there
     url           where the node is, to notice that a name came to mean another one
     store         of the project: merged and fetched content, and the heads
+    tell_merged   told of files of the project that a push or a run changed, as soon as they are:
+                  what comes after may fail
     """
 
     node: Node
@@ -41,6 +50,7 @@ class Link:
     project_path: str
     url: str
     progress: Progress = no_progress
+    tell_merged: TellMerged = _tell_nobody
     clock: Clock = utc_now
 
     @property
@@ -92,6 +102,12 @@ class Link:
         head = self.heads.read(self.node.name)
         is_same = head and head.project_path == self.project_path and head.url == self.url
         return head if is_same else None
+
+    def former_name(self) -> str | None:
+        """What the project was called there when it was last pushed or pulled, if not the same."""
+        head = self.heads.read(self.node.name)
+        is_other = head and head.url == self.url and head.project_path != self.project_path
+        return (head.project_path or None) if head and is_other else None
 
     def record(self, snapshot_hash: str, manifest: SourceManifest, user_manifest_hash: str) -> None:
         """Both have this in common from now on."""

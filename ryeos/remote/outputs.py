@@ -30,6 +30,8 @@ OWN = (".ai/state/remote/", ".ai/state/approvals")
 _DECIDING = frozenset({"runner.json", "grants.json", "cancel", "run.lock", ".gitignore"})
 _OWN_SUFFIXES = (".lock", ".tmp", ".db-wal", ".db-shm", ".key", ".pem")
 _SHORT_NAME = re.compile(r"[^/]{1,6}~[0-9]")  # what Windows may call a file of another name
+# Of those, what every run leaves behind where it runs: nobody has to hear that it stays there.
+_OF_EVERY_RUN = frozenset({"runner.json", "grants.json", "run.lock", ".gitignore"})
 _DATABASE = ".ai/state/threads/registry.db"
 _MAX_BOOK_BYTES = 16 * 1024 * 1024
 
@@ -40,6 +42,12 @@ class Outputs:
 
     written: tuple[str, ...] = ()
     kept: Mapping[str, str] | None = None
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What a person should hear about files that were not written."""
+        kept = self.kept or {}
+        return tuple(problem for path, problem in kept.items() if not _is_of_every_run(path))
 
     @property
     def pages(self) -> tuple[str, ...]:
@@ -68,6 +76,11 @@ def _why_its_name(folded: str) -> str:
     if _SHORT_NAME.search(folded):
         return "it looks like a short name of another file"
     return ""
+
+
+def _is_of_every_run(path: str) -> bool:
+    is_record = path.rpartition("/")[2] in _OF_EVERY_RUN
+    return path.startswith(STATE) and (is_record or path.startswith(_DATABASE))
 
 
 def write_outputs(

@@ -44,6 +44,7 @@ class Executed:
     new_objects       what the run made that the node did not have before
     conflicts         by path, where the node could not merge what the run changed
     left_out          files that the node did not take into the project, with the reason
+    masked_paths      files of the project in which the node found a secret, and masked it
     is_accepted_only  it was started, and nothing of the result is known yet
     """
 
@@ -57,6 +58,7 @@ class Executed:
     new_objects: tuple[str, ...] = ()
     conflicts: Mapping[str, Any] = field(default_factory=dict)
     unmerged_snapshot: str = ""
+    masked_paths: tuple[str, ...] = ()
     system_version: str = ""
     left_out: tuple[str, ...] = ()
     is_accepted_only: bool = False
@@ -176,6 +178,7 @@ def read_executed(value: Mapping[str, Any], what: str) -> Executed:
         new_objects=digests_at({"new_object_hashes": [], **value}, "new_object_hashes", what),
         conflicts=_mapping(value.get("conflicts")),
         unmerged_snapshot=optional_digest_at(value, "unmerged_snapshot", what),
+        masked_paths=_texts(value.get("masked_paths")),
         system_version=str(value.get("system_version") or ""),
         left_out=_left_out(value.get("left_out")),
     )
@@ -196,6 +199,10 @@ def _left_out(value: object) -> tuple[str, ...]:
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
 
 
 def names_of(rows: Sequence[Mapping[str, Any]], what: str) -> tuple[str, ...]:

@@ -56,6 +56,11 @@ CONFIG_SCHEMA = {
             "description": "execute, webhook_create: secrets of the node",
         },
         "force": {"type": "boolean", "description": "push: replace what others brought"},
+        "drop_excluded": {
+            "type": "boolean",
+            "description": "push: remove there what no longer travels",
+        },
+        "new_project": {"type": "boolean", "description": "push: under another name than before"},
         "hashes": {
             "type": "array",
             "items": {"type": "string"},
@@ -117,7 +122,7 @@ def command(action: str, params: dict) -> tuple:
 
 
 def _push(params: dict) -> tuple:
-    return ["push", *_flags(params, "force")], None, {}
+    return ["push", *_flags(params, "force", "drop_excluded", "new_project")], None, {}
 
 
 def _pull(params: dict) -> tuple:
@@ -180,7 +185,7 @@ def _vault_keys(params: dict) -> list:
 
 
 def _flags(params: dict, *names: str) -> list:
-    return [f"--{name}" for name in names if params.get(name)]
+    return [f"--{name.replace('_', '-')}" for name in names if params.get(name)]
 
 
 def _options(params: dict, *names: str) -> list:
