@@ -194,7 +194,13 @@ def create_file(path: Path, data: bytes, *, mode: int = 0o644) -> None:
 def make_directory(path: Path, *, mode: int = 0o755) -> None:
     """Create a folder and its parents; one that exists keeps its permissions."""
     try:
-        path.mkdir(mode=mode, parents=True, exist_ok=True)
+        missing, folder = [], path.parent
+        while folder != folder.parent and not folder.exists():
+            missing.append(folder)
+            folder = folder.parent
+        for parent in reversed(missing):  # mkdir of pathlib recurses, and paths may be deep
+            parent.mkdir(exist_ok=True)
+        path.mkdir(mode=mode, exist_ok=True)
     except OSError as error:
         raise file_system_error(path, error) from error
 

@@ -67,14 +67,6 @@ def test_folders_that_are_too_deep_to_be_named_are_left_out(project: RemoteProje
 
 
 @posix
-def test_folders_as_deep_as_a_path_may_be_are_part_of_the_project(project: RemoteProject) -> None:
-    deep = "p=$(printf 'd/%.0s' $(seq 1000)); mkdir -p $p; echo x > $p/f"
-
-    assert left_out(project, f"cd src; {deep}") == []
-    assert project.script(f"cat src/{'d/' * 1000}f").json["result"]["data"]["stdout"] == "x\n"
-
-
-@posix
 def test_a_repository_or_an_environment_is_left_out(project: RemoteProject) -> None:
     script = "cd src; mkdir -p .git/hooks .venv/bin; echo > .git/hooks/x; echo > .venv/bin/x"
 
