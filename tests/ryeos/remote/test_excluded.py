@@ -92,17 +92,17 @@ def test_what_others_brought_and_does_not_travel_from_here_stays_there(
     pushed: RemoteProject, make_project: MakeProject, memory_node: MemoryNode
 ) -> None:
     other = make_project("there")
-    other.write_user(PLACE, "sync: {exclude: ['src/late.py']}\n")
     pull(other.link)
-    pushed.write({"src/late.py": "late\n"})
+    pushed.write_user(PLACE, "sync: {include: ['lib/']}\n")
+    pushed.write({"lib/late.py": "late\n"})
     push(pushed.link)
     other.write({"src/other.py": "other\n"})
 
-    with pytest.raises(ExcludedFilesError, match=r"1 of .*src/late\.py"):
+    with pytest.raises(ExcludedFilesError, match=r"1 of .*lib/late\.py"):
         push(other.link)
 
-    assert other.read("src/late.py") == "late\n"
-    assert "src/late.py" in memory_node.files()
+    assert other.read("lib/late.py") == "late\n"
+    assert "lib/late.py" in memory_node.files()
 
 
 def test_the_difference_tells_them_from_removals(pushed: RemoteProject) -> None:
