@@ -18,7 +18,13 @@ from lillux.process import Cancellation
 from rye_services.database import Database
 from rye_services.keys import NodeKeys
 from rye_services.node.capacity import Capacity
-from rye_services.node.execution import Basis, Engine, Executed, ProjectNotFoundError
+from rye_services.node.execution import (
+    Basis,
+    Engine,
+    Executed,
+    ProjectNotFoundError,
+    PushedRulesError,
+)
 from rye_services.node.jobs import Action
 from rye_services.node.orders import Order
 from rye_services.node.presence import Presence
@@ -34,7 +40,7 @@ from rye_services.node.thread_rows import (
 from rye_services.node.usage import QuotaExceededError
 from rye_services.node.vault import SecretNotFoundError, Vault
 from rye_services.node.webhooks import record_delivery
-from rye_services.node.worker import Launch, WorkerDiedError, WorkerEndedError
+from rye_services.node.worker import Launch, WorkerEndedError
 from rye_services.node.workspaces import Workspaces
 from rye_services.problems import Problem
 from rye_services.settings import Settings
@@ -200,6 +206,9 @@ class Executions:
         except _MATERIALIZATION as error:
             self._failed(thread_id, _words(error), "materialization")
             raise _problem(404, _words(error), order, thread_id, "materialization") from error
+        except PushedRulesError as error:
+            self._failed(thread_id, str(error), "materialization")
+            raise _problem(400, str(error), order, thread_id, "materialization") from error
         except QuotaExceededError as error:
             self._failed(thread_id, str(error), "quota")
             raise Problem(507, str(error)) from error
@@ -208,8 +217,6 @@ class Executions:
             raise Problem(503, str(error), RETRY_AFTER) from error
         except BaseException as error:
             _log.exception("%s failed", thread_id)
-            if isinstance(error, WorkerDiedError) and error.said:
-                _log.error("%s: its worker said: %s", thread_id, error.said[-4000:])
             self._failed(thread_id, _words(error), "execution")
             raise _problem(500, _words(error), order, thread_id, "execution") from error
         state = COMPLETED if executed.is_good else ERROR
@@ -248,7 +255,7 @@ def _order_of(pending: Pending) -> Order:
 
 def _words(error: BaseException) -> str:
     """What a caller is told: nothing that may name a place of the server."""
-    told = (WorkerDiedError, CasObjectError, ProjectNotFoundError)
+    told = (CasObjectError, ProjectNotFoundError)
     if isinstance(error, ObjectMissingError):
         return f"{error.space} {error.digest} is not in your store: push the project again"
     if isinstance(error, UnsafeManifestError):

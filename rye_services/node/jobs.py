@@ -92,12 +92,25 @@ def read_job(data: bytes) -> Job:
 
 
 def read_finished(data: bytes) -> Finished | None:
-    """The answer in a document that `Finished.dump` made; None when it was cut short."""
+    """The answer in a document that `Finished.dump` made; None when it is not whole.
+
+    A tool can write to where the answer goes: nothing is taken for granted.
+    """
     try:
         values = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    return Finished(values["envelope"], tuple(values["warnings"]))
+    match values:
+        case {"envelope": dict(envelope), "warnings": list(warnings)}:
+            return Finished(envelope, tuple(map(str, warnings)))
+    return None
+
+
+def failed(action: Action, item_ref: str, error: str, *, code: str, hint: str) -> Finished:
+    """The answer of a run that could not give one itself."""
+    kind, _, item_id = item_ref.partition(":")
+    envelope = {"status": "error", "type": kind or action.value, "item_id": item_id}
+    return Finished({**envelope, "error": error, "code": code, "hint": hint})
 
 
 def _plain(value: object) -> object:

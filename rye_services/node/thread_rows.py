@@ -13,6 +13,7 @@ from sqlalchemy import Connection, RowMapping, and_, insert, or_, select, update
 from lillux.values import dataclass, field
 from rye_services.database import Database
 from rye_services.moments import stamp
+from rye_services.node.presentable import shortened
 from rye_services.tables import threads
 from ryeos.moments import Clock
 
@@ -163,6 +164,8 @@ class ThreadRows:
             "lease_until_s": None,
             **values,
         }
+        if isinstance(ended.get("error_message"), str):  # a row is outside of every quota
+            ended["error_message"] = shortened(ended["error_message"])
         with self._database.writing() as connection:
             return connection.execute(update(threads).where(mine).values(ended)).rowcount == 1
 
