@@ -277,6 +277,7 @@ class Engine:
             signing_pem=self.keys.keypair.private_pem.decode() if is_sign else "",
             time_limit_s=float(self.settings.worker_timeout_s),
             memory_bytes=self.settings.worker_memory_bytes,
+            file_bytes=self.settings.largest_file_bytes,
             hidden=self._hidden(),
             parent_pid=os.getpid(),
         )

@@ -74,22 +74,22 @@ class Executions:
         (4) The execution; (5) the row says how it ended.
         """
         basis = self._basis(order)  # (1)
-        self._enter()  # (2)
+        self._enter(order.user_id)  # (2)
         try:
             thread_id = self._begin(order, basis, is_async=False)  # (3)
             return self._carry_out(order, basis, thread_id).answer()  # (4) and (5)
         finally:
-            self._leave()
+            self._leave(order.user_id)
 
     def accept(self, order: Order) -> dict[str, Any]:
         """Have it executed, by this server or the next one, and answer at once. Raises Problem."""
         basis = self._basis(order)
-        self._enter()
+        self._enter(order.user_id)
         try:
             thread_id = self._begin(order, basis, is_async=True)
-            self._in_background(thread_id)
+            self._in_background(thread_id, order.user_id)
         except BaseException:
-            self._leave()
+            self._leave(order.user_id)
             raise
         return {
             "status": "accepted",
@@ -107,14 +107,14 @@ class Executions:
         self.rows.renew()
         self.rows.take_over()
         self._presence.forget_others()
-        for thread_id in self.rows.not_begun():
+        for thread_id, user_id in self.rows.not_begun():
             if self._is_closed:
                 return
             try:
-                self._enter()
-            except Problem:  # no place: with one of the next beats
-                return
-            self._in_background(thread_id)
+                self._enter(user_id)
+            except Problem:  # no place for this user: with one of the next beats
+                continue
+            self._in_background(thread_id, user_id)
 
     def close(self, grace_s: float) -> None:
         """Take nothing any more, wait for what runs, and end what still does after the grace."""
@@ -128,24 +128,25 @@ class Executions:
 
     # --- places -----------------------------------------------------------------------------------
 
-    def _enter(self) -> None:
+    def _enter(self, user_id: str) -> None:
         with self._changed:
             if self._is_closed:
                 raise Problem(503, "this node is ending", RETRY_AFTER)
-            self._capacity.take()
+            self._capacity.take(user_id)
             self._active += 1
 
-    def _leave(self) -> None:
+    def _leave(self, user_id: str) -> None:
         with self._changed:
             self._active -= 1
-            self._capacity.give_back()
+            self._capacity.give_back(user_id)
             self._changed.notify_all()
 
-    def _in_background(self, thread_id: str) -> None:
+    def _in_background(self, thread_id: str, user_id: str) -> None:
         """Begin an accepted execution, on a place that was taken for it."""
-        Thread(target=self._claimed, args=(thread_id,), name=thread_id, daemon=True).start()
+        arguments = (thread_id, user_id)
+        Thread(target=self._claimed, args=arguments, name=thread_id, daemon=True).start()
 
-    def _claimed(self, thread_id: str) -> None:
+    def _claimed(self, thread_id: str, user_id: str) -> None:
         try:
             pending = self.rows.claim(thread_id)
             if pending is None:  # another thread or server was first
@@ -162,7 +163,7 @@ class Executions:
         except Exception:  # noqa: BLE001 - the door of this thread
             _log.exception("%s", thread_id)
         finally:
-            self._leave()
+            self._leave(user_id)
 
     # --- steps ------------------------------------------------------------------------------------
 

@@ -192,8 +192,10 @@ class Harvester:
             if skipped.path not in base.files and skipped.path not in base.items:
                 self._warn(skipped.path, skipped.problem)
         kept = untouched(base, found, project, ran.workspace.written)
-        items = {path: one for path, one in base.items.items() if path in kept} | found.items
-        files = {path: one for path, one in base.files.items() if path in kept} | found.files
+        items = {path: one for path, one in base.items.items() if path in kept}
+        items |= found.items
+        files = {path: one for path, one in base.files.items() if path in kept}
+        files |= found.files
         manifest = SourceManifest(
             "project",
             {path: one for path, one in items.items() if self._may_be_named(path, base.items)},

@@ -38,6 +38,7 @@ class Job:
     secrets             further environment variables of the tools
     signing_pem         the node's private key, for `Action.SIGN` only
     memory_bytes        of each process; 0 for no limit
+    file_bytes          of each file that is written; 0 for no limit
     hidden              what nothing of the job may read, wherever it lies
     parent_pid          the process that ends with this job: when it is gone, so is the job
     """
@@ -57,6 +58,7 @@ class Job:
     signing_pem: str = field(default="", repr=False)
     time_limit_s: float
     memory_bytes: int = 0
+    file_bytes: int = 0
     hidden: tuple[Path, ...] = ()
     parent_pid: int
 

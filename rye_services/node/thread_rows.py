@@ -217,17 +217,20 @@ class ThreadRows:
         with self._database.writing() as connection:
             connection.execute(update(threads).where(still).values(values))
 
-    def not_begun(self) -> tuple[str, ...]:
-        """Accepted executions of this server that wait for a place, the oldest first."""
+    def not_begun(self) -> tuple[tuple[str, str], ...]:
+        """Accepted executions of this server that wait for a place, each with its user.
+
+        The oldest is the first.
+        """
         columns = threads.c
         mine = and_(
             columns.server_id == self._server_id,
             columns.state == RUNNING,
             columns.started_at.is_(None),
         )
-        query = select(columns.thread_id).where(mine).order_by(columns.created_at)
+        query = select(columns.thread_id, columns.user_id).where(mine).order_by(columns.created_at)
         with self._database.reading() as connection:
-            return tuple(connection.execute(query).scalars())
+            return tuple((row.thread_id, row.user_id) for row in connection.execute(query))
 
     def one(self, user_id: str, thread_id: str) -> dict[str, Any] | None:
         """The row of an execution as its user sees it."""
