@@ -78,7 +78,7 @@ class UnexpectedErrors:
             logging.getLogger(__name__).exception("error %s at %s", number, where)
             if started or scope["type"] != "http":
                 raise  # the connection is cut, so that nobody takes what there is for the whole
-            status, what = (507, "no room left on the disk, error") if _is_full(error) else _UNKNOWN
+            status, what = (507, "no room left on the disk, error") if is_full(error) else _UNKNOWN
             detail = f"{what} {number}: the log of the node says more"
             await JSONResponse({"detail": detail}, status)(scope, receive, send)
 
@@ -87,7 +87,7 @@ _UNKNOWN = (500, "internal error")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-def _is_full(error: BaseException) -> bool:
+def is_full(error: BaseException) -> bool:
     """Whether it came of a full disk, which no caller can help."""
     cause: BaseException | None = error
     while cause is not None:

@@ -50,6 +50,7 @@ class Settings:
     max_concurrent           executions at a time
     worker_timeout_s         an execution that takes longer is ended
     worker_memory_bytes      of an execution; 0 sets no limit
+    worker_file_bytes        of each file that it writes; 0 sets no limit, None is that of a store
     compatible_versions      ``MAJOR.MINOR`` of clients whose manifests are taken
     open_webhooks            whether /execute takes deliveries of webhooks at all
     body_idle_timeout_s      how long the next part of a body may take
@@ -69,6 +70,7 @@ class Settings:
     max_concurrent: int = 8
     worker_timeout_s: int = 300
     worker_memory_bytes: int = 0
+    worker_file_bytes: int | None = None
     compatible_versions: tuple[str, ...] = ("0.1",)
     roles: tuple[str, ...] = ("node",)
     open_webhooks: bool = True
@@ -76,6 +78,12 @@ class Settings:
     shutdown_timeout_s: int = 30
     gc_interval_s: int = 6 * 3600
     gc_grace_s: int = 3600
+
+    @property
+    def largest_file_bytes(self) -> int:
+        """Of what an execution writes; 0 for no limit."""
+        own = self.worker_file_bytes
+        return self.max_user_storage_bytes if own is None else own
 
     @property
     def authorized_keys_dir(self) -> Path:
@@ -227,6 +235,7 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "max_concurrent": _whole(1, 1024),
     "worker_timeout_s": _whole(1),
     "worker_memory_bytes": _amount,
+    "worker_file_bytes": _amount,
     "compatible_versions": _words,
     "roles": _roles,
     "open_webhooks": _flag,

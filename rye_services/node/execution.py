@@ -10,30 +10,34 @@ from typing import Any
 import ryeos
 from lillux.cas.store import Store
 from lillux.errors import LilluxError
+from lillux.integrity import CanonicalJsonError
 from lillux.process import Cancellation
-from lillux.values import dataclass, field
+from lillux.values import dataclass, field, replace
 from rye_services.keys import NodeKeys
 from rye_services.node.fold_back import Change, FoldBack, Folded
 from rye_services.node.harvest import Harvest, Harvester, Ran
 from rye_services.node.heads import Head
-from rye_services.node.jobs import Action, Job
+from rye_services.node.jobs import Action, Finished, Job, failed
 from rye_services.node.orders import Order
-from rye_services.node.presentable import presentable
+from rye_services.node.presentable import presentable, without_places
 from rye_services.node.redaction import Redaction
 from rye_services.node.stores import UserStores
 from rye_services.node.sync_services import SyncServices
 from rye_services.node.vault import Vault
-from rye_services.node.worker import Launch, do_job
+from rye_services.node.worker import Launch, WorkerDiedError, do_job
 from rye_services.node.workspaces import Wanted, Workspace, Workspaces
+from rye_services.problems import is_full
 from rye_services.settings import Settings
 from ryeos.cas.materializer import read_manifest
 from ryeos.cas.objects import SourceManifest
-from ryeos.cas.rules import read_rules
+from ryeos.cas.rules import ManifestRules, read_rules
+from ryeos.errors import SpecError
 from ryeos.moments import Clock
 from ryeos.remote.envelopes import open_envelope
 from ryeos.remote.secret_names import injectable
 
 SUCCESS = "success"
+_SAID = 4000
 _GOOD = frozenset({SUCCESS, "completed", "signed", "unchanged", "validation_passed"})
 _log = logging.getLogger(__name__)
 
@@ -48,6 +52,16 @@ class ProjectNotFoundError(LilluxError):
         super().__init__(
             f"no project {project_path!r} was pushed yet", hint="push it with: rye remote push"
         )
+
+
+class PushedRulesError(LilluxError):
+    """A ``cas/manifest.yaml`` that was pushed has a wrong value."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(problem, hint="correct it and push again")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +112,8 @@ class Executed:
             answer["left_out"] = [
                 {"path": one.path, "problem": one.problem} for one in self.harvest.left_out
             ]
+        if self.harvest.warnings:
+            answer["warnings"] = list(self.harvest.warnings)
         return answer
 
     def row(self) -> dict[str, Any]:
@@ -152,18 +168,44 @@ class Engine:
         stored, no secret in it. (6) All of that is on the disk. (7) What changed becomes part of
         HEAD. (8) The workspace is given back.
 
-        Raises ObjectMissingError, CasObjectError, UnsafeManifestError for what was pushed;
-        WorkerDiedError, WorkerEndedError; QuotaExceededError; what a store raises; FileSystemError.
+        Raises ObjectMissingError, CasObjectError, UnsafeManifestError, PushedRulesError for what
+        was pushed; WorkerEndedError; QuotaExceededError; what a store raises; FileSystemError.
         """
         store = self.stores.of(order.user_id)
         wanted = self._wanted(order, basis, store)  # (1)
         with self.workspaces.checkout(wanted) as workspace:  # (2) and (8)
-            rules = read_rules(  # (3)
-                bundles=[self.bundle], user=workspace.user, project=workspace.project
-            )
+            rules = self._rules(workspace)  # (3)
             redaction = Redaction(basis.secrets)
             envelope = self._run(order, basis, workspace, redaction, thread_id)  # (4)
-            harvester = Harvester(
+            ran = Ran(
+                thread_id=thread_id,
+                item_ref=order.item_ref,
+                workspace=workspace,
+                base=wanted.project,
+                base_hash=basis.head.project_manifest_hash,
+                user_manifest_hash=basis.user_manifest_hash,
+                rules=rules,
+                envelope=envelope,
+                system_version=ryeos.__version__,
+            )
+            ran, harvest = self._harvested(ran, order, store, redaction)  # (5)
+        self.sync.durable.force(store)  # (6)
+        folded = self._fold(order, basis, harvest, store, thread_id)  # (7)
+        return Executed(thread_id=thread_id, envelope=ran.envelope, harvest=harvest, folded=folded)
+
+    def _rules(self, workspace: Workspace) -> ManifestRules:
+        try:
+            return read_rules(bundles=[self.bundle], user=workspace.user, project=workspace.project)
+        except SpecError as error:
+            raise PushedRulesError(without_places(str(error), workspace, self.bundle)) from error
+
+    def _harvested(
+        self, ran: Ran, order: Order, store: Store, redaction: Redaction
+    ) -> tuple[Ran, Harvest]:
+        """What a run has left, stored. One that left what cannot be read is one that failed."""
+
+        def harvester() -> Harvester:
+            return Harvester(
                 user_id=order.user_id,
                 store=store,
                 usage=self.sync.usage,
@@ -171,22 +213,23 @@ class Engine:
                 key=self.keys.items,
                 redaction=redaction,
             )
-            harvest = harvester.harvest(  # (5)
-                Ran(
-                    thread_id=thread_id,
-                    item_ref=order.item_ref,
-                    workspace=workspace,
-                    base=wanted.project,
-                    base_hash=basis.head.project_manifest_hash,
-                    user_manifest_hash=basis.user_manifest_hash,
-                    rules=rules,
-                    envelope=envelope,
-                    system_version=ryeos.__version__,
-                )
+
+        try:
+            return ran, harvester().harvest(ran)
+        except (LilluxError, RecursionError) as error:
+            if not _is_of_the_run(error, ran.workspace):
+                raise
+            _log.info("%s: nothing was taken of it: %s", ran.thread_id, error)
+            finished = failed(
+                order.action,
+                order.item_ref,
+                f"what the run left cannot be stored: {error}",
+                code=error.code if isinstance(error, LilluxError) else "TOO_DEEP",
+                hint="nothing of it was taken, and the project is as it was",
             )
-        self.sync.durable.force(store)  # (6)
-        folded = self._fold(order, basis, harvest, store, thread_id)  # (7)
-        return Executed(thread_id=thread_id, envelope=envelope, harvest=harvest, folded=folded)
+        envelope = presentable(finished.envelope, ran.workspace, redaction, self.bundle)
+        refused = replace(ran, envelope=envelope)
+        return refused, harvester().refuse(refused)
 
     def head_of(self, order: Order) -> "OwnHead":
         """The head that the order is about."""
@@ -238,13 +281,22 @@ class Engine:
             signing_pem=self.keys.items_keypair.private_pem.decode() if is_sign else "",
             time_limit_s=float(self.settings.worker_timeout_s),
             memory_bytes=self.settings.worker_memory_bytes,
+            file_bytes=self.settings.largest_file_bytes,
             hidden=self._hidden(),
             parent_pid=os.getpid(),
         )
-        finished = do_job(job, self.launch, cancellation=self.cancellation)
+        finished = self._finished(job, thread_id)
         for warning in finished.warnings:
             _log.info("%s: %s", thread_id, redaction.text(warning))
         return presentable(finished.envelope, workspace, redaction, self.bundle)
+
+    def _finished(self, job: Job, thread_id: str) -> Finished:
+        try:
+            return do_job(job, self.launch, cancellation=self.cancellation)
+        except WorkerDiedError as error:  # as any tool can have it
+            _log.warning("%s: %s; it said: %s", thread_id, error, error.said[-_SAID:])
+            hint = "it was killed, or wrote where its answer goes; or it had too little memory"
+            return failed(job.action, job.item_ref, str(error), code=error.code, hint=hint)
 
     def _hidden(self) -> tuple[Path, ...]:
         """What belongs to the node alone."""
@@ -273,6 +325,15 @@ class Engine:
                 user_manifest_hash=basis.user_manifest_hash,
             )
         )
+
+
+def _is_of_the_run(error: Exception, workspace: Workspace) -> bool:
+    """Whether something cannot be taken for what it is, and not for want of room or of rights."""
+    if is_full(error):
+        return False
+    return isinstance(error, RecursionError | CanonicalJsonError) or str(workspace.project) in str(
+        error
+    )
 
 
 @dataclass(frozen=True, slots=True)

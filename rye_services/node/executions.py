@@ -18,7 +18,13 @@ from lillux.process import Cancellation
 from rye_services.database import Database
 from rye_services.keys import NodeKeys
 from rye_services.node.capacity import Capacity
-from rye_services.node.execution import Basis, Engine, Executed, ProjectNotFoundError
+from rye_services.node.execution import (
+    Basis,
+    Engine,
+    Executed,
+    ProjectNotFoundError,
+    PushedRulesError,
+)
 from rye_services.node.jobs import Action
 from rye_services.node.orders import Order
 from rye_services.node.presence import Presence
@@ -34,7 +40,7 @@ from rye_services.node.thread_rows import (
 from rye_services.node.usage import QuotaExceededError
 from rye_services.node.vault import SecretNotFoundError, Vault
 from rye_services.node.webhooks import record_delivery
-from rye_services.node.worker import Launch, WorkerDiedError, WorkerEndedError
+from rye_services.node.worker import Launch, WorkerEndedError
 from rye_services.node.workspaces import Workspaces
 from rye_services.problems import Problem
 from rye_services.settings import Settings
@@ -68,22 +74,22 @@ class Executions:
         (4) The execution; (5) the row says how it ended.
         """
         basis = self._basis(order)  # (1)
-        self._enter()  # (2)
+        self._enter(order.user_id)  # (2)
         try:
             thread_id = self._begin(order, basis, is_async=False)  # (3)
             return self._carry_out(order, basis, thread_id).answer()  # (4) and (5)
         finally:
-            self._leave()
+            self._leave(order.user_id)
 
     def accept(self, order: Order) -> dict[str, Any]:
         """Have it executed, by this server or the next one, and answer at once. Raises Problem."""
         basis = self._basis(order)
-        self._enter()
+        self._enter(order.user_id)
         try:
             thread_id = self._begin(order, basis, is_async=True)
-            self._in_background(thread_id)
+            self._in_background(thread_id, order.user_id)
         except BaseException:
-            self._leave()
+            self._leave(order.user_id)
             raise
         return {
             "status": "accepted",
@@ -101,14 +107,14 @@ class Executions:
         self.rows.renew()
         self.rows.take_over()
         self._presence.forget_others()
-        for thread_id in self.rows.not_begun():
+        for thread_id, user_id in self.rows.not_begun():
             if self._is_closed:
                 return
             try:
-                self._enter()
-            except Problem:  # no place: with one of the next beats
-                return
-            self._in_background(thread_id)
+                self._enter(user_id)
+            except Problem:  # no place for this user: with one of the next beats
+                continue
+            self._in_background(thread_id, user_id)
 
     def close(self, grace_s: float) -> None:
         """Take nothing any more, wait for what runs, and end what still does after the grace."""
@@ -122,24 +128,25 @@ class Executions:
 
     # --- places -----------------------------------------------------------------------------------
 
-    def _enter(self) -> None:
+    def _enter(self, user_id: str) -> None:
         with self._changed:
             if self._is_closed:
                 raise Problem(503, "this node is ending", RETRY_AFTER)
-            self._capacity.take()
+            self._capacity.take(user_id)
             self._active += 1
 
-    def _leave(self) -> None:
+    def _leave(self, user_id: str) -> None:
         with self._changed:
             self._active -= 1
-            self._capacity.give_back()
+            self._capacity.give_back(user_id)
             self._changed.notify_all()
 
-    def _in_background(self, thread_id: str) -> None:
+    def _in_background(self, thread_id: str, user_id: str) -> None:
         """Begin an accepted execution, on a place that was taken for it."""
-        Thread(target=self._claimed, args=(thread_id,), name=thread_id, daemon=True).start()
+        arguments = (thread_id, user_id)
+        Thread(target=self._claimed, args=arguments, name=thread_id, daemon=True).start()
 
-    def _claimed(self, thread_id: str) -> None:
+    def _claimed(self, thread_id: str, user_id: str) -> None:
         try:
             pending = self.rows.claim(thread_id)
             if pending is None:  # another thread or server was first
@@ -156,7 +163,7 @@ class Executions:
         except Exception:  # noqa: BLE001 - the door of this thread
             _log.exception("%s", thread_id)
         finally:
-            self._leave()
+            self._leave(user_id)
 
     # --- steps ------------------------------------------------------------------------------------
 
@@ -206,6 +213,9 @@ class Executions:
         except _MATERIALIZATION as error:
             self._failed(thread_id, _words(error), "materialization")
             raise _problem(404, _words(error), order, thread_id, "materialization") from error
+        except PushedRulesError as error:
+            self._failed(thread_id, str(error), "materialization")
+            raise _problem(400, str(error), order, thread_id, "materialization") from error
         except QuotaExceededError as error:
             self._failed(thread_id, str(error), "quota")
             raise Problem(507, str(error)) from error
@@ -214,8 +224,6 @@ class Executions:
             raise Problem(503, str(error), RETRY_AFTER) from error
         except BaseException as error:
             _log.exception("%s failed", thread_id)
-            if isinstance(error, WorkerDiedError) and error.said:
-                _log.error("%s: its worker said: %s", thread_id, error.said[-4000:])
             self._failed(thread_id, _words(error), "execution")
             raise _problem(500, _words(error), order, thread_id, "execution") from error
         state = COMPLETED if executed.is_good else ERROR
@@ -254,7 +262,7 @@ def _order_of(pending: Pending) -> Order:
 
 def _words(error: BaseException) -> str:
     """What a caller is told: nothing that may name a place of the server."""
-    told = (WorkerDiedError, CasObjectError, ProjectNotFoundError)
+    told = (CasObjectError, ProjectNotFoundError)
     if isinstance(error, ObjectMissingError):
         return f"{error.space} {error.digest} is not in your store: push the project again"
     if isinstance(error, UnsafeManifestError):

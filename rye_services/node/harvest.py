@@ -5,7 +5,7 @@ stored at all.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ from lillux.cas.store import Durability, Store
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import read_bytes, write_atomic
-from lillux.integrity import canonical_json
+from lillux.integrity import canonical_json, compute_integrity
 from lillux.values import dataclass, replace
 from rye_services.node.local_objects import Promoted, promote, stored_bytes
 from rye_services.node.outputs import is_own, output_files, sign_page
+from rye_services.node.presentable import shortened
 from rye_services.node.redaction import Redaction
 from rye_services.node.sound_trees import Sound, sound_tree
 from rye_services.node.usage import Usage
@@ -30,11 +31,12 @@ from ryeos.cas.tree import Skipped, Tree, build_project_tree
 from ryeos.signing_key import SigningKey
 
 LOCAL_STORE = ".ai/state/objects"
-_NO_STORE = ".ai/state/.none"
+_NO_STORE = ".none"  # beside the project, where no run can put anything
 _AT_SYNC = Durability.AT_SYNC
 _GRAPHS = "graphs/"
 _MAX_TOLD, _MAX_TOLD_CHARACTERS = 100, 500
 _log = logging.getLogger(__name__)
+_MAX_WARNINGS = 100
 _SPARE_BYTES = 64 * 1024  # objects that are made here, of which the manifest is counted apart
 
 
@@ -65,6 +67,7 @@ class Harvest:
     new_objects   digests that the caller has to fetch to have all of it
     masked        paths of the project in which a secret was found
     left_out      files that no manifest may have: what was at their paths before, is there still
+    warnings      what was left out, for a person
     """
 
     manifest_hash: str
@@ -74,6 +77,7 @@ class Harvest:
     new_objects: tuple[str, ...]
     masked: tuple[str, ...]
     left_out: tuple[Skipped, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class Harvester:
@@ -93,6 +97,7 @@ class Harvester:
         self._max_bytes, self._key, self._redaction = max_bytes, key, redaction
         self._new: dict[str, None] = {}
         self._written = 0
+        self._warnings: dict[str, None] = {}
 
     def harvest(self, ran: Ran) -> Harvest:
         """Take in what a run has left.
@@ -108,7 +113,7 @@ class Harvester:
         sound, masked = self._cleaned(sound, ran)  # (2)
         tree = sound.tree
         changed = changed_paths(ran.base, tree.manifest)
-        local, outputs = local_store(project), output_files(project)
+        local, outputs = local_store(project), self._output_files(project)
         reserved = self._reserve(tree, changed, local, outputs.values(), ran)  # (3)
         try:
             stored = self._stored(
@@ -117,6 +122,27 @@ class Harvester:
             return replace(stored, left_out=self._told(sound.left_out))
         finally:
             self._usage.add(self._user_id, self._written - reserved, store=self._store)
+
+    def refuse(self, ran: Ran) -> Harvest:
+        """Take in nothing of what a run has left, only what became of it.
+
+        Raises QuotaExceededError, FileSystemError.
+        """
+        reserved = len(canonical_json(dict(ran.envelope))) + _SPARE_BYTES
+        self._usage.reserve(self._user_id, reserved, max_bytes=self._max_bytes, store=self._store)
+        try:
+            result_hash = self._put_result(ran)
+            snapshot_hash = self._made_here(ran)
+        finally:
+            self._usage.add(self._user_id, self._written - reserved, store=self._store)
+        return Harvest(
+            manifest_hash=ran.base_hash,
+            execution_snapshot_hash=snapshot_hash,
+            outputs_bundle_hash=None,
+            result_hash=result_hash,
+            new_objects=tuple(self._new),
+            masked=(),
+        )
 
     def _stored(
         self,
@@ -130,9 +156,7 @@ class Harvester:
     ) -> Harvest:
         promoted = promote(local, self._store, self._redaction)  # (4)
         self._note(promoted)
-        result_hash = self._put_object(
-            {"schema": 2, "kind": "node_result", "result": dict(ran.envelope)}, is_told=False
-        )
+        result_hash = self._put_result(ran)
         snapshot_hash = self._execution(ran, local, promoted)  # (5)
         bundle_hash = self._outputs(ran, outputs, promoted, snapshot_hash)  # (6)
         manifest_hash = ran.base_hash
@@ -146,6 +170,7 @@ class Harvester:
             result_hash=result_hash,
             new_objects=tuple(self._new),
             masked=masked,
+            warnings=tuple(self._warnings)[:_MAX_WARNINGS],
         )
 
     def _told(self, left_out: Sequence[Skipped]) -> tuple[Skipped, ...]:
@@ -183,7 +208,42 @@ class Harvester:
         project = ran.workspace.project
         tree = build_project_tree(project, ran.rules, ran.workspace.table)
         kept = untouched(ran.base, tree.manifest, project, ran.workspace.written)
-        return sound_tree(tree, ran.base, kept)
+        return self._without_telling_names(sound_tree(tree, ran.base, kept), ran.base)
+
+    def _without_telling_names(self, sound: Sound, base: SourceManifest) -> Sound:
+        """Without files whose names hold a secret."""
+        found = sound.tree.manifest
+        manifest = SourceManifest(
+            "project",
+            {
+                path: one
+                for path, one in found.items.items()
+                if self._may_be_named(path, base.items)
+            },
+            {
+                path: one
+                for path, one in found.files.items()
+                if self._may_be_named(path, base.files)
+            },
+        )
+        if manifest == found:
+            return sound
+        digest = compute_integrity(manifest.as_object())
+        return replace(sound, tree=replace(sound.tree, manifest=manifest, manifest_hash=digest))
+
+    def _output_files(self, project: Path) -> dict[str, int]:
+        found = output_files(project, self._warn)
+        return {path: size for path, size in found.items() if self._may_be_named(path, ())}
+
+    def _may_be_named(self, path: str, known: Container[str]) -> bool:
+        """Whether no secret is in the name of a file, or the user had given it that name."""
+        if path in known or self._redaction.text(path) == path:
+            return True
+        self._warn(path, "a secret is in its name")
+        return False
+
+    def _warn(self, path: str, problem: str) -> None:
+        self._warnings[f"left out: {self._redaction.text(shortened(path))!a}: {problem}"] = None
 
     def _mask(self, path: Path) -> bool:
         data = read_bytes(path, MAX_ENTRY_BYTES * 8)
@@ -211,6 +271,9 @@ class Harvester:
         if digest and self._store.has_object(digest):
             self._new[digest] = None
             return digest
+        return self._made_here(ran)
+
+    def _made_here(self, ran: Ran) -> str:
         envelope = ran.envelope
         error = envelope.get("error")
         snapshot = ExecutionSnapshot(
@@ -220,7 +283,7 @@ class Harvester:
             user_manifest_hash=ran.user_manifest_hash,
             system_version=ran.system_version,
             status=str(envelope.get("status", "error")),
-            errors=({"message": str(error), "phase": "execution"},) if error else (),
+            errors=({"message": shortened(str(error)), "phase": "execution"},) if error else (),
         )
         return self._put_object(snapshot.as_object())
 
@@ -235,6 +298,10 @@ class Harvester:
             return None
         bundle = OutputsBundle(ran.thread_id, snapshot_hash, files)
         return self._put_object(bundle.as_object())
+
+    def _put_result(self, ran: Ran) -> str:
+        value = {"schema": 2, "kind": "node_result", "result": dict(ran.envelope)}
+        return self._put_object(value, is_told=False)
 
     def _put_tree(self, tree: Tree, changed: Iterable[str]) -> None:
         for path in changed:
@@ -269,7 +336,9 @@ class Harvester:
 
 def local_store(project: Path) -> Store:
     """The store that a run has left; an empty one where it has left none of its own."""
-    return Store(project / (LOCAL_STORE if is_own(project, LOCAL_STORE) else _NO_STORE))
+    if is_own(project, LOCAL_STORE):
+        return Store(project / LOCAL_STORE)
+    return Store(project.parent / _NO_STORE)
 
 
 def changed_paths(base: SourceManifest, now: SourceManifest) -> list[str]:

@@ -38,6 +38,7 @@ class Job:
     secrets             further environment variables of the tools
     signing_pem         the node's private key for items, for `Action.SIGN` only
     memory_bytes        of each process; 0 for no limit
+    file_bytes          of each file that is written; 0 for no limit
     hidden              what nothing of the job may read, wherever it lies
     parent_pid          the process that ends with this job: when it is gone, so is the job
     """
@@ -57,6 +58,7 @@ class Job:
     signing_pem: str = field(default="", repr=False)
     time_limit_s: float
     memory_bytes: int = 0
+    file_bytes: int = 0
     hidden: tuple[Path, ...] = ()
     parent_pid: int
 
@@ -92,12 +94,25 @@ def read_job(data: bytes) -> Job:
 
 
 def read_finished(data: bytes) -> Finished | None:
-    """The answer in a document that `Finished.dump` made; None when it was cut short."""
+    """The answer in a document that `Finished.dump` made; None when it is not whole.
+
+    A tool can write to where the answer goes: nothing is taken for granted.
+    """
     try:
         values = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    return Finished(values["envelope"], tuple(values["warnings"]))
+    match values:
+        case {"envelope": dict(envelope), "warnings": list(warnings)}:
+            return Finished(envelope, tuple(map(str, warnings)))
+    return None
+
+
+def failed(action: Action, item_ref: str, error: str, *, code: str, hint: str) -> Finished:
+    """The answer of a run that could not give one itself."""
+    kind, _, item_id = item_ref.partition(":")
+    envelope = {"status": "error", "type": kind or action.value, "item_id": item_id}
+    return Finished({**envelope, "error": error, "code": code, "hint": hint})
 
 
 def _plain(value: object) -> object:

@@ -7,7 +7,7 @@ own there: no registry, no lock, no object of a store. Rules: ``docs/node-execut
 import logging
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from lillux.errors import LilluxError
@@ -52,20 +52,22 @@ def is_own(root: Path, folder: str) -> bool:
     return True
 
 
-def output_files(project: Path) -> dict[str, int]:
+def output_files(project: Path, warn: Callable[[str, str], object]) -> dict[str, int]:
     """The outputs below a project and their sizes, sorted; no link is followed.
 
-    What could not travel is left out with a line in the log.
+    What could not travel is left out; ``warn`` is told its path and why.
     """
     found: dict[str, int] = {}
     for folder in (STATE.rstrip("/"), PAGES.rstrip("/")):
         for relative, size in sorted(_files(project, folder) if is_own(project, folder) else ()):
             if not is_output(relative):
                 continue
-            if size > MAX_ENTRY_BYTES or len(found) == MAX_FILES:
-                _log.warning("output left out, as there is too much of it: %s", relative)
+            if size > MAX_ENTRY_BYTES:
+                warn(relative, f"expected at most {MAX_ENTRY_BYTES} bytes, found {size}")
+            elif len(found) == MAX_FILES:
+                warn(relative, f"expected at most {MAX_FILES} outputs, found more")
             elif not _is_safe(relative):
-                _log.warning("output left out, as its name is not safe: %r", relative)
+                warn(relative, "not every machine can hold a file of this name")
             else:
                 found[relative] = size
     return found

@@ -1,7 +1,8 @@
 """Secrets that an execution had, masked wherever they come out. Pure.
 
-A value is found as it is, and as it stands in JSON, in URLs and in base64. What a program makes of
-it in other ways cannot be found. Shorter values than `SHORTEST` are not looked for: they would be
+A value is found as it is, and as it stands in JSON, in URLs, in hex, and in base64, there within
+longer values too, as in ``user:secret`` of HTTP. What a program makes of it in other ways cannot be
+found. Shorter values than `SHORTEST` are not looked for: they would be
 found everywhere.
 """
 
@@ -65,8 +66,27 @@ def _forms(value: str) -> Iterable[str]:
         yield json.dumps(text, ensure_ascii=False)[1:-1]
         yield quote(encoded, safe="")
         yield quote_plus(encoded)
+        yield _lower_escapes(quote(encoded, safe=""))
+        yield _lower_escapes(quote_plus(encoded))
+        yield encoded.hex()
+        yield encoded.hex().upper()
         yield b64encode(encoded).decode().rstrip("=")
         yield urlsafe_b64encode(encoded).decode().rstrip("=")
+        yield from _within_base64(encoded)
+
+
+def _lower_escapes(quoted: str) -> str:
+    return re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), quoted)
+
+
+def _within_base64(encoded: bytes) -> Iterable[str]:
+    """What base64 of any longer value has of these bytes: the digits that nothing else decides."""
+    for before in range(3):
+        first, end = -(-before * 8 // 6), (before + len(encoded)) * 8 // 6
+        for encode in (b64encode, urlsafe_b64encode):
+            digits = encode(bytes(before) + encoded).decode()[first:end]
+            if len(digits) >= SHORTEST:
+                yield digits
 
 
 def _long_lines(value: str) -> Iterable[str]:

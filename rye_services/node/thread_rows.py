@@ -14,6 +14,7 @@ from sqlalchemy import Connection, RowMapping, and_, insert, or_, select, update
 from lillux.values import dataclass, field
 from rye_services.database import Database
 from rye_services.moments import stamp
+from rye_services.node.presentable import shortened
 from rye_services.tables import threads
 from ryeos.moments import Clock
 
@@ -167,6 +168,8 @@ class ThreadRows:
             "lease_until_s": None,
             **values,
         }
+        if isinstance(ended.get("error_message"), str):  # a row is outside of every quota
+            ended["error_message"] = shortened(ended["error_message"])
         with self._database.writing() as connection:
             return connection.execute(update(threads).where(mine).values(ended)).rowcount == 1
 
@@ -218,17 +221,20 @@ class ThreadRows:
         with self._database.writing() as connection:
             connection.execute(update(threads).where(still).values(values))
 
-    def not_begun(self) -> tuple[str, ...]:
-        """Accepted executions of this server that wait for a place, the oldest first."""
+    def not_begun(self) -> tuple[tuple[str, str], ...]:
+        """Accepted executions of this server that wait for a place, each with its user.
+
+        The oldest is the first.
+        """
         columns = threads.c
         mine = and_(
             columns.server_id == self._server_id,
             columns.state == RUNNING,
             columns.started_at.is_(None),
         )
-        query = select(columns.thread_id).where(mine).order_by(columns.created_at)
+        query = select(columns.thread_id, columns.user_id).where(mine).order_by(columns.created_at)
         with self._database.reading() as connection:
-            return tuple(connection.execute(query).scalars())
+            return tuple((row.thread_id, row.user_id) for row in connection.execute(query))
 
     def one(self, user_id: str, thread_id: str) -> dict[str, Any] | None:
         """The row of an execution as its user sees it."""

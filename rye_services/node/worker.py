@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from lillux.errors import LilluxError
 from lillux.process import MIB, Cancellation, Command, Outcome, ProcessManager, ProcessRunner
 from lillux.values import dataclass, replace
-from rye_services.node.jobs import Finished, Job, read_finished
+from rye_services.node.jobs import Finished, Job, failed, read_finished
 from rye_services.node.worker_process import ENDING_GRACE_S, SWEEP_S, Ending
 
 MAX_ANSWER_BYTES = 64 * MIB
@@ -106,13 +106,10 @@ def _problem(outcome: Outcome) -> str:
 
 
 def _time_was_over(job: Job) -> Finished:
-    return Finished(
-        {
-            "status": "error",
-            "type": job.item_ref.partition(":")[0] or job.action.value,
-            "item_id": job.item_ref.partition(":")[2],
-            "error": f"the execution took longer than {job.time_limit_s:g} seconds",
-            "code": "TIMEOUT",
-            "hint": "the node's setting for it is the time limit of executions",
-        }
+    return failed(
+        job.action,
+        job.item_ref,
+        f"the execution took longer than {job.time_limit_s:g} seconds",
+        code="TIMEOUT",
+        hint="the node's setting for it is the time limit of executions",
     )

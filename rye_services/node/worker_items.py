@@ -21,10 +21,24 @@ from ryeos.items import USER, Space, parse_reference
 
 # What programs of a system need of it. Nobody keeps data of a node there.
 _SYSTEM = (
-    *("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/etc", "/opt", "/nix"),
+    *("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/opt", "/nix"),
     *("/proc", "/sys", "/run/systemd/resolve", "/run/resolvconf", "/run/nscd"),
-    *("/System", "/Library", "/private/etc"),
+    *("/System", "/Library"),
 )
+# Of /etc what interpreters, TLS and the resolver read. The rest holds what services keep for
+# themselves: passwords, private keys, environments.
+_ETC = (
+    *("ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "ssl/ca-bundle.pem", "ca-certificates"),
+    *("ca-certificates.conf", "pki/tls/certs", "pki/tls/cert.pem", "pki/tls/openssl.cnf"),
+    *("pki/ca-trust", "crypto-policies", "openssl.cnf", "localtime", "timezone", "locale.conf"),
+    *("locale.alias", "resolv.conf", "hosts", "host.conf", "hostname", "nsswitch.conf"),
+    *("gai.conf", "networks", "protocols", "services", "rpc", "passwd", "group", "shells"),
+    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld.so.preload", "alternatives"),
+    *("mime.types", "magic", "magic.mime", "terminfo", "inputrc", "fonts", "os-release"),
+    *("lsb-release", "debian_version", "redhat-release", "alpine-release", "gitconfig"),
+    *("perl", "static"),
+)
+_ETC_PATTERNS = ("python3*", "java-*")
 # Not /dev/shm: what is left there, tools of other users would find.
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "fd")
 _BESIDE_PROGRAMS = ("lib", "lib64", "libexec")
@@ -123,8 +137,11 @@ def _confine(job: Job, path: str) -> None:
     programs = [Path(folder) for folder in path.split(os.pathsep) if Path(folder).is_absolute()]
     beside = [folder.parent / name for folder in programs for name in _BESIDE_PROGRAMS]
     own = [Path(entry) for entry in sys.path if Path(entry).is_absolute()]
+    etc = Path("/etc")
     readable = [
         *map(Path, (*_SYSTEM, sys.prefix, sys.base_prefix)),
+        *(etc / name for name in _ETC),
+        *(found for pattern in _ETC_PATTERNS for found in etc.glob(pattern)),
         *(programs + beside + own),
         job.bundle,
     ]

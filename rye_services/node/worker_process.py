@@ -163,7 +163,8 @@ def _take_output() -> int:
 
 def _run(job: Job, answer: int) -> None:
     cancellation = _cancelled_by_end(os.getppid())
-    _limit_memory(job.memory_bytes)
+    _limit("RLIMIT_AS", job.memory_bytes)
+    _limit("RLIMIT_FSIZE", job.file_bytes)
     from rye_services.node.worker_items import do
 
     finished = do(job, cancellation)
@@ -194,13 +195,18 @@ def _cancelled_by_end(keeper: int) -> "Cancellation":
     return cancellation
 
 
-def _limit_memory(limit_bytes: int) -> None:
+def _limit(name: str, limit_bytes: int) -> None:
+    """Of this process and of each that it starts. Not how many those are: ADR 0102."""
     if not limit_bytes:
         return
     with suppress(ImportError):  # Windows has no such limits
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
+        which = getattr(resource, name)
+        highest = resource.getrlimit(which)[1]
+        if highest != resource.RLIM_INFINITY:
+            limit_bytes = min(limit_bytes, highest)
+        resource.setrlimit(which, (limit_bytes, limit_bytes))
 
 
 if __name__ == "__main__":

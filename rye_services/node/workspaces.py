@@ -93,7 +93,7 @@ class Workspaces:
             try:
                 yield workspace
             finally:
-                slot.clean()
+                _restored(slot, wanted)
         self.trim()
 
     def trim(self) -> None:
@@ -174,6 +174,18 @@ class _Slot:
 
     def _beside(self, suffix: str) -> Path:
         return self.folder.with_name(f"{self.folder.name}.{suffix}")
+
+
+def _restored(slot: _Slot, wanted: Wanted) -> None:
+    """Leave nothing of a run, which may hold secrets, until the next one comes."""
+    try:
+        slot.prepare(wanted)
+    except LilluxError as error:
+        _log.warning("a checkout cannot be used again: %s", error)
+        try:
+            slot.remove()
+        except LilluxError as further:
+            _log.warning("and it stays: %s", further)
 
 
 def _key(wanted: Wanted) -> str:

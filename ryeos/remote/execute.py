@@ -119,6 +119,7 @@ class _Aftermath:
         self._outputs = Outputs()
         self._applied: tuple[str, ...] = ()
         self._warnings = [f"not taken into the project: {one}" for one in executed.left_out]
+        self._warnings += [f"the node: {one}" for one in executed.warnings]
         if executed.masked_paths:
             self._warnings.append(_masked(executed.masked_paths))
 

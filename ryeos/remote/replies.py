@@ -43,6 +43,7 @@ class Executed:
     merge_type        ``no-op``, ``fast-forward``, ``merge``, ``conflict`` or ``retry_exhausted``
     new_objects       what the run made that the node did not have before
     conflicts         by path, where the node could not merge what the run changed
+    warnings          what the node has to say about what the run left
     left_out          files that the node did not take into the project, with the reason
     masked_paths      files of the project in which the node found a secret, and masked it
     is_accepted_only  it was started, and nothing of the result is known yet
@@ -61,6 +62,7 @@ class Executed:
     masked_paths: tuple[str, ...] = ()
     system_version: str = ""
     left_out: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     is_accepted_only: bool = False
 
 
@@ -181,6 +183,7 @@ def read_executed(value: Mapping[str, Any], what: str) -> Executed:
         masked_paths=_texts(value.get("masked_paths")),
         system_version=str(value.get("system_version") or ""),
         left_out=_left_out(value.get("left_out")),
+        warnings=_texts(value.get("warnings")),
     )
 
 

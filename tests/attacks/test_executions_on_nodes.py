@@ -1,5 +1,6 @@
 """Tools of a user who wants what is not theirs: the node's keys, others' projects, more room."""
 
+import json
 import os
 from pathlib import Path
 
@@ -116,3 +117,40 @@ def test_rules_that_a_run_writes_do_not_remove_the_files_of_the_project(
 
     assert answer["merge_type"] == "fast-forward"
     assert "src/x.txt" in project.manifest().files
+
+
+@confined
+def test_of_etc_only_what_programs_need_can_be_read(project: RemoteProject) -> None:
+    shown = output(
+        project, "cat /etc/shadow /etc/fstab /etc/hostname.none; ls /etc; cat /etc/hosts"
+    )
+
+    assert shown == Path("/etc/hosts").read_text(encoding="utf-8")
+
+
+def test_a_secret_in_the_name_of_a_file_is_stored_and_told_nowhere(project: RemoteProject) -> None:
+    script = (
+        "mkdir -p .ai/state/$TOKEN; echo x > src/$TOKEN.txt; echo $TOKEN > .ai/state/$TOKEN/x;"
+        " echo $TOKEN > scratch; echo $TOKEN > .ai/state/out.txt"
+    )
+
+    reply = project.script(script, TOKEN="s3cr3t-n4me")
+
+    answer = reply.json
+    assert answer["status"] == "success", answer
+    assert answer["merge_type"] == "no-op"
+    assert "left out: 'src/***.txt': a secret is in its name" in answer["warnings"]
+    assert "s3cr3t" not in json.dumps(answer)
+    bundle = project.object(answer["runtime_outputs_bundle_hash"])
+    assert bundle["files"].keys() == {".ai/state/out.txt"}
+    kept = project.user.node.data / "workspaces" / project.user.user_id
+    left = [path for path in kept.rglob("*") if path.is_file() or "s3cr3t" in path.name]
+    assert left
+    assert not [path for path in left if "s3cr3t" in path.name or b"s3cr3t" in path.read_bytes()]
+
+
+def test_a_file_that_is_too_large_to_travel_is_told_of(project: RemoteProject) -> None:
+    answer = project.script("mkdir -p .ai/state; truncate -s 40M .ai/state/large").json
+
+    assert answer["status"] == "success", answer
+    assert any("'.ai/state/large': expected at most" in one for one in answer["warnings"])

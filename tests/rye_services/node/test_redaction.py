@@ -22,6 +22,9 @@ SECRET = 'p"ss/w\u00f6rd+1'
         json.dumps(SECRET)[1:-1],
         json.dumps(SECRET, ensure_ascii=False)[1:-1],
         quote(SECRET, safe=""),
+        quote(SECRET, safe="").replace("%2F", "%2f").replace("%2B", "%2b").lower(),
+        SECRET.encode().hex(),
+        SECRET.encode().hex().upper(),
         b64encode(SECRET.encode()).decode().rstrip("="),
     ],
 )
@@ -30,6 +33,26 @@ def test_a_secret_is_masked_in_every_form_that_programs_usually_write(form: str)
 
     assert redaction.text(f"<{form}>") == f"<{MASK}>"
     assert redaction.data(f"<{form}>".encode()) == f"<{MASK}>".encode()
+
+
+@given(secret=st.text(min_size=8), before=st.binary(max_size=9), after=st.binary(max_size=9))
+def test_no_base64_shows_more_of_a_secret_than_its_edges(
+    secret: str, before: bytes, after: bytes
+) -> None:
+    whole = b64encode(before + secret.encode() + after).decode()
+
+    masked = Redaction({"TOKEN": secret}).text(whole)
+
+    assert MASK in masked
+    start, end = len(before) * 8 // 6, -(-(len(before) + len(secret.encode())) * 8 // 6)
+    assert masked.startswith(whole[:start])
+    assert len(masked) <= len(whole) - (end - start) + 2 + len(MASK)
+
+
+def test_a_password_of_basic_authentication_is_masked() -> None:
+    header = b64encode(b"user:hunter22").decode()
+
+    assert MASK in Redaction({"PASSWORD": "hunter22"}).text(f"Authorization: Basic {header}")
 
 
 def test_each_line_of_a_key_is_masked() -> None:

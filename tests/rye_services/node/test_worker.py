@@ -264,6 +264,17 @@ def test_more_memory_than_the_limit_is_not_to_be_had(
     assert "MemoryError" in json.dumps(finished.envelope)
 
 
+def test_no_file_gets_larger_than_the_limit(
+    workspace: Workspace, job: MakeJob, launch: Launch
+) -> None:
+    shell_tool(workspace, "head -c 3000000 /dev/zero > large; stat -c %s large")
+
+    finished = do_job(job("tool:t", file_bytes=1 << 20), launch)
+
+    assert (workspace.project_path / "large").stat().st_size == 1 << 20
+    assert finished.envelope
+
+
 def test_a_key_of_the_project_counts_where_the_user_approved_it_for_that_project(
     workspace: Workspace, job: MakeJob, launch: Launch
 ) -> None:

@@ -1,0 +1,119 @@
+"""Tools and pushes that would have a node fail: each is answered, and the node goes on."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from tests.support.node import Node
+from tests.support.remote_projects import RemoteProject
+from tests.support.workspace import Workspace
+
+pytest_plugins = ("tests.support.node",)
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX")
+SHARD = ".ai/state/objects/blobs/aa/aa"
+
+
+@pytest.fixture
+def project(shared_node: Node, workspace: Workspace) -> RemoteProject:
+    """The attacker's project."""
+    return RemoteProject.with_tools(workspace, shared_node.user())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print('[' * 900 + ']' * 900)",
+        "print('{\"a\":' * 990 + '1' + '}' * 990)",
+        "print('{\"n\": ' + '7' * 4000 + '}')",
+        "import os\nfor _ in range(1850):\n    os.mkdir('d'); os.chdir('d')",
+    ],
+)
+def test_what_is_nested_or_long_beyond_measure_is_an_answer(
+    project: RemoteProject, code: str
+) -> None:
+    start = "import os; os.makedirs('.ai/state', exist_ok=True); os.chdir('.ai/state')\n"
+    project.workspace.project.signed_tool("odd", f"{start}{code}\n")
+    project.push()
+
+    reply = project.ask("tool:odd")
+
+    assert reply.status == 200, reply.json
+    assert project.execute("tool:echo")["merge_type"] == "no-op"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "mv .ai away; ln -s away .ai",
+        f"rm -rf .ai/state; mkdir -p {SHARD}; ln -s /etc/passwd {SHARD}/{'a' * 64}",
+        f"rm -rf .ai/state; mkdir -p {SHARD}; mkfifo {SHARD}/{'a' * 64}",
+        f"rm -rf .ai/state; mkdir -p {SHARD}; echo other > {SHARD}/{'a' * 64}",
+        "rm -rf .ai/state; mkdir -p .ai/state/objects; ln -s /etc .ai/state/objects/blobs",
+    ],
+)
+def test_what_cannot_be_taken_is_a_run_that_failed(project: RemoteProject, script: str) -> None:
+    reply = project.script(f"echo new > src/x.txt; {script}")
+
+    assert (reply.status, reply.json["status"]) == (200, "error"), reply.json
+    assert "what the run left cannot be stored: /project" in reply.json["result"]["error"]
+    assert (reply.json["merge_type"], reply.json["snapshot_hash"]) == ("no-op", project.head)
+    assert project.thread(reply.json["thread_id"])["error_phase"] == "execution"
+    assert project.script("cat src/x.txt").json["status"] == "success"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize(
+    "script",
+    [
+        "kill -9 $(ps -o ppid= -p $$)",
+        "for f in /proc/$PPID/fd/*; do (echo '{\\\"envelope\\\": 5}' > $f) & done; true",
+    ],
+)
+def test_a_tool_that_turns_on_its_runner_has_failed(project: RemoteProject, script: str) -> None:
+    reply = project.script(script)
+
+    assert (reply.status, reply.json["status"]) == (200, "error"), reply.json
+    assert "ended without an answer" in reply.json["result"]["error"]
+    assert project.thread(reply.json["thread_id"])["error_phase"] == "execution"
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "sync: {include: 5}\n",
+        "manifest: {hard_exclude: {patterns: ['(']}}\n",
+        "sync: {include: [[[a]]]}\n",
+        "manifest: [[1]]\n",
+    ],
+)
+def test_rules_that_mean_nothing_are_named_to_who_pushed_them(
+    project: RemoteProject, rules: str
+) -> None:
+    path = ".ai/config/cas/manifest.yaml"
+    code = f"from pathlib import Path\nPath({path!r}).write_text({rules!r})\n"
+    project.workspace.project.signed_tool("break", code)
+    project.push()
+    project.execute("tool:break")
+
+    reply = project.ask("tool:echo")
+
+    assert reply.status == 400, reply.json
+    assert reply.json["detail"]["phase"] == "materialization"
+    assert "/project/.ai/config/cas/manifest.yaml" in reply.json["detail"]["error"]
+    assert str(project.user.node.data) not in json.dumps(reply.json)
+
+
+def test_the_row_of_a_thread_has_no_more_than_the_start_of_an_error(
+    project: RemoteProject,
+) -> None:
+    code = "import sys\nprint('x' * 2_000_000, file=sys.stderr)\nsys.exit(1)\n"
+    project.workspace.project.signed_tool("loud", code)
+    project.push()
+
+    reply = project.ask("tool:loud")
+
+    assert reply.json["status"] == "error"
+    row = project.thread(reply.json["thread_id"])
+    assert len(row["error_message"]) <= 4096
