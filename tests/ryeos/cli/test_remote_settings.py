@@ -92,7 +92,7 @@ def test_a_remote_is_replaced_only_when_asked(cli: CommandLine) -> None:
 
     assert refused.status == 1
     assert "remote gpu is already there" in refused.stderr
-    assert "hint: replace it: rye remote add gpu --replace" in refused.stderr
+    assert "hint: replace it: rye remote add gpu https://other.example --replace" in refused.stderr
     assert replaced.status == 0
     assert cli.json("remote", "list")["remotes"][0]["url"] == "https://other.example"
 
@@ -178,3 +178,40 @@ def test_a_word_that_is_an_alias_elsewhere_is_a_command_s_own_here(cli: CommandL
 
     assert done.status == 2
     assert "rye remote execute: the following arguments are required: REF" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bad name", URL], "NAME: expected letters, digits, . _ - (at most 64"),
+        (["gpu", URL, "--node-id", "zz"], "--node-id: expected fp: and 16 hex digits"),
+        (["gpu", URL, "--timeout", "0"], "--timeout: expected seconds, more than 0"),
+        (["gpu", URL, "--key-env", "sk-x y"], "--key-env: expected the name of an environment"),
+    ],
+)
+def test_an_argument_that_cannot_be_is_a_mistake_of_usage(
+    cli: CommandLine, arguments: list[str], message: str
+) -> None:
+    done = cli("remote", "add", *arguments)
+
+    assert done.status == 2
+    assert message in done.stderr
+    assert "remotes.yaml" not in done.stderr
+    assert "sk-x" not in done.stderr
+
+
+def test_what_is_not_there_is_not_to_be_added_when_it_was_to_be_removed(cli: CommandLine) -> None:
+    cli("remote", "add", "gpu", URL)
+
+    far, near = cli("remote", "remove", "nope"), cli("remote", "remove", "gpuu")
+
+    assert (far.status, near.status) == (3, 3)
+    assert "hint: see: rye remote list" in far.stderr
+    assert "did you mean gpu? or see: rye remote list" in near.stderr
+
+
+def test_only_words_that_have_to_be_there_are_asked_for(cli: CommandLine) -> None:
+    done = cli("remote", "execute")
+
+    assert done.status == 2
+    assert "the following arguments are required: REF\n" in done.stderr
