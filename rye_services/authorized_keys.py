@@ -16,6 +16,7 @@ from lillux.files import file_system_error, locked, make_directory, read_bytes, 
 from lillux.signing import compute_key_fingerprint
 from lillux.values import dataclass
 from rye_services.keys import NodeKeys
+from rye_services.public_keys import typed_public_key
 from rye_services.scopes import EVERYTHING, MANAGE, allows, check_scopes
 from ryeos.errors import RyeError
 from ryeos.items import Kind
@@ -191,11 +192,11 @@ class AuthorizedKeys:
     def bootstrap(self, public_key: str, label: str) -> AuthorizedKey | None:
         """Let the first key in, ``ed25519:...``; None where there are keys already.
 
-        Raises IdentityError for a text that is no key, and as `add`.
+        Raises PublicKeyError for a text that is no key, and as `add`.
         """
         if any(self._files()):
             return None
-        public_pem = decode_public_key(public_key, "BOOTSTRAP_PUBLIC_KEY")
+        public_pem = typed_public_key(public_key, "BOOTSTRAP_PUBLIC_KEY")
         return self.authorize(public_pem, label=label, scopes=[EVERYTHING], via="bootstrap")
 
     def _counting(self) -> Iterator[AuthorizedKey]:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from rye_services import key_commands, storage_command
 from ryeos import __version__
 from ryeos.bundles import BundleHome
+from ryeos.cli.entry import BROKEN_PIPE, silence_stdout
 from ryeos.cli.failures import report
 from ryeos.cli.output import Output
 from ryeos.errors import UsageError
@@ -37,12 +38,25 @@ def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
     try:
-        return _run(arguments, bundle)
+        return _reported(arguments, bundle)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         if "--json" in arguments:
             sys.stdout.write(_INTERRUPTED_ANSWER)
         return INTERRUPTED
+    except BrokenPipeError:
+        silence_stdout()
+        return BROKEN_PIPE
+
+
+def _reported(arguments: list[str], bundle: BundleHome | None) -> int:
+    try:
+        return _run(arguments, bundle)
+    except BrokenPipeError:
+        raise
+    except SystemExit:  # of --help and --version, whose text may lie in the buffer still
+        sys.stdout.flush()
+        raise
     except Exception as error:  # noqa: BLE001 - the outermost door
         return report(error, as_json="--json" in arguments)
 

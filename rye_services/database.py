@@ -22,6 +22,10 @@ from rye_services.tables import METADATA, SCHEMA_VERSION, schema_versions
 
 _BUSY_TIMEOUT_S = 30.0
 _WRITES = "rye_writes"
+_NO_DRIVER = (
+    "rye-node.pyz brings the driver of SQLite alone; for PostgreSQL: pip install --target DIR"
+    " psycopg[binary], start with PYTHONPATH=DIR, and write postgresql+psycopg://user@host/rye"
+)
 
 
 class DatabaseError(LilluxError):
@@ -102,6 +106,8 @@ def _engine(url: str) -> Engine:
         engine = sqlalchemy.create_engine(parsed, **_options(parsed.drivername))
     except (ArgumentError, ImportError) as error:
         hint = "like sqlite:////var/lib/rye-node/node.db or postgresql://user@host/rye"
+        if isinstance(error, ImportError):
+            hint = _NO_DRIVER
         raise DatabaseError(_shown(url), str(error), hint=hint) from error
     if engine.dialect.name == "sqlite":
         if parsed.database:

@@ -62,9 +62,9 @@ def declare_keys(declare: Declare) -> None:
 
 
 def _add_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
-    authorized = _authorized_keys(parsed, environ)
-    key = authorized.authorize(
-        _public_pem(parsed.key),
+    public_pem = _public_pem(parsed.key)  # first: a slip is no reason to make the node's own keys
+    key = _authorized_keys(parsed, environ).authorize(
+        public_pem,
         label=parsed.label,
         scopes=parsed.scope or [EVERYTHING],
         via="command",
@@ -99,11 +99,11 @@ def _revoke_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answe
 
 
 def _public_pem(key: str) -> bytes:
-    """The PEM of a key as it was typed. Raises IdentityError, UsageError, FileSystemError."""
+    """The PEM of a key as it was typed. Raises PublicKeyError, UsageError, FileSystemError."""
     if key.startswith("ed25519:"):
-        from ryeos.remote.identity import decode_public_key
+        from rye_services.public_keys import typed_public_key
 
-        return decode_public_key(key)
+        return typed_public_key(key, "KEY")
     try:
         return read_bytes(Path(key).expanduser(), MAX_PEM_BYTES)
     except FileNotFoundError:
@@ -157,10 +157,21 @@ def _list_api_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> An
         for key in found
     ]
     rows = [
-        (key.id, key.key_prefix, key.user_id, "revoked" if key.revoked_at else "counts", key.name)
+        (
+            key.id,
+            key.key_prefix,
+            key.user_id,
+            "revoked" if key.revoked_at else "counts",
+            _scopes(key.scopes),
+            key.name,
+        )
         for key in found
     ]
     return Answer({"status": "success", "keys": shown}, _table(rows) or "no API keys")
+
+
+def _scopes(scopes: Sequence[str] | None) -> str:
+    return EVERYTHING if scopes is None else ",".join(scopes)
 
 
 def _revoke_api_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
@@ -182,18 +193,25 @@ def _only_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> str:
 def _authorized_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  # noqa: ANN401 - imported late
     from rye_services.authorized_keys import AuthorizedKeys
     from rye_services.keys import open_keys
-    from rye_services.settings import settings_of
 
-    settings = settings_of(parsed, environ)
+    settings = _settings(parsed, environ)
     return AuthorizedKeys(settings.authorized_keys_dir, open_keys(settings.signing_key_dir))
 
 
 def _api_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  # noqa: ANN401 - imported late
     from rye_services.api_keys import ApiKeys
     from rye_services.database import Database
+
+    return ApiKeys(Database(_settings(parsed, environ).database_url))
+
+
+def _settings(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  # noqa: ANN401 - imported late
+    """The settings. Only what adds something may be the first to write to the data folder."""
+    from rye_services.data_folder import make_data, require_data
     from rye_services.settings import settings_of
 
-    return ApiKeys(Database(settings_of(parsed, environ).database_url))
+    looked_at = make_data if parsed.run in (_add_key, _create_api_key) else require_data
+    return looked_at(settings_of(parsed, environ))
 
 
 def _days(text: str) -> int:

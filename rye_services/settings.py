@@ -5,7 +5,7 @@ Every name, default and meaning: ``docs/node.md``. Pure but for the reading of `
 
 import re
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,14 @@ from typing import Any
 from lillux.files import read_bytes
 from lillux.values import dataclass
 from ryeos.errors import RyeError
+from ryeos.metadata.errors import MetadataError
 from ryeos.metadata.yaml_documents import parse_yaml
 
 MIB, GIB = 1024**2, 1024**3
 CONFIG_FILE = "node.yaml"
 _MAX_CONFIG_BYTES = 1 * MIB
 _PREFIX = "RYE_NODE_"
+_NO_SETTING = "RYE_NODE_ANCHOR"  # of tools for Node.js
 _HIGHEST_PORT = 65_535
 _UNITS = {"": 1, "KiB": 1024, "MiB": MIB, "GiB": GIB}
 _AMOUNT = re.compile(r"(\d{1,18}) ?(KiB|MiB|GiB)?")
@@ -97,7 +99,7 @@ def read_settings(
     """The settings of a node that is about to be used.
 
     ``given`` is the command line's share: a name that is None was not given. Raises SettingError,
-    MetadataError for a ``node.yaml`` that is no YAML, FileSystemError, FileTooLargeError.
+    also for a ``node.yaml`` that is no YAML; FileSystemError, FileTooLargeError.
     """
     said = {name: value for name, value in given.items() if value is not None}
     said = _from_environment(environ) | {name: (f"--{name}", one) for name, one in said.items()}
@@ -130,12 +132,29 @@ Said = dict[str, tuple[str, Any]]
 def _from_environment(environ: Mapping[str, str]) -> Said:
     """What the environment says. An empty variable says nothing."""
     said: Said = {}
-    for name in (*_READERS, "data_dir", "config_dir"):
-        for variable in (f"{_PREFIX}{name.upper()}", *_OTHER_VARIABLES.get(name, ())):
+    variables = {
+        name: (f"{_PREFIX}{name.upper()}", *_OTHER_VARIABLES.get(name, ()))
+        for name in (*_READERS, "data_dir", "config_dir")
+    }
+    _refuse_unknown(environ, [one for names in variables.values() for one in names])
+    for name, known in variables.items():
+        for variable in known:
             if environ.get(variable):
                 said[name] = (variable, environ[variable])
                 break
     return said
+
+
+def _refuse_unknown(environ: Mapping[str, str], known: Sequence[str]) -> None:
+    unknown = sorted(
+        name
+        for name, value in environ.items()
+        if value and name.startswith(_PREFIX) and name not in {*known, _NO_SETTING}
+    )
+    if unknown:
+        close = get_close_matches(unknown[0], known, 1)
+        hint = f"did you mean {close[0]}?" if close else ""
+        raise SettingError(unknown[0], "there is no such setting", hint=hint)
 
 
 def _from_file(path: Path) -> Said:
@@ -143,7 +162,13 @@ def _from_file(path: Path) -> Said:
         text = read_bytes(path, _MAX_CONFIG_BYTES).decode("utf-8", "replace")
     except FileNotFoundError:
         return {}
-    values = parse_yaml(text, str(path))
+    if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
+        return {}
+    try:
+        values = parse_yaml(text, str(path))
+    except MetadataError as error:
+        at = "" if error.line is None else f", line {error.line}"
+        raise SettingError(f"{path}{at}", error.problem) from error
     identity = values.pop("identity", None)  # where older nodes keep their name
     if isinstance(identity, dict) and "name" in identity:
         values.setdefault("name", identity["name"])

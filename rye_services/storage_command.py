@@ -31,13 +31,14 @@ def declare_gc(declare: Declare) -> None:
 
 
 def _collect(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    from rye_services.data_folder import require_data
     from rye_services.database import Database
     from rye_services.node.storage_routes import shown
     from rye_services.node.stores import UserStores
     from rye_services.node.sync_services import open_sync
     from rye_services.settings import settings_of
 
-    settings = settings_of(parsed, environ)
+    settings = require_data(settings_of(parsed, environ))
     database = Database(settings.database_url)
     try:
         stores = UserStores(settings.cas_base_path)

@@ -19,6 +19,7 @@ NOTED_EVERY_S = 24 * 3600
 # A name of ours ends in a digest or in random digits: of a bundle or a file being written, of a
 # compiled module, of what shiv unpacked.
 _DIGITS = (16, 40, 64)
+_KINDS = ("bundle", "native", "programs", "unpacked")
 
 
 def note_use(entry: str, *, is_new: bool) -> None:
@@ -31,7 +32,10 @@ def note_use(entry: str, *, is_new: bool) -> None:
     try:
         now = time()
         if is_new:
-            sweep(os.path.dirname(entry), now)
+            folder = os.path.dirname(entry)
+            sweep(folder, now)
+            if os.path.basename(folder) in _KINDS:  # no temporary one, beside what is not ours
+                sweep(os.path.join(os.path.dirname(folder), "trees"), now)  # written by others
         elif now - os.stat(entry).st_mtime > NOTED_EVERY_S:
             os.utime(entry)
     except OSError:

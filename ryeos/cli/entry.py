@@ -35,7 +35,7 @@ def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int
             sys.stdout.write(_INTERRUPTED_ANSWER)
         return INTERRUPTED
     except BrokenPipeError:
-        _silence_stdout()
+        silence_stdout()
         return BROKEN_PIPE
 
 
@@ -139,6 +139,6 @@ def _replace_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
-def _silence_stdout() -> None:
+def silence_stdout() -> None:
     """The reader is gone: let the interpreter's own flush at exit find a place to write to."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

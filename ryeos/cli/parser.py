@@ -74,6 +74,8 @@ def command_parser(
         allow_abbrev=False,
     )
     configure(parser)
+    for action in parser._actions:  # noqa: SLF001 - argparse would name them as required, too
+        action.required = action.required and action.nargs != "*"
     shared = parser.add_argument_group("everywhere")
     declare_shared(shared, has_project=parser.takes("--project"))
     shared.add_argument("-V", "--version", action=_VersionAction, nargs=0, help="the version")

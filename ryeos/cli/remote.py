@@ -44,6 +44,7 @@ def _configure_execute(parser: Arguments) -> None:
 def _configure_threads(parser: Arguments) -> None:
     take_limit(parser, _THREADS)
     parser.add_argument("--all", action="store_true", help="of every project")
+    parser.add_argument("--of", metavar="PROJECT", help="of another project of the node")
     take_remote(parser)
 
 
@@ -163,7 +164,7 @@ def _state(row: dict[str, Any]) -> str:
 
 def _threads(session: Session) -> int:
     with linked(session) as link:
-        project = "" if session.arguments.all else link.project_path
+        project = "" if session.arguments.all else session.arguments.of or link.project_path
         rows = link.node.threads(limit_of(session, _THREADS), project)
     envelope = {"status": "success", "remote_name": link.node.name, "threads": list(rows)}
     lines = [

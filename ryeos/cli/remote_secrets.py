@@ -103,7 +103,7 @@ def _delete(session: Session) -> int:
     name = _one_word(session, "NAME")
     with _kept(session) as (keeper, where):
         if keeper.delete(name) is False:
-            raise SecretMissingError(name, where)
+            raise SecretMissingError(name, where, flag=" --local")
     envelope = {"status": "success", "deleted": name, "kept_by": where}
     session.output.answer(envelope, f"deleted {name} from {where}")
     return 0

@@ -11,6 +11,7 @@ from ryeos.errors import NoSigningKeyError, RyeError, UsageError
 from ryeos.keys import require_user_space
 from ryeos.remote.pins import Pins
 from ryeos.remote.remote_url import is_loopback, normal_url
+from ryeos.remote.remote_values import RemoteConfigError, check_setting, is_name
 from ryeos.remote.remotes import CONFIG_PATH, Remotes, read_remotes
 from ryeos.remote.remotes_file import RemotesFile
 from ryeos.signing_key import SigningKey
@@ -55,6 +56,11 @@ def _configure_add(parser: Arguments) -> None:
 def _add(session: Session) -> int:
     arguments = session.arguments
     file = _file(session)
+    if not is_name(arguments.name):
+        raise UsageError(
+            "NAME: expected letters, digits, . _ - (at most 64, a letter or digit first),"
+            f" found {arguments.name[:80]!a}"
+        )
     settings = _settings(session)
     file.add(arguments.name, settings, replace=arguments.replace)
     url = str(settings["url"])
@@ -91,7 +97,13 @@ def _settings(session: Session) -> Mapping[str, object]:
         "roles": arguments.role,
         "allow_insecure": arguments.allow_insecure or None,
     }
-    return {key: value for key, value in said.items() if value is not None}
+    given = {key: value for key, value in said.items() if value is not None}
+    for key, value in given.items():
+        try:
+            check_setting("", key, value)
+        except RemoteConfigError as error:  # not shown: some would type the API key itself
+            raise UsageError(f"--{key.replace('_', '-')}: {error.problem}") from None
+    return given
 
 
 def _remove(session: Session) -> int:

@@ -10,6 +10,7 @@ from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.remote_secrets import local_secrets
 from ryeos.cli.remote_words import linked, surroundings, take_remote
 from ryeos.cli.session import Command, Session
+from ryeos.envelope import EXIT_BY_CODE, TOOL_FAILED
 from ryeos.errors import UsageError
 from ryeos.remote.envelopes import seal_secrets
 from ryeos.remote.opening import Surroundings, open_node, remotes_of
@@ -111,17 +112,31 @@ def _trigger(session: Session) -> int:
         node = open_node(around, remote, credentials)
         answer = deliver(node, hook_id, parameters)
     was_run = "detail" not in answer
-    envelope = {
-        "status": "success",
+    failed = answer.get("status") == "error"
+    envelope: dict[str, Any] = {
+        "status": "error" if failed else "success",
         "triggered": was_run,
         "hook_id": hook_id,
         "delivery_id": delivery_id,
         "result": answer,
     }
     words = f"delivered {delivery_id}" if was_run else f"{delivery_id} was delivered before"
+    if failed:
+        envelope |= _failure(answer)
+        words = f"{words}; the run failed"
     thread_id = one_line(str(answer.get("thread_id", "")))
     session.output.answer(envelope, f"{words}: {thread_id}" if thread_id else words)
-    return 0
+    if failed and not session.output.as_json:
+        session.output.note(f"error: {one_line(envelope['error'])}")
+    return EXIT_BY_CODE.get(envelope["code"], TOOL_FAILED) if failed else 0
+
+
+def _failure(answer: Mapping[str, Any]) -> dict[str, str]:
+    """What the envelope of a run that failed says of it, at the top of ours."""
+    result = answer.get("result")
+    found = result if isinstance(result, Mapping) else answer
+    error, code = found.get("error") or "the run failed", found.get("code") or "EXECUTION_FAILED"
+    return {"error": str(error), "code": str(code)}
 
 
 _DO: Mapping[str, Callable[[Session], int]] = {

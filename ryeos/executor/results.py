@@ -2,11 +2,13 @@
 
 (1) the whole standard output as JSON of any type, else its last line as a JSON object, else text
 (2) a failure is a non-zero exit, ``success: false`` or ``status: "error"`` in an object
+    (with ``success: false`` its ``code`` is that of the result, else that is EXECUTION_FAILED)
 (3) the error text: the tool's own, else its standard error unless a signal ended it, else how it
     ended
 """
 
 import json
+import re
 from math import isfinite
 from typing import Any, NoReturn
 
@@ -14,6 +16,8 @@ from lillux.process import Captured, Outcome, signal_name
 from lillux.values import dataclass, field
 
 STDERR_TAIL_CHARACTERS = 8192
+_CODE = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
+_OF_THE_EXECUTOR = frozenset({"TIMEOUT", "CANCELLED"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +56,7 @@ def map_outcome(outcome: Outcome, timeout_s: float | None) -> MappedResult:
         success=success,
         data=data,
         error=error,
-        code="" if success else "EXECUTION_FAILED",
+        code="" if success else _declared_code(data) or "EXECUTION_FAILED",
         metadata=metadata,
     )
 
@@ -102,6 +106,13 @@ def _declared_failure(data: object) -> tuple[bool, str]:
     failed = data.get("success") is False or data.get("status") == "error"
     error = data.get("error") or ""
     return failed, error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
+
+
+def _declared_code(data: object) -> str:
+    """The tool's own code for its failure, unless it is one that says who ended a run."""
+    code = data.get("code") if isinstance(data, dict) and data.get("success") is False else None
+    is_code = isinstance(code, str) and _CODE.fullmatch(code) is not None
+    return code if isinstance(code, str) and is_code and code not in _OF_THE_EXECUTOR else ""
 
 
 def _too_large(

@@ -39,18 +39,18 @@ _CLOSE = 2
 
 
 class RemoteNotFoundError(RyeError):
-    """A remote that no space configures."""
+    """A remote that no space configures. ``otherwise`` is what to do but to add it."""
 
     code, exit_status = "REMOTE_NOT_FOUND", 3
 
-    def __init__(self, name: str, known: Sequence[str]) -> None:
+    def __init__(self, name: str, known: Sequence[str], *, otherwise: str = "") -> None:
         self.name = name
         self.suggestions = _similar(name, known)
         add = f"add it with: rye remote add {name if is_name(name) else 'NAME'} URL"
         meant = f"did you mean {', '.join(self.suggestions)}? or " if self.suggestions else ""
         super().__init__(
             f"remote {name[:80]!r}: not found; configured: {', '.join(known) or 'none'}",
-            hint=f"{meant}{add}",
+            hint=f"{meant}{otherwise or add}",
         )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from shlex import quote
 
 from lillux.files import locked, make_directory, write_atomic
 from ryeos.errors import TargetExistsError
@@ -37,9 +38,9 @@ class RemotesFile:
             text, is_signed = self._read()
             known = parse_yaml(text, str(self.path)).get("remotes") or {}
             if name in known and not replace:
-                raise TargetExistsError(
-                    str(self.path), f"remote {name}", f"replace it: rye remote add {name} --replace"
-                )
+                url = quote(str(settings.get("url", "URL")))
+                hint = f"replace it: rye remote add {name} {url} --replace"
+                raise TargetExistsError(str(self.path), f"remote {name}", hint)
             self._write(with_remote(text, name, settings), is_signed=is_signed)
 
     def remove(self, name: str) -> None:
@@ -48,7 +49,9 @@ class RemotesFile:
             text, is_signed = self._read()
             known = parse_yaml(text, str(self.path)).get("remotes") or {}
             if name not in known:
-                raise RemoteNotFoundError(name, tuple(sorted(known)))
+                raise RemoteNotFoundError(
+                    name, tuple(sorted(known)), otherwise="see: rye remote list"
+                )
             self._write(without_remote(text, name), is_signed=is_signed)
 
     def _read(self) -> tuple[str, bool]:

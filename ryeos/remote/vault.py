@@ -21,15 +21,15 @@ _NO_ROUTE = "Not Found"
 
 
 class SecretMissingError(RyeError):
-    """The node keeps no secret of this name."""
+    """``keeper`` keeps no secret of this name: ``remote NAME``, or the user's own store."""
 
     code, exit_status = "ITEM_NOT_FOUND", 3
 
-    def __init__(self, name: str, remote: str) -> None:
-        self.name, self.remote = name, remote
+    def __init__(self, name: str, keeper: str, *, flag: str = "") -> None:
+        self.name, self.keeper = name, keeper
         super().__init__(
-            f"secret {name[:80]!a}: not kept by remote {remote}",
-            hint="see those that are: rye remote secrets list",
+            f"secret {name[:80]!a}: not kept by {keeper}",
+            hint=f"see those that are: rye remote secrets list{flag}",
         )
 
 
@@ -89,12 +89,12 @@ class NodeVault:
     def delete(self, name: str) -> None:
         """Forget a secret. Raises SecretMissingError, RemoteError."""
         if not is_variable_name(name):
-            raise SecretMissingError(name, self._node.name)
+            raise SecretMissingError(name, f"remote {self._node.name}")
         try:
             self._delete(name)
         except RemoteError as error:
             if error.status == _NOT_FOUND:
-                raise SecretMissingError(name, self._node.name) from None
+                raise SecretMissingError(name, f"remote {self._node.name}") from None
             raise
 
     def _set(self, name: str, value: str) -> None:

@@ -97,4 +97,47 @@ def test_what_goes_wrong_is_an_answer(agent: Agent) -> None:
     assert (unknown["success"], "push" in unknown["valid_actions"]) == (False, True)
 
     assert agent.act("push", remote="far")["code"] == "REMOTE_NOT_FOUND"
+    assert agent.act("execute")["error"] == "execute: expected item_id, found none"
+    assert agent.act("resolve", path="a")["error"] == "resolve: expected take, found none"
+    settled = agent.act("resolve", path="src/a.txt", take="theirs")
+    assert settled["code"] == "ITEM_NOT_FOUND"
     assert agent.act("execute", item_id="--no-apply")["error"].startswith("item_id: ")
+
+
+def test_the_code_of_a_failure_is_that_of_the_run(agent: Agent) -> None:
+    given = json.dumps({"action": "push", "remote": "far"})
+
+    envelope = agent.rye("run", "rye/core/remote/remote", "--params", given)
+
+    assert (envelope["status"], envelope["code"]) == ("error", "REMOTE_NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    ("params", "name"), [({"bogus": 1}, "bogus"), ({"limit": 0}, "limit"), ({"take": "x"}, "take")]
+)
+def test_parameters_that_it_does_not_know_are_refused(
+    agent: Agent, params: dict[str, Any], name: str
+) -> None:
+    given = json.dumps({"action": "threads", **params})
+
+    envelope = agent.rye("run", "rye/core/remote/remote", "--params", given)
+
+    assert envelope["status"] == "error"
+    assert name in json.dumps(envelope)
+    assert "--limit" not in json.dumps(envelope)
+
+
+def test_runs_of_another_project_are_listed_by_its_name(agent: Agent) -> None:
+    (agent.project / ".ai/tools/mine").mkdir(parents=True)
+    (agent.project / ".ai/tools/mine/hello.sh").write_text(HELLO, encoding="utf-8")
+    agent.rye("sign", "tool:mine/hello")
+    ran = agent.act("execute", item_id="tool:mine/hello")
+    assert ran["success"], ran
+
+    own = agent.act("threads", project_path="project")["threads"]
+    other = agent.act("threads", project_path="nobody's")["threads"]
+
+    assert [row["thread_id"] for row in own] == [ran["thread_id"]]
+    assert other == []
+    assert len(agent.act("history", limit=1)["snapshots"]) == 1
+    assert agent.act("diff")["differences"] == []

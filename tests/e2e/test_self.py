@@ -215,6 +215,8 @@ def filled(machine: Machine) -> Machine:
     machine.ask(*ECHO)
     machine.ask("self", "where")
     machine.ask(*ECHO, environ=machine.environ(RYE_BOOT="shiv"))
+    (machine.cache / "trees").mkdir(mode=0o700, exist_ok=True)
+    (machine.cache / "trees" / ("0" * 64)).write_text("digests of files", "utf-8")
     for folder in (machine.cache, machine.cache / "bundle"):
         (folder / "my notes").mkdir()
         (folder / "my notes" / "text").write_text("mine", "utf-8")
@@ -231,7 +233,7 @@ def test_what_would_be_removed_is_told_first(filled: Machine) -> None:
     told = json.loads(filled.ask("self", "clean", "--dry-run", "--json"))
 
     kinds = {Path(entry["path"]).parent.name for entry in told["removed"]}
-    assert kinds == {"bundle", "native", "programs", "unpacked"}
+    assert kinds == {"bundle", "native", "programs", "trees", "unpacked"}
     own = {name: data for name, data in before.items() if "my notes" not in name}
     assert told["bytes"] == sum(map(len, own.values()))
     assert _contents(filled.cache) == before

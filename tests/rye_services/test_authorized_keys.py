@@ -15,9 +15,10 @@ from rye_services.authorized_keys import (
     LastManagerError,
 )
 from rye_services.keys import NodeKeys, open_keys
+from rye_services.public_keys import PublicKeyError
 from rye_services.scopes import ScopeError
 from ryeos.items import Kind
-from ryeos.remote.identity import IdentityError, encode_public_key
+from ryeos.remote.identity import encode_public_key
 from ryeos.signature import SignedText, form_for
 from tests.support.workspace import NOW, fixed_clock
 
@@ -237,7 +238,7 @@ def test_the_first_key_may_come_from_the_environment(authorized: AuthorizedKeys)
 
 
 def test_a_first_key_that_is_none_is_refused(authorized: AuthorizedKeys) -> None:
-    with pytest.raises(IdentityError):
+    with pytest.raises(PublicKeyError, match="BOOTSTRAP_PUBLIC_KEY: "):
         authorized.bootstrap("ed25519:nonsense", "first")
 
 

@@ -1,6 +1,9 @@
 """``rye-node.pyz`` as people and scripts type it."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
 from rye_services.commands import main
 from ryeos import __version__
 from ryeos.remote.identity import encode_public_key
+from tests.support.workspace import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +140,7 @@ def test_an_api_key_is_revoked(capsys: pytest.CaptureFixture[str], data: str) ->
 
     assert (status, out) == (0, f"revoked {made['id']} (ci)\n")
     _, listed, _ = ended(capsys, "api-keys", "list", "--data", data)
-    assert "  ada  revoked  ci\n" in listed
+    assert "  ada  revoked  remote:*  ci\n" in listed
 
 
 @pytest.mark.parametrize(
@@ -147,10 +151,17 @@ def test_an_api_key_is_revoked(capsys: pytest.CaptureFixture[str], data: str) ->
         (["serve", "--prot", "1"], 2, "unrecognized arguments: --prot", "did you mean --port?"),
         ([], 2, "the following arguments are required: COMMAND", "see: rye-node.pyz --help"),
         (["keys", "add", "nothing.pem"], 2, "nothing.pem: expected a PEM file, found none", ""),
-        (["keys", "revoke", "x"], 3, "key x: expected an authorised key, found none", ""),
-        (["api-keys", "revoke", "x"], 3, "API key 'x': expected the id of one, found none", ""),
+        (["keys", "revoke", "x"], 3, ".rye-node: expected the data of a node", "--data DIR"),
+        (["keys", "list"], 3, ".rye-node: expected the data of a node", "--data DIR"),
+        (["api-keys", "list"], 3, ".rye-node: expected the data of a node", "--data DIR"),
+        (["gc"], 3, ".rye-node: expected the data of a node, found none", "--data DIR"),
+        (["gc", "--data", __file__], 6, "expected a folder, found a file", "--data"),
+        (["serve", "--data", __file__], 6, "expected a folder, found a file", "--data DIR"),
+        (["keys", "list", "--data", __file__], 6, "expected a folder, found a file", "--data DIR"),
+        (["serve", "--data", f"{__file__}/x"], 6, "data folder: ", "--data DIR"),
+        (["serve", "--url", "notaurl"], 2, "--url: expected a URL that begins", "https://"),
         (["api-keys", "create", "--name", "x"], 2, "user: expected one", "--user FINGERPRINT"),
-        (["keys", "add", "ed25519:x"], 4, "expected ed25519: and base64", ""),
+        (["keys", "add", "ed25519:x"], 2, "KEY: expected ed25519: and base64", "a PEM file, or"),
         (["api-keys", "create", "--user", "..", "--name", "x"], 2, "user '..': expected", ""),
     ],
 )
@@ -163,6 +174,36 @@ def test_a_mistake_is_named_with_a_way_out(
     assert error in err
     assert hint in err
     assert err.startswith("error: ")
+    assert not (Path.home() / ".rye-node").exists() or arguments[-1] in {"x", "ed25519:x"}
+
+
+def test_what_is_not_there_cannot_be_revoked(
+    capsys: pytest.CaptureFixture[str], data: str, ada: KeyPair
+) -> None:
+    ended(capsys, "keys", "add", encode_public_key(ada.public_pem), "--data", data)
+
+    key = ended(capsys, "keys", "revoke", "x", "--data", data)
+    api_key = ended(capsys, "api-keys", "revoke", "x", "--data", data)
+
+    assert (key[0], api_key[0]) == (3, 3)
+    assert "key x: expected an authorised key, found none" in key[2]
+    assert "API key 'x': expected the id of one, found none" in api_key[2]
+
+
+def test_a_reader_that_went_away_is_no_failure(data: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    for words in (["version", "--json"], ["keys", "list", "--json", "--data", data]):
+        done = subprocess.run(
+            [sys.executable, "-m", "rye_services", *words],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (141, b""), words
+    os.close(writer)
 
 
 def test_a_mistake_is_json_too_where_that_was_asked_for(

@@ -150,3 +150,10 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
         Database(f"sqlite:///{path}")
 
     assert str(error.value) == f"database sqlite:///{path}: file is not a database"
+
+
+def test_a_driver_that_is_missing_is_told_how_to_get() -> None:
+    with pytest.raises(DatabaseError) as caught:
+        Database("postgresql+pg8000://ada@localhost/rye")
+
+    assert "pip install --target DIR" in caught.value.hint

@@ -105,3 +105,28 @@ def test_a_mistyped_setting_gets_a_suggestion(tmp_path: Path) -> None:
         settings(tmp_path, "max_concurent: 1")
 
     assert error.value.hint == "did you mean max_concurrent?"
+
+
+@pytest.mark.parametrize("text", ["\n", "# nothing yet\n\n  # nor here\n"])
+def test_a_file_that_says_nothing_sets_nothing(tmp_path: Path, text: str) -> None:
+    assert settings(tmp_path, text).port == 8000
+
+
+def test_a_file_that_is_no_yaml_is_named_and_not_to_be_signed(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"node\.yaml, line 2: expected YAML") as caught:
+        settings(tmp_path, "port: 1\nname: ]\n")
+
+    assert caught.value.hint == "the settings are in docs/node.md"
+
+
+def test_a_variable_that_is_no_setting_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="RYE_NODE_PROT: there is no such setting") as caught:
+        settings(tmp_path, RYE_NODE_PROT="1")
+
+    assert caught.value.hint == "did you mean RYE_NODE_PORT?"
+
+
+def test_variables_of_others_are_not_looked_at(tmp_path: Path) -> None:
+    found = settings(tmp_path, RYE_NODE_ANCHOR="/x", RYE_NODE_PROT="", RYE_NODES="1")
+
+    assert found.port == 8000

@@ -77,6 +77,8 @@ def test_a_damaged_ref_keeps_everything_and_is_named(
 def test_a_node_without_users_has_no_garbage(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (data / "cas").mkdir(parents=True)
+
     assert main(["gc", "--data", str(data)]) == 0
 
     assert capsys.readouterr().out == "no users\n"

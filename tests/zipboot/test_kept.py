@@ -69,6 +69,20 @@ def test_something_new_has_the_others_looked_at(folder: Path) -> None:
     assert not old.exists()
 
 
+def test_something_new_has_old_digests_of_files_looked_at(tmp_path: Path) -> None:
+    new, old, own = (tmp_path / kind / ("0" * 64) for kind in ("native", "trees", "other"))
+    for path in (new, old, own):
+        path.parent.mkdir()
+        path.touch()
+    os.utime(old, (1_000_000_000, 1_000_000_000))
+
+    note_use(str(own), is_new=True)  # a temporary folder, whose neighbours are not ours
+    assert old.exists()
+    note_use(str(new), is_new=True)
+
+    assert not old.exists()
+
+
 def test_a_use_is_noted_once_a_day(folder: Path) -> None:
     fresh, stale = folder / OURS[0], folder / OURS[1]
     before = fresh.stat().st_mtime_ns

@@ -23,6 +23,12 @@ def api_page(openapi: Mapping[str, Any]) -> str:
             str(openapi["openapi"]),
             ").",
         ),
+        tag(
+            "p",
+            "For MCP clients: ",
+            tag("code", "/mcp"),
+            " (streamable HTTP) has execute, fetch and sign as tools; each call is such a request.",
+        ),
         joined(_route(method, path, found) for method, path, found in _routes(openapi)),
         viewer=None,
     )

@@ -96,6 +96,8 @@ def test_one_s_own_store_needs_no_node(cli: CommandLine) -> None:
     again = cli("remote", "secrets", "delete", "A", "--local")
 
     assert listed == {"status": "success", "secrets": ["A"], "kept_by": "your own store"}
+    assert "'A': not kept by your own store" in again.stderr
+    assert "rye remote secrets list --local" in again.stderr
     assert deleted.stdout == "deleted A from your own store\n"
     assert again.status == 3
 

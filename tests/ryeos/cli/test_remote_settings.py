@@ -92,7 +92,7 @@ def test_a_remote_is_replaced_only_when_asked(cli: CommandLine) -> None:
 
     assert refused.status == 1
     assert "remote gpu is already there" in refused.stderr
-    assert "hint: replace it: rye remote add gpu --replace" in refused.stderr
+    assert "hint: replace it: rye remote add gpu https://other.example --replace" in refused.stderr
     assert replaced.status == 0
     assert cli.json("remote", "list")["remotes"][0]["url"] == "https://other.example"
 
@@ -102,10 +102,10 @@ def test_a_remote_is_replaced_only_when_asked(cli: CommandLine) -> None:
     [
         (["gpu", "gpu.example"], 2, "URL: expected a URL that begins with https:// or http://"),
         (["gpu", "https://me:pw@x"], 2, "URL: expected no user or password in it"),
-        (["a b", URL], 6, "remote 'a b': expected a name of letters"),
-        (["gpu", URL, "--node-id", "x"], 6, "remotes.gpu.node_id: expected fp: and 16 hex digits"),
-        (["gpu", URL, "--timeout", "0"], 6, "remotes.gpu.timeout: expected seconds"),
-        (["gpu", URL, "--key-env", "rye_sk-1"], 6, "remotes.gpu.key_env: expected the name"),
+        (["a b", URL], 2, "NAME: expected letters, digits, . _ - (at most 64"),
+        (["gpu", URL, "--node-id", "x"], 2, "--node-id: expected fp: and 16 hex digits"),
+        (["gpu", URL, "--timeout", "0"], 2, "--timeout: expected seconds"),
+        (["gpu", URL, "--key-env", "rye_sk-1"], 2, "--key-env: expected the name"),
     ],
 )
 def test_what_could_not_be_used_is_not_written(
@@ -114,6 +114,8 @@ def test_what_could_not_be_used_is_not_written(
     done = cli("remote", "add", *arguments)
 
     assert done.status == status
+    assert "remotes.yaml" not in done.stderr
+    assert "rye_sk-1" not in done.stderr
     assert f"error: {message}" in done.stderr
     assert not (cli.home / CONFIG).exists()
 
@@ -178,3 +180,20 @@ def test_a_word_that_is_an_alias_elsewhere_is_a_command_s_own_here(cli: CommandL
 
     assert done.status == 2
     assert "rye remote execute: the following arguments are required: REF" in done.stderr
+
+
+def test_what_is_not_there_is_not_to_be_added_when_it_was_to_be_removed(cli: CommandLine) -> None:
+    cli("remote", "add", "gpu", URL)
+
+    far, near = cli("remote", "remove", "nope"), cli("remote", "remove", "gpuu")
+
+    assert (far.status, near.status) == (3, 3)
+    assert "hint: see: rye remote list" in far.stderr
+    assert "did you mean gpu? or see: rye remote list" in near.stderr
+
+
+def test_only_words_that_have_to_be_there_are_asked_for(cli: CommandLine) -> None:
+    done = cli("remote", "execute")
+
+    assert done.status == 2
+    assert "the following arguments are required: REF\n" in done.stderr

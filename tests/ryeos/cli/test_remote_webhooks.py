@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from lillux.signing import load_keypair
@@ -120,3 +122,21 @@ def test_one_s_own_secrets_go_along_with_a_run(on_node: CommandLine) -> None:
 
     assert (done.status, done.stdout) == (0, "hello 12 ***\n")
     assert on_node.json("remote", "secrets", "list")["secrets"] == []
+
+
+def test_a_delivery_whose_run_fails_is_a_failure(on_node: CommandLine) -> None:
+    path = on_node.project / ".ai/tools/mine/hello.sh"
+    path.write_text(TOOL + "exit 3\n", encoding="utf-8")
+    on_node("sign", "tool:mine/hello")
+    on_node("remote", "push")
+    made = on_node.json("remote", "webhooks", "create", "mine/hello")
+    trigger = ["remote", "webhooks", "trigger", made["hook_id"]]
+
+    done = on_node(*trigger, WEBHOOK_SECRET=made["hmac_secret"])
+    shown = on_node(*trigger, "--json", WEBHOOK_SECRET=made["hmac_secret"])
+
+    assert (done.status, shown.status) == (1, 1)
+    assert "; the run failed: " in done.stdout
+    envelope = json.loads(shown.stdout)
+    assert (envelope["status"], envelope["triggered"]) == ("error", True)
+    assert envelope["error"]

@@ -236,3 +236,18 @@ def test_the_end_of_standard_error_is_kept_also_on_success() -> None:
 
     assert mapped.success
     assert mapped.metadata["stderr"] == "a" * 8189 + "end"
+
+
+@pytest.mark.parametrize(
+    ("told", "code"),
+    [
+        ({"success": False, "code": "REMOTE_NOT_FOUND"}, "REMOTE_NOT_FOUND"),
+        ({"success": False, "code": "no code"}, "EXECUTION_FAILED"),
+        ({"success": False, "code": 7}, "EXECUTION_FAILED"),
+        ({"success": False, "code": "TIMEOUT"}, "EXECUTION_FAILED"),
+        ({"status": "error", "code": "X1"}, "EXECUTION_FAILED"),
+        ({"success": True, "code": "X1"}, ""),
+    ],
+)
+def test_a_tool_can_say_how_its_failure_is_called(told: dict[str, Any], code: str) -> None:
+    assert map_outcome(outcome(json.dumps(told)), 5).code == code

@@ -286,4 +286,5 @@ def test_the_api_page_lists_every_route_of_the_document(shared_node: Node) -> No
         if f"{method.upper()} {path}" not in page
     ]
     assert missing == []
+    assert "<code>/mcp</code>" in page
     assert "cdn" not in page

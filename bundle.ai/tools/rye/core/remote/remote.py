@@ -24,6 +24,7 @@ ACTIONS = (
     "thread_status",
     "history",
     "diff",
+    "resolve",
     "secrets_set",
     "secrets_import",
     "secrets_list",
@@ -41,6 +42,7 @@ ACTIONS = (
 CONFIG_SCHEMA = {
     "type": "object",
     "required": ["action"],
+    "additionalProperties": False,
     "properties": {
         "action": {"type": "string", "description": "What to do, like push or execute"},
         "remote": {"type": "string", "description": "The name of the remote; default without one"},
@@ -66,7 +68,18 @@ CONFIG_SCHEMA = {
             "items": {"type": "string"},
             "description": "pull: only this content",
         },
-        "limit": {"type": "integer", "description": "threads, history: at most so many"},
+        "limit": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "threads, history: at most so many",
+        },
+        "project_path": {"type": "string", "description": "threads: of this project of the node"},
+        "path": {"type": "string", "description": "resolve: what both sides changed"},
+        "take": {
+            "type": "string",
+            "enum": ["ours", "theirs"],
+            "description": "resolve: which version stays",
+        },
         "thread_id": {"type": "string", "description": "thread_status: which run"},
         "name": {"type": "string", "description": "secrets: its name"},
         "value": {"type": "string", "description": "secrets_set: what it is to be"},
@@ -85,8 +98,28 @@ CONFIG_SCHEMA = {
 }
 
 
+# What an action cannot do without.
+NEEDED = {
+    "execute": ("item_id",),
+    "resolve": ("path", "take"),
+    "thread_status": ("thread_id",),
+    "webhook_create": ("item_id",),
+    "webhook_delete": ("hook_id",),
+    "webhook_trigger": ("hook_id",),
+}
+
 # Words of a command line, which must not be taken for its flags.
-WORDS = ("item_id", "thread_id", "name", "secret_name", "env_file", "hook_id", "hashes", "names")
+WORDS = (
+    "path",
+    "item_id",
+    "thread_id",
+    "name",
+    "secret_name",
+    "env_file",
+    "hook_id",
+    "hashes",
+    "names",
+)
 
 
 def execute(params: dict, project_path: str) -> dict:
@@ -94,25 +127,33 @@ def execute(params: dict, project_path: str) -> dict:
     action = params["action"]
     if action not in ACTIONS:
         problem = f"action: expected one of {', '.join(ACTIONS)}, found {action!r}"
-        return {"success": False, "error": problem, "valid_actions": list(ACTIONS)}
+        return {**refusal(problem), "valid_actions": list(ACTIONS)}
+    missing = [name for name in NEEDED.get(action, ()) if not params.get(name)]
+    if missing:
+        return refusal(f"{action}: expected {' and '.join(missing)}, found none")
     for name in WORDS:
         words = params.get(name, [])
         if any(word.startswith("-") for word in ([words] if isinstance(words, str) else words)):
-            return {"success": False, "error": f"{name}: expected none that begins with -"}
+            return refusal(f"{name}: expected none that begins with -")
     if not Path(project_path).is_dir():
-        return {"success": False, "error": f"{project_path}: there is no such folder"}
+        return refusal(f"{project_path}: there is no such folder")
     program = json.loads(os.environ.get("RYE_PROGRAM", "[]"))
     if not program:
-        return {"success": False, "error": "RYE_PROGRAM: Rye cannot be started from here"}
+        return refusal("RYE_PROGRAM: Rye cannot be started from here")
     words, stdin, env = command(action, params)
     if params.get("remote"):
         words += ["--remote", params["remote"]]
     return answer([*program, "remote", *words, "--json", "--project", project_path], stdin, env)
 
 
+def refusal(problem: str) -> dict:
+    """What is answered where no command is started."""
+    return {"success": False, "error": problem, "code": "INVALID_PARAMS"}
+
+
 def command(action: str, params: dict) -> tuple:
     """The words of the command, its standard input, and variables for it alone."""
-    if action in ("push", "pull", "execute", "status", "threads", "history", "diff"):
+    if f"_{action}" in globals():
         return globals()[f"_{action}"](params)
     if action == "thread_status":
         return ["thread", params.get("thread_id", "")], None, {}
@@ -137,8 +178,13 @@ def _diff(_: dict) -> tuple:
     return ["diff"], None, {}
 
 
+def _resolve(params: dict) -> tuple:
+    return ["resolve", params["path"], f"--{params['take']}"], None, {}
+
+
 def _threads(params: dict) -> tuple:
-    return ["threads", *_options(params, "limit")], None, {}
+    project = ["--of", params["project_path"]] if params.get("project_path") else []
+    return ["threads", *_options(params, "limit"), *project], None, {}
 
 
 def _history(params: dict) -> tuple:
