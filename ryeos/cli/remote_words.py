@@ -1,5 +1,6 @@
 """What the commands about remotes share: their flags, the link to a node, and words for it."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -14,6 +15,7 @@ from ryeos.remote.link import Link
 from ryeos.remote.opening import Surroundings, open_link
 
 SHOWN_PATHS = 20
+_THREAD_ID = re.compile(r"[A-Za-z0-9._:-]{1,300}")
 
 
 def take_remote(parser: Arguments) -> None:
@@ -65,6 +67,13 @@ def listed(
     if len(paths) > SHOWN_PATHS:
         lines.append(f"  and {len(paths) - SHOWN_PATHS} more")
     return "\n".join(lines)
+
+
+def check_thread_id(thread_id: str) -> str:
+    """An id that can be a part of an address. Raises UsageError."""
+    if not _THREAD_ID.fullmatch(thread_id):
+        raise UsageError(f"{thread_id[:80]!r}: expected the id of a run on the node")
+    return thread_id
 
 
 def short(digest: str | None) -> str:

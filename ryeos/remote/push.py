@@ -14,7 +14,7 @@ from ryeos.cas.sync import Sized
 from ryeos.cas.tree import Tree
 from ryeos.remote.errors import HeadMovedError, RemoteError, RemoteUnrelatedError
 from ryeos.remote.link import Link, is_same_head
-from ryeos.remote.pull import merge_head
+from ryeos.remote.pull import finish_run, merge_head
 from ryeos.remote.replies import Head
 from ryeos.remote.transfer import send
 from ryeos.remote.working_tree import sized
@@ -104,6 +104,9 @@ def push(link: Link, *, force: bool = False) -> Pushed:
     link.node.verify()  # (1)
     pulled: list[str] = []
     with link.alone():
+        if not force:
+            of_run = finish_run(link)
+            pulled += [*of_run.written, *of_run.removed]
         for round_number in range(1, ROUNDS + 1):
             trees = _Trees(  # (2)
                 link.working_tree.project_tree(), link.working_tree.user_tree()
