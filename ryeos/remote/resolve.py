@@ -61,7 +61,10 @@ def resolve(
 
 
 def _theirs(folder: ConflictFolder, record: ConflictRecord, path: str) -> bytes | None:
-    data, digest = folder.kept(THEIRS, path), record.conflicts[path].theirs
+    digest = record.conflicts[path].theirs
+    if digest is None:
+        return None
+    data = folder.kept(THEIRS, path)
     if _digest(data) != digest:
         where = str(folder.folder / THEIRS / path)
         raise ConflictRecordError(where, "it is not the version that the record names")

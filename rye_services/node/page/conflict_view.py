@@ -14,7 +14,7 @@ MOST_COMPARED = 2_000
 
 
 def conflict_section(thread_id: str, conflicts: tuple[Conflict, ...]) -> Html | None:
-    """The conflicts of a thread; nothing where it has none."""
+    """The conflicts of a thread, and how they are settled; nothing where it has none."""
     if not conflicts:
         return None
     rest = [conflict.path for conflict in conflicts[MOST_CONFLICTS:]]
