@@ -7,7 +7,7 @@ from lillux.values import dataclass
 from ryeos.cas.contents import Contents
 from ryeos.cas.item_files import item_source
 from ryeos.cas.objects import ItemSource, SourceManifest, item_source_of
-from ryeos.cas.safe_paths import clashes
+from ryeos.cas.safe_paths import PATH_PREFIX, clashes, fold
 from ryeos.cas.text_merge import merge_text
 
 MAX_TEXT_BYTES = 1_000_000
@@ -24,13 +24,17 @@ _SIGNED_LINES = 3  # a signature stands in the first line, or below a shebang
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """A path that no rule decides. The digests are those of the manifests, None for none."""
+    """A path that no rule decides. The digests are those of the manifests, None for none.
+
+    ``other`` is the path that it cannot be beside, ``""`` where it stands for itself.
+    """
 
     path: str
     base: str | None
     ours: str | None
     theirs: str | None
     type: str
+    other: str = ""
 
     def describe(self) -> dict[str, str | None]:
         """It as JSON, without its path, which is its key in a `conflict_record`."""
@@ -103,13 +107,14 @@ class _Versions:
     ours: _Entry | None
     theirs: _Entry | None
 
-    def conflict(self, path: str, conflict_type: str) -> Conflict:
+    def conflict(self, path: str, conflict_type: str, other: str = "") -> Conflict:
         return Conflict(
             path=path,
             base=self.base.digest if self.base else None,
             ours=self.ours.digest if self.ours else None,
             theirs=self.theirs.digest if self.theirs else None,
             type=conflict_type,
+            other=other,
         )
 
 
@@ -200,10 +205,22 @@ def _text(source: ItemSource, contents: Contents) -> str | None:
 
 
 def _clashes(taken: Mapping[str, _Entry], sides: _Sides) -> Iterator[Conflict]:
-    """Conflicts of paths that can be files only one at a time: of both that meet, each once."""
+    """Conflicts of paths that can be files only one at a time: of those that meet, each once.
+
+    A folder where there is to be a file as well is every file in it.
+    """
     told: set[str] = set()
+    files: dict[str, str] = {}  # where there are folders too, by what the name has in common
     for clash in clashes(taken):
-        for path in (clash.path, clash.other):
+        if clash.type == PATH_PREFIX:
+            files[fold(clash.path)] = clash.path
+        for path, other in ((clash.path, clash.other), (clash.other, clash.path)):
             if path not in told:
                 told.add(path)
-                yield sides.of(path).conflict(path, clash.type)
+                yield sides.of(path).conflict(path, clash.type, other)
+    for path in sorted({*taken} - told) if files else ():
+        parts = fold(path).split("/")
+        above = ("/".join(parts[:length]) for length in range(1, len(parts)))
+        file = next((files[folder] for folder in above if folder in files), None)
+        if file is not None:
+            yield sides.of(path).conflict(path, PATH_PREFIX, file)

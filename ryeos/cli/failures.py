@@ -47,12 +47,14 @@ def _answered(error: LilluxError) -> bool:
 
 
 def _say(error: LilluxError) -> None:
-    sys.stderr.write(f"error: {error}\n")
+    from ryeos.cli.output import steers_nothing
+
+    sys.stderr.write(f"error: {steers_nothing(str(error))}\n")
     cause = error.__cause__
     if cause and str(cause) not in str(error):
-        sys.stderr.write(f"  cause: {cause}\n")
+        sys.stderr.write(f"  cause: {steers_nothing(str(cause))}\n")
     if error.hint:
-        sys.stderr.write(f"  hint: {error.hint}\n")
+        sys.stderr.write(f"  hint: {steers_nothing(error.hint)}\n")
 
 
 def unknown_command(words: list[str]) -> LilluxError:

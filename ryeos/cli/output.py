@@ -76,7 +76,9 @@ class Output:
         """Say something that a person should hear about, once."""
         if text not in self._warned:
             self._warned.add(text)
-            self._say(f"{self.paint('warning:', 'yellow', stream=sys.stderr)} {text}")
+            self._say(
+                f"{self.paint('warning:', 'yellow', stream=sys.stderr)} {steers_nothing(text)}"
+            )
 
     def paint(self, text: str, color: str, *, stream: Any = None) -> str:  # noqa: ANN401 - a stream
         """The text in a colour, if the stream it goes to shows colours."""
@@ -109,6 +111,21 @@ class Output:
         if self._platform == "win32" and not any(map(self._environ.get, _COLOR_CONSOLES)):
             return False  # the old console would show the codes themselves
         return bool((stream or sys.stdout).isatty())
+
+
+def steers_nothing(text: str) -> str:
+    """Text with names in it that nobody vouched for: its lines stay, control characters do not."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in "\n\t" or _is_byte(c) else "\N{REPLACEMENT CHARACTER}"
+        for c in text
+    )
+
+
+def _is_byte(character: str) -> bool:
+    """Of a name that is no UTF-8: it is shown as an escape."""
+    return "\udc80" <= character <= "\udcff"
 
 
 def one_line(text: str, width: int = 0) -> str:

@@ -1,7 +1,6 @@
 """``rye remote execute``, ``status``, ``threads``, ``thread`` and ``history``: runs on a node."""
 
 import json
-import re
 from typing import Any
 
 from ryeos.cli import run
@@ -9,6 +8,7 @@ from ryeos.cli.output import one_line
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.remote_run import is_started, run_on, show_started
 from ryeos.cli.remote_words import (
+    check_thread_id,
     limit_of,
     linked,
     short,
@@ -16,13 +16,12 @@ from ryeos.cli.remote_words import (
     take_remote,
 )
 from ryeos.cli.session import Command, Session
-from ryeos.errors import RyeError, UsageError
+from ryeos.errors import RyeError
 from ryeos.executor.model import Request
 from ryeos.remote.options import RemoteOptions
 from ryeos.remote.remotes import Remotes
 
 _THREADS, _HISTORY = 20, 20
-_THREAD_ID = re.compile(r"[A-Za-z0-9._:-]{1,300}")
 
 
 def _configure_execute(parser: Arguments) -> None:
@@ -163,24 +162,30 @@ def _state(row: dict[str, Any]) -> str:
 
 
 def _threads(session: Session) -> int:
+    from ryeos.remote.unmerged import UNMERGED
+
     with linked(session) as link:
         project = "" if session.arguments.all else session.arguments.of or link.project_path
         rows = link.node.threads(limit_of(session, _THREADS), project)
     envelope = {"status": "success", "remote_name": link.node.name, "threads": list(rows)}
     lines = [
         f"{_cell(row, 'state'):<10} {_cell(row, 'created_at')[:19]:<19}  {_cell(row, 'thread_id')}"
+        f"{'  not merged' if row.get(UNMERGED) else ''}"
         for row in rows
     ]
     session.output.answer(envelope, "\n".join(lines))
     if not rows and not session.output.as_json:
         session.output.note(f"no runs of {link.project_path!r} on {link.node.name}")
+    if any(row.get(UNMERGED) for row in rows) and not session.output.as_json:
+        session.output.note(
+            "not merged: what the run changed is in conflict with the head; merge it here:"
+            f" rye remote pull --thread ID --remote {link.node.name}"
+        )
     return 0
 
 
 def _thread(session: Session) -> int:
-    thread_id = session.arguments.thread
-    if not _THREAD_ID.fullmatch(thread_id):
-        raise UsageError(f"{thread_id[:80]!r}: expected the id of a run on the node")
+    thread_id = check_thread_id(session.arguments.thread)
     with linked(session) as link:
         row = link.node.thread(thread_id)
     width = max((len(str(name)) for name in row), default=0) + 1

@@ -1,11 +1,19 @@
 """``rye remote push``, ``pull``, ``diff`` and ``resolve``: a project here and on a node."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ryeos.cli.output import one_line
 from ryeos.cli.plain_arguments import Arguments
-from ryeos.cli.remote_words import linked, listed, marked, short, take_remote
+from ryeos.cli.remote_words import (
+    check_thread_id,
+    linked,
+    listed,
+    marked,
+    short,
+    take_remote,
+)
 from ryeos.cli.session import Command, Session
 from ryeos.errors import UsageError
 from ryeos.remote.difference import (
@@ -33,6 +41,9 @@ def _configure_push(parser: Arguments) -> None:
 
 def _configure_pull(parser: Arguments) -> None:
     parser.add_argument("digests", metavar="DIGEST", nargs="*", help="only this content")
+    parser.add_argument(
+        "--thread", metavar="ID", help="what this run changed and the node could not merge"
+    )
     take_remote(parser)
 
 
@@ -104,12 +115,18 @@ def _note_replaced(session: Session, link: Link, replaced: Replaced) -> None:
 
 
 def _pull(session: Session) -> int:
+    run = session.arguments.thread
     if session.arguments.digests:
+        if run is not None:
+            raise UsageError("expected --thread ID or digests, found both")
         return _fetch(session)
     from ryeos.remote.pull import pull
+    from ryeos.remote.unmerged import pull_run
 
+    if run is not None:
+        check_thread_id(run)
     with linked(session) as link:
-        pulled = pull(link)
+        pulled = pull(link) if run is None else pull_run(link, run)
     applied = pulled.applied
     envelope = {
         "status": "success",
@@ -127,6 +144,8 @@ def _pull(session: Session) -> int:
     else:
         text = f"nothing new on {link.node.name}"
     session.output.answer(envelope | {"message": text}, text)
+    if run is not None and not session.output.as_json:
+        session.output.note(f"merged here; next: rye remote push --remote {link.node.name}")
     return 0
 
 
@@ -150,7 +169,7 @@ def _diff(session: Session) -> int:
     with linked(session) as link:
         compared = compare(link)
     kept = link.conflicts.read()
-    open_paths = kept.open_paths() if kept else []
+    reasons = kept.reasons() if kept else {}
     envelope = {
         "status": "success",
         "remote_name": link.node.name,
@@ -159,11 +178,12 @@ def _diff(session: Session) -> int:
         "differences": [
             {"path": one.path, "here": one.here, "there": one.there} for one in compared.differences
         ],
-        "conflicts": open_paths,
+        "conflicts": list(reasons),
+        "reasons": reasons,
     }
     session.output.answer(envelope, "\n".join(map(_line, compared.differences)))
     if not session.output.as_json:
-        _note_difference(session, link, compared, open_paths)
+        _note_difference(session, link, compared, reasons)
     return 0
 
 
@@ -173,7 +193,7 @@ def _line(one: Difference) -> str:
 
 
 def _note_difference(
-    session: Session, link: Link, compared: Comparison, open_paths: list[str]
+    session: Session, link: Link, compared: Comparison, reasons: Mapping[str, str]
 ) -> None:
     note = session.output.note
     if not compared.snapshot_hash:
@@ -185,8 +205,12 @@ def _note_difference(
     left = [one.path for one in compared.differences if one.here == EXCLUDED]
     if left:
         note(f"x: here, but it no longer travels by .ai/config/cas/manifest.yaml: {len(left)}")
-    if open_paths:
-        note(f"to be settled with rye remote resolve:\n{listed(open_paths)}")
+    if reasons:
+        note(f"to be settled with rye remote resolve:\n{listed(_with_reasons(reasons))}")
+
+
+def _with_reasons(reasons: Mapping[str, str]) -> list[str]:
+    return [f"{path}: {reason}" for path, reason in reasons.items()]
 
 
 def _resolve(session: Session) -> int:
@@ -220,11 +244,21 @@ def _resolve(session: Session) -> int:
     folder = ConflictFolder(space.ai, remote.name)
     paths = [_in_project(path, space.base, session.context.cwd) for path in arguments.paths]
     record = resolve(folder, space.base, remote.name, paths, choice=given[0], merged=merged)
-    left = record.open_paths()
-    envelope: dict[str, Any] = {"status": "success", "settled": paths, "conflicts": left}
-    session.output.answer(envelope, "\n".join(f"settled {one_line(path)}" for path in paths))
+    left = record.reasons()
+    envelope: dict[str, Any] = {
+        "status": "success",
+        "settled": paths,
+        "conflicts": list(left),
+        "reasons": left,
+    }
+    settled = [f"settled {path}: {record.conflicts[path].describe()}" for path in paths]
+    session.output.answer(envelope, "\n".join(map(one_line, settled)))
     if not session.output.as_json:
-        next_step = f"left:\n{listed(left)}" if left else "all are settled; next: rye remote push"
+        next_step = (
+            f"left:\n{listed(_with_reasons(left))}"
+            if left
+            else "all are settled; next: rye remote push"
+        )
         session.output.note(next_step)
     return 0
 
@@ -245,7 +279,14 @@ COMMANDS = {
     "remote push": Command(
         _configure_push, _push, ["rye remote push", "rye remote push --remote gpu --json"]
     ),
-    "remote pull": Command(_configure_pull, _pull, ["rye remote pull"]),
+    "remote pull": Command(
+        _configure_pull,
+        _pull,
+        [
+            "rye remote pull",
+            "rye remote pull --thread rye-remote-tool:mine-train-1767323045000",
+        ],
+    ),
     "remote diff": Command(_configure_diff, _diff, ["rye remote diff", "rye remote diff --json"]),
     "remote resolve": Command(
         _configure_resolve,

@@ -1,5 +1,6 @@
 """What the commands about remotes share: their flags, the link to a node, and words for it."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -15,6 +16,7 @@ from ryeos.remote.link import Link
 from ryeos.remote.opening import Surroundings, open_link
 
 SHOWN_PATHS = 20
+_THREAD_ID = re.compile(r"[A-Za-z0-9._:-]{1,300}")
 
 
 def take_remote(parser: Arguments) -> None:
@@ -80,6 +82,13 @@ def marked(applied: Applied) -> list[str]:
     marks = dict.fromkeys(applied.written, "~") | dict.fromkeys(applied.added, "+")
     marks |= dict.fromkeys(applied.removed, "-")
     return [f"{marks[path]} {one_line(path)}" for path in sorted(marks)]
+
+
+def check_thread_id(thread_id: str) -> str:
+    """An id that can be a part of an address. Raises UsageError."""
+    if not _THREAD_ID.fullmatch(thread_id):
+        raise UsageError(f"{thread_id[:80]!r}: expected the id of a run on the node")
+    return thread_id
 
 
 def short(digest: str | None) -> str:

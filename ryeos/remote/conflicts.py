@@ -5,22 +5,34 @@ with the files under their own paths. Format: ``docs/remote.md``.
 """
 
 import json
+import os
 import shutil
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from lillux.cas.layout import is_digest
 from lillux.files import file_system_error, is_inside, make_directory, read_bytes, write_atomic
 from lillux.values import dataclass, field, replace
+from ryeos.cas import merge
 from ryeos.cas.objects import SourceManifest
-from ryeos.cas.safe_paths import safe_target
+from ryeos.cas.safe_paths import PATH_CASE, PATH_PREFIX, safe_target
 from ryeos.remote.errors import ConflictRecordError
 
 RECORD = "conflicts.json"
 BASE, OURS, THEIRS = "base", "ours", "theirs"
 _MAX_RECORD_BYTES = 16 * 1024 * 1024
 _FORMAT = 1
+
+_WORDS = {
+    merge.CONTENT: "both changed it",
+    merge.ADD_ADD: "both added it",
+    merge.MODIFY_DELETE: "changed here, removed there",
+    merge.DELETE_MODIFY: "removed here, changed there",
+    merge.ITEM_FILE_TYPE: "an item on one side, another file on the other",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +43,8 @@ class KeptConflict:
     entry     what the node's manifest has there, an item's digest or that of bytes
     is_item   which of the two
     is_settled  somebody has decided; the node's version counts as seen
+    is_seen     it was settled, and then met another path: the node's version still counts as seen
+    other       the path that it cannot be beside, ``""`` where it stands for itself
     """
 
     base: str | None
@@ -40,30 +54,45 @@ class KeptConflict:
     entry: str | None
     is_item: bool
     is_settled: bool = False
+    is_seen: bool = False
+    other: str = ""
+
+    def describe(self) -> str:
+        """What is the matter, for a person; with the other path as it is."""
+        if self.type == PATH_CASE:
+            return f"differs only by case from {self.other}"
+        if self.type == PATH_PREFIX:
+            return f"a file and a folder cannot have one name: {self.other}"
+        return _WORDS.get(self.type, self.type)
 
 
 @dataclass(frozen=True, slots=True)
 class ConflictRecord:
-    """All conflicts with one snapshot of the node."""
+    """All conflicts with one snapshot of the node; ``is_of_run``: one that is no head, of a run."""
 
     snapshot_hash: str
     conflicts: Mapping[str, KeptConflict] = field(default_factory=dict)
+    is_of_run: bool = False
 
     def open_paths(self) -> list[str]:
         """Those that nobody has settled."""
         return sorted(path for path, one in self.conflicts.items() if not one.is_settled)
 
+    def reasons(self) -> dict[str, str]:
+        """Those that nobody has settled, each with what is the matter."""
+        return {path: self.conflicts[path].describe() for path in self.open_paths()}
+
     def settled(self, path: str) -> "ConflictRecord":
         """The same with one path settled."""
         conflicts = dict(self.conflicts)
         conflicts[path] = replace(conflicts[path], is_settled=True)
-        return ConflictRecord(self.snapshot_hash, conflicts)
+        return replace(self, conflicts=conflicts)
 
     def seen_by(self, base: SourceManifest) -> SourceManifest:
         """The base of the next merge: of what is settled, the version that was settled against."""
         items, files = dict(base.items), dict(base.files)
         for path, conflict in self.conflicts.items():
-            if not conflict.is_settled:
+            if not (conflict.is_settled or conflict.is_seen):
                 continue
             items.pop(path, None)
             files.pop(path, None)
@@ -115,6 +144,22 @@ class ConflictFolder:
         except FileNotFoundError:
             return None
 
+    def forget_others(self, paths: AbstractSet[str]) -> None:
+        """Forget the versions of all but these paths. Raises FileSystemError."""
+        self._require_own()
+        for version in (BASE, OURS, THEIRS):
+            root = self.folder / version
+            for parent, _, names in os.walk(root, topdown=False):
+                folder = Path(parent)
+                try:
+                    for name in names:
+                        if (folder / name).relative_to(root).as_posix() not in paths:
+                            (folder / name).unlink()
+                except OSError as error:
+                    raise file_system_error(folder, error) from error
+                with suppress(OSError):  # something is in it
+                    folder.rmdir()
+
     def clear(self) -> None:
         """Forget all: they are merged."""
         self._require_own()
@@ -138,6 +183,7 @@ def _as_json(record: ConflictRecord) -> dict[str, Any]:
     return {
         "format": _FORMAT,
         "snapshot_hash": record.snapshot_hash,
+        "is_of_run": record.is_of_run,
         "conflicts": {
             path: {
                 "type": one.type,
@@ -147,6 +193,8 @@ def _as_json(record: ConflictRecord) -> dict[str, Any]:
                 "entry": one.entry,
                 "is_item": one.is_item,
                 "is_settled": one.is_settled,
+                "is_seen": one.is_seen,
+                "other": one.other,
             }
             for path, one in record.conflicts.items()
         },
@@ -162,6 +210,7 @@ def _record_of(value: object, where: str) -> ConflictRecord:
     return ConflictRecord(
         str(snapshot_hash),
         {path: _conflict_of(one, f"{where}: {path}") for path, one in conflicts.items()},
+        is_of_run=value.get("is_of_run") is True,
     )
 
 
@@ -180,4 +229,6 @@ def _conflict_of(value: object, where: str) -> KeptConflict:
         entry=entry,
         is_item=value.get("is_item") is True,
         is_settled=value.get("is_settled") is True,
+        is_seen=value.get("is_seen") is True,
+        other=str(value.get("other") or ""),
     )

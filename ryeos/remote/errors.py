@@ -1,6 +1,6 @@
 """What can go wrong between this program and a node: one class per failure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ryeos.errors import RyeError
@@ -123,16 +123,20 @@ class ExcludedFilesError(RyeError):
 
 
 class RemoteConflictError(RyeError):
-    """Both sides changed the same files. ``paths`` are theirs, ``folder`` keeps all versions."""
+    """Both sides changed the same files. ``folder`` keeps all versions.
+
+    ``reasons`` has what is the matter with each path, in words; ``paths`` are its keys.
+    """
 
     code, exit_status = "REMOTE_CONFLICT", 7
 
-    def __init__(self, remote: str, paths: Sequence[str], folder: str) -> None:
-        self.remote, self.paths, self.folder = remote, tuple(paths), folder
-        self.details = self.paths
-        self.facts = {"conflicts": list(paths), "kept_in": folder}
+    def __init__(self, remote: str, reasons: Mapping[str, str], folder: str) -> None:
+        self.remote, self.paths, self.folder = remote, tuple(reasons), folder
+        self.details = tuple(f"{path}: {reason}" for path, reason in reasons.items())
+        self.facts = {"conflicts": list(reasons), "reasons": dict(reasons), "kept_in": folder}
+        told = [f"{path} ({reason})" for path, reason in reasons.items()]
         super().__init__(
-            f"remote {remote}: changed here and there: {_listed(paths)}; nothing was merged",
+            f"remote {remote}: changed here and there: {_listed(told)}; nothing was merged",
             hint=f"every version is in {folder}; settle each with:"
             " rye remote resolve PATH --ours|--theirs|--merged FILE",
         )
@@ -152,6 +156,32 @@ class LocalChangeError(RyeError):
         )
 
 
+class InTheWayError(RyeError):
+    """A path cannot be settled so: files are where it is to be, or needs its folder to be."""
+
+    code, exit_status = "REMOTE_CONFLICT", 7
+
+    def __init__(self, path: str, others: Sequence[str], first: str) -> None:
+        self.path, self.others = path, tuple(others)
+        self.details = self.others
+        super().__init__(
+            f"{_shown(path)}: in its way: {_listed(others)}; nothing was written",
+            hint=f"settle those first: {first}"
+            if first
+            else "move or remove those, then try again",
+        )
+
+
+class NothingUnmergedError(RyeError):
+    """A run of the node that left nothing to merge here."""
+
+    code, exit_status = "ITEM_NOT_FOUND", 3
+
+    def __init__(self, thread_id: str, problem: str) -> None:
+        self.thread_id, self.problem = thread_id, problem
+        super().__init__(f"{thread_id}: {problem}", hint="list the runs with: rye remote threads")
+
+
 class NotInConflictError(RyeError):
     """A path to settle that is in no conflict. ``known`` are those that are."""
 
@@ -161,7 +191,7 @@ class NotInConflictError(RyeError):
         self.path, self.remote = path, remote
         self.suggestions = tuple(known)
         super().__init__(
-            f"{path}: in no conflict with remote {remote}",
+            f"{_shown(path)}: in no conflict with remote {remote}",
             hint=f"conflicts: {_listed(known)}" if known else "there are no conflicts to settle",
         )
 
@@ -174,7 +204,7 @@ class ConflictRecordError(RyeError):
     def __init__(self, path: str, problem: str) -> None:
         self.path, self.problem = path, problem
         super().__init__(
-            f"{path}: {problem}", hint="remove it, and let rye remote pull write it anew"
+            f"{_shown(path)}: {problem}", hint="remove it, and let rye remote pull write it anew"
         )
 
 
@@ -200,7 +230,14 @@ def _short(digest: str | None) -> str:
     return digest[:12] if digest else "none"
 
 
+def _shown(path: str) -> str:
+    """A name that somebody else gave a file, on one line: what steers terminals is escaped."""
+    from lillux.schema.wording import printable
+
+    return printable(path, _SHOWN)
+
+
 def _listed(paths: Sequence[str]) -> str:
-    shown = ", ".join(paths[:_MANY_PATHS])
+    shown = ", ".join(map(_shown, paths[:_MANY_PATHS]))
     left = len(paths) - _MANY_PATHS
     return f"{shown} and {left} more" if left > 0 else shown

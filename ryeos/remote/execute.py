@@ -78,6 +78,7 @@ def execute(
     after = _Aftermath(link, executed, pushed)
     after.fetch()  # (4)
     after.write_outputs()  # (5)
+    after.tell_unmerged()
     if run.applies:
         after.apply()  # (6)
     if sign_page is not None:
@@ -154,16 +155,26 @@ class _Aftermath:
             return
         self._warnings += self._outputs.problems
 
+    def tell_unmerged(self) -> None:
+        """What the run changed, where the node could not merge it, and how it is merged here."""
+        executed = self._executed
+        if executed.merge_type not in _UNMERGED:
+            return
+        from lillux.schema.wording import printable
+
+        is_conflict = executed.merge_type == "conflict"
+        paths = ", ".join(map(printable, sorted(executed.conflicts)[:5])) if is_conflict else ""
+        self._warnings.append(
+            f"the node could not merge what the run changed ({executed.merge_type}"
+            f"{': ' + paths if paths else ''}); it is kept there as the snapshot"
+            f" {executed.unmerged_snapshot[:12]}; merge it here:"
+            f" rye remote pull --thread {printable(executed.thread_id, 300)}"
+            f" --remote {self._link.node.name}"
+        )
+
     def apply(self) -> None:
         """What the run changed in the project."""
         executed = self._executed
-        if executed.merge_type in _UNMERGED:
-            paths = ", ".join(sorted(executed.conflicts)[:5])
-            self._warnings.append(
-                f"the node could not merge what the run changed ({executed.merge_type}"
-                f"{': ' + paths if paths else ''}); it is kept there as the snapshot"
-                f" {executed.unmerged_snapshot[:12]}"
-            )
         if executed.snapshot_hash in {"", self._pushed.snapshot_hash}:
             return
         try:

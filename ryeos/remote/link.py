@@ -146,7 +146,9 @@ class Link:
         """The manifest that both had, as far as conflicts that were settled let it be."""
         head, kept = self.recorded(), self.conflicts.read()
         base = self.manifest(head.project_manifest_hash, tree) if head else None
-        if kept is None or not any(one.is_settled for one in kept.conflicts.values()):
+        if kept is None or kept.is_of_run:
+            return base
+        if not any(one.is_settled or one.is_seen for one in kept.conflicts.values()):
             return base
         return kept.seen_by(base or SourceManifest("project"))
 

@@ -5,11 +5,11 @@ as it is   (4) all three merged   (5) what that changes is written, over nothing
 here meanwhile   (6) the head is recorded. Cut off anywhere, doing it again comes to the same.
 """
 
-from lillux.values import dataclass
+from lillux.values import dataclass, replace
 from ryeos.cas.admission import check_incoming
 from ryeos.cas.contents import Layered
 from ryeos.cas.merge import Conflict, three_way_merge
-from ryeos.cas.objects import SourceManifest, item_source_of
+from ryeos.cas.objects import ProjectSnapshot, SourceManifest, item_source_of, snapshot_of
 from ryeos.cas.tree import Tree
 from ryeos.remote.apply import Applied, apply_changes, blob_at, changed_paths, changes, entry_at
 from ryeos.remote.conflicts import BASE, OURS, THEIRS, ConflictRecord, KeptConflict
@@ -37,66 +37,97 @@ def pull(link: Link) -> Pulled:
     """
     link.node.verify()  # (1)
     with link.alone():
+        of_run = finish_run(link)
         head = link.head()  # (2)
         if head is None:
-            return Pulled()
-        return merge_head(link, head, link.working_tree.project_tree())  # (3)
+            return Pulled(applied=of_run)
+        pulled = merge_head(link, head, link.working_tree.project_tree())  # (3)
+        return replace(pulled, applied=of_run.followed_by(pulled.applied))
 
 
 def merge_head(link: Link, head: Head, tree: Tree) -> Pulled:
     """Steps 4 to 6 of a pull."""
     theirs = link.received(head.project_manifest_hash, tree)
-    _check_incoming(link, tree, theirs)
-    applied = Applied()
-    if tree.manifest != theirs:
-        with incoming_at(link.conflicts.folder.parent / PULLED, link.store) as incoming:
-            remote = RemoteContents(link.node, incoming)
-            merged = _merged(link, head, tree, theirs, remote)  # (4)
-            contents = Layered(link.store, tree, remote)
-            applied = apply_changes(  # (5)
-                link.working_tree.project,
-                changes(tree.manifest, merged, contents),
-                contents.get_blob,
-                link.incoming(),
-            )
+    base = link.base(tree)
+    _check_incoming(link, tree, base, theirs)
+    applied = _merge_in(link, ConflictRecord(head.snapshot_hash), base, tree, theirs)
     link.record(head.snapshot_hash, theirs, head.user_manifest_hash)  # (6)
     link.conflicts.clear()
     return Pulled(snapshot_hash=head.snapshot_hash, applied=applied)
 
 
-def _check_incoming(link: Link, tree: Tree, theirs: SourceManifest) -> None:
+def _check_incoming(
+    link: Link, tree: Tree, base: SourceManifest | None, theirs: SourceManifest
+) -> None:
     """Of what is not here and was not in common, nothing that the own rules keep at home.
 
     They are read before anything is written. What both had once is only removed, as it is not here.
     """
     if tree.manifest == theirs:
         return
-    base = link.base(tree) or SourceManifest("project")
     there = {*theirs.items, *theirs.files}
-    check_incoming(
-        [path for path in changed_paths(base, theirs) if path in there], link.working_tree.rules()
+    new = changed_paths(base or SourceManifest("project"), theirs)
+    check_incoming([path for path in new if path in there], link.working_tree.rules())
+
+
+def merge_run(link: Link, snapshot_hash: str) -> Applied:
+    """Merge what a run made of the project, which the node could not: the head stays as it is.
+
+    What both began with is the snapshot that the run started from, the first parent. Raises
+    RemoteConflictError as a pull does, CasObjectError for a digest of something else.
+    """
+    tree = link.working_tree.project_tree()
+    snapshot = _snapshot(link, snapshot_hash)
+    parents = snapshot.parent_hashes[:1]
+    base = next(
+        (link.manifest(_snapshot(link, one).project_manifest_hash) for one in parents), None
     )
+    theirs = link.received(snapshot.project_manifest_hash, tree)
+    _check_incoming(link, tree, base, theirs)
+    kept = link.conflicts.read()
+    if kept and kept.is_of_run and kept.snapshot_hash == snapshot_hash:
+        base = kept.seen_by(base or SourceManifest("project"))
+    record = ConflictRecord(snapshot_hash, is_of_run=True)
+    applied = _merge_in(link, record, base, tree, theirs)
+    link.conflicts.clear()
+    return applied
 
 
-def _merged(
+def finish_run(link: Link) -> Applied:
+    """Merge the run whose conflicts were settled. Raises RemoteConflictError while some are not."""
+    kept = link.conflicts.read()
+    return merge_run(link, kept.snapshot_hash) if kept and kept.is_of_run else Applied()
+
+
+def _snapshot(link: Link, digest: str) -> ProjectSnapshot:
+    return snapshot_of(link.contents.get_object(digest), f"snapshot {digest}")
+
+
+def _merge_in(
     link: Link,
-    head: Head,
+    record: ConflictRecord,
+    base: SourceManifest | None,
     tree: Tree,
     theirs: SourceManifest,
-    remote: RemoteContents,
-) -> SourceManifest:
-    base = link.base(tree)
-    _prefetch(link, base, tree, theirs, remote)
-    contents = Layered(link.store, tree, remote)
-    merged = three_way_merge(base, tree.manifest, theirs, contents)
-    if merged.manifest is None:
-        keep_conflicts(link, head, merged.conflicts, (base, tree.manifest, theirs), contents)
-        raise RemoteConflictError(
-            link.node.name,
-            [conflict.path for conflict in merged.conflicts],
-            str(link.conflicts.folder),
+) -> Applied:
+    """Steps 4 and 5. ``record`` is what conflicts are kept in, if there are any."""
+    if tree.manifest == theirs:
+        return Applied()
+    with incoming_at(link.conflicts.folder.parent / PULLED, link.store) as incoming:
+        remote = RemoteContents(link.node, incoming)
+        _prefetch(link, base, tree, theirs, remote)
+        contents = Layered(link.store, tree, remote)
+        merged = three_way_merge(base, tree.manifest, theirs, contents)  # (4)
+        if merged.manifest is None:
+            sides = (base, tree.manifest, theirs)
+            kept = keep_conflicts(link, record, merged.conflicts, sides, contents)
+            raise RemoteConflictError(link.node.name, kept.reasons(), str(link.conflicts.folder))
+        return apply_changes(  # (5)
+            link.working_tree.project,
+            changes(tree.manifest, merged.manifest, contents),
+            contents.get_blob,
+            link.incoming(),
         )
-    return merged.manifest
 
 
 def _prefetch(
@@ -123,19 +154,19 @@ def _prefetch(
 
 def keep_conflicts(
     link: Link,
-    head: Head,
+    record: ConflictRecord,
     conflicts: tuple[Conflict, ...],
     manifests: tuple[SourceManifest | None, SourceManifest, SourceManifest],
     contents: Layered,
-) -> None:
+) -> ConflictRecord:
     """Write every version down, for a person to choose from. What was settled before, stays so."""
     empty = SourceManifest("project")
     sides = [manifest or empty for manifest in manifests]
-    former = link.conflicts.read()
-    link.conflicts.clear()
-    kept = {
-        path: one for path, one in (former.conflicts if former else {}).items() if one.is_settled
-    }
+    last = link.conflicts.read()
+    former = last.conflicts if last and last.is_of_run == record.is_of_run else {}
+    contested = {conflict.path for conflict in conflicts}
+    kept = {path: one for path, one in former.items() if one.is_settled and path not in contested}
+    link.conflicts.forget_others(kept.keys())
     for conflict in conflicts:
         path = conflict.path
         digests = [blob_at(side, path, contents) for side in sides]
@@ -143,12 +174,22 @@ def keep_conflicts(
             if digest is not None:
                 link.conflicts.keep(version, path, contents.get_blob(digest))
         base, ours, theirs = digests
+        entry = entry_at(sides[2], path)
         kept[path] = KeptConflict(
             base=base,
             ours=ours,
             theirs=theirs,
             type=conflict.type,
-            entry=entry_at(sides[2], path),
+            entry=entry,
             is_item=path in sides[2].items,
+            is_seen=bool(conflict.other) and _was_seen(former.get(path), entry),
+            other=conflict.other,
         )
-    link.conflicts.write(ConflictRecord(head.snapshot_hash, kept))
+    record = replace(record, conflicts=kept)
+    link.conflicts.write(record)
+    return record
+
+
+def _was_seen(former: KeptConflict | None, entry: str | None) -> bool:
+    """Whether somebody has settled this against the very version that the node has now."""
+    return former is not None and (former.is_settled or former.is_seen) and former.entry == entry

@@ -24,7 +24,7 @@ from ryeos.remote.errors import (
 )
 from ryeos.remote.excluded import excluded_paths
 from ryeos.remote.link import Link, is_same_head
-from ryeos.remote.pull import merge_head
+from ryeos.remote.pull import finish_run, merge_head
 from ryeos.remote.replies import Head
 from ryeos.remote.transfer import send
 from ryeos.remote.working_tree import sized
@@ -119,11 +119,10 @@ def push(
     TreeChangedError, RemoteError.
     """
     link.node.verify()  # (1)
-    former = link.former_name()
-    if former and not is_new_project:
-        raise ProjectRenamedError(link.node.name, former, link.project_path)
-    came = Applied()
+    if not is_new_project:
+        _check_name(link)
     with link.alone():
+        came = Applied() if force else finish_run(link)
         for round_number in range(1, ROUNDS + 1):
             trees = _Trees(  # (2)
                 link.working_tree.project_tree(), link.working_tree.user_tree()
@@ -153,6 +152,13 @@ def push(
                 link.conflicts.clear()
             return replace(pushed, merged=came, replaced=replaced)
     raise AssertionError("the last round returns or raises")
+
+
+def _check_name(link: Link) -> None:
+    """Raises ProjectRenamedError."""
+    former = link.former_name()
+    if former:
+        raise ProjectRenamedError(link.node.name, former, link.project_path)
 
 
 def _check_excluded(link: Link, tree: Tree) -> None:

@@ -12,6 +12,7 @@ from ryeos.cas.sync import Sized
 from ryeos.cas.tree import Tree, build_project_tree, build_user_tree
 
 TABLES = "trees"
+_MAX_TOLD = 2000
 
 
 class WorkingTree:
@@ -62,13 +63,20 @@ class WorkingTree:
         except LilluxError as error:  # it only saves time
             self._warn(f"file digests are not kept: {error}")
         for skipped in tree.skipped:
-            self._warn(f"{skipped.path}: stays here: {skipped.problem}")
+            self._warn(_on_one_line(f"{skipped.path}: stays here: {skipped.problem}"))
         return tree
 
     def _table_path(self, root: Path) -> Path | None:
         if self._cache is None:
             return None
         return self._cache / sha256_hex(str(root.absolute()).encode())
+
+
+def _on_one_line(text: str) -> str:
+    """With the names of files in it: what steers terminals is escaped."""
+    from lillux.schema.wording import printable
+
+    return printable(text, _MAX_TOLD)
 
 
 def sized(tree: Tree, digest: str) -> Sized:

@@ -12,7 +12,6 @@ from urllib.parse import unquote
 
 from lillux.cas.errors import ObjectMissingError
 from lillux.cas.store import Store
-from lillux.digests import sha256_hex
 from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair
 from ryeos.cas.contents import Layered
@@ -227,6 +226,7 @@ class MemoryNode:
         outcome: dict[str, Any] = {"snapshot_hash": self.heads[project], "merge_type": "no-op"}
         if files != before:
             outcome = self._fold_back(project, base, self._manifest(files))
+            self.threads[0]["unmerged_snapshot_hash"] = outcome.get("unmerged_snapshot")
         bundle_hash, new = self._bundle(thread_id)
         return {
             "status": result.get("status", "success"),
@@ -265,12 +265,21 @@ class MemoryNode:
                 "snapshot_hash": head,
                 "merge_type": "conflict",
                 "conflicts": conflict_record(merged.conflicts),
-                "unmerged_snapshot": sha256_hex(b"unmerged"),
+                "unmerged_snapshot": self._unmerged(base, manifest),
             }
         return {
             "snapshot_hash": self._advance(project, merged.manifest, "merge"),
             "merge_type": "merge",
         }
+
+    def _unmerged(self, base: str, manifest: SourceManifest) -> str:
+        snapshot = ProjectSnapshot(
+            project_manifest_hash=self.store.put_object(manifest.as_object()),
+            parent_hashes=(base,),
+            source="execution",
+            timestamp=STAMP,
+        )
+        return self.store.put_object(snapshot.as_object())
 
     def _bundle(self, thread_id: str) -> tuple[str | None, list[str]]:
         if not self.outputs:

@@ -13,8 +13,8 @@ MOST_COMPARED = 2_000
 """Lines of a side beyond which changed lines are not marked: comparing takes their square."""
 
 
-def conflict_section(conflicts: tuple[Conflict, ...]) -> Html | None:
-    """The conflicts of a thread; nothing where it has none."""
+def conflict_section(thread_id: str, conflicts: tuple[Conflict, ...]) -> Html | None:
+    """The conflicts of a thread, and how they are settled; nothing where it has none."""
     if not conflicts:
         return None
     rest = [conflict.path for conflict in conflicts[MOST_CONFLICTS:]]
@@ -25,9 +25,11 @@ def conflict_section(conflicts: tuple[Conflict, ...]) -> Html | None:
             "p",
             "HEAD moved while this ran, and both changed the same paths. HEAD is as it was; what "
             "the execution made is kept beside it. Settle them in your project: ",
-            tag("code", "rye remote pull"),
+            tag("code", f"rye remote pull --thread {thread_id}"),
             ", then ",
             tag("code", "rye remote resolve"),
+            " and ",
+            tag("code", "rye remote push"),
             ".",
         ),
         joined(_conflict(conflict) for conflict in conflicts[:MOST_CONFLICTS]),

@@ -125,7 +125,7 @@ def thread_page(thread: Thread, viewer: Viewer) -> str:
         thread.execution.item_id,
         tag("p", _state(thread.execution)),
         tag("dl", facts, class_="facts"),
-        conflict_section(thread.conflicts),
+        conflict_section(thread.execution.thread_id, thread.conflicts),
         viewer=viewer,
     )
 

@@ -174,7 +174,7 @@ def test_without_a_base_equal_files_are_common_and_others_conflict(tree: Tree) -
 def test_a_file_where_the_other_side_has_a_folder_is_a_conflict(tree: Tree) -> None:
     merged = tree.merge(tree.files(), tree.files(a="1"), tree.files(a__b="2", a__c="3"))
 
-    assert types(merged) == {"a": "path_prefix", "a/b": "path_prefix"}
+    assert types(merged) == {"a": "path_prefix", "a/b": "path_prefix", "a/c": "path_prefix"}
 
 
 def test_names_that_differ_in_case_only_are_a_conflict(tree: Tree) -> None:

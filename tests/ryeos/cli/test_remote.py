@@ -1,5 +1,6 @@
 """``rye remote ...`` against a real node, as somebody types it."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from lillux.signing import load_keypair
 from ryeos.items import Space
 from tests.support.command_line import CommandLine
+from tests.support.endings import wait_until
 from tests.support.node import Node
 
 pytest_plugins = ("tests.support.node",)
@@ -180,7 +182,7 @@ def test_conflicts_are_told_and_settled(user: User, other: User) -> None:
 
     refused = user.cli("remote", "push")
     assert refused.status == 7
-    assert "changed here and there: src/a.txt, src/b.txt, src/c.txt" in refused.stderr
+    assert "changed here and there: src/a.txt (both changed it), src/b.txt (both" in refused.stderr
     differences = user.cli("remote", "diff")
     assert differences.stdout == "~ ~  src/a.txt\n~ ~  src/b.txt\n~ ~  src/c.txt\n"
 
@@ -330,3 +332,47 @@ def test_an_id_is_no_path(user: User, thread: str) -> None:
 
 def test_no_progress_is_shown_where_nobody_looks(user: User) -> None:
     assert user.cli("remote", "push").stderr == ""
+
+
+SLOW = """\
+mkdir -p src
+echo run > src/a.txt
+echo made > src/made.txt
+while ! [ -e "$GO" ]; do sleep 0.02; done
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the tool is for POSIX")
+def test_a_conflict_made_on_the_node_is_settled_here(user: User, tmp_path: Path) -> None:
+    user.write(".ai/tools/mine/slow.sh", SLOW.replace("$GO", str(tmp_path / "go")))
+    user.write("src/a.txt", "base\n")
+    user.cli.json("sign", "tool:mine/slow")
+    thread = user.cli.json("remote", "execute", "mine/slow", "--async")["thread_id"]
+    user.write("src/a.txt", "here\n")
+    user.cli.json("remote", "push")
+    (tmp_path / "go").touch()
+    wait_until(lambda: user.cli.json("remote", "thread", thread)["thread"]["state"] != "running")
+
+    threads = user.cli("remote", "threads")
+    assert threads.stdout.rstrip().endswith(f"{thread}  not merged")
+    refused = user.cli("remote", "pull", "--thread", thread)
+    assert refused.status == 7
+    assert "src/a.txt (both changed it)" in refused.stderr
+    assert "  src/a.txt: both changed it\n" in user.cli("remote", "diff").stderr
+    settled = user.cli("remote", "resolve", "src/a.txt", "--theirs")
+    assert settled.stdout == "settled src/a.txt: both changed it\n"
+    pushed = user.cli.json("remote", "push")
+
+    assert pushed["pulled"] == ["src/made.txt"]
+    assert (user.read("src/a.txt"), user.read("src/made.txt")) == ("run\n", "made\n")
+    assert user.cli("remote", "pull", "--thread", "a b").status == 2
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such names there")
+def test_names_of_files_steer_no_terminal(user: User) -> None:
+    user.write("src/\x1b[31mred\n\u202etxt.a", "a\n")
+
+    done = user.cli("remote", "push")
+
+    assert {"\x1b", "\u202e"}.isdisjoint(done.stdout + done.stderr)
+    assert r"src/\x1b[31mred\n\u202etxt.a: stays here" in done.stderr, done

@@ -1,8 +1,15 @@
+from collections.abc import Callable
+
 import pytest
 
 from ryeos.cas.safe_paths import UnsafeManifestError
 from ryeos.remote.difference import ADDED, CHANGED, REMOVED, Difference, compare
-from ryeos.remote.errors import NotInConflictError, RemoteConflictError
+from ryeos.remote.errors import (
+    ConflictRecordError,
+    InTheWayError,
+    NotInConflictError,
+    RemoteConflictError,
+)
 from ryeos.remote.pull import pull
 from ryeos.remote.push import push
 from ryeos.remote.resolve import Choice, resolve
@@ -242,3 +249,147 @@ def test_many_changes_come_in_few_requests(project: RemoteProject, memory_node: 
     pull(project.link)
 
     assert memory_node.count("POST /objects/get") == 5  # the manifest; 300 items; 300 texts
+
+
+def file_and_folder(project: RemoteProject, node: MemoryNode) -> None:
+    """Here ``src/x`` becomes a folder of two files, there it is a new file."""
+    push(project.link)
+    node.edit({"src/x": b"a file\n"})
+    project.write({"src/x/1.txt": "1\n", "src/x/2.txt": "2\n"})
+
+
+def folder_and_file(project: RemoteProject, node: MemoryNode) -> None:
+    """The other way round."""
+    push(project.link)
+    node.edit({"src/x/1.txt": b"1\n", "src/x/2.txt": b"2\n"})
+    project.write({"src/x": "a file\n"})
+
+
+@pytest.mark.parametrize("make", [file_and_folder, folder_and_file])
+@pytest.mark.parametrize("choice", [Choice.OURS, Choice.THEIRS])
+def test_a_file_and_a_folder_of_one_name_are_settled_either_way(
+    project: RemoteProject,
+    memory_node: MemoryNode,
+    make: Callable[[RemoteProject, MemoryNode], None],
+    choice: Choice,
+) -> None:
+    make(project, memory_node)
+    side = project.files() if choice is Choice.OURS else memory_node.files()
+    with pytest.raises(RemoteConflictError) as error:
+        pull(project.link)
+    assert error.value.paths == ("src/x", "src/x/1.txt", "src/x/2.txt")
+
+    settle(project, *error.value.paths, choice=choice)
+    push(project.link)
+
+    assert project.files() == memory_node.files() == side
+
+
+@pytest.mark.parametrize(
+    ("make", "path", "others"),
+    [
+        (file_and_folder, "src/x", ("src/x/1.txt", "src/x/2.txt")),
+        (folder_and_file, "src/x/1.txt", ("src/x",)),
+    ],
+)
+def test_what_is_in_the_way_of_a_settlement_is_named_and_the_hint_works(
+    project: RemoteProject,
+    memory_node: MemoryNode,
+    make: Callable[[RemoteProject, MemoryNode], None],
+    path: str,
+    others: tuple[str, ...],
+) -> None:
+    make(project, memory_node)
+    with pytest.raises(RemoteConflictError):
+        pull(project.link)
+    before = project.files()
+
+    with pytest.raises(InTheWayError) as error:
+        settle(project, path, choice=Choice.THEIRS)
+
+    assert error.value.others == others
+    assert error.value.hint == f"settle those first: rye remote resolve {' '.join(others)} --theirs"
+    assert project.files() == before
+    settle(project, *others, choice=Choice.THEIRS)
+    settle(project, path, choice=Choice.MERGED, merged=b"mine\n")
+    assert project.read(path) == "mine\n"
+
+
+def test_files_that_do_not_travel_are_not_lost_with_their_folder(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    project.write({".ai/config/cas/manifest.yaml": "sync: {include: ['src/**/*.txt', 'src/x']}\n"})
+    file_and_folder(project, memory_node)
+    project.write({"src/x/notes.bin": "mine alone"})
+    with pytest.raises(RemoteConflictError) as error:
+        pull(project.link)
+    before = project.files()
+
+    with pytest.raises(InTheWayError, match=r"src/x: in its way: src/x/notes\.bin") as refused:
+        settle(project, *error.value.paths, choice=Choice.THEIRS)
+
+    assert refused.value.hint == "move or remove those, then try again"
+    assert project.files() == before
+
+
+def test_empty_folders_are_in_nobodys_way(project: RemoteProject, memory_node: MemoryNode) -> None:
+    file_and_folder(project, memory_node)
+    (project.root / "src/x/empty/deep").mkdir(parents=True)
+    with pytest.raises(RemoteConflictError) as error:
+        pull(project.link)
+
+    settle(project, *error.value.paths, choice=Choice.THEIRS)
+
+    assert project.read("src/x") == "a file\n"
+
+
+def test_a_clash_that_is_found_later_undoes_nothing(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    project.write({"src/a.txt": "base\n", "src/b.txt": "base\n"})
+    push(project.link)
+    memory_node.edit({"src/a.txt": None, "src/b.txt": b"theirs\n", "src/A.txt": b"A\n"})
+    project.write({"src/a.txt": "ours\n", "src/b.txt": "ours\n"})
+    with pytest.raises(RemoteConflictError) as error:
+        pull(project.link)
+    assert error.value.details == (
+        "src/a.txt: changed here, removed there",
+        "src/b.txt: both changed it",
+    )
+    settle(project, "src/a.txt", "src/b.txt", choice=Choice.OURS)
+
+    with pytest.raises(RemoteConflictError) as error:
+        pull(project.link)
+    assert error.value.details == (
+        "src/A.txt: differs only by case from src/a.txt",
+        "src/a.txt: differs only by case from src/A.txt",
+    )
+    kept = project.link.conflicts
+    assert kept.kept("theirs", "src/b.txt") == b"theirs\n"
+    settle(project, "src/A.txt", choice=Choice.OURS)
+    settle(project, "src/a.txt", choice=Choice.OURS)
+    push(project.link)
+
+    assert memory_node.files() == project.files()
+    assert (project.read("src/a.txt"), project.read("src/b.txt")) == ("ours\n", "ours\n")
+
+
+def test_a_version_that_is_no_longer_kept_removes_no_file(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    in_conflict(project, memory_node)
+    (project.link.conflicts.folder / "theirs/src/a.txt").unlink()
+
+    with pytest.raises(ConflictRecordError, match="not the version"):
+        settle(project, "src/a.txt", choice=Choice.THEIRS)
+
+    assert project.read("src/a.txt") == "ours\n"
+
+
+def test_names_in_errors_steer_no_terminal() -> None:
+    name = "src/\x1b[31m\n\u202etxt.a"
+
+    error = RemoteConflictError("default", {name: "both changed it"}, "x")
+
+    assert r"src/\x1b[31m\n\u202etxt.a (both changed it)" in str(error)
+    assert error.paths == (name,)

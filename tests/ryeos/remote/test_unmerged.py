@@ -1,0 +1,126 @@
+"""What a run changed and the node could not merge, merged here, settled and pushed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from ryeos.remote.errors import NothingUnmergedError, RemoteConflictError
+from ryeos.remote.execute import Ran, RemoteRun, execute
+from ryeos.remote.pull import pull
+from ryeos.remote.push import push
+from ryeos.remote.resolve import Choice, resolve
+from ryeos.remote.unmerged import UNMERGED, pull_run
+from tests.support.memory_node import MemoryNode
+from tests.support.remote_project import RemoteProject
+
+
+def run_in_conflict(project: RemoteProject, node: MemoryNode) -> Ran:
+    """A run that changes ``src/a.txt``, as somebody else does, and makes ``src/new.txt``."""
+    project.write({"src/a.txt": "base\n"})
+
+    def run(node: MemoryNode, _: Any, files: dict[str, bytes]) -> Mapping[str, Any]:  # noqa: ANN401
+        node.edit({"src/a.txt": b"somebody's\n"})
+        files["src/a.txt"] = b"the run's\n"
+        files["src/new.txt"] = b"made\n"
+        return {"status": "success", "data": 1}
+
+    node.run = run
+    return execute(project.link, RemoteRun(item_ref="tool:mine/x"))
+
+
+def settle(project: RemoteProject, *paths: str, choice: Choice) -> None:
+    resolve(project.link.conflicts, project.root, "default", paths, choice=choice)
+
+
+def test_a_run_in_conflict_says_how_it_is_merged(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    ran = run_in_conflict(project, memory_node)
+
+    assert f"rye remote pull --thread {ran.executed.thread_id} --remote default" in ran.warnings[0]
+
+
+@pytest.mark.parametrize("by_digest", [False, True])
+@pytest.mark.parametrize(
+    ("choice", "text"), [(Choice.THEIRS, b"the run's\n"), (Choice.OURS, b"somebody's\n")]
+)
+def test_a_push_brings_what_was_settled_and_all_else_the_run_made(
+    project: RemoteProject, memory_node: MemoryNode, choice: Choice, text: bytes, *, by_digest: bool
+) -> None:
+    executed = run_in_conflict(project, memory_node).executed
+    run = executed.unmerged_snapshot if by_digest else executed.thread_id
+
+    with pytest.raises(RemoteConflictError) as error:
+        pull_run(project.link, run)
+    assert error.value.paths == ("src/a.txt",)
+    assert project.read("src/new.txt") is None
+
+    settle(project, "src/a.txt", choice=choice)
+    pushed = push(project.link)
+
+    assert "src/new.txt" in pushed.merged.paths
+    assert memory_node.files() == project.files()
+    assert memory_node.files()["src/a.txt"] == text
+    assert memory_node.files()["src/new.txt"] == b"made\n"
+    assert project.link.conflicts.read() is None
+
+
+def test_asked_again_after_a_settlement_it_is_merged(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    thread_id = run_in_conflict(project, memory_node).executed.thread_id
+    with pytest.raises(RemoteConflictError):
+        pull_run(project.link, thread_id)
+    settle(project, "src/a.txt", choice=Choice.OURS)
+
+    pulled = pull_run(project.link, thread_id)
+
+    assert pulled.applied.written == ("src/new.txt",)
+    assert project.read("src/a.txt") == "somebody's\n"
+
+
+@pytest.mark.parametrize("command", [push, pull])
+def test_what_is_not_settled_is_in_conflict_still(
+    project: RemoteProject,
+    memory_node: MemoryNode,
+    command: Any,  # noqa: ANN401
+) -> None:
+    thread_id = run_in_conflict(project, memory_node).executed.thread_id
+    with pytest.raises(RemoteConflictError):
+        pull_run(project.link, thread_id)
+    before = memory_node.files()
+
+    with pytest.raises(RemoteConflictError, match=r"src/a\.txt"):
+        command(project.link)
+
+    assert memory_node.files() == before
+
+
+def test_the_head_that_moves_meanwhile_is_merged_too(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    thread_id = run_in_conflict(project, memory_node).executed.thread_id
+    with pytest.raises(RemoteConflictError):
+        pull_run(project.link, thread_id)
+    memory_node.edit({"src/late.txt": b"late\n"})
+    settle(project, "src/a.txt", choice=Choice.THEIRS)
+
+    push(project.link)
+
+    assert memory_node.files() == project.files()
+    assert project.read("src/late.txt") == "late\n"
+    assert project.read("src/a.txt") == "the run's\n"
+
+
+def test_a_run_that_was_merged_has_nothing_to_pull(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    push(project.link)
+    memory_node.threads.append({"thread_id": "t-1", "project_path": "project", UNMERGED: None})
+    memory_node.threads.append({"thread_id": "t-2", "project_path": "other", UNMERGED: "a" * 64})
+
+    with pytest.raises(NothingUnmergedError, match="nothing of it"):
+        pull_run(project.link, "t-1")
+    with pytest.raises(NothingUnmergedError, match="another project"):
+        pull_run(project.link, "t-2")
