@@ -197,6 +197,16 @@ class Rye:
             self.warn(warning)
         return Answer(envelope)
 
+    def check(self, reference: Reference, request: Request) -> Answer:
+        """Whether `execute` would begin, here or where there are other programs and variables.
+
+        Raises as `execute`.
+        """
+        request = replace(request, dry_run=True)
+        if self._kind(reference) is Kind.TOOL:
+            return tool_answer(self.executor.check(request), request)
+        return self.execute(reference, request)
+
     def start(self, reference: Reference, request: Request, program: "Program") -> Answer:
         """Run a tool in the background; the answer names the thread that it is.
 

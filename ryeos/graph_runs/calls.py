@@ -142,7 +142,12 @@ class WorkspaceCalls:
             Surroundings(workspace=self._workspace, cancellation=cancellation),
             act.remote,
             reference,
-            Request(item_id=reference.id, parameters=act.params, at_most_s=act.timeout_s),
+            Request(
+                item_id=reference.id,
+                parameters=act.params,
+                at_most_s=act.timeout_s,
+                use_lockfile=self._use_lockfile,
+            ),
             RemoteOptions(is_async=act.is_async),
         ).envelope
 

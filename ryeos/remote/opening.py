@@ -9,8 +9,10 @@ from ryeos import __version__
 from ryeos.cache_place import cache_place
 from ryeos.config import ConfigReader
 from ryeos.context import Context
+from ryeos.envelope import Answer
 from ryeos.errors import NoProjectError, NoSigningKeyError
 from ryeos.executor.engine import PrimitiveExecutor
+from ryeos.executor.model import Request
 from ryeos.items import Reference, Resolution
 from ryeos.remote.conflicts import ConflictFolder
 from ryeos.remote.credentials import Credentials, credentials_for
@@ -42,6 +44,9 @@ class Workspace(Protocol):
 
     def load(self, reference: Reference, *, source: str = "") -> tuple[Resolution, VerifiedItem]:
         """The verified item that a reference names."""
+
+    def check(self, reference: Reference, request: Request) -> Answer:
+        """Whether a run of an item would begin, here or elsewhere."""
 
     def signing_key(self) -> SigningKey:
         """The user's private key at work. Raises NoSigningKeyError where there is none."""

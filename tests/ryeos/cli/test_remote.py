@@ -252,3 +252,113 @@ def test_an_id_is_no_path(user: User, thread: str) -> None:
 
 def test_no_progress_is_shown_where_nobody_looks(user: User) -> None:
     assert user.cli("remote", "push").stderr == ""
+
+
+# ------------------------------------------------------------------ refused before anything is sent
+
+PINNED = """\
+__version__ = "1.0.0"
+__tool_type__ = "python"
+__executor_id__ = "rye/core/runtimes/python/script"
+__category__ = "mine"
+__tool_description__ = "Takes a number"
+CONFIG_SCHEMA = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
+print("ran")
+"""
+
+DO = """\
+# Do it
+
+```xml
+<directive name="do" version="1.0.0">
+  <metadata>
+    <description>Do it.</description>
+    <category>mine</category>
+    <author>me</author>
+    <permissions/>
+  </metadata>
+  <inputs>
+    <input name="what" type="string" required="true">What.</input>
+  </inputs>
+</directive>
+```
+
+Do {input:what}.
+"""
+
+THERE = pytest.mark.parametrize(
+    "there",
+    [("remote", "execute"), ("run", "--target", "remote")],
+    ids=["remote execute", "run --target"],
+)
+
+
+def nothing_was_sent(user: User) -> bool:
+    """Whether the node has neither the project nor a run of it."""
+    threads = user.cli.json("remote", "threads")["threads"]
+    return not threads and user.cli("remote", "history").status == 7
+
+
+@THERE
+def test_a_tool_that_differs_from_its_lockfile_is_refused_here(
+    user: User, there: tuple[str, ...]
+) -> None:
+    user.write(".ai/tools/mine/w.py", PINNED)
+    user.cli.json("sign", "tool:mine/w")
+    user.cli.json("lock", "update", "mine/w")
+    user.write(".ai/tools/mine/w.py", PINNED + "# changed\n")
+    user.cli.json("sign", "tool:mine/w")
+
+    here, done = user.cli("run", "mine/w", "n:=1"), user.cli(*there, "mine/w", "n:=1")
+
+    assert (done.status, done.stderr) == (5, here.stderr)
+    assert nothing_was_sent(user)
+
+
+@THERE
+@pytest.mark.parametrize("given", [(), ("n=many",)])
+def test_wrong_parameters_are_refused_here(
+    user: User, there: tuple[str, ...], given: tuple[str, ...]
+) -> None:
+    user.write(".ai/tools/mine/w.py", PINNED)
+    user.cli.json("sign", "tool:mine/w")
+
+    here, done = user.cli("run", "mine/w", *given), user.cli(*there, "mine/w", *given)
+
+    assert (done.status, done.stderr) == (6, here.stderr)
+    assert nothing_was_sent(user)
+
+
+@THERE
+def test_a_graph_without_its_inputs_is_refused_here(user: User, there: tuple[str, ...]) -> None:
+    schema = "config_schema: {type: object, required: [word]}\nconfig:\n"
+    user.write(".ai/tools/mine/hello.sh", HELLO)
+    user.write(".ai/tools/mine/far.yaml", GRAPH.replace("config:\n", schema))
+    user.cli.json("sign", "tool:mine/*")
+
+    here, done = user.cli("run", "mine/far"), user.cli(*there, "mine/far")
+
+    assert (done.status, done.stderr) == (6, here.stderr)
+    assert nothing_was_sent(user)
+
+
+@THERE
+def test_a_directive_without_its_inputs_is_refused_here(user: User, there: tuple[str, ...]) -> None:
+    user.write(".ai/directives/mine/do.md", DO)
+    user.cli.json("sign", "directive:mine/do")
+
+    here, done = user.cli("run", "directive:mine/do"), user.cli(*there, "directive:mine/do")
+
+    assert (done.status, done.stderr) == (6, here.stderr)
+    assert nothing_was_sent(user)
+
+
+def test_a_directive_that_is_not_to_be_forked_is_refused_here(user: User) -> None:
+    user.write(".ai/directives/mine/do.md", DO)
+    user.cli.json("sign", "directive:mine/do")
+
+    done = user.cli("remote", "execute", "directive:mine/do", "what=it", "--thread", "inline")
+
+    assert done.status == 2
+    assert "a directive is forked on a node" in done.stderr
+    assert nothing_was_sent(user)
