@@ -148,7 +148,10 @@ class GraphCall:
         self._reading, self._graph_hash = read.reading, read.graph_hash
 
     def describe(self) -> dict[str, Any]:
-        """What the graph is, and what is odd about it. Raises GraphInvalidError, GraphInputError."""
+        """What the graph is, and what is odd about it.
+
+        Raises GraphInvalidError, GraphInputError.
+        """
         graph = self._graph()
         inputs, options = self._taken_apart()
         if not (options.validate or options.resume):

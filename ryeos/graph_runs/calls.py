@@ -63,6 +63,9 @@ class Workspace(Protocol):
     ) -> Answer:
         """Run a tool, render a directive, or give a knowledge text."""
 
+    def check(self, reference: Reference, request: Request) -> Answer:
+        """Whether a run of an item would begin, here or elsewhere."""
+
     def start_here(self, reference: Reference, request: Request) -> Answer:
         """Run a tool in the background, by this program."""
 

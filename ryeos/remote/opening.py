@@ -15,7 +15,7 @@ from ryeos.executor.engine import PrimitiveExecutor
 from ryeos.executor.model import Request
 from ryeos.items import Reference, Resolution
 from ryeos.remote.conflicts import ConflictFolder
-from ryeos.remote.credentials import Credentials, credentials_for
+from ryeos.remote.credentials import BearerCredentials, Credentials, credentials_for
 from ryeos.remote.heads import LocalHeads
 from ryeos.remote.link import Link
 from ryeos.remote.node import Node
@@ -82,14 +82,15 @@ def open_node(
     from ryeos.remote.http_transport import HttpTransport
 
     context = around.context
+    shown = credentials or credentials_for(remote, around.workspace.signing_key)
     transport = HttpTransport(
         remote,
-        credentials or credentials_for(remote, around.workspace.signing_key),
+        shown,
         HttpClient(context.process_env, user_agent=f"rye/{__version__}"),
         cancellation=around.cancellation,
     )
     pins = Pins(context.spaces.user.base, _key_if_any(around))
-    return Node(transport, pins, remote.node_id or None)
+    return Node(transport, pins, remote.node_id or None, _hints(remote, shown))
 
 
 def open_link(around: Surroundings, name: str | None) -> Link:
@@ -132,6 +133,16 @@ def working_tree_of(around: Surroundings) -> WorkingTree:
         cache=cache_place(context.process_env, TABLES, context.platform),
         warn=around.workspace.warn,
     )
+
+
+def _hints(remote: RemoteConfig, shown: Credentials) -> dict[int, str]:
+    """What to do about a refusal of what requests show."""
+    if not isinstance(shown, BearerCredentials) or not remote.key_env:
+        return {}
+    return {
+        401: f"is the API key in {remote.key_env} one of this node's, and not revoked? without"
+        f" {remote.key_env}, requests are signed with your key"
+    }
 
 
 def _key_if_any(around: Surroundings) -> SigningKey | None:
