@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from packing.errors import BuildError
+from zipboot.importer import DICTIONARY
 from zipboot.parts import checksum
 
 SHOWN_ROOT = "rye.pyz"
@@ -72,20 +73,27 @@ def compiled(
 
 
 def code_part(
-    found: Sequence[Module], codes: Sequence[bytes], stored: Collection[str]
+    found: Sequence[Module], codes: Sequence[bytes], stored: Collection[str], common: bytes
 ) -> tuple[bytes, Entries]:
     """The part that holds the code, and where in it each module is.
 
-    ``stored`` are the names of those that are not deflated: every start would inflate them.
+    ``stored`` are the names of those that are not deflated: every start would inflate them. The
+    others are deflated with the dictionary ``common``, which is the last piece.
     """
     pieces: list[bytes] = []
     entries: Entries = {}
     offset = 0
     for module, code in zip(found, codes, strict=True):
         is_deflated = module.name not in stored
-        piece = zlib.compress(code, 9) if is_deflated else code
+        piece = _deflated(code, common) if is_deflated else code
         where = offset, len(piece), is_deflated, checksum(piece)
         entries[module.name] = (module.is_package, *where)
         pieces.append(piece)
         offset += len(piece)
-    return b"".join(pieces), entries
+    entries[DICTIONARY] = (False, offset, len(common), False, checksum(common))
+    return b"".join((*pieces, common)), entries
+
+
+def _deflated(code: bytes, common: bytes) -> bytes:
+    deflate = zlib.compressobj(9, memLevel=9, zdict=common)
+    return deflate.compress(code) + deflate.flush()

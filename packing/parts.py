@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from packing.dictionary import dictionary
 from packing.hot_path import hot_modules
 from packing.modules import code_part, compiled, modules
 from packing.stage import Stage
@@ -61,9 +62,10 @@ def _code_parts(
 ) -> Iterator[Part]:
     found = modules(tree)
     stored = frozenset(chain.from_iterable(hot_modules().values()))
+    common = dictionary(module.path for module in found if module.name not in stored)
     for minor, interpreter in sorted(interpreters.items()):
         magic, codes = compiled(interpreter, found, checkout)
-        data, entries = code_part(found, codes, stored)
+        data, entries = code_part(found, codes, stored, common)
         by_name = dict(zip((module.name for module in found), codes, strict=True))
         boot = [(name, by_name[name]) for name in BOOT_MODULES]
         index = {**shared, "parts": dict(shared["parts"]), "modules": entries, "boot": boot}

@@ -3,9 +3,13 @@
 They lie in one folder, mode 0700, and are made with the node's first start. Any number of processes
 may start at once: a folder with all four files is made aside and renamed into its place, so that
 there never is half a node.
+
+What users make is signed with a pair of its own, in a folder below, made in the same way: the text
+of a page may be that of a document of the node (ADR 0100).
 """
 
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,6 +40,7 @@ from ryeos.moments import Clock, utc_now
 from ryeos.signing_key import SigningKey
 
 BOX_PUBLIC_FILE = "box_pub.pem"
+ITEMS_FOLDER = "items"
 
 
 class NodeKeysError(LilluxError):
@@ -55,11 +60,14 @@ class NodeKeysError(LilluxError):
 class NodeKeys:
     """The keys of a node at work.
 
+    signing     who the node is: signs documents of the node's own making, and nothing of a user's
+    items       signs pages that runs leave and what ``/sign`` is asked for, and nothing else
     created_at  when they were made, UTC, whole seconds: ``2026-02-26T05:52:24Z``
     """
 
     signing: SigningKey
-    keypair: KeyPair = field(repr=False)
+    items: SigningKey
+    items_keypair: KeyPair = field(repr=False)
     box_private: bytes = field(repr=False)
     box_public: bytes
     created_at: str
@@ -80,40 +88,48 @@ def open_keys(directory: Path, clock: Clock = utc_now) -> NodeKeys:
 
     Raises NodeKeysError, PemError, KeyMismatchError, FileSystemError, NativeCryptoMissingError.
     """
+    items = directory / ITEMS_FOLDER
     if not (directory / PRIVATE_KEY_FILE).exists():
-        _make(directory, clock)
-    for path in exposed_key_files(directory):
+        _make(directory, _write_own, clock)
+    if not (items / PRIVATE_KEY_FILE).exists():
+        _make(items, _write_pair, clock)
+    for path in (*exposed_key_files(directory), *exposed_key_files(items)):
         logging.getLogger(__name__).warning("%s can be read by others: chmod 600 it", path)
-    keypair = load_keypair(directory)
+    items_keypair = load_keypair(items)
     private = _read_box(directory / BOX_KEY_FILE)
     made_s = (directory / PRIVATE_KEY_FILE).stat().st_mtime
     return NodeKeys(
-        signing=SigningKey(keypair, clock),
-        keypair=keypair,
+        signing=SigningKey(load_keypair(directory), clock),
+        items=SigningKey(items_keypair, clock),
+        items_keypair=items_keypair,
         box_private=private,
         box_public=box_public(private),
         created_at=datetime.fromtimestamp(int(made_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
 
 
-def _make(directory: Path, clock: Clock) -> None:
+def _make(directory: Path, write: Callable[[Path], None], clock: Clock) -> None:
     make_directory(directory.parent, mode=0o700)
     try:
         aside = Path(mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))  # mode 0700
     except OSError as error:
         raise file_system_error(directory.parent, error) from error
     try:
-        _write_all(aside)
+        write(aside)
         _put_in_place(aside, directory)
     finally:
         rmtree(aside, ignore_errors=True)
-    logging.getLogger(__name__).info("made the keys of this node, %s", clock().isoformat())
+    logging.getLogger(__name__).info("made keys in %s, %s", directory, clock().isoformat())
 
 
-def _write_all(folder: Path) -> None:
+def _write_own(folder: Path) -> None:
     private, public = generate_box_pair()
     create_file(folder / BOX_KEY_FILE, encode_box_key(private).encode(), mode=0o600)
     create_file(folder / BOX_PUBLIC_FILE, encode_box_key(public).encode())
+    _write_pair(folder)
+
+
+def _write_pair(folder: Path) -> None:
     save_keypair(folder, generate_keypair())
 
 

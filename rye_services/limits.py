@@ -15,10 +15,14 @@ MIN_BYTES_PER_S = 8 * 1024
 """A body that comes slower than this, on average, holds a connection for too long."""
 
 _DRAIN_S = 5.0
+_TOLD_TWICE = "expected Content-Length or Transfer-Encoding, found both"
 
 
 class BodyLimits:
     """Refuses bodies over ``max_bytes`` with 413 and those that come too slowly with 408.
+
+    One whose length is told in two ways is refused with 400, on every path: a proxy in front of
+    this node may have believed the other one, and where the next request begins depends on it.
 
     A length that is told in advance is refused before the first byte. What a sender goes on to send
     is read and thrown away for a while, so that the answer reaches them.
@@ -31,16 +35,21 @@ class BodyLimits:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
+        if scope["type"] == "http" and _is_told_twice(scope["headers"]):
+            await self._refuse(scope, receive, send, 400, _TOLD_TWICE)
+            return
         if scope["type"] != "http" or scope["path"] in UNLIMITED_PATHS:
             await self._app(scope, receive, send)
             return
         if _told_length(scope["headers"]) > self._max_bytes:
-            await self._refuse(scope, receive, send)
+            await self._refuse(scope, receive, send, 413, _too_large(self._max_bytes))
             return
         body = _CountedBody(receive, self._max_bytes, self._idle_timeout_s)
         await self._app(scope, body.receive, send)
 
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _refuse(
+        self, scope: Scope, receive: Receive, send: Send, status: int, detail: str
+    ) -> None:
         """Answer at once, then read what still comes: a reset would overtake the answer."""
         held: list[Message] = []
 
@@ -50,7 +59,7 @@ class BodyLimits:
                 message = {**message, "more_body": True}
             await send(message)
 
-        answer = JSONResponse({"detail": _too_large(self._max_bytes)}, 413, {"Connection": "close"})
+        answer = JSONResponse({"detail": detail}, status, {"Connection": "close"})
         await answer(scope, receive, hold_the_end)
         if not any(name == b"expect" for name, _ in scope["headers"]):
             await _drain(receive, self._max_bytes)
@@ -105,6 +114,10 @@ async def _drain(receive: Receive, max_bytes: int) -> None:
                     return
     except TimeoutError:
         return
+
+
+def _is_told_twice(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    return {b"content-length", b"transfer-encoding"} <= {name for name, _ in headers}
 
 
 def _told_length(headers: Iterable[tuple[bytes, bytes]]) -> int:

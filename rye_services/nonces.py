@@ -7,10 +7,7 @@ from lillux.digests import sha256_hex
 from rye_services.database import Database
 from rye_services.tables import request_nonces
 from ryeos.moments import Clock, utc_now
-from ryeos.remote.signed_requests import NONCE_S, WINDOW_S
-
-# A request may come with a time that is still ahead, and then again as long after it.
-_KEPT_S = WINDOW_S + NONCE_S
+from ryeos.remote.signed_requests import NONCE_S
 
 
 class Nonces:
@@ -36,7 +33,7 @@ class Nonces:
 
     def forget_old(self) -> int:
         """Remove those that no request can come with any more; how many."""
-        oldest_s = self._clock().timestamp() - _KEPT_S
+        oldest_s = self._clock().timestamp() - NONCE_S
         with self._database.writing() as connection:
             gone = connection.execute(
                 delete(request_nonces).where(request_nonces.c.seen_at_s < oldest_s)

@@ -13,6 +13,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _SHOWN_OF_AN_ERROR = ("type", "loc", "msg")
@@ -68,6 +69,9 @@ class UnexpectedErrors:
 
         try:
             await self._app(scope, receive, noting)
+        except ClientDisconnect:  # nobody is there to be answered
+            where = ascii(f"{scope['method']} {scope['path'][:200]}")[1:-1]
+            logging.getLogger(__name__).info("the caller hung up: %s", where)
         except Exception as error:
             number = os.urandom(4).hex()
             where = f"{scope.get('method', '')} {scope.get('path', '')}"

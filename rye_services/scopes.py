@@ -1,6 +1,5 @@
 """What a key may be used for: ``service:action``, ``service:*`` or ``*``. Pure."""
 
-import re
 from collections.abc import Iterable
 
 from ryeos.errors import RyeError
@@ -11,19 +10,24 @@ MANAGE = "node.auth.manage"
 """Who may say which keys count, and start what concerns every user."""
 
 EVERYTHING = "*"
-_SCOPE = re.compile(r"\*|[a-z][a-z0-9.-]{0,39}(:(\*|[a-z][a-z0-9.-]{0,39}))?")
+KNOWN = (EVERYTHING, "remote:*", OBJECTS, PUSH, EXECUTE, THREADS, SECRETS, WEBHOOKS, MANAGE)
+"""Whatever a key may be given."""
 
 
 class ScopeError(RyeError):
-    """A text that names no scope."""
+    """A text that names no scope; ``closest`` is the one that it may have meant, or empty."""
 
     code, exit_status = "INVALID_PARAMS", 2
 
     def __init__(self, scope: str) -> None:
+        from difflib import get_close_matches
+
         self.scope = scope
+        self.closest = next(iter(get_close_matches(scope[:80], KNOWN, 1)), "")
+        meant = f"; did you mean {self.closest}?" if self.closest else ""
         super().__init__(
-            f"scope {scope[:80]!r}: expected *, SERVICE:ACTION or SERVICE:*",
-            hint="like remote:execute; the scopes are listed in docs/node.md",
+            f"scope {scope[:80]!a}: expected one of {', '.join(KNOWN)}{meant}",
+            hint="what each is for: docs/node.md",
         )
 
 
@@ -31,7 +35,7 @@ def check_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
     """The scopes in order, each once. Raises ScopeError."""
     found = tuple(dict.fromkeys(scopes))
     for scope in found:
-        if not _SCOPE.fullmatch(scope):
+        if scope not in KNOWN:
             raise ScopeError(scope)
     return found
 

@@ -198,20 +198,16 @@ class Rye:
         return Answer(envelope)
 
     def check(self, reference: Reference, request: Request) -> Answer:
-        """Whether `execute` would begin, here or where there are other programs and variables.
-
-        Raises as `execute`.
-        """
-        request = replace(request, dry_run=True)
-        if self._kind(reference) is Kind.TOOL:
-            return tool_answer(self.executor.check(request), request)
-        return self.execute(reference, request)
+        """Whether `execute` would begin, here or on a machine with other programs. Raises as it."""
+        dry, is_tool = replace(request, dry_run=True), self._kind(reference) is Kind.TOOL
+        return (
+            tool_answer(self.executor.check(dry), dry) if is_tool else self.execute(reference, dry)
+        )
 
     def start(self, reference: Reference, request: Request, program: "Program") -> Answer:
-        """Run a tool in the background; the answer names the thread that it is.
+        """Run a tool in the background; the answer names the thread. Refuses what `execute` would.
 
-        What can be refused is refused here, as `execute` would. A tool whose chain says that it
-        sees to this itself is told to (``async: true`` among its parameters).
+        A tool whose chain says that it sees to this itself is told to (``async: true``).
         """
         from ryeos.executor.primitives import is_graph
         from ryeos.graph.run_ids import new_run_id

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 SOURCES = "site-packages/rye.zip"
 """The sources of all modules, which shiv unpacks where no code is packed."""
 
+DICTIONARY = "<dictionary>"
+"""What is no module's name: the piece that deflated modules are deflated with."""
+
 
 class CodeImporter:
     """Finder and loader (PEP 451) of the modules of one part."""
@@ -35,6 +38,7 @@ class CodeImporter:
         self._part = part
         self._entries = entries
         self._root = archive.path + "/"
+        self._dictionary = b""
 
     def hold(self) -> None:
         """Keep all code in memory, see `zipboot.parts.Part`."""
@@ -67,16 +71,22 @@ class CodeImporter:
 
     def get_code(self, name: str) -> CodeType:
         """The code of a module. Raises SystemExit when it is damaged."""
-        _, offset, size, is_deflated, expected = self._entries[name]
+        data = self._piece(name)
+        if self._entries[name][3]:
+            from zlib import decompressobj
+
+            if not self._dictionary:
+                self._dictionary = self._piece(DICTIONARY)
+            data = decompressobj(zdict=self._dictionary).decompress(data)
+        code: CodeType = marshal.loads(data)  # noqa: S302 - our own archive
+        return code
+
+    def _piece(self, name: str) -> bytes:
+        _, offset, size, _, expected = self._entries[name]
         data = self._part.read(offset, size)
         if checksum(data) != expected:
             raise self._part.differs(f"module {name}")
-        if is_deflated:
-            from zlib import decompress
-
-            data = decompress(data)
-        code: CodeType = marshal.loads(data)  # noqa: S302 - our own archive
-        return code
+        return data
 
     def get_filename(self, name: str) -> str:
         """The ``__file__`` of a module, below the archive."""

@@ -45,11 +45,15 @@ class RequestFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookDelivery:
-    """What a delivery that its hook signed may start: all but the parameters is the binding's."""
+    """What a delivery that its hook signed may start: all but the parameters is the binding's.
+
+    signed_once  what its signature is remembered by
+    """
 
     principal: Principal
     hook_id: str
     delivery_id: str
+    signed_once: str
     item_id: str
     project_path: str
     secret_envelope: Mapping[str, object] | None

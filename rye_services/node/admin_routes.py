@@ -14,7 +14,7 @@ from rye_services.authorized_keys import (
 )
 from rye_services.node.services import NodeServices
 from rye_services.problems import Problem
-from rye_services.scopes import EVERYTHING, MANAGE
+from rye_services.scopes import EVERYTHING, MANAGE, check_scopes
 from ryeos.errors import RyeError
 from ryeos.remote.identity import decode_public_key
 
@@ -36,8 +36,13 @@ def router(services: NodeServices) -> APIRouter:
 
     @routes.post("")
     def add(principal: Manager, new: NewKey) -> dict[str, Any]:
-        """Let a key in. One that is in already gets these scopes, and loses its others."""
+        """Let a key in. One that is in already gets these scopes, and loses its others.
+
+        Nobody grants a scope that their own key has not.
+        """
         try:
+            for scope in check_scopes(new.scopes):
+                principal.require(scope)
             key = authorized.authorize(
                 decode_public_key(new.public_key),
                 label=new.label,

@@ -28,6 +28,7 @@ from rye_services.node import (
     user_space_routes,
     webhook_routes,
 )
+from rye_services.node.page.page_headers import PageHeaders
 from rye_services.node.services import NodeServices
 from rye_services.problems import UnexpectedErrors, answer_problems
 from ryeos import __version__
@@ -84,5 +85,6 @@ def create_app(services: NodeServices) -> FastAPI:
     )
     app.add_middleware(GzippedResponses)
     app.add_middleware(UnexpectedErrors)
+    app.add_middleware(PageHeaders)
     app.add_middleware(AccessLog)
     return app

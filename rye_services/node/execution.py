@@ -94,6 +94,10 @@ class Executed:
             answer["unmerged_snapshot"] = self.folded.unmerged
         if self.harvest.masked:
             answer["masked_paths"] = list(self.harvest.masked)
+        if self.harvest.left_out:
+            answer["left_out"] = [
+                {"path": one.path, "problem": one.problem} for one in self.harvest.left_out
+            ]
         return answer
 
     def row(self) -> dict[str, Any]:
@@ -164,7 +168,7 @@ class Engine:
                 store=store,
                 usage=self.sync.usage,
                 max_bytes=self.settings.max_user_storage_bytes,
-                key=self.keys.signing,
+                key=self.keys.items,
                 redaction=redaction,
             )
             harvest = harvester.harvest(  # (5)
@@ -231,7 +235,7 @@ class Engine:
             bundle=self.bundle,
             bundle_version=ryeos.__version__,
             secrets=basis.secrets,
-            signing_pem=self.keys.keypair.private_pem.decode() if is_sign else "",
+            signing_pem=self.keys.items_keypair.private_pem.decode() if is_sign else "",
             time_limit_s=float(self.settings.worker_timeout_s),
             memory_bytes=self.settings.worker_memory_bytes,
             hidden=self._hidden(),

@@ -187,7 +187,13 @@ class Executions:
 
         def delivered(connection: Connection) -> bool:
             now_s = self._engine.clock().timestamp()
-            return record_delivery(connection, order.hook_id, order.delivery_id, now_s=now_s)
+            return record_delivery(
+                connection,
+                order.hook_id,
+                order.delivery_id,
+                signed_once=order.signed_once,
+                now_s=now_s,
+            )
 
         if not self.rows.begin(thread, together_with=delivered if order.hook_id else None):
             raise Problem(200, "Already processed")

@@ -4,6 +4,7 @@ No secret of the run is stored: it is masked before. There is room for all of it
 stored at all.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,24 +14,27 @@ from lillux.cas.store import Durability, Store
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import read_bytes, write_atomic
-from lillux.integrity import canonical_json, compute_integrity
+from lillux.integrity import canonical_json
 from lillux.values import dataclass, replace
 from rye_services.node.local_objects import Promoted, promote, stored_bytes
 from rye_services.node.outputs import is_own, output_files, sign_page
 from rye_services.node.redaction import Redaction
+from rye_services.node.sound_trees import Sound, sound_tree
 from rye_services.node.usage import Usage
 from rye_services.node.workspaces import Workspace
 from ryeos.cas.objects import ExecutionSnapshot, OutputsBundle, SourceManifest
 from ryeos.cas.rules import ManifestRules
 from ryeos.cas.stat_table import StatTable
 from ryeos.cas.sync import MAX_ENTRY_BYTES
-from ryeos.cas.tree import Tree, build_project_tree
+from ryeos.cas.tree import Skipped, Tree, build_project_tree
 from ryeos.signing_key import SigningKey
 
 LOCAL_STORE = ".ai/state/objects"
 _NO_STORE = ".ai/state/.none"
 _AT_SYNC = Durability.AT_SYNC
 _GRAPHS = "graphs/"
+_MAX_TOLD, _MAX_TOLD_CHARACTERS = 100, 500
+_log = logging.getLogger(__name__)
 _SPARE_BYTES = 64 * 1024  # objects that are made here, of which the manifest is counted apart
 
 
@@ -60,6 +64,7 @@ class Harvest:
 
     new_objects   digests that the caller has to fetch to have all of it
     masked        paths of the project in which a secret was found
+    left_out      files that no manifest may have: what was at their paths before, is there still
     """
 
     manifest_hash: str
@@ -68,6 +73,7 @@ class Harvest:
     result_hash: str
     new_objects: tuple[str, ...]
     masked: tuple[str, ...]
+    left_out: tuple[Skipped, ...] = ()
 
 
 class Harvester:
@@ -98,15 +104,17 @@ class Harvester:
         Raises QuotaExceededError, TreeChangedError, ObjectChangedError, FileSystemError.
         """
         project = ran.workspace.project
-        tree = self._tree(ran)  # (1)
-        tree, masked = self._cleaned(tree, ran)  # (2)
+        sound = self._tree(ran)  # (1)
+        sound, masked = self._cleaned(sound, ran)  # (2)
+        tree = sound.tree
         changed = changed_paths(ran.base, tree.manifest)
         local, outputs = local_store(project), output_files(project)
         reserved = self._reserve(tree, changed, local, outputs.values(), ran)  # (3)
         try:
-            return self._stored(
+            stored = self._stored(
                 ran, tree, changed=changed, masked=masked, local=local, outputs=outputs
             )
+            return replace(stored, left_out=self._told(sound.left_out))
         finally:
             self._usage.add(self._user_id, self._written - reserved, store=self._store)
 
@@ -140,10 +148,22 @@ class Harvester:
             masked=masked,
         )
 
-    def _cleaned(self, tree: Tree, ran: Ran) -> tuple[Tree, tuple[str, ...]]:
+    def _told(self, left_out: Sequence[Skipped]) -> tuple[Skipped, ...]:
+        """As a caller is told: the first ones, in text that JSON can carry, without secrets."""
+        if len(left_out) > _MAX_TOLD:
+            _log.warning("%s files left out, %s are named", len(left_out), _MAX_TOLD)
+        return tuple(
+            Skipped(self._shown(one.path), self._shown(one.problem)) for one in left_out[:_MAX_TOLD]
+        )
+
+    def _shown(self, text: str) -> str:
+        data = self._redaction.data(text.encode("utf-8", "backslashreplace"))
+        return data.decode("utf-8", "replace")[:_MAX_TOLD_CHARACTERS]
+
+    def _cleaned(self, sound: Sound, ran: Ran) -> tuple[Sound, tuple[str, ...]]:
         """The tree without secrets and with signed pages, and where secrets were."""
         project = ran.workspace.project
-        masked, signed = [], False
+        masked, signed, tree = [], False, sound.tree
         for path in changed_paths(ran.base, tree.manifest):
             if path not in tree.manifest.items and path not in tree.manifest.files:
                 continue
@@ -151,28 +171,19 @@ class Harvester:
                 masked.append(path)
             signed = sign_page(project, path, self._key) or signed
         if masked or signed:
-            tree = self._tree(ran)
-        return tree, tuple(masked)
+            sound = self._tree(ran)
+        return sound, tuple(masked)
 
-    def _tree(self, ran: Ran) -> Tree:
+    def _tree(self, ran: Ran) -> Sound:
         """The project after the run, with files that the rules leave out and the run left alone.
 
         Another client may take more files for the project's than our rules do: what it pushed must
-        not seem to be removed by every run.
+        not seem to be removed by every run. What no manifest may have is left out.
         """
         project = ran.workspace.project
         tree = build_project_tree(project, ran.rules, ran.workspace.table)
         kept = untouched(ran.base, tree.manifest, project, ran.workspace.written)
-        if not kept:
-            return tree
-        items = {path: one for path, one in ran.base.items.items() if path in kept}
-        files = {path: one for path, one in ran.base.files.items() if path in kept}
-        manifest = SourceManifest(
-            "project", {**items, **tree.manifest.items}, {**files, **tree.manifest.files}
-        )
-        return replace(
-            tree, manifest=manifest, manifest_hash=compute_integrity(manifest.as_object())
-        )
+        return sound_tree(tree, ran.base, kept)
 
     def _mask(self, path: Path) -> bool:
         data = read_bytes(path, MAX_ENTRY_BYTES * 8)

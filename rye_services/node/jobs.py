@@ -17,7 +17,7 @@ class Action(StrEnum):
 
     EXECUTE  one item is run
     FETCH    one is loaded, or they are searched
-    SIGN     one or more are signed with the node's key; nothing of the checkout is run
+    SIGN     one or more are signed with the node's key for items; nothing of the checkout is run
     """
 
     EXECUTE = "execute"
@@ -36,7 +36,7 @@ class Job:
     bundle              the folder of the system bundle
     environ             what tools have as their environment, and Rye as its own
     secrets             further environment variables of the tools
-    signing_pem         the node's private key, for `Action.SIGN` only
+    signing_pem         the node's private key for items, for `Action.SIGN` only
     memory_bytes        of each process; 0 for no limit
     hidden              what nothing of the job may read, wherever it lies
     parent_pid          the process that ends with this job: when it is gone, so is the job

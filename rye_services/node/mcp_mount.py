@@ -30,6 +30,7 @@ from starlette.types import Message, Receive, Scope, Send
 from rye_services.auth.authenticator import Authenticator, RequestFacts
 from rye_services.auth.callers import facts_of
 from rye_services.auth.principal import Principal
+from rye_services.node.mcp_messages import refusal_of
 from rye_services.node.mcp_tools import TOOLS, Call, ToolNameError, call_of
 from rye_services.node.services import NodeServices
 from rye_services.scopes import EXECUTE
@@ -78,6 +79,11 @@ class _Endpoint:
             await refusal(scope, receive, send)
             return
         facts = await facts_of(Request(scope, receive))
+        refused = await run_in_threadpool(refusal_of, facts.body)
+        if refused is not None:
+            status = 400 if refused["id"] is None else 200
+            await JSONResponse(refused, status)(scope, receive, send)
+            return
         scope[_FACTS] = facts
         await self._sessions.handle_request(scope, _again(facts.body, receive), send)
 

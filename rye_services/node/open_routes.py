@@ -15,7 +15,9 @@ def router(services: NodeServices) -> APIRouter:
     """The open routes. None of them waits for a disk or the database."""
     routes = APIRouter(tags=["open"])
     keys = services.keys
-    identity = identity_document(keys.signing, keys.box_public, keys.created_at)
+    identity = identity_document(
+        keys.signing, keys.box_public, keys.created_at, items_pem=keys.items.public_pem
+    )
     provided = provided_tools(services.bundle)
 
     @routes.get("/health")

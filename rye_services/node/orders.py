@@ -33,7 +33,8 @@ class Order:
     item_ref     ``tool:a/b``; what fetches and signatures are listed as for those
     vault_keys   names of secrets of the user's; None for all of them
     envelope     further secrets, sealed to the node
-    hook_id      of the webhook that asks for it, with the id of its delivery; ``""`` for none
+    hook_id      of the webhook that asks for it, with the id of its delivery and what its signature
+                 is remembered by; ``""`` for none
     """
 
     user_id: str
@@ -46,6 +47,7 @@ class Order:
     envelope: Mapping[str, Any] | None = field(default=None, repr=False)
     hook_id: str = ""
     delivery_id: str = ""
+    signed_once: str = ""
 
     def job(self) -> dict[str, Any]:
         """What another server needs to begin it, without its secrets."""
@@ -110,6 +112,7 @@ def delivery_order(delivery: WebhookDelivery, body: Mapping[str, Any]) -> Order:
         envelope=delivery.secret_envelope,
         hook_id=delivery.hook_id,
         delivery_id=delivery.delivery_id,
+        signed_once=delivery.signed_once,
     )
 
 

@@ -22,7 +22,7 @@ STATE, PAGES, REFS = ".ai/state/", ".ai/knowledge/state/", ".ai/state/objects/re
 MAX_FILES = 10_000
 _OBJECTS = ".ai/state/objects/"
 _OWN = (".ai/state/threads/registry.db", ".ai/state/remote/", ".ai/state/approvals")
-_OWN_SUFFIXES = (".lock", ".tmp", ".db-wal", ".db-shm", "/.gitignore", "runners.key")
+_OWN_SUFFIXES = (".lock", ".tmp", ".db-wal", ".db-shm", "/.gitignore", ".key", ".pem")
 _log = logging.getLogger(__name__)
 
 
@@ -71,24 +71,27 @@ def output_files(project: Path) -> dict[str, int]:
     return found
 
 
-def _files(root: Path, folder: str) -> Iterator[tuple[str, int]]:
-    """The plain files of a folder."""
-    try:
-        names = sorted(path.name for path in (root / folder).iterdir())
-    except OSError:
-        return
-    for name in names:
-        relative = f"{folder}/{name}"
+def _files(root: Path, top: str) -> Iterator[tuple[str, int]]:
+    """The plain files of a folder, however deep."""
+    waiting = [top]
+    while waiting:
+        folder = waiting.pop()
         try:
-            status = os.lstat(root / relative)
-        except OSError:
+            names = sorted(path.name for path in (root / folder).iterdir())
+        except OSError:  # also what is too deep to be named
             continue
-        if is_link(status):
-            continue
-        if stat.S_ISDIR(status.st_mode):
-            yield from _files(root, relative)
-        elif stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
-            yield relative, status.st_size
+        for name in names:
+            relative = f"{folder}/{name}"
+            try:
+                status = os.lstat(root / relative)
+            except OSError:
+                continue
+            if is_link(status):
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                waiting.append(relative)
+            elif stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
+                yield relative, status.st_size
 
 
 def _is_safe(relative: str) -> bool:

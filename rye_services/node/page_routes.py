@@ -5,6 +5,7 @@ taken from pages of this node only: the browser says where a form comes from, an
 the token of its session. Nothing can be changed here but being logged in.
 """
 
+import secrets
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
@@ -19,6 +20,7 @@ from lillux.values import dataclass
 from rye_services.api_keys import ApiKey
 from rye_services.node.page import links
 from rye_services.node.page.api_view import api_page
+from rye_services.node.page.ended_sessions import EndedSessions
 from rye_services.node.page.model import Overview, Viewer
 from rye_services.node.page.page_data import PageData
 from rye_services.node.page.sessions import (
@@ -55,9 +57,10 @@ _NO_SCOPE = f"This key may not see executions: it lacks the scope {THREADS}."
 
 @dataclass(frozen=True, slots=True)
 class _Guest:
-    """Somebody who is logged in: the cookie they sent, and the key it stands for."""
+    """Somebody who is logged in: the cookie they sent, its session, and the key behind it."""
 
     cookie: str
+    session: Session
     key: ApiKey
 
 
@@ -67,15 +70,20 @@ class _Gate:
     def __init__(self, services: NodeServices) -> None:
         self._services = services
         self._key = session_key(services.keys.box_private)
+        self._ended = EndedSessions(services.database)
 
     def guest(self, request: Request) -> _Guest | None:
         """Who sent a request; None where nobody is logged in, or their key counts no longer."""
         cookie = request.cookies.get(COOKIE, "")
         session = read_session(cookie, self._key, now_s=self._now_s)
-        key = self._services.api_keys.counting(session.key_id) if session else None
-        if key is None or not _may_look(key):
+        if session is None or self._ended.has(cookie):
             return None
-        return _Guest(cookie, key)
+        key = self._services.api_keys.counting(session.key_id)
+        return _Guest(cookie, session, key) if key is not None and _may_look(key) else None
+
+    def log_out(self, guest: _Guest) -> None:
+        """End the session: its cookie counts no longer, whoever has a copy."""
+        self._ended.end(guest.cookie, guest.session.until_s)
 
     def viewer(self, guest: _Guest) -> Viewer:
         """What the page says about them."""
@@ -87,7 +95,8 @@ class _Gate:
 
     def cookie_for(self, key: ApiKey) -> str:
         """The cookie of a new session."""
-        return seal_session(Session(key.id, int(self._now_s) + SESSION_S), self._key)
+        session = Session(key.id, int(self._now_s) + SESSION_S, secrets.token_hex(8))
+        return seal_session(session, self._key)
 
     def is_own_form(self, guest: _Guest, token: str) -> bool:
         """Whether a form was made for this session."""
@@ -174,6 +183,8 @@ def _add_doors(routes: APIRouter, services: NodeServices, gate: _Gate) -> None:
         token = (await _form(request)).get("token", "")
         if guest is not None and not (_comes_from_here(request) and gate.is_own_form(guest, token)):
             return _page(message_page("Refused", _FOREIGN, gate.viewer(guest)), 403)
+        if guest is not None:
+            await run_in_threadpool(gate.log_out, guest)
         answer = _to(links.HOME)
         answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=_is_https(request))
         return answer

@@ -53,7 +53,7 @@ class SystemVersionError(LilluxError):
     def __init__(self, version: str, taken: Sequence[str]) -> None:
         self.version, self.taken = version, tuple(taken)
         super().__init__(
-            f"system_version: expected {' or '.join(f'{one}.x' for one in taken)}, "
+            f"system_version: expected {' or '.join(f'{one}.x' for one in dict.fromkeys(taken))}, "
             f"found {version[:80]!r}",
             hint="update the client, or this node",
         )

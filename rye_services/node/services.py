@@ -1,5 +1,6 @@
 """What the routes of a node stand on, made once at its start."""
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -20,6 +21,8 @@ from rye_services.node.webhooks import Webhooks
 from rye_services.nonces import Nonces
 from rye_services.settings import Settings
 from ryeos.moments import Clock, utc_now
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +76,7 @@ def open_services(
     Raises DatabaseError, NodeKeysError, PemError, KeyMismatchError, FileSystemError.
     """
     keys = open_keys(settings.signing_key_dir, clock)
+    _log.info("pages and items of users are signed with the key %s", keys.items.fingerprint)
     database = Database(settings.database_url)
     stores = UserStores(settings.cas_base_path)
     box = {"box_private": keys.box_private, "box_public": keys.box_public}

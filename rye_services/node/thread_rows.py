@@ -5,6 +5,7 @@ run out is nobody's: one that was accepted and not begun may be begun by any ser
 begun is over, and never begun again.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,6 +20,9 @@ from ryeos.moments import Clock
 RUNNING, COMPLETED, ERROR = "running", "completed", "error"
 LEASE_S, HEARTBEAT_S = 60.0, 15.0
 LOST = "lost"
+LISTED_CHARACTERS = 1000
+"""Of an error, and of conflicts, in a list of executions."""
+
 _LOST_WORDS = "the node that ran this execution ended before it was over"
 _SHOWN = (
     *("thread_id", "user_id", "item_type", "item_id", "execution_mode", "remote_name"),
@@ -246,8 +250,30 @@ class ThreadRows:
             query = query.where(columns.project_path == project_path)
         newest = query.order_by(columns.created_at.desc(), columns.thread_id.desc()).limit(limit)
         with self._database.reading() as connection:
-            return [_shown(row) for row in connection.execute(newest).mappings()]
+            return [_in_a_list(_shown(row)) for row in connection.execute(newest).mappings()]
 
 
 def _shown(row: RowMapping) -> dict[str, Any]:
     return {name: row[name] for name in _SHOWN}
+
+
+def _in_a_list(row: dict[str, Any]) -> dict[str, Any]:
+    """A row as lists show it: what may be long is cut, and whole where one execution is asked for.
+
+    Of conflicts those stay that are short enough together, the first ones by path.
+    """
+    conflicts, left = row["merge_conflicts"], LISTED_CHARACTERS
+    if isinstance(conflicts, dict):
+        kept = {}
+        for path, sides in sorted(conflicts.items()):
+            left -= len(path) + len(json.dumps(sides))
+            if left < 0:
+                break
+            kept[path] = sides
+        row = {**row, "merge_conflicts": kept}
+    return {**row, "error_message": cut(row["error_message"] or "") or None}
+
+
+def cut(text: str, most: int = LISTED_CHARACTERS) -> str:
+    """A text of at most so many characters; a longer one ends in an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

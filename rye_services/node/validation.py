@@ -3,7 +3,7 @@
 The order, which is that of ``docs/sync.md``:
 
 1. the manifest is an object of schema 2, of the kind and the space that was asked for
-2. its paths could be written into any folder of any platform
+2. its paths could be written into any folder of any platform, and are none that never travel
 3. each item is an ``item_source``
 4. the blob of each item and of each file is there
 
@@ -23,6 +23,7 @@ from lillux.cas.layout import Space, is_digest
 from lillux.cas.store import Store
 from rye_services.node.known_items import KnownItems
 from rye_services.node.manifest_errors import ManifestGraphError
+from ryeos.cas.admission import InadmissibleError, check_admissible
 from ryeos.cas.errors import CasObjectError
 from ryeos.cas.objects import ManifestSpace, SourceManifest, item_source_of, manifest_of
 from ryeos.cas.safe_paths import UnsafeManifestError, check_manifest_paths
@@ -110,9 +111,12 @@ def _path_defects(manifest: SourceManifest) -> Iterator[str]:
         check_manifest_paths(chain(manifest.items, manifest.files))
     except UnsafeManifestError as error:
         yield str(error)
-    for path in manifest.items:
-        if not path.startswith(".ai/"):
-            yield f"items: {path!r}: expected a path below .ai/"
+        return
+    try:
+        check_admissible(manifest)
+    except InadmissibleError as error:
+        for one in error.refused:
+            yield f"{one.path!r}: {one.problem}"
 
 
 def _item_defects(manifest: SourceManifest, store: Store, known: KnownItems) -> Iterator[str]:

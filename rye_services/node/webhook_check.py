@@ -28,7 +28,8 @@ def webhook_check(webhooks: Webhooks) -> Callable[[RequestFacts], WebhookDeliver
         body = _object(facts.body)
         try:
             with refusals(WebhookFieldError, DeliveryIdError):
-                binding, delivery = accepted_delivery(webhooks, body, _signed(facts))
+                signed = _signed(facts)
+                binding, delivery = accepted_delivery(webhooks, body, signed)
         except WebhookRefusedError as error:
             raise Unauthorized(str(error)) from error
         if delivery is None:
@@ -37,6 +38,7 @@ def webhook_check(webhooks: Webhooks) -> Callable[[RequestFacts], WebhookDeliver
             principal=Principal(binding.user_id, "webhook", frozenset({EXECUTE}), binding.hook_id),
             hook_id=binding.hook_id,
             delivery_id=delivery.delivery_id,
+            signed_once=signed.signed_once,
             item_id=binding.item_id,
             project_path=binding.project_path,
             secret_envelope=binding.secret_envelope,

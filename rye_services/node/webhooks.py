@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
+from lillux.digests import sha256_hex
 from lillux.values import dataclass, replace
 from rye_services.database import Database
 from rye_services.node.sealed_rows import SealedRowError, open_row, seal_row
@@ -71,6 +72,11 @@ class SignedDelivery:
     signature: str
     delivery_id: str
     body: bytes
+
+    @property
+    def signed_once(self) -> str:
+        """What stands for its signature among the ids of deliveries; a blank is in no real id."""
+        return f"signed {sha256_hex(f'{self.timestamp}.{self.signature}'.encode())}"
 
 
 class Webhooks:
@@ -152,11 +158,11 @@ class Webhooks:
             raise WebhookRefusedError
         return _binding(row)
 
-    def is_repeated(self, hook_id: str, delivery_id: str) -> bool:
-        """Whether this delivery was recorded before."""
+    def is_repeated(self, hook_id: str, *delivery_ids: str) -> bool:
+        """Whether a delivery was recorded before under one of these."""
         columns = webhook_deliveries_replay.c
         query = select(columns.hook_id).where(
-            columns.hook_id == hook_id, columns.delivery_id == delivery_id
+            columns.hook_id == hook_id, columns.delivery_id.in_(delivery_ids)
         )
         with self._database.reading() as connection:
             return connection.execute(query).first() is not None
@@ -191,8 +197,10 @@ def accepted_delivery(
 ) -> tuple[Binding, Delivery | None]:
     """The binding and what its sender decides; no delivery for one that was seen before.
 
-    Order: (1) the hook is named; (2) its signature; (3) the delivery has an id; (4) it is new;
-    (5) the other fields. Nothing is recorded here: `record_delivery`.
+    Order: (1) the hook is named; (2) its signature; (3) the delivery has an id; (4) it is new,
+    by its id and by its signature; (5) the other fields.
+
+    Nothing is recorded here: `record_delivery`.
 
     Raises WebhookFieldError, WebhookRefusedError, DeliveryIdError.
     """
@@ -200,25 +208,29 @@ def accepted_delivery(
     binding = webhooks.check(hook_id, delivery)  # (2)
     if not is_delivery_id(delivery.delivery_id):  # (3)
         raise DeliveryIdError
-    if webhooks.is_repeated(hook_id, delivery.delivery_id):  # (4)
+    if webhooks.is_repeated(hook_id, delivery.delivery_id, delivery.signed_once):  # (4)
         return binding, None
     return binding, read_delivery(body, delivery.delivery_id)  # (5)
 
 
 def record_delivery(
-    connection: Connection, hook_id: str, delivery_id: str, *, now_s: float
+    connection: Connection, hook_id: str, delivery_id: str, *, signed_once: str, now_s: float
 ) -> bool:
     """Remember a delivery in the transaction that makes its thread; False: it was there already.
+
+    A signature counts once, whatever id it comes with, for nobody signed the id; and it is first:
+    who sends again what somebody else signed must not use up an id.
 
     Of two that come at once, one is recorded. Ids that were kept long enough are forgotten.
     """
     table = webhook_deliveries_replay
     connection.execute(delete(table).where(table.c.received_at_s < now_s - KEPT_S))
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    insert = dialect.insert(table).values(
-        hook_id=hook_id, delivery_id=delivery_id, received_at_s=now_s
-    )
-    return connection.execute(insert.on_conflict_do_nothing()).rowcount > 0
+    for kept in (signed_once, delivery_id):
+        row = dialect.insert(table).values(hook_id=hook_id, delivery_id=kept, received_at_s=now_s)
+        if connection.execute(row.on_conflict_do_nothing()).rowcount == 0:
+            return False
+    return True
 
 
 def _binding(row: Row[Any]) -> Binding:

@@ -94,7 +94,7 @@ def _answer(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
 
 
 def _sign(rye: Rye, job: Job) -> Answer:
-    """Sign with the node's key, which counts for as long as that takes."""
+    """Sign with the node's key for items, which counts for as long as that takes."""
     from lillux.signing import KeyPair, public_pem_of
     from ryeos.mcp.tools.sign import batch_answer, is_glob, single_answer, targets_of
     from ryeos.sign import Signer

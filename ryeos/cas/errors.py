@@ -84,3 +84,16 @@ class LinkedFolderError(RyeError):
             f"{path}: expected a folder of its own, found a link to another",
             hint="what a link leads to is not sent; put a copy in its place",
         )
+
+
+class RulesUnreadableError(RyeError):
+    """A file that says which files travel cannot be read, or is no YAML."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(
+            f"{path}: {problem}" if path not in problem else problem,
+            hint="it says which files travel, so nothing was sent or compared: mend it",
+        )

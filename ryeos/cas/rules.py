@@ -15,6 +15,7 @@ from typing import Any
 from lillux.errors import LilluxError
 from lillux.files import read_bytes, safe_join
 from lillux.values import dataclass
+from ryeos.cas.errors import RulesUnreadableError
 from ryeos.cas.name_patterns import NamePatterns, PatternError
 from ryeos.errors import SpecError
 from ryeos.items import AI_DIRECTORY
@@ -127,19 +128,22 @@ _KEYS = (
 )
 
 
-def read_rules(*, bundles: Sequence[Path], user: Path | None, project: Path) -> ManifestRules:
+def read_rules(
+    *, bundles: Sequence[Path], user: Path | None, project: Path, is_strict: bool = False
+) -> ManifestRules:
     """The rules for a project, from the folders that contain the ``.ai`` of each space.
 
     A file that cannot be read, or is no YAML, is passed over with a warning; the floor holds
-    anyhow. One with a wrong value is an error: what it was to keep at home would travel. Raises
-    SpecError.
+    anyhow. With ``is_strict`` it is an error: what it lets travel would be taken for removed. One
+    with a wrong value always is: what it was to keep at home would travel. Raises SpecError,
+    RulesUnreadableError.
     """
     spaces = [*bundles, *([user] if user else []), project]
-    read = ((f"{base / PLACE}", _read(base)) for base in spaces)
+    read = ((f"{base / PLACE}", _read(base, is_strict=is_strict)) for base in spaces)
     return rules_of((where, values) for where, values in read if values is not None)
 
 
-def _read(base: Path) -> Mapping[str, Any] | None:
+def _read(base: Path, *, is_strict: bool) -> Mapping[str, Any] | None:
     from ryeos.metadata import parse_header
 
     try:
@@ -151,6 +155,8 @@ def _read(base: Path) -> Mapping[str, Any] | None:
     except FileNotFoundError:
         return None
     except (LilluxError, UnicodeDecodeError) as error:
+        if is_strict:
+            raise RulesUnreadableError(str(base / PLACE), str(error)) from error
         _log.warning("%s does not count: %s", base / PLACE, error)
         return None
 

@@ -77,7 +77,7 @@ def check_manifest_paths(paths: Iterable[str]) -> None:
     """
     known = list(paths)
     for path in known:
-        problem = _problem(path)
+        problem = path_problem(path)
         if problem:
             raise UnsafeManifestError(path, problem)
     for clash in clashes(known):
@@ -117,6 +117,38 @@ def _folder_clash(
         end, folded_end = path.find("/", end + 1), folded.find("/", folded_end + 1)
 
 
+class Neighbours:
+    """Paths that can be files side by side, taken one after the other, whatever their number."""
+
+    def __init__(self) -> None:
+        self._files: set[str] = set()
+        self._folders: dict[str, str] = {}  # by folded form, how the first path spells it
+
+    def add(self, path: str) -> str:
+        """Take a path; why it cannot be beside those before, and is not taken, ``""`` if it can."""
+        folded = fold(path)
+        if folded in self._files:
+            return "only letter case or Unicode form tells it from another file"
+        if folded in self._folders:
+            return "another file needs a folder there"
+        above = list(zip(_folders(folded), _folders(path), strict=True))
+        for key, folder in above:
+            if key in self._files:
+                return "another file is where it needs a folder"
+            if self._folders.get(key, folder) != folder:
+                return "only letter case or Unicode form tells a folder of it from another"
+        self._files.add(folded)
+        self._folders.update(above)
+        return ""
+
+
+def _folders(path: str) -> Iterator[str]:
+    end = path.find("/")
+    while end >= 0:
+        yield path[:end]
+        end = path.find("/", end + 1)
+
+
 def fold(path: str) -> str:
     """What a path has in common with all that some file system takes for the same."""
     if path.isascii():
@@ -132,7 +164,7 @@ def safe_target(root: Path, relative: str) -> Path:
     Of the root itself nothing is asked. A folder or file that is not there yet is fine. Raises
     UnsafeManifestError, FileSystemError.
     """
-    problem = _problem(relative)
+    problem = path_problem(relative)
     if problem:
         raise UnsafeManifestError(relative, problem)
     path = str(root)
@@ -158,7 +190,8 @@ def is_link(status: os.stat_result) -> bool:
     return stat.S_ISLNK(status.st_mode) or bool(is_elsewhere)
 
 
-def _problem(path: str) -> str:
+def path_problem(path: str) -> str:
+    """Why no file may have this relative path; ``""`` when one may."""
     try:
         check_relative(path)
     except UnsafePathError as error:

@@ -17,6 +17,7 @@ from lillux.errors import LilluxError
 from lillux.files import read_bytes
 from lillux.integrity import compute_integrity
 from lillux.values import dataclass
+from ryeos.cas.admission import problem_of, why_never, why_never_below
 from ryeos.cas.errors import TreeChangedError
 from ryeos.cas.item_files import item_source, kind_of
 from ryeos.cas.objects import ManifestSpace, SourceManifest
@@ -156,11 +157,11 @@ class _Building:
 
         def enter(relative: str, name: str) -> bool:
             if relative != ai + name:
-                return True
+                return not why_never_below(relative, is_item=True)
             return name not in skip_dirs and kind_of(f"{relative}/x") is not None
 
         for found in walk(self._path, AI_DIRECTORY, enter, self._skipped.append):
-            if kind_of(found.relative) and self._may_travel(found):
+            if kind_of(found.relative) and self._may_travel(found, is_item=True):
                 self._add_item(found)
 
     def add_files(self) -> None:
@@ -168,24 +169,32 @@ class _Building:
         include, exclude = self._rules.file_rules()
 
         def enter(relative: str, _: str) -> bool:
-            return not exclude.match(f"{relative}/")
+            if exclude.match(f"{relative}/"):
+                return False
+            return not why_never_below(relative, is_item=False)
 
         skipped: list[Skipped] = []
         for found in walk(self._path, "", enter, skipped.append):
             path = found.relative
-            if include.match(path) and not exclude.match(path) and self._may_travel(found):
+            if not include.match(path) or exclude.match(path):
+                continue
+            if self._may_travel(found, is_item=False):
                 self._add_file(found)
         self._skipped += (one for one in skipped if include.match(one.path))
 
-    def _may_travel(self, found: Found) -> bool:
+    def _may_travel(self, found: Found, *, is_item: bool) -> bool:
         if self._names.forbids(found.name) or stays_by_path(found.relative):
+            return False
+        problem = problem_of(found.relative, is_item=is_item)
+        if problem:
+            self._skipped.append(Skipped(found.relative, problem))
             return False
         target = found.target
         if not target:
             return True
         # What must not travel must not do so under another name either.
         forbidden = self._excluded.match(target) or self._names.forbids(target.rpartition("/")[2])
-        if forbidden or stays_by_path(target):
+        if forbidden or why_never(target, is_item=kind_of(target) is not None):
             self._skipped.append(Skipped(found.relative, f"a link to {target}, which stays here"))
             return False
         return True

@@ -152,9 +152,14 @@ class TreeFiles:
             folder = folder.rpartition("/")[0]
 
     def _require_folder(self, folder: str, wanted_for: str) -> None:
-        if folder in self._plain:
-            return
-        self._require_folder(folder.rpartition("/")[0], wanted_for)
+        missing = []
+        while folder not in self._plain:
+            missing.append(folder)
+            folder = folder.rpartition("/")[0]
+        for outer in reversed(missing):
+            self._make_folder(outer, wanted_for)
+
+    def _make_folder(self, folder: str, wanted_for: str) -> None:
         path = self._path(folder)
         try:
             os.mkdir(path, _FOLDER_MODE)  # noqa: PTH102 - as above

@@ -15,8 +15,10 @@ from lillux.errors import UnsafePathError
 from lillux.files import check_relative, file_system_error
 from lillux.values import dataclass
 from ryeos.cas.errors import LinkedFolderError
+from ryeos.cas.safe_paths import MAX_PATH_BYTES
 
 _MAX_NAME_BYTES = 255
+_MAX_PATH = MAX_PATH_BYTES // 4  # characters that may be more bytes than that
 _PLAIN_NAME = re.compile(
     r"(?!(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|$))[a-z0-9_.@+=-]{0,99}[a-z0-9_]",
     re.IGNORECASE | re.ASCII,
@@ -65,7 +67,10 @@ def walk(
             except FileNotFoundError:
                 continue
             relative, mode = above + entry.name, status.st_mode
-            if stat.S_ISDIR(mode) and not _is_reparse_point(status):
+            if len(relative) > _MAX_PATH and len(os.fsencode(relative)) > MAX_PATH_BYTES:
+                # No manifest has it, and what is below may be too long for the system to name.
+                skip(Skipped(relative, f"expected a path of at most {MAX_PATH_BYTES} bytes"))
+            elif stat.S_ISDIR(mode) and not _is_reparse_point(status):
                 if enter(relative, entry.name) and _is_named(entry.name, f"{relative}/", skip):
                     waiting.append(relative)
             elif stat.S_ISREG(mode):

@@ -105,10 +105,16 @@ def _status(session: Session) -> int:
     rows: dict[str, Any] = {}
     for name in remotes.names:
         head, kept = heads.read(name), ConflictFolder(space.ai, name).read()
+        known = _known(remotes, name)
+        project_path = known["project_path"] or remotes.project_name(space.base)
+        pushed_as = head.project_path or None if head and head.url == known["url"] else None
         rows[name] = {
-            **_known(remotes, name),
+            **known,
+            "project_path": project_path,
+            "pushed_as": pushed_as,
             "snapshot_hash": head.snapshot_hash if head else None,
-            "is_pushed": bool(head and head.project_manifest_hash == tree.manifest_hash),
+            "is_pushed": bool(head and head.project_manifest_hash == tree.manifest_hash)
+            and pushed_as in {None, project_path},
             "conflicts": kept.open_paths() if kept else [],
         }
     envelope = {
@@ -142,8 +148,13 @@ def _known(remotes: Remotes, name: str) -> dict[str, Any]:
     try:
         remote = remotes.resolve(name)
     except RyeError as error:
-        return {"url": None, "node_id": None, "problem": str(error)}
-    return {"url": remote.url, "node_id": remote.node_id or None, "problem": None}
+        return {"url": None, "node_id": None, "project_path": None, "problem": str(error)}
+    return {
+        "url": remote.url,
+        "node_id": remote.node_id or None,
+        "project_path": remote.project_path,
+        "problem": None,
+    }
 
 
 def _state(row: dict[str, Any]) -> str:
@@ -153,6 +164,8 @@ def _state(row: dict[str, Any]) -> str:
         return f"{len(row['conflicts'])} conflicts"
     if not row["snapshot_hash"]:
         return "never pushed"
+    if row["pushed_as"] not in {None, row["project_path"]}:
+        return f"pushed as {one_line(row['pushed_as'], 30)}"
     return "pushed" if row["is_pushed"] else f"changed since {short(row['snapshot_hash'])}"
 
 

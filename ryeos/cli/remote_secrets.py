@@ -1,9 +1,10 @@
-"""``rye remote secrets set|import|list|delete``: what tools on a node get as variables.
+"""``rye remote secrets set|seal|import|list|delete``: what tools on a node get as variables.
 
 A value is typed, or comes from standard input, a file or the environment: never from the command
 line, which every user of the machine can read. None is ever shown.
 """
 
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from ryeos.remote.opening import open_node, remotes_of
 from ryeos.remote.secret_names import MAX_VALUE_BYTES, injectable
 from ryeos.remote.vault import NodeVault, SecretMissingError
 
-ACTIONS = ("set", "import", "list", "delete")
+ACTIONS = ("set", "seal", "import", "list", "delete")
 _LOCAL = "your own store"
 
 
@@ -41,7 +42,7 @@ def _configure(parser: Arguments) -> None:
     add = parser.add_argument
     add("action", metavar="ACTION", choices=ACTIONS, help=", ".join(ACTIONS))
     add("words", metavar="NAME|FILE", nargs="*", help="NAME; for import a file of NAME=VALUE lines")
-    add("--stdin", action="store_true", help="set: the value is standard input")
+    add("--stdin", action="store_true", help="set, seal: the value is standard input")
     add("--env", action="store_true", help="import: the words are variables of your environment")
     add("--local", action="store_true", help="in your own store: sent along with each run")
     take_remote(parser)
@@ -60,6 +61,20 @@ def _set(session: Session) -> int:
     with _kept(session) as (keeper, where):
         keeper.set(values)
     _show_stored(session, (name,), (), where)
+    return 0
+
+
+def _seal(session: Session) -> int:
+    """Print the envelope of a secret, for requests that somebody else makes."""
+    if session.arguments.local:
+        raise UsageError("--local: a secret is sealed to a node, expected none or --remote")
+    name = _one_word(session, "NAME")
+    value = _value(session, name)
+    with surroundings(session) as around:
+        remote = remotes_of(around).resolve(session.arguments.remote)
+        sealed = NodeVault(open_node(around, remote), remote.url).seal(name, value)
+    envelope = {"status": "success", "secret": name, "remote": remote.name, "envelope": sealed}
+    session.output.answer(envelope, json.dumps(sealed))
     return 0
 
 
@@ -96,6 +111,7 @@ def _delete(session: Session) -> int:
 
 _DO: Mapping[str, Callable[[Session], int]] = {
     "set": _set,
+    "seal": _seal,
     "import": _import,
     "list": _list,
     "delete": _delete,
@@ -149,7 +165,7 @@ def _value(session: Session, name: str) -> str:
     if session.arguments.no_input or not sys.stdin.isatty():
         raise UsageError(
             "expected a terminal to type the value at, or --stdin",
-            hint=f"rye remote secrets set {name} --stdin < FILE",
+            hint=f"rye remote secrets {session.arguments.action} {name} --stdin < FILE",
         )
     from getpass import getpass
 
@@ -176,7 +192,7 @@ def _one_word(session: Session, what: str) -> str:
     words = session.arguments.words
     if len(words) != 1:
         hint = ""
-        if session.arguments.action == "set" and words:
+        if session.arguments.action in ("set", "seal") and words:
             hint = "a value is never typed on the command line, where other users see it"
         action = f"rye remote secrets {session.arguments.action}"
         raise UsageError(f"{action}: expected one {what}, found {len(words)}", hint=hint)
@@ -195,6 +211,7 @@ COMMANDS = {
         [
             "rye remote secrets set OPENAI_API_KEY",
             "rye remote secrets set TOKEN --stdin --remote gpu < token.txt",
+            "rye remote secrets seal TOKEN --stdin < token.txt > envelope.json",
             "rye remote secrets import .env",
             "rye remote secrets import OPENAI_API_KEY --env",
             "rye remote secrets list --local",

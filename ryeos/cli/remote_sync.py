@@ -5,19 +5,30 @@ from typing import Any
 
 from ryeos.cli.output import one_line
 from ryeos.cli.plain_arguments import Arguments
-from ryeos.cli.remote_words import linked, listed, short, take_remote
+from ryeos.cli.remote_words import linked, listed, marked, short, take_remote
 from ryeos.cli.session import Command, Session
 from ryeos.errors import UsageError
-from ryeos.remote.difference import ADDED, CHANGED, REMOVED, Comparison, Difference
+from ryeos.remote.difference import (
+    ADDED,
+    CHANGED,
+    EXCLUDED,
+    REMOVED,
+    Comparison,
+    Difference,
+    Replaced,
+)
 from ryeos.remote.link import Link
 
-MARKS = {ADDED: "+", CHANGED: "~", REMOVED: "-", None: " "}
+MARKS = {ADDED: "+", CHANGED: "~", REMOVED: "-", EXCLUDED: "x", None: " "}
 _MAX_MERGED_BYTES = 256 * 1024 * 1024
 
 
 def _configure_push(parser: Arguments) -> None:
     take_remote(parser)
-    parser.add_argument("--force", action="store_true", help="replace what others brought there")
+    add = parser.add_argument
+    add("--force", action="store_true", help="replace what others brought there")
+    add("--drop-excluded", action="store_true", help="remove there what no longer travels")
+    add("--new-project", action="store_true", help="push under another name than before")
 
 
 def _configure_pull(parser: Arguments) -> None:
@@ -42,7 +53,12 @@ def _push(session: Session) -> int:
     from ryeos.remote.push import push
 
     with linked(session) as link:
-        pushed = push(link, force=session.arguments.force)
+        pushed = push(
+            link,
+            force=session.arguments.force,
+            drops_excluded=session.arguments.drop_excluded,
+            is_new_project=session.arguments.new_project,
+        )
     envelope = {
         "status": "success",
         "remote_name": link.node.name,
@@ -52,9 +68,11 @@ def _push(session: Session) -> int:
         "user_manifest_hash": pushed.user_manifest_hash or None,
         "objects_synced": pushed.objects_sent,
         "total_objects": pushed.objects_total,
-        "ref_published": pushed.is_new,
+        "ref_published": True,
+        "head_moved": pushed.is_new,
         "user_space_pushed": pushed.is_user_space_new,
-        "pulled": list(pushed.pulled),
+        "pulled": list(pushed.merged.paths),
+        "replaced": _replaced(pushed.replaced),
     }
     what = f"{link.project_path} on {link.node.name}: {short(pushed.snapshot_hash)}"
     if not pushed.is_new:
@@ -62,9 +80,27 @@ def _push(session: Session) -> int:
     else:
         text = f"{what}, {pushed.objects_sent} of {pushed.objects_total} objects sent"
     session.output.answer(envelope | {"message": text}, text)
-    if pushed.pulled and not session.output.as_json:
-        session.output.note(f"merged in from {link.node.name}:\n{listed(pushed.pulled)}")
+    if pushed.replaced and not session.output.as_json:
+        _note_replaced(session, link, pushed.replaced)
     return 0
+
+
+def _replaced(replaced: Replaced | None) -> dict[str, Any] | None:
+    if replaced is None:
+        return None
+    found = replaced.differences
+    paths = None if found is None else [one.path for one in found]
+    return {"snapshot_hash": replaced.snapshot_hash, "paths": paths}
+
+
+def _note_replaced(session: Session, link: Link, replaced: Replaced) -> None:
+    """What others had done, and where it still is."""
+    kept = f"it stays in the history of {link.node.name}"
+    note = f"replaced {short(replaced.snapshot_hash)}; {kept}"
+    if replaced.differences:
+        lines = [f"{MARKS[one.there]} {one.path}" for one in replaced.differences]
+        note = f"{note}; others had done:\n{listed(lines)}"
+    session.output.note(note)
 
 
 def _pull(session: Session) -> int:
@@ -81,14 +117,13 @@ def _pull(session: Session) -> int:
         "project_path": link.project_path,
         "snapshot_hash": pulled.snapshot_hash or None,
         "written": list(applied.written),
+        "added": list(applied.added),
         "removed": list(applied.removed),
     }
     if not pulled.snapshot_hash:
         text = f"{link.node.name} has no project {link.project_path!r} yet; next: rye remote push"
     elif applied.written or applied.removed:
-        lines = [f"~ {one_line(path)}" for path in applied.written]
-        lines += [f"- {one_line(path)}" for path in applied.removed]
-        text = "\n".join(lines)
+        text = "\n".join(marked(applied))
     else:
         text = f"nothing new on {link.node.name}"
     session.output.answer(envelope | {"message": text}, text)
@@ -150,6 +185,9 @@ def _note_difference(
         note(f"the same here and on {link.node.name}")
     else:
         note(f"left: changed here; right: on {link.node.name} ({short(compared.snapshot_hash)})")
+    left = [one.path for one in compared.differences if one.here == EXCLUDED]
+    if left:
+        note(f"x: here, but it no longer travels by .ai/config/cas/manifest.yaml: {len(left)}")
     if open_paths:
         note(f"to be settled with rye remote resolve:\n{listed(open_paths)}")
 

@@ -119,7 +119,8 @@ def _trigger(session: Session) -> int:
         "result": answer,
     }
     words = f"delivered {delivery_id}" if was_run else f"{delivery_id} was delivered before"
-    session.output.answer(envelope, f"{words}: {one_line(str(answer.get('thread_id', '')))}")
+    thread_id = one_line(str(answer.get("thread_id", "")))
+    session.output.answer(envelope, f"{words}: {thread_id}" if thread_id else words)
     return 0
 
 

@@ -10,6 +10,7 @@ from ryeos.cli.progress_bar import ProgressBar
 from ryeos.cli.session import Session
 from ryeos.cli.signals import cancelled_by_signals
 from ryeos.errors import UsageError
+from ryeos.remote.apply import Applied
 from ryeos.remote.link import Link
 from ryeos.remote.opening import Surroundings, open_link
 
@@ -40,10 +41,17 @@ def surroundings(
 ) -> Iterator[Surroundings]:
     """What remotes are opened with: signals end what is asked, a line says how far it is."""
     bar = ProgressBar(session.output)
+
+    def tell_merged(remote: str, applied: Applied) -> None:
+        bar.end()
+        if not session.output.as_json:
+            session.output.note(f"merged in from {remote}:\n{listed(marked(applied))}")
+
     try:
         yield Surroundings(
             workspace=session.rye,
             progress=bar.tell,
+            tell_merged=tell_merged,
             cancellation=cancellation or cancelled_by_signals(),
         )
     finally:
@@ -65,6 +73,13 @@ def listed(
     if len(paths) > SHOWN_PATHS:
         lines.append(f"  and {len(paths) - SHOWN_PATHS} more")
     return "\n".join(lines)
+
+
+def marked(applied: Applied) -> list[str]:
+    """What was changed here: ``+`` added, ``~`` changed, ``-`` removed, by path."""
+    marks = dict.fromkeys(applied.written, "~") | dict.fromkeys(applied.added, "+")
+    marks |= dict.fromkeys(applied.removed, "-")
+    return [f"{marks[path]} {one_line(path)}" for path in sorted(marks)]
 
 
 def short(digest: str | None) -> str:

@@ -119,6 +119,8 @@ Codes of failures, as --json shows them
   REMOTE_UNREACHABLE, REMOTE_REFUSED               no reply from the node, or a refusal (7)
   REMOTE_CONFLICT, REMOTE_HEAD_MOVED,
   REMOTE_UNRELATED                                 others changed the project there, too (7)
+  REMOTE_EXCLUDED                                  what was pushed no longer travels (7)
+  REMOTE_RENAMED                                   the project has another name there (7)
   REMOTE_REPLY_INVALID, CAS_ENTRY_INVALID,
   CAS_OBJECT_INVALID                               what a node sent is not what it should be (7)
   REQUEST_SIGNATURE, ENVELOPE_INVALID              a request or secrets that cannot be taken (4)
@@ -130,6 +132,7 @@ Codes of failures, as --json shows them
   REMOTE_HEAD_MOVED, HEAD_MOVED                    not the same here and on the node (7)
   CAS_ENTRY_INVALID, CAS_OBJECT_INVALID            content that is not what it says (7)
   UNSAFE_PATH                                      a path in a manifest that must not be a file (7)
+  INADMISSIBLE_PATH                                a path in a manifest that never travels (7)
   REGISTRY_INVALID                                 a registry of threads that cannot be used (6)
   RESOURCE_EXCEEDED                                larger than what is read (6)
   EXECUTION_FAILED                                 the tool ran and failed (1)

@@ -42,10 +42,25 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The paths of files that were written, and that were removed."""
+    """The paths of files that were written, those of them that are new, and that were removed."""
 
     written: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.written, *self.removed)
+
+    def followed_by(self, later: "Applied") -> "Applied":
+        """Both together."""
+        written = {*self.written, *later.written} - {*later.removed}
+        return Applied(
+            tuple(sorted(written)),
+            tuple(sorted({*self.removed, *later.removed} - {*later.written})),
+            tuple(sorted({*self.added, *later.added} & written)),
+        )
 
 
 def blob_at(manifest: SourceManifest, path: str, contents: ReadContents) -> str | None:
@@ -107,7 +122,8 @@ def apply_changes(
     for change in written:
         _write(safe_target(root, change.path), change, get_blob(str(change.after)), through)
     _force_to_disk(root, [root / change.path for change in written])  # (4)
-    return Applied(_paths(written), _paths(removed))
+    added = [change for change in written if change.before is None]
+    return Applied(_paths(written), _paths(removed), _paths(added))
 
 
 def _is_below_any(path: str, folders: AbstractSet[str]) -> bool:

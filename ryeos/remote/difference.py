@@ -1,11 +1,13 @@
 """What is not the same here and on the node, by path, and which side changed it."""
 
-from lillux.values import dataclass
+from lillux.values import dataclass, replace
 from ryeos.cas.objects import SourceManifest
 from ryeos.remote.apply import changed_paths, entry_at
+from ryeos.remote.excluded import excluded_paths
 from ryeos.remote.link import Link
 
 ADDED, CHANGED, REMOVED = "added", "changed", "removed"
+EXCLUDED = "excluded"  # still a file here, but it no longer travels
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +17,14 @@ class Difference:
     path: str
     here: str | None
     there: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A head that others had moved, and what they had done since; None where that is lost there."""
+
+    snapshot_hash: str
+    differences: tuple[Difference, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +45,16 @@ def compare(link: Link) -> Comparison:
     link.node.verify()
     head = link.node.head(link.project_path)
     tree = link.working_tree.project_tree()
-    theirs = link.manifest(head.project_manifest_hash, tree) if head else SourceManifest("project")
+    theirs = link.received(head.project_manifest_hash, tree) if head else SourceManifest("project")
     base = link.base(tree)
+    excluded = {*excluded_paths(link.working_tree.project, base, tree.manifest)}
+    found = differences(base or SourceManifest("project"), tree.manifest, theirs)
     return Comparison(
         snapshot_hash=head.snapshot_hash if head else "",
         has_base=base is not None,
-        differences=differences(base or SourceManifest("project"), tree.manifest, theirs),
+        differences=tuple(
+            replace(one, here=EXCLUDED) if one.path in excluded else one for one in found
+        ),
     )
 
 

@@ -169,6 +169,39 @@ class RemoteUnrelatedError(RyeError):
         )
 
 
+class ProjectRenamedError(RyeError):
+    """The project has another name now than when it was last pushed: ``before`` and ``now``."""
+
+    code, exit_status = "REMOTE_RENAMED", 7
+
+    def __init__(self, remote: str, before: str, now: str) -> None:
+        self.remote, self.before, self.now = remote, before, now
+        self.facts = {"pushed_as": before, "project_path": now}
+        super().__init__(
+            f"remote {remote}: this project was pushed as {before!r}, and is called {now!r} now;"
+            " pushed like this, it would be another project there",
+            hint=f"go on as {before}: set project_path: {before} in"
+            " .ai/config/remotes/remotes.yaml; or begin another one: rye remote push --new-project",
+        )
+
+
+class ExcludedFilesError(RyeError):
+    """Files that were pushed are still here, but the rules no longer let them travel."""
+
+    code, exit_status = "REMOTE_EXCLUDED", 7
+
+    def __init__(self, remote: str, paths: Sequence[str]) -> None:
+        self.remote, self.paths = remote, tuple(paths)
+        self.facts = {"excluded": list(paths)}
+        super().__init__(
+            f"remote {remote}: {len(paths)} of the files that were pushed are here, but no longer"
+            f" travel: {_listed(paths)}; pushed like this, they would be removed there, and"
+            " wherever it is pulled",
+            hint="let them travel by .ai/config/cas/manifest.yaml; or have them removed from the"
+            " node: rye remote push --drop-excluded",
+        )
+
+
 class RemoteConflictError(RyeError):
     """Both sides changed the same files. ``paths`` are theirs, ``folder`` keeps all versions."""
 

@@ -7,7 +7,7 @@
 After (3) nothing that goes wrong takes the result away: it becomes a warning beside it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from ryeos.remote.replies import Executed
 from ryeos.remote.transfer import fetch, fetch_available
 
 BOOK = "outputs.json"
+_SHOWN_PATHS = 5
 _UNMERGED = ("conflict", "retry_exhausted")
 
 
@@ -103,6 +104,12 @@ def _body(link: Link, run: RemoteRun) -> dict[str, Any]:
     return body
 
 
+def _masked(paths: Sequence[str]) -> str:
+    shown = ", ".join(ascii(path)[1:-1] for path in paths[:_SHOWN_PATHS])
+    more = f" and {len(paths) - _SHOWN_PATHS} more" if len(paths) > _SHOWN_PATHS else ""
+    return f"the run wrote a secret into {shown}{more}: there is *** in its place"
+
+
 class _Aftermath:
     """What is done with the result of a run, a step at a time."""
 
@@ -111,7 +118,9 @@ class _Aftermath:
         self._fetched = 0
         self._outputs = Outputs()
         self._applied: tuple[str, ...] = ()
-        self._warnings: list[str] = []
+        self._warnings = [f"not taken into the project: {one}" for one in executed.left_out]
+        if executed.masked_paths:
+            self._warnings.append(_masked(executed.masked_paths))
 
     def fetch(self) -> None:
         """What the run made, but for what the project is made of itself."""
@@ -142,7 +151,7 @@ class _Aftermath:
         except LilluxError as error:
             self._warn("what the run left behind was not written", error)
             return
-        self._warnings += (self._outputs.kept or {}).values()
+        self._warnings += self._outputs.problems
 
     def apply(self) -> None:
         """What the run changed in the project."""
@@ -161,7 +170,9 @@ class _Aftermath:
         except LilluxError as error:
             self._warn("what the run changed was not merged in here", error)
             return
-        self._applied = (*applied.written, *applied.removed)
+        self._applied = applied.paths
+        if applied.paths:
+            self._link.tell_merged(self._link.node.name, applied)
 
     def sign_pages(self, sign_page: Callable[[Path], object]) -> None:
         """Pages count here under the user's key, not under the node's."""

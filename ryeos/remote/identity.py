@@ -68,8 +68,14 @@ def decode_public_key(text: object, field: str = "public_key") -> bytes:
         raise IdentityError(field, str(error)) from None
 
 
-def identity_document(key: SigningKey, box_public: bytes, created_at: str) -> dict[str, Any]:
-    """The signed document of a node. Raises SealingError for a box key that is none."""
+def identity_document(
+    key: SigningKey, box_public: bytes, created_at: str, *, items_pem: bytes = b""
+) -> dict[str, Any]:
+    """The signed document of a node; ``items_pem`` is the key that it signs users' items with.
+
+    Raises SealingError for a box key that is none.
+    """
+    items = {"items_key": encode_public_key(items_pem)} if items_pem else {}
     document = {
         "kind": KIND,
         "principal_id": principal_id(key.fingerprint),
@@ -77,6 +83,7 @@ def identity_document(key: SigningKey, box_public: bytes, created_at: str) -> di
         "box_key": _BOX + encode_base64(encode_box_key(box_public).encode()),
         "created_at": created_at,
         "public_key_pem": key.public_pem.decode("ascii"),
+        **items,
     }
     return sign_document(document, key, created_at)
 

@@ -8,9 +8,12 @@ from lillux.cas.layout import is_digest
 from lillux.cas.store import Durability, Store
 from lillux.files import locked
 from lillux.values import dataclass
+from ryeos.cas.admission import check_admissible
 from ryeos.cas.objects import SourceManifest, manifest_of
+from ryeos.cas.safe_paths import check_manifest_paths
 from ryeos.cas.tree import Tree
 from ryeos.moments import Clock, utc_now
+from ryeos.remote.apply import Applied
 from ryeos.remote.conflicts import ConflictFolder
 from ryeos.remote.heads import Attempt, LocalHead, LocalHeads
 from ryeos.remote.node import Node
@@ -20,6 +23,12 @@ from ryeos.remote.transfer import Progress, RemoteContents, no_progress
 from ryeos.remote.working_tree import WorkingTree
 
 LOCK = "lock"
+TellMerged = Callable[[str, Applied], None]
+"""Is given the name of the remote, and which files were changed."""
+
+
+def _tell_nobody(_: str, __: Applied) -> None:
+    """Nobody wants to know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +38,8 @@ class Link:
     project_path  what the project is called there
     url           where the node is, to notice that a name came to mean another one
     store         of the project: merged and fetched content, and the heads
+    tell_merged   told of files of the project that a push or a run changed, as soon as they are:
+                  what comes after may fail
     """
 
     node: Node
@@ -39,6 +50,7 @@ class Link:
     project_path: str
     url: str
     progress: Progress = no_progress
+    tell_merged: TellMerged = _tell_nobody
     clock: Clock = utc_now
 
     @property
@@ -91,6 +103,12 @@ class Link:
         is_same = head and head.project_path == self.project_path and head.url == self.url
         return head if is_same else None
 
+    def former_name(self) -> str | None:
+        """What the project was called there when it was last pushed or pulled, if not the same."""
+        head = self.heads.read(self.node.name)
+        is_other = head and head.url == self.url and head.project_path != self.project_path
+        return (head.project_path or None) if head and is_other else None
+
     def record(self, snapshot_hash: str, manifest: SourceManifest, user_manifest_hash: str) -> None:
         """Both have this in common from now on."""
         digest = self.store.put_object(manifest.as_object(), Durability.AT_SYNC)
@@ -113,6 +131,16 @@ class Link:
         if tree and tree.manifest_hash == digest:
             return tree.manifest
         return manifest_of(self.contents.get_object(digest), f"manifest {digest}")
+
+    def received(self, digest: str, tree: Tree) -> SourceManifest:
+        """The manifest that a node says it is at: nothing in it that no honest node has.
+
+        Raises as `manifest`, UnsafeManifestError, InadmissibleError.
+        """
+        manifest = self.manifest(digest, tree)
+        check_admissible(manifest)
+        check_manifest_paths(manifest.paths())
+        return manifest
 
     def base(self, tree: Tree | None = None) -> SourceManifest | None:
         """The manifest that both had, as far as conflicts that were settled let it be."""

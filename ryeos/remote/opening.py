@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from lillux.process import Cancellation
-from lillux.values import dataclass
+from lillux.values import dataclass, replace
 from ryeos import __version__
 from ryeos.cache_place import cache_place
 from ryeos.config import ConfigReader
@@ -17,7 +17,7 @@ from ryeos.items import Reference, Resolution
 from ryeos.remote.conflicts import ConflictFolder
 from ryeos.remote.credentials import BearerCredentials, Credentials, credentials_for
 from ryeos.remote.heads import LocalHeads
-from ryeos.remote.link import Link
+from ryeos.remote.link import Link, TellMerged
 from ryeos.remote.node import Node
 from ryeos.remote.pins import Pins
 from ryeos.remote.places import project_store
@@ -54,10 +54,11 @@ class Workspace(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What opening a remote needs of this program, and who is told how far it is."""
+    """What opening a remote needs of this program, who is told how far it is, and what came."""
 
     workspace: Workspace
     progress: Progress = no_progress
+    tell_merged: TellMerged | None = None
     cancellation: Cancellation | None = None
 
     @property
@@ -109,7 +110,7 @@ def link_to(around: Surroundings, remotes: Remotes, remote: RemoteConfig, node: 
     if project is None:
         raise NoProjectError("this folder is the home folder or a file system root")
     store = project_store(project.ai)
-    return Link(
+    link = Link(
         node=node,
         working_tree=working_tree_of(around),
         store=store,
@@ -119,6 +120,7 @@ def link_to(around: Surroundings, remotes: Remotes, remote: RemoteConfig, node: 
         url=remote.url,
         progress=around.progress,
     )
+    return replace(link, tell_merged=around.tell_merged) if around.tell_merged else link
 
 
 def working_tree_of(around: Surroundings) -> WorkingTree:

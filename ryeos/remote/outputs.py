@@ -6,6 +6,7 @@ they name is here.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -15,17 +16,22 @@ from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import make_directory, read_bytes, write_atomic
 from lillux.values import dataclass
+from ryeos.cas.admission import why_never
 from ryeos.cas.objects import OutputsBundle
-from ryeos.cas.safe_paths import UnsafeManifestError, safe_target
+from ryeos.cas.safe_paths import UnsafeManifestError, fold, safe_target
 from ryeos.remote.errors import UnsafeOutputError
 
 PAGES = ".ai/knowledge/state/"
 STATE = ".ai/state/"
 OBJECTS = ".ai/state/objects/"
 REFS = (".ai/state/objects/refs/graphs/", ".ai/state/objects/refs/artifacts/")
-OWN = (".ai/state/remote/",)
+OWN = (".ai/state/remote/", ".ai/state/approvals")
 # What says which processes may be ended, what runs may do, and which runs there are.
 _DECIDING = frozenset({"runner.json", "grants.json", "cancel", "run.lock", ".gitignore"})
+_OWN_SUFFIXES = (".lock", ".tmp", ".db-wal", ".db-shm", ".key", ".pem")
+_SHORT_NAME = re.compile(r"[^/]{1,6}~[0-9]")  # what Windows may call a file of another name
+# Of those, what every run leaves behind where it runs: nobody has to hear that it stays there.
+_OF_EVERY_RUN = frozenset({"runner.json", "grants.json", "run.lock", ".gitignore"})
 _DATABASE = ".ai/state/threads/registry.db"
 _MAX_BOOK_BYTES = 16 * 1024 * 1024
 
@@ -38,6 +44,12 @@ class Outputs:
     kept: Mapping[str, str] | None = None
 
     @property
+    def problems(self) -> tuple[str, ...]:
+        """What a person should hear about files that were not written."""
+        kept = self.kept or {}
+        return tuple(problem for path, problem in kept.items() if not _is_of_every_run(path))
+
+    @property
     def pages(self) -> tuple[str, ...]:
         """The pages of knowledge among them."""
         return tuple(path for path in self.written if path.startswith(PAGES))
@@ -47,14 +59,28 @@ def why_refused(path: str) -> str:
     """Why a node may not write there, ``""`` if it may. Pure; says nothing of the path's form."""
     if not path.startswith((STATE, PAGES)):
         return "expected a path below .ai/state/ or .ai/knowledge/state/"
-    if path.startswith(OBJECTS) and not path.startswith(REFS):
+    folded = fold(path)  # a file system that does not tell case apart has one file for both
+    if folded.startswith(OBJECTS) and not path.startswith(REFS):
         return "of the store, only refs of graphs and artifacts come from a node"
-    if path.startswith(OWN):
-        return "this is what this machine keeps about its remotes"
-    name = path.rpartition("/")[2]
-    if name in _DECIDING or path.startswith(_DATABASE):
+    if folded.startswith(OWN):
+        return "this is what this machine keeps about its remotes and approvals"
+    return _why_its_name(folded) or why_never(path, is_item=True)
+
+
+def _why_its_name(folded: str) -> str:
+    name = folded.rpartition("/")[2]
+    if name in _DECIDING or folded.startswith(_DATABASE):
         return "this file decides what this machine does"
+    if name.endswith(_OWN_SUFFIXES):
+        return "keys, locks and temporary files do not come from a node"
+    if _SHORT_NAME.search(folded):
+        return "it looks like a short name of another file"
     return ""
+
+
+def _is_of_every_run(path: str) -> bool:
+    is_record = path.rpartition("/")[2] in _OF_EVERY_RUN
+    return path.startswith(STATE) and (is_record or path.startswith(_DATABASE))
 
 
 def write_outputs(

@@ -1,4 +1,4 @@
-"""Which node a remote was, the first time it was spoken to: trust on first use.
+"""Which node a remote was, and its box key, the first time it was spoken to: trust on first use.
 
 A pin is a key document below ``<user>/.ai/node/pins``, of the form that trusted keys have, and no
 trusted key: it makes nobody a signer of items (ADR 0012). Its owner is ``remote:NAME:HOST:PORT``.
@@ -15,6 +15,7 @@ from pathlib import Path
 from lillux.digests import sha256_hex
 from lillux.errors import FileSystemError, LilluxError
 from lillux.files import file_system_error, locked, make_directory, read_bytes, write_atomic
+from lillux.sealing import decode_box_key, encode_box_key
 from lillux.values import dataclass
 from ryeos.errors import RyeError
 from ryeos.items import AI_DIRECTORY, USER, Kind, Space
@@ -47,16 +48,20 @@ class PinState(StrEnum):
 class PinMismatchError(RyeError):
     """A node is not the one that it was, or not the one that the configuration names.
 
-    ``pinned`` and ``found`` are fingerprints; nothing but the question who it is was sent.
+    ``pinned`` and ``found`` are fingerprints, or box keys in the form of ``box_pub.pem`` where the
+    node is the same and its box key another; nothing but the question who it is was sent.
     """
 
     code, exit_status = "PIN_MISMATCH", 4
 
-    def __init__(self, name: str, netloc: str, *, pinned: str, found: str, by: str) -> None:
+    def __init__(
+        self, name: str, netloc: str, *, pinned: str, found: str, by: str, part: str = "node fp:"
+    ) -> None:
         self.name, self.netloc, self.pinned, self.found = name, netloc, pinned, found
         self.facts = {"pinned": pinned, "found": found, "pin": by}
         super().__init__(
-            f"remote {name} ({netloc}): expected the node fp:{pinned}, found fp:{found}",
+            f"remote {name} ({netloc}): expected the {part}{pinned},"
+            f" found {part.rpartition(' ')[2]}{found}",
             hint="somebody may stand between you and the node; if you know that it has a new key:"
             f" {_way_out(name, by)}",
         )
@@ -76,11 +81,15 @@ class PinUnreadableError(RyeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """A node that was spoken to under a name, at an address."""
+    """A node that was spoken to under a name, at an address.
+
+    box_key  of the form of ``box_pub.pem``; empty where the pin was written without one
+    """
 
     name: str
     netloc: str
     fingerprint: str
+    box_key: str
     path: Path
 
 
@@ -97,6 +106,8 @@ class Pins:
     ) -> PinState:
         """Pin a node that is new; ``expected`` is the id that the configuration names, if any.
 
+        A pin without a box key gets the one of now.
+
         Raises PinMismatchError, PinUnreadableError, FileSystemError.
         """
         wanted = (expected or "").removeprefix("fp:")
@@ -106,8 +117,9 @@ class Pins:
             )
         known = self._known(name, netloc)  # without a write, which a read-only home would refuse
         state = PinState.KNOWN if known else PinState.NEW
-        if known is None:
-            known = self._pinned(name, netloc, identity, is_certain=bool(wanted))
+        if known is None or _is_to_complete(known, identity):
+            is_certain = bool(wanted or known)
+            known = self._pinned(name, netloc, identity, is_certain=is_certain)
         if known.fingerprint != identity.fingerprint:
             raise PinMismatchError(
                 name,
@@ -115,6 +127,16 @@ class Pins:
                 pinned=known.fingerprint,
                 found=identity.fingerprint,
                 by=str(known.path),
+            )
+        box_key = encode_box_key(identity.box_public)
+        if known.box_key != box_key:
+            raise PinMismatchError(
+                name,
+                netloc,
+                pinned=known.box_key,
+                found=box_key,
+                by=str(known.path),
+                part="box key ",
             )
         return state
 
@@ -148,27 +170,30 @@ class Pins:
         return tuple(found[key] for key in sorted(found))
 
     def _pinned(self, name: str, netloc: str, identity: NodeIdentity, *, is_certain: bool) -> Pin:
-        """The pin of a remote that had none: this node's, or that of who was here first.
+        """The pin of a remote that had none, or half a one: this node's, or of who was first.
 
-        ``is_certain``: the configuration says the same, so it may go on where nothing is written.
+        ``is_certain``: the configuration or half a pin says the same, so it may go on where nothing
+        is written.
         """
         new = Pin(
             name=name,
             netloc=netloc,
             fingerprint=identity.fingerprint,
+            box_key=encode_box_key(identity.box_public),
             path=self._path(name, netloc),
         )
         try:
             make_directory(self._folder, mode=0o700)
             with locked(self._folder / ".lock"):
-                if self._known(name, netloc) is None:
+                known = self._known(name, netloc)
+                if known is None or _is_to_complete(known, identity):
                     self._write(name, netloc, identity)
                 # Read back: where no lock holds, another process may have been faster.
                 return self._known(name, netloc) or new
         except FileSystemError as error:
             if not is_certain:
                 raise
-            _LOG.warning("remote %s is not pinned: %s", name, error)
+            _LOG.warning("remote %s is not pinned, or not its box key: %s", name, error)
             return new
 
     def _known(self, name: str, netloc: str) -> Pin | None:
@@ -180,13 +205,20 @@ class Pins:
             return next(self._foreign(_owner(name, netloc)), None)
         try:
             document = parse_key_document(data, str(path))
+            box_key = _box_key(document)
         except LilluxError as error:
             raise PinUnreadableError(str(path), str(error), name) from error
         if document.owner != _owner(name, netloc):
             raise PinUnreadableError(str(path), "the pin of another remote", name)
         if not self._holds(document):
             raise PinUnreadableError(str(path), "changed since it was signed", name)
-        return Pin(name=name, netloc=netloc, fingerprint=document.fingerprint, path=path)
+        return Pin(
+            name=name,
+            netloc=netloc,
+            fingerprint=document.fingerprint,
+            box_key=box_key,
+            path=path,
+        )
 
     def _holds(self, document: KeyDocument) -> bool:
         """Whether its signature, if it has one, is right and by a key of the user's own space."""
@@ -211,6 +243,8 @@ class Pins:
         owner = _owner(name, netloc)
         text = write_key_document(identity.public_key_pem, owner, covers_all=False)
         text = text.replace('"keys/trusted"', '"remotes/pins"', 1)
+        box_key = f'box_key = "{encode_box_key(identity.box_public)}"'
+        text = text.replace("\n[public_key]", f"{box_key}\n\n[public_key]", 1)
         path = self._path(name, netloc)
         if self._key:
             body = SignedText(shebang="", signature=None, covers=None, body=text)
@@ -227,6 +261,19 @@ def _owner(name: str, netloc: str) -> str:
     return f"remote:{name}:{netloc}"
 
 
+def _is_to_complete(pin: Pin, identity: NodeIdentity) -> bool:
+    """Whether it is this node's and has no box key: an older version's, or another program's."""
+    return not pin.box_key and pin.fingerprint == identity.fingerprint
+
+
+def _box_key(document: KeyDocument) -> str:
+    """The box key in a pin; empty where there is none. Raises SealingError for what is none."""
+    from ryeos.metadata.toml import parse_toml
+
+    found = parse_toml(document.signed_text).get("box_key")
+    return "" if found is None else encode_box_key(decode_box_key(str(found)))
+
+
 def _way_out(name: str, by: str) -> str:
     if by == "node_id":
         return f"change node_id of {name} in remotes.yaml"
@@ -239,7 +286,17 @@ def _as_pin(path: Path) -> Pin | None:
     match = _OWNER.fullmatch(document.owner) if document else None
     if document is None or match is None:
         return None
-    return Pin(name=match[1], netloc=match[2], fingerprint=document.fingerprint, path=path)
+    try:
+        box_key = _box_key(document)
+    except LilluxError:
+        return None
+    return Pin(
+        name=match[1],
+        netloc=match[2],
+        fingerprint=document.fingerprint,
+        box_key=box_key,
+        path=path,
+    )
 
 
 def _read_document(path: Path) -> KeyDocument | None:

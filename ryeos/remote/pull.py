@@ -6,10 +6,10 @@ here meanwhile   (6) the head is recorded. Cut off anywhere, doing it again come
 """
 
 from lillux.values import dataclass
+from ryeos.cas.admission import check_incoming
 from ryeos.cas.contents import Layered
 from ryeos.cas.merge import Conflict, three_way_merge
 from ryeos.cas.objects import SourceManifest, item_source_of
-from ryeos.cas.safe_paths import check_manifest_paths
 from ryeos.cas.tree import Tree
 from ryeos.remote.apply import Applied, apply_changes, blob_at, changed_paths, changes, entry_at
 from ryeos.remote.conflicts import BASE, OURS, THEIRS, ConflictRecord, KeptConflict
@@ -45,8 +45,8 @@ def pull(link: Link) -> Pulled:
 
 def merge_head(link: Link, head: Head, tree: Tree) -> Pulled:
     """Steps 4 to 6 of a pull."""
-    theirs = link.manifest(head.project_manifest_hash, tree)
-    check_manifest_paths(theirs.paths())
+    theirs = link.received(head.project_manifest_hash, tree)
+    _check_incoming(link, tree, theirs)
     applied = Applied()
     if tree.manifest != theirs:
         with incoming_at(link.conflicts.folder.parent / PULLED, link.store) as incoming:
@@ -62,6 +62,20 @@ def merge_head(link: Link, head: Head, tree: Tree) -> Pulled:
     link.record(head.snapshot_hash, theirs, head.user_manifest_hash)  # (6)
     link.conflicts.clear()
     return Pulled(snapshot_hash=head.snapshot_hash, applied=applied)
+
+
+def _check_incoming(link: Link, tree: Tree, theirs: SourceManifest) -> None:
+    """Of what is not here and was not in common, nothing that the own rules keep at home.
+
+    They are read before anything is written. What both had once is only removed, as it is not here.
+    """
+    if tree.manifest == theirs:
+        return
+    base = link.base(tree) or SourceManifest("project")
+    there = {*theirs.items, *theirs.files}
+    check_incoming(
+        [path for path in changed_paths(base, theirs) if path in there], link.working_tree.rules()
+    )
 
 
 def _merged(

@@ -8,11 +8,21 @@ gets what it lacks; what its head leads to is there   (5) the user space, if it 
 
 from collections.abc import Sequence
 
+from lillux.errors import LilluxError
 from lillux.values import dataclass, field, replace
 from ryeos.cas.objects import SourceManifest
 from ryeos.cas.sync import Sized
 from ryeos.cas.tree import Tree
-from ryeos.remote.errors import HeadMovedError, RemoteError, RemoteUnrelatedError
+from ryeos.remote.apply import Applied
+from ryeos.remote.difference import Replaced, differences
+from ryeos.remote.errors import (
+    ExcludedFilesError,
+    HeadMovedError,
+    ProjectRenamedError,
+    RemoteError,
+    RemoteUnrelatedError,
+)
+from ryeos.remote.excluded import excluded_paths
 from ryeos.remote.link import Link, is_same_head
 from ryeos.remote.pull import merge_head
 from ryeos.remote.replies import Head
@@ -28,9 +38,10 @@ class Pushed:
     """What a push did.
 
     objects_sent   pieces of content that the node did not have
+    replaced       with ``force``, what others had brought there
     objects_total  pieces that project and user space are made of
     is_new         whether the head was moved: not where the node had all of it
-    pulled         paths that were changed here, as others had changed them
+    merged         what was changed here, as others had changed it
     digests        of the pieces
     """
 
@@ -41,7 +52,8 @@ class Pushed:
     objects_total: int = 0
     is_new: bool = False
     is_user_space_new: bool = False
-    pulled: tuple[str, ...] = ()
+    merged: Applied = Applied()
+    replaced: Replaced | None = None
     digests: frozenset[str] = field(default_factory=frozenset, repr=False)
 
 
@@ -95,25 +107,39 @@ class _Trees:
         return self.project.has_blob(digest) or self.project.has_object(digest)
 
 
-def push(link: Link, *, force: bool = False) -> Pushed:
+def push(
+    link: Link, *, force: bool = False, drops_excluded: bool = False, is_new_project: bool = False
+) -> Pushed:
     """Bring the project to the node. With ``force`` what others brought there is not merged in.
 
-    Raises RemoteConflictError, RemoteUnrelatedError, HeadMovedError where it moves all the time,
-    EntryTooLargeError, TreeChangedError, RemoteError.
+    With ``drops_excluded`` files that are still here, but no longer travel, are removed there.
+    With ``is_new_project`` the project may have another name than when it was last pushed.
+    Raises ExcludedFilesError and ProjectRenamedError without, RemoteConflictError,
+    RemoteUnrelatedError, HeadMovedError where it moves all the time, EntryTooLargeError,
+    TreeChangedError, RemoteError.
     """
     link.node.verify()  # (1)
-    pulled: list[str] = []
+    former = link.former_name()
+    if former and not is_new_project:
+        raise ProjectRenamedError(link.node.name, former, link.project_path)
+    came = Applied()
     with link.alone():
         for round_number in range(1, ROUNDS + 1):
             trees = _Trees(  # (2)
                 link.working_tree.project_tree(), link.working_tree.user_tree()
             )
             head = link.head()
+            if not drops_excluded:
+                _check_excluded(link, trees.project)
             if head and not force and _is_news(link, head, trees.project):
                 applied = merge_head(link, head, trees.project).applied  # (3)
-                pulled += [*applied.written, *applied.removed]
-                if applied.written or applied.removed:
+                if applied.paths:
+                    came = came.followed_by(applied)
+                    link.tell_merged(link.node.name, applied)
                     trees = _Trees(link.working_tree.project_tree(), trees.user)
+                    if not drops_excluded:  # what came may be what does not travel from here
+                        _check_excluded(link, trees.project)
+            replaced = _replaced(link, head, trees.project) if head and force else None
             try:
                 pushed = _sent(link, head, trees)
             except HeadMovedError:
@@ -125,8 +151,28 @@ def push(link: Link, *, force: bool = False) -> Pushed:
             )
             if force:
                 link.conflicts.clear()
-            return replace(pushed, pulled=tuple(dict.fromkeys(pulled)))
+            return replace(pushed, merged=came, replaced=replaced)
     raise AssertionError("the last round returns or raises")
+
+
+def _check_excluded(link: Link, tree: Tree) -> None:
+    """Raises ExcludedFilesError."""
+    paths = excluded_paths(link.working_tree.project, link.base(tree), tree.manifest)
+    if paths:
+        raise ExcludedFilesError(link.node.name, paths)
+
+
+def _replaced(link: Link, head: Head, tree: Tree) -> Replaced | None:
+    """What a push over this head takes from it, None for nothing of others."""
+    if is_same_head(link.recorded(), head):
+        return None
+    try:
+        theirs = link.manifest(head.project_manifest_hash, tree)
+        base = link.base(tree) or SourceManifest("project")
+    except LilluxError:  # a node that lost what it had is what some push with force for
+        return Replaced(head.snapshot_hash, None)
+    found = differences(base, tree.manifest, theirs)
+    return Replaced(head.snapshot_hash, tuple(one for one in found if one.there))
 
 
 def _is_news(link: Link, head: Head, tree: Tree) -> bool:

@@ -43,6 +43,8 @@ class Executed:
     merge_type        ``no-op``, ``fast-forward``, ``merge``, ``conflict`` or ``retry_exhausted``
     new_objects       what the run made that the node did not have before
     conflicts         by path, where the node could not merge what the run changed
+    left_out          files that the node did not take into the project, with the reason
+    masked_paths      files of the project in which the node found a secret, and masked it
     is_accepted_only  it was started, and nothing of the result is known yet
     """
 
@@ -56,7 +58,9 @@ class Executed:
     new_objects: tuple[str, ...] = ()
     conflicts: Mapping[str, Any] = field(default_factory=dict)
     unmerged_snapshot: str = ""
+    masked_paths: tuple[str, ...] = ()
     system_version: str = ""
+    left_out: tuple[str, ...] = ()
     is_accepted_only: bool = False
 
 
@@ -174,7 +178,9 @@ def read_executed(value: Mapping[str, Any], what: str) -> Executed:
         new_objects=digests_at({"new_object_hashes": [], **value}, "new_object_hashes", what),
         conflicts=_mapping(value.get("conflicts")),
         unmerged_snapshot=optional_digest_at(value, "unmerged_snapshot", what),
+        masked_paths=_texts(value.get("masked_paths")),
         system_version=str(value.get("system_version") or ""),
+        left_out=_left_out(value.get("left_out")),
     )
 
 
@@ -186,8 +192,17 @@ def actual_head(detail: object) -> tuple[bool, str | None]:
     return (actual is None or is_digest(actual)), actual
 
 
+def _left_out(value: object) -> tuple[str, ...]:
+    rows = value if isinstance(value, list) else []
+    return tuple(f"{row.get('path')!a}: {row.get('problem')}" for row in rows if _mapping(row))
+
+
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
 
 
 def names_of(rows: Sequence[Mapping[str, Any]], what: str) -> tuple[str, ...]:

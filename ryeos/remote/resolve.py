@@ -7,7 +7,9 @@ from pathlib import Path
 from lillux.cas.store import MAX_BYTES
 from lillux.digests import sha256_hex
 from lillux.files import read_bytes
+from ryeos.cas.admission import InadmissibleError, problem_of
 from ryeos.cas.safe_paths import safe_target
+from ryeos.cas.tree_walk import Skipped
 from ryeos.remote.apply import Change, apply_changes
 from ryeos.remote.conflicts import OURS, THEIRS, ConflictFolder, ConflictRecord
 from ryeos.remote.errors import NotInConflictError
@@ -37,7 +39,8 @@ def resolve(
     """Settle conflicts; what the record says afterwards. The next push or pull goes by it.
 
     What a file held before it is replaced is kept among the versions. Raises NotInConflictError
-    before anything is written, LocalChangeError, UnsafeManifestError, FileSystemError.
+    before anything is written, LocalChangeError, UnsafeManifestError,
+    InadmissibleError, FileSystemError.
     """
     record = folder.read() or ConflictRecord("")
     for path in paths:
@@ -45,6 +48,9 @@ def resolve(
             raise NotInConflictError(path, remote, sorted(record.conflicts))
     for path in paths:
         if choice is not Choice.OURS:
+            problem = problem_of(path, is_item=record.conflicts[path].is_item)
+            if problem:
+                raise InadmissibleError([Skipped(path, problem)])
             theirs = folder.kept(THEIRS, path)
             _replace(folder, project, path, theirs if choice is Choice.THEIRS else merged)
         record = record.settled(path)

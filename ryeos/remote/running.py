@@ -117,7 +117,11 @@ def answer_of(ran: Ran, remote: str, item_ref: str, found: Sequence[str] = ()) -
         "execution_mode": REMOTE,
         "thread_id": executed.thread_id,
     }
-    facts = {"name": remote, "snapshot_hash": ran.pushed.snapshot_hash}
+    facts = {
+        "name": remote,
+        "snapshot_hash": ran.pushed.snapshot_hash,
+        "merged": list(ran.pushed.merged.paths),
+    }
     if executed.is_accepted_only:
         envelope = {"status": "success", "async": True, "state": "running", **common}
         return Answer({**envelope, "remote": {**facts, "objects_pushed": ran.pushed.objects_sent}})
@@ -157,6 +161,8 @@ def _outcome(ran: Ran) -> dict[str, Any]:
     if executed.conflicts:
         outcome["conflicts"] = dict(executed.conflicts)
         outcome["unmerged_snapshot"] = executed.unmerged_snapshot
+    if executed.masked_paths:
+        outcome["masked_paths"] = list(executed.masked_paths)
     return outcome
 
 

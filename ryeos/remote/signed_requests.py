@@ -20,8 +20,9 @@ from ryeos.signing_key import SigningKey
 WINDOW_S = 300
 """How far the time of a request may be from the receiver's; exactly as far still passes."""
 
-NONCE_S = 360
-"""How long a nonce has to be remembered: longer than any request with it is accepted."""
+NONCE_S = 2 * WINDOW_S + 60
+"""How long a nonce has to be remembered: longer than any request with it is accepted, which may
+come with a time that is still ahead, and then again as long after it."""
 
 VERSION = "ryeos-request-v1"
 KEY_ID, TIMESTAMP = "X-Rye-Key-Id", "X-Rye-Timestamp"

@@ -5,6 +5,7 @@ know no sealed ones: those are sent plain, where the connection itself is encryp
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from ryeos.errors import RyeError
 from ryeos.remote.envelopes import seal_secrets
@@ -65,6 +66,15 @@ class NodeVault:
             self._set(name, value)
         return tuple(checked)
 
+    def seal(self, name: str, value: str) -> dict[str, Any]:
+        """The envelope that holds one secret, which only this node opens; nothing is sent.
+
+        Raises SecretNameError, SecretValuesError, RemoteError.
+        """
+        require_safe(name)
+        values = check_values({name: value})
+        return seal_secrets(values, self._node.verify().box_public)
+
     def names(self) -> tuple[str, ...]:
         """The names of the secrets, sorted."""
         try:
@@ -88,7 +98,7 @@ class NodeVault:
             raise
 
     def _set(self, name: str, value: str) -> None:
-        envelope = seal_secrets({name: value}, self._node.verify().box_public)
+        envelope = self.seal(name, value)
         try:
             self._node.ask("POST", "/vault/set", {"name": name, "envelope": envelope})
         except RemoteError as error:

@@ -36,8 +36,14 @@ class WorkingTree:
         self._bundles, self._cache, self._warn = bundles, cache, warn
 
     def rules(self) -> ManifestRules:
-        """Which files of the project travel, as configured now."""
-        return read_rules(bundles=self._bundles, user=self.user, project=self.project)
+        """Which files of the project travel, as configured now.
+
+        Raises SpecError, and RulesUnreadableError: without its rules a project looks as if most of
+        it had been removed.
+        """
+        return read_rules(
+            bundles=self._bundles, user=self.user, project=self.project, is_strict=True
+        )
 
     def project_tree(self) -> Tree:
         """The project as it is now. Raises as `ryeos.cas.tree.build_project_tree`."""

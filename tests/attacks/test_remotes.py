@@ -102,6 +102,19 @@ def test_a_node_behind_a_taken_over_address_is_refused(workspace: Workspace) -> 
             Pins(user).check(name, "gpu.example", thief, expected=None)
 
 
+def test_a_node_that_has_another_box_key_is_refused(workspace: Workspace) -> None:
+    """Whoever got a document signed by the node would read what is sealed to it."""
+    user, key = workspace.user.space.base, SigningKey(generate_keypair())
+    node, forged = (
+        read_identity(identity_document(key, generate_box_pair()[1], "")) for _ in range(2)
+    )
+    Pins(user).check("gpu", "gpu.example", node, expected=None)
+
+    for expected in (None, node.node_id):
+        with pytest.raises(PinMismatchError, match="expected the box key"):
+            Pins(user).check("gpu", "gpu.example", forged, expected=expected)
+
+
 def test_a_pinned_node_signs_no_items(workspace: Workspace) -> None:
     """Also where another program has written the pin among the trusted keys."""
     node = generate_keypair()

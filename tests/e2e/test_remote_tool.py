@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lillux.signing import load_keypair
+from ryeos.remote.envelopes import open_envelope
 from tests.support.node import Node
 from tests.support.workspace import PLAIN_ENV, ROOT
 
@@ -80,6 +81,15 @@ def test_the_core_actions(agent: Agent) -> None:
     assert shown["thread"]["state"] == "completed"
     assert agent.act("secrets_list")["secrets"] == ["MY_TOKEN"]
     assert agent.act("pull", hashes=[pushed["snapshot_hash"]])["success"]
+
+
+def test_a_secret_is_sealed_for_the_node_alone(agent: Agent, shared_node: Node) -> None:
+    sealed = agent.act("seal", secret_name="MY_TOKEN", secret_value="s3cret")
+
+    assert sealed["success"], sealed
+    opened = open_envelope(sealed["envelope"], shared_node.keys.box_private)
+    assert opened == {"MY_TOKEN": "s3cret"}
+    assert agent.act("seal", secret_name="PATH", secret_value="/evil")["success"] is False
 
 
 def test_what_goes_wrong_is_an_answer(agent: Agent) -> None:

@@ -9,6 +9,7 @@ from packing.errors import BuildError
 from packing.modules import Module, code_part, compiled, modules
 from tests.support.built import ROOT
 from tests.support.other_pythons import require_python
+from zipboot.importer import DICTIONARY
 from zipboot.parts import checksum
 
 
@@ -35,18 +36,20 @@ def test_modules_are_python_files_whose_names_can_be_imported(tmp_path: Path) ->
 def test_code_is_deflated_but_for_what_every_start_needs() -> None:
     found = [Module(name, Path(), is_package=False, shown="") for name in ("cold", "hot")]
 
-    data, entries = code_part(found, [b"cold code" * 9, b"hot code"], {"hot"})
+    data, entries = code_part(found, [b"cold code" * 9, b"hot code"], {"hot"}, b"common")
 
     (_, offset, size, is_deflated, _), hot = entries["cold"], entries["hot"]
-    assert (zlib.decompress(data[offset : offset + size]), is_deflated) == (b"cold code" * 9, True)
+    inflated = zlib.decompressobj(zdict=b"common").decompress(data[offset : offset + size])
+    assert (inflated, is_deflated) == (b"cold code" * 9, True)
     assert hot == (False, size, 8, False, checksum(b"hot code"))
-    assert data.endswith(b"hot code")
+    assert entries[DICTIONARY] == (False, size + 8, 6, False, checksum(b"common"))
+    assert data.endswith(b"hot codecommon")
 
 
 def test_each_piece_has_the_checksum_of_the_bytes_that_are_packed() -> None:
     found = [Module(name, Path(), is_package=False, shown="") for name in ("cold", "hot")]
 
-    data, entries = code_part(found, [b"cold code" * 9, b"hot code"], {"hot"})
+    data, entries = code_part(found, [b"cold code" * 9, b"hot code"], {"hot"}, b"common")
 
     for _, offset, size, _, expected in entries.values():
         assert checksum(data[offset : offset + size]) == expected

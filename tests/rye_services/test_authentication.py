@@ -67,8 +67,8 @@ def test_a_request_of_nobody_is_refused(owner: User) -> None:
         {"path": "/admin"},
         {"query": "all=1"},
         {"body": b"{}"},
-        {"now_s": time.time() - 400},
-        {"now_s": time.time() + 400},
+        {"now_s": time.time() - 4000},
+        {"now_s": time.time() + 4000},
     ],
     ids=lambda changes: next(iter(changes)),
 )

@@ -98,6 +98,21 @@ def test_a_key_may_be_given_as_a_node_shows_keys(
     assert key["expires_at"] > key["created_at"]
 
 
+@pytest.mark.parametrize(
+    "words", [("keys", "add", "KEY"), ("api-keys", "create", "--name", "ci", "--user", "ann")]
+)
+def test_a_scope_that_is_none_is_told_which_one_it_may_be(
+    capsys: pytest.CaptureFixture[str], data: str, ada: KeyPair, words: tuple[str, ...]
+) -> None:
+    key = encode_public_key(ada.public_pem)
+    given = (key if word == "KEY" else word for word in words)
+
+    status, _, told = ended(capsys, *given, "--scope", "remote:exceute", "--data", data)
+
+    assert status == 2
+    assert "did you mean remote:execute?" in told
+
+
 def test_an_api_key_is_shown_once(
     capsys: pytest.CaptureFixture[str], data: str, ada: KeyPair
 ) -> None:

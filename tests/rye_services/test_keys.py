@@ -2,6 +2,7 @@ import stat
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
@@ -10,7 +11,7 @@ from lillux.signing import compute_key_fingerprint, load_keypair
 from rye_services.keys import NodeKeysError, open_keys
 from ryeos.remote.identity import identity_document, read_identity
 
-FILES = ["box_key.pem", "box_pub.pem", "private_key.pem", "public_key.pem"]
+FILES = ["box_key.pem", "box_pub.pem", "items", "private_key.pem", "public_key.pem"]
 
 
 def test_a_node_makes_its_keys_with_its_first_start(tmp_path: Path) -> None:
@@ -46,15 +47,18 @@ def test_only_the_node_reads_its_private_keys(tmp_path: Path) -> None:
     open_keys(tmp_path / "signing")
 
     modes = {
-        path.name: stat.S_IMODE(path.stat().st_mode)
-        for path in ((tmp_path / "signing"), *(tmp_path / "signing").iterdir())
+        path.relative_to(tmp_path).as_posix(): stat.S_IMODE(path.stat().st_mode)
+        for path in tmp_path.rglob("*")
     }
     assert modes == {
         "signing": 0o700,
-        "private_key.pem": 0o600,
-        "public_key.pem": 0o644,
-        "box_key.pem": 0o600,
-        "box_pub.pem": 0o644,
+        "signing/private_key.pem": 0o600,
+        "signing/public_key.pem": 0o644,
+        "signing/box_key.pem": 0o600,
+        "signing/box_pub.pem": 0o644,
+        "signing/items": 0o700,
+        "signing/items/private_key.pem": 0o600,
+        "signing/items/public_key.pem": 0o644,
     }
 
 
@@ -64,6 +68,26 @@ def test_of_many_first_starts_at_once_one_makes_the_keys(tmp_path: Path) -> None
 
     assert len(set(found)) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["signing"]
+
+
+def test_of_many_starts_at_once_one_makes_the_key_for_items(tmp_path: Path) -> None:
+    """A node whose keys are of a version that had none."""
+    node_id = open_keys(tmp_path / "signing").node_id
+    rmtree(tmp_path / "signing" / "items")
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: open_keys(tmp_path / "signing"), range(16)))
+
+    assert {keys.node_id for keys in found} == {node_id}
+    assert len({keys.items.fingerprint for keys in found}) == 1
+    assert sorted(path.name for path in (tmp_path / "signing").iterdir()) == FILES
+
+
+def test_what_users_make_is_signed_with_another_key(tmp_path: Path) -> None:
+    keys = open_keys(tmp_path / "signing")
+
+    assert keys.items.fingerprint != keys.fingerprint
+    assert keys.items.fingerprint == open_keys(tmp_path / "signing").items.fingerprint
 
 
 def test_an_empty_folder_is_as_good_as_none(tmp_path: Path) -> None:

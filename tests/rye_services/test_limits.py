@@ -199,3 +199,32 @@ def test_short_answers_are_sent_as_they_are(small_node: Node) -> None:
 
     assert "content-encoding" not in reply.headers
     assert reply.json["status"] == "ok"
+
+
+# --- two lengths, and no end ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [KEYS, "/health"])
+def test_a_body_whose_length_is_told_in_two_ways_is_refused(small_node: Node, path: str) -> None:
+    with connect(small_node) as connection:
+        connection.sendall(
+            f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n"
+            "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /status HTTP/1.1\r\n\r\n".encode()
+        )
+        answer = read_answer(connection)
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"expected Content-Length or Transfer-Encoding, found both" in answer
+    assert answer.count(b"HTTP/1.1 ") == 1, "the connection is closed behind it"
+
+
+def test_a_caller_that_hangs_up_in_its_body_is_a_quiet_line_in_the_log(node: Node) -> None:
+    with connect(node) as connection:
+        connection.sendall(
+            b"POST /execute HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer x\r\n"
+            b"Content-Length: 100\r\n\r\nabc"
+        )
+
+    assert node.wait_for_line("hung up").rstrip().endswith("the caller hung up: POST /execute")
+    assert " cut " in node.wait_for_line("POST /execute ")
+    assert not [line for line in node.log if "Traceback" in line or "ERROR" in line]

@@ -28,7 +28,15 @@ def test_each_scope_is_kept_once_in_order() -> None:
     assert check_scopes(["remote:push", "*", "remote:push"]) == ("remote:push", "*")
 
 
-@pytest.mark.parametrize("scope", ["", "remote:", ":push", "a b", "Remote:push", "**", "a:b:c"])
-def test_a_text_of_another_form_is_no_scope(scope: str) -> None:
+@pytest.mark.parametrize(
+    "scope",
+    ["", "remote:", ":push", "a b", "Remote:push", "**", "a:b:c", "registry:*", "x" * 10**5],
+)
+def test_any_other_text_is_no_scope(scope: str) -> None:
     with pytest.raises(ScopeError):
         check_scopes([scope])
+
+
+def test_a_scope_that_is_written_wrong_is_told_which_one_it_may_be() -> None:
+    with pytest.raises(ScopeError, match="did you mean remote:execute"):
+        check_scopes(["remote:exceute"])

@@ -9,10 +9,11 @@ from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 from zipimport import zipimporter
 
-from zipboot.importer import SOURCES, CodeImporter
+from zipboot.importer import DICTIONARY, SOURCES, CodeImporter
 from zipboot.parts import MARK_BYTES, Archive, Part, checksum
 
 ENTRY = "_rye/some.bin"
+_COMMON = b"value = packed_package"
 
 
 def write_archive(path: Path, data: bytes, *, compression: int = ZIP_STORED) -> bytes:
@@ -49,15 +50,22 @@ def code_importer(
     for number, (name, source) in enumerate(modules.items()):
         code = marshal.dumps(compile(source, f"some.pyz/{name}.py", "exec"))
         is_deflated = bool(number % 2)
-        piece = zlib.compress(code) if is_deflated else code
+        piece = _deflated(code) if is_deflated else code
         where = len(data), len(piece), is_deflated, checksum(piece)
         entries[name] = (name in packages, *where)
         data += _changed(piece) if name in damaged else piece
+    entries[DICTIONARY] = (False, len(data), len(_COMMON), False, checksum(_COMMON))
+    data += _changed(_COMMON) if DICTIONARY in damaged else _COMMON
     mark = write_archive(path, data)
     with ZipFile(path, "a") as archive:
         archive.writestr(SOURCES, _zipped(sources))
     opened = Archive(zipimporter(str(path)))
     return CodeImporter(opened, Part(opened, ENTRY, mark), entries)
+
+
+def _deflated(code: bytes) -> bytes:
+    deflate = zlib.compressobj(zdict=_COMMON)
+    return deflate.compress(code) + deflate.flush()
 
 
 def _changed(data: bytes) -> bytes:

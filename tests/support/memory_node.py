@@ -55,6 +55,7 @@ class MemoryNode:
     asked    every request, as method and path
     before   called with the method and path of each request; what it returns is the reply
     outputs  what the next run leaves behind, by path
+    masked   files in which the next run's secrets are found
     """
 
     name = "default"
@@ -72,6 +73,7 @@ class MemoryNode:
         self.bodies: list[Any] = []
         self.run = run
         self.outputs: dict[str, bytes] = {}
+        self.masked: list[str] = []
         self.before: Callable[[str, str], Reply | None] = lambda *_: None
         self.audience = ""
 
@@ -233,6 +235,7 @@ class MemoryNode:
             "execution_snapshot_hash": None,
             "runtime_outputs_bundle_hash": bundle_hash,
             "new_object_hashes": new,
+            **({"masked_paths": self.masked} if self.masked else {}),
             **outcome,
         }
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from ryeos.remote.apply import Applied
 from ryeos.remote.conflicts import ConflictFolder
 from ryeos.remote.heads import LocalHeads
 from ryeos.remote.link import Link
@@ -21,8 +22,10 @@ class RemoteProject:
     def __init__(self, folder: Path, node: MemoryNode, *, name: str = "project") -> None:
         self.root, self.user = folder / name, folder / "home"
         self.memory = node
+        self.name = "project"  # on the node
         self.progress: list[tuple[str, int, int]] = []
         self.warnings: list[str] = []
+        self.told: list[tuple[str, Applied]] = []
         (self.root / ".ai").mkdir(parents=True)
         (self.user / ".ai").mkdir(parents=True)
         self.write({".ai/config/cas/manifest.yaml": RULES})
@@ -66,7 +69,8 @@ class RemoteProject:
             store=store,
             heads=LocalHeads(store),
             conflicts=ConflictFolder(self.root / ".ai", self.memory.name),
-            project_path="project",
+            project_path=self.name,
             url="https://node.test",
             progress=lambda *told: self.progress.append(told),
+            tell_merged=lambda *told: self.told.append(told),
         )

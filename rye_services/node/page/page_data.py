@@ -21,13 +21,18 @@ from rye_services.node.page.model import (
     Thread,
 )
 from rye_services.node.services import NodeServices
+from rye_services.node.thread_rows import cut
 from rye_services.tables import project_refs, threads, users
 
 MOST_EXECUTIONS = 50
 MOST_PROJECTS = 200
 MOST_SNAPSHOTS = 200
 LARGEST_SHOWN_BYTES = 200_000
+MOST_SHOWN_CHARACTERS = 2_000_000
+"""Of all conflicts of a page together; the sides of later ones are too long."""
+
 _MOST_CONFLICTS = 1_000
+_LONGEST_FIELD = 10_000
 _LISTED = (
     "thread_id",
     "item_id",
@@ -115,11 +120,17 @@ class PageData:
         if row is None:
             return None
         values = row._mapping  # noqa: SLF001 - the public name of a row's columns
-        fields = {name.replace("_", " "): str(values[name]) for name in _ROW if values[name]}
-        conflicts = tuple(
-            self._conflict(path, sides) for path, sides in _conflicts(row.merge_conflicts).items()
-        )
-        return Thread(execution=_execution(row), fields=fields, conflicts=conflicts)
+        fields = {
+            name.replace("_", " "): cut(str(values[name]), _LONGEST_FIELD)
+            for name in _ROW
+            if values[name]
+        }
+        conflicts, left = list[Conflict](), MOST_SHOWN_CHARACTERS
+        for path, sides in _conflicts(row.merge_conflicts).items():
+            conflict = self._conflict(path, sides, left)
+            conflicts.append(conflict)
+            left -= _characters(conflict)
+        return Thread(execution=_execution(row), fields=fields, conflicts=tuple(conflicts))
 
     def _heads(self) -> Any:  # noqa: ANN401 - a select of SQLAlchemy
         columns = project_refs.c
@@ -138,22 +149,24 @@ class PageData:
                 waiting.extend(snapshot.parents)
         return found, any(digest not in found for digest in waiting)
 
-    def _conflict(self, path: str, sides: Mapping[str, Any]) -> Conflict:
+    def _conflict(self, path: str, sides: Mapping[str, Any], left: int) -> Conflict:
+        """With the texts of its sides, as long as ``left`` more characters may be shown."""
+        most = min(LARGEST_SHOWN_BYTES, left)
         return Conflict(
-            path=path,
-            kind=str(sides.get("type", "")),
-            base=self._side(sides.get("base")),
-            ours=self._side(sides.get("ours")),
-            theirs=self._side(sides.get("theirs")),
+            path=cut(path, _LONGEST_FIELD),
+            kind=cut(str(sides.get("type", ""))),
+            base=self._side(sides.get("base"), most),
+            ours=self._side(sides.get("ours"), most),
+            theirs=self._side(sides.get("theirs"), most),
         )
 
-    def _side(self, digest: object) -> Side:
+    def _side(self, digest: object, most: int) -> Side:
         if not isinstance(digest, str) or not digest:
             return Side(None, Absence.DELETED)
         store = self._store
         try:
             blob = _blob_of(store, digest)
-            if (store.size(Space.BLOB, blob) or 0) > LARGEST_SHOWN_BYTES:
+            if (store.size(Space.BLOB, blob) or 0) > most:
                 return Side(digest, Absence.TOO_LONG)
             data = store.get_blob(blob)
         except LilluxError:
@@ -173,6 +186,11 @@ def _blob_of(store: Store, digest: str) -> str:
     return str(value["content_blob_hash"]) if is_item else digest
 
 
+def _characters(conflict: Conflict) -> int:
+    sides = (conflict.base, conflict.ours, conflict.theirs)
+    return sum(len(side.content) for side in sides)
+
+
 def _snapshot(store: Store, digest: str) -> Snapshot | None:
     try:
         value = store.get_object(digest)
@@ -185,10 +203,10 @@ def _snapshot(store: Store, digest: str) -> Snapshot | None:
     return Snapshot(
         digest=digest,
         parents=tuple(str(parent) for parent in value.get("parent_hashes", ())),
-        source=str(value.get("source", "")),
-        detail=str(value.get("source_detail", "")),
-        timestamp=str(value.get("timestamp", "")),
-        thread_id=str(thread_id),
+        source=cut(str(value.get("source", ""))),
+        detail=cut(str(value.get("source_detail", ""))),
+        timestamp=cut(str(value.get("timestamp", ""))),
+        thread_id=cut(str(thread_id)),
     )
 
 
@@ -209,7 +227,7 @@ def _execution(row: Row[Any]) -> Execution:
         created_at=row.created_at,
         completed_at=row.completed_at or "",
         conflicts=len(_conflicts(row.merge_conflicts)),
-        error=row.error_message or "",
+        error=cut(row.error_message or ""),
     )
 
 

@@ -2,7 +2,8 @@
 
 The cookie is ``v1.PAYLOAD.MAC``: base64url of a canonical JSON document, and the HMAC-SHA256 of
 ``v1.PAYLOAD``. It names the API key that the person logged in with; whether that key still counts
-is asked for each request, so a revoked key ends its sessions. Nothing secret is in it.
+is asked for each request, so a revoked key ends its sessions. Nothing secret is in it. One that was
+logged out of is remembered until its end (`ended_sessions`).
 
 A form carries the HMAC of the cookie (`form_token`): a page of somebody else cannot know it.
 """
@@ -24,10 +25,14 @@ _FORM_PURPOSE = b"form:"
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Who is logged in. ``key_id`` is the id of an API key, ``until_s`` seconds since 1970."""
+    """Who is logged in. ``key_id`` is the id of an API key, ``until_s`` seconds since 1970.
+
+    session_id  makes the cookies of two logins differ, so that each is ended for itself
+    """
 
     key_id: str
     until_s: int
+    session_id: str = ""
 
 
 def session_key(node_secret: bytes) -> bytes:
@@ -37,7 +42,7 @@ def session_key(node_secret: bytes) -> bytes:
 
 def seal_session(session: Session, key: bytes) -> str:
     """The value of the cookie."""
-    document = {"key_id": session.key_id, "until_s": session.until_s}
+    document = {"id": session.session_id, "key_id": session.key_id, "until_s": session.until_s}
     text = json.dumps(document, sort_keys=True, separators=(",", ":"))
     signed = "v1." + _base64(text.encode())
     return f"{signed}.{_mac(key, signed)}"
@@ -52,7 +57,7 @@ def read_session(cookie: str, key: bytes, *, now_s: float) -> Session | None:
         return None
     payload = signed.removeprefix("v1.")
     document = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-    session = Session(document["key_id"], document["until_s"])
+    session = Session(document["key_id"], document["until_s"], document.get("id", ""))
     return session if session.until_s > now_s else None
 
 

@@ -1,3 +1,5 @@
+from typing import Any, Literal
+
 import pytest
 
 from lillux.signing import compute_key_fingerprint, generate_keypair
@@ -88,3 +90,40 @@ def test_a_key_for_other_things_manages_none(shared_node: Node, method: str) -> 
     reply = shared_node.user(scopes=("remote:*",)).ask(method, KEYS, {"public_key": ""})
 
     assert reply.answer == (403, {"detail": "this key lacks the scope node.auth.manage"})
+
+
+@pytest.mark.parametrize("scopes", [["*"], ["remote:push"], ["node.auth.manage", "remote:*"], None])
+@pytest.mark.parametrize("auth", ["signed", "bearer"])
+def test_nobody_grants_what_their_own_key_has_not(
+    shared_node: Node, scopes: list[str] | None, auth: Literal["signed", "bearer"]
+) -> None:
+    manager = shared_node.user(scopes=("node.auth.manage",))
+    body: dict[str, Any] = {"public_key": encode_public_key(manager.key.public_pem)}
+    body |= {} if scopes is None else {"scopes": scopes}
+
+    reply = manager.ask("POST", KEYS, body, auth=auth)
+
+    lacked = "remote:*" if scopes and len(scopes) > 1 else (scopes or ["*"])[0]
+    assert reply.answer == (403, {"detail": f"this key lacks the scope {lacked}"})
+    rows = manager.ask("GET", KEYS).json["keys"]
+    (mine,) = [row for row in rows if row["fingerprint"] == f"fp:{manager.user_id}"]
+    assert mine["scopes"] == ["node.auth.manage"]
+
+
+def test_a_manager_lets_others_manage(shared_node: Node) -> None:
+    manager = shared_node.user(scopes=("node.auth.manage",))
+    body = {
+        "public_key": encode_public_key(generate_keypair().public_pem),
+        "scopes": ["node.auth.manage"],
+    }
+
+    assert manager.ask("POST", KEYS, body).status == 200
+
+
+def test_a_scope_that_is_none_is_told_which_one_it_may_be(owner: User) -> None:
+    body = {"public_key": encode_public_key(NEW.public_pem), "scopes": ["remote:exceute"]}
+
+    reply = owner.ask("POST", KEYS, body)
+
+    assert reply.status == 400
+    assert "did you mean remote:execute?" in reply.json["detail"]

@@ -206,7 +206,7 @@ def test_fetch_loads_an_item(project: RemoteProject) -> None:
     assert "said" in json.dumps(reply.json["result"])
 
 
-def test_sign_makes_a_snapshot_with_the_nodes_signature(project: RemoteProject) -> None:
+def test_sign_makes_a_snapshot_with_the_signature_for_items(project: RemoteProject) -> None:
     project.workspace.project.tool("unsigned", "print(1)")
     project.push()
     body = {"project_path": project.name, "item_id": "tool:unsigned"}
@@ -216,7 +216,7 @@ def test_sign_makes_a_snapshot_with_the_nodes_signature(project: RemoteProject) 
     assert (reply.status, reply.json["result"]["status"]) == (200, "signed"), reply.json
     assert reply.json["merge_type"] == "fast-forward"
     item = project.object(project.manifest().items[".ai/tools/unsigned.py"])
-    assert item["signature_info"]["pubkey_fp"] == project.user.node.keys.fingerprint
+    assert item["signature_info"]["pubkey_fp"] == project.user.node.keys.items.fingerprint
 
 
 def test_another_user_sees_nothing_of_an_execution(project: RemoteProject) -> None:
@@ -272,7 +272,7 @@ def test_a_graph_leaves_its_page_signed_by_the_node_and_its_objects(
     pages = [path for path in bundle["files"] if path.startswith(".ai/knowledge/state/")]
     assert len(pages) == 1
     page = project.objects([bundle["files"][pages[0]]])[bundle["files"][pages[0]]].decode()
-    assert f":{project.user.node.keys.fingerprint} -->" in page
+    assert f":{project.user.node.keys.items.fingerprint} -->" in page
     refs = [path for path in bundle["files"] if path.startswith(".ai/state/objects/refs/graphs/")]
     assert len(refs) == 1
     assert bundle["files"].keys() >= {*pages, *refs}

@@ -221,6 +221,46 @@ def test_other_methods_are_told_that_there_are_no_sessions(endpoint: Endpoint) -
         assert (reply.status, reply.headers["allow"]) == (405, "POST")
 
 
+@pytest.mark.parametrize(
+    ("params", "problem"),
+    [
+        ({"name": "execute", "arguments": []}, "arguments: expected an object, found list"),
+        ({"name": "execute", "arguments": "x"}, "arguments: expected an object, found string"),
+        ({"name": 5}, "name: expected the name of a tool"),
+        ({}, "name: expected the name of a tool"),
+    ],
+)
+def test_a_call_of_another_form_is_told_so_in_plain_words(
+    endpoint: Endpoint, params: object, problem: str
+) -> None:
+    assert endpoint.rpc("tools/call", params)["error"] == {"code": -32602, "message": problem}
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"{", "expected a message of JSON-RPC, found no JSON"),
+        (b"[]", "expected a message of JSON-RPC, found list"),
+        (b"{}", 'jsonrpc: expected "2.0"'),
+        (b'{"jsonrpc": "2.0"}', "method: expected a string"),
+        (
+            b'{"jsonrpc": "2.0", "id": [], "method": "a"}',
+            "id: expected a string or a number, found list",
+        ),
+        (
+            b'{"jsonrpc": "2.0", "id": 1, "method": "a", "params": []}',
+            "params: expected an object, found list",
+        ),
+    ],
+)
+def test_what_is_no_message_is_told_so_in_plain_words(
+    endpoint: Endpoint, body: bytes, problem: str
+) -> None:
+    reply = endpoint.ask(body)
+
+    assert (reply.status, reply.json["error"]["message"]) == (400, problem)
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"jsonrpc": "2.0"}', b"\xff"])
 def test_what_is_no_message_is_refused_and_the_endpoint_goes_on(
     endpoint: Endpoint, body: bytes

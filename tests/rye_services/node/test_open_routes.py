@@ -3,7 +3,7 @@ import json
 from rye_services.node.open_routes import provided_tools
 from ryeos import __version__
 from ryeos.items import Space
-from ryeos.remote.identity import read_identity
+from ryeos.remote.identity import decode_public_key, read_identity
 from tests.support.node import Node
 
 
@@ -20,10 +20,12 @@ def test_a_node_says_that_it_is_there_and_its_versions(shared_node: Node) -> Non
 
 
 def test_a_node_shows_who_it_is(shared_node: Node) -> None:
-    identity = read_identity(shared_node.ask("GET", "/public-key").json)
+    document = shared_node.ask("GET", "/public-key").json
+    identity = read_identity(document)
 
     assert identity.node_id == shared_node.keys.node_id
     assert identity.box_public == shared_node.keys.box_public
+    assert decode_public_key(document["items_key"]) == shared_node.keys.items.public_pem
 
 
 def test_a_node_says_how_busy_it_is_and_what_it_can_do(shared_node: Node) -> None:

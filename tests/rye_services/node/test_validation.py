@@ -164,7 +164,9 @@ def test_a_path_cannot_be_item_and_file(store: Store) -> None:
 def test_an_item_lies_below_the_folder_of_items(store: Store) -> None:
     digest = manifest(store, items={"src/x.py": put_item(store, ".ai/tools/x.py", b"x")})
 
-    assert defects(store, digest) == ("items: 'src/x.py': expected a path below .ai/",)
+    assert defects(store, digest) == (
+        "'src/x.py': expected an item below .ai/{directives,tools,knowledge,config}/",
+    )
 
 
 def test_an_item_that_is_no_item_source_is_named(store: Store) -> None:

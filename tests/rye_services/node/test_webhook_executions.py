@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from ryeos.remote.webhook_signatures import DELIVERY_ID
 from tests.support.endings import wait_until
 from tests.support.hooks import bind
 from tests.support.node import Node
@@ -53,6 +54,20 @@ def test_a_delivery_that_comes_twice_runs_once(project: RemoteProject) -> None:
 
     first = hook.deliver(delivery_id="d-1")
     again = hook.deliver(delivery_id="d-1", parameters={"changed": True})
+
+    assert first.json["status"] == "success"
+    assert again.answer == (200, {"detail": "Already processed"})
+    assert len(project.user.ask("GET", "/threads").json["threads"]) == 1
+
+
+def test_a_captured_delivery_runs_under_no_other_id(project: RemoteProject) -> None:
+    hook = bind(project.user, "tool:echo", project.name)
+    body = hook.body()
+    headers = hook.headers(body, delivery_id="d-1")
+    node = project.user.node
+
+    first = node.ask("POST", "/execute", body, headers=headers)
+    again = node.ask("POST", "/execute", body, headers={**headers, DELIVERY_ID: "d-2"})
 
     assert first.json["status"] == "success"
     assert again.answer == (200, {"detail": "Already processed"})

@@ -171,17 +171,41 @@ def test_a_delivery_that_comes_again_with_a_new_signature_is_known(
     made, secret = webhooks.create(BINDING, "node")
     body = {"hook_id": made.hook_id, "parameters": "not even looked at"}
     with database.writing() as connection:
-        assert record_delivery(connection, made.hook_id, "d1", now_s=NOW_S - 3600)
+        assert record_delivery(
+            connection, made.hook_id, "d1", signed_once="signed d1", now_s=NOW_S - 3600
+        )
 
     _, delivery = accepted_delivery(webhooks, body, signed(secret, body))
 
     assert delivery is None
 
 
+def test_a_signature_counts_once_whatever_id_it_comes_with(
+    webhooks: Webhooks, database: Database
+) -> None:
+    made, secret = webhooks.create(BINDING, "node")
+    body = {"hook_id": made.hook_id}
+    first, captured = (signed(secret, body, delivery_id=each) for each in ("d1", "d2"))
+    for delivery, is_new in ((first, True), (captured, False)):
+        with database.writing() as connection:
+            recorded = record_delivery(
+                connection,
+                made.hook_id,
+                delivery.delivery_id,
+                signed_once=delivery.signed_once,
+                now_s=NOW_S,
+            )
+        assert recorded is is_new
+
+    assert accepted_delivery(webhooks, body, captured)[1] is None
+    later = signed(secret, body, at_s=NOW_S + 1, delivery_id="d2")
+    assert accepted_delivery(webhooks, body, later)[1] is not None, "the id was not used up"
+
+
 def test_of_deliveries_that_come_at_once_one_is_recorded(database: Database) -> None:
     def record(_: int) -> bool:
         with database.writing() as connection:
-            return record_delivery(connection, "wh_1", "d1", now_s=NOW_S)
+            return record_delivery(connection, "wh_1", "d1", signed_once="signed d1", now_s=NOW_S)
 
     with ThreadPoolExecutor(8) as pool:
         recorded = list(pool.map(record, range(32)))
@@ -192,23 +216,25 @@ def test_of_deliveries_that_come_at_once_one_is_recorded(database: Database) -> 
 def test_a_delivery_is_not_recorded_when_its_thread_was_not(database: Database) -> None:
     def fail_after_recording() -> None:
         with database.writing() as connection:
-            record_delivery(connection, "wh_1", "d1", now_s=NOW_S)
+            record_delivery(connection, "wh_1", "d1", signed_once="signed d1", now_s=NOW_S)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail_after_recording()
 
     with database.writing() as connection:
-        assert record_delivery(connection, "wh_1", "d1", now_s=NOW_S)
+        assert record_delivery(connection, "wh_1", "d1", signed_once="signed d1", now_s=NOW_S)
 
 
 def test_deliveries_are_forgotten_after_two_days(database: Database) -> None:
     with database.writing() as connection:
-        record_delivery(connection, "wh_1", "old", now_s=NOW_S - KEPT_S - 1)
-        record_delivery(connection, "wh_1", "new", now_s=NOW_S)
+        record_delivery(
+            connection, "wh_1", "old", signed_once="signed old", now_s=NOW_S - KEPT_S - 1
+        )
+        record_delivery(connection, "wh_1", "new", signed_once="signed new", now_s=NOW_S)
         count = connection.scalar(select(func.count()).select_from(webhook_deliveries_replay))
 
-    assert count == 1
+    assert count == 2, "the id and the signature of the new one"
 
 
 def test_an_envelope_that_no_execution_could_open_makes_no_binding(webhooks: Webhooks) -> None:

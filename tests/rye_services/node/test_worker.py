@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytest
@@ -172,7 +173,8 @@ def test_a_daemon_that_a_tool_starts_ends_with_the_execution(
     leave = "os.fork() and os._exit(0)"
     daemon = f"import os, time; {leave}; os.setsid(); {leave}; time.sleep(600)"
     shell_tool(
-        workspace, f"{lifeline.hold}; {sys.executable} -I -c {json.dumps(daemon)} >/dev/null 2>&1"
+        workspace,
+        f"{lifeline.hold}; {quote(sys.executable)} -I -c {quote(daemon)} >/dev/null 2>&1",
     )
 
     finished = do_job(job("tool:t"), launch)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ryeos.cas.errors import RulesUnreadableError
 from ryeos.cas.rules import FLOOR, PLACE, NameRules, PathPatterns, read_rules, rules_of
 from ryeos.errors import SpecError
 from ryeos.metadata import parse_header
@@ -166,3 +167,18 @@ def test_files_outside_ai_travel_only_when_they_are_included() -> None:
     assert exclude.match(".ai/tools/a.py")
     assert exclude.match(".git/config")
     assert not exclude.match("a/b")
+
+
+@pytest.mark.parametrize("text", ["sync: [", "- a", "sync: {include: [\ud800]}"])
+def test_where_a_project_is_sent_from_a_file_that_cannot_be_read_is_an_error(
+    tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / PLACE
+    path.parent.mkdir(parents=True)
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+
+    with pytest.raises(RulesUnreadableError, match=r"manifest\.yaml") as error:
+        read_rules(bundles=[], user=None, project=tmp_path, is_strict=True)
+
+    assert error.value.exit_status == 6
+    assert read_rules(bundles=[], user=None, project=tmp_path) == rules_of([])

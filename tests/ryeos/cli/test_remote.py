@@ -76,6 +76,69 @@ def test_a_push_says_what_it_did(user: User) -> None:
     assert first["ref_published"]
     assert first["objects_synced"] == first["total_objects"]
     assert second.stdout == f"project on default: {first['snapshot_hash'][:12]}, nothing new\n"
+    third = user.cli.json("remote", "push")
+    assert (third["ref_published"], third["head_moved"]) == (True, False)
+
+
+def test_a_run_says_what_it_merged_in_first(user: User, other: User) -> None:
+    user.write(".ai/tools/mine/hello.sh", HELLO)
+    user.cli.json("sign", "tool:mine/hello")
+    user.write("src/a.txt", "a\n")
+    user.write("src/b.txt", "b\n")
+    user.cli.json("remote", "push")
+    other.cli.json("remote", "pull")
+    other.write("src/a.txt", "theirs\n")
+    other.write("src/c.txt", "c\n")
+    (other.cli.project / "src/b.txt").unlink()
+    other.cli.json("remote", "push")
+
+    done = user.cli("run", "mine/hello", "--target", "remote")
+
+    assert done.status == 0, done.stderr
+    assert "merged in from default:\n  ~ src/a.txt\n  - src/b.txt\n  + src/c.txt\n" in done.stderr
+
+
+def test_force_says_what_it_replaced(user: User, other: User) -> None:
+    user.write("src/a.txt", "a\n")
+    user.cli.json("remote", "push")
+    other.cli.json("remote", "pull")
+    other.write("src/a.txt", "theirs\n")
+    other.write("src/b.txt", "b\n")
+    head = other.cli.json("remote", "push")["snapshot_hash"]
+
+    done = user.cli("remote", "push", "--force")
+
+    assert done.stderr == (
+        f"replaced {head[:12]}; it stays in the history of default; others had done:\n"
+        "  ~ src/a.txt\n  + src/b.txt\n"
+    )
+
+
+def test_files_that_no_longer_travel_stop_a_push_and_are_marked(user: User) -> None:
+    user.write("src/a.txt", "a\n")
+    user.cli.json("remote", "push")
+    user.write(".ai/config/cas/manifest.yaml", "sync: {include: ['lib/']}\n")
+
+    stopped, compared = user.cli("remote", "push"), user.cli("remote", "diff")
+    dropped = user.cli("remote", "push", "--drop-excluded")
+
+    assert stopped.status == 7
+    assert "1 of the files that were pushed are here, but no longer travel: src/a.txt" in (
+        stopped.stderr
+    )
+    assert "x    src/a.txt\n" in compared.stdout
+    assert dropped.status == 0
+
+
+def test_rules_that_cannot_be_read_stop_a_push(user: User) -> None:
+    user.cli.json("remote", "push")
+    user.write(".ai/config/cas/manifest.yaml", "sync: [\n")
+
+    done = user.cli("remote", "push")
+
+    assert done.status == 6
+    assert "manifest.yaml" in done.stderr
+    assert "hint: it says which files travel" in done.stderr
 
 
 def test_a_pull_says_which_files_it_wrote(user: User, other: User) -> None:
@@ -84,7 +147,7 @@ def test_a_pull_says_which_files_it_wrote(user: User, other: User) -> None:
 
     done = other.cli("remote", "pull")
 
-    assert done.stdout == "~ src/a.txt\n"
+    assert done.stdout == "+ src/a.txt\n"
     assert other.read("src/a.txt") == "a\n"
 
 
@@ -246,6 +309,21 @@ def test_the_status_asks_nobody(user: User, shared_node: Node) -> None:
     assert (
         after.stdout.splitlines()[1] == f"  default      pushed                   {shared_node.url}"
     )
+
+
+def test_a_renamed_folder_is_no_new_project_on_the_node(user: User) -> None:
+    user.cli.json("remote", "push")
+    user.write(".ai/config/remotes/remotes.yaml", "project_path: gard2\n")
+
+    stopped, status = user.cli("remote", "push"), user.cli("remote", "status")
+    row = user.cli.json("remote", "status")["remotes"]["default"]
+    begun = user.cli("remote", "push", "--new-project")
+
+    assert stopped.status == 7
+    assert "was pushed as 'project', and is called 'gard2' now" in stopped.stderr
+    assert "pushed as project" in status.stdout
+    assert (row["pushed_as"], row["project_path"], row["is_pushed"]) == ("project", "gard2", False)
+    assert begun.status == 0, begun.stderr
 
 
 @pytest.mark.parametrize("thread", ["../health", "a b", "%2e%2e"])

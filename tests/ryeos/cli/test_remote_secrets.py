@@ -10,6 +10,7 @@ import pytest
 
 from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair, load_keypair
+from ryeos.remote.envelopes import open_envelope
 from ryeos.remote.identity import identity_document
 from ryeos.remote.local_secrets import LocalSecrets
 from ryeos.signing_key import SigningKey
@@ -40,6 +41,19 @@ def test_a_secret_is_kept_listed_and_deleted(on_node: CommandLine) -> None:
     assert (deleted.status, deleted.stdout) == (0, "deleted API_KEY from remote default\n")
     assert again.status == 3
     assert "error: secret 'API_KEY': not kept by remote default" in again.stderr
+
+
+def test_a_secret_is_sealed_for_the_node_alone_and_kept_by_nobody(
+    on_node: CommandLine, shared_node: Node
+) -> None:
+    done = on_node("remote", "secrets", "seal", "API_KEY", "--stdin", stdin=b"sk-value\n")
+
+    opened = open_envelope(json.loads(done.stdout), shared_node.keys.box_private)
+    assert opened == {"API_KEY": "sk-value"}
+    assert "sk-value" not in done.stdout + done.stderr
+    assert on_node.json("remote", "secrets", "list")["secrets"] == []
+    local = on_node("remote", "secrets", "seal", "API_KEY", "--stdin", "--local", stdin=b"x")
+    assert "--local: a secret is sealed to a node" in local.stderr
 
 
 def test_a_file_of_variables_is_imported_but_for_reserved_names(

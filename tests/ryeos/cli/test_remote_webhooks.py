@@ -108,6 +108,8 @@ def test_a_delivery_runs_the_item_once_with_the_secrets_it_was_given(
     assert first["triggered"]
     assert first["result"]["result"]["data"]["stdout"] == "hello 20 ***\n"
     assert not again["triggered"]
+    told = on_node(*trigger, WEBHOOK_SECRET=made["hmac_secret"])
+    assert told.stdout == "d-1 was delivered before\n"
     assert len(on_node.json("remote", "threads")["threads"]) == 1
 
 

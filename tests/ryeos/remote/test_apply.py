@@ -25,7 +25,7 @@ def test_files_are_written_replaced_and_removed(tmp_path: Path) -> None:
         Change("replaced", OLD, NEW),
     )
 
-    assert applied == Applied(("deep/added", "replaced"), ("removed",))
+    assert applied == Applied(("deep/added", "replaced"), ("removed",), ("deep/added",))
     files = {path.name: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert files == {"added": b"#!/bin/sh\n", "replaced": b"new"}
 
@@ -104,3 +104,11 @@ def test_a_folder_with_something_else_in_it_stays(tmp_path: Path) -> None:
     apply(tmp_path, Change("a/b", OLD, None))
 
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["mine"]
+
+
+def test_changes_one_after_the_other_are_told_as_one() -> None:
+    first = Applied(("a", "b"), ("c",), ("a", "b"))
+
+    assert first.followed_by(Applied(("c", "d"), ("b",), ("d",))) == Applied(
+        ("a", "c", "d"), ("b",), ("a", "d")
+    )

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ryeos.remote.apply import Applied
 from ryeos.remote.envelopes import open_envelope
 from ryeos.remote.errors import RemoteError
 from ryeos.remote.execute import RemoteRun, execute
@@ -52,6 +53,22 @@ def test_what_the_run_changed_is_here_afterwards(
     assert project.files() == memory_node.files()
 
 
+@pytest.mark.parametrize("applies", [True, False])
+def test_what_others_brought_is_merged_in_before_the_run_and_told(
+    project: RemoteProject, memory_node: MemoryNode, *, applies: bool
+) -> None:
+    project.write({"src/a.txt": "a\n", "src/b.txt": "b\n"})
+    execute(project.link, RUN)
+    memory_node.edit({"src/a.txt": b"theirs\n", "src/b.txt": None, "src/c.txt": b"c\n"})
+
+    ran = execute(project.link, RemoteRun(item_ref="tool:mine/hello", applies=applies))
+
+    merged = Applied(("src/a.txt", "src/c.txt"), ("src/b.txt",), ("src/c.txt",))
+    assert project.told == [("default", merged)]
+    answer = answer_of(ran, "default", "tool:mine/hello").envelope
+    assert answer["remote"]["merged"] == ["src/a.txt", "src/c.txt", "src/b.txt"]
+
+
 def test_what_the_run_changed_stays_there_if_asked(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
@@ -97,6 +114,16 @@ def test_a_conflict_on_the_node_is_told(project: RemoteProject, memory_node: Mem
 
     assert "could not merge what the run changed (conflict: src/a.txt)" in ran.warnings[0]
     assert project.read("src/a.txt") == "somebody's\n"
+
+
+def test_a_secret_that_was_masked_is_told(project: RemoteProject, memory_node: MemoryNode) -> None:
+    memory_node.masked = ["src/leak.txt"]
+
+    ran = execute(project.link, RUN)
+
+    assert ran.warnings == ("the run wrote a secret into src/leak.txt: there is *** in its place",)
+    answer = answer_of(ran, "default", "tool:mine/hello").envelope
+    assert answer["remote"]["masked_paths"] == ["src/leak.txt"]
 
 
 def test_outputs_are_written(project: RemoteProject, memory_node: MemoryNode) -> None:

@@ -82,6 +82,19 @@ def test_a_node_does_not_write_what_decides(machine: Machine, path: str) -> None
     assert not (machine.root / path).exists()
 
 
+def test_what_every_run_leaves_on_the_node_is_no_problem(machine: Machine) -> None:
+    folder = ".ai/state/threads/t"
+    usual = (f"{folder}/grants.json", f"{folder}/runner.json", ".ai/state/threads/registry.db")
+
+    outputs = machine.bring_all(dict.fromkeys((*usual, f"{folder}/cancel", "grants.json"), b"{}"))
+
+    assert len(outputs.kept or {}) == 5
+    assert [problem.partition(":")[0] for problem in outputs.problems] == [
+        f"output '{folder}/cancel'",
+        "output 'grants.json'",
+    ]
+
+
 @pytest.mark.parametrize(
     "path", [".ai/state/../../evil", ".ai/state//x", ".ai/state/a\\b", ".ai/state/nul"]
 )

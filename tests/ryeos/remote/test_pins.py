@@ -6,8 +6,9 @@ from threading import Barrier, Thread
 import pytest
 
 from lillux.errors import FileSystemError
-from lillux.sealing import generate_box_pair
+from lillux.sealing import encode_box_key, generate_box_pair
 from lillux.signing import KeyPair, generate_keypair
+from lillux.values import replace
 from ryeos.remote.identity import NodeIdentity, identity_document, read_identity
 from ryeos.remote.pins import Pin, PinMismatchError, Pins, PinState, PinUnreadableError
 from ryeos.signing_key import SigningKey
@@ -51,7 +52,13 @@ def test_the_first_node_is_pinned_and_then_known(tmp_path: Path, node: NodeIdent
     assert check(Pins(tmp_path), node) is PinState.NEW
     assert check(Pins(tmp_path), node) is PinState.KNOWN
     assert Pins(tmp_path).list() == (
-        Pin(name="gpu", netloc=NETLOC, fingerprint=node.fingerprint, path=pin_file(tmp_path)),
+        Pin(
+            name="gpu",
+            netloc=NETLOC,
+            fingerprint=node.fingerprint,
+            box_key=encode_box_key(node.box_public),
+            path=pin_file(tmp_path),
+        ),
     )
 
 
@@ -200,10 +207,82 @@ def test_a_pin_that_another_program_wrote_counts(
 
     with pytest.raises(PinMismatchError):
         check(pins, imposter)
+    assert [(pin.path, pin.box_key) for pin in pins.list()] == [(path, "")]
     assert check(pins, identity(SigningKey(keypair))) is PinState.KNOWN
-    assert [pin.path for pin in pins.list()] == [path]
     assert pins.forget("gpu", NETLOC)
     assert not path.exists()
+    assert pins.list() == ()
+
+
+def with_other_box(node: NodeIdentity) -> NodeIdentity:
+    return replace(node, box_public=generate_box_pair()[1])
+
+
+def without_box_key(user: Path) -> None:
+    """Make the pin one of the time before pins had box keys."""
+    path = pin_file(user)
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if not line.startswith(("box_key", "# rye:signed:"))]
+    path.write_text("".join(kept), encoding="utf-8")
+
+
+def test_the_same_node_with_another_box_key_is_refused(
+    tmp_path: Path, node: NodeIdentity, own: SigningKey
+) -> None:
+    pins, other = Pins(tmp_path, own), with_other_box(node)
+    check(pins, node)
+
+    with pytest.raises(PinMismatchError) as error:
+        check(pins, other, expected=node.node_id)
+
+    assert str(error.value) == (
+        f"remote gpu ({NETLOC}): expected the box key {encode_box_key(node.box_public)},"
+        f" found {encode_box_key(other.box_public)}"
+    )
+    assert error.value.hint.endswith("has a new key: rye remote forget gpu")
+    assert check(pins, node) is PinState.KNOWN
+    pins.forget_all("gpu")
+    assert check(pins, other) is PinState.NEW
+
+
+def test_a_pin_without_a_box_key_is_completed(
+    tmp_path: Path, node: NodeIdentity, imposter: NodeIdentity
+) -> None:
+    pins = Pins(tmp_path)
+    check(pins, node)
+    without_box_key(tmp_path)
+
+    with pytest.raises(PinMismatchError):
+        check(pins, imposter)
+    assert [pin.box_key for pin in pins.list()] == [""]
+    assert check(pins, node) is PinState.KNOWN
+    assert [pin.box_key for pin in pins.list()] == [encode_box_key(node.box_public)]
+    with pytest.raises(PinMismatchError):
+        check(pins, with_other_box(node))
+
+
+def test_the_box_key_of_another_programs_pin_is_kept_beside_it(workspace: Workspace) -> None:
+    keypair = generate_keypair()
+    path = put_key_document(workspace.user.space, keypair, keypair, owner=f"remote:gpu:{NETLOC}")
+    before = path.read_bytes()
+    pins, node = Pins(workspace.user.space.base), identity(SigningKey(keypair))
+    check(pins, node)
+
+    with pytest.raises(PinMismatchError):
+        check(pins, with_other_box(node))
+    assert path.read_bytes() == before
+
+
+def test_a_box_key_that_is_none_makes_no_pin(tmp_path: Path, node: NodeIdentity) -> None:
+    check(Pins(tmp_path), node)
+    path = pin_file(tmp_path)
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace(encode_box_key(node.box_public), "short"), encoding="utf-8")
+
+    with pytest.raises(PinUnreadableError):
+        check(Pins(tmp_path), node)
+
+    assert Pins(tmp_path).list() == ()
 
 
 def test_keys_of_people_are_no_pins(workspace: Workspace, node: NodeIdentity) -> None:
@@ -256,6 +335,8 @@ def test_in_a_read_only_home_a_pinned_node_is_known(
     folder.chmod(0o500)
 
     try:
+        assert check(Pins(tmp_path), node) is PinState.KNOWN
+        without_box_key(tmp_path)
         assert check(Pins(tmp_path), node) is PinState.KNOWN
         with pytest.raises(FileSystemError):
             check(Pins(tmp_path), imposter, name="other")

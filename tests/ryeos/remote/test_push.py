@@ -2,8 +2,11 @@ import pytest
 
 from lillux.cas.layout import Space
 from lillux.digests import sha256_hex
+from ryeos.remote.apply import Applied
+from ryeos.remote.difference import ADDED, CHANGED
 from ryeos.remote.errors import (
     HeadMovedError,
+    ProjectRenamedError,
     RemoteConflictError,
     RemoteError,
     RemoteUnrelatedError,
@@ -84,7 +87,8 @@ def test_somebody_elses_change_is_merged_in_first(
 
     pushed = push(project.link)
 
-    assert pushed.pulled == ("src/a.txt", "src/c.txt")
+    assert pushed.merged == Applied(("src/a.txt", "src/c.txt"), added=("src/c.txt",))
+    assert project.told == [("default", pushed.merged)]
     assert project.read("src/a.txt") == "theirs\n"
     assert memory_node.files() == project.files()
     assert project.files()["src/b.txt"] == b"ours\n"
@@ -155,6 +159,35 @@ def test_force_replaces_what_others_brought(
     assert memory_node.files() == project.files()
     snapshot = memory_node.store.get_object(pushed.snapshot_hash)
     assert snapshot["parent_hashes"] == [theirs]
+    assert pushed.replaced is not None
+    assert pushed.replaced.snapshot_hash == theirs
+    assert [(one.path, one.there) for one in pushed.replaced.differences or ()] == [
+        ("src/a.txt", CHANGED),
+        ("src/more.txt", ADDED),
+    ]
+
+
+def test_force_where_nobody_brought_anything_replaces_nothing(project: RemoteProject) -> None:
+    push(project.link)
+    project.write({"src/a.txt": "ours\n"})
+
+    assert push(project.link, force=True).replaced is None
+
+
+def test_what_was_merged_is_told_also_when_the_push_then_fails(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    push(project.link)
+    memory_node.edit({"src/theirs.txt": b"theirs\n"})
+    project.write({"src/ours.txt": "ours\n"})
+    broken = reply({"detail": "broken"}, 500)
+    memory_node.before = lambda _, path: broken if path == "/objects/put" else None
+
+    with pytest.raises(RemoteError):
+        push(project.link)
+
+    assert project.read("src/theirs.txt") == "theirs\n"
+    assert [applied.added for _, applied in project.told] == [("src/theirs.txt",)]
 
 
 def test_another_project_of_the_same_name_is_not_merged_in(
@@ -167,6 +200,22 @@ def test_another_project_of_the_same_name_is_not_merged_in(
         push(project.link)
 
     assert project.files() == before
+
+
+def test_a_project_that_was_renamed_is_not_pushed_as_another(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    push(project.link)
+    project.name = "gard2"
+
+    with pytest.raises(ProjectRenamedError, match=r"'project'.*'gard2'") as error:
+        push(project.link)
+
+    assert "set project_path: project in" in error.value.hint
+    assert memory_node.heads.keys() == {"project"}
+    push(project.link, is_new_project=True)
+    push(project.link)
+    assert memory_node.heads.keys() == {"project", "gard2"}
 
 
 def test_a_copy_of_the_project_joins_without_a_question(

@@ -1,10 +1,15 @@
 import re
+from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 
 from rye_services.api_keys import ApiKeys
 from rye_services.database import Database
+from rye_services.node.page.ended_sessions import EndedSessions
+from rye_services.nonces import Nonces
+from ryeos.remote.signed_requests import NONCE_S
 from tests.support.node import Node, Reply, User
 from tests.support.page_contents import PROJECT, THREAD, Contents
 
@@ -121,6 +126,31 @@ def test_logging_out_takes_the_token_of_the_page(shared_node: Node) -> None:
     assert 'rye_session=""' in ended.headers["set-cookie"]
 
 
+def test_a_session_that_was_ended_counts_nowhere_also_after_a_restart(node: Node) -> None:
+    user = node.user()
+    left, kept = logged_in(user), logged_in(user)
+    token = token_in(node.ask("GET", "/", headers=left).body)
+
+    posted(node, "/page/logout", {"token": token}, **left)
+    before = [node.ask("GET", "/page/executions", headers=each).status for each in (left, kept)]
+    node.end()
+    node.start()
+    after = [node.ask("GET", "/page/executions", headers=each).status for each in (left, kept)]
+
+    assert before == [401, 200], "only the one that was logged out of"
+    assert after == [401, 200]
+
+
+def test_an_ended_session_is_forgotten_once_its_cookie_is_over(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'node.db'}")
+    ended = EndedSessions(database)
+    ended.end("cookie", 1_700_000_000)
+
+    for now_s, is_known in ((1_699_999_999, True), (1_700_000_000 + NONCE_S + 1, False)):
+        Nonces(database, lambda now_s=now_s: datetime.fromtimestamp(now_s, UTC)).forget_old()  # type: ignore[misc]
+        assert ended.has("cookie") is is_known
+
+
 def test_a_revoked_key_ends_its_sessions(shared_node: Node) -> None:
     user = shared_node.user()
     cookie = logged_in(user)
@@ -201,8 +231,33 @@ def test_sides_that_cannot_be_shown_say_why(shared_node: Node) -> None:
         assert words in page.body.decode()
 
 
+def test_lists_and_pages_are_bounded_whatever_the_rows_hold(shared_node: Node) -> None:
+    user = shared_node.user()
+    contents = Contents(user)
+    side = contents.store.put_blob(b"y" * 190_000)
+    one = {"base": side, "ours": side, "theirs": side, "type": "modify/modify"}
+    thread_id, error = f"{THREAD}-{user.user_id}", "x" * 3_000_000
+    conflicts = {f"{number:04}.txt": one for number in range(100)}
+    contents.thread(thread_id, state="error", error_message=error, merge_conflicts=conflicts)
+    cookie = logged_in(user)
+
+    listed = user.ask("GET", "/threads")
+    (row,) = listed.json["threads"]
+    whole = user.ask("GET", f"/threads/{thread_id}").json
+
+    assert len(listed.body) < 8_000
+    assert row["error_message"] == "x" * 999 + "…"
+    assert list(row["merge_conflicts"]) == sorted(conflicts)[: len(row["merge_conflicts"])]
+    assert 0 < len(row["merge_conflicts"]) < 100
+    assert (whole["error_message"], whole["merge_conflicts"]) == (error, conflicts)
+    for path, most in (("/", 20_000), (f"/page/thread?id={thread_id}", 6_000_000)):
+        page = shared_node.ask("GET", path, headers=cookie)
+        assert page.status == 200
+        assert len(page.body) < most
+
+
 def test_pages_carry_the_policy_and_are_kept_nowhere(shared_node: Node) -> None:
-    for path in ("/", "/docs"):
+    for path in ("/", "/docs", "/page/project", "/page/nothing", "/page/files/nothing"):
         headers = shared_node.ask("GET", path).headers
         assert headers["content-security-policy"].startswith("default-src 'none'")
         assert headers["cache-control"] == "no-store"

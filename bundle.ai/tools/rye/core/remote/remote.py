@@ -28,6 +28,7 @@ ACTIONS = (
     "secrets_import",
     "secrets_list",
     "secrets_delete",
+    "seal",
     "vault_set",
     "vault_list",
     "vault_delete",
@@ -55,6 +56,11 @@ CONFIG_SCHEMA = {
             "description": "execute, webhook_create: secrets of the node",
         },
         "force": {"type": "boolean", "description": "push: replace what others brought"},
+        "drop_excluded": {
+            "type": "boolean",
+            "description": "push: remove there what no longer travels",
+        },
+        "new_project": {"type": "boolean", "description": "push: under another name than before"},
         "hashes": {
             "type": "array",
             "items": {"type": "string"},
@@ -64,8 +70,8 @@ CONFIG_SCHEMA = {
         "thread_id": {"type": "string", "description": "thread_status: which run"},
         "name": {"type": "string", "description": "secrets: its name"},
         "value": {"type": "string", "description": "secrets_set: what it is to be"},
-        "secret_name": {"type": "string", "description": "vault_set, vault_delete: its name"},
-        "secret_value": {"type": "string", "description": "vault_set: what it is to be"},
+        "secret_name": {"type": "string", "description": "seal, vault_set, vault_delete: its name"},
+        "secret_value": {"type": "string", "description": "seal, vault_set: what it is to be"},
         "env_file": {"type": "string", "description": "secrets_import: a file of NAME=VALUE lines"},
         "names": {
             "type": "array",
@@ -112,11 +118,11 @@ def command(action: str, params: dict) -> tuple:
         return ["thread", params.get("thread_id", "")], None, {}
     if action.startswith("webhook"):
         return _webhook(action, params)
-    return _secret(action.partition("_")[2], params)
+    return _secret("seal" if action == "seal" else action.partition("_")[2], params)
 
 
 def _push(params: dict) -> tuple:
-    return ["push", *_flags(params, "force")], None, {}
+    return ["push", *_flags(params, "force", "drop_excluded", "new_project")], None, {}
 
 
 def _pull(params: dict) -> tuple:
@@ -150,9 +156,9 @@ def _execute(params: dict) -> tuple:
 def _secret(action: str, params: dict) -> tuple:
     """A value travels over a pipe: everybody can read a command line."""
     name = params.get("name") or params.get("secret_name", "")
-    if action == "set":
+    if action in ("set", "seal"):
         value = params.get("value", params.get("secret_value", ""))
-        return ["secrets", "set", name, "--stdin"], value, {}
+        return ["secrets", action, name, "--stdin"], value, {}
     if action == "import":
         names = params.get("names", [])
         words = [*names, "--env"] if names else [params.get("env_file", "")]
@@ -179,7 +185,7 @@ def _vault_keys(params: dict) -> list:
 
 
 def _flags(params: dict, *names: str) -> list:
-    return [f"--{name}" for name in names if params.get(name)]
+    return [f"--{name.replace('_', '-')}" for name in names if params.get(name)]
 
 
 def _options(params: dict, *names: str) -> list:

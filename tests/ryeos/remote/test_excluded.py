@@ -1,0 +1,131 @@
+"""What no longer travels by the rules is no removal."""
+
+from pathlib import Path
+
+import pytest
+
+from ryeos.cas.errors import RulesUnreadableError
+from ryeos.cas.objects import SourceManifest
+from ryeos.remote.difference import ADDED, EXCLUDED, REMOVED, compare
+from ryeos.remote.errors import ExcludedFilesError
+from ryeos.remote.excluded import excluded_paths
+from ryeos.remote.execute import RemoteRun, execute
+from ryeos.remote.pull import pull
+from ryeos.remote.push import push
+from tests.ryeos.remote.conftest import MakeProject
+from tests.support.memory_node import MemoryNode
+from tests.support.remote_project import RemoteProject
+
+PLACE = ".ai/config/cas/manifest.yaml"
+NARROW = "sync: {include: ['*.txt']}\n"
+FILES = {f"src/{number}.py": f"{number}\n" for number in range(27)}
+
+
+@pytest.fixture
+def pushed(project: RemoteProject) -> RemoteProject:
+    project.write(FILES)
+    push(project.link)
+    return project
+
+
+@pytest.mark.parametrize("call", [push, pull, compare], ids=["push", "pull", "diff"])
+def test_rules_that_cannot_be_read_stop_everything(
+    pushed: RemoteProject, memory_node: MemoryNode, call: object
+) -> None:
+    pushed.write({PLACE: "sync: [\n"})
+    head = memory_node.heads["project"]
+
+    with pytest.raises(RulesUnreadableError) as error:
+        call(pushed.link)  # type: ignore[operator]
+
+    assert error.value.exit_status == 6
+    assert memory_node.heads["project"] == head
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_files_that_a_narrower_rule_leaves_out_are_not_removed_there(
+    pushed: RemoteProject, memory_node: MemoryNode, *, force: bool
+) -> None:
+    pushed.write({PLACE: NARROW})
+    head = memory_node.heads["project"]
+
+    with pytest.raises(ExcludedFilesError, match="27 of the files that were pushed") as error:
+        push(pushed.link, force=force)
+
+    assert error.value.paths == tuple(sorted(FILES))
+    assert "--drop-excluded" in error.value.hint
+    assert memory_node.heads["project"] == head
+
+
+def test_a_run_is_not_begun_either(pushed: RemoteProject, memory_node: MemoryNode) -> None:
+    pushed.write({PLACE: NARROW})
+
+    with pytest.raises(ExcludedFilesError):
+        execute(pushed.link, RemoteRun(item_ref="tool:mine/hello"))
+
+    assert memory_node.count("POST /execute") == 0
+
+
+def test_they_are_removed_there_when_that_is_said(
+    pushed: RemoteProject, memory_node: MemoryNode
+) -> None:
+    pushed.write({PLACE: NARROW})
+
+    push(pushed.link, drops_excluded=True)
+    push(pushed.link)
+
+    assert not FILES.keys() & memory_node.files().keys()
+    assert FILES.keys() <= pushed.files().keys()
+
+
+def test_files_that_were_removed_are_removed_there(
+    pushed: RemoteProject, memory_node: MemoryNode
+) -> None:
+    pushed.write(dict.fromkeys(FILES))
+
+    push(pushed.link)
+
+    assert not FILES.keys() & memory_node.files().keys()
+
+
+def test_what_others_brought_and_does_not_travel_from_here_stays_there(
+    pushed: RemoteProject, make_project: MakeProject, memory_node: MemoryNode
+) -> None:
+    other = make_project("there")
+    other.write_user(PLACE, "sync: {exclude: ['src/late.py']}\n")
+    pull(other.link)
+    pushed.write({"src/late.py": "late\n"})
+    push(pushed.link)
+    other.write({"src/other.py": "other\n"})
+
+    with pytest.raises(ExcludedFilesError, match=r"1 of .*src/late\.py"):
+        push(other.link)
+
+    assert other.read("src/late.py") == "late\n"
+    assert "src/late.py" in memory_node.files()
+
+
+def test_the_difference_tells_them_from_removals(pushed: RemoteProject) -> None:
+    pushed.write({PLACE: NARROW, "src/0.py": None, "new.txt": "new\n"})
+
+    found = {one.path: one.here for one in compare(pushed.link).differences}
+
+    assert (found["src/0.py"], found["src/1.py"], found["new.txt"]) == (REMOVED, EXCLUDED, ADDED)
+
+
+def test_a_file_whose_place_a_folder_took_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+
+    base = SourceManifest("project", {}, {"a": "0" * 64})
+
+    assert excluded_paths(tmp_path, base, SourceManifest("project")) == []
+
+
+def test_another_spelling_of_the_same_file_is_a_new_name(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a", encoding="utf-8")
+    (tmp_path / "A.txt").unlink(missing_ok=True)
+    (tmp_path / "A.txt").hardlink_to(tmp_path / "a.txt")  # one file, as on a disk without case
+
+    base = SourceManifest("project", {}, {"a.txt": "0" * 64})
+
+    assert excluded_paths(tmp_path, base, SourceManifest("project", {}, {"A.txt": "0" * 64})) == []
