@@ -167,8 +167,7 @@ class Rye:
             )
             return tool_answer(result, request)
         started_at = perf_counter()
-        resolution = self.resolver.resolve(reference)
-        item = self.verifier.verify_location(resolution.location)
+        resolution, item = self.load(reference)
         self._require_coverage(resolution.location, item)
         from ryeos.directives import render_directive
         from ryeos.knowledge import render_knowledge
@@ -197,11 +196,17 @@ class Rye:
             self.warn(warning)
         return Answer(envelope)
 
-    def start(self, reference: Reference, request: Request, program: "Program") -> Answer:
-        """Run a tool in the background; the answer names the thread that it is.
+    def check(self, reference: Reference, request: Request) -> Answer:
+        """Whether `execute` would begin, here or on a machine with other programs. Raises as it."""
+        dry = replace(request, dry_run=True)
+        if self._kind(reference) is not Kind.TOOL:
+            return self.execute(reference, dry)
+        return tool_answer(self.executor.check(dry), dry)
 
-        What can be refused is refused here, as `execute` would. A tool whose chain says that it
-        sees to this itself is told to (``async: true`` among its parameters).
+    def start(self, reference: Reference, request: Request, program: "Program") -> Answer:
+        """Run a tool in the background, or let it see to that itself; the answer names the thread.
+
+        What can be refused is refused here, as `execute` would.
         """
         from ryeos.executor.primitives import is_graph
         from ryeos.graph.run_ids import new_run_id
@@ -236,9 +241,9 @@ class Rye:
                 f"{reference}: async: this program does not know how it is started",
                 hint="leave out async of the node, or run the graph with: rye run",
             )
-        program = self._program(self.context)
-        env = {**program.env, **request.extra_env}  # the run that asks is its parent
-        return self.start(reference, request, replace(program, env=env))
+        program = self._program(self.context)  # and the run that asks is its parent
+        program = replace(program, env={**program.env, **request.extra_env})
+        return self.start(reference, request, program)
 
     def fingerprint(self, item_id: str) -> str | None:
         """A digest of all that a tool runs. See `PrimitiveExecutor.fingerprint`."""

@@ -6,18 +6,21 @@ from typing import Any
 from ryeos.cli import run
 from ryeos.cli.output import one_line
 from ryeos.cli.plain_arguments import Arguments
-from ryeos.cli.remote_run import is_started, run_on, show_started
+from ryeos.cli.remote_run import run_on
 from ryeos.cli.remote_words import (
     check_thread_id,
     limit_of,
     linked,
     short,
+    surroundings,
     take_limit,
     take_remote,
 )
 from ryeos.cli.session import Command, Session
-from ryeos.errors import RyeError
+from ryeos.envelope import TOOL_FAILED
+from ryeos.errors import RyeError, UsageError
 from ryeos.executor.model import Request
+from ryeos.remote.opening import open_link
 from ryeos.remote.options import RemoteOptions
 from ryeos.remote.remotes import Remotes
 
@@ -48,7 +51,10 @@ def _configure_threads(parser: Arguments) -> None:
 
 
 def _configure_thread(parser: Arguments) -> None:
-    parser.add_argument("thread", metavar="ID", help="a run on the node")
+    add = parser.add_argument
+    add("thread", metavar="ID", help="a run on the node")
+    add("--wait", action="store_true", help="until it has ended")
+    add("--timeout", metavar="S", type=float, help="seconds to wait at most (for ever)")
     take_remote(parser)
 
 
@@ -59,6 +65,11 @@ def _configure_history(parser: Arguments) -> None:
 
 def _execute(session: Session) -> int:
     arguments = session.arguments
+    if arguments.detached and arguments.resign:
+        raise UsageError(
+            "--async, --resign: expected one of them",
+            hint="the pages come back with a run that is waited for",
+        )
     reference = session.rye.reference(arguments.ref)
     request = Request(
         item_id=reference.id,
@@ -75,10 +86,7 @@ def _execute(session: Session) -> int:
         resigns=arguments.resign,
     )
     answer = run_on(session, arguments.remote, reference, request, options)
-    if is_started(answer):
-        return show_started(session, answer)
-    run.show(session, answer)
-    return answer.exit_status
+    return run.show_elsewhere(session, answer)
 
 
 def _status(session: Session) -> int:
@@ -185,9 +193,25 @@ def _threads(session: Session) -> int:
 
 
 def _thread(session: Session) -> int:
-    thread_id = check_thread_id(session.arguments.thread)
-    with linked(session) as link:
-        row = link.node.thread(thread_id)
+    from ryeos.remote.waiting import RUN_COMPLETED, wait_for_run
+
+    arguments = session.arguments
+    thread_id, timeout_s = check_thread_id(arguments.thread), arguments.timeout
+    if timeout_s is not None and not (arguments.wait and 0 <= timeout_s < float("inf")):
+        raise UsageError("--timeout: expected seconds from 0 up, and --wait beside it")
+    with surroundings(session) as around:
+        node = open_link(around, arguments.remote).node
+        if arguments.wait:
+            row = wait_for_run(node, thread_id, timeout_s, around.cancellation)
+        else:
+            row = node.thread(thread_id)
+    _show_thread(session, row)
+    if not arguments.wait or row.get("state") == RUN_COMPLETED:
+        return 0
+    return TOOL_FAILED
+
+
+def _show_thread(session: Session, row: dict[str, Any]) -> None:
     width = max((len(str(name)) for name in row), default=0) + 1
     lines = [
         f"{one_line(str(name)) + ':':<{width}} {one_line(_text(value))}"
@@ -195,7 +219,6 @@ def _thread(session: Session) -> int:
         if value is not None
     ]
     session.output.answer({"status": "success", "thread": row}, "\n".join(lines))
-    return 0
 
 
 def _history(session: Session) -> int:
@@ -238,7 +261,12 @@ COMMANDS = {
     ),
     "remote threads": Command(_configure_threads, _threads, ["rye remote threads --limit 5"]),
     "remote thread": Command(
-        _configure_thread, _thread, ["rye remote thread rye-remote-tool:mine-train-1767323045000"]
+        _configure_thread,
+        _thread,
+        [
+            "rye remote thread rye-remote-tool:mine-train-1767323045000",
+            "rye remote thread rye-remote-tool:mine-train-1767323045000 --wait --timeout 600",
+        ],
     ),
     "remote history": Command(_configure_history, _history, ["rye remote history"]),
 }

@@ -1,5 +1,8 @@
 """A run on a remote, as ``rye run --target`` and ``rye remote execute`` both begin it."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from lillux.errors import LilluxError
 from ryeos.cli.output import one_line
 from ryeos.cli.remote_words import surroundings
@@ -50,6 +53,14 @@ def is_started(answer: Answer) -> bool:
     return answer.envelope.get("async") is True
 
 
+def standard_error(envelope: Mapping[str, Any]) -> str:
+    """What the tool wrote there: whole where its output is text, else the end of it."""
+    for part in (envelope.get("data"), envelope.get("metadata")):
+        if isinstance(part, dict) and isinstance(part.get("stderr"), str):
+            return str(part["stderr"])
+    return ""
+
+
 def show_started(session: Session, answer: Answer) -> int:
     """Show the thread that the run is, and how to look after it."""
     envelope = answer.envelope
@@ -57,7 +68,7 @@ def show_started(session: Session, answer: Answer) -> int:
     session.output.answer(envelope, thread_id)
     if not session.output.as_json:
         session.output.note(
-            f"running on {name}; next:\n  rye remote thread {thread_id} --remote {name}\n"
+            f"running on {name}; next:\n  rye remote thread {thread_id} --wait --remote {name}\n"
             f"  rye remote pull --remote {name}"
         )
     return answer.exit_status

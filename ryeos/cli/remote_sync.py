@@ -151,12 +151,15 @@ def _pull(session: Session) -> int:
 
 def _fetch(session: Session) -> int:
     from lillux.cas.layout import check_digest
-    from ryeos.remote.transfer import fetch
+    from ryeos.remote.errors import ContentNotThereError
+    from ryeos.remote.transfer import fetch_available
 
     digests = [check_digest(digest) for digest in session.arguments.digests]
     with linked(session) as link:
         link.node.verify()
-        fetched = fetch(link.node, digests, link.store, link.progress)
+        fetched, missing = fetch_available(link.node, digests, link.store, link.progress)
+    if missing:
+        raise ContentNotThereError(link.node.name, missing)
     envelope = {"status": "success", "fetched": fetched, "hashes": digests}
     text = f"{fetched} fetched into {link.store.root}"
     session.output.answer(envelope | {"message": text}, text)

@@ -63,14 +63,22 @@ def run(session: Session) -> int:
 
 
 def _run_elsewhere(session: Session, reference: "Reference", request: Request) -> int:
-    from ryeos.cli.remote_run import is_started, run_on, show_started
+    from ryeos.cli.remote_run import run_on
     from ryeos.remote.options import RemoteOptions
 
     arguments = session.arguments
     options = RemoteOptions(is_async=arguments.detached)
     answer = run_on(session, target_remote(arguments.target), reference, request, options)
+    return show_elsewhere(session, answer)
+
+
+def show_elsewhere(session: Session, answer: Answer) -> int:
+    """Show what a run on a node gave as one here, or that it was started; the command's status."""
+    from ryeos.cli.remote_run import is_started, show_started, standard_error
+
     if is_started(answer):
         return show_started(session, answer)
+    live_stderr(standard_error(answer.envelope).encode("utf-8", "replace"))
     show(session, answer)
     return answer.exit_status
 

@@ -16,7 +16,7 @@ A tool that fails is a result. What Rye cannot do is a `LilluxError`, which the 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -124,31 +124,29 @@ class PrimitiveExecutor:
 
         Raises no LilluxError: it is in the result's ``failure``.
         """
-        started = perf_counter()
-        progress = Progress()
-        try:
+
+        def carry_out(progress: Progress) -> ExecutionResult:
             prepared = self._prepare(request, progress, on_step)
             if request.dry_run:
-                result = ExecutionResult(success=True, metadata=prepared.call.describe())
-            else:
-                prepared = self._on_firm_ground(request, prepared, progress, on_step)  # (9)
-                result = self._run(request, prepared, progress, cancellation, on_stderr)
-        except LilluxError as error:
-            progress.metadata["error_code"] = error.code
-            result = ExecutionResult(success=False, error=str(error), failure=error)
-        result.chain = [element.describe() for element in progress.elements]
-        if request.trace:
-            chain_trace = chain_events(progress.elements)
-            result.trace = [*chain_trace, *progress.trace, *progress.further]
-        progress.warnings.extend(result.metadata.pop("warnings", ()))
-        result.metadata = progress.metadata | result.metadata
-        unverified = [e.item_id for e in progress.elements if e.item and not e.item.verified]
-        if unverified:
-            result.metadata["unverified"] = unverified
-        if progress.warnings:
-            result.metadata["warnings"] = list(dict.fromkeys(progress.warnings))
-        result.duration_ms = (perf_counter() - started) * 1000
-        return result
+                return ExecutionResult(success=True, metadata=prepared.call.describe())
+            prepared = self._on_firm_ground(request, prepared, progress, on_step)  # (9)
+            return self._run(request, prepared, progress, cancellation, on_stderr)
+
+        return _told(request, carry_out)
+
+    def check(self, request: Request) -> ExecutionResult:
+        """Whether a tool may run, on this machine or on another one: steps (1) to (5).
+
+        A graph is prepared as well: what is wrong with it is wrong everywhere. Raises nothing, as
+        `execute`.
+        """
+
+        def carry_out(progress: Progress) -> ExecutionResult:
+            if is_graph(self._finder.check(request, progress).chain):
+                self._prepare(request, Progress()).call.describe()
+            return ExecutionResult(success=True)
+
+        return _told(request, carry_out)
 
     def build_chain(self, item_id: str, *, force_refresh: bool = False) -> Chain:
         """The verified chain of a tool. Raises what the failing step raises."""
@@ -323,6 +321,30 @@ class PrimitiveExecutor:
             return ()
         target = element.item.target
         return verify_tree(target.path.parent, rules, target.space, self._verifier, log_warning)
+
+
+def _told(request: Request, carry_out: Callable[[Progress], ExecutionResult]) -> ExecutionResult:
+    """What came of it, with all that was found out on the way."""
+    started = perf_counter()
+    progress = Progress()
+    try:
+        result = carry_out(progress)
+    except LilluxError as error:
+        progress.metadata["error_code"] = error.code
+        result = ExecutionResult(success=False, error=str(error), failure=error)
+    result.chain = [element.describe() for element in progress.elements]
+    if request.trace:
+        chain_trace = chain_events(progress.elements)
+        result.trace = [*chain_trace, *progress.trace, *progress.further]
+    progress.warnings.extend(result.metadata.pop("warnings", ()))
+    result.metadata = progress.metadata | result.metadata
+    unverified = [e.item_id for e in progress.elements if e.item and not e.item.verified]
+    if unverified:
+        result.metadata["unverified"] = unverified
+    if progress.warnings:
+        result.metadata["warnings"] = list(dict.fromkeys(progress.warnings))
+    result.duration_ms = (perf_counter() - started) * 1000
+    return result
 
 
 def _limit_sources(ground: Ground, caller: Mapping[str, Any]) -> LimitSources:

@@ -58,6 +58,17 @@ class Ground:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A call that may be made, wherever that is. The fields are those of `Ground`."""
+
+    chain: Chain
+    anchor: Anchor
+    files: AnchoredFiles
+    locked: bool
+    parameters: dict[str, Any]
+
+
 class Grounds:
     """The grounds that are kept, by tool. Thread-safe."""
 
@@ -135,20 +146,14 @@ class GroundFinder:
 
         Raises what the failing step raises; ``progress`` has what was found out before.
         """
-        chain = self._chains.build(request.item_id, found=progress.elements)  # (1)
-        progress.warnings.extend(chain.warnings)
-        if request.validate_chain:
-            self._validate(chain, progress)  # (2)
-        anchor = anchor_of(chain, self._context)  # (3)
-        files = verify_anchored_files(chain, anchor, self._verifier, progress.warnings.append)
-        locked = request.use_lockfile and self._check_lock(chain, files, progress)  # (4)
-        parameters = parameters_for(chain, request)  # (5)
+        known = self.check(request, progress)
+        chain, anchor = known.chain, known.anchor
         env = self._environment(chain, anchor, progress)  # (6)
         ground = Ground(
             chain=chain,
             anchor=anchor,
-            files=files,
-            locked=locked,
+            files=known.files,
+            locked=known.locked,
             env=env,
             resolved_config=self._resolved_config(chain),  # (7)
             layers=self._limit_layers(chain),
@@ -157,7 +162,21 @@ class GroundFinder:
             warnings=tuple(progress.warnings),
             metadata=dict(progress.metadata),
         )
-        return ground, parameters
+        return ground, known.parameters
+
+    def check(self, request: Request, progress: Progress) -> Checked:
+        """Steps (1) to (5), for which it is no matter where the tool will run. Raises as `find`."""
+        chain = self._chains.build(request.item_id, found=progress.elements)  # (1)
+        progress.warnings.extend(chain.warnings)
+        if request.validate_chain:
+            self._validate(chain, progress)  # (2)
+        anchor = anchor_of(chain, self._context)  # (3)
+        files = verify_anchored_files(chain, anchor, self._verifier, progress.warnings.append)
+        locked = request.use_lockfile and self._check_lock(chain, files, progress)  # (4)
+        parameters = parameters_for(chain, request)  # (5)
+        return Checked(
+            chain=chain, anchor=anchor, files=files, locked=locked, parameters=parameters
+        )
 
     def _validate(self, chain: Chain, progress: Progress) -> None:
         result = self._validator.validate_chain(chain.elements)

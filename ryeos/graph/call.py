@@ -148,8 +148,14 @@ class GraphCall:
         self._reading, self._graph_hash = read.reading, read.graph_hash
 
     def describe(self) -> dict[str, Any]:
-        """What the graph is, and what is odd about it. Raises GraphInvalidError."""
+        """What the graph is, and what is odd about it.
+
+        Raises GraphInvalidError, GraphInputError.
+        """
         graph = self._graph()
+        inputs, options = self._taken_apart()
+        if not (options.validate or options.resume):
+            checked_inputs(graph, inputs)
         return {
             "graph_id": graph.graph_id,
             "start": graph.start,
@@ -164,9 +170,7 @@ class GraphCall:
         on_stderr: OnStderr | None = None,  # noqa: ARG002 - of the protocol; nodes' tools are quiet
     ) -> MappedResult:
         """Walk the graph. Raises RyeError for what keeps the run from beginning."""
-        inputs, options = taken_apart(  # (1)
-            self._materials.request.parameters, self._materials.chain.tool.spec.config_schema
-        )
+        inputs, options = self._taken_apart()  # (1)
         if options.validate:
             return self._judgement()
         graph = self._graph()  # (2)
@@ -216,6 +220,10 @@ class GraphCall:
             keeping=recording.keeping,
             on_step=self._on_step,
         )
+
+    def _taken_apart(self) -> tuple[dict[str, Any], Options]:
+        schema = self._materials.chain.tool.spec.config_schema
+        return taken_apart(self._materials.request.parameters, schema)
 
     def _graph(self) -> Graph:
         if self._reading.graph is None or self._reading.errors:

@@ -63,6 +63,9 @@ class Workspace(Protocol):
     ) -> Answer:
         """Run a tool, render a directive, or give a knowledge text."""
 
+    def check(self, reference: Reference, request: Request) -> Answer:
+        """Whether a run of an item would begin, here or elsewhere."""
+
     def start_here(self, reference: Reference, request: Request) -> Answer:
         """Run a tool in the background, by this program."""
 
@@ -142,7 +145,12 @@ class WorkspaceCalls:
             Surroundings(workspace=self._workspace, cancellation=cancellation),
             act.remote,
             reference,
-            Request(item_id=reference.id, parameters=act.params, at_most_s=act.timeout_s),
+            Request(
+                item_id=reference.id,
+                parameters=act.params,
+                at_most_s=act.timeout_s,
+                use_lockfile=self._use_lockfile,
+            ),
             RemoteOptions(is_async=act.is_async),
         ).envelope
 

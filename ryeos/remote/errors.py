@@ -30,17 +30,97 @@ class RemoteUnreachableError(RyeError):
         )
 
 
+class RemoteTimeoutError(RemoteUnreachableError):
+    """The node did not answer within ``timeout_s``."""
+
+    def __init__(self, remote: str, problem: str, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        super().__init__(remote, problem)
+
+
+class RunGoesOnError(RyeError):
+    """A run on the node of ``remote`` did not end within ``timeout_s``; nobody has ended it."""
+
+    code, exit_status = "TIMEOUT", 124
+
+    def __init__(self, remote: str, timeout_s: float) -> None:
+        self.remote, self.timeout_s = remote, timeout_s
+        super().__init__(
+            f"remote {remote}: no result within {timeout_s:g} s; the run goes on there",
+            hint=f"find it with: rye remote threads --remote {remote}; then wait for it with:"
+            f" rye remote thread ID --wait --remote {remote}",
+        )
+
+
+class StillRunningError(RyeError):
+    """A run that was waited for has not ended."""
+
+    code, exit_status = "TIMEOUT", 124
+
+    def __init__(self, remote: str, thread_id: str, timeout_s: float) -> None:
+        self.remote, self.thread_id = remote, thread_id
+        super().__init__(
+            f"remote {remote}: {thread_id} is still running after {timeout_s:g} s; it goes on there"
+        )
+
+
+class RemoteThreadNotFoundError(RyeError):
+    """The node has no run with this id, or it is somebody else's."""
+
+    code, exit_status = "THREAD_NOT_FOUND", 3
+
+    def __init__(self, remote: str, thread_id: str) -> None:
+        self.remote, self.thread_id = remote, thread_id
+        super().__init__(
+            f"remote {remote}: no run {thread_id}",
+            hint=f"list them with: rye remote threads --all --remote {remote}",
+        )
+
+
+class RemoteSecretNotFoundError(RyeError):
+    """A run was to see secrets that the node does not have, or cannot open."""
+
+    code, exit_status = "SECRET_NOT_FOUND", 3
+
+    def __init__(self, remote: str, detail: Any) -> None:  # noqa: ANN401 - JSON
+        self.remote = remote
+        super().__init__(
+            f"remote {remote}: {_text_of(detail)}",
+            hint=f"what it has: rye remote secrets list --remote {remote}",
+        )
+
+
+class ContentNotThereError(RyeError):
+    """The node has no content of the digests that somebody asked for."""
+
+    code, exit_status = "OBJECT_NOT_FOUND", 3
+
+    def __init__(self, remote: str, digests: Sequence[str]) -> None:
+        self.remote, self.digests = remote, tuple(digests)
+        super().__init__(
+            f"remote {remote}: not there: {_listed(digests)}",
+            hint=f"snapshots of this project: rye remote history --remote {remote}",
+        )
+
+
 class RemoteError(RyeError):
     """The node refused: an HTTP ``status`` of 400 or more, and the ``detail`` it gave."""
 
     code, exit_status = "REMOTE_REFUSED", 7
 
-    def __init__(self, status: int, detail: Any, *, what: str = "") -> None:  # noqa: ANN401 - JSON
+    def __init__(
+        self,
+        status: int,
+        detail: Any,  # noqa: ANN401 - JSON
+        *,
+        what: str = "",
+        hint: str = "",
+    ) -> None:
         self.status, self.detail = status, detail
         self.facts = {"http_status": status, "detail": detail}
         super().__init__(
             f"{what or 'the node'}: refused with status {status}: {_text_of(detail)}",
-            hint=_HINTS.get(status, ""),
+            hint=hint or _HINTS.get(status, ""),
         )
 
 

@@ -9,6 +9,7 @@ from lillux.http_client import HttpClient, HttpClientError, HttpRequest, Retry
 from lillux.http_client.client import Wait, wait_for
 from lillux.http_client.errors import (
     ExchangeCancelledError,
+    ExchangeTimeoutError,
     ResponseTooLargeError,
     TlsError,
     UnreachableError,
@@ -16,7 +17,7 @@ from lillux.http_client.errors import (
 from lillux.http_client.retries import delay_s, parse_retry_after
 from lillux.process import Cancellation
 from ryeos.remote.credentials import Credentials
-from ryeos.remote.errors import RemoteUnreachableError, ReplyTooLargeError
+from ryeos.remote.errors import RemoteTimeoutError, RemoteUnreachableError, ReplyTooLargeError
 from ryeos.remote.remote_url import is_loopback
 from ryeos.remote.remotes import RemoteConfig
 from ryeos.remote.transport import Query, Reply
@@ -169,8 +170,11 @@ class HttpTransport:
             return error
         if isinstance(error, ResponseTooLargeError):
             return ReplyTooLargeError(f"remote {self.name}: {path}", error.problem)
+        problem = f"{error.url}: {error.problem}"
+        if isinstance(error, ExchangeTimeoutError):
+            return RemoteTimeoutError(self.name, problem, error.timeout_s)
         hint = error.hint if isinstance(error, TlsError) else ""
-        return RemoteUnreachableError(self.name, f"{error.url}: {error.problem}", hint=hint)
+        return RemoteUnreachableError(self.name, problem, hint=hint)
 
 
 def _moment(now_s: float) -> "datetime":

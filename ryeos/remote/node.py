@@ -12,7 +12,15 @@ from typing import Any, Protocol
 
 from ryeos.cas.errors import EntryError
 from ryeos.cas.sync import Entry, decode
-from ryeos.remote.errors import HeadMovedError, RemoteError, RemoteReplyError
+from ryeos.remote.errors import (
+    HeadMovedError,
+    RemoteError,
+    RemoteReplyError,
+    RemoteSecretNotFoundError,
+    RemoteThreadNotFoundError,
+    RemoteTimeoutError,
+    RunGoesOnError,
+)
 from ryeos.remote.identity import NodeIdentity, read_identity
 from ryeos.remote.replies import (
     Executed,
@@ -40,6 +48,8 @@ MAX_GET_REPLY = 64 * MIB
 
 ACCEPT_TIMEOUT_S = 30.0
 _NOT_FOUND, _CONFLICT, _REFUSED = 404, 409, 400
+_UNKNOWN_NAMES = "secret "
+"""How a node begins what it says about secrets that it has not; no other 404 begins like this."""
 
 
 class PinBook(Protocol):
@@ -54,11 +64,19 @@ class PinBook(Protocol):
 class Node:
     """Asks one node. Safe to use from several threads.
 
-    ``expected`` is the fingerprint that the configuration names, if it does.
+    ``expected`` is the fingerprint that the configuration names, if it does. ``hints`` are what to
+    do about a status that the node refuses with, where that depends on the configuration.
     """
 
-    def __init__(self, transport: Transport, pins: PinBook, expected: str | None = None) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        pins: PinBook,
+        expected: str | None = None,
+        hints: Mapping[int, str] | None = None,
+    ) -> None:
         self._transport, self._pins, self._expected = transport, pins, expected
+        self._hints = hints or {}
         self._identity: NodeIdentity | None = None
         self._lock = Lock()
 
@@ -201,15 +219,26 @@ class Node:
     # ------------------------------------------------------------------ runs
 
     def execute(self, body: Mapping[str, Any], *, timeout_s: float | None) -> Executed:
-        """Run an item of the head. Never asked twice: it may have run though no reply came."""
-        reply = self.ask(
-            "POST",
-            "/execute",
-            body,
-            timeout_s=ACCEPT_TIMEOUT_S if body.get("async") else timeout_s,
-            max_response_bytes=MAX_GET_REPLY,
-            may_repeat=False,
-        )
+        """Run an item of the head. Never asked twice: it may have run though no reply came.
+
+        Raises RunGoesOnError, RemoteSecretNotFoundError, and as `ask`.
+        """
+        self.verify()  # a node that is slow at that runs nothing yet
+        try:
+            reply = self.ask(
+                "POST",
+                "/execute",
+                body,
+                timeout_s=ACCEPT_TIMEOUT_S if body.get("async") else timeout_s,
+                max_response_bytes=MAX_GET_REPLY,
+                may_repeat=False,
+            )
+        except RemoteTimeoutError as error:
+            raise RunGoesOnError(self.name, error.timeout_s) from error
+        except RemoteError as error:
+            if error.status == _NOT_FOUND and str(error.detail).startswith(_UNKNOWN_NAMES):
+                raise RemoteSecretNotFoundError(self.name, error.detail) from error
+            raise
         return read_executed(reply, self._what("/execute"))
 
     def threads(self, limit: int, project_path: str = "") -> tuple[dict[str, Any], ...]:
@@ -219,8 +248,16 @@ class Node:
         return rows_at(self.ask("GET", "/threads", query=query), "threads", self._what("/threads"))
 
     def thread(self, thread_id: str) -> dict[str, Any]:
-        """One run. ``thread_id`` is checked by the caller: it is a part of the address."""
-        return self.ask("GET", f"/threads/{thread_id}")
+        """One run. ``thread_id`` is checked by the caller: it is a part of the address.
+
+        Raises RemoteThreadNotFoundError, and as `ask`.
+        """
+        try:
+            return self.ask("GET", f"/threads/{thread_id}")
+        except RemoteError as error:
+            if error.status == _NOT_FOUND:
+                raise RemoteThreadNotFoundError(self.name, thread_id) from error
+            raise
 
     # ------------------------------------------------------------------ asking
 
@@ -276,7 +313,8 @@ class Node:
         )
         what = self._what(path)
         if reply.status >= _REFUSED:
-            raise RemoteError(reply.status, detail_of(reply.body), what=what)
+            detail, hint = detail_of(reply.body), self._hints.get(reply.status, "")
+            raise RemoteError(reply.status, detail, what=what, hint=hint)
         return parse_reply(reply.body, what)
 
     def _history(self, project_path: str, limit: int) -> dict[str, Any]:

@@ -9,11 +9,13 @@ from ryeos import __version__
 from ryeos.cache_place import cache_place
 from ryeos.config import ConfigReader
 from ryeos.context import Context
+from ryeos.envelope import Answer
 from ryeos.errors import NoProjectError, NoSigningKeyError
 from ryeos.executor.engine import PrimitiveExecutor
+from ryeos.executor.model import Request
 from ryeos.items import Reference, Resolution
 from ryeos.remote.conflicts import ConflictFolder
-from ryeos.remote.credentials import Credentials, credentials_for
+from ryeos.remote.credentials import BearerCredentials, Credentials, credentials_for
 from ryeos.remote.heads import LocalHeads
 from ryeos.remote.link import Link, TellMerged
 from ryeos.remote.node import Node
@@ -42,6 +44,9 @@ class Workspace(Protocol):
 
     def load(self, reference: Reference, *, source: str = "") -> tuple[Resolution, VerifiedItem]:
         """The verified item that a reference names."""
+
+    def check(self, reference: Reference, request: Request) -> Answer:
+        """Whether a run of an item would begin, here or elsewhere."""
 
     def signing_key(self) -> SigningKey:
         """The user's private key at work. Raises NoSigningKeyError where there is none."""
@@ -78,14 +83,15 @@ def open_node(
     from ryeos.remote.http_transport import HttpTransport
 
     context = around.context
+    shown = credentials or credentials_for(remote, around.workspace.signing_key)
     transport = HttpTransport(
         remote,
-        credentials or credentials_for(remote, around.workspace.signing_key),
+        shown,
         HttpClient(context.process_env, user_agent=f"rye/{__version__}"),
         cancellation=around.cancellation,
     )
     pins = Pins(context.spaces.user.base, _key_if_any(around))
-    return Node(transport, pins, remote.node_id or None)
+    return Node(transport, pins, remote.node_id or None, _hints(remote, shown))
 
 
 def open_link(around: Surroundings, name: str | None) -> Link:
@@ -129,6 +135,16 @@ def working_tree_of(around: Surroundings) -> WorkingTree:
         cache=cache_place(context.process_env, TABLES, context.platform),
         warn=around.workspace.warn,
     )
+
+
+def _hints(remote: RemoteConfig, shown: Credentials) -> dict[int, str]:
+    """What to do about a refusal of what requests show."""
+    if not isinstance(shown, BearerCredentials) or not remote.key_env:
+        return {}
+    return {
+        401: f"is the API key in {remote.key_env} one of this node's, and not revoked? without"
+        f" {remote.key_env}, requests are signed with your key"
+    }
 
 
 def _key_if_any(around: Surroundings) -> SigningKey | None:

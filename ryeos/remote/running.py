@@ -1,6 +1,6 @@
 """A run on a node as an answer of this program: the same envelope as of a run here."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from ryeos.remote.local_secrets import LocalSecrets
 from ryeos.remote.opening import Surroundings, Workspace, open_link
 from ryeos.remote.options import RemoteOptions
 
-REMOTE = "remote"
+REMOTE, INLINE = "remote", "inline"
 NO_LIMIT_S = 7 * 24 * 3600.0
 
 
@@ -25,12 +25,20 @@ def execute_on(
     request: Request,
     options: RemoteOptions,
 ) -> Answer:
-    """Run an item of the project on a remote, once it is found and verified here.
+    """Run an item of the project on a remote, once nothing here would keep it from running.
 
     Raises what finding it raises, as `ryeos.remote.opening.open_link`, and as
-    `ryeos.remote.execute.execute`.
+    `ryeos.remote.execute.execute`; UsageError for a directive that is not to be forked.
     """
+    checked = around.workspace.check(reference, request)
+    if checked.exit_status:
+        return checked
     item_ref = verified_reference(around.workspace, reference)
+    if options.thread == INLINE and item_ref.startswith(f"{Kind.DIRECTIVE}:"):
+        raise UsageError(
+            f"{item_ref}: thread inline: a directive is forked on a node",
+            hint="leave it out, or render the directive here with: rye run",
+        )
     link = open_link(around, remote)
     run = RemoteRun(
         item_ref=item_ref,
@@ -43,7 +51,8 @@ def execute_on(
         timeout_s=_limit(request),
     )
     ran = execute(link, run, sign_page=_page_signer(around) if options.resigns else None)
-    return answer_of(ran, link.node.name, item_ref)
+    found = _texts(checked.envelope.get("metadata", {}).get("warnings"))
+    return answer_of(ran, link.node.name, item_ref, found)
 
 
 def verified_reference(workspace: Workspace, reference: Reference) -> str:
@@ -95,8 +104,11 @@ def _page_signer(around: Surroundings) -> Callable[[Path], object]:
     return sign
 
 
-def answer_of(ran: Ran, remote: str, item_ref: str) -> Answer:
-    """The result of the run, flattened, and under ``remote`` what came of it besides."""
+def answer_of(ran: Ran, remote: str, item_ref: str, found: Sequence[str] = ()) -> Answer:
+    """The result of the run, flattened, and under ``remote`` what came of it besides.
+
+    ``found`` are warnings of the checks before it.
+    """
     executed = ran.executed
     kind, _, item_id = item_ref.partition(":")
     common = {
@@ -116,9 +128,9 @@ def answer_of(ran: Ran, remote: str, item_ref: str) -> Answer:
     result = dict(executed.result)
     metadata = result.pop("metadata", None)
     metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
-    warnings = [*_texts(metadata.get("warnings")), *ran.warnings]
+    warnings = [*found, *_texts(metadata.get("warnings")), *ran.warnings]
     if warnings:
-        metadata["warnings"] = warnings
+        metadata["warnings"] = list(dict.fromkeys(warnings))
     envelope = {
         **result,
         "status": _status(result, executed.status),

@@ -57,6 +57,19 @@ class ThreadNotFoundError(RyeError):
         )
 
 
+class RemoteThreadError(RyeError):
+    """The id of a run on a node, where one of this machine is expected."""
+
+    code, exit_status = "THREAD_NOT_FOUND", 3
+
+    def __init__(self, thread_id: str) -> None:
+        self.thread_id = thread_id
+        super().__init__(
+            f"thread not found: {thread_id[:300]} is the id of a run on a node",
+            hint=f"see: rye remote thread {thread_id[:300]}; or wait for it, with --wait",
+        )
+
+
 class AmbiguousThreadError(RyeError):
     """A shortened thread id that more than one thread answers to."""
 

@@ -4,13 +4,19 @@ from collections.abc import Iterable
 
 from lillux.errors import UnsafePathError
 from lillux.files import check_relative
-from ryeos.threads.errors import AmbiguousThreadError, ThreadIdError, ThreadNotFoundError
+from ryeos.threads.errors import (
+    AmbiguousThreadError,
+    RemoteThreadError,
+    ThreadIdError,
+    ThreadNotFoundError,
+)
 
 MAX_ID_BYTES = 1024
 MAX_NAME_BYTES = 255
 _LONGEST_LAST = 120
 # Beside the folders of threads: see `ryeos.threads.place`.
 _TAKEN = ("registry.", ".")
+_OF_NODES = "rye-remote-"
 _MOST_SHOWN, _MOST_CLOSE = 5, 3
 
 
@@ -38,11 +44,14 @@ def check_thread_id(thread_id: str) -> str:
 def find_thread_id(text: str, known: Iterable[str], registry: str) -> str:
     """The id that was meant: whole, or its beginning, its end, or the beginning of its last part.
 
-    Raises ThreadIdError, ThreadNotFoundError with the closest, AmbiguousThreadError.
+    Raises ThreadIdError, ThreadNotFoundError with the closest, AmbiguousThreadError,
+    RemoteThreadError.
     """
     ids = list(known)
     if text in ids:
         return text
+    if text.startswith(_OF_NODES):
+        raise RemoteThreadError(text)
     check_thread_id(text.strip("/") or text)
     found = [
         one

@@ -58,7 +58,7 @@ def execute(
             rye, action, forwarded(action, arguments, values.get("parameters", {})), calling
         )
     rye = rye_of(rye, values)  # (2)
-    wish = _wish(rye, values)
+    wish = _wish(rye, values, is_here=arguments.get("target") == LOCAL)
     kind = wish.reference.kind or rye.resolver.resolve(wish.reference).location.ref.kind
     wish = _steered(rye, wish, kind)  # (3)
     _check_combination(wish, kind)  # (4)
@@ -106,12 +106,13 @@ def _elsewhere(
     return execute_on(around, name or None, reference, request, options)
 
 
-def _wish(rye: Rye, values: Mapping[str, Any]) -> Wish:
+def _wish(rye: Rye, values: Mapping[str, Any], *, is_here: bool) -> Wish:
+    """What the values mean; ``is_here`` says that a caller asked for the target ``local``."""
     if values["action"] != "run":
         known = ", ".join(("run", *FORWARDED))
         problem = f"expected one of {known}, found {values['action']!r:.60}"
         raise ArgumentError("action", problem, hint="leave it out to run the item")
-    target, thread = _place(values["target"], values["thread"])
+    target, thread = _place(values["target"], values["thread"], is_here=is_here)
     parameters = dict(values.get("parameters", {}))
     if "resume_thread_id" in values:
         reference = _resumed(rye, values)
@@ -175,10 +176,10 @@ def _declared_inputs(rye: Rye, item_id: str, kind: Kind) -> Mapping[str, Any]:
     return properties if isinstance(properties, Mapping) else {}
 
 
-def _place(target: str, thread: str) -> tuple[str, str]:
+def _place(target: str, thread: str, *, is_here: bool) -> tuple[str, str]:
     """Where it runs, and how; ``thread: remote:NAME`` is an older way to say the target."""
     if thread == REMOTE or thread.startswith(f"{REMOTE}:"):
-        if target not in {LOCAL, thread}:
+        if is_here or target not in {LOCAL, thread}:
             raise ArgumentError("thread", f"expected inline or fork beside target {target}")
         target, thread = thread, INLINE
     if thread not in {INLINE, FORK}:

@@ -167,7 +167,10 @@ def test_content_is_fetched_by_its_digest(user: User) -> None:
 
     assert fetched["hashes"] == [pushed["snapshot_hash"]]
     assert user.cli("remote", "pull", "nonsense").status == 2
-    assert user.cli("remote", "pull", "0" * 64).status == 7
+
+    unknown = user.cli("remote", "pull", "0" * 64)
+    assert unknown.status == 3
+    assert f"not there: {'0' * 64}" in unknown.stderr
 
 
 def test_conflicts_are_told_and_settled(user: User, other: User) -> None:
@@ -376,3 +379,253 @@ def test_names_of_files_steer_no_terminal(user: User) -> None:
 
     assert {"\x1b", "\u202e"}.isdisjoint(done.stdout + done.stderr)
     assert r"src/\x1b[31mred\n\u202etxt.a: stays here" in done.stderr, done
+
+
+# ------------------------------------------------------------------ refused before anything is sent
+
+PINNED = """\
+__version__ = "1.0.0"
+__tool_type__ = "python"
+__executor_id__ = "rye/core/runtimes/python/script"
+__category__ = "mine"
+__tool_description__ = "Takes a number"
+CONFIG_SCHEMA = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
+print("ran")
+"""
+
+DO = """\
+# Do it
+
+```xml
+<directive name="do" version="1.0.0">
+  <metadata>
+    <description>Do it.</description>
+    <category>mine</category>
+    <author>me</author>
+    <permissions/>
+  </metadata>
+  <inputs>
+    <input name="what" type="string" required="true">What.</input>
+  </inputs>
+</directive>
+```
+
+Do {input:what}.
+"""
+
+THERE = pytest.mark.parametrize(
+    "there",
+    [("remote", "execute"), ("run", "--target", "remote")],
+    ids=["remote execute", "run --target"],
+)
+
+
+def nothing_was_sent(user: User) -> bool:
+    """Whether the node has neither the project nor a run of it."""
+    threads = user.cli.json("remote", "threads")["threads"]
+    return not threads and user.cli("remote", "history").status == 7
+
+
+@THERE
+def test_a_tool_that_differs_from_its_lockfile_is_refused_here(
+    user: User, there: tuple[str, ...]
+) -> None:
+    user.write(".ai/tools/mine/w.py", PINNED)
+    user.cli.json("sign", "tool:mine/w")
+    user.cli.json("lock", "update", "mine/w")
+    user.write(".ai/tools/mine/w.py", PINNED + "# changed\n")
+    user.cli.json("sign", "tool:mine/w")
+
+    here, done = user.cli("run", "mine/w", "n:=1"), user.cli(*there, "mine/w", "n:=1")
+
+    assert (done.status, done.stderr) == (5, here.stderr)
+    assert nothing_was_sent(user)
+
+
+@THERE
+@pytest.mark.parametrize("given", [(), ("n=many",)])
+def test_wrong_parameters_are_refused_here(
+    user: User, there: tuple[str, ...], given: tuple[str, ...]
+) -> None:
+    user.write(".ai/tools/mine/w.py", PINNED)
+    user.cli.json("sign", "tool:mine/w")
+
+    here, done = user.cli("run", "mine/w", *given), user.cli(*there, "mine/w", *given)
+
+    assert (done.status, done.stderr) == (6, here.stderr)
+    assert nothing_was_sent(user)
+
+
+@THERE
+def test_a_graph_without_its_inputs_is_refused_here(user: User, there: tuple[str, ...]) -> None:
+    schema = "config_schema: {type: object, required: [word]}\nconfig:\n"
+    user.write(".ai/tools/mine/hello.sh", HELLO)
+    user.write(".ai/tools/mine/far.yaml", GRAPH.replace("config:\n", schema))
+    user.cli.json("sign", "tool:mine/*")
+
+    here, done = user.cli("run", "mine/far"), user.cli(*there, "mine/far")
+
+    assert (done.status, done.stderr) == (6, here.stderr)
+    assert nothing_was_sent(user)
+
+
+@THERE
+def test_a_directive_without_its_inputs_is_refused_here(user: User, there: tuple[str, ...]) -> None:
+    user.write(".ai/directives/mine/do.md", DO)
+    user.cli.json("sign", "directive:mine/do")
+
+    here, done = user.cli("run", "directive:mine/do"), user.cli(*there, "directive:mine/do")
+
+    assert (done.status, done.stderr) == (6, here.stderr)
+    assert nothing_was_sent(user)
+
+
+def test_a_directive_that_is_not_to_be_forked_is_refused_here(user: User) -> None:
+    user.write(".ai/directives/mine/do.md", DO)
+    user.cli.json("sign", "directive:mine/do")
+
+    done = user.cli("remote", "execute", "directive:mine/do", "what=it", "--thread", "inline")
+
+    assert done.status == 2
+    assert "a directive is forked on a node" in done.stderr
+    assert nothing_was_sent(user)
+
+
+# ------------------------------------------------------------------ words and ends of runs
+
+SPEAKING = """\
+echo said
+echo boom >&2
+exit "${FAILS:-0}"
+"""
+
+WAITING = """\
+__version__ = "1.0.0"
+__tool_type__ = "python"
+__executor_id__ = "rye/core/runtimes/python/script"
+__category__ = "mine"
+__tool_description__ = "Runs until a file is there"
+import json, pathlib, sys, time
+given = json.load(sys.stdin)
+while not pathlib.Path(given["gate"]).exists():
+    time.sleep(0.02)
+sys.exit(given.get("status", 0))
+"""
+
+
+@pytest.fixture
+def gate(user: User, tmp_path: Path) -> Path:
+    """The tool ``mine/waiting`` runs until this file is there."""
+    user.write(".ai/tools/mine/waiting.py", WAITING)
+    user.cli.json("sign", "tool:mine/waiting")
+    return tmp_path / "gate"
+
+
+@THERE
+@pytest.mark.parametrize("status", ["0", "3"])
+def test_what_a_tool_wrote_to_standard_error_is_shown_as_of_a_run_here(
+    user: User, there: tuple[str, ...], status: str
+) -> None:
+    user.write(".ai/tools/mine/speaking.sh", SPEAKING.replace("${FAILS:-0}", status))
+    user.cli.json("sign", "tool:mine/speaking")
+
+    done, here = user.cli(*there, "mine/speaking"), user.cli("run", "mine/speaking")
+
+    assert (done.status, done.stdout) == (here.status, here.stdout)
+    assert done.stderr == here.stderr
+    assert "boom\n" in done.stderr
+
+
+def test_standard_error_is_shown_beside_an_answer_in_json(user: User) -> None:
+    user.write(".ai/tools/mine/speaking.sh", SPEAKING.replace("said", "'[1]'"))
+    user.cli.json("sign", "tool:mine/speaking")
+
+    done = user.cli("remote", "execute", "mine/speaking")
+
+    assert (done.stdout, done.stderr) == ("[\n  1\n]\n", "boom\n")
+
+
+def test_a_run_that_takes_too_long_to_wait_for_goes_on_there(user: User, gate: Path) -> None:
+    user.cli.json("remote", "push")
+
+    done = user.cli("remote", "execute", "mine/waiting", f"gate={gate}", "--timeout", "1")
+
+    gate.touch()
+    assert done.status == 124
+    assert "no result within 1 s; the run goes on there" in done.stderr
+    assert "rye remote threads --remote default" in done.stderr
+    (row,) = user.cli.json("remote", "threads")["threads"]
+    assert user.cli("remote", "thread", row["thread_id"], "--wait").status == 0
+
+
+def test_a_run_on_a_node_is_waited_for(user: User, gate: Path) -> None:
+    started = user.cli.json("remote", "execute", "mine/waiting", f"gate={gate}", "--async")
+    thread_id = started["thread_id"]
+
+    early = user.cli("remote", "thread", thread_id, "--wait", "--timeout", "0.1")
+    gate.touch()
+    late = user.cli.json("remote", "thread", thread_id, "--wait")
+
+    assert early.status == 124
+    assert f"{thread_id} is still running after 0.1 s" in early.stderr
+    assert late["thread"]["state"] == "completed"
+
+
+def test_a_run_that_was_waited_for_and_failed_is_told_by_the_status(user: User, gate: Path) -> None:
+    gate.touch()
+    started = user.cli.json(
+        "remote", "execute", "mine/waiting", f"gate={gate}", "status:=2", "--async"
+    )
+
+    done = user.cli("remote", "thread", started["thread_id"], "--wait")
+
+    assert done.status == 1
+    assert "error" in done.stdout
+
+
+@pytest.mark.parametrize("options", [("--timeout", "1"), ("--wait", "--timeout", "-1")])
+def test_a_limit_is_for_waiting(user: User, options: tuple[str, ...]) -> None:
+    assert user.cli("remote", "thread", "x", *options).status == 2
+
+
+def test_a_run_that_is_not_there(user: User) -> None:
+    user.cli.json("remote", "push")
+
+    done = user.cli("remote", "thread", "nope")
+
+    assert done.status == 3
+    assert done.stderr.startswith("error: remote default: no run nope\n")
+
+
+def test_a_secret_that_the_node_does_not_have(user: User) -> None:
+    user.write(".ai/tools/mine/hello.sh", HELLO)
+    user.cli.json("sign", "tool:mine/hello")
+
+    done = user.cli("remote", "execute", "mine/hello", "--vault-keys", "NOPE")
+
+    assert done.status == 3
+    assert "secret not found: 'NOPE'" in done.stderr
+    assert "rye remote secrets list --remote default" in done.stderr
+
+
+def test_pages_of_a_run_that_is_not_waited_for_cannot_be_signed(user: User) -> None:
+    done = user.cli("remote", "execute", "mine/hello", "--async", "--resign")
+
+    assert done.status == 2
+    assert "--async, --resign: expected one of them" in done.stderr
+
+
+def test_an_api_key_that_is_refused_is_named_by_its_variable(user: User, shared_node: Node) -> None:
+    user.cli.json("remote", "add", "keyed", shared_node.url, "--key-env", "NODE_KEY")
+
+    done = user.cli("remote", "threads", "--remote", "keyed", NODE_KEY="rye_wrong")
+
+    assert done.status == 7
+    assert "is the API key in NODE_KEY one of this node's" in done.stderr
+
+
+def test_a_run_on_a_node_is_no_thread_of_this_machine(user: User) -> None:
+    done = user.cli("threads", "wait", "rye-remote-tool:mine-train-1767323045000-0a1b2c")
+
+    assert done.status == 3
+    assert "rye remote thread rye-remote-tool:mine-train-1767323045000-0a1b2c" in done.stderr

@@ -247,6 +247,38 @@ def test_an_agent_runs_an_item_there(here: Machine, where: Mapping[str, str]) ->
     assert (envelope["status"], envelope["execution_mode"]) == ("success", "remote"), envelope
 
 
+def test_an_agent_cannot_ask_for_both_here_and_there(here: Machine) -> None:
+    here.workspace.project.signed_tool("mine/hello", HELLO)
+    client = Conversation(here.workspace.rye(), version=NEWEST_LEGACY)
+
+    result = client.result(
+        "tools/call",
+        "CallToolResult",
+        name="execute",
+        arguments={"item_id": "tool:mine/hello", "thread": "remote:default", "target": "local"},
+    )
+
+    assert result["isError"]
+    error = result["structuredContent"]["error"]
+    assert "expected inline or fork beside target local" in error, error
+
+
+def test_a_node_of_a_graph_is_not_called_where_its_tool_differs_from_its_lockfile(
+    here: Machine,
+) -> None:
+    here.workspace.project.signed_tool("mine/hello", HELLO)
+    here.workspace.rye().executor.lock("mine/hello")
+    here.workspace.project.signed_tool("mine/hello", HELLO + "# changed\n")
+    here.workspace.project.signed("tools/mine/far.yaml", GRAPH)
+
+    answer = here.workspace.rye().execute(
+        parse_reference("tool:mine/far"), Request(item_id="mine/far")
+    )
+
+    assert "Lockfile integrity mismatch for mine/hello" in answer.envelope["error"]
+    assert not (here.root / "src/made.txt").exists()
+
+
 def test_what_a_graph_leaves_behind_there_is_here(here: Machine) -> None:
     here.workspace.project.signed_tool("mine/hello", HELLO)
     graph = GRAPH.replace("      remote: default\n", "")
