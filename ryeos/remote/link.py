@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lillux.cas.layout import is_digest
 from lillux.cas.store import Durability, Store
-from lillux.files import locked
+from lillux.file_locks import locked
 from lillux.values import dataclass
 from ryeos.cas.admission import check_admissible
 from ryeos.cas.objects import SourceManifest, manifest_of

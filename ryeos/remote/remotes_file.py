@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from shlex import quote
 
-from lillux.files import locked, make_directory, write_atomic
+from lillux.file_locks import locked
+from lillux.files import make_directory, write_atomic
 from ryeos.errors import TargetExistsError
 from ryeos.items import Kind, Space
 from ryeos.metadata.yaml_documents import parse_yaml

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lillux.errors import FileSystemError, LilluxError
-from lillux.files import file_system_error, locked
+from lillux.file_locks import locked
+from lillux.files import file_system_error
 from ryeos.errors import UnsupportedError
 from ryeos.threads.errors import RegistryBusyError, RegistryError
 

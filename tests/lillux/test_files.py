@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from lillux.errors import FileSystemError, UnsafePathError
+from lillux.file_locks import LockTimeoutError, locked
 from lillux.files import (
     FileChangedError,
     FileTooLargeError,
-    LockTimeoutError,
     create_file,
     file_system_error,
     is_directory,
     is_inside,
-    locked,
     make_directory,
     read_bytes,
     safe_join,
@@ -383,7 +382,7 @@ def test_whatever_is_no_folder_is_none(tmp_path: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from lillux.files import locked
+from lillux.file_locks import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
