@@ -26,6 +26,9 @@ __all__ = [
     "why_never_below",
 ]
 
+MAX_FOLDERS = 100
+"""More are no project but an accident, and some programs do not find out of them."""
+
 _NAMED = 5
 _REPOSITORY = ".git"
 _NEVER_FOLDERS = frozenset({_REPOSITORY, ".venv", ".virtualenv", "__pycache__"})
@@ -100,6 +103,8 @@ def check_incoming(paths: Iterable[str], rules: ManifestRules) -> None:
 
 def problem_of(path: str, *, is_item: bool) -> str:
     """Why no manifest has this path, as an item or as another file; ``""`` where one may."""
+    if path.count("/") > MAX_FOLDERS:
+        return f"expected at most {MAX_FOLDERS} folders above a file"
     if is_item and kind_of(path) is None:
         return "expected an item below .ai/{directives,tools,knowledge,config}/"
     if not is_item and _folded(path).partition("/")[0] == AI_DIRECTORY:

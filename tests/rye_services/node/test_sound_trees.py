@@ -67,6 +67,19 @@ def test_folders_that_are_too_deep_to_be_named_are_left_out(project: RemoteProje
 
 
 @posix
+def test_a_project_goes_on_after_a_run_that_left_a_file_below_a_thousand_folders(
+    project: RemoteProject,
+) -> None:
+    """Its path is short enough for every system."""
+    deep = "cd src; p=$(printf 'd/%.0s' $(seq 1000)); mkdir -p $p; echo x > $p/f"
+
+    (path,) = left_out(project, deep)
+
+    assert path.startswith("src/d/d/")
+    assert left_out(project, "echo y > src/next.txt") == []
+
+
+@posix
 def test_a_repository_or_an_environment_is_left_out(project: RemoteProject) -> None:
     script = "cd src; mkdir -p .git/hooks .venv/bin; echo > .git/hooks/x; echo > .venv/bin/x"
 
