@@ -30,6 +30,12 @@ class PatientProtocol(H11Protocol):
         else:
             self._wait_for_head()
 
+    def on_response_complete(self) -> None:
+        """Wait for the rest of a head that began to come before the answer was out."""
+        super().on_response_complete()
+        if not self._is_busy() and self.conn.trailing_data[0]:
+            self._wait_for_head()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
         self._wait_no_longer()

@@ -32,7 +32,7 @@ def port() -> Iterator[int]:
     """Where the server answers."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        hello, http=Impatient, lifespan="off", log_config=None, timeout_keep_alive=30
+        hello, http=Impatient, lifespan="off", log_config=None, timeout_keep_alive=300
     )
     ready = Event()
 

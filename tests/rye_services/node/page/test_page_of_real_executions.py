@@ -24,7 +24,7 @@ def folders(project: RemoteProject) -> list[Path]:
 
 
 def test_a_conflict_is_seen_as_it_happens(
-    shared_node: Node, workspace: Workspace, tmp_path: Path
+    shared_node: Node, workspace: Workspace, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     workspace.project.signed_yaml("sh", 'config: {command: "sh -c \\"$SCRIPT\\""}')
     project = RemoteProject(workspace, shared_node.user())
@@ -33,7 +33,9 @@ def test_a_conflict_is_seen_as_it_happens(
     project.pushed()
     envelope = seal_secrets({"SCRIPT": SCRIPT}, shared_node.keys.box_public)
 
-    with chromedriver(tmp_path) as port, chromium(port) as browser:
+    # Short: Chromium has a socket in there, of which no path may have 108 characters.
+    folder = tmp_path_factory.mktemp("chrome")
+    with chromedriver(folder) as port, chromium(port) as browser:
         browser.open(shared_node.url)
         browser.find("#key").type(project.user.token)
         browser.find("main button").click()
