@@ -1,6 +1,7 @@
 """HTTP/1.1 as uvicorn serves it, but patient only for a while with who sends no whole request."""
 
 import asyncio
+import socket
 from typing import Any, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
@@ -20,6 +21,10 @@ class PatientProtocol(H11Protocol):
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - uvicorn narrows asyncio's
         """Begin to wait for the first request."""
         super().connection_made(transport)
+        # An answer goes out in two pieces; asyncio leaves Nagle's algorithm on for sockets that it
+        # has not made itself, and the second piece would wait 40 ms for the other side's word.
+        connection: socket.socket = transport.get_extra_info("socket")
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._wait_for_head()
 
     def data_received(self, data: bytes) -> None:

@@ -1,5 +1,6 @@
 """Connections on which nothing whole comes: a real server, less patient than a node's."""
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from threading import Event, Thread
@@ -7,6 +8,7 @@ from threading import Event, Thread
 import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
 
 from rye_services.patient_protocol import PatientProtocol
 
@@ -71,6 +73,32 @@ def test_a_second_head_is_not_waited_for_either(port: int) -> None:
             answers += part
 
     assert answers.count(b"HTTP/1.1 200 OK") == 1
+
+
+def test_pieces_of_an_answer_do_not_wait_for_each_other() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    async def is_set() -> int:
+        made: list[PatientProtocol] = []
+        config = uvicorn.Config(hello, lifespan="off", log_config=None)
+        config.load()
+        loop = asyncio.get_running_loop()
+
+        def make() -> PatientProtocol:
+            made.append(PatientProtocol(config, ServerState(), {}))
+            return made[-1]
+
+        server = await loop.create_server(make, sock=listener)
+        reader, writer = await asyncio.open_connection(*listener.getsockname())
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await reader.readexactly(12) == b"HTTP/1.1 200"
+        connection = made[0].transport.get_extra_info("socket")
+        found = int(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+        server.close()
+        return found
+
+    assert asyncio.run(is_set()) != 0
 
 
 def test_a_body_may_take_longer_than_a_head(port: int) -> None:
