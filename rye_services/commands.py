@@ -14,13 +14,11 @@ from typing import Any, NoReturn
 from rye_services import key_commands, storage_command
 from ryeos import __version__
 from ryeos.bundles import BundleHome
-from ryeos.cli.entry import BROKEN_PIPE, silence_stdout
+from ryeos.cli.entry import ended_quietly
 from ryeos.cli.failures import report
 from ryeos.cli.output import Output
 from ryeos.errors import UsageError
 
-INTERRUPTED = 130
-_INTERRUPTED_ANSWER = '{"status": "error", "error": "interrupted", "code": "CANCELLED"}\n'
 _INVALID_CHOICE = re.compile(r"invalid choice: '(.*?)' \(choose from")
 _EXAMPLES = """\
 examples:
@@ -37,16 +35,7 @@ def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int
     arguments = sys.argv[1:] if argv is None else argv
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
-    try:
-        return _reported(arguments, bundle)
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        if "--json" in arguments:
-            sys.stdout.write(_INTERRUPTED_ANSWER)
-        return INTERRUPTED
-    except BrokenPipeError:
-        silence_stdout()
-        return BROKEN_PIPE
+    return ended_quietly(arguments, lambda: _reported(arguments, bundle))
 
 
 def _reported(arguments: list[str], bundle: BundleHome | None) -> int:

@@ -72,7 +72,7 @@ class UnexpectedErrors:
         except ClientDisconnect:  # nobody is there to be answered
             where = ascii(f"{scope['method']} {scope['path'][:200]}")[1:-1]
             logging.getLogger(__name__).info("the caller hung up: %s", where)
-        except Exception as error:
+        except Exception as error:  # the outermost door of a request
             number = os.urandom(4).hex()
             where = f"{scope.get('method', '')} {scope.get('path', '')}"
             logging.getLogger(__name__).exception("error %s at %s", number, where)

@@ -88,7 +88,7 @@ class Executions:
         try:
             thread_id = self._begin(order, basis, is_async=True)
             self._in_background(thread_id, order.user_id)
-        except BaseException:
+        except BaseException:  # the place is given back, whatever it was
             self._leave(order.user_id)
             raise
         return {
@@ -222,7 +222,7 @@ class Executions:
         except WorkerEndedError as error:
             self._failed(thread_id, str(error), "ended")
             raise Problem(503, str(error), RETRY_AFTER) from error
-        except BaseException as error:
+        except BaseException as error:  # the door of an execution: its row must hear of every end
             _log.exception("%s failed", thread_id)
             self._failed(thread_id, _words(error), "execution")
             raise _problem(500, _words(error), order, thread_id, "execution") from error

@@ -100,12 +100,6 @@ class Heads:
         with self._database.writing() as connection:
             return made if connection.execute(statement).rowcount == 1 else None
 
-    def of_user(self, user_id: str) -> tuple[Head, ...]:
-        """Every head of a user, whatever the node was called when it was pushed."""
-        statement = select(project_refs).where(project_refs.c.user_id == user_id)
-        with self._database.reading() as connection:
-            return tuple(_head(row) for row in connection.execute(statement).mappings())
-
     def _begin(self, row: Mapping[str, Any]) -> bool:
         statement = insert(project_refs).values(**row)
         try:

@@ -16,7 +16,7 @@ async def every(seconds: float, work: Callable[[], object]) -> AsyncIterator[Non
         while True:
             try:
                 await run_in_threadpool(work)
-            except Exception:
+            except Exception:  # a door: the next time may go well
                 logging.getLogger(__name__).exception("%s", getattr(work, "__qualname__", work))
             await asyncio.sleep(seconds)
 

@@ -74,7 +74,7 @@ def materialize(
             make_directory(paths.user_space)
         else:
             _write_space(user_manifest_hash, "user", store, paths.user_space)
-    except BaseException:
+    except BaseException:  # an interrupt too leaves no half checkout
         cleanup(paths)
         raise
     return paths

@@ -13,6 +13,8 @@ from ryeos.cli import commands
 
 TYPE_CHECKING = False  # `typing` would cost more than everything else here
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ryeos.bundles import BundleHome
 
 INTERRUPTED, BROKEN_PIPE = 130, 141
@@ -27,8 +29,13 @@ def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int
     """
     arguments = sys.argv[1:] if argv is None else argv
     _replace_closed_streams()
+    return ended_quietly(arguments, lambda: _run(arguments, bundle))
+
+
+def ended_quietly(arguments: list[str], run: Callable[[], int]) -> int:
+    """The status of a program that may be interrupted, or whose reader may leave."""
     try:
-        return _run(arguments, bundle)
+        return run()
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         if "--json" in arguments:

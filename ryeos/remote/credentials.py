@@ -1,6 +1,5 @@
 """What shows a node who asks: an API key, or a signature over each request."""
 
-import os
 from collections.abc import Callable
 from typing import Protocol
 from urllib.parse import urlencode
@@ -50,16 +49,14 @@ class SignedCredentials:
 
     depends_on_time = True
 
-    def __init__(
-        self, key: SigningKey, nonce: Callable[[], str] = lambda: os.urandom(16).hex()
-    ) -> None:
-        self._key, self._nonce = key, nonce
+    def __init__(self, key: SigningKey) -> None:
+        self._key = key
 
     def headers(
         self, method: str, path: str, query: Query, body: bytes, *, audience: str, now_s: int
     ) -> dict[str, str]:
         """The four headers of ``docs/remote-wire.md``."""
-        from ryeos.remote.signed_requests import sign_request
+        from ryeos.remote.signed_requests import new_nonce, sign_request
 
         return sign_request(
             self._key,
@@ -69,7 +66,7 @@ class SignedCredentials:
             body=body,
             audience=audience,
             now_s=now_s,
-            nonce=self._nonce(),
+            nonce=new_nonce(),
         )
 
 

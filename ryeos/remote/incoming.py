@@ -34,7 +34,7 @@ def incoming_at(path: Path, store: Store) -> Iterator["Incoming"]:
     incoming = Incoming(path, store)
     try:
         yield incoming
-    except BaseException:
+    except BaseException:  # an interrupt too keeps what has come
         incoming.close()
         raise
     incoming.discard()

@@ -1,7 +1,7 @@
 """What nodes answer, as values. Pure. One of another shape is a RemoteReplyError."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from lillux.cas.layout import is_digest
@@ -102,14 +102,6 @@ def rows_at(value: Mapping[str, Any], key: str, what: str) -> tuple[dict[str, An
     return tuple(found)
 
 
-def names_at(value: Mapping[str, Any], key: str, what: str) -> tuple[str, ...]:
-    """A list of texts."""
-    found = value.get(key)
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise RemoteReplyError(what, f"{key}: expected a list of texts")
-    return tuple(found)
-
-
 def digest_at(value: Mapping[str, Any], key: str, what: str) -> str:
     """A digest."""
     found = value.get(key)
@@ -206,8 +198,3 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 def _texts(value: object) -> tuple[str, ...]:
     return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
-
-
-def names_of(rows: Sequence[Mapping[str, Any]], what: str) -> tuple[str, ...]:
-    """The ``name`` of each row."""
-    return tuple(text_at(row, "name", what) for row in rows)

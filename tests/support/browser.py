@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
@@ -64,29 +64,19 @@ class Element:
         return str(self.browser.command("GET", f"/element/{self.reference}/computedlabel"))
 
 
-_STARTS = 3
-
-
 class Browser:
     """A window of its own, with no history and no cookie."""
 
     def __init__(self, port: int, capabilities: Mapping[str, Any]) -> None:
         self._port = port
         self._session = ""
-        self._session = f"/session/{self._begin(capabilities)['sessionId']}"
+        made = self._call("POST", "/session", {"capabilities": {"alwaysMatch": capabilities}})
+        self._session = f"/session/{made['sessionId']}"
         self.command("POST", "/timeouts", {"implicit": _WAIT_MS, "script": _WAIT_MS})
 
     def close(self) -> None:
         """End it."""
         self._call("DELETE", self._session)
-
-    def _begin(self, capabilities: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON
-        """Start the browser, which on a machine under load sometimes fails to."""
-        wanted = {"capabilities": {"alwaysMatch": capabilities}}
-        for _ in range(_STARTS - 1):
-            with suppress(WebDriverError):
-                return self._call("POST", "/session", wanted)
-        return self._call("POST", "/session", wanted)
 
     def open(self, url: str) -> None:
         """Go to an address and wait until it is loaded."""
