@@ -110,7 +110,7 @@ def _trigger(session: Session) -> int:
     with surroundings(session) as around:
         remote = remotes_of(around).resolve(arguments.remote)
         node = open_node(around, remote, credentials)
-        answer = deliver(node, hook_id, parameters)
+        answer = deliver(node, hook_id, parameters, delivery_id=delivery_id)
     was_run = "detail" not in answer
     failed = answer.get("status") == "error"
     envelope: dict[str, Any] = {

@@ -103,11 +103,15 @@ class Webhooks:
             raise
 
 
-def deliver(node: Node, hook_id: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def deliver(
+    node: Node, hook_id: str, parameters: Mapping[str, Any], *, delivery_id: str
+) -> dict[str, Any]:
     """Run what a webhook runs; ``node`` shows `DeliveryCredentials`. The node's answer.
 
     ``detail`` in it says that this delivery was run before, and is not run again.
     """
-    body: dict[str, Any] = {"hook_id": hook_id}
+    # Signatures are of whole seconds and count once: without its id in the body, a second delivery
+    # in the same second would be the first one again.
+    body: dict[str, Any] = {"hook_id": hook_id, "delivery_id": delivery_id}
     body |= {"parameters": dict(parameters)} if parameters else {}
     return node.ask("POST", "/execute", json.dumps(body, separators=(",", ":")).encode("ascii"))

@@ -115,7 +115,7 @@ def deliver_to(
         now=lambda: float(NOW_S),
         wait=lambda *_: None,
     )
-    return deliver(Node(transport, Pins(user)), "wh_0", parameters)
+    return deliver(Node(transport, Pins(user)), "wh_0", parameters, delivery_id=delivery_id)
 
 
 def test_a_delivery_that_found_the_node_busy_is_run_once(
@@ -126,13 +126,24 @@ def test_a_delivery_that_found_the_node_busy_is_run_once(
 
     assert first == {"status": "success", "thread_id": "t-1"}
     assert again == {"detail": "Already processed"}
-    assert receiver.bodies == [{"hook_id": "wh_0", "parameters": {"tag": "v1"}}]
+    assert receiver.bodies == [
+        {"hook_id": "wh_0", "delivery_id": "d1", "parameters": {"tag": "v1"}}
+    ]
 
 
 def test_no_parameters_are_none_in_the_body(deliver_as: DeliverAs, receiver: Receiver) -> None:
     deliver_as("d1", {})
 
-    assert receiver.bodies == [{"hook_id": "wh_0"}]
+    assert receiver.bodies == [{"hook_id": "wh_0", "delivery_id": "d1"}]
+
+
+def test_two_deliveries_of_one_second_differ_in_what_is_signed(
+    deliver_as: DeliverAs, receiver: Receiver
+) -> None:
+    deliver_as("d1", {})
+    deliver_as("d2", {})
+
+    assert [body["delivery_id"] for body in receiver.bodies] == ["d1", "d2"]
 
 
 def test_another_secret_is_refused(deliver_as: DeliverAs) -> None:
