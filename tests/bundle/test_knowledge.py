@@ -1,0 +1,126 @@
+"""What the bundle tells agents is true: its files sign, its calls answer as it says."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ryeos.items import Kind, Space
+from ryeos.metadata.knowledge import parse_knowledge
+from tests.support.built import ROOT, Machine
+from tests.support.knowledge_pages import ANSWER, CALL, Block, blocks, holds
+from tests.support.mcp_client import McpClient
+
+KNOWLEDGE = ROOT / "bundle.ai" / "knowledge"
+PAGES = sorted(KNOWLEDGE.rglob("*.md"))
+CONCEPTS = (
+    "rye/core/ai-directory",
+    "rye/core/executor-chain",
+    "rye/core/three-tier-spaces",
+    "rye/core/signing-and-integrity",
+    "rye/core/templating-systems",
+    "rye/core/terminology",
+    "rye/core/capability-strings",
+    "rye/core/input-interpolation",
+    "rye/core/parsers",
+    "rye/core/processes",
+    "rye/core/runtimes/standard-runtimes",
+    "rye/core/runtimes/runtime-authoring",
+    "rye/core/runtimes/state-graph-runtime",
+    "rye/core/remote/remote-operations",
+    "rye/core/cas/object-kinds",
+    "rye/core/registry/registry-api",
+    "rye/core/registry/trust-model",
+    "rye/core/bundler/bundle-format",
+    "rye/authoring/tool-format",
+    "rye/authoring/directive-format",
+    "rye/authoring/knowledge-format",
+    "rye/authoring/metadata-patterns",
+    "rye/primary/search-semantics",
+    "rye/primary/load-semantics",
+    "rye/primary/execute-semantics",
+    "rye/primary/sign-semantics",
+    "rye/file-system/file-operations",
+    "rye/bash/bash-execution",
+    "rye/web/web-access",
+    "rye/mcp/mcp-integration",
+    "rye/testing/item-tests",
+)
+
+
+@pytest.fixture
+def agent(machine: Machine) -> Iterator[McpClient]:
+    """An agent over MCP, for somebody with a key, in an empty project."""
+    machine.ask("keys", "generate")
+    command = [*machine.rye, "mcp", "--project", str(machine.project)]
+    log = machine.temporary / "mcp.log"
+    with McpClient(command, env=machine.environ(), cwd=machine.project, stderr=log) as client:
+        client.initialize()
+        yield client
+
+
+def page_id(page: Path) -> str:
+    """Its id."""
+    return page.relative_to(KNOWLEDGE).with_suffix("").as_posix()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_every_example_of_a_page_does_what_the_page_says(
+    page: Path, agent: McpClient, machine: Machine
+) -> None:
+    said: object = None
+    for block in blocks(page):
+        match block.role:
+            case "call":
+                said = agent.envelope(block.value["name"], **block.value["arguments"])
+            case "answer":
+                assert holds(block.value, said), f"line {block.line}: {said}"
+            case path:
+                (machine.project / path).parent.mkdir(parents=True, exist_ok=True)
+                (machine.project / path).write_text(block.text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_every_call_of_a_page_has_an_answer_to_it(page: Path) -> None:
+    roles = [block.role for block in blocks(page) if block.role in {CALL, ANSWER}]
+
+    assert roles == [CALL, ANSWER] * (len(roles) // 2)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_a_page_can_be_found_by_what_it_is_about(page: Path) -> None:
+    metadata = parse_knowledge(page.read_text("utf-8"), ".md").metadata
+
+    assert metadata["name"] == page.stem
+    assert metadata["category"] == page_id(page).rpartition("/")[0]
+    assert len(metadata["tags"]) > 2
+    assert len(metadata["description"]) > 20
+
+
+def test_every_concept_has_its_page() -> None:
+    missing = set(CONCEPTS) - set(map(page_id, PAGES))
+
+    assert not missing
+
+
+def test_pages_refer_to_pages_that_are_there(bundle: Space) -> None:
+    pages = {page_id(page) for page in PAGES}
+    wrong = [
+        (page_id(page), name)
+        for page in PAGES
+        for name in parse_knowledge(page.read_text("utf-8"), ".md").metadata.get("references", [])
+        if name not in pages
+    ]
+
+    assert not wrong
+    assert all(bundle.folder(Kind.KNOWLEDGE).joinpath(f"{name}.md").is_file() for name in pages)
+
+
+def test_an_answer_is_compared_by_what_the_page_shows() -> None:
+    found = {"status": "success", "data": {"total": 3, "text": "a long text"}, "more": [1]}
+
+    assert holds({"data": {"text": "a ... text"}}, found)
+    assert not holds({"data": {"total": 4}}, found)
+    assert not holds({"missing": None}, found)
+    assert not holds({"more": []}, found)
+    assert Block(CALL, '{"a": 1}', 1).value == {"a": 1}
