@@ -51,7 +51,7 @@ CONCEPTS = (
 @pytest.fixture
 def agent(machine: Machine) -> Iterator[McpClient]:
     """An agent over MCP, for somebody with a key, in an empty project."""
-    machine.ask("keys", "generate")
+    machine.run("keys", "generate")
     command = [*machine.rye, "mcp", "--project", str(machine.project)]
     log = machine.temporary / "mcp.log"
     with McpClient(command, env=machine.environ(), cwd=machine.project, stderr=log) as client:
