@@ -2,7 +2,7 @@
 
 import hashlib
 
-from guarded import Guard, Refusal, request
+from guarded import Guard, Refusal, Reply, request
 from readable import as_markdown, decoded, is_text
 
 __version__ = "1.0.0"
@@ -62,8 +62,10 @@ CONFIG_SCHEMA = {
     "examples": [{"url": "https://example.com/"}],
 }
 
+BAD_REQUEST = 400
 
-def execute(params, project_path):
+
+def execute(params: dict, project_path: str) -> dict:  # noqa: ARG001 - the seam
     """The text, with where it was found; a status of 400 and more is a failure with the text."""
     try:
         config = params.get("resolved_config") or {}
@@ -80,12 +82,12 @@ def execute(params, project_path):
     found = described(reply)
     if is_text(found["content_type"], reply.body):
         found |= window(params, *text_of(reply, found["content_type"], params["format"]))
-    if reply.status >= 400:
+    if reply.status >= BAD_REQUEST:
         return {"success": False, "error": f"{reply.url[:200]}: status {reply.status}", **found}
     return {"success": True, **found}
 
 
-def described(reply):
+def described(reply: Reply) -> dict:
     """What is told of every reply."""
     return {
         "url": reply.url,
@@ -97,14 +99,16 @@ def described(reply):
     }
 
 
-def text_of(reply, content_type, form):
+def text_of(reply: Reply, content_type: str, form: str) -> tuple:
     """Title and text of a body."""
     text = decoded(reply.body, content_type)
-    is_html = "html" in content_type.lower() or text[:200].lstrip().lower().startswith("<!doctype html")
+    is_html = "html" in content_type.lower() or text[:200].lstrip().lower().startswith(
+        "<!doctype html"
+    )
     return as_markdown(text, reply.url) if is_html and form == "markdown" else ("", text)
 
 
-def window(params, title, text):
+def window(params: dict, title: str, text: str) -> dict:
     """The characters that were asked for, and where the next ones are."""
     end = params["offset"] + params["max_chars"]
     part = {"title": title, "text": text[params["offset"] : end], "total_chars": len(text)}

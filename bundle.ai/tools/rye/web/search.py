@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from html import unescape
 from urllib.parse import urlencode, urlsplit
 
@@ -49,34 +50,30 @@ HINT = (
     "a person chooses one in .ai/config/web/search.yaml of user space: provider: searxng with url, "
     "or brave or tavily with key_env, the variable that holds the key"
 )
-MAX_BYTES, TIMEOUT_S, SNIPPET = 2_000_000, 30, 500
+MAX_BYTES, TIMEOUT_S, SNIPPET, OK = 2_000_000, 30, 500, 200
 BRAVE = "https://api.search.brave.com/res/v1/web/search"
 TAVILY = "https://api.tavily.com/search"
 
 
-def execute(params, project_path):
+def execute(params: dict, project_path: str) -> dict:  # noqa: ARG001 - the seam
     """``results``, each with title, url and snippet, best first."""
     config = params.get("resolved_config") or {}
     try:
-        provider = PROVIDERS.get(config.get("provider"))
-        if provider is None:
-            names = ", ".join(PROVIDERS)
-            raise Refusal(f"provider: expected {names}, found {config.get('provider')!r}", HINT)
-        results = [plain(one) for one in provider(params, config)]
+        results = [plain(one) for one in provider_of(config)(params, config)]
     except Refusal as refusal:
         return refusal.answer()
     kept = [one for one in results if one["url"].startswith(("http://", "https://"))]
     return {"success": True, "provider": config["provider"], "results": kept[: params["limit"]]}
 
 
-def searxng(params, config):
+def searxng(params: dict, config: dict) -> list:
     """An instance of SearXNG, whose settings allow the format json."""
     asked = {"q": params["query"], "format": "json", "pageno": params["page"]}
     found = ask(config, f"{address(config, '').rstrip('/')}/search?{urlencode(asked)}")
     return listed(found, "results", content="content", age="publishedDate")
 
 
-def brave(params, config):
+def brave(params: dict, config: dict) -> list:
     """The web search of Brave."""
     asked = {"q": params["query"], "count": params["limit"], "offset": params["page"] - 1}
     headers = {"X-Subscription-Token": key(config)}
@@ -84,7 +81,7 @@ def brave(params, config):
     return listed(found.get("web") or {}, "results", content="description", age="age")
 
 
-def tavily(params, config):
+def tavily(params: dict, config: dict) -> list:
     """The search of Tavily."""
     headers = {"Authorization": f"Bearer {key(config)}", "Content-Type": "application/json"}
     body = json.dumps({"query": params["query"], "max_results": params["limit"]}).encode()
@@ -95,7 +92,15 @@ def tavily(params, config):
 PROVIDERS = {"searxng": searxng, "brave": brave, "tavily": tavily}
 
 
-def address(config, usual):
+def provider_of(config: dict) -> Callable[[dict, dict], list]:
+    """The function that asks the chosen provider. Raises Refusal."""
+    name = config.get("provider")
+    if not isinstance(name, str) or name not in PROVIDERS:
+        raise Refusal(f"provider: expected {', '.join(PROVIDERS)}, found {name!r}", HINT)
+    return PROVIDERS[name]
+
+
+def address(config: dict, usual: str) -> str:
     """Where the provider is. Raises Refusal."""
     url = config.get("url") or usual
     if not isinstance(url, str) or not url:
@@ -103,7 +108,7 @@ def address(config, usual):
     return url
 
 
-def key(config):
+def key(config: dict) -> str:
     """The provider's key. Raises Refusal."""
     name = config.get("key_env")
     if not isinstance(name, str) or not name:
@@ -111,7 +116,7 @@ def key(config):
     return environment(name)
 
 
-def ask(config, url, *, headers=None, body=None):
+def ask(config: dict, url: str, *, headers: dict | None = None, body: bytes | None = None) -> dict:
     """The provider's answer. Its address was chosen by the user: it may be a private one."""
     parts = urlsplit(url)
     guard = Guard([parts.hostname or ""])
@@ -127,8 +132,10 @@ def ask(config, url, *, headers=None, body=None):
         follow=False,
     )
     text = decoded(reply.body, reply.headers.get("content-type", ""))
-    if reply.status != 200:
-        raise Refusal(f"{config['provider']}: status {reply.status}: {' '.join(text.split())[:200]}")
+    if reply.status != OK:
+        raise Refusal(
+            f"{config['provider']}: status {reply.status}: {' '.join(text.split())[:200]}"
+        )
     try:
         found = json.loads(text)
     except ValueError:
@@ -138,7 +145,7 @@ def ask(config, url, *, headers=None, body=None):
     return found
 
 
-def listed(found, name, *, content, age):
+def listed(found: object, name: str, *, content: str, age: str) -> list:
     """The rows of an answer, under our names."""
     rows = found.get(name) if isinstance(found, dict) else None
     return [
@@ -153,7 +160,7 @@ def listed(found, name, *, content, age):
     ]
 
 
-def plain(row):
+def plain(row: dict) -> dict:
     """A row as text without tags; what is no text is left out."""
     texts = {name: value for name, value in row.items() if isinstance(value, str) and value}
     cleaned = {

@@ -11,19 +11,29 @@ __category__ = "rye/web/lib"
 __tool_description__ = "HTML as Markdown, and bytes as text"
 
 # What is not text, or not the page's.
-LEFT_OUT = frozenset(
-    "script style noscript template svg math iframe object canvas select textarea head".split()
-)
-BLOCKS = frozenset(
+LEFT_OUT = "script style noscript template svg math iframe object canvas select textarea head"
+LEFT_OUT = frozenset(LEFT_OUT.split())
+BLOCKS = (
     "p div section article main header footer aside nav figure figcaption form fieldset address "
-    "table tr ul ol dl dt dd blockquote details summary hr h1 h2 h3 h4 h5 h6 pre li br".split()
+    "table tr ul ol dl dt dd blockquote details summary h1 h2 h3 h4 h5 h6 pre li"
 )
-VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
+BLOCKS = frozenset(BLOCKS.split())
+VOID = "area base br col embed hr img input link meta source track wbr"
+VOID = frozenset(VOID.split())
 CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE)
 MAX_DEPTH = 500
+# What stands before the text of a tag.
+BEFORE = {f"h{level}": "#" * level + " " for level in range(1, 7)} | {
+    "blockquote": "> ",
+    "td": " | ",
+    "th": " | ",
+    "tr": "\n",
+    "strong": "**",
+    "b": "**",
+}
 
 
-def decoded(body, content_type):
+def decoded(body: bytes, content_type: str) -> str:
     """Bytes as text: by the header, the page's own word, UTF-8; what does not fit is replaced."""
     said = re.search(r"""charset\s*=\s*["']?([\w.:-]{1,40})""", content_type, re.IGNORECASE)
     name = said[1] if said else ""
@@ -37,17 +47,22 @@ def decoded(body, content_type):
     return body.decode("cp1252", "replace")
 
 
-def is_text(content_type, body):
+def is_text(content_type: str, body: bytes) -> bool:
     """Whether a body is something to read."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind.startswith("text/") or kind.endswith(("+xml", "+json")):
         return True
-    if kind in {"application/json", "application/xml", "application/javascript", "application/yaml"}:
+    if kind in {
+        "application/json",
+        "application/xml",
+        "application/javascript",
+        "application/yaml",
+    }:
         return True
     return kind in {"", "application/octet-stream"} and b"\0" not in body[:8_192]
 
 
-def as_markdown(html, url):
+def as_markdown(html: str, url: str) -> tuple:
     """The title of a page, and what it says."""
     page = Page(url)
     page.feed(html)
@@ -60,14 +75,14 @@ def as_markdown(html, url):
 class Page(HTMLParser):
     """Collects ``parts`` of Markdown while a page is read."""
 
-    def __init__(self, url):
+    def __init__(self, url: str) -> None:
         super().__init__(convert_charrefs=True)
         self.parts, self.title = [], ""
         self._base, self._open = url, []
         self._hidden, self._pre, self._lists = 0, 0, []
         self._links = []
 
-    def handle_starttag(self, tag, attrs):
+    def handle_starttag(self, tag: str, attrs: list) -> None:
         """A tag begins."""
         given = {name: value or "" for name, value in attrs}
         if tag == "base" and given.get("href"):
@@ -82,11 +97,11 @@ class Page(HTMLParser):
         if not self._hidden:
             self._begin(tag, given)
 
-    def handle_startendtag(self, tag, attrs):
+    def handle_startendtag(self, tag: str, attrs: list) -> None:
         """A tag that ends at once; of HTML's own only those without content do."""
         self.handle_starttag(tag, attrs)
 
-    def handle_endtag(self, tag):
+    def handle_endtag(self, tag: str) -> None:
         """A tag ends; those in it that were left open with it."""
         if tag not in self._open:
             return
@@ -99,7 +114,7 @@ class Page(HTMLParser):
             if last == tag:
                 break
 
-    def handle_data(self, data):
+    def handle_data(self, data: str) -> None:
         """Text between tags."""
         if self._open and self._open[-1] == "title":
             self.title += data[:1_000]
@@ -113,10 +128,10 @@ class Page(HTMLParser):
                 return
             self.parts.append(text.lstrip() if self._at_start() else text)
 
-    def _at_start(self):
+    def _at_start(self) -> bool:
         return not self.parts or self.parts[-1].endswith("\n")
 
-    def _void(self, tag, given):
+    def _void(self, tag: str, given: dict) -> None:
         if self._hidden:
             return
         if tag == "br":
@@ -126,12 +141,10 @@ class Page(HTMLParser):
         elif tag == "img" and given.get("alt", "").strip():
             self.parts.append(f"![{' '.join(given['alt'].split())[:200]}]")
 
-    def _begin(self, tag, given):
+    def _begin(self, tag: str, given: dict) -> None:
         if tag in BLOCKS and tag not in {"li", "tr", "pre"}:
-            self.parts.append("\n\n" if tag not in {"ul", "ol"} or not self._lists else "\n")
-        if len(tag) == 2 and tag[0] == "h" and tag[1] in "123456":
-            self.parts.append("#" * int(tag[1]) + " ")
-        elif tag in {"ul", "ol"}:
+            self.parts.append("" if tag in {"ul", "ol"} and self._lists else "\n\n")
+        if tag in {"ul", "ol"}:
             self._lists.append([tag, 0])
         elif tag == "li":
             self._item()
@@ -140,24 +153,18 @@ class Page(HTMLParser):
             self.parts.append("\n\n```\n")
         elif tag == "code" and not self._pre:
             self.parts.append("`")
-        elif tag in {"strong", "b"}:
-            self.parts.append("**")
-        elif tag in {"td", "th"}:
-            self.parts.append(" | ")
-        elif tag == "tr":
-            self.parts.append("\n")
-        elif tag == "blockquote":
-            self.parts.append("> ")
         elif tag == "a":
             self._links.append((len(self.parts), given.get("href", "").strip()))
+        elif tag in BEFORE:
+            self.parts.append(BEFORE[tag])
 
-    def _item(self):
+    def _item(self) -> None:
         kind = self._lists[-1] if self._lists else ["ul", 0]
         kind[1] += 1
         mark = "-" if kind[0] == "ul" else f"{kind[1]}."
         self.parts.append("\n" + "  " * min(max(len(self._lists) - 1, 0), 10) + mark + " ")
 
-    def _end(self, tag):
+    def _end(self, tag: str) -> None:
         if tag in {"ul", "ol"} and self._lists:
             self._lists.pop()
             self.parts.append("\n")
@@ -173,7 +180,7 @@ class Page(HTMLParser):
         elif tag in BLOCKS and tag not in {"li", "tr"}:
             self.parts.append("\n\n")
 
-    def _link(self, start, href):
+    def _link(self, start: int, href: str) -> None:
         label = " ".join("".join(self.parts[start:]).split())
         if not label or not href or href.startswith(("#", "javascript:", "data:")):
             return
