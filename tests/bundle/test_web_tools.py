@@ -259,9 +259,7 @@ def test_each_provider_is_asked_in_its_own_way(machine: Machine, provider: str) 
         ("provider: tavily\nkey_env: NOT_SET\n", "NOT_SET: expected a key in this variable"),
     ],
 )
-def test_a_provider_that_is_not_set_up_is_told(
-    machine: Machine, settings: str, error: str
-) -> None:
+def test_a_provider_that_is_not_set_up_is_told(machine: Machine, settings: str, error: str) -> None:
     if settings:
         configure(machine.home, "search", settings)
 
@@ -297,8 +295,6 @@ def test_a_provider_that_does_not_answer_is_told(
 
 
 def test_nobody_at_the_provider_is_told(machine: Machine) -> None:
-    configure(
-        machine.home, "search", f"provider: searxng\nurl: http://127.0.0.1:{closed_port()}\n"
-    )
+    configure(machine.home, "search", f"provider: searxng\nurl: http://127.0.0.1:{closed_port()}\n")
 
     assert "refused" in call(machine, SEARCH, {"query": "tea"})["error"]
