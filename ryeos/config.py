@@ -15,13 +15,14 @@ from lillux.errors import UnsafePathError
 from lillux.files import safe_join
 from lillux.values import dataclass
 from ryeos.errors import SpecError
-from ryeos.items import Kind, Space, Spaces
+from ryeos.items import PROJECT, SYSTEM, USER, Kind, Space, Spaces
 from ryeos.metadata import parse_header
 from ryeos.resolver import is_regular_file
 from ryeos.specs import type_name
 from ryeos.verify import Target, Verifier
 
 DEEP_MERGE, FIRST_MATCH = "deep_merge", "first_match"
+TIERS = (PROJECT, USER, SYSTEM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class ConfigReader:
         self._verifier = verifier
 
     def resolve(self, spec: object, where: str = "config_resolve") -> dict[str, Any]:
-        """What ``{path, mode}`` stands for; for a list of them, a mapping from each path.
+        """What ``{path, mode, spaces}`` stands for; for a list, a mapping from each path.
 
         Raises SpecError, IntegrityError.
         """
@@ -53,11 +54,14 @@ class ConfigReader:
             }
         return self._resolve_one(spec, where) if isinstance(spec, dict) else {}
 
-    def layers(self, path: str, where: str = "config_resolve.path") -> tuple[Layer, ...]:
-        """The file in every space that has it, bundles first, project last."""
+    def layers(
+        self, path: str, where: str = "config_resolve.path", tiers: Sequence[str] = TIERS
+    ) -> tuple[Layer, ...]:
+        """The file in every space of these tiers that has it, bundles first, project last."""
         own = (self._spaces.user, self._spaces.project)
-        found = [self._layer(space, path, where) for space in own if space]
-        return (*self.shipped_layers(path), *filter(None, found))
+        found = [self._layer(one, path, where) for one in own if one and one.tier in tiers]
+        shipped = self.shipped_layers(path) if SYSTEM in tiers else ()
+        return (*shipped, *filter(None, found))
 
     def shipped_layers(self, path: str) -> tuple[Layer, ...]:
         """The file in every bundle that has it: what no project and no user can change."""
@@ -70,15 +74,16 @@ class ConfigReader:
             return {}
         if not isinstance(path, str):
             raise SpecError(f"{where}.path", f"expected a string, got {type_name(path)}")
+        tiers = _tiers(spec.get("spaces"), f"{where}.spaces")
         if mode == DEEP_MERGE:
-            return merge_layers(self.layers(path, f"{where}.path"))
+            return merge_layers(self.layers(path, f"{where}.path", tiers))
         if mode == FIRST_MATCH:
-            return self._first(path, f"{where}.path")
+            return self._first(path, f"{where}.path", tiers)
         raise SpecError(f"{where}.mode", f"expected {DEEP_MERGE} or {FIRST_MATCH}, got {mode!r}")
 
-    def _first(self, path: str, where: str) -> dict[str, Any]:
+    def _first(self, path: str, where: str, tiers: Sequence[str]) -> dict[str, Any]:
         for space in self._spaces:
-            layer = self._layer(space, path, where)
+            layer = self._layer(space, path, where) if space.tier in tiers else None
             if layer:
                 return dict(layer.values)
         return {}
@@ -99,6 +104,15 @@ class ConfigReader:
         if header is None:
             header = parse_header(file.suffix.lower(), item.text, str(file))
         return Layer(space.label, file, header)
+
+
+def _tiers(spaces: object, where: str) -> Sequence[str]:
+    """The tiers whose files count, all unless the spec names some."""
+    if spaces is None:
+        return TIERS
+    if isinstance(spaces, list) and spaces and all(one in TIERS for one in spaces):
+        return spaces
+    raise SpecError(where, f"expected a list of {', '.join(TIERS)}, got {spaces!r}")
 
 
 def _says_nothing(text: str) -> bool:

@@ -125,7 +125,9 @@ FIELDS: dict[str, Schema] = {
     "config": CONFIG,
     "anchor": ANCHOR,
     "verify_deps": VERIFY_DEPS,
-    "config_resolve": anything("A file of config items: {path, mode: deep_merge|first_match}."),
+    "config_resolve": anything(
+        "A file of config items: {path, mode: deep_merge|first_match, spaces: [project, user, ...]}."
+    ),
     "execution_params": {**_NAMES, "description": "Parameters that go into the config."},
     "inputs": {**_NAMES, "description": "Names of what it takes."},
     "outputs": {**_NAMES, "description": "Names of what it gives."},

@@ -1,0 +1,39 @@
+"""Ends a background run, with everything that it has started.
+
+Page: ``docs/threads.md``.
+"""
+
+from rye_command import option, run_rye
+
+__version__ = "1.0.0"
+__tool_type__ = "python"
+__executor_id__ = "rye/core/runtimes/python/function"
+__category__ = "rye/core/processes"
+__tool_description__ = "End a background run and all its processes"
+
+ENV_CONFIG = {"env": {"PYTHONPATH": "{runtime_lib}"}}
+CONFIG_SCHEMA = {
+    "type": "object",
+    "required": ["thread_id"],
+    "additionalProperties": False,
+    "properties": {
+        "thread_id": {
+            "type": "string",
+            "minLength": 1,
+            "description": "Its id, or as much of the beginning or end as is needed",
+        },
+        "grace": {
+            "type": "number",
+            "minimum": 0,
+            "maximum": 60,
+            "description": "Seconds until it is ended by force (5)",
+        },
+    },
+    "examples": [{"thread_id": "bash-"}],
+}
+
+
+def execute(params: dict, project_path: str) -> dict:
+    """``thread`` as it is now, and whether it was ended by this (``killed``)."""
+    words = ["threads", "kill", *option(params, "grace")]
+    return run_rye(words, [params["thread_id"]], project=project_path)

@@ -1,0 +1,205 @@
+"""Changes lines of a text by the ids that `read` showed: all edits or none."""
+
+import os
+
+from confined import Refusal, answered, digest
+from texts import line_ids, text_of
+
+__version__ = "1.0.0"
+__tool_type__ = "python"
+__executor_id__ = "rye/core/runtimes/python/function"
+__category__ = "rye/file-system"
+__tool_description__ = "Replace, insert and delete lines of a file by the ids that read shows"
+
+ANCHOR = {
+    "enabled": True,
+    "mode": "always",
+    "env_paths": {"PYTHONPATH": {"prepend": ["{tool_dir}/lib"]}},
+    "env": {"PYTHONPYCACHEPREFIX": "{user_space}/.ai/state/cache/python"},
+}
+CONFIG_RESOLVE = {"path": "file-system/access.yaml", "spaces": ["user", "system"]}
+CONFIG_SCHEMA = {
+    "type": "object",
+    "required": ["path", "edits"],
+    "additionalProperties": False,
+    "properties": {
+        "path": {"type": "string", "description": "The file, relative to the project"},
+        "hash": {
+            "type": "string",
+            "description": "The file's hash from read: needed for lines that are there twice",
+        },
+        "encoding": {"type": "string", "description": "As it was given to read"},
+        "dry_run": {"type": "boolean", "default": False, "description": "Only show the diff"},
+        "edits": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 1000,
+            "description": "Applied together; their lines must not overlap",
+            "items": {
+                "type": "object",
+                "required": ["action", "line"],
+                "additionalProperties": False,
+                "properties": {
+                    "action": {
+                        "type": "string",
+                        "enum": ["replace", "delete", "insert_after", "insert_before"],
+                        "description": "What to do at the line",
+                    },
+                    "line": {
+                        "type": "string",
+                        "description": "An id; for inserts also start or end, of the file",
+                    },
+                    "to": {
+                        "type": "string",
+                        "description": "replace, delete: the id of the last line of a range",
+                    },
+                    "text": {
+                        "type": "string",
+                        "description": "The new lines, separated by newlines",
+                    },
+                },
+            },
+        },
+    },
+    "examples": [
+        {
+            "path": "README.md",
+            "edits": [{"action": "insert_after", "line": "end", "text": "A last line."}],
+        }
+    ],
+}
+
+AROUND, MAX_DIFF = 3, 30000
+
+
+def execute(params: dict, project_path: str) -> dict:
+    """The new ids, hash and a unified diff."""
+    return answered(edit, params, project_path)
+
+
+def edit(params: dict, folders: object) -> dict:
+    """As `execute`. Raises Refusal, OSError."""
+    with folders.writable(params["path"]) as place:
+        data, status = place.read()
+        try:
+            text = text_of(data, params.get("encoding", ""))
+        except (LookupError, UnicodeError) as error:
+            raise Refusal(f"encoding: {error}") from None
+        if text is None:
+            raise Refusal(f"{place.shown}: expected a text, found bytes that are none")
+        edits = placed(params, text.lines, is_same=digest(data) == params.get("hash"))
+        lines, ends = applied(edits, text)
+        try:
+            changed = text.encoded(lines, ends)
+        except UnicodeEncodeError as error:
+            problem = f"{error.object[error.start : error.end]!r} cannot be written in it"
+            raise Refusal(f"{place.shown}: its encoding is {text.encoding}; {problem}") from None
+        if changed != data and not params["dry_run"]:
+            if place.read()[0] != data:
+                raise Refusal(f"{place.shown}: it was changed meanwhile", "read it again")
+            owner = (status.st_uid, status.st_gid) if hasattr(os, "geteuid") else None
+            place.replace(changed, mode=status.st_mode, owner=owner)
+    diff = "".join(unified(place.shown, text, edits))
+    cut = {"truncated": True} if len(diff) > MAX_DIFF else {}
+    told = {"path": place.shown, "hash": digest(changed), "changed": changed != data}
+    return told | {"lines": new_lines(edits, lines), "diff": diff[:MAX_DIFF], **cut}
+
+
+def placed(params: dict, lines: list, *, is_same: bool) -> list:
+    """Edits as ``(first, after, new lines)`` in the order of the file. Raises Refusal."""
+    ids = line_ids(lines)
+    where = {name: at for at, name in enumerate(ids)}
+    twice = {name.partition(".")[0] for name in ids if "." in name}
+
+    def find(name: str, label: str) -> int:
+        hint = "read the file again, and give its hash"
+        if name not in where:
+            raise Refusal(f"{label}: expected the id of a line, found {name!r}: it is gone", hint)
+        if name.partition(".")[0] in twice and not is_same:
+            raise Refusal(
+                f"{label}: {name!r} is ambiguous, there are several such lines and hash is not that"
+                " of the file",
+                hint,
+            )
+        return where[name]
+
+    found = []
+    for number, one in enumerate(params["edits"]):
+        label, action, name = f"edits[{number}]", one["action"], one["line"]
+        if (action == "delete") is ("text" in one):
+            wanted = "no text" if action == "delete" else "text"
+            raise Refusal(f"{label}: expected {wanted} with {action}")
+        new = new_text(one["text"]) if "text" in one else []
+        if action.startswith("insert"):
+            if "to" in one:
+                raise Refusal(f"{label}: expected no to with {action}")
+            places = {"start": 0, "end": len(lines)}
+            at = places[name] if name in places else find(name, f"{label}.line")
+            after = name not in places and action == "insert_after"
+            found.append((at + after, at + after, new))
+            continue
+        first = find(name, f"{label}.line")
+        last = find(one["to"], f"{label}.to") if "to" in one else first
+        if last < first:
+            raise Refusal(f"{label}: expected to at or below line, found it above")
+        found.append((first, last + 1, new))
+    found.sort(key=lambda entry: entry[:2])
+    for one, other in zip(found, found[1:], strict=False):
+        if other[0] < one[1]:
+            raise Refusal(f"edits: two of them change line {other[0] + 1}")
+    return found
+
+
+def new_text(text: str) -> list:
+    """Its lines; a newline at its end begins no further one."""
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+
+
+def applied(edits: list, text: object) -> tuple:
+    """The lines and ends with all edits made. What is not edited keeps its ends."""
+    lines, ends, at = [], [], 0
+    for first, after, new in edits:
+        lines += [*text.lines[at:first], *new]
+        ends += [*text.ends[at:first], *[text.line_end] * len(new)]
+        at = after
+    lines += text.lines[at:]
+    ends += text.ends[at:]
+    ends = [end or text.line_end for end in ends]
+    if ends and not text.is_ended:
+        ends[-1] = ""
+    return lines, ends
+
+
+def new_lines(edits: list, lines: list) -> str:
+    """Each changed region of the new file, as `read` shows it."""
+    ids, shift, shown = line_ids(lines), 0, []
+    for first, after, new in edits:
+        start = first + shift
+        shown += [f"{at + 1}:{ids[at]}|{lines[at]}\n" for at in range(start, start + len(new))]
+        shift += len(new) - (after - first)
+    return "".join(shown)[:MAX_DIFF]
+
+
+def unified(name: str, text: object, edits: list) -> object:
+    """A unified diff, straight from the edits."""
+    yield f"--- a/{name}\n+++ b/{name}\n"
+    hunks: list = []
+    for entry in edits:
+        if hunks and entry[0] - hunks[-1][-1][1] <= 2 * AROUND:
+            hunks[-1].append(entry)
+        else:
+            hunks.append([entry])
+    shift = 0
+    for hunk in hunks:
+        start, end = max(0, hunk[0][0] - AROUND), min(len(text.lines), hunk[-1][1] + AROUND)
+        growth = sum(len(new) - (after - first) for first, after, new in hunk)
+        old, new_size = end - start, end - start + growth
+        yield f"@@ -{start + (old > 0)},{old} +{start + shift + (new_size > 0)},{new_size} @@\n"
+        shift += growth
+        at = start
+        for first, after, new in hunk:
+            yield from (f" {line}\n" for line in text.lines[at:first])
+            yield from (f"-{line}\n" for line in text.lines[first:after])
+            yield from (f"+{line}\n" for line in new)
+            at = after
+        yield from (f" {line}\n" for line in text.lines[at:end])

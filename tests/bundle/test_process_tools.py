@@ -1,0 +1,102 @@
+"""The tools that look at background runs, run by the built file."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.built import Machine
+
+PROCESSES, TELEMETRY = "rye/core/processes", "rye/core/telemetry/telemetry"
+BASH = "rye/bash/bash"
+
+
+def call(machine: Machine, tool: str, **parameters: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """The envelope of a run."""
+    ended = machine.run("run", tool, "--params", json.dumps(parameters), "--json")
+    envelope: dict[str, Any] = json.loads(ended.stdout)
+    return envelope
+
+
+def start(machine: Machine, command: str) -> str:
+    """The id of a background run."""
+    started = machine.run("run", BASH, f"command={command}", "--async", "--json")
+    thread_id: str = json.loads(started.stdout)["thread_id"]
+    return thread_id
+
+
+@pytest.fixture
+def project(machine: Machine) -> Machine:
+    """A machine with a project and a key."""
+    (machine.project / ".ai").mkdir()
+    machine.run("keys", "generate")
+    return machine
+
+
+def test_a_background_run_is_listed_looked_at_and_ended(project: Machine) -> None:
+    thread_id = start(project, "echo begun >&2; sleep 600")
+    listed = call(project, f"{PROCESSES}/list", active=True)["data"]["threads"]
+    ended = call(project, f"{PROCESSES}/cancel", thread_id=thread_id, grace=5)["data"]
+    shown = call(project, f"{PROCESSES}/status", thread_id=thread_id, log_chars=5)["data"]
+    left = call(project, f"{PROCESSES}/list", active=True)["data"]["threads"]
+
+    # The tool that looks is no background run itself.
+    assert [row["thread_id"] for row in listed] == [thread_id]
+    assert (ended["killed"], ended["thread"]["status"]) == (True, "killed")
+    assert shown["thread"]["status"] == "killed"
+    assert len(shown["log"]) <= 5
+    assert left == []
+
+
+def test_the_steps_of_a_graph_are_told(project: Machine) -> None:
+    params = json.dumps({"files": [".ai"]})
+    project.run("run", "rye/examples/fan-out", "--params", params, "--json")
+    thread_id = call(project, f"{PROCESSES}/list")["data"]["threads"][0]["thread_id"]
+
+    data = call(project, f"{PROCESSES}/steps", thread_id=thread_id)["data"]
+
+    assert data["graph"] == "tool:rye/examples/fan-out"
+    assert {node["node"] for node in data["nodes"]} == {"measure", "summarize", "done"}
+    assert data["status"] == "completed_with_errors"
+
+
+@pytest.mark.parametrize("tool", ["status", "cancel", "steps"])
+@pytest.mark.parametrize("thread_id", ["nonsense", "--all", "--help"])
+def test_a_run_that_is_not_there_is_told(project: Machine, tool: str, thread_id: str) -> None:
+    envelope = call(project, f"{PROCESSES}/{tool}", thread_id=thread_id)
+
+    assert envelope["code"] == "THREAD_NOT_FOUND"
+    assert thread_id in envelope["error"]
+
+
+def test_steps_are_of_graphs_only(project: Machine) -> None:
+    thread_id = start(project, "true")
+
+    envelope = call(project, f"{PROCESSES}/steps", thread_id=thread_id)
+
+    assert envelope["status"] == "error"
+    assert "graph" in envelope["error"]
+
+
+def test_runs_are_counted(project: Machine) -> None:
+    for command in ("true", "true", "exit 3"):
+        project.run("threads", "wait", start(project, command))
+
+    data = call(project, TELEMETRY, days=1)["data"]
+    none = call(project, TELEMETRY, item="tool:shop/")["data"]
+
+    assert data["total"] == 3
+    assert data["by_status"] == {"completed": 2, "error": 1}
+    assert sum(data["by_day"].values()) == 3
+    [bash] = data["items"]
+    assert (bash["item"], bash["runs"], bash["failed"]) == (BASH, 3, 1)
+    assert 0 <= bash["seconds"]["median"] <= bash["seconds"]["p95"] <= bash["seconds"]["longest"]
+    [failure] = data["failures"]
+    assert "code 3" in failure["error"]
+    assert (none["total"], none["items"]) == (0, [])
+
+
+def test_nothing_is_counted_where_nothing_ran(project: Machine) -> None:
+    data = call(project, TELEMETRY)["data"]
+
+    assert (data["total"], data["by_status"], data["failures"]) == (0, {}, [])
