@@ -153,9 +153,9 @@ NAMES = st.text(st.sampled_from("ab.x"), min_size=1, max_size=3).filter(
     lambda name: name.strip(".") and not name.startswith(".")
 )
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
-# A slash in brackets is the one thing that is read otherwise: it ends a name, as everywhere else.
+# A slash in brackets, or behind a backslash, is read otherwise: it ends a name, as everywhere else.
 RULES = st.text(st.sampled_from("ab.x/*?!#[]\\ -"), max_size=7).filter(
-    lambda rule: not re.search(r"\[[^\]]*/", rule)
+    lambda rule: not re.search(r"\[[^\]]*/|\\/", rule)
 )
 
 

@@ -10,7 +10,7 @@ __category__ = "rye/file-system/lib"
 __tool_description__ = "Rules of .gitignore, and globs"
 
 MAX_RULES_BYTES, MAX_GLOBS = 1 << 20, 256
-BRACKETS = re.compile(r"([!^]?)(\]?(?:\\.|[^\]\\])*)\]", re.DOTALL)
+BRACKETS = re.compile(r"([!^]?+)(\]?+(?:\\.|[^\]\\])*)\]", re.DOTALL)
 
 
 class Rules:
@@ -83,7 +83,7 @@ def translated(glob: str) -> str:
     """
     runs: list = [[]]
     for segment in re.sub(r"(?<!\\)((?:\\\\)*)\\/", r"\1/", glob).split("/"):
-        if segment == "**":
+        if len(segment) > 1 and not segment.strip("*"):
             runs.append([])
         else:
             runs[-1].append(segment_source(segment) + "/")
@@ -104,8 +104,11 @@ def segment_source(segment: str) -> str:
             parts += [""] if parts[-1] or len(parts) == 1 else []
         elif mark == "?":
             parts[-1] += "[^/]"
-        elif mark == "[" and (found := BRACKETS.match(segment, at)):
-            members = members_source(re.findall(r"\\?(.)(-)?(?:(?<=-)\\?(.))?", found[2]))
+        elif mark == "[":
+            found = BRACKETS.match(segment, at)
+            if not found:
+                return "(?!)"  # as for git
+            members = members_source(re.findall(r"\\?(.)(?:(-)(?:\\?(.))?)?", found[2]))
             parts[-1] += f"[^/{members}]" if found[1] else f"[{members}]" if members else "(?!)"
             at = found.end()
         elif mark == "\\" and at < len(segment):
