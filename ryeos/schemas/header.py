@@ -126,7 +126,7 @@ FIELDS: dict[str, Schema] = {
     "anchor": ANCHOR,
     "verify_deps": VERIFY_DEPS,
     "config_resolve": anything(
-        "A file of config items: {path, mode: deep_merge|first_match, spaces: [project, user, ...]}."
+        "A file of config items: {path, mode: deep_merge|first_match, spaces: [user, system]}."
     ),
     "execution_params": {**_NAMES, "description": "Parameters that go into the config."},
     "inputs": {**_NAMES, "description": "Names of what it takes."},

@@ -1,8 +1,9 @@
 """Changes lines of a text by the ids that `read` showed: all edits or none."""
 
 import os
+from itertools import pairwise
 
-from confined import Refusal, answered, digest
+from confined import RefusedError, answered, digest
 from texts import line_ids, text_of
 
 __version__ = "1.0.0"
@@ -78,25 +79,27 @@ def execute(params: dict, project_path: str) -> dict:
 
 
 def edit(params: dict, folders: object) -> dict:
-    """As `execute`. Raises Refusal, OSError."""
+    """As `execute`. Raises RefusedError, OSError."""
     with folders.writable(params["path"]) as place:
         data, status = place.read()
         try:
             text = text_of(data, params.get("encoding", ""))
         except (LookupError, UnicodeError) as error:
-            raise Refusal(f"encoding: {error}") from None
+            raise RefusedError(f"encoding: {error}") from None
         if text is None:
-            raise Refusal(f"{place.shown}: expected a text, found bytes that are none")
+            raise RefusedError(f"{place.shown}: expected a text, found bytes that are none")
         edits = placed(params, text.lines, is_same=digest(data) == params.get("hash"))
         lines, ends = applied(edits, text)
         try:
             changed = text.encoded(lines, ends)
         except UnicodeEncodeError as error:
             problem = f"{error.object[error.start : error.end]!r} cannot be written in it"
-            raise Refusal(f"{place.shown}: its encoding is {text.encoding}; {problem}") from None
+            raise RefusedError(
+                f"{place.shown}: its encoding is {text.encoding}; {problem}"
+            ) from None
         if changed != data and not params["dry_run"]:
             if place.read()[0] != data:
-                raise Refusal(f"{place.shown}: it was changed meanwhile", "read it again")
+                raise RefusedError(f"{place.shown}: it was changed meanwhile", "read it again")
             owner = (status.st_uid, status.st_gid) if hasattr(os, "geteuid") else None
             place.replace(changed, mode=status.st_mode, owner=owner)
     diff = "".join(unified(place.shown, text, edits))
@@ -106,48 +109,52 @@ def edit(params: dict, folders: object) -> dict:
 
 
 def placed(params: dict, lines: list, *, is_same: bool) -> list:
-    """Edits as ``(first, after, new lines)`` in the order of the file. Raises Refusal."""
+    """Edits as ``(first, after, new lines)`` in the order of the file. Raises RefusedError."""
     ids = line_ids(lines)
     where = {name: at for at, name in enumerate(ids)}
-    twice = {name.partition(".")[0] for name in ids if "." in name}
+    twice = set() if is_same else {name.partition(".")[0] for name in ids if "." in name}
 
     def find(name: str, label: str) -> int:
         hint = "read the file again, and give its hash"
         if name not in where:
-            raise Refusal(f"{label}: expected the id of a line, found {name!r}: it is gone", hint)
-        if name.partition(".")[0] in twice and not is_same:
-            raise Refusal(
-                f"{label}: {name!r} is ambiguous, there are several such lines and hash is not that"
-                " of the file",
-                hint,
-            )
+            problem = f"{label}: expected the id of a line, found {name!r}: it is gone"
+            raise RefusedError(problem, hint)
+        if name.partition(".")[0] in twice:
+            problem = "there are several such lines, and hash is not that of the file"
+            raise RefusedError(f"{label}: {name!r} is ambiguous: {problem}", hint)
         return where[name]
 
-    found = []
-    for number, one in enumerate(params["edits"]):
-        label, action, name = f"edits[{number}]", one["action"], one["line"]
-        if (action == "delete") is ("text" in one):
-            wanted = "no text" if action == "delete" else "text"
-            raise Refusal(f"{label}: expected {wanted} with {action}")
-        new = new_text(one["text"]) if "text" in one else []
-        if action.startswith("insert"):
-            if "to" in one:
-                raise Refusal(f"{label}: expected no to with {action}")
-            places = {"start": 0, "end": len(lines)}
-            at = places[name] if name in places else find(name, f"{label}.line")
-            after = name not in places and action == "insert_after"
-            found.append((at + after, at + after, new))
-            continue
-        first = find(name, f"{label}.line")
-        last = find(one["to"], f"{label}.to") if "to" in one else first
-        if last < first:
-            raise Refusal(f"{label}: expected to at or below line, found it above")
-        found.append((first, last + 1, new))
+    found = [
+        region(one, f"edits[{number}]", find, len(lines))
+        for number, one in enumerate(params["edits"])
+    ]
     found.sort(key=lambda entry: entry[:2])
-    for one, other in zip(found, found[1:], strict=False):
+    for one, other in pairwise(found):
         if other[0] < one[1]:
-            raise Refusal(f"edits: two of them change line {other[0] + 1}")
+            raise RefusedError(f"edits: two of them change line {other[0] + 1}")
     return found
+
+
+def region(one: dict, label: str, find: object, count: int) -> tuple:
+    """The lines that one edit takes, and those that it puts there."""
+    action, name = one["action"], one["line"]
+    if (action == "delete") is ("text" in one):
+        wanted = "no text" if action == "delete" else "text"
+        raise RefusedError(f"{label}: expected {wanted} with {action}")
+    new = new_text(one["text"]) if "text" in one else []
+    if action.startswith("insert"):
+        if "to" in one:
+            raise RefusedError(f"{label}: expected no to with {action}")
+        ends = {"start": 0, "end": count}
+        at = ends.get(name)
+        if at is None:
+            at = find(name, f"{label}.line") + (action == "insert_after")
+        return at, at, new
+    first = find(name, f"{label}.line")
+    last = find(one["to"], f"{label}.to") if "to" in one else first
+    if last < first:
+        raise RefusedError(f"{label}: expected to at or below line, found it above")
+    return first, last + 1, new
 
 
 def new_text(text: str) -> list:

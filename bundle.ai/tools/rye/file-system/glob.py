@@ -3,7 +3,7 @@
 import os
 from datetime import UTC, datetime
 
-from confined import Refusal, answered, kind_of
+from confined import RefusedError, answered, kind_of
 from ignored import Glob
 from walk import Walk, printable
 
@@ -72,16 +72,16 @@ def execute(params: dict, project_path: str) -> dict:
 
 
 def found(params: dict, folders: object) -> dict:
-    """As `execute`. Raises Refusal, OSError."""
+    """As `execute`. Raises RefusedError, OSError."""
     given = params["pattern"]
     try:
         glob = Glob([given] if isinstance(given, str) else given, anywhere=False)
     except ValueError as error:
-        raise Refusal(f"pattern: {error}") from None
+        raise RefusedError(f"pattern: {error}") from None
     with folders.readable(params["path"]) as place:
         status = place.status()
         if status is None or kind_of(status.st_mode) != "folder":
-            raise Refusal(f"{place.shown}: expected a folder, found none")
+            raise RefusedError(f"{place.shown}: expected a folder, found none")
         walk = Walk(hidden=params["hidden"], ignored=params["ignored"])
         hits = []
         for path, _, inner, files in walk.folders(place):

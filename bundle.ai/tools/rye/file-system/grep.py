@@ -7,7 +7,7 @@ and lines are made only around what is found.
 import os
 import re
 
-from confined import FILE, FOLDER, MAX_BYTES, NO_FOLLOW, Refusal, answered, close_all, kind_of
+from confined import FILE, FOLDER, MAX_BYTES, NO_FOLLOW, RefusedError, answered, close_all, kind_of
 from ignored import Glob
 from patterns import Pattern
 from walk import Walk, printable
@@ -91,7 +91,8 @@ CONFIG_SCHEMA = {
     "examples": [{"pattern": "def \\w+_path", "globs": ["*.py"], "context": 1}],
 }
 
-READ, BATCH, FEW, MAX_WORKERS = 1 << 18, 32, 256, 8
+# Below 128 KiB memory comes from the heap, not page by page from the system: five times faster.
+READ, BATCH, FEW, MAX_WORKERS = 1 << 16, 32, 256, 8
 
 
 def execute(params: dict, project_path: str) -> dict:
@@ -100,14 +101,14 @@ def execute(params: dict, project_path: str) -> dict:
 
 
 def grep(params: dict, folders: object) -> dict:
-    """As `execute`. Raises Refusal, OSError."""
+    """As `execute`. Raises RefusedError, OSError."""
     try:
         glob = Glob(params["globs"], anywhere=True) if params["globs"] else None
         pattern = Pattern(
             params["pattern"], literal=params["literal"], ignore_case=params["ignore_case"]
         )
     except (ValueError, re.error) as error:
-        raise Refusal(
+        raise RefusedError(
             f"{error if isinstance(error, ValueError) else f'pattern: {error}'}",
             "literal: true searches for the text as it is",
         ) from None
@@ -115,10 +116,10 @@ def grep(params: dict, folders: object) -> dict:
         status = place.status()
         kind = kind_of(status.st_mode) if status else "nothing"
         if kind not in ("file", "folder"):
-            raise Refusal(f"{place.shown}: expected a file or folder, found {kind}")
+            raise RefusedError(f"{place.shown}: expected a file or folder, found {kind}")
         if kind == "file":
             top, batches, is_cut = place.fd, [((), [place.name])], False
-            found, files = searched(top, batches, pattern, params), 1
+            found, files = searched(top, batches, pattern, params, (0, 1)), 1
         else:
             top = place.open_folder()
             try:
@@ -169,19 +170,19 @@ def search_all(top: object, batches: list, pattern: object, params: dict) -> tup
             status = 1
             try:
                 with open(sink, "wb") as file:
-                    found = searched(top, batches, pattern, params, number, workers)
+                    found = searched(top, batches, pattern, params, (number, workers))
                     marshal.dump(found, file)
                 status = 0
             finally:
                 os._exit(status)
         os.close(sink)
         pipes.append((pid, source))
-    hits, skipped = searched(top, batches, pattern, params, 0, workers)
+    hits, skipped = searched(top, batches, pattern, params, (0, workers))
     for pid, source in pipes:
         with open(source, "rb") as file:
             data = file.read()
         if os.waitpid(pid, 0)[1]:
-            raise Refusal("a process that searched has died", "search a folder below")
+            raise RefusedError("a process that searched has died", "search a folder below")
         more = marshal.loads(data)  # noqa: S302 - of our own process
         hits, skipped = hits + more[0], skipped + more[1]
     return sorted(hits, key=lambda hit: hit[0]), skipped
@@ -194,18 +195,16 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-def searched(
-    top: object, batches: list, pattern: object, params: dict, first: int = 0, step: int = 1
-) -> tuple:
+def searched(top: object, batches: list, pattern: object, params: dict, share: tuple) -> tuple:
     """``(number, path, matches, lines)`` of each file that has some, and how many were not read.
 
-    Only as many lines are kept as an answer can hold; the rest is counted. With ``first`` and
-    ``step``, every so manieth batch; the numbers put together what several processes found.
+    Only as many lines are kept as an answer can hold; the rest is counted. ``share``
+    is ``(first, step)`` of the batches; numbers put together what several processes found.
     """
     hits, skipped = [], 0
     room, left = params["max_bytes"], params["limit"]
     wants_lines, wants_count = params["mode"] == "content", params["mode"] != "files"
-    for number, way, folder, name in opened_files(top, batches, first, step):
+    for number, way, folder, name in opened_files(top, batches, *share):
         data = content(folder, name)
         if data is None:
             skipped += 1

@@ -3,7 +3,7 @@
 import os
 from datetime import UTC, datetime
 
-from confined import Refusal, answered, kind_of
+from confined import RefusedError, answered, kind_of
 from ignored import rules_in
 from walk import is_ignored, printable, rules_above
 
@@ -69,13 +69,15 @@ def execute(params: dict, project_path: str) -> dict:
 
 
 def listed(params: dict, folders: object) -> dict:
-    """As `execute`. Raises Refusal, OSError."""
+    """As `execute`. Raises RefusedError, OSError."""
     with folders.readable(params["path"]) as place:
         status = place.status()
         if status is None:
-            raise Refusal(f"{place.shown}: there is no such folder")
+            raise RefusedError(f"{place.shown}: there is no such folder")
         if kind_of(status.st_mode) != "folder":
-            raise Refusal(f"{place.shown}: expected a folder, found a {kind_of(status.st_mode)}")
+            raise RefusedError(
+                f"{place.shown}: expected a folder, found a {kind_of(status.st_mode)}"
+            )
         folder = place.open_folder()
         try:
             entries = sorted_entries(folder, place, params)

@@ -2,7 +2,7 @@
 
 import base64
 
-from confined import Refusal, answered, digest
+from confined import RefusedError, answered, digest
 from texts import line_ids, media_type, text_of
 
 __version__ = "1.0.0"
@@ -63,7 +63,7 @@ def execute(params: dict, project_path: str) -> dict:
 
 
 def read(params: dict, folders: object) -> dict:
-    """As `execute`. Raises Refusal, OSError."""
+    """As `execute`. Raises RefusedError, OSError."""
     with folders.readable(params["path"]) as place:
         data, status = place.read()
     told = {"path": place.shown, "size": len(data), "hash": digest(data)}
@@ -74,9 +74,11 @@ def read(params: dict, folders: object) -> dict:
     try:
         text = text_of(data, params.get("encoding", ""))
     except LookupError:
-        raise Refusal(f"encoding: there is none named {params['encoding']}") from None
+        raise RefusedError(f"encoding: there is none named {params['encoding']}") from None
     except UnicodeError as error:
-        raise Refusal(f"{place.shown}: {error}", "leave out encoding, or give another") from None
+        raise RefusedError(
+            f"{place.shown}: {error}", "leave out encoding, or give another"
+        ) from None
     if text is None:
         return told | {"binary": True, "media_type": media_type(data), "mode": oct(status.st_mode)}
     return told | text.describe() | shown(text.lines, params)
@@ -86,7 +88,9 @@ def shown(lines: list, params: dict) -> dict:
     """The lines that fit, and where the next ones begin."""
     first, left, pieces = params["offset"] - 1, params["max_bytes"], []
     if lines and first >= len(lines):
-        raise Refusal(f"offset: expected at most {len(lines)}, the last line, found {first + 1}")
+        raise RefusedError(
+            f"offset: expected at most {len(lines)}, the last line, found {first + 1}"
+        )
     ids = line_ids(lines) if params["ids"] else ()
     is_cut = False
     for at, line in enumerate(lines[first : first + params["limit"]], first):

@@ -4,7 +4,7 @@ import base64
 import binascii
 import os
 
-from confined import Refusal, answered, digest
+from confined import RefusedError, answered, digest
 
 __version__ = "1.0.0"
 __tool_type__ = "python"
@@ -57,22 +57,22 @@ def execute(params: dict, project_path: str) -> dict:
 
 
 def write(params: dict, folders: object) -> dict:
-    """As `execute`. Raises Refusal, OSError."""
+    """As `execute`. Raises RefusedError, OSError."""
     data = content(params)
     with folders.writable(params["path"], create_folders=params["create_folders"]) as place:
         if params["path"].endswith(("/", os.sep)) or place.name == ".":
-            raise Refusal(f"{params['path']}: expected the name of a file, found a folder's")
+            raise RefusedError(f"{params['path']}: expected the name of a file, found a folder's")
         if place.status() is None:
             if "hash" in params:
-                raise Refusal(f"{place.shown}: expected the file of this hash, found none")
+                raise RefusedError(f"{place.shown}: expected the file of this hash, found none")
             place.replace(data)
             return told(place, data, created=True)
         old, status = place.read()
         if "hash" in params and digest(old) != params["hash"]:
             problem = f"expected hash {params['hash'][:12]}..., found {digest(old)[:12]}..."
-            raise Refusal(f"{place.shown}: it was changed: {problem}", "read it again")
+            raise RefusedError(f"{place.shown}: it was changed: {problem}", "read it again")
         if "hash" not in params and not params["overwrite"]:
-            raise Refusal(
+            raise RefusedError(
                 f"{place.shown}: there is such a file already",
                 "give its hash from read, or overwrite: true; edit_lines changes single lines",
             )
@@ -89,14 +89,14 @@ def told(place: object, data: bytes, *, created: bool) -> dict:
 def content(params: dict) -> bytes:
     """What the file is to hold."""
     if ("content" in params) is ("content_base64" in params):
-        raise Refusal("expected one of content and content_base64")
+        raise RefusedError("expected one of content and content_base64")
     try:
         if "content" in params:
             return params["content"].encode(params["encoding"])
         return base64.b64decode(params["content_base64"], validate=True)
     except LookupError:
-        raise Refusal(f"encoding: there is none named {params['encoding']}") from None
+        raise RefusedError(f"encoding: there is none named {params['encoding']}") from None
     except UnicodeEncodeError as error:
-        raise Refusal(f"content: {error}", "leave out encoding for UTF-8") from None
+        raise RefusedError(f"content: {error}", "leave out encoding for UTF-8") from None
     except binascii.Error as error:
-        raise Refusal(f"content_base64: {error}") from None
+        raise RefusedError(f"content_base64: {error}") from None

@@ -38,7 +38,7 @@ UNREADABLE = ((".ai", "config", "keys", "signing"),)
 DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
-class Refusal(Exception):
+class RefusedError(Exception):
     """What is answered instead: the problem, and what to do."""
 
     def __init__(self, problem: str, hint: str = "") -> None:
@@ -47,11 +47,11 @@ class Refusal(Exception):
 
 
 def answered(act: object, params: dict, project_path: str) -> dict:
-    """What ``act(params, folders)`` gives, with ``success``; a Refusal and an OSError as answers."""
+    """What ``act(params, folders)`` gives, with ``success``; errors as answers."""
     try:
         config = params.pop("resolved_config", None) or {}
         return {"success": True, **act(params, Folders(project_path, config.get("allow")))}
-    except Refusal as error:
+    except RefusedError as error:
         return {"success": False, "error": error.problem} | (
             {"hint": error.hint} if error.hint else {}
         )
@@ -71,7 +71,7 @@ def is_below(parts: list, protected: tuple) -> bool:
 
 
 def plain_name(name: str) -> str:
-    """A name as file systems compare it that ignore case, marks without width, or dots at its end."""
+    """A name as file systems see it that ignore case, marks without width, dots at its end."""
     if not name.isascii():
         normal = unicodedata.normalize("NFKC", name)
         name = "".join(mark for mark in normal if unicodedata.category(mark) != "Cf")
@@ -90,7 +90,7 @@ class Place:
         self.root, self.parts, self.name, self.fd = root, parts, name, fd
         self.shown = "/".join(parts) or "."
 
-    def __enter__(self) -> "Place":
+    def __enter__(self):  # noqa: ANN204 - importing typing takes longer than a call
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -114,18 +114,18 @@ class Place:
         """The bytes of a regular file and its status."""
         status = self.status()
         if status is None:
-            raise Refusal(
+            raise RefusedError(
                 f"{self.shown}: there is no such file", "rye/file-system/glob finds files"
             )
         kind = kind_of(status.st_mode)
         if kind != "file":
-            raise Refusal(f"{self.shown}: expected a file, found a {kind}")
+            raise RefusedError(f"{self.shown}: expected a file, found a {kind}")
         fd = os.open(self.name, FILE | NO_FOLLOW, dir_fd=self.fd)
         with open(fd, "rb") as file:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
                 problem = f"expected a file of at most {MAX_BYTES} bytes, found {status.st_size}"
-                raise Refusal(f"{self.shown}: {problem}", "use sed or tail with rye/bash/bash")
+                raise RefusedError(f"{self.shown}: {problem}", "use sed or tail with rye/bash/bash")
             return file.read(MAX_BYTES + 1), status
 
     def replace(self, data: bytes, *, mode: object = None, owner: object = None) -> None:
@@ -157,10 +157,10 @@ class Place:
         try:
             os.link(temporary, self.name, **ends, follow_symlinks=False)
         except FileExistsError:
-            raise Refusal(f"{self.shown}: somebody else made it meanwhile") from None
+            raise RefusedError(f"{self.shown}: somebody else made it meanwhile") from None
         except (OSError, NotImplementedError):
             if self.status() is not None:
-                raise Refusal(f"{self.shown}: somebody else made it meanwhile") from None
+                raise RefusedError(f"{self.shown}: somebody else made it meanwhile") from None
             return False
         os.unlink(temporary, dir_fd=self.fd)
         return True
@@ -173,14 +173,16 @@ class Folders:
         home = os.environ.get("USER_SPACE") or os.path.expanduser("~")
         real = os.path.realpath(project_path)
         if real in (os.path.dirname(real), os.path.realpath(home)):
-            raise Refusal(
+            raise RefusedError(
                 f"{project_path}: expected a project, found the folder of everything",
                 "name the project: rye --project DIR, or RYE_PROJECT",
             )
         if not isinstance(allow or [], list) or not all(
             isinstance(one, str) for one in allow or []
         ):
-            raise Refusal("file-system/access.yaml: allow: expected a list of absolute folders")
+            raise RefusedError(
+                "file-system/access.yaml: allow: expected a list of absolute folders"
+            )
         given = [os.path.expanduser(folder) for folder in allow or []]
         self.roots = [real, *(os.path.realpath(one) for one in given if os.path.isabs(one))]
         self.spellings = {project_path: real, real: real}
@@ -193,7 +195,7 @@ class Folders:
         place = self._place(path, ())
         if is_below(place.parts, UNREADABLE):
             with place:
-                raise Refusal(f"{place.shown}: private keys are not read")
+                raise RefusedError(f"{place.shown}: private keys are not read")
         return place
 
     def writable(self, path: str, *, create_folders: bool = False) -> Place:
@@ -202,10 +204,11 @@ class Folders:
 
     def _place(self, path: str, protected: tuple, *, create_folders: bool = False) -> Place:
         if not path or "\0" in path:
-            raise Refusal(f"path: expected the path of a file, found {path!r}")
+            raise RefusedError(f"path: expected the path of a file, found {path!r}")
         root, parts = self._split(path, path)
-        walk = self._walk if self.has_at else self._compare
-        return walk(path, root, parts, Rules(path, protected, create_folders))
+        rules = Rules(path, protected, create_folders)
+        rules.check(parts)  # before a folder is made; again for what links lead to
+        return (self._walk if self.has_at else self._compare)(path, root, parts, rules)
 
     def _split(self, path: str, given: str) -> tuple:
         """The allowed folder that a path begins in, and the names below it."""
@@ -219,8 +222,8 @@ class Folders:
                 return root, names_of(path)[len(names) :]
         raise self._outside(given)
 
-    def _outside(self, path: str) -> Refusal:
-        return Refusal(
+    def _outside(self, path: str) -> RefusedError:
+        return RefusedError(
             f"{path}: expected a path in {', '.join(self.roots)}, found one outside",
             "the user may allow folders in config file-system/access.yaml of user space",
         )
@@ -248,7 +251,7 @@ class Folders:
                     continue
                 links += 1
                 if links > MAX_LINKS:
-                    raise Refusal(f"{path}: more than {MAX_LINKS} links")
+                    raise RefusedError(f"{path}: more than {MAX_LINKS} links")
                 if os.path.isabs(target):
                     root, more = self._split(target, path)
                     names = []
@@ -264,7 +267,9 @@ class Folders:
     def _compare(self, path: str, root: str, parts: list, rules: "Rules") -> Place:
         """The place by its real path."""
         if any(":" in part or DEVICES.fullmatch(part.rstrip(". ")) for part in parts):
-            raise Refusal(f"{path}: expected the name of a file, found that of a device or stream")
+            raise RefusedError(
+                f"{path}: expected the name of a file, found that of a device or stream"
+            )
         real = os.path.realpath(os.path.join(root, *parts))
         root, names = self._split(real, path)
         rules.check(names)
@@ -282,7 +287,7 @@ class Rules:
     def check(self, names: list) -> None:
         """Refuse a path in a protected folder."""
         if is_below(names, self.protected):
-            raise Refusal(
+            raise RefusedError(
                 f"{self.path}: nothing is written in .git, .ai/state, .ai/config/keys and"
                 " .ai/config/file-system",
                 "rye/code/git and the commands of rye change what is there",
@@ -296,9 +301,9 @@ class Rules:
         try:
             return os.open(part, FOLDER | NO_FOLLOW, dir_fd=folder)
         except FileNotFoundError:
-            raise Refusal(f"{self.path}: there is no folder {part}") from None
+            raise RefusedError(f"{self.path}: there is no folder {part}") from None
         except NotADirectoryError:
-            raise Refusal(f"{self.path}: {part} is no folder") from None
+            raise RefusedError(f"{self.path}: {part} is no folder") from None
 
 
 def names_of(path: str) -> list:

@@ -10,6 +10,7 @@ __category__ = "rye/file-system/lib"
 __tool_description__ = "Rules of .gitignore, and globs"
 
 MAX_RULES_BYTES, MAX_GLOBS = 1 << 20, 256
+BRACKETS = re.compile(r"([!^]?+)(\]?+(?:\\.|[^\]\\])*)\]", re.DOTALL)
 
 
 class Rules:
@@ -53,7 +54,7 @@ class Rule:
     def __init__(self, glob: str, *, is_negated: bool, folders_only: bool) -> None:
         self.is_negated, self.folders_only = is_negated, folders_only
         self.is_name = "/" not in glob
-        self.glob = glob.lstrip("/") if not self.is_name else glob
+        self.glob = glob.removeprefix("/")
         self.source = ("(?:.*/)?" if self.is_name else "") + translated(self.glob)
         self.matches = re.compile(self.source, re.DOTALL).fullmatch
 
@@ -66,13 +67,12 @@ def parsed(line: str) -> object:
     is_negated = line.startswith("!")
     glob = line[is_negated:]
     folders_only = glob.endswith("/")
-    glob = glob.rstrip("/") if folders_only else glob
+    glob = glob.removesuffix("/")
     if not glob:
         return None
-    try:
-        return Rule(glob, is_negated=is_negated, folders_only=folders_only)
-    except re.error:
-        return None  # as for git, a pattern that is none matches nothing
+    if re.search(r"(?<!\\)(\\\\)*\\$", glob):
+        return None  # as for git
+    return Rule(glob, is_negated=is_negated, folders_only=folders_only)
 
 
 def translated(glob: str) -> str:
@@ -82,8 +82,8 @@ def translated(glob: str) -> str:
     keep a glob of many stars from taking exponential time.
     """
     runs: list = [[]]
-    for segment in glob.split("/"):
-        if segment == "**":
+    for segment in re.sub(r"(?<!\\)((?:\\\\)*)\\/", r"\1/", glob).split("/"):
+        if len(segment) > 1 and not segment.strip("*"):
             runs.append([])
         else:
             runs[-1].append(segment_source(segment) + "/")
@@ -104,10 +104,13 @@ def segment_source(segment: str) -> str:
             parts += [""] if parts[-1] or len(parts) == 1 else []
         elif mark == "?":
             parts[-1] += "[^/]"
-        elif mark == "[" and (found := re.match(r"([!^]?)(\]?[^\]]*)\]", segment[at:])):
-            inside = re.sub(r"([\[&~|^])", r"\\\1", found[2])
-            parts[-1] += f"[{'^' if found[1] else ''}{inside}]"
-            at += found.end()
+        elif mark == "[":
+            found = BRACKETS.match(segment, at)
+            if not found:
+                return "(?!)"  # as for git
+            members = members_source(re.findall(r"\\?(.)(?:(-)(?:\\?(.))?)?", found[2]))
+            parts[-1] += f"[^/{members}]" if found[1] else f"[{members}]" if members else "(?!)"
+            at = found.end()
         elif mark == "\\" and at < len(segment):
             parts[-1] += re.escape(segment[at])
             at += 1
@@ -117,6 +120,18 @@ def segment_source(segment: str) -> str:
         return parts[0]
     inner = "".join(f"(?>[^/]*?{part})" for part in parts[1:-1] if part)
     return f"{parts[0]}{inner}[^/]*{parts[-1]}"
+
+
+def members_source(members: list) -> str:
+    """What stands in brackets, ``(first, dash, last)`` of each, for a regular expression."""
+    out = []
+    for first, dash, last in members:
+        out.append(re.escape(first))
+        if dash and not last:
+            out.append(r"\-")
+        elif dash and first <= last:
+            out.append(f"-{re.escape(last)}")
+    return "".join(out)
 
 
 def rules_in(folder: object) -> object:
@@ -181,12 +196,9 @@ class Glob:
 
 
 def expression(globs: list, *, anywhere: bool) -> object:
-    """What tells whether a path matches one of them, None without any. Raises ValueError."""
+    """What tells whether a path matches one of them, None without any."""
     sources = [
         ("(?:.*/)?" if anywhere and "/" not in glob else "") + translated(glob.lstrip("/"))
         for glob in globs
     ]
-    try:
-        return re.compile("|".join(sources), re.DOTALL).fullmatch if sources else None
-    except re.error as error:
-        raise ValueError(f"{', '.join(globs)}: expected globs: {error}") from None
+    return re.compile("|".join(sources), re.DOTALL).fullmatch if sources else None

@@ -115,7 +115,7 @@ def rules_above(place: object) -> list:
 
 
 def printable(path: str) -> str:
-    """A path as JSON can hold it; bytes that are no UTF-8 are written ``\\xNN``."""
+    """A path as JSON can hold it; bytes that are no UTF-8 as Python writes them."""
     if path.isascii():
         return path
     return os.fsencode(path).decode("utf-8", "backslashreplace")
