@@ -1,4 +1,4 @@
-"""Write ``docs/reference/errors.md`` and ``mcp-tools.md`` from the classes and the table.
+"""Write the pages of ``docs/reference/`` that repeat what the code and the bundle say.
 
 ``tests/test_reference.py`` fails while a page is not what this would write.
 """  # noqa: INP001 - a program, not a module of a package
@@ -14,11 +14,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from lillux.errors import LilluxError  # noqa: E402 - of this checkout, wherever we are started
+from packing.bundle_reference import bundle_page  # noqa: E402
+from packing.command_reference import commands_page  # noqa: E402
 from ryeos.mcp.parameters import ABSENT, Parameter  # noqa: E402
 from ryeos.mcp.tool_table import TOOLS, Tool  # noqa: E402
 
-ERRORS_PAGE = ROOT / "docs" / "reference" / "errors.md"
-TOOLS_PAGE = ROOT / "docs" / "reference" / "mcp-tools.md"
+REFERENCE = ROOT / "docs" / "reference"
 PACKAGES = ("lillux", "rye_services", "ryeos")
 
 _INTRODUCTION = """\
@@ -106,7 +107,17 @@ def _row(error: type[LilluxError]) -> str:
     return f"| {error.exit_status} | `{error.code}` | `{error.__name__}` | {when} |"
 
 
+def pages() -> dict[str, str]:
+    """Every page that is written, by the name of its file."""
+    return {
+        "errors.md": errors_page(),
+        "mcp-tools.md": tools_page(),
+        "bundle.md": bundle_page(ROOT / "bundle.ai"),
+        "commands.md": commands_page(),
+    }
+
+
 if __name__ == "__main__":
-    ERRORS_PAGE.parent.mkdir(parents=True, exist_ok=True)
-    ERRORS_PAGE.write_text(errors_page(), encoding="utf-8")
-    TOOLS_PAGE.write_text(tools_page(), encoding="utf-8")
+    REFERENCE.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (REFERENCE / name).write_text(text, encoding="utf-8")

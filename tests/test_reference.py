@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 from ryeos.cli.commands import TABLE, Entry
 from ryeos.cli.session import Command
 from ryeos.clients.places import Machine
@@ -36,18 +38,11 @@ def code(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
 
 
-def test_the_page_of_errors_is_what_the_classes_say() -> None:
+@pytest.mark.parametrize("name", ["errors.md", "mcp-tools.md", "bundle.md", "commands.md"])
+def test_a_generated_page_is_what_would_be_written(name: str) -> None:
     generate = runpy.run_path(str(ROOT / "scripts" / "generate_reference.py"))
 
-    assert page("reference/errors.md") == generate["errors_page"](), (
-        "run: build/venv/bin/python scripts/generate_reference.py"
-    )
-
-
-def test_the_page_of_tools_is_what_the_table_says() -> None:
-    generate = runpy.run_path(str(ROOT / "scripts" / "generate_reference.py"))
-
-    assert page("reference/mcp-tools.md") == generate["tools_page"](), (
+    assert page(f"reference/{name}") == generate["pages"]()[name], (
         "run: build/venv/bin/python scripts/generate_reference.py"
     )
 

@@ -10,6 +10,7 @@ CONFIG_SCHEMA = {
     "type": "object",
     "additionalProperties": False,
     "properties": {"approved": {"type": "boolean", "description": "Left out: not yet"}},
+    "examples": [{"approved": True}],
 }
 
 

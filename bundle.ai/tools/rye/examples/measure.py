@@ -13,6 +13,7 @@ CONFIG_SCHEMA = {
     "required": ["file"],
     "additionalProperties": False,
     "properties": {"file": {"type": "string", "minLength": 1, "description": "Its path"}},
+    "examples": [{"file": "README.md"}],
 }
 
 

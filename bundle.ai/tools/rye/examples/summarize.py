@@ -10,7 +10,14 @@ CONFIG_SCHEMA = {
     "type": "object",
     "required": ["measures"],
     "additionalProperties": False,
-    "properties": {"measures": {"type": "array", "items": {"type": "object"}}},
+    "properties": {
+        "measures": {
+            "type": "array",
+            "items": {"type": "object"},
+            "description": "What rye/examples/measure has answered, once for each file",
+        }
+    },
+    "examples": [{"measures": [{"file": "a", "bytes": 3, "lines": 1, "words": 1}]}],
 }
 
 
