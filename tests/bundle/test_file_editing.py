@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.tool_functions import call, refused, tool_module
 from tests.support.programs import require_program
+from tests.support.tool_functions import call, refused, tool_module
 
 READ, EDIT, WRITE = "rye/file-system/read", "rye/file-system/edit_lines", "rye/file-system/write"
 posix = pytest.mark.skipif(sys.platform == "win32", reason="modes of files")

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.support.tool_functions import call, refused, tool_module
 from tests.support.programs import require_program
+from tests.support.tool_functions import call, refused, tool_module
 
 LS, GLOB, GREP = "rye/file-system/ls", "rye/file-system/glob", "rye/file-system/grep"
 TREE = {

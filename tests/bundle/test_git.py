@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.tool_functions import call, refused
 from tests.support.programs import require_program
+from tests.support.tool_functions import call, refused
 
 GIT = "rye/code/git"
 posix = pytest.mark.skipif(sys.platform == "win32", reason="shell scripts")
