@@ -11,13 +11,14 @@ from lillux.landlock import confine
 from lillux.process import Cancellation
 from lillux.values import replace
 from rye_services.node.jobs import Action, Finished, Job
+from rye_services.node.leaked_limits import LEAKED, without_leaked_limits
 from ryeos.app import Rye
 from ryeos.approvals import Approvals
 from ryeos.bundles import embedded_bundle
 from ryeos.context import Context, context_from
 from ryeos.envelope import Answer, error_answer
 from ryeos.executor.model import Request
-from ryeos.items import USER, Space, parse_reference
+from ryeos.items import USER, Kind, Space, parse_reference
 
 # What programs of a system need of it. Nobody keeps data of a node there.
 _SYSTEM = (
@@ -96,15 +97,29 @@ def _last_part(folder: str) -> str:
 def _answer(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
     match job.action:
         case Action.EXECUTE:
-            reference = parse_reference(job.item_ref)
-            request = Request(item_id=reference.id, parameters=job.parameters)
-            return rye.execute(reference, request, cancellation=cancellation)
+            return _execute(rye, job, cancellation)
         case Action.FETCH:
             from ryeos.mcp.tools.fetch import fetch
 
             return fetch(rye, job.parameters)
         case Action.SIGN:
             return _sign(rye, job)
+
+
+def _execute(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
+    reference = parse_reference(job.item_ref)
+    parameters, leaked = dict(job.parameters), ()
+    if reference.kind is Kind.TOOL and not parameters.keys().isdisjoint(LEAKED):
+        with suppress(LilluxError):  # executing it says what is wrong
+            chain = rye.executor.build_chain(reference.id)
+            parameters, leaked = without_leaked_limits(parameters, chain)
+    request = Request(item_id=reference.id, parameters=parameters)
+    answer = rye.execute(reference, request, cancellation=cancellation)
+    metadata = answer.envelope.get("metadata")
+    if leaked and isinstance(metadata, dict):
+        told = f"{', '.join(leaked)}: left out, the tool has no such parameter"
+        metadata["warnings"] = [*metadata.get("warnings", ()), told]
+    return answer
 
 
 def _sign(rye: Rye, job: Job) -> Answer:

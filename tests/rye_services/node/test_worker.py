@@ -83,6 +83,66 @@ def test_a_worker_runs_an_item_with_its_parameters(
     assert finished.envelope["data"]["twice"] == 42
 
 
+# What clients of ryeos-core 0.1.46 add to the parameters of every call.
+LEAKED = {"timeout": 300, "max_steps": 100, "max_concurrency": 10}
+FUNCTION = "rye/core/runtimes/python/function"
+SHOW = "def execute(params, project_path):\n    return {'params': params}\n"
+
+
+def closed_to_all_but(*names: str) -> str:
+    """A tool that shows its parameters and takes no others than these."""
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "integer"} for name in names},
+        "additionalProperties": False,
+    }
+    return f"CONFIG_SCHEMA = {schema!r}\n\n{SHOW}"
+
+
+def test_limits_of_graphs_that_nobody_asked_for_do_not_reach_a_closed_tool(
+    workspace: Workspace, job: MakeJob, launch: Launch
+) -> None:
+    workspace.project.signed_tool("t", closed_to_all_but("n"), executor=FUNCTION)
+
+    envelope = do_job(job("tool:t", parameters={"n": 1, **LEAKED}), launch).envelope
+
+    assert envelope["status"] == "success", envelope
+    assert envelope["data"]["params"] == {"n": 1}
+    told = "max_steps, max_concurrency: left out, the tool has no such parameter"
+    assert told in envelope["metadata"]["warnings"]
+
+
+def test_a_tool_gets_the_limits_that_it_lists(
+    workspace: Workspace, job: MakeJob, launch: Launch
+) -> None:
+    workspace.project.signed_tool("t", closed_to_all_but("max_steps"), executor=FUNCTION)
+
+    envelope = do_job(job("tool:t", parameters=LEAKED), launch).envelope
+
+    assert envelope["data"]["params"] == {"max_steps": 100}
+
+
+def test_a_tool_that_takes_anything_gets_them_too(
+    workspace: Workspace, job: MakeJob, launch: Launch
+) -> None:
+    workspace.project.signed_tool("t", SHOW, executor=FUNCTION)
+
+    envelope = do_job(job("tool:t", parameters=LEAKED), launch).envelope
+
+    assert envelope["data"]["params"] == {"max_steps": 100, "max_concurrency": 10}
+
+
+def test_another_parameter_that_a_tool_does_not_list_is_refused_as_ever(
+    workspace: Workspace, job: MakeJob, launch: Launch
+) -> None:
+    workspace.project.signed_tool("t", closed_to_all_but("n"), executor=FUNCTION)
+
+    envelope = do_job(job("tool:t", parameters={"m": 1, **LEAKED}), launch).envelope
+
+    assert envelope["code"] == "VALIDATION_FAILED"
+    assert envelope["details"] == ['/m: expected no such key (known: "n"), found integer 1']
+
+
 def test_what_rye_refuses_is_an_answer(workspace: Workspace, job: MakeJob, launch: Launch) -> None:
     workspace.project.tool("t")
 
