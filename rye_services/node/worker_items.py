@@ -108,7 +108,8 @@ def _answer(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
 
 def _execute(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
     reference = parse_reference(job.item_ref)
-    parameters, leaked = dict(job.parameters), ()
+    parameters = dict(job.parameters)
+    leaked: tuple[str, ...] = ()
     if reference.kind is Kind.TOOL and not parameters.keys().isdisjoint(LEAKED):
         with suppress(LilluxError):  # executing it says what is wrong
             chain = rye.executor.build_chain(reference.id)
