@@ -164,7 +164,7 @@ class _Aftermath:
 
         is_conflict = executed.merge_type == "conflict"
         paths = ", ".join(map(printable, sorted(executed.conflicts)[:5])) if is_conflict else ""
-        # By its snapshot: the public node forgets the record of a conflict, and keeps what it names.
+        # By its snapshot: the public node keeps that, but not the record of a conflict.
         named = executed.unmerged_snapshot or printable(executed.thread_id, 300)
         self._warnings.append(
             f"the node could not merge what the run changed ({executed.merge_type}"
