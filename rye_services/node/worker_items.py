@@ -158,8 +158,8 @@ def _confine(job: Job, path: str) -> None:
         *map(Path, (*_SYSTEM, sys.prefix, sys.base_prefix)),
         *(etc / name for name in _ETC),
         *(found for pattern in _ETC_PATTERNS for found in etc.glob(pattern)),
-        *(programs + beside + own),
-        job.bundle,
+        *(programs + beside),
+        *(program := [*own, job.bundle]),
     ]
     writable = [
         job.project,
@@ -168,7 +168,19 @@ def _confine(job: Job, path: str) -> None:
         job.temporary,
         *(Path("/dev", name) for name in _DEVICES),
     ]
-    confine([part for path in readable for part in around(path, job.hidden)], writable)
+    parts = [part for path in readable for part in around(path, job.hidden)]
+    confine([*parts, *(path for path in program if _is_within(path, job.hidden))], writable)
+
+
+def _is_within(path: Path, hidden: Sequence[Path]) -> bool:
+    """Whether a folder of this program was unpacked below what is hidden, and holds none of it.
+
+    So it is where the home of the node is the folder of its data, as in a container.
+    """
+    real, places = path.resolve(), [one.resolve() for one in hidden]
+    if any(place.is_relative_to(real) for place in places):
+        return False
+    return any(real.is_relative_to(place) for place in places)
 
 
 def around(path: Path, hidden: Sequence[Path]) -> Iterator[Path]:

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -22,6 +23,7 @@ from tests.support.workspace import VERSION, Workspace
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX")
 
+CHECKOUT = Path(__file__).parents[3]
 Do = Callable[..., Finished]
 
 
@@ -208,6 +210,25 @@ def test_what_is_hidden_cannot_be_read_though_programs_lie_beside_it(
     shown = stdout(do_job(job("tool:t", hidden=(place / "data",)), launch))
 
     assert shown == "for all"
+
+
+@pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")
+def test_a_program_that_was_unpacked_below_what_is_hidden_is_read_and_nothing_else_there(
+    workspace: Workspace, job: MakeJob, tmp_path: Path
+) -> None:
+    """As in a container, where the home of the node is the folder of its data."""
+    data = tmp_path / "data"
+    unpacked = data / ".shiv" / "site-packages"
+    for package in ("lillux", "rye_services", "ryeos"):
+        shutil.copytree(CHECKOUT / package, unpacked / package)
+    (data / "key").write_text("secret", encoding="utf-8")
+    elsewhere = [entry for entry in sys.path if Path(entry) != CHECKOUT]
+    launch = Launch(environ=os.environ, modules=(str(unpacked), *elsewhere))
+    shell_tool(workspace, f"cat {data}/key; echo ran")
+
+    shown = stdout(do_job(job("tool:t", hidden=(data,)), launch))
+
+    assert shown == "ran\n"
 
 
 @pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")
