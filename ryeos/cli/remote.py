@@ -177,7 +177,7 @@ def _threads(session: Session) -> int:
         rows = link.node.threads(limit_of(session, _THREADS), project)
     envelope = {"status": "success", "remote_name": link.node.name, "threads": list(rows)}
     lines = [
-        f"{_cell(row, 'state'):<10} {_cell(row, 'created_at')[:19]:<19}  {_cell(row, 'thread_id')}"
+        f"{_cell(row, 'state'):<10} {_moment(row)[:19]:<19}  {_cell(row, 'thread_id')}"
         f"{'  not merged' if row.get(UNMERGED) else ''}"
         for row in rows
     ]
@@ -190,6 +190,11 @@ def _threads(session: Session) -> int:
             f" rye remote pull --thread ID --remote {link.node.name}"
         )
     return 0
+
+
+def _moment(row: dict[str, Any]) -> str:
+    """When a run began; of one that has ended, the public node lists only when that was."""
+    return _cell(row, "created_at") or _cell(row, "completed_at")
 
 
 def _thread(session: Session) -> int:

@@ -38,13 +38,13 @@ def values(
 def test_ids_that_begin_so_come_before_those_that_have_it_inside(
     version: str, workspace: Workspace
 ) -> None:
-    for item_id in ("re/view", "mine/review", "other/x"):
+    for item_id in ("zz/view", "mine/buzzer", "other/x"):
         workspace.project.directive(item_id)
     conversation = Conversation(workspace.rye(), version=version)
 
-    found = values(conversation, ITEMS, "id", "RE", context={"arguments": {"kind": "directive"}})
+    found = values(conversation, ITEMS, "id", "ZZ", context={"arguments": {"kind": "directive"}})
 
-    assert found == ["re/view", "mine/review"]
+    assert found == ["zz/view", "mine/buzzer"]
 
 
 def test_kinds_topics_and_kept_outputs_complete(workspace: Workspace) -> None:
