@@ -40,7 +40,7 @@ def test_items_of_every_space_are_offered_by_kind(cli: CommandLine) -> None:
     tool(cli, "mine/howto", "knowledge", ".md")
 
     assert offered(cli, "refs", "tool:mine/") == ["tool:mine/hello"]
-    assert offered(cli, "refs", "kn") == ["knowledge:mine/howto"]
+    assert offered(cli, "refs", "knowledge:m") == ["knowledge:mine/howto"]
     assert "tool:rye/bash/bash" in offered(cli, "refs", "")
 
 
@@ -90,7 +90,7 @@ def test_threads_behind_a_link_out_of_the_project_are_not_offered(
 
 def test_help_is_offered_for_topics_commands_and_items(cli: CommandLine) -> None:
     assert offered(cli, "topics", "si") == ["sign", "signing"]
-    assert offered(cli, "topics", "item:tool:rye/bash/") == ["item:tool:rye/bash/bash"]
+    assert offered(cli, "topics", "item:tool:rye/web/f") == ["item:tool:rye/web/fetch"]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -155,7 +155,7 @@ def test_it_needs_no_library_and_no_network(cli: CommandLine) -> None:
     code = (
         "import sys; from pathlib import Path; from ryeos.bundles import BundleFolder;"
         "from ryeos.cli.entry import main;"
-        f"main(['__complete', 'refs', 'tool:rye/bash'], BundleFolder(Path({bundle!r})));"
+        f"main(['__complete', 'refs', 'tool:rye/web/f'], BundleFolder(Path({bundle!r})));"
         "print(*sorted(sys.modules))"
     )
     done = subprocess.run(
@@ -169,7 +169,7 @@ def test_it_needs_no_library_and_no_network(cli: CommandLine) -> None:
 
     offer, loaded = done.stdout.splitlines()
     unwanted = {"nacl", "yaml", "argparse", "shtab", "socket", "urllib3", "sqlite3", "subprocess"}
-    assert offer == "tool:rye/bash/bash"
+    assert offer == "tool:rye/web/fetch"
     assert set(loaded.split()) & unwanted == set()
 
 
