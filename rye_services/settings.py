@@ -22,6 +22,7 @@ _MAX_CONFIG_BYTES = 1 * MIB
 _PREFIX = "RYE_NODE_"
 _NO_SETTING = "RYE_NODE_ANCHOR"  # of tools for Node.js
 _HIGHEST_PORT = 65_535
+_MANY_DAYS = 36_500
 _UNITS = {"": 1, "KiB": 1024, "MiB": MIB, "GiB": GIB}
 _AMOUNT = re.compile(r"(\d{1,18}) ?(KiB|MiB|GiB)?")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -57,6 +58,7 @@ class Settings:
     open_webhooks            whether /execute takes deliveries of webhooks at all
     body_idle_timeout_s      how long the next part of a body may take
     shutdown_timeout_s       how long requests may take to end after TERM
+    retain_executions_days   how long an execution that has ended is remembered; 0 for ever
     """
 
     data_dir: Path
@@ -80,6 +82,7 @@ class Settings:
     shutdown_timeout_s: int = 30
     gc_interval_s: int = 6 * 3600
     gc_grace_s: int = 3600
+    retain_executions_days: int = 90
 
     @property
     def largest_file_bytes(self) -> int:
@@ -268,6 +271,7 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "shutdown_timeout_s": _whole(0),
     "gc_interval_s": _whole(1),
     "gc_grace_s": _whole(60),
+    "retain_executions_days": _whole(0, _MANY_DAYS),
 }
 
 # What hosting platforms and older nodes call them. `HOST` is not among them: some shells export
