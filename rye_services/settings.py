@@ -55,6 +55,7 @@ class Settings:
     worker_memory_bytes      of an execution; 0 sets no limit
     worker_file_bytes        of each file that it writes; 0 sets no limit, None is that of a store
     compatible_versions      ``MAJOR.MINOR`` of clients whose manifests are taken
+    allow_unix_sockets       whether tools may open local sockets, which lead to other services
     open_webhooks            whether /execute takes deliveries of webhooks at all
     body_idle_timeout_s      how long the next part of a body may take
     shutdown_timeout_s       how long requests may take to end after TERM
@@ -78,6 +79,7 @@ class Settings:
     compatible_versions: tuple[str, ...] = ("0.1",)
     roles: tuple[str, ...] = ("node",)
     open_webhooks: bool = True
+    allow_unix_sockets: bool = False
     body_idle_timeout_s: int = 30
     shutdown_timeout_s: int = 30
     gc_interval_s: int = 6 * 3600
@@ -267,6 +269,7 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "compatible_versions": _words,
     "roles": _roles,
     "open_webhooks": _flag,
+    "allow_unix_sockets": _flag,
     "body_idle_timeout_s": _whole(1),
     "shutdown_timeout_s": _whole(0),
     "gc_interval_s": _whole(1),
