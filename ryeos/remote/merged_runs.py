@@ -23,6 +23,10 @@ class MergedRuns:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "merged-runs.json"
 
+    def all(self) -> frozenset[str]:
+        """The snapshots of all that are remembered."""
+        return frozenset(self._read())
+
     def has(self, snapshot_hash: str) -> bool:
         """Whether the run that left this snapshot was merged."""
         return snapshot_hash in self._read()
