@@ -166,12 +166,12 @@ class _Aftermath:
 
         is_conflict = executed.merge_type == "conflict"
         paths = ", ".join(map(printable, sorted(executed.conflicts)[:5])) if is_conflict else ""
+        # By its snapshot: the public node keeps that, but not the record of a conflict.
+        named = executed.unmerged_snapshot or printable(executed.thread_id, 300)
         self._warnings.append(
             f"the node could not merge what the run changed ({executed.merge_type}"
-            f"{': ' + paths if paths else ''}); it is kept there as the snapshot"
-            f" {executed.unmerged_snapshot[:12]}; merge it here:"
-            f" rye remote pull --thread {printable(executed.thread_id, 300)}"
-            f" --remote {self._link.node.name}"
+            f"{': ' + paths if paths else ''}); it is kept there; merge it here:"
+            f" rye remote pull --thread {named} --remote {self._link.node.name}"
         )
 
     def apply(self) -> None:

@@ -42,7 +42,8 @@ def test_a_run_in_conflict_says_how_it_is_merged(
 ) -> None:
     ran = run_in_conflict(project, memory_node)
 
-    assert f"rye remote pull --thread {ran.executed.thread_id} --remote default" in ran.warnings[0]
+    snapshot = ran.executed.unmerged_snapshot
+    assert f"rye remote pull --thread {snapshot} --remote default" in ran.warnings[0]
 
 
 @pytest.mark.parametrize("by_digest", [False, True])
