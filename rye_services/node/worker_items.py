@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from lillux.errors import LilluxError
 from lillux.landlock import confine
 from lillux.process import Cancellation
+from lillux.seccomp import refuse_unix_sockets
 from lillux.values import replace
 from rye_services.node.jobs import Action, Finished, Job
 from rye_services.node.leaked_limits import LEAKED, without_leaked_limits
@@ -53,6 +54,8 @@ def do(job: Job, cancellation: Cancellation) -> Finished:
         _approve_by_id(job)
         if job.action is not Action.SIGN:
             _confine(job, job.environ.get("PATH", os.defpath))
+            if not job.unix_sockets:
+                refuse_unix_sockets()
         answer = _answer(rye, job, cancellation)
     except LilluxError as error:
         answer = error_answer(error)

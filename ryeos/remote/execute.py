@@ -15,6 +15,7 @@ from lillux.errors import LilluxError
 from lillux.values import dataclass, field
 from ryeos.cas.objects import outputs_bundle_of
 from ryeos.remote.link import Link
+from ryeos.remote.naming_merged import naming_merged
 from ryeos.remote.outputs import Outputs, write_outputs
 from ryeos.remote.pull import pull
 from ryeos.remote.push import Pushed, push
@@ -70,9 +71,10 @@ def execute(
     link: Link, run: RemoteRun, *, sign_page: Callable[[Path], object] | None = None
 ) -> Ran:
     """Run an item on the node. Raises what a push raises, and RemoteError."""
-    pushed = push(link)  # (1)
-    body = _body(link, run)  # (2)
-    executed = link.node.execute(body, timeout_s=run.timeout_s)  # (3)
+    with naming_merged(link) as naming:
+        pushed = push(naming)  # (1)
+        body = _body(link, run)  # (2)
+        executed = link.node.execute(body, timeout_s=run.timeout_s)  # (3)
     if executed.is_accepted_only:
         return Ran(executed=executed, pushed=pushed)
     after = _Aftermath(link, executed, pushed)
