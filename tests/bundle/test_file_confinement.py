@@ -96,7 +96,8 @@ def test_links_in_a_circle_are_an_error(project: Path) -> None:
 def test_a_folder_that_becomes_a_link_on_the_way_is_not_followed(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    confined = tool_module("rye/file-system/read") and sys.modules["confined"]
+    tool_module("rye/file-system/read")
+    confined = sys.modules["confined"]
     (project.parent / "out/a.txt").write_text(SECRET, encoding="utf-8")
 
     def swapped(name: str, *, dir_fd: int) -> str:

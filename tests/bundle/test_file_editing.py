@@ -406,7 +406,11 @@ def test_somebody_elses_new_file_is_not_replaced(
 ) -> None:
     tool_module(WRITE)
     confined = sys.modules["confined"]
-    monkeypatch.setattr(confined.Place, "status", lambda _: put(tmp_path, b"theirs") and None)
+
+    def nothing_yet(_: object) -> None:
+        put(tmp_path, b"theirs")
+
+    monkeypatch.setattr(confined.Place, "status", nothing_yet)
 
     assert refused(WRITE, tmp_path, path="a.txt", content="ours") == (
         "a.txt: somebody else made it meanwhile"

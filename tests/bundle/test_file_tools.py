@@ -83,15 +83,15 @@ def test_a_file_is_found_read_and_edited(agent: Machine) -> None:
 @pytest.mark.parametrize("item_id", TOOLS)
 def test_what_leads_out_of_the_project_fails_the_run(item_id: str, agent: Machine) -> None:
     require_program("git")
-    more: dict[str, Any] = {
+    needed: dict[str, dict[str, Any]] = {
         "rye/file-system/edit_lines": {"edits": [{"action": "delete", "line": "start"}]},
         "rye/file-system/write": {"content": ""},
         "rye/file-system/glob": {"pattern": "*"},
         "rye/file-system/grep": {"pattern": "x"},
         "rye/code/git": {"action": "status"},
-    }.get(item_id, {})
+    }
 
-    data = act(agent, item_id, status=1, path="../home", **more)
+    data = act(agent, item_id, status=1, path="../home", **needed.get(item_id, {}))
 
     assert f"in {agent.project}, found" in data["error"]
 
