@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.tool_functions import call, refused, tool_module
 
@@ -96,7 +98,8 @@ def test_links_in_a_circle_are_an_error(project: Path) -> None:
 def test_a_folder_that_becomes_a_link_on_the_way_is_not_followed(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    confined = tool_module("rye/file-system/read") and sys.modules["confined"]
+    tool_module("rye/file-system/read")
+    confined = sys.modules["confined"]
     (project.parent / "out/a.txt").write_text(SECRET, encoding="utf-8")
 
     def swapped(name: str, *, dir_fd: int) -> str:
@@ -204,6 +207,48 @@ def test_an_allowed_folder_is_in_reach_by_its_absolute_path(project: Path) -> No
     assert found["results"] == [{"path": str(allowed / "b.txt"), "lines": ["1:there"]}]
     assert listed["paths"] == [str(allowed / "b.txt")]
     assert refused("rye/file-system/read", project, path=str(allowed / "../secret.txt"), **config)
+
+
+# Paths and links of few names, so that they meet.
+STEPS = st.lists(st.sampled_from(["a", "b", "c", "..", ".", "l", "m"]), min_size=1, max_size=5)
+TARGETS = STEPS.map("/".join) | STEPS.map(lambda names: "{project}/" + "/".join(names))
+
+
+@posix
+@pytest.mark.property
+@given(
+    links=st.dictionaries(st.sampled_from(["l", "m", "a/l", "a/b/m", "c/l"]), TARGETS),
+    path=STEPS.map("/".join),
+    has_at=st.booleans(),
+)
+def test_a_place_is_in_the_project_and_where_the_system_finds_it(
+    links: dict[str, str], path: str, tmp_path_factory: pytest.TempPathFactory, *, has_at: bool
+) -> None:
+    tool_module("rye/file-system/read")
+    confined = sys.modules["confined"]
+    project = tmp_path_factory.mktemp("place") / "project"
+    for folder in ("a/b", "c", "../a/b", "../c"):
+        (project / folder).mkdir(parents=True)
+    for name in ("a/b/c", "c/a", "b", "../b", "../c/a"):
+        (project / name).write_text(name, encoding="utf-8")
+    for name, target in links.items():
+        (project / name).symlink_to(target.format(project=project))
+    real = Path(os.path.realpath(project / path))
+
+    try:
+        with confined.Folders(str(project), has_at=has_at).readable(path) as place:
+            status = place.status()
+    except (confined.RefusedError, OSError):
+        # It may refuse more than the system: a way that leaves the project and comes back.
+        way = [part for text in (path, *links.values()) for part in text.split("/")]
+        assert not real.is_relative_to(project) or not real.exists() or ".." in way
+        return
+
+    found = project.joinpath(*place.parts)
+    assert real.is_relative_to(project)
+    assert found == real
+    if real.exists():
+        assert os.path.samestat(status, real.stat())
 
 
 def test_without_descriptors_of_folders_the_real_path_decides(project: Path) -> None:

@@ -290,6 +290,19 @@ def test_the_mode_of_a_file_stays_and_nothing_is_left_beside_it(tmp_path: Path) 
     assert os.listdir(tmp_path) == ["a.txt"]  # noqa: PTH208 - names are enough
 
 
+@posix
+def test_a_file_that_is_read_only_stays_as_it_is(tmp_path: Path) -> None:
+    path = put(tmp_path, b"a\n")
+    path.chmod(0o444)
+    one = {"action": "insert_after", "line": "end", "text": "b"}
+
+    assert refused(EDIT, tmp_path, path="a.txt", edits=[one]) == "a.txt: it is read-only"
+    assert refused(WRITE, tmp_path, path="a.txt", content="", overwrite=True) == (
+        "a.txt: it is read-only"
+    )
+    assert [entry.read_bytes() for entry in tmp_path.iterdir()] == [b"a\n"]
+
+
 def test_a_dry_run_only_shows_the_diff(tmp_path: Path) -> None:
     path = put(tmp_path, b"a\n")
 
@@ -406,7 +419,11 @@ def test_somebody_elses_new_file_is_not_replaced(
 ) -> None:
     tool_module(WRITE)
     confined = sys.modules["confined"]
-    monkeypatch.setattr(confined.Place, "status", lambda _: put(tmp_path, b"theirs") and None)
+
+    def nothing_yet(_: object) -> None:
+        put(tmp_path, b"theirs")
+
+    monkeypatch.setattr(confined.Place, "status", nothing_yet)
 
     assert refused(WRITE, tmp_path, path="a.txt", content="ours") == (
         "a.txt: somebody else made it meanwhile"

@@ -406,7 +406,7 @@ def test_rg_finds_the_same(arguments: list[str], tmp_path: Path) -> None:
         max_bytes=1_000_000,
     )
 
-    command = [program, "--no-config", "-n", "--no-heading", *arguments, "."]
+    command = [str(program), "--no-config", "-n", "--no-heading", *arguments, "."]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
     theirs = sorted(done.stdout.decode().replace("./", "", 1).splitlines())
     assert sorted(f"./{path}:{line}" for path, lines in ours.items() for line in lines) == sorted(

@@ -262,6 +262,40 @@ def test_nothing_that_a_repository_names_runs(
 
 
 @posix
+def test_nothing_that_a_submodule_names_runs(project: Path) -> None:
+    other, marker = project.parent / "other", project.parent / "ran"
+    other.mkdir()
+    (other / "in.txt").write_text("in\n", encoding="utf-8")
+    (other / ".gitattributes").write_text("* filter=x diff=x\n", encoding="utf-8")
+    act(other, "init")
+    act(other, "add", paths=["."])
+    act(other, "commit", message="inner")
+    allow = ("-c", "protocol.file.allow=always")
+    git(project, *allow, "submodule", "--quiet", "add", str(other), "sub")
+    act(project, "commit", all=True, message="with a submodule")
+    trap = f"touch {shlex.quote(str(marker))}; cat"
+    for name in ("core.fsmonitor", "filter.x.clean", "diff.x.textconv", "diff.x.command"):
+        git(project / "sub", "config", name, trap)
+    (project / "sub/in.txt").write_text("changed\n", encoding="utf-8")
+    git(project, "config", "diff.submodule", "diff")
+    git(project, "config", "diff.ignoreSubmodules", "none")
+    git(project, "config", "submodule.recurse", "true")
+    git(project, "config", "submodule.sub.ignore", "none")
+    git(project, "config", "status.submoduleSummary", "true")
+
+    for params in ACTIONS[:-1]:
+        if params["action"] != "commit":
+            act(project, **params)
+            assert not marker.exists(), params
+    call(GIT, project, action="commit", message="x", all=True)
+    act(project, "switch", ref="side")
+
+    assert not marker.exists()
+    git(project, "-c", "core.fsmonitor=", "status")
+    assert marker.exists()  # the trap is one
+
+
+@posix
 def test_hooks_run_when_asked_for(project: Path) -> None:
     hook = project / ".git/hooks/post-commit"
     hook.write_text("#!/bin/sh\ntouch ran\n", encoding="utf-8")

@@ -248,3 +248,27 @@ def test_outside_a_project_the_other_spaces_are_read(workspace: Workspace) -> No
     values = ConfigReader(spaces, rye.verifier).resolve({"path": "mine/x.yaml"})
 
     assert values == {**KEYS, "a": 1}
+
+
+# --- spaces
+
+
+def test_only_the_spaces_that_are_named_count(workspace: Workspace) -> None:
+    write(workspace.user, "allow: [user]")
+    path = workspace.project.write("config/mine/x.yaml", HEAD + "allow: [project]")
+    path.write_bytes(path.read_bytes() + b": not YAML :")  # nor is the other one read
+
+    for mode in ("deep_merge", "first_match"):
+        spec = {"path": "mine/x.yaml", "mode": mode, "spaces": ["user", "system"]}
+        assert read(workspace, spec)["allow"] == ["user"]
+        assert read(workspace, {**spec, "spaces": ["system"]}) == {}
+
+
+@pytest.mark.parametrize("spaces", ["user", [], ["home"], [["user"]]])
+def test_a_space_that_does_not_exist_is_an_error(spaces: object, workspace: Workspace) -> None:
+    with pytest.raises(SpecError) as error:
+        read(workspace, {"path": "mine/x.yaml", "spaces": spaces})
+
+    assert str(error.value) == (
+        f"config_resolve.spaces: expected a list of project, user, system, got {spaces!r}"
+    )

@@ -143,7 +143,7 @@ PLAIN_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodul
 PLAIN_DIFF += ("--submodule=short", "--src-prefix=a/", "--dst-prefix=b/")
 LOG_FIELDS = ("commit", "parents", "author", "email", "date", "subject", "body")
 LOG_FORMAT = "--format=tformat:%H%x00%P%x00%an%x00%ae%x00%aI%x00%s%x00%b"
-LARGE, MAX_CHANGES = 8 << 20, 1000
+LARGE, MAX_CHANGES, MAX_DEPTH = 8 << 20, 1000, 5
 
 
 class GitError(Exception):
@@ -160,6 +160,8 @@ def execute(params: dict, project_path: str) -> dict:
         repository = Repository(Path(project_path).resolve(), params)
         if params["action"] != "init":
             repository.look()
+        if params["action"] in ("add", "unstage", "commit", "switch"):
+            repository.disarm_submodules(repository.folder)
         return {"success": True, **ACTIONS[params["action"]](repository, params)}
     except GitError as error:
         hint = {"hint": error.hint} if error.hint else {}
@@ -201,14 +203,33 @@ class Repository:
             raise GitError(f"{top}: expected a repository in {self.project}, found one outside")
         if not folder.is_relative_to(self.project) and not is_worktree(folder, top):
             raise GitError(f"{top}/.git: it leads to {folder}, which knows nothing of it")
-        listed = self.printed(("config", "--list", "--show-scope", "--name-only", "-z"), LARGE)
-        said = os.fsdecode(listed).split("\0")  # a name that is no UTF-8 has to be met exactly
+        self.disarm(self.folder)
+
+    def disarm(self, folder: Path) -> None:
+        """Empty what the configuration of a repository names."""
+        words = ("-C", str(folder), "config", "--list", "--show-scope", "--name-only", "-z")
+        # A name that is no UTF-8 has to be met exactly.
+        said = os.fsdecode(self.printed(words, LARGE)).split("\0")
         for scope, name in zip(said[::2], said[1::2], strict=False):
             if scope in ("local", "worktree"):
                 if NAMED.fullmatch(name):
                     self.settings[name] = ""
                 elif MISUSED.fullmatch(name):
                     self.settings[name] = "false"
+
+    def disarm_submodules(self, folder: Path, depth: int = 0) -> None:
+        """The same for its submodules, into which some commands of git look by themselves."""
+        answer = self.printed(("-C", str(folder), "rev-parse", "--show-toplevel"), LARGE)
+        top = os.fsdecode(answer).removesuffix("\n")
+        listed = self.printed(("-C", top, "ls-files", "--stage", "-z"), LARGE << 5)
+        for entry in os.fsdecode(listed).split("\0"):
+            inner = Path(top, entry.partition("\t")[2])
+            if not entry.startswith("160000 ") or not (inner / ".git").exists():
+                continue
+            if depth == MAX_DEPTH:
+                raise GitError(f"{inner}: more than {MAX_DEPTH} submodules in each other")
+            self.disarm(inner)
+            self.disarm_submodules(inner, depth + 1)
 
     def run(self, *words: str, stdin: str = "") -> str:
         """What git prints for a program to read. Raises GitError."""

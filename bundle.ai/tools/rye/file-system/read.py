@@ -65,7 +65,7 @@ def execute(params: dict, project_path: str) -> dict:
 def read(params: dict, folders: object) -> dict:
     """As `execute`. Raises RefusedError, OSError."""
     with folders.readable(params["path"]) as place:
-        data, status = place.read()
+        data, _ = place.read()
     told = {"path": place.shown, "size": len(data), "hash": digest(data)}
     if params["as_base64"]:
         start = data[: params["max_bytes"]]
@@ -80,7 +80,7 @@ def read(params: dict, folders: object) -> dict:
             f"{place.shown}: {error}", "leave out encoding, or give another"
         ) from None
     if text is None:
-        return told | {"binary": True, "media_type": media_type(data), "mode": oct(status.st_mode)}
+        return told | {"binary": True, "media_type": media_type(data)}
     return told | text.describe() | shown(text.lines, params)
 
 

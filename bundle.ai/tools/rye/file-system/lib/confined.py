@@ -130,6 +130,8 @@ class Place:
 
     def replace(self, data: bytes, *, mode: object = None, owner: object = None) -> None:
         """Put a whole new file in this place, at once; without a mode only where there is none."""
+        if mode is not None and not mode & 0o222:
+            raise RefusedError(f"{self.shown}: it is read-only", "chmod u+w makes it writable")
         temporary = os.path.join(os.path.dirname(self.name), f".{secrets.token_hex(8)}.tmp")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | getattr(os, "O_BINARY", 0)
         fd = os.open(temporary, flags | getattr(os, "O_CLOEXEC", 0), 0o666, dir_fd=self.fd)
@@ -193,7 +195,7 @@ class Folders:
     def readable(self, path: str) -> Place:
         """Where something is that may be read."""
         place = self._place(path, ())
-        if is_below(place.parts, UNREADABLE):
+        if is_below([*names_of(place.root), *place.parts], UNREADABLE):
             with place:
                 raise RefusedError(f"{place.shown}: private keys are not read")
         return place

@@ -9,7 +9,7 @@ __executor_id__ = None
 __category__ = "rye/file-system/lib"
 __tool_description__ = "Rules of .gitignore, and globs"
 
-MAX_RULES_BYTES, MAX_GLOBS = 1 << 20, 256
+MAX_RULES_BYTES, MAX_GLOBS = 1 << 17, 256
 BRACKETS = re.compile(r"([!^]?+)(\]?+(?:\\.|[^\]\\])*)\]", re.DOTALL)
 
 
@@ -56,7 +56,13 @@ class Rule:
         self.is_name = "/" not in glob
         self.glob = glob.removeprefix("/")
         self.source = ("(?:.*/)?" if self.is_name else "") + translated(self.glob)
-        self.matches = re.compile(self.source, re.DOTALL).fullmatch
+        self.expression = None
+
+    def matches(self, path: str) -> bool:
+        """Whether the rule is about a path; few rules are ever asked."""
+        if self.expression is None:
+            self.expression = re.compile(self.source, re.DOTALL)
+        return bool(self.expression.fullmatch(path))
 
 
 def parsed(line: str) -> object:

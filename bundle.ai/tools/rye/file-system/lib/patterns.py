@@ -29,20 +29,23 @@ class Pattern:
         self.bytes = bytes_pattern(source, flags)
         self.is_whole = not LINES_ONLY.search("" if literal else pattern)
         self.ignore_case = ignore_case
-        needed = pattern if literal else required(pattern)
+        needed = [pattern] if literal else required(pattern)
         if ignore_case:
-            needed = needed.lower() if needed.isascii() else ""
-        self.needle = needed.encode("utf-8", "surrogateescape")
+            needed = [text.lower() if text.isascii() else "" for text in needed]
+        needles = [text.encode("utf-8", "surrogateescape") for text in needed]
+        self.needles = needles if all(needles) else []
+        self.needle = needles[0]
         self.is_literal = literal and not ignore_case
 
     def may_match(self, data: bytes) -> bool:
         """False for a file that surely has no such line."""
-        if not self.needle:
+        if not self.needles:
             return True
-        if not self.ignore_case:
-            return self.needle in data
-        # Some letters beyond ASCII are, but for case, letters of ASCII.
-        return self.needle in data.lower() or not data.isascii()
+        if self.ignore_case:
+            if not data.isascii():
+                return True  # some letters beyond ASCII are, but for case, letters of ASCII
+            data = data.lower()
+        return any(needle in data for needle in self.needles)
 
     def has(self, data: bytes) -> int:
         """1 if a line matches, else 0."""
@@ -155,11 +158,14 @@ def decoded(line: object) -> str:
     return data.decode("utf-8", "replace")
 
 
-def required(pattern: str) -> str:
-    """The longest text that every match has in it, as far as that is easily seen; else ``""``."""
+def required(pattern: str) -> list:
+    """Of each branch the longest text that its matches have in them, as far as that is easily seen.
+
+    ``""`` for a branch where it is not.
+    """
     if re.search(r"\(\?[aiLmsux]|\\[xuUN0-9]", pattern):
-        return ""
-    runs, run, depth, at = [], "", 0, 0
+        return [""]
+    branches, runs, run, depth, at = [], [], "", 0, 0
     while at < len(pattern):
         mark = pattern[at]
         at += 1
@@ -171,17 +177,18 @@ def required(pattern: str) -> str:
         if mark not in "\\[(|)*?+{.^$":
             run += mark if not depth else ""
             continue
-        if mark == "|" and not depth:
-            return ""
         if mark in "*?" or quantity:
             run = run[:-1]
         runs.append(run)
         run = ""
         depth += (mark == "(") - (mark == ")")
-        if mark == "\\":
+        if mark == "|" and not depth:
+            branches.append(max(runs, key=len))
+            runs = []
+        elif mark == "\\":
             at += 1
         elif quantity:
             at += quantity.end() - 1
         elif mark == "[":
             at += re.match(r"\^?\]?(?:[^\]\\]|\\.)*\]", pattern[at:], re.DOTALL).end()
-    return max([*runs, run], key=len)
+    return [*branches, max([*runs, run], key=len)]

@@ -96,7 +96,8 @@ def is_ignored(path: str, name: str, rules: list, *, is_folder: bool) -> bool:
 def opened(folder: object, entry: object) -> object:
     """The folder of an entry; None if it is gone, a link by now, or not ours to read."""
     if not isinstance(folder, int):
-        return entry.path
+        real = os.path.realpath(entry.path)  # a junction of Windows is no link by its name
+        return entry.path if os.path.normcase(real) == os.path.normcase(entry.path) else None
     try:
         return os.open(entry.name, FOLDER | NO_FOLLOW, dir_fd=folder)
     except OSError:
