@@ -12,10 +12,12 @@ from ryeos.items import ItemRef
 from ryeos.registry.errors import (
     NotInRegistryError,
     NotLoggedInError,
+    RegistryIdError,
     RegistryRefusedError,
     RegistryReplyError,
     RegistryUnreachableError,
 )
+from ryeos.registry.ids import check_version
 from ryeos.registry.pins import PinState, RegistryPin, RegistryPins
 from ryeos.registry.replies import (
     BundleReply,
@@ -24,6 +26,7 @@ from ryeos.registry.replies import (
     read_bundle,
     read_pulled,
     rows_at,
+    text_at,
 )
 from ryeos.registry.settings import RegistryConfig
 from ryeos.remote.errors import RemoteUnreachableError, ReplyTooLargeError
@@ -59,7 +62,7 @@ class Registry:
         ``expected`` is a fingerprint that a person names. Raises RegistryPinMismatchError,
         RegistryReplyError, and what asking raises.
         """
-        if self._pin is None:
+        if self._pin is None or expected not in {"", self._pin.fingerprint}:
             pem = self.public_key()
             wanted = expected or self.config.fingerprint
             pin = self._pins.check(self.name, self.config.netloc, pem, wanted)
@@ -102,7 +105,7 @@ class Registry:
             "item_id": ref.id,
             "content": content,
             "version": version,
-            "metadata": {"suffix": suffix},
+            "suffix": suffix,
         }
         if changelog:
             body["changelog"] = changelog
@@ -116,6 +119,19 @@ class Registry:
         wanted = f"{ref}{f' {version}' if version else ''}"
         reply = self._open("GET", path, query, max_bytes=MAX_ITEM_REPLY, wanted=wanted)
         return read_pulled(reply, self._what(path))
+
+    def info(self, ref: ItemRef) -> dict[str, Any]:
+        """What there is to know of an item, and its versions. Raises NotInRegistryError."""
+        path = f"/v1/items/{ref.kind.value}/{ref.id}"
+        return self._page(path, (), rows="versions", wanted=str(ref))
+
+    def latest(self, ref: ItemRef) -> str:
+        """The highest version of an item. Raises NotInRegistryError, RegistryReplyError."""
+        what = self._what(f"/v1/items/{ref.kind.value}/{ref.id}")
+        try:
+            return check_version(text_at(self.info(ref), "version", what))
+        except RegistryIdError as error:
+            raise RegistryReplyError(what, str(error)) from error
 
     def search(self, query: Query) -> dict[str, Any]:
         """A page of items: ``results`` and ``total``."""
@@ -180,11 +196,13 @@ class Registry:
 
     # ------------------------------------------------------------------ how it is asked
 
-    def _page(self, path: str, query: Query) -> dict[str, Any]:
+    def _page(
+        self, path: str, query: Query, *, rows: str = "results", wanted: str = ""
+    ) -> dict[str, Any]:
         if self.config.api_key:
             self.pin()  # who asks is shown, so that one's own unlisted ones are found
-        reply = self._open("GET", path, query)
-        rows_at(reply, "results", self._what(path))
+        reply = self._open("GET", path, query, wanted=wanted)
+        rows_at(reply, rows, self._what(path))
         return reply
 
     def _asked(

@@ -29,18 +29,18 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 class LockEntry:
     """What was pulled.
 
-    path          of the file, below ``.ai``
-    registry      the address it came from
-    content_hash  of the text that the registry signed, so that signing again changes nothing
-    fingerprint   of the registry's key
-    author        the account that published it
+    path         of the file, below ``.ai``
+    registry     the address it came from
+    text_hash    of the text without signature lines, so that signing again changes nothing
+    fingerprint  of the registry's key
+    author       the account that published it
     """
 
     ref: ItemRef
     version: str
     path: str
     registry: str
-    content_hash: str
+    text_hash: str
     fingerprint: str
     author: str
     pulled_at: str
@@ -51,7 +51,7 @@ class LockEntry:
             "version": self.version,
             "path": self.path,
             "registry": self.registry,
-            "integrity": self.content_hash,
+            "integrity": self.text_hash,
             "fingerprint": self.fingerprint,
             "author": self.author,
             "pulled_at": self.pulled_at,
@@ -124,7 +124,7 @@ def _entry(where: str, name: str, values: Any) -> LockEntry:  # noqa: ANN401 - J
         version=said["version"],
         path=path,
         registry=said.get("registry", ""),
-        content_hash=said["integrity"],
+        text_hash=said["integrity"],
         fingerprint=said["fingerprint"],
         author=said.get("author", ""),
         pulled_at=said.get("pulled_at", ""),

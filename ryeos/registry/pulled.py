@@ -42,15 +42,15 @@ _GUESSED = {Kind.DIRECTIVE: (".md",), Kind.KNOWLEDGE: (".md",), Kind.TOOL: (".py
 class PulledItem:
     """An item that the pinned registry signed.
 
-    content_hash  of the text that the signature covers: what a lock keeps
-    covers_all    whether that is all of its text
+    text_hash   of the text without signature lines, whoever signs it: what a lock keeps
+    covers_all  whether the signature covers all of it
     """
 
     ref: ItemRef
     version: str
     suffix: str
     data: bytes = field(repr=False)
-    content_hash: str
+    text_hash: str
     author: str
     fingerprint: str
     covers_all: bool
@@ -91,7 +91,7 @@ def check_pulled(
         version=reply.version,
         suffix=suffix,
         data=data,
-        content_hash=covered,
+        text_hash=text_hash(signed),
         author=reply.author,
         fingerprint=pin.fingerprint,
         covers_all=covers_all,
@@ -170,3 +170,8 @@ def _checked_header(
     if own != version and not (own is None and suffix == ".sh"):
         raise PulledItemError(what, f"its own text says version {own!r:.40}")
     return header
+
+
+def text_hash(signed: SignedText) -> str:
+    """SHA-256 of a text without its signature lines: all of it, and the same for every signer."""
+    return content_hash(signed.shebang + signed.body)
