@@ -9,12 +9,14 @@ from ryeos.cli.session import Command, Session
 from ryeos.errors import RyeError, UsageError
 from ryeos.items import USER
 from ryeos.keys import OfferedKey, require_user_space, trust_key, trust_own_key
+from ryeos.registry.errors import RegistryRefusedError
 from ryeos.registry.opening import key_if_any, pins_of, registries_of
 from ryeos.registry.settings import DEFAULT_NAME, RegistryConfig
 from ryeos.registry.settings_file import RegistriesFile
 from ryeos.remote.remote_url import is_loopback, normal_url
 from ryeos.remote.remote_values import RemoteConfigError, check_setting, is_name
 
+_WRONG_KEY = (401, 403)
 TRUSTED_OWNER = "rye-registry"
 """Other programs know a registry's key among the trusted ones by this owner."""
 
@@ -127,13 +129,21 @@ def _config(session: Session, name: str, settings: dict[str, object]) -> Registr
     return Registries([layer], session.environ).resolve(name)
 
 
-def _account_of(session: Session, config: RegistryConfig) -> bool:
-    """Whether the API key is one of the registry's. Raises RegistryRefusedError for another."""
+def _account_of(session: Session, config: RegistryConfig) -> bool | None:
+    """Whether the API key is one of the registry's; None where it does not say.
+
+    Raises RegistryRefusedError for a key of somebody else.
+    """
     if not config.api_key:
         variable = config.key_env or "an API key, named with --key-env,"
         session.output.note(f"you can search and pull; to publish, {variable} has to be set")
         return False
-    registry_of(session, config).keys()
+    try:
+        registry_of(session, config).keys()
+    except RegistryRefusedError as error:
+        if error.status in _WRONG_KEY:
+            raise
+        return None
     return True
 
 
