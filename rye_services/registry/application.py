@@ -9,12 +9,14 @@ from starlette.concurrency import run_in_threadpool
 
 from rye_services.node.assembly import Part, assemble
 from rye_services.node.periodic import every
-from rye_services.registry import item_routes, open_routes
+from rye_services.registry import account_routes, item_routes, open_routes, search_routes
 from rye_services.registry.services import RegistryServices
 
 ROUTERS: tuple[Callable[[RegistryServices], APIRouter], ...] = (
     open_routes.router,
     item_routes.router,
+    search_routes.router,
+    account_routes.router,
 )
 
 _NONCES_EVERY_S = 600

@@ -6,14 +6,18 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from lillux.errors import LilluxError
+from rye_services.api_keys import ApiKeyMissingError, ApiKeyNameError
 from rye_services.problems import Problem
 from rye_services.registry.accounts import AccountError, AccountMissingError, AccountQuotaError
 from rye_services.registry.items import ItemGoneError, VersionTakenError
+from rye_services.registry.key_claims import KeyClaimError
 from rye_services.registry.names import RegistryNameError
 from rye_services.registry.namespaces import NamespaceError
 from rye_services.registry.publication import PublicationError
 from rye_services.scopes import ScopeError
 from rye_services.users import UserIdError
+from ryeos.remote.identity import IdentityError
+from ryeos.remote.signed_documents import SignedDocumentError
 
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
@@ -28,6 +32,11 @@ _STATUSES: tuple[tuple[type[LilluxError], int], ...] = (
     (ItemGoneError, 404),
     (VersionTakenError, 409),
     (AccountError, 409),
+    (ApiKeyMissingError, 404),
+    (ApiKeyNameError, 409),
+    (IdentityError, 400),
+    (SignedDocumentError, 400),
+    (KeyClaimError, 400),
     (AccountQuotaError, 413),
 )
 KINDS = tuple(kind for kind, _ in _STATUSES)
