@@ -74,7 +74,7 @@ def _login(session: Session) -> int:
         "registry": settings,
         "fingerprint": pin.fingerprint,
         "is_new": registry.is_new,
-        "can_publish": account,
+        "account": account,
         "path": str(file.path),
     }
     session.output.answer(envelope, f"registry {name}: {config.url}, its key is {pin.fingerprint}")
@@ -129,22 +129,21 @@ def _config(session: Session, name: str, settings: dict[str, object]) -> Registr
     return Registries([layer], session.environ).resolve(name)
 
 
-def _account_of(session: Session, config: RegistryConfig) -> bool | None:
-    """Whether the API key is one of the registry's; None where it does not say.
+def _account_of(session: Session, config: RegistryConfig) -> str | None:
+    """Whose API key it is; None without one, or where the registry does not say.
 
-    Raises RegistryRefusedError for a key of somebody else.
+    Raises RegistryRefusedError for a key that is not the registry's.
     """
     if not config.api_key:
         variable = config.key_env or "an API key, named with --key-env,"
         session.output.note(f"you can search and pull; to publish, {variable} has to be set")
-        return False
+        return None
     try:
-        registry_of(session, config).keys()
+        return str(registry_of(session, config).account()["name"])
     except RegistryRefusedError as error:
         if error.status in _WRONG_KEY:
             raise
         return None
-    return True
 
 
 def _logout(session: Session) -> int:

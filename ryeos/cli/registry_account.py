@@ -1,5 +1,6 @@
-"""``rye registry keys|namespaces``: what an account has on a registry."""
+"""``rye registry keys|signers|namespaces``: what an account has on a registry."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,9 +8,14 @@ from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.registry_words import registry_of, take_registry, word
 from ryeos.cli.session import Command, Session
 from ryeos.errors import UsageError
+from ryeos.moments import utc_now
+from ryeos.registry.ids import check_namespace
 from ryeos.remote.remote_values import is_name
 
 KEY_ACTIONS = ("create", "list", "revoke")
+SIGNING_ACTIONS = ("add", "list", "remove")
+NAMESPACE_ACTIONS = ("claim", "list")
+_FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 SCOPES = ("registry:read", "registry:write")
 
 
@@ -74,10 +80,80 @@ def _without_status(reply: Mapping[str, Any]) -> dict[str, Any]:
 
 _DO = {"create": _create, "list": _list, "revoke": _revoke}
 
+
+# --- keys that the account signs with -------------------------------------------------------------
+
+
+def _configure_signing(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("action", metavar="ACTION", choices=SIGNING_ACTIONS, help=", ".join(SIGNING_ACTIONS))
+    add("fingerprint", metavar="FINGERPRINT", nargs="?", help="remove: which key")
+    take_registry(parser)
+
+
+def _signing(session: Session) -> int:
+    arguments = session.arguments
+    if (arguments.action == "remove") is not bool(arguments.fingerprint):
+        raise UsageError("FINGERPRINT: expected for remove, and only there")
+    registry = registry_of(session)
+    envelope: dict[str, Any] = {"status": "success"}
+    if arguments.action == "add":
+        now = utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        key = session.rye.signing_key()
+        envelope["fingerprint"] = word(registry.add_signing_key(key, now), "fingerprint")
+        text = f"what you push is checked by your key {key.fingerprint} from now on"
+    elif arguments.action == "remove":
+        fingerprint = arguments.fingerprint.lower()
+        if not _FINGERPRINT.fullmatch(fingerprint):
+            raise UsageError(f"FINGERPRINT: expected 16 hex digits, found {fingerprint[:60]!a}")
+        registry.remove_signing_key(fingerprint)
+        envelope["fingerprint"] = fingerprint
+        text = f"{fingerprint} is no key of your account any more"
+    else:
+        envelope["signing_keys"] = registry.account().get("signing_keys", [])
+        text = "\n".join(word({"f": one}, "f") for one in envelope["signing_keys"])
+    session.output.answer(envelope, text)
+    return 0
+
+
+# --- namespaces -----------------------------------------------------------------------------------
+
+
+def _configure_namespaces(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("action", metavar="ACTION", choices=NAMESPACE_ACTIONS, help=", ".join(NAMESPACE_ACTIONS))
+    add("name", metavar="NAME", nargs="?", help="claim: which one")
+    take_registry(parser)
+
+
+def _namespaces(session: Session) -> int:
+    arguments = session.arguments
+    if (arguments.action == "claim") is not bool(arguments.name):
+        raise UsageError("NAME: expected for claim, and only there")
+    if arguments.action == "claim":
+        name = check_namespace(arguments.name)
+        is_known = registry_of(session).claim_namespace(name).get("skipped") is True
+        envelope = {"status": "success", "name": name, "unchanged": is_known}
+        session.output.answer(envelope, f"{name} is yours")
+        return 0
+    rows = registry_of(session).namespaces()
+    lines = (f"{word(row, 'name'):<24}  {word(row, 'claimed_at')}" for row in rows)
+    session.output.answer({"status": "success", "namespaces": rows}, "\n".join(lines))
+    return 0
+
+
 COMMANDS = {
     "registry keys": Command(
         _configure_keys,
         _keys,
         ["rye registry keys list", "rye registry keys create ci --days 90"],
+    ),
+    "registry signers": Command(
+        _configure_signing, _signing, ["rye registry signers add", "rye registry signers list"]
+    ),
+    "registry namespaces": Command(
+        _configure_namespaces,
+        _namespaces,
+        ["rye registry namespaces list", "rye registry namespaces claim ada"],
     ),
 }

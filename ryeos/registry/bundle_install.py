@@ -220,10 +220,8 @@ def read_bundle_files(folder: Path) -> dict[str, bytes]:
     FileSystemError.
     """
     files = {}
-    try:
+    with suppress(FileNotFoundError):
         files[KEY_NAME] = read_bytes(folder / KEY_NAME, MAX_ITEM_BYTES)
-    except FileNotFoundError:
-        pass
     for path in _walk(folder, folder / AI_DIRECTORY):
         relative = path.relative_to(folder).as_posix()
         if len(files) > MAX_FILES:

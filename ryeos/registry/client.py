@@ -32,11 +32,13 @@ from ryeos.registry.settings import RegistryConfig
 from ryeos.remote.errors import RemoteUnreachableError, ReplyTooLargeError
 from ryeos.remote.replies import detail_of
 from ryeos.remote.transport import MAX_SMALL_REPLY, MIB, Query, Transport
+from ryeos.signing_key import SigningKey
 
 MAX_KEY_REPLY = 16 * 1024
 MAX_ITEM_REPLY = 32 * MIB
 """Of an item of 8 MiB, each character of which JSON may write as six."""
 
+KEY_CLAIM = "registry-key/v1"
 MAX_BUNDLE_REPLY = 128 * MIB
 _FAILED, _NOT_FOUND = 400, 404
 
@@ -193,6 +195,50 @@ class Registry:
     def revoke_key(self, name: str) -> dict[str, Any]:
         """End an API key. Raises NotInRegistryError."""
         return self._asked("DELETE", f"/v1/api-keys/{name}", wanted=f"API key {name}")
+
+    # ------------------------------------------------------------------ the account
+
+    def account(self) -> dict[str, Any]:
+        """Whose API key it is: its ``name``, ``namespaces`` and ``signing_keys``."""
+        reply = self._asked("GET", "/v1/account")
+        text_at(reply, "name", self._what("/v1/account"))
+        return reply
+
+    def namespaces(self) -> list[dict[str, Any]]:
+        """The account's namespaces."""
+        reply = self._asked("GET", "/v1/namespaces")
+        return rows_at(reply, "namespaces", self._what("/v1/namespaces"))
+
+    def claim_namespace(self, name: str) -> dict[str, Any]:
+        """Have a namespace that nobody has."""
+        return self._asked("POST", "/v1/namespaces", body={"name": name})
+
+    def add_signing_key(self, key: SigningKey, signed_at: str) -> dict[str, Any]:
+        """Have the registry check what is pushed by a key, which shows that it is the account's."""
+        from ryeos.remote.identity import decode_public_key, encode_public_key, read_identity
+        from ryeos.remote.signed_documents import sign_document
+
+        account = self.account()["name"]
+        identity = self._open("GET", "/public-key")
+        node = read_identity(identity)
+        # The claim is for this registry: one that shows another's identity is not to get it.
+        if decode_public_key(identity.get("items_key"), "items_key") != self.pin().public_pem:
+            raise RegistryReplyError(
+                self._what("/public-key"), "items_key: expected the key that is pinned"
+            )
+        document = {
+            "kind": KEY_CLAIM,
+            "account": account,
+            "registry": node.node_id,
+            "public_key": encode_public_key(key.public_pem),
+        }
+        signed = sign_document(document, key, signed_at)
+        return self._asked("POST", "/v1/signing-keys", body={"document": signed})
+
+    def remove_signing_key(self, fingerprint: str) -> dict[str, Any]:
+        """Have a key checked no longer. Raises NotInRegistryError."""
+        path = f"/v1/signing-keys/{fingerprint}"
+        return self._asked("DELETE", path, wanted=f"signing key {fingerprint}")
 
     # ------------------------------------------------------------------ how it is asked
 

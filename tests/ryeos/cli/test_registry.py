@@ -62,7 +62,7 @@ def test_a_login_pins_the_registry_and_writes_no_key(client: Client) -> None:
     cli, account = client.cli, client.account
 
     assert client.login["is_new"] is True
-    assert client.login["can_publish"] is True
+    assert client.login["account"] == account.name
     text = (cli.home / CONFIG).read_text("utf-8")
     assert text.startswith("# rye:signed:")
     assert account.token not in text
@@ -311,6 +311,26 @@ def test_api_keys_come_and_go(client: Client) -> None:
     assert "ci" in listed.stdout
     assert made["key"] not in listed.stdout
     assert revoked["name"] == "ci"
+
+
+def test_a_namespace_is_claimed_once(client: Client, shared_registry: Registry) -> None:
+    name = f"{client.account.name}-two"
+
+    assert client.cli.json("registry", "namespaces", "claim", name)["unchanged"] is False
+    assert client.cli.json("registry", "namespaces", "claim", name)["unchanged"] is True
+    assert name in client.cli("registry", "namespaces", "list").stdout
+    other = shared_registry.account()
+    refused = client.cli("registry", "namespaces", "claim", name, "--json", REG_KEY=other.token)
+    assert (refused.status, refused.json["code"]) == (7, "REGISTRY_REFUSED")
+
+
+def test_what_is_pushed_can_be_bound_to_ones_key(client: Client) -> None:
+    added = client.cli.json("registry", "signers", "add")["fingerprint"]
+
+    assert client.cli.json("registry", "signers", "list")["signing_keys"] == [added]
+    assert client.publish()["skipped"] is False
+    client.cli("registry", "signers", "remove", added)
+    assert client.cli.json("registry", "signers", "list")["signing_keys"] == []
 
 
 def test_a_project_names_no_registry(signer: CommandLine, shared_registry: Registry) -> None:
