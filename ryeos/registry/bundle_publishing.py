@@ -25,7 +25,7 @@ _PREFIX = f"{AI_DIRECTORY}/"
 
 
 def push_bundle(registry: Registry, bundle: CheckedBundle) -> dict[str, Any]:
-    """Publish a bundle; what the registry answers. Raises BundleContentError for other than text."""
+    """Publish a bundle; the answer. Raises BundleContentError for what is no text."""
     sent = {path: _sent(bundle, path) for path in sorted(bundle.files)}
     manifest, listed = _manifest(bundle, sent)
     files = {_spelled(path, listed): one for path, one in sent.items()}
