@@ -23,11 +23,17 @@ class Approvals:
         self.path = user_ai / "config" / "keys" / "approved.json"
         self._lock = user_ai / "state" / "approvals.lock"
         self._projects: dict[str, list[str]] = {}
+        self._originals: dict[str, str] = {}
         self._state: tuple[int, ...] = ()
 
     def is_approved(self, project: Path, fingerprint: str) -> bool:
         """Whether the user approved this key for this project. Raises KeyDocumentError."""
-        return fingerprint in self._load().get(os.path.realpath(project), [])
+        real = os.path.realpath(project)
+        return fingerprint in self._load().get(self._originals.get(real, real), [])
+
+    def count_as(self, copy: Path, original: Path) -> None:
+        """Let what is approved for a project hold in a copy of it, for this object's life."""
+        self._originals[os.path.realpath(copy)] = os.path.realpath(original)
 
     def all(self) -> tuple[tuple[str, str], ...]:
         """Each approval: a project's real path, and a fingerprint. Raises KeyDocumentError."""

@@ -14,6 +14,7 @@ from ryeos.errors import InvalidRefError
 
 AI_DIRECTORY = ".ai"
 MAX_REF_BYTES = 512
+TEST_SUFFIX = ".test"
 
 PROJECT, USER, SYSTEM = "project", "user", "system"
 _RANKS = {PROJECT: 3, USER: 2, SYSTEM: 1}
@@ -74,6 +75,11 @@ class ItemRef:
     def name(self) -> str:
         """The last segment."""
         return self.id.rpartition("/")[2]
+
+    @property
+    def is_test(self) -> bool:
+        """Whether it holds cases of the tool beside it, see `ryeos.testing`."""
+        return self.kind is Kind.TOOL and self.id.endswith(TEST_SUFFIX)
 
     @property
     def category(self) -> str:

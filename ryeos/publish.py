@@ -54,7 +54,8 @@ def _publish_file(path: Path, space: Space, key: SigningKey) -> dict[str, Any]:
     form = form_for(target.kind, suffix)
     path.write_bytes(key.signed_text(target.kind, signed, form, str(path)).encode())
     entry: dict[str, Any] = {"sha256": sha256_hex(path.read_bytes())}
-    if target.kind in (Kind.TOOL, Kind.CONFIG):
+    is_test = target.ref is not None and target.ref.is_test  # read by `rye test` alone
+    if target.kind in (Kind.TOOL, Kind.CONFIG) and not is_test:
         entry["header"] = _header(target, signed)
     return entry
 

@@ -68,7 +68,7 @@ def targets_of_glob(kind: Kind | None, pattern: str, space: Space) -> tuple[Sign
     Without a slash the pattern is for the last segment at any depth; with one it starts at the
     kind's folder, ``*`` stays within a segment and ``**`` stands for any number of them.
     """
-    matches = _glob_matcher(pattern)
+    matches = glob_matcher(pattern)
     kinds = (kind,) if kind else (Kind.TOOL, Kind.DIRECTIVE, Kind.KNOWLEDGE)
     found = [
         SignTarget(path=location.path, kind=one, space=space, ref=location.ref)
@@ -125,7 +125,8 @@ def _check_not_a_folder(reference: Reference, space: Space) -> None:
             )
 
 
-def _glob_matcher(pattern: str) -> Callable[[str], bool]:
+def glob_matcher(pattern: str) -> Callable[[str], bool]:
+    """Whether an id is one that a pattern is for, see `targets_of_glob`."""
     segments = pattern.split("/") if "/" in pattern else ["**", pattern]
     if segments[-1] == "**":
         segments.append("*")  # what stands before is a folder, and not meant itself

@@ -31,6 +31,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("search", "search", "find items", _ITEMS),
     Entry("load", "load", "print an item, or copy it to a space", _ITEMS),
     Entry("new", "new", "write a template for a new item", _ITEMS),
+    Entry("test", "test", "run the cases that are declared beside tools", _ITEMS),
     Entry("chain", "chain", "show what runs a tool, file by file", _ITEMS),
     Entry("sign", "sign", "validate and sign items", _TRUST),
     Entry("verify", "verify", "check signatures of items, globs and folders", _TRUST),

@@ -30,6 +30,7 @@ OFFERS: Mapping[tuple[str, str], Offer] = {
     ("sign", "what"): Offer("own", or_paths=True),
     ("verify", "what"): Offer("refs", or_paths=True),
     ("chain", "ref"): _TOOLS,
+    ("test", "what"): _TOOLS,
     ("graph run", "ref"): _TOOLS,
     ("graph show", "ref"): _TOOLS,
     ("graph step", "ref"): _TOOLS,

@@ -28,7 +28,7 @@ def _configure(parser: Arguments) -> None:
         "--schema",
         metavar="FILE",
         choices=SCHEMAS,
-        help="the JSON Schema of graph, runtime or tool files, for editors",
+        help="the JSON Schema of graph, runtime, test or tool files, for editors",
     )
 
 

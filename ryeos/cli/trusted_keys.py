@@ -68,12 +68,16 @@ def _configure_trust(parser: Arguments) -> None:
     add("key", metavar="PEMFILE|DOCUMENT.toml|FINGERPRINT", help="a file, or a key of this project")
     add("--owner", default="", help="whose key it is, in your words")
     add("--space", choices=(PROJECT, USER), help="where its document is written (default: user)")
+    add("--fingerprint", metavar="FP", help="take no other key than this one")
 
 
 def _trust(session: Session) -> int:
     arguments = session.arguments
     typed = Path(arguments.key)
     fingerprint = arguments.key.lower()
+    if arguments.fingerprint and not _FINGERPRINT.fullmatch(arguments.fingerprint):
+        found = f"found {arguments.fingerprint[:60]!r}"
+        raise UsageError(f"--fingerprint: expected 16 hex digits, {found}")
     if not _FINGERPRINT.fullmatch(fingerprint) or typed.is_file():
         return _trust_file(session, typed)
     if arguments.space == USER:
@@ -87,6 +91,7 @@ def _trust_file(session: Session, path: Path) -> int:
     """Write a document; where it is for the project, that is the approval as well."""
     key = session.rye.signing_key()
     offered = _offered(path)
+    _check_expected(session, path, offered.fingerprint)
     space = session.rye.space(session.arguments.space or USER)
     trust_own_key(key, require_user_space(session.context))
     if offered.fingerprint == key.fingerprint and space.tier == USER:
@@ -98,6 +103,12 @@ def _trust_file(session: Session, path: Path) -> int:
         session.rye.approvals.approve(space.base, offered.fingerprint)
     _show_trusted(session, offered, space, document)
     return 0
+
+
+def _check_expected(session: Session, path: Path, found: str) -> None:
+    expected = session.arguments.fingerprint
+    if expected and expected != found:
+        raise KeyDocumentError(str(path), f"expected the key {expected}, found {found}")
 
 
 def _show_trusted(session: Session, offered: OfferedKey, space: Space, document: Path) -> None:
@@ -147,6 +158,7 @@ def _approve(session: Session, fingerprint: str) -> int:
         session.output.answer(envelope, f"{fingerprint} ({owner}) counts here already")
         return 0
     path = _carried_document(session, fingerprint)
+    _check_expected(session, path, fingerprint)
     document = _document(path)
     session.output.note(f"owner, in the words of its document: {one_line(document.owner)}")
     session.output.note(f"document: {path}")
@@ -228,6 +240,7 @@ COMMANDS = {
             "rye keys trust ada.pem --owner ada",
             "rye keys trust 4b987fd4e40303ac",
             "rye keys trust ci.toml --space project",
+            "rye keys trust ada.pem --fingerprint 4b987fd4e40303ac",
         ],
     ),
     "keys untrust": Command(_configure_untrust, _untrust, ["rye keys untrust 4b987fd4e40303ac"]),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-NAMES = ("graph", "runtime", "tool")
+NAMES = ("graph", "runtime", "test", "tool")
 
 
 def schema_named(name: str) -> Mapping[str, Any]:

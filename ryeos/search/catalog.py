@@ -235,7 +235,8 @@ def _winners(found: Iterable[Location]) -> dict[ItemRef, Location]:
     for location in found:
         known = winners.get(location.ref)
         wins = known is None or _suffix_rank(location) < _suffix_rank(known)
-        if wins and location.path.name not in SKIPPED_FILES:
+        is_shown = location.path.name not in SKIPPED_FILES and not location.ref.is_test
+        if wins and is_shown:
             winners[location.ref] = location
     return winners
 

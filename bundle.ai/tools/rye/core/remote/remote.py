@@ -5,15 +5,16 @@ knows is only which. Page: ``docs/remote.md``.
 """
 
 import json
-import os
-import subprocess
-from pathlib import Path
+
+from rye_command import flags, missing, refusal, run_rye
 
 __version__ = "1.0.0"
 __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/core/remote"
 __tool_description__ = "Push to a node, run items there, bring back what they made"
+
+ENV_CONFIG = {"env": {"PYTHONPATH": "{runtime_lib}"}}
 
 ACTIONS = (
     "push",
@@ -128,27 +129,17 @@ def execute(params: dict, project_path: str) -> dict:
     if action not in ACTIONS:
         problem = f"action: expected one of {', '.join(ACTIONS)}, found {action!r}"
         return {**refusal(problem), "valid_actions": list(ACTIONS)}
-    missing = [name for name in NEEDED.get(action, ()) if not params.get(name)]
-    if missing:
-        return refusal(f"{action}: expected {' and '.join(missing)}, found none")
+    lacking = missing(params, action, NEEDED)
+    if lacking:
+        return lacking
     for name in WORDS:
         words = params.get(name, [])
         if any(word.startswith("-") for word in ([words] if isinstance(words, str) else words)):
             return refusal(f"{name}: expected none that begins with -")
-    if not Path(project_path).is_dir():
-        return refusal(f"{project_path}: there is no such folder")
-    program = json.loads(os.environ.get("RYE_PROGRAM", "[]"))
-    if not program:
-        return refusal("RYE_PROGRAM: Rye cannot be started from here")
     words, stdin, env = command(action, params)
     if params.get("remote"):
         words += ["--remote", params["remote"]]
-    return answer([*program, "remote", *words, "--json", "--project", project_path], stdin, env)
-
-
-def refusal(problem: str) -> dict:
-    """What is answered where no command is started."""
-    return {"success": False, "error": problem, "code": "INVALID_PARAMS"}
+    return run_rye(["remote", *words], stdin=stdin, env=env, project=project_path)
 
 
 def command(action: str, params: dict) -> tuple:
@@ -163,7 +154,7 @@ def command(action: str, params: dict) -> tuple:
 
 
 def _push(params: dict) -> tuple:
-    return ["push", *_flags(params, "force", "drop_excluded", "new_project")], None, {}
+    return ["push", *flags(params, "force", "drop_excluded", "new_project")], None, {}
 
 
 def _pull(params: dict) -> tuple:
@@ -193,7 +184,7 @@ def _history(params: dict) -> tuple:
 
 def _execute(params: dict) -> tuple:
     words = ["execute", params.get("item_id", ""), "--params", "-", *_options(params, "thread")]
-    words += _flags(params, "async", "resign") + _vault_keys(params)
+    words += flags(params, "async", "resign") + _vault_keys(params)
     if params.get("apply") is False:
         words.append("--no-apply")
     return words, json.dumps(params.get("parameters", {})), {}
@@ -230,28 +221,6 @@ def _vault_keys(params: dict) -> list:
     return ["--vault-keys", ",".join(names)] if names else []
 
 
-def _flags(params: dict, *names: str) -> list:
-    return [f"--{name.replace('_', '-')}" for name in names if params.get(name)]
-
-
 def _options(params: dict, *names: str) -> list:
     given = [name for name in names if params.get(name) is not None]
     return [word for name in given for word in (f"--{name}", str(params[name]))]
-
-
-def answer(argv: list, stdin: str | None, env: dict) -> dict:
-    """The one document that the command prints."""
-    done = subprocess.run(
-        argv,
-        input=(stdin or "").encode(),
-        capture_output=True,
-        env={**os.environ, **env},
-        check=False,
-    )
-    try:
-        envelope = json.loads(done.stdout)
-    except ValueError:
-        problem = done.stderr.decode("utf-8", "replace").strip()[-2000:]
-        envelope = {"error": problem or f"rye ended with status {done.returncode}"}
-    is_fine = done.returncode == 0 and "error" not in envelope
-    return {**envelope, "success": is_fine}

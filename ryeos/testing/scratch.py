@@ -1,0 +1,80 @@
+"""A copy of a project for one case: its items, and the files that the case brings."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from lillux.files import file_system_error, make_directory, read_bytes, safe_join
+from ryeos.items import Kind, Space
+
+MAX_FILE_BYTES = 8 * 1024 * 1024
+# What interpreters are found in: too large to copy.
+_LINKED = (".venv", "node_modules")
+_PRIVATE = "config/keys/signing"
+
+
+@contextmanager
+def scratch_project(project: Space | None, files: Mapping[str, str]) -> Iterator[Path]:
+    """A folder with the items of a project and these files, removed in the end.
+
+    Raises FileSystemError, UnsafePathError for a path that leads out of it.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="rye-test-")).resolve()
+    try:
+        base = folder / "project"
+        _fill(base, project, files)
+        yield base
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def text_at(base: Path, path: str) -> str | None:
+    """The text of a project's file, None where there is none.
+
+    Raises UnsafePathError, FileSystemError, FileTooLargeError.
+    """
+    try:
+        return read_bytes(safe_join(base, path), MAX_FILE_BYTES).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return None
+
+
+def _fill(base: Path, project: Space | None, files: Mapping[str, str]) -> None:
+    try:
+        make_directory(base / ".ai")
+        if project:
+            _copy_items(project, base)
+    except shutil.Error as error:
+        source, _, problem = error.args[0][0]
+        raise file_system_error(Path(source), OSError(0, str(problem))) from error
+    except OSError as error:
+        raise file_system_error(base, error) from error
+    for path, text in files.items():
+        target = safe_join(base, path)
+        make_directory(target.parent)
+        target.write_bytes(text.encode())
+
+
+def _copy_items(project: Space, base: Path) -> None:
+    private = project.ai / _PRIVATE
+    for kind in Kind:
+        source = project.directory(kind)
+        if source.is_dir():
+            shutil.copytree(
+                source,
+                base / ".ai" / kind.directory,
+                symlinks=True,
+                ignore=lambda folder, names: [
+                    name for name in names if _is_left_out(Path(folder, name), private)
+                ],
+            )
+    for name in _LINKED:
+        if (project.base / name).is_dir():
+            (base / name).symlink_to(project.base / name, target_is_directory=True)
+
+
+def _is_left_out(path: Path, private: Path) -> bool:
+    """The private key, and what is neither file, folder nor link: a pipe would be waited for."""
+    return path == private or not (path.is_symlink() or path.is_file() or path.is_dir())

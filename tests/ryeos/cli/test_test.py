@@ -1,0 +1,94 @@
+"""The command ``rye test``."""
+
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.support.command_line import CommandLine
+
+TOOL = """\
+version: "1.0.0"
+tool_type: bash
+executor_id: rye/core/runtimes/bash/bash
+category: mine
+description: greets
+config: {script: "echo hello {name}"}
+"""
+CASES = """\
+version: "1.0.0"
+tool_type: test
+executor_id: null
+category: mine
+description: cases
+cases:
+  - {name: greets Ada, params: {name: Ada}, expect: {stdout: hello Ada}}
+  - {name: greets Bob, params: {name: Bob}, expect: {stdout: hello}}
+  - {name: never, skip_unless: no-such-program-anywhere}
+"""
+
+
+@pytest.fixture
+def tested(signer: CommandLine) -> CommandLine:
+    """A project with a tool and three cases, one of which fails."""
+    folder = signer.project / ".ai/tools/mine"
+    folder.mkdir(parents=True)
+    (folder / "hello.yaml").write_text(TOOL, "utf-8")
+    (folder / "hello.test.yaml").write_text(CASES, "utf-8")
+    assert signer("sign", "tool:mine/*").status == 0
+    return signer
+
+
+def test_a_failed_case_is_status_1_and_a_line_that_says_why(tested: CommandLine) -> None:
+    done = tested("test", "--jobs", "1", "--color", "never")
+
+    assert done.status == 1
+    assert done.stdout.splitlines()[-1] == "1 passed, 1 failed, 1 skipped"
+    assert '        stdout: expected "hello", found "hello Bob"' in done.stdout.splitlines()
+    assert "        not here: no-such-program-anywhere" in done.stdout.splitlines()
+
+
+def test_what_passes_is_status_0_and_quiet_where_that_is_asked(tested: CommandLine) -> None:
+    done = tested("test", "mine/hello", "-k", "ADA", "-q")
+
+    assert (done.status, done.stdout) == (0, "1 passed\n")
+
+
+def test_the_answer_is_one_document(tested: CommandLine) -> None:
+    answer = tested("test", "--json").json
+
+    assert (answer["status"], answer["code"]) == ("error", "EXECUTION_FAILED")
+    assert answer["counts"] == {"passed": 1, "failed": 1, "skipped": 1}
+    assert [case["state"] for case in answer["cases"]] == ["passed", "failed", "skipped"]
+
+
+def test_cases_are_listed_without_being_run(tested: CommandLine) -> None:
+    done = tested("test", "--list", "-k", "greets")
+
+    assert done.stdout.splitlines() == [
+        "tool:mine/hello.test: greets Ada",
+        "tool:mine/hello.test: greets Bob",
+    ]
+
+
+def test_results_are_written_for_build_servers(tested: CommandLine) -> None:
+    done = tested("test", "--junit", "results.xml")
+
+    suite = ET.parse(tested.project / "results.xml").getroot()[0]  # noqa: S314 - our own
+    assert done.status == 1
+    assert (suite.attrib["tests"], suite.attrib["failures"]) == ("3", "1")
+
+
+def test_without_cases_the_status_is_3(tested: CommandLine) -> None:
+    assert tested("test", "rye/core/primitives/execute").status == 3
+    assert tested("test", "mine/helo").status == 3
+    assert tested("test", "-k", "no such name").status == 3
+    assert tested("test", "nobody/**").status == 3
+    assert tested("test", "--jobs", "-1").status == 2
+
+
+def test_a_search_does_not_show_cases(tested: CommandLine) -> None:
+    found = tested("search", "hello", "cases", "--json").json
+
+    ids = [item["id"] for item in found["results"]]
+    assert "mine/hello" in ids
+    assert [item_id for item_id in ids if item_id.endswith(".test")] == []

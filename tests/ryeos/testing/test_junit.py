@@ -1,0 +1,36 @@
+from xml.etree import ElementTree as ET
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ryeos.testing.junit import junit_xml
+from ryeos.testing.running import Result, State
+
+
+def parsed(text: str) -> ET.Element:
+    return ET.fromstring(text)  # noqa: S314 - our own
+
+
+def test_every_state_has_its_element() -> None:
+    results = [
+        Result(ref="tool:a.test", name="one", state=State.PASSED, duration_s=0.25),
+        Result(ref="tool:a.test", name="two", state=State.FAILED, problems=("x < y", "more")),
+        Result(ref="tool:a.test", name="three", state=State.SKIPPED, problems=("not here: lua",)),
+    ]
+
+    suite = parsed(junit_xml(results))[0]
+
+    assert suite.attrib["tests"] == "3"
+    assert (suite.attrib["failures"], suite.attrib["skipped"]) == ("1", "1")
+    assert [[child.tag for child in case] for case in suite] == [[], ["failure"], ["skipped"]]
+    assert suite[1][0].text == "x < y\nmore"
+    assert suite[0].attrib == {"classname": "tool:a.test", "name": "one", "time": "0.250"}
+
+
+@given(st.text())
+def test_whatever_a_tool_says_is_xml(text: str) -> None:
+    result = Result(ref="tool:a.test", name=text, state=State.FAILED, problems=(text,))
+
+    case = parsed(junit_xml([result]))[0][0]
+
+    assert case.attrib["classname"] == "tool:a.test"
