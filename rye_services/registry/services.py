@@ -10,6 +10,7 @@ from rye_services.database import Database
 from rye_services.keys import NodeKeys, open_keys
 from rye_services.nonces import Nonces
 from rye_services.registry.accounts import Accounts
+from rye_services.registry.bundles import Bundles
 from rye_services.registry.items import Items
 from rye_services.registry.namespaces import Namespaces
 from rye_services.registry.rates import RateLimit
@@ -27,7 +28,6 @@ class RegistryServices:
     """The services of a registry.
 
     keys     ``items`` signs what is published, ``signing`` what the registry itself says of it
-    store    the files of bundles
     pushes   how often an account may publish
     signups  how often anybody may make an account, where that is open at all
     """
@@ -42,7 +42,7 @@ class RegistryServices:
     accounts: Accounts
     namespaces: Namespaces
     items: Items
-    store: Store
+    bundles: Bundles
     pushes: RateLimit
     signups: RateLimit
     clock: Clock
@@ -76,7 +76,7 @@ def open_registry(
         accounts=Accounts(database, clock),
         namespaces=Namespaces(database, clock),
         items=Items(database, index, clock),
-        store=Store(settings.data_dir / _STORE),
+        bundles=Bundles(database, Store(settings.data_dir / _STORE), clock),
         pushes=RateLimit(settings.max_pushes_per_minute),
         signups=RateLimit(SIGN_UPS_PER_MINUTE),
         clock=clock,

@@ -117,7 +117,19 @@ def test_pages_follow_each_other(shared_registry: Registry) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ['"', "NEAR(zyxq b)", "zyxq OR", "facets:v7075626c6963", "*", "^zyxq", "-", "zyxq'--", "%00", "🦓", "("],
+    [
+        '"',
+        "NEAR(zyxq b)",
+        "zyxq OR",
+        "facets:v7075626c6963",
+        "*",
+        "^zyxq",
+        "-",
+        "zyxq'--",
+        "%00",
+        "🦓",
+        "(",
+    ],
 )
 def test_no_text_is_taken_for_an_expression(shared_registry: Registry, query: str) -> None:
     from urllib.parse import quote
