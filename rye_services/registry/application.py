@@ -13,6 +13,7 @@ from rye_services.registry import (
     account_routes,
     bundle_routes,
     item_routes,
+    manifest_routes,
     open_routes,
     search_routes,
 )
@@ -24,6 +25,7 @@ ROUTERS: tuple[Callable[[RegistryServices], APIRouter], ...] = (
     search_routes.router,
     bundle_routes.router,
     account_routes.router,
+    manifest_routes.router,
 )
 
 _NONCES_EVERY_S = 600

@@ -97,15 +97,21 @@ def item_name(item_type: str, item_id: str) -> ItemName:
     """The name of an item. Raises RegistryNameError."""
     if item_type not in ITEM_TYPES:
         raise RegistryNameError("item_type", f"expected {_one_of(ITEM_TYPES)}, {_found(item_type)}")
-    segments = item_id.split("/")
-    shape = "expected namespace/category/name of letters, digits and . _ -, at most"
-    if len(item_id) > MAX_ID_CHARACTERS or not (
-        _FEWEST_SEGMENTS <= len(segments) <= _MOST_SEGMENTS and all(map(_is_segment, segments))
-    ):
-        expected = f"{shape} {_MOST_SEGMENTS} segments and {MAX_ID_CHARACTERS} characters"
-        raise RegistryNameError("item_id", f"{expected}, {_found(item_id)}")
-    namespace_name(segments[0], "namespace of item_id")
+    place(item_id, "namespace/category/name", _FEWEST_SEGMENTS)
     return ItemName(Kind(item_type), item_id)
+
+
+def place(item_id: str, shape: str = "namespace/name", fewest: int = 2) -> str:
+    """The id itself, of ``fewest`` segments, the first a namespace. Raises RegistryNameError."""
+    segments = item_id.split("/")
+    if len(item_id) > MAX_ID_CHARACTERS or not (
+        fewest <= len(segments) <= _MOST_SEGMENTS and all(map(_is_segment, segments))
+    ):
+        expected = f"expected {shape} of letters, digits and . _ -, at most {_MOST_SEGMENTS}"
+        problem = f"{expected} segments and {MAX_ID_CHARACTERS} characters, {_found(item_id)}"
+        raise RegistryNameError("item_id", problem)
+    namespace_name(segments[0], "namespace of item_id")
+    return item_id
 
 
 def namespace_name(text: str, field: str = "namespace") -> str:
