@@ -74,6 +74,8 @@ def _node(settings: Settings, bundle: Path, environ: Mapping[str, str]) -> _Serv
             database=services.database,
             keys=services.keys,
             authenticator=services.authenticator,
+            stores=services.stores,
+            durable=services.sync.durable,
         )
         beside, words = (part_of(registry),), (*words, _LOG_IN)
     return _Served(

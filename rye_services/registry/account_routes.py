@@ -1,22 +1,19 @@
 """What an account does with itself: API keys, keys that it signs with, namespaces; sign-up."""
 
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from rye_services.api_keys import ApiKey
-from rye_services.auth.callers import caller
-from rye_services.auth.principal import Principal
 from rye_services.problems import Problem
+from rye_services.registry.callers import Reader, Writer
 from rye_services.registry.key_claims import claimed_key
 from rye_services.registry.refusals import refusing
 from rye_services.registry.services import RegistryServices
 from rye_services.scopes import REGISTRY_READ, REGISTRY_WRITE, check_scopes
 
-Reader = Annotated[Principal, caller(REGISTRY_READ)]
-Writer = Annotated[Principal, caller(REGISTRY_WRITE)]
 OWN_SCOPES = (REGISTRY_READ, REGISTRY_WRITE)
 _LONGEST_DAYS = 36_500
 _MAX_KEYS = 100

@@ -3,12 +3,13 @@
 from typing import Any
 
 from rye_services.keys import NodeKeys
+from rye_services.registry.bundles import PulledBundle, ShownBundle
 from rye_services.registry.items import PublishedVersion, ShownItem, ShownVersion
 from rye_services.registry.names import ItemName
 from ryeos.cas.item_files import signature_info
 from ryeos.remote.signed_documents import sign_document
 
-ATTESTATION = "registry-item/v1"
+ATTESTATION, BUNDLE_ATTESTATION = "registry-item/v1", "registry-bundle/v1"
 
 
 def item_facts(name: ItemName) -> dict[str, Any]:
@@ -64,6 +65,25 @@ def attestation(found: PublishedVersion, keys: NodeKeys) -> dict[str, Any]:
         "published_at": found.created_at,
     }
     return sign_document(document, keys.signing, found.created_at)
+
+
+def bundle_attestation(found: PulledBundle, keys: NodeKeys) -> dict[str, Any]:
+    """Which bundle and version a content is, and whose: `attestation` for bundles."""
+    document = {
+        "kind": BUNDLE_ATTESTATION,
+        "registry": keys.node_id,
+        "bundle_id": found.bundle_id,
+        "version": found.version,
+        "content_hash": found.content_hash,
+        "author": found.author,
+        "published_at": found.created_at,
+    }
+    return sign_document(document, keys.signing, found.created_at)
+
+
+def shown_bundle(bundle: ShownBundle) -> dict[str, Any]:
+    """A bundle in a list."""
+    return {name: getattr(bundle, name) for name in ShownBundle.__slots__}
 
 
 def shown_item(item: ShownItem) -> dict[str, Any]:

@@ -9,14 +9,23 @@ from starlette.concurrency import run_in_threadpool
 
 from rye_services.node.assembly import Part, assemble
 from rye_services.node.periodic import every
-from rye_services.registry import account_routes, item_routes, open_routes, search_routes
+from rye_services.registry import (
+    account_routes,
+    bundle_routes,
+    item_routes,
+    manifest_routes,
+    open_routes,
+    search_routes,
+)
 from rye_services.registry.services import RegistryServices
 
 ROUTERS: tuple[Callable[[RegistryServices], APIRouter], ...] = (
     open_routes.router,
     item_routes.router,
     search_routes.router,
+    bundle_routes.router,
     account_routes.router,
+    manifest_routes.router,
 )
 
 _NONCES_EVERY_S = 600
@@ -46,7 +55,10 @@ def _counting(services: RegistryServices) -> AbstractAsyncContextManager[None]:
 
     @asynccontextmanager
     async def running() -> AsyncIterator[None]:
-        write = services.items.downloads.write
+        def write() -> None:
+            services.items.downloads.write()
+            services.bundles.downloads.write()
+
         async with every(_DOWNLOADS_EVERY_S, write):
             yield
         await run_in_threadpool(write)

@@ -2,29 +2,19 @@
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from rye_services.auth.callers import caller
-from rye_services.auth.principal import Principal
 from rye_services.node.bodies import described, parse_body
 from rye_services.problems import Problem
 from rye_services.registry.answers import item_facts, pulled, pushed, shown_item, shown_version
+from rye_services.registry.callers import Sent, Writer
 from rye_services.registry.names import item_name, version_of
 from rye_services.registry.publication import publication
 from rye_services.registry.refusals import refusing
 from rye_services.registry.services import RegistryServices
-from rye_services.scopes import REGISTRY_WRITE
 
-Writer = Annotated[Principal, caller(REGISTRY_WRITE)]
 MAX_METADATA_CHARACTERS = 16 * 1024
-
-
-async def _read(request: Request) -> bytes:
-    return await request.body()
-
-
-Sent = Annotated[bytes, Depends(_read)]
 
 
 class Push(BaseModel):

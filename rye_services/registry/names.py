@@ -6,6 +6,8 @@ and no two of them differ by case alone. The rules are in ``docs/registry.md``.
 
 import re
 
+from lillux.errors import UnsafePathError
+from lillux.files import check_relative
 from lillux.values import dataclass
 from ryeos.errors import RyeError
 from ryeos.items import EXECUTABLE_KINDS, ItemRef, Kind
@@ -17,8 +19,6 @@ _SEGMENT = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
 _NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{1,38}")
 _BUNDLE = re.compile(r"[a-z0-9][a-z0-9_-]{1,62}")
 _VERSION = re.compile(r"(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})")
-# What Windows takes for a device, whatever its folder and its suffix.
-_DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9])(\..*)?", re.IGNORECASE)
 # Names that people would take for the registry's own, or for a part of Rye.
 _RESERVED = frozenset(
     word
@@ -97,20 +97,26 @@ def item_name(item_type: str, item_id: str) -> ItemName:
     """The name of an item. Raises RegistryNameError."""
     if item_type not in ITEM_TYPES:
         raise RegistryNameError("item_type", f"expected {_one_of(ITEM_TYPES)}, {_found(item_type)}")
-    segments = item_id.split("/")
-    shape = "expected namespace/category/name of letters, digits and . _ -, at most"
-    if len(item_id) > MAX_ID_CHARACTERS or not (
-        _FEWEST_SEGMENTS <= len(segments) <= _MOST_SEGMENTS and all(map(_is_segment, segments))
-    ):
-        expected = f"{shape} {_MOST_SEGMENTS} segments and {MAX_ID_CHARACTERS} characters"
-        raise RegistryNameError("item_id", f"{expected}, {_found(item_id)}")
-    namespace_name(segments[0], "namespace of item_id")
+    place(item_id, "namespace/category/name", _FEWEST_SEGMENTS)
     return ItemName(Kind(item_type), item_id)
+
+
+def place(item_id: str, shape: str = "namespace/name", fewest: int = 2) -> str:
+    """The id itself, of ``fewest`` segments, the first a namespace. Raises RegistryNameError."""
+    segments = item_id.split("/")
+    if len(item_id) > MAX_ID_CHARACTERS or not (
+        fewest <= len(segments) <= _MOST_SEGMENTS and all(map(_is_segment, segments))
+    ):
+        expected = f"expected {shape} of letters, digits and . _ -, at most {_MOST_SEGMENTS}"
+        problem = f"{expected} segments and {MAX_ID_CHARACTERS} characters, {_found(item_id)}"
+        raise RegistryNameError("item_id", problem)
+    namespace_name(segments[0], "namespace of item_id")
+    return item_id
 
 
 def namespace_name(text: str, field: str = "namespace") -> str:
     """The name itself, lower case. Raises RegistryNameError; `is_reserved` is another question."""
-    if not _NAMESPACE.fullmatch(text) or _DEVICE.fullmatch(text):
+    if not _NAMESPACE.fullmatch(text) or not _is_plain(text):
         expected = "expected 2 to 39 of a-z, 0-9, - and _, a letter or digit first"
         raise RegistryNameError(field, f"{expected}, {_found(text)}")
     return text
@@ -138,7 +144,7 @@ def version_of(text: str) -> Version:
 
 def bundle_name(text: str) -> str:
     """The id of a bundle, itself. Raises RegistryNameError: one word, ``ryeos...`` is our own."""
-    if not _BUNDLE.fullmatch(text) or _DEVICE.fullmatch(text):
+    if not _BUNDLE.fullmatch(text) or not _is_plain(text):
         expected = "expected 2 to 63 of a-z, 0-9, - and _, a letter or digit first"
         raise RegistryNameError("bundle_id", f"{expected}, {_found(text)}")
     if text.startswith("ryeos"):
@@ -147,7 +153,16 @@ def bundle_name(text: str) -> str:
 
 
 def _is_segment(text: str) -> bool:
-    return bool(_SEGMENT.fullmatch(text)) and not _DEVICE.fullmatch(text)
+    return bool(_SEGMENT.fullmatch(text)) and _is_plain(text)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether every system can have a file of this name."""
+    try:
+        check_relative(text)
+    except UnsafePathError:
+        return False
+    return True
 
 
 def _one_of(words: tuple[str, ...]) -> str:

@@ -97,7 +97,8 @@ def publication(
         signed = check_item(target, data)
         assert signed is not None  # noqa: S101 - only of detached suffixes, refused by `_target`
         header = extract(name.kind, found, signed.shebang + signed.body, str(target.path))
-        publisher = _check_signature(name, signed, keys)
+        hashed = hashed_text(name.kind, signed, str(target.path))
+        publisher = check_sender(signed, hashed, keys)
     except ItemValidationError as error:
         raise PublicationError("Validation failed", error.details) from error
     except PublicationError:
@@ -153,17 +154,17 @@ def _check_header(target: SignTarget, header: Mapping[str, object], version: Ver
         raise PublicationError("Validation failed", (issue,))
 
 
-def _check_signature(name: ItemName, signed: SignedText, keys: Mapping[str, bytes]) -> str | None:
-    """Whose signature the content was sent with. Raises PublicationError for one that is not good.
+def check_sender(signed: SignedText, hashed: str, keys: Mapping[str, bytes]) -> str | None:
+    """Whose signature a text was sent with, None for none. ``hashed`` is what it covers.
 
     Where the account has no keys there is nothing to check a signature by, but that it was made
-    for this text.
+    for this text. Raises PublicationError for one that is not good.
     """
     signature = signed.signature
     if signature is None:
         return None
     again = "sign it again: rye sign"
-    if signature.content_hash != content_hash(hashed_text(name.kind, signed, str(name))):
+    if signature.content_hash != content_hash(hashed):
         raise PublicationError(f"the content changed since it was signed; {again}")
     if signed.covers and signed.covers.content_hash != content_hash(signed.body):
         raise PublicationError(f"the text below the covers line changed; {again}")

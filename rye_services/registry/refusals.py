@@ -11,6 +11,7 @@ from rye_services.problems import Problem
 from rye_services.registry.accounts import AccountError, AccountMissingError, AccountQuotaError
 from rye_services.registry.items import ItemGoneError, VersionTakenError
 from rye_services.registry.key_claims import KeyClaimError
+from rye_services.registry.manifests import ManifestMissingError
 from rye_services.registry.names import RegistryNameError
 from rye_services.registry.namespaces import NamespaceError
 from rye_services.registry.publication import PublicationError
@@ -37,6 +38,7 @@ _STATUSES: tuple[tuple[type[LilluxError], int], ...] = (
     (IdentityError, 400),
     (SignedDocumentError, 400),
     (KeyClaimError, 400),
+    (ManifestMissingError, 400),
     (AccountQuotaError, 413),
 )
 KINDS = tuple(kind for kind, _ in _STATUSES)

@@ -8,15 +8,13 @@ from pydantic import BaseModel, Field
 from rye_services.auth.principal import Principal
 from rye_services.problems import Problem
 from rye_services.registry.answers import shown_item
-from rye_services.registry.callers import optional_caller
+from rye_services.registry.callers import Anybody
 from rye_services.registry.refusals import refusing
 from rye_services.registry.search_index import MAX_QUERY_CHARACTERS, Wanted, words_of
 from rye_services.registry.services import RegistryServices
-from rye_services.scopes import REGISTRY_READ
 
 MAX_RESULTS = 100
 MAX_OFFSET = 10_000
-Anybody = Annotated[Principal | None, optional_caller(REGISTRY_READ)]
 
 
 class Search(BaseModel):

@@ -8,9 +8,13 @@ from rye_services.auth.principal import Principal
 from rye_services.authorized_keys import AuthorizedKeys
 from rye_services.database import Database
 from rye_services.keys import NodeKeys, open_keys
+from rye_services.node.durable import Durable
+from rye_services.node.stores import UserStores
 from rye_services.nonces import Nonces
 from rye_services.registry.accounts import Accounts
+from rye_services.registry.bundles import Bundles
 from rye_services.registry.items import Items
+from rye_services.registry.manifests import Manifests
 from rye_services.registry.namespaces import Namespaces
 from rye_services.registry.rates import RateLimit
 from rye_services.registry.search_index import index_for
@@ -27,7 +31,7 @@ class RegistryServices:
     """The services of a registry.
 
     keys     ``items`` signs what is published, ``signing`` what the registry itself says of it
-    store    the files of bundles
+    stores   what users of the node pushed, which its routes below ``/registry`` publish
     pushes   how often an account may publish
     signups  how often anybody may make an account, where that is open at all
     """
@@ -42,7 +46,10 @@ class RegistryServices:
     accounts: Accounts
     namespaces: Namespaces
     items: Items
-    store: Store
+    bundles: Bundles
+    manifests: Manifests
+    stores: UserStores
+    durable: Durable
     pushes: RateLimit
     signups: RateLimit
     clock: Clock
@@ -58,9 +65,14 @@ def open_registry(
     database: Database,
     keys: NodeKeys,
     authenticator: Authenticator,
+    stores: UserStores | None = None,
+    durable: Durable | None = None,
     clock: Clock = utc_now,
 ) -> RegistryServices:
-    """The services of a registry, in the database of a node perhaps. Raises DatabaseError."""
+    """The services of a registry; ``stores`` and ``durable`` are those of a node beside it.
+
+    Raises DatabaseError.
+    """
     database.have_tables(METADATA, schema_versions, SCHEMA_VERSION)
     index = index_for(database.dialect)
     with database.writing() as connection:
@@ -76,7 +88,10 @@ def open_registry(
         accounts=Accounts(database, clock),
         namespaces=Namespaces(database, clock),
         items=Items(database, index, clock),
-        store=Store(settings.data_dir / _STORE),
+        manifests=Manifests(database, clock),
+        stores=stores or UserStores(settings.cas_base_path),
+        durable=durable or Durable(),
+        bundles=Bundles(database, Store(settings.data_dir / _STORE), clock),
         pushes=RateLimit(settings.max_pushes_per_minute),
         signups=RateLimit(SIGN_UPS_PER_MINUTE),
         clock=clock,

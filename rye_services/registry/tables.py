@@ -135,18 +135,6 @@ bundle_files = Table(
     Column("inline_signed", Boolean, nullable=False),
 )
 
-publications = Table(  # of manifests in the stores of users: the routes below /registry
-    "registry_publications",
-    METADATA,
-    Column("kind", String(20), primary_key=True),
-    Column("item_id", String(256), primary_key=True),
-    Column("version", String(40), primary_key=True),
-    Column("namespace", String(64), nullable=False, index=True),
-    Column("manifest_hash", String(64), nullable=False),
-    Column("publisher", String(64), nullable=False),
-    Column("published_at", String(40), nullable=False),
-)
-
 identities = Table(
     "registry_identities",
     METADATA,

@@ -4,6 +4,7 @@
 all tests of a process, each of which makes accounts of its own with `Registry.account`.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,9 +14,14 @@ from typing import Any
 
 import pytest
 
+from lillux.integrity import compute_integrity
 from lillux.signing import KeyPair, generate_keypair
 from rye_services.database import Database
 from rye_services.registry.services import open_registry_alone
+from ryeos.bundles import MANIFEST_FORM
+from ryeos.cas.item_files import item_source
+from ryeos.items import Kind
+from ryeos.signature import SignedText
 from ryeos.signing_key import SigningKey
 from tests.support.node import CHECKOUT_COMMAND, Node, Reply
 
@@ -130,6 +136,31 @@ def item_text(
         f"    <description>{words}</description>\n    <category>{category}</category>\n"
         "    <author>tester</author>\n  </metadata>\n</directive>\n```\n\nSay hello.\n"
     )
+
+
+def bundle_body(
+    key: SigningKey | None, bundle_id: str, files: Mapping[str, str], version: str = "1.0.0"
+) -> dict[str, Any]:
+    """What publishes a bundle of these files; ``key`` signs the manifest, None leaves it so."""
+    sent = {}
+    for path, text in files.items():
+        source = item_source(path, text.encode())
+        assert source is not None
+        sent[path] = {
+            "content": text,
+            "object_hash": compute_integrity(source.as_object()),
+            "inline_signed": source.signature_info is not None,
+        }
+    listed = {
+        path: {name: one[name] for name in ("object_hash", "inline_signed")}
+        for path, one in sent.items()
+    }
+    about = {"id": bundle_id, "version": version, "description": "Some tools"}
+    manifest = json.dumps({"bundle": about, "files": listed}, indent=1) + "\n"
+    if key is not None:
+        unsigned = SignedText(shebang="", signature=None, covers=None, body=manifest)
+        manifest = key.signed_text(Kind.TOOL, unsigned, MANIFEST_FORM, "manifest")
+    return {"bundle_id": bundle_id, "version": version, "manifest": manifest, "files": sent}
 
 
 @contextmanager
