@@ -37,7 +37,7 @@ _FINGERPRINT_DIGITS = 16
 
 def _take_version(parser: Arguments) -> None:
     parser.add_argument(
-        "--version", metavar="X.Y.Z", dest="as_version", help="this one (default: the latest)"
+        "--release", metavar="X.Y.Z", help="this one (default: the latest)"
     )
     parser.add_argument("--key", metavar="FINGERPRINT", help="of its publisher's key")
 
@@ -105,7 +105,7 @@ def _install(session: Session) -> int:
         source=source,
         author=author,
         now=utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
-        may_be_older=bool(arguments.as_version) or not author,
+        may_be_older=bool(arguments.release) or not author,
     )
     _show_installed(session, bundle, done, source, author)
     return 0
@@ -263,7 +263,7 @@ def _fetched(session: Session, expected: str) -> tuple[CheckedBundle, str, str]:
     """A published bundle, checked; where it came from, and whose account published it."""
     arguments = session.arguments
     bundle_id = check_bundle_id(arguments.bundle)
-    version = arguments.as_version and check_version(arguments.as_version)
+    version = arguments.release and check_version(arguments.release)
     registry = registry_of(session)
     bundle, author = fetched_bundle(registry, bundle_id, version or "", expected)
     tell_new_pin(session, registry)

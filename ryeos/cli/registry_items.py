@@ -42,7 +42,7 @@ _RUNS_HINT = (
 def _configure_push(parser: Arguments) -> None:
     add = parser.add_argument
     add("ref", metavar="REF", help="an item of your own, namespace/category/name")
-    add("--version", metavar="X.Y.Z", dest="as_version", help="expected in its text")
+    add("--release", metavar="X.Y.Z", help="expected in its text")
     add("--changelog", metavar="TEXT", default="", help="what is new in it")
     add("--unlisted", action="store_true", help="searches do not find it")
     take_space(parser, "where it is taken from (default: project, then user)")
@@ -53,7 +53,7 @@ def _push(session: Session) -> int:
     arguments = session.arguments
     reference = session.rye.reference(arguments.ref)
     source = arguments.space or PROJECT
-    draft = draft_of(session.rye, reference, source=source, version=arguments.as_version or "")
+    draft = draft_of(session.rye, reference, source=source, version=arguments.release or "")
     registry = registry_of(session)
     reply = registry.push(
         draft.ref,
@@ -88,7 +88,7 @@ def _push(session: Session) -> int:
 def _configure_pull(parser: Arguments) -> None:
     add = parser.add_argument
     add("ref", metavar="REF", help="kind:namespace/category/name; without a kind a tool")
-    add("--version", metavar="X.Y.Z", dest="as_version", help="this one (default: the latest)")
+    add("--release", metavar="X.Y.Z", help="this one (default: the latest)")
     add("--overwrite", action="store_true", help="replace another file; it is kept as .bak")
     add("--resign", action="store_true", help="sign it with your own key, so that it runs")
     add("--print", action="store_true", dest="only_print", help="show it, and write nothing")
@@ -98,7 +98,7 @@ def _configure_pull(parser: Arguments) -> None:
 
 def _pull(session: Session) -> int:
     arguments = session.arguments
-    version = arguments.as_version and check_version(arguments.as_version)
+    version = arguments.release and check_version(arguments.release)
     ref = published_ref(reference_of(arguments.ref))
     registry = registry_of(session)
     pin = registry.pin()
@@ -241,7 +241,7 @@ def _info(session: Session) -> int:
 def _configure_delete(parser: Arguments) -> None:
     add = parser.add_argument
     add("ref", metavar="REF", help="kind:namespace/category/name")
-    add("--version", metavar="X.Y.Z", dest="as_version", help="only this one")
+    add("--release", metavar="X.Y.Z", help="only this one")
     add("--all", action="store_true", help="every version of it")
     take_registry(parser)
 
@@ -249,9 +249,9 @@ def _configure_delete(parser: Arguments) -> None:
 def _delete(session: Session) -> int:
     arguments = session.arguments
     ref = published_ref(reference_of(arguments.ref))
-    if bool(arguments.as_version) is arguments.all:
-        raise UsageError("--version, --all: expected one of them: what is deleted stays deleted")
-    version = arguments.as_version and check_version(arguments.as_version)
+    if bool(arguments.release) is arguments.all:
+        raise UsageError("--release, --all: expected one of them: what is deleted stays deleted")
+    version = arguments.release and check_version(arguments.release)
     registry = registry_of(session)
     reply = registry.delete(ref, version or "")
     gone = [str(one) for one in reply.get("deleted_versions") or () if isinstance(one, str)]
@@ -306,7 +306,7 @@ COMMANDS = {
         _pull,
         [
             "rye registry pull ada/text/upper",
-            "rye registry pull directive:ada/review/code --version 1.2.0 --space user",
+            "rye registry pull directive:ada/review/code --release 1.2.0 --space user",
             "rye registry pull ada/text/upper --print",
         ],
     ),
@@ -317,7 +317,7 @@ COMMANDS = {
     ),
     "registry info": Command(_configure_ref, _info, ["rye registry info ada/text/upper"]),
     "registry delete": Command(
-        _configure_delete, _delete, ["rye registry delete ada/text/upper --version 1.0.1"]
+        _configure_delete, _delete, ["rye registry delete ada/text/upper --release 1.0.1"]
     ),
     "registry visibility": Command(
         _configure_visibility, _visibility, ["rye registry visibility ada/text/upper unlisted"]

@@ -53,7 +53,7 @@ class OlderBundleError(RyeError):
         self.bundle_id, self.installed, self.found = bundle_id, installed, found
         super().__init__(
             f"bundle {bundle_id}: {installed} is installed, found {found}, which is older",
-            hint=f"if you want that one: rye bundle install {bundle_id} --version {found}",
+            hint=f"if you want that one: rye bundle install {bundle_id} --release {found}",
         )
 
 

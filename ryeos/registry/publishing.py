@@ -46,7 +46,7 @@ def draft_of(loader: Loader, reference: Reference, *, source: str, version: str 
     header = item.header or extract(ref.kind, location.suffix, item.text, str(location.path))
     own = header.get("version")
     if not isinstance(own, str) and not version:
-        raise RegistryIdError(str(ref), "expected a version in its text, or --version, found none")
+        raise RegistryIdError(str(ref), "expected a version in its text, or --release, found none")
     if version and isinstance(own, str) and own != version:
         raise RegistryIdError(version, f"its own text says version {own}")
     return Draft(

@@ -64,7 +64,7 @@ def test_without_a_registry_it_says_how_to_have_one(machine: Machine) -> None:
 def test_what_an_action_cannot_do_without_is_named(machine: Machine) -> None:
     lacking = call(machine, REGISTRY, action="delete", item_id="ada/text/upper")
 
-    assert lacking["error"] == "delete: expected item_id and version, found none"
+    assert lacking["error"] == "delete: expected version, found none"
     assert "action" in refused(machine, REGISTRY, action="trust")
 
 

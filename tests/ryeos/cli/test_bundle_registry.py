@@ -238,7 +238,7 @@ def test_a_published_bundle_is_found_installed_and_updated(shared: Shared) -> No
 
     shared.push("1.1.0")
     assert cli.json("bundle", "install", bundle_id)["state"] == "updated"
-    older = cli.json("bundle", "install", bundle_id, "--version", "1.0.0")
+    older = cli.json("bundle", "install", bundle_id, "--release", "1.0.0")
     assert (older["previous"], older["version"]) == ("1.1.0", "1.0.0")
 
 

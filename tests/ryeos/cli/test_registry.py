@@ -268,7 +268,7 @@ def test_what_is_deleted_is_gone_for_good(client: Client) -> None:
     client.publish()
 
     assert client.cli("registry", "delete", client.item_id()).status == 2
-    gone = client.cli.json("registry", "delete", client.item_id(), "--version", "1.0.0")
+    gone = client.cli.json("registry", "delete", client.item_id(), "--release", "1.0.0")
     missing = client.cli("registry", "pull", client.item_id(), "--json")
 
     assert gone["deleted_versions"] == ["1.0.0"]

@@ -27,11 +27,11 @@ ACTIONS = {
     "pull": (
         "registry pull",
         ("item_id",),
-        ("version", "space"),
+        ("release", "space"),
         ("overwrite", "resign", "print"),
     ),
-    "publish": ("registry push", ("item_id",), ("version", "changelog", "space"), ("unlisted",)),
-    "delete": ("registry delete", ("item_id", "version"), ("version",), ()),
+    "publish": ("registry push", ("item_id",), ("release", "changelog", "space"), ("unlisted",)),
+    "delete": ("registry delete", ("item_id", "version"), ("release",), ()),
     "visibility": ("registry visibility", ("item_id", "visibility"), (), ()),
     "verify": ("registry verify", (), ("space",), ()),
     "outdated": ("registry outdated", (), ("space",), ()),
@@ -40,10 +40,10 @@ ACTIONS = {
     "namespaces": ("registry namespaces list", (), (), ()),
     "claim_namespace": ("registry namespaces claim", ("name",), (), ()),
     "bundle_search": ("bundle search", (), ("namespace", "limit", "offset"), ("mine",)),
-    "bundle_install": ("bundle install", ("bundle",), ("version", "key"), ()),
+    "bundle_install": ("bundle install", ("bundle",), ("release", "key"), ()),
     "bundle_uninstall": ("bundle uninstall", ("bundle",), (), ()),
     "bundle_list": ("bundle list", (), (), ()),
-    "bundle_pull": ("bundle pull", ("bundle", "to"), ("to", "version", "key"), ()),
+    "bundle_pull": ("bundle pull", ("bundle", "to"), ("to", "release", "key"), ()),
     "bundle_push": ("bundle push", ("bundle",), (), ("unlisted",)),
 }
 # These speak to no registry, or to whichever the lock names.
@@ -129,5 +129,6 @@ def execute(params: dict, project_path: str) -> dict:
         return refusal(f"registry: {action} takes none")
     if action == "visibility":
         values.append(params["visibility"])
-    words = [*command.split(), *option(params, *options), *flags(params, *switches)]
+    given = {**params, "release": params.get("version")}
+    words = [*command.split(), *option(given, *options), *flags(params, *switches)]
     return run_rye([*words, *option(params, "registry")], values, project=project_path)
