@@ -57,6 +57,8 @@ class Settings:
     open_webhooks            whether /execute takes deliveries of webhooks at all
     body_idle_timeout_s      how long the next part of a body may take
     shutdown_timeout_s       how long requests may take to end after TERM
+    open_sign_up             whether anybody may make an account of a registry
+    max_pushes_per_minute    of one account of a registry
     """
 
     data_dir: Path
@@ -80,6 +82,8 @@ class Settings:
     shutdown_timeout_s: int = 30
     gc_interval_s: int = 6 * 3600
     gc_grace_s: int = 3600
+    open_sign_up: bool = False
+    max_pushes_per_minute: int = 600
 
     @property
     def largest_file_bytes(self) -> int:
@@ -268,6 +272,8 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "shutdown_timeout_s": _whole(0),
     "gc_interval_s": _whole(1),
     "gc_grace_s": _whole(60),
+    "open_sign_up": _flag,
+    "max_pushes_per_minute": _whole(1),
 }
 
 # What hosting platforms and older nodes call them. `HOST` is not among them: some shells export

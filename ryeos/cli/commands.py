@@ -24,7 +24,7 @@ class Entry:
 
 _ITEMS, _TRUST, _GRAPHS = "Items", "Trust", "Graphs"
 _RUNS, _SETUP = "Background runs", "Set-up and support"
-_REMOTES = "Remotes"
+_REMOTES, _REGISTRIES = "Remotes", "Registries and bundles"
 
 TABLE: tuple[Entry, ...] = (
     Entry("run", "run", "execute a tool, render a directive, print knowledge", _ITEMS),
@@ -73,6 +73,31 @@ TABLE: tuple[Entry, ...] = (
     Entry("remote history", "remote", "the snapshots of the project on a node", _REMOTES),
     Entry("remote secrets", "remote_secrets", "what tools on a node get as variables", _REMOTES),
     Entry("remote webhooks", "remote_webhooks", "runs that others may start", _REMOTES),
+    Entry("registry login", "registry", "use a registry, and pin its key", _REGISTRIES),
+    Entry("registry logout", "registry", "no longer use a registry", _REGISTRIES),
+    Entry("registry status", "registry", "whether the registries answer", _REGISTRIES),
+    Entry("registry search", "registry_items", "find published items", _REGISTRIES),
+    Entry("registry info", "registry_items", "an item's versions, and who made it", _REGISTRIES),
+    Entry("registry pull", "registry_items", "bring a published item here", _REGISTRIES),
+    Entry("registry push", "registry_items", "publish an item", _REGISTRIES),
+    Entry("registry delete", "registry_items", "take back what you published", _REGISTRIES),
+    Entry("registry visibility", "registry_items", "let searches find it, or not", _REGISTRIES),
+    Entry("registry verify", "registry_pulled", "whether it is still what was pulled", _REGISTRIES),
+    Entry("registry outdated", "registry_pulled", "what has a newer version", _REGISTRIES),
+    Entry("registry update", "registry_pulled", "bring the newer versions here", _REGISTRIES),
+    Entry("registry keys", "registry_account", "your API keys there", _REGISTRIES),
+    Entry("registry signers", "registry_account", "keys that your account signs with", _REGISTRIES),
+    Entry("registry namespaces", "registry_account", "names that are yours", _REGISTRIES),
+    Entry("registry pin", "registry", "pin the key that you were told", _REGISTRIES),
+    Entry("registry pins", "registry", "registries that were spoken to", _REGISTRIES),
+    Entry("registry forget", "registry", "let a registry have a new key", _REGISTRIES),
+    Entry("registry trust", "registry", "let all that a registry signs run", _REGISTRIES),
+    Entry("bundle search", "bundle_registry", "find published bundles", _REGISTRIES),
+    Entry("bundle install", "bundle_registry", "install a bundle, or update it", _REGISTRIES),
+    Entry("bundle uninstall", "bundle_registry", "remove an installed bundle", _REGISTRIES),
+    Entry("bundle list", "bundle_registry", "the installed bundles, checked anew", _REGISTRIES),
+    Entry("bundle pull", "bundle_registry", "bring a bundle to a folder", _REGISTRIES),
+    Entry("bundle push", "bundle_registry", "publish a bundle", _REGISTRIES),
     Entry("init", "init", "set up user space and a project", _SETUP),
     Entry("mcp", "mcp", "serve agents over MCP, on standard input and output", _SETUP),
     Entry("mcp config", "mcp_clients", "print what a client's settings need", _SETUP),
