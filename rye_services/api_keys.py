@@ -5,7 +5,7 @@ import secrets
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, select
+from sqlalchemy import Connection, Row, select
 
 from lillux.digests import sha256_hex
 from lillux.values import dataclass
@@ -35,6 +35,16 @@ class ApiKeyMissingError(RyeError):
             f"API key {key_id[:80]!r}: expected the id of one, found none",
             hint="list them with: rye-node.pyz api-keys list",
         )
+
+
+class ApiKeyNameError(RyeError):
+    """A key of this name cannot be made, or revoked, because of another one."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, name: str, problem: str) -> None:
+        self.name, self.problem = name, problem
+        super().__init__(f"API key {name[:80]!a}: {problem}", hint="choose another name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,24 +86,50 @@ class ApiKeys:
 
         Raises UserIdError, ScopeError.
         """
-        check_user_id(user_id)
-        secret = secrets.token_urlsafe(_RANDOM_BYTES)
-        token, now = f"{PREFIX}{secret}", self._clock()
-        key = ApiKey(
-            id=secrets.token_hex(8),
-            user_id=user_id,
-            name=name,
-            key_prefix=secret[:_SHOWN_CHARACTERS],
-            scopes=None if scopes is None else check_scopes(scopes),
-            created_at=stamp(now),
-            expires_at=stamp(now + expires_after) if expires_after is not None else None,
-        )
+        token, key = self._made(user_id, name, scopes, expires_after)
         with self._database.writing() as connection:
-            ensure_user(connection, user_id, stamp(now))
-            connection.execute(
-                api_keys.insert().values(key_hash=sha256_hex(token.encode()), **_row(key))
-            )
+            _insert(connection, token, key)
         return token, key
+
+    def create_named(
+        self,
+        user_id: str,
+        *,
+        name: str,
+        scopes: tuple[str, ...] | None,
+        expires_after: timedelta | None = None,
+    ) -> tuple[str, ApiKey]:
+        """As `create`, for a user who knows keys by their names. Raises ApiKeyNameError too."""
+        token, key = self._made(user_id, name, scopes, expires_after)
+        with self._database.writing() as connection:
+            if any(_counts(one, self._clock()) for one in _named(connection, user_id, name)):
+                raise ApiKeyNameError(name, "there is one with this name")
+            _insert(connection, token, key)
+        return token, key
+
+    def of(self, user_id: str) -> tuple[ApiKey, ...]:
+        """Every key of a user, revoked ones too, the newest first."""
+        columns = api_keys.c
+        wanted = select(api_keys).where(columns.user_id == user_id)
+        with self._database.reading() as connection:
+            rows = connection.execute(wanted.order_by(columns.created_at.desc()))
+            return tuple(_key_of(row) for row in rows)
+
+    def revoke_named(self, user_id: str, name: str) -> ApiKey:
+        """Let a user's key of this name count no longer.
+
+        Raises ApiKeyMissingError, ApiKeyNameError for one that was revoked before.
+        """
+        with self._database.writing() as connection:
+            found = _named(connection, user_id, name)
+            live = [key for key in found if not key.revoked_at]
+            if not found:
+                raise ApiKeyMissingError(name)
+            if not live:
+                raise ApiKeyNameError(name, "it was revoked before")
+            change = api_keys.update().where(api_keys.c.id.in_([key.id for key in live]))
+            connection.execute(change.values(revoked_at=stamp(self._clock())))
+        return live[0]
 
     def find(self, token: str) -> ApiKey | None:
         """The key that counts now for a text; None for any other text."""
@@ -138,6 +174,26 @@ class ApiKeys:
                 connection.execute(change.values(revoked_at=stamp(self._clock())))
         return key
 
+    def _made(
+        self,
+        user_id: str,
+        name: str,
+        scopes: tuple[str, ...] | None,
+        expires_after: timedelta | None,
+    ) -> tuple[str, ApiKey]:
+        check_user_id(user_id)
+        secret, now = secrets.token_urlsafe(_RANDOM_BYTES), self._clock()
+        key = ApiKey(
+            id=secrets.token_hex(8),
+            user_id=user_id,
+            name=name,
+            key_prefix=secret[:_SHOWN_CHARACTERS],
+            scopes=None if scopes is None else check_scopes(scopes),
+            created_at=stamp(now),
+            expires_at=stamp(now + expires_after) if expires_after is not None else None,
+        )
+        return f"{PREFIX}{secret}", key
+
     def _note_use(self, key: ApiKey, now: datetime) -> None:
         """Keep when a key was used last, to the minute: not every request has to write."""
         last = datetime.fromisoformat(key.last_used_at) if key.last_used_at else None
@@ -145,6 +201,17 @@ class ApiKeys:
             with self._database.writing() as connection:
                 change = api_keys.update().where(api_keys.c.id == key.id)
                 connection.execute(change.values(last_used_at=stamp(now)))
+
+
+def _insert(connection: Connection, token: str, key: ApiKey) -> None:
+    ensure_user(connection, key.user_id, key.created_at)
+    connection.execute(api_keys.insert().values(key_hash=sha256_hex(token.encode()), **_row(key)))
+
+
+def _named(connection: Connection, user_id: str, name: str) -> list[ApiKey]:
+    columns = api_keys.c
+    wanted = select(api_keys).where(columns.user_id == user_id, columns.name == name)
+    return [_key_of(row) for row in connection.execute(wanted)]
 
 
 def _counts(key: ApiKey, now: datetime) -> bool:

@@ -152,6 +152,7 @@ class AuthorizedKeys:
         via: str,
         by: str = "",
         expires_at: str | None = None,
+        publish_namespaces: Iterable[str] = (),
     ) -> AuthorizedKey:
         """Let the key of a PEM in. Raises PemError, and as `add`."""
         return self.add(
@@ -161,6 +162,7 @@ class AuthorizedKeys:
                 label=label,
                 scopes=check_scopes(scopes),
                 expires_at=expires_at,
+                publish_namespaces=tuple(publish_namespaces),
                 created_via=via,
                 created_at=self._clock().strftime("%Y-%m-%dT%H:%M:%SZ"),
                 created_by=by or self._keys.node_id,

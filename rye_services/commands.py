@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from rye_services import key_commands, storage_command
+from rye_services.registry import account_commands
 from ryeos import __version__
 from ryeos.bundles import BundleHome
 from ryeos.cli.entry import ended_quietly
@@ -133,6 +134,8 @@ def _parser() -> argparse.ArgumentParser:
     key_commands.declare_keys(lambda *words: _command(keys, *words))
     api_keys = _group(commands, "api-keys", "texts that stand for a user")
     key_commands.declare_api_keys(lambda *words: _command(api_keys, *words))
+    accounts = _group(commands, "accounts", "who may publish in a registry")
+    account_commands.declare_accounts(lambda *words: _command(accounts, *words))
     storage_command.declare_gc(lambda *words: _command(commands, *words))
     _command(commands, "version", _version, "the version and its surroundings")
     return parser

@@ -4,14 +4,15 @@ The door of SQLAlchemy's engines. Tables: `rye_services.tables`; why SQLAlchemy 
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import Lock
+from types import MappingProxyType
 from typing import Any
 
 import sqlalchemy
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection, Engine, MetaData, Table, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -53,7 +54,7 @@ class Database:
         # SQLite has one writer. Threads of this process queue here, where nobody is overtaken.
         self._turn: AbstractContextManager[Any] = Lock() if self._is_sqlite else nullcontext()
         try:
-            self._prepare()
+            self.have_tables(METADATA, schema_versions, SCHEMA_VERSION, CHANGES)
         except SQLAlchemyError as error:
             raise DatabaseError(self._shown, _cause(error)) from error
 
@@ -78,6 +79,39 @@ class Database:
             with connection.begin():
                 yield connection
 
+    def have_tables(
+        self,
+        metadata: MetaData,
+        versions: Table,
+        expected: int,
+        changes: Mapping[int, str] = MappingProxyType({}),
+    ) -> None:
+        """Make the tables of one part of the server where there are none. Raises DatabaseError.
+
+        ``versions`` is the one of them that holds the number of their version; ``changes`` have,
+        by version, the statement that makes the next one of it.
+        """
+        with self.writing() as connection:
+            metadata.create_all(connection)
+            found = connection.scalar(sqlalchemy.select(versions.c.version))
+            if found is None:
+                connection.execute(versions.insert().values(version=expected))
+            while found in changes:
+                connection.exec_driver_sql(changes[found])
+                found += 1
+                connection.execute(versions.update().values(version=found))
+        if found is not None and found != expected:
+            raise DatabaseError(
+                self._shown,
+                f"expected tables of version {expected}, found version {found}",
+                hint="use the rye-node.pyz that made them, or another --data folder",
+            )
+
+    @property
+    def dialect(self) -> str:
+        """``sqlite``, ``postgresql``: for the few statements that each spells its own way."""
+        return self._engine.dialect.name
+
     def close(self) -> None:
         """Close every connection that nobody uses; the database can be used again."""
         self._engine.dispose()
@@ -85,23 +119,6 @@ class Database:
     @property
     def _is_sqlite(self) -> bool:
         return self._engine.dialect.name == "sqlite"
-
-    def _prepare(self) -> None:
-        with self.writing() as connection:
-            METADATA.create_all(connection)
-            found = connection.scalar(sqlalchemy.select(schema_versions.c.version))
-            if found is None:
-                connection.execute(schema_versions.insert().values(version=SCHEMA_VERSION))
-            while found in CHANGES:
-                connection.exec_driver_sql(CHANGES[found])
-                found += 1
-                connection.execute(schema_versions.update().values(version=found))
-        if found is not None and found != SCHEMA_VERSION:
-            raise DatabaseError(
-                self._shown,
-                f"expected tables of version {SCHEMA_VERSION}, found version {found}",
-                hint="use the rye-node.pyz that made them, or another --data folder",
-            )
 
 
 def _engine(url: str) -> Engine:

@@ -56,6 +56,9 @@ def declare_keys(declare: Declare) -> None:
         "--scope", metavar="S", action="append", help="what for (default *: everything)"
     )
     add.add_argument("--expires-days", metavar="N", type=_days, help="let it in for so long")
+    add.add_argument(
+        "--publish", metavar="PATTERN", action="append", help="namespaces it may publish below"
+    )
     declare("list", _list_keys, "the keys that may sign requests")
     revoke = declare("revoke", _revoke_key, "let a key in no longer")
     revoke.add_argument("fingerprint", metavar="FINGERPRINT")
@@ -69,6 +72,7 @@ def _add_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
         scopes=parsed.scope or [EVERYTHING],
         via="command",
         expires_at=_expires_at(parsed.expires_days),
+        publish_namespaces=parsed.publish or (),
     )
     shown = {"fingerprint": f"fp:{key.fingerprint}", "label": key.label, "scopes": list(key.scopes)}
     return Answer({"status": "success", **shown}, f"authorised fp:{key.fingerprint}")

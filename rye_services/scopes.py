@@ -6,11 +6,14 @@ from ryeos.errors import RyeError
 
 OBJECTS, PUSH, EXECUTE = "remote:objects", "remote:push", "remote:execute"
 THREADS, SECRETS, WEBHOOKS = "remote:threads", "remote:secrets", "remote:webhook-bindings"
+REGISTRY_READ, REGISTRY_WRITE = "registry:read", "registry:write"
 MANAGE = "node.auth.manage"
 """Who may say which keys count, and start what concerns every user."""
 
 EVERYTHING = "*"
-KNOWN = (EVERYTHING, "remote:*", OBJECTS, PUSH, EXECUTE, THREADS, SECRETS, WEBHOOKS, MANAGE)
+_OF_A_NODE = ("remote:*", OBJECTS, PUSH, EXECUTE, THREADS, SECRETS, WEBHOOKS, MANAGE)
+_OF_A_REGISTRY = ("registry:*", REGISTRY_READ, REGISTRY_WRITE)
+KNOWN = (EVERYTHING, *_OF_A_NODE, *_OF_A_REGISTRY)
 """Whatever a key may be given."""
 
 

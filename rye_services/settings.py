@@ -60,6 +60,8 @@ class Settings:
     body_idle_timeout_s      how long the next part of a body may take
     shutdown_timeout_s       how long requests may take to end after TERM
     retain_executions_days   how long an execution that has ended is remembered; 0 for ever
+    open_sign_up             whether anybody may make an account of a registry
+    max_pushes_per_minute    of one account of a registry
     """
 
     data_dir: Path
@@ -85,6 +87,8 @@ class Settings:
     gc_interval_s: int = 6 * 3600
     gc_grace_s: int = 3600
     retain_executions_days: int = 90
+    open_sign_up: bool = False
+    max_pushes_per_minute: int = 600
 
     @property
     def largest_file_bytes(self) -> int:
@@ -275,6 +279,8 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "gc_interval_s": _whole(1),
     "gc_grace_s": _whole(60),
     "retain_executions_days": _whole(0, _MANY_DAYS),
+    "open_sign_up": _flag,
+    "max_pushes_per_minute": _whole(1),
 }
 
 # What hosting platforms and older nodes call them. `HOST` is not among them: some shells export

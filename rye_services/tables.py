@@ -168,3 +168,15 @@ uploads_in_flight = Table(
     Column("started_at_s", Double, nullable=False),
     Column("lease_until_s", Double, nullable=False),
 )
+
+published_manifests = Table(  # what a registry names in the stores of users: no sweep takes it
+    "published_manifests",
+    METADATA,
+    Column("kind", String(20), primary_key=True),
+    Column("item_id", String(256), primary_key=True),
+    Column("version", String(40), primary_key=True),
+    Column("user_id", String(64), nullable=False, index=True),
+    Column("namespace", String(64), nullable=False, index=True),
+    Column("manifest_hash", String(64), nullable=False),
+    Column("published_at", String(40), nullable=False),
+)

@@ -79,6 +79,7 @@ class Manifest:
     files: Mapping[str, Mapping[str, Any]]
     own_name: str
     own_digest: str
+    version: str = ""
 
     def holds(self, relative: str, data: bytes) -> bool:
         """Whether ``data`` is the listed content of ``relative``, or that of the list itself."""
@@ -98,6 +99,11 @@ def manifest_path(space: Space) -> Path:
     return space.ai / _manifest_name(space)
 
 
+def readable_manifest_name(space: Space) -> str:
+    """Where below ``.ai`` a bundle keeps the manifest that other programs read."""
+    return f"bundles/{space.bundle_id}/manifest.yaml"
+
+
 def _manifest_name(space: Space) -> str:
     return f"bundles/{space.bundle_id}/files.manifest"
 
@@ -113,11 +119,16 @@ def read_manifest(space: Space, public_pem: bytes) -> Manifest | None:
 
     Raises IntegrityError when it is not what that key signed for this bundle.
     """
-    path = manifest_path(space)
     try:
-        data = read_bytes(path, MAX_MANIFEST_BYTES)
+        data = read_bytes(manifest_path(space), MAX_MANIFEST_BYTES)
     except FileNotFoundError:
         return None
+    return check_manifest(space, data, public_pem)
+
+
+def check_manifest(space: Space, data: bytes, public_pem: bytes) -> Manifest:
+    """As `read_manifest`, for the bytes of one. Raises IntegrityError, SignatureFormatError."""
+    path = manifest_path(space)
     signed = split(decode(data, str(path)), MANIFEST_FORM, str(path))
     signature = signed.signature
     if (
@@ -131,22 +142,22 @@ def read_manifest(space: Space, public_pem: bytes) -> Manifest | None:
             "the bundle's manifest is not what its publisher signed",
             hint="install the bundle (or rye.pyz) again",
         )
-    return Manifest(
-        signature,
-        _listed_files(signed.body, space),
-        _manifest_name(space),
-        sha256_hex(data),
-    )
+    files, version = _listed_files(signed.body, space)
+    return Manifest(signature, files, _manifest_name(space), sha256_hex(data), version)
 
 
-def _listed_files(text: str, space: Space) -> Mapping[str, Mapping[str, Any]]:
-    """The ``files`` of a manifest's JSON. Raises IntegrityError for that of another bundle."""
+def _listed_files(text: str, space: Space) -> tuple[Mapping[str, Mapping[str, Any]], str]:
+    """The ``files`` of a manifest's JSON, and the bundle's version.
+
+    Raises IntegrityError for the manifest of another bundle.
+    """
     where = str(manifest_path(space))
     try:
         document = json.loads(text)
-        bundle_id, files = document["bundle"]["id"], document["files"]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        bundle_id, files = None, None
+        bundle, files = document["bundle"], document["files"]
+        bundle_id, version = bundle["id"], str(bundle.get("version", ""))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        bundle_id, version, files = None, "", None
     if not isinstance(files, dict) or not all(isinstance(e, dict) for e in files.values()):
         raise SignatureFormatError(where, "expected a manifest with a bundle's id and its files")
     if bundle_id != space.bundle_id:
@@ -155,7 +166,7 @@ def _listed_files(text: str, space: Space) -> Mapping[str, Mapping[str, Any]]:
             f"the manifest is that of another bundle, {bundle_id!r}",
             hint="install the bundle (or rye.pyz) again",
         )
-    return files
+    return files, version
 
 
 def manifest_signer(space: Space) -> str:
@@ -189,7 +200,7 @@ def discover(embedded: Space | None, env: Mapping[str, str]) -> tuple[Space, ...
     those packages and reads all of their metadata, so it must be asked for.
     """
     found = [embedded] if embedded else []
-    found += [_bundle_at(Path(p)) for p in env.get("RYE_BUNDLE_PATH", "").split(os.pathsep) if p]
+    found += [bundle_at(Path(p)) for p in env.get("RYE_BUNDLE_PATH", "").split(os.pathsep) if p]
     if env.get("RYE_BUNDLE_ENTRY_POINTS") == "1":
         found += _from_entry_points()
     bundles: dict[str, Space] = {}
@@ -200,7 +211,8 @@ def discover(embedded: Space | None, env: Mapping[str, str]) -> tuple[Space, ...
     return tuple(bundles[label] for label in sorted(bundles))
 
 
-def _bundle_at(root: Path, bundle_id: str = "", version: str = "0.0.0") -> Space:
+def bundle_at(root: Path, bundle_id: str = "", version: str = "0.0.0") -> Space:
+    """The bundle in a folder; its id is said by its own manifest folder. Raises BundleError."""
     if not root.is_absolute():
         raise BundleError(str(root), "expected an absolute path")
     if not is_directory(root / AI_DIRECTORY):
@@ -224,7 +236,7 @@ def _from_entry_points() -> Iterator[Space]:
     for entry in sorted(entry_points(group=_ENTRY_POINT_GROUP), key=lambda entry: entry.name):
         try:
             described = entry.load()()
-            yield _bundle_at(
+            yield bundle_at(
                 Path(described["root_path"]),
                 str(described.get("bundle_id", entry.name)),
                 str(described.get("version", "0.0.0")),

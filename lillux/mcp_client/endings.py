@@ -19,6 +19,6 @@ def raise_unless_answered(outcome: Outcome | None, server: str) -> Answer:
 
 def _refused(refusal: Refusal, server: str) -> McpRefusedError:
     message = " ".join(refusal.message.split())[:2000]
-    if refusal.stage != "tools/call":
+    if refusal.stage not in ("tools/call", "tools/list"):
         message = f"{refusal.stage} was refused: {message}"
     return McpRefusedError(server, refusal.code, message)

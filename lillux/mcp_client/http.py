@@ -21,6 +21,7 @@ from lillux.mcp_client.endings import raise_unless_answered
 from lillux.mcp_client.errors import McpAuthError, McpProtocolError
 from lillux.mcp_client.http_headers import message_headers, usable_session_id
 from lillux.mcp_client.http_line import HttpServer, Line, OnText
+from lillux.mcp_client.listing import ToolListing
 from lillux.mcp_client.session import Answer, ClientInfo, ClientSession, State, ToolCall, Turn
 from lillux.mcp_client.versions import Wanted
 from lillux.process import Cancellation
@@ -35,14 +36,14 @@ _AUTH = (401, 403)
 def call_over_http(
     client: HttpClient,
     server: HttpServer,
-    call: ToolCall,
+    call: ToolCall | ToolListing,
     info: ClientInfo,
     wanted: Wanted,
     *,
     cancellation: Cancellation | None = None,
     on_text: OnText | None = None,
 ) -> Answer:
-    """Call one tool. ``on_text`` gets progress and log messages as lines.
+    """Call one tool, or list all. ``on_text`` gets progress and log messages as lines.
 
     Raises McpClientError, HttpClientError, ConfigurationError.
     """

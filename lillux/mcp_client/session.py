@@ -1,4 +1,4 @@
-"""One call of one tool, as a conversation in either era of the protocol. Pure: no input or output.
+"""One call of one tool, or the list of all of them, in either era. Pure: no input or output.
 
 A transport sends what `ClientSession` gives it, and hands in what came. Its table of transitions
 says what an answer means in which state:
@@ -8,7 +8,7 @@ says what an answer means in which state:
 (2) BOTH_ASKED    it has not answered the probe for a while: ``initialize`` was sent as well, and
                   the first of both that succeeds decides.
 (3) INITIALIZING  ``initialize`` alone is out.
-(4) CALLING       ``tools/call`` is out.
+(4) CALLING       ``tools/call`` is out, or ``tools/list``, which is asked for page after page.
 (5) OVER          ``outcome`` says what came of it.
 """
 
@@ -26,6 +26,7 @@ from lillux.jsonrpc import (
     Request,
     Result,
 )
+from lillux.mcp_client.listing import Pages, ToolListing
 from lillux.mcp_client.versions import (
     CAPABILITIES_KEY,
     CLIENT_KEY,
@@ -59,6 +60,7 @@ class ToolCall:
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    method: ClassVar[str] = "tools/call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +114,9 @@ Handler = Callable[["ClientSession", Any], Turn]
 class ClientSession:
     """See the module. Of one thread."""
 
-    def __init__(self, call: ToolCall, client: ClientInfo, wanted: Wanted) -> None:
+    def __init__(self, call: ToolCall | ToolListing, client: ClientInfo, wanted: Wanted) -> None:
         self._call, self._client, self._wanted = call, client, wanted
+        self._pages, self._call_id = Pages(), CALL_ID
         self.state = State.NEW
         self.version = ""
         self.outcome: Outcome | None = None
@@ -126,14 +129,14 @@ class ClientSession:
     @property
     def stage(self) -> str:
         """What is being waited for, in words."""
-        return "tools/call" if self.state is State.CALLING else "start of the conversation"
+        return self._call.method if self.state is State.CALLING else "start of the conversation"
 
     def start(self) -> Turn:
         """The first message."""
         if not self._wanted.modern:
             return self._initialize()
         if not self._wanted.legacy:
-            return self._tools_call(MODERN)
+            return self._call_out(MODERN)
         self.state = State.PROBING
         return Turn((Request(PROBE_ID, "server/discover", {"_meta": self._meta()}),))
 
@@ -157,7 +160,10 @@ class ClientSession:
             case Failure(id=None):
                 return self._refused_unread(message)
             case Result() | Failure():
-                handler = self.TRANSITIONS.get((self.state, message.id, type(message)))
+                if message.id == CALL_ID != self._call_id:
+                    return NOTHING  # a page that came already
+                asked = CALL_ID if message.id == self._call_id else message.id
+                handler = self.TRANSITIONS.get((self.state, asked, type(message)))
                 return handler(self, message) if handler else NOTHING
 
     def refused(self, code: int, message: str) -> Turn:
@@ -180,7 +186,7 @@ class ClientSession:
     def _discovered(self, message: Result) -> Turn:
         versions = message.result.get("supportedVersions")
         if isinstance(versions, list) and MODERN in versions:
-            return self._tools_call(MODERN)
+            return self._call_out(MODERN)
         return self._not_modern(message)
 
     def _not_modern(self, message: Result | Failure) -> Turn:
@@ -198,7 +204,7 @@ class ClientSession:
         version = message.result.get("protocolVersion")
         if not isinstance(version, str) or version not in LEGACY:
             return self._disagree([version])
-        turn = self._tools_call(version)
+        turn = self._call_out(version)
         return Turn((Notification("notifications/initialized"), *turn.send))
 
     def _not_initialized(self, message: Failure) -> Turn:
@@ -215,13 +221,24 @@ class ClientSession:
             return self._end(
                 Misunderstanding(f"expected a complete result, got one of type {kind!r}"[:200])
             )
+        if isinstance(self._call, ToolListing):
+            return self._listed(message.result)
         problem = _result_problem(message.result)
         if problem:
             return self._end(Misunderstanding(problem))
         return self._end(Answer(message.result, self.version))
 
+    def _listed(self, result: Mapping[str, Any]) -> Turn:
+        problem = self._pages.add(result)
+        if problem:
+            return self._end(Misunderstanding(problem))
+        if not self._pages.next_cursor:
+            return self._end(Answer(self._pages.result(), self.version))
+        self._call_id += 1
+        return self._call_out(self.version)
+
     def _call_refused(self, message: Failure) -> Turn:
-        return self._end(Refusal("tools/call", message.code, message.message, message.data))
+        return self._end(Refusal(self._call.method, message.code, message.message, message.data))
 
     # ------------------------------------------------------------------ what is sent
 
@@ -234,17 +251,17 @@ class ClientSession:
         }
         return Turn((Request(INITIALIZE_ID, "initialize", params),))
 
-    def _tools_call(self, version: str) -> Turn:
+    def _call_out(self, version: str) -> Turn:
         self.state, self.version = State.CALLING, version
-        meta = {"progressToken": CALL_ID}
-        if version == MODERN:
-            meta = self._meta() | meta
-        params = {
-            "_meta": meta,
-            "name": self._call.name,
-            "arguments": dict(self._call.arguments),
-        }
-        return Turn((Request(CALL_ID, "tools/call", params),))
+        meta = self._meta() if version == MODERN else {}
+        match self._call:
+            case ToolCall(name=name, arguments=arguments):
+                meta |= {"progressToken": CALL_ID}
+                params = {"_meta": meta, "name": name, "arguments": dict(arguments)}
+            case ToolListing():
+                params = {"_meta": meta} if meta else {}
+                params |= {"cursor": self._pages.next_cursor} if self._pages.next_cursor else {}
+        return Turn((Request(self._call_id, self._call.method, params),))
 
     def _meta(self) -> dict[str, Any]:
         return {

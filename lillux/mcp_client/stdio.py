@@ -16,6 +16,7 @@ from lillux.mcp_client.errors import (
     McpServerEndedError,
     McpTimeoutError,
 )
+from lillux.mcp_client.listing import ToolListing
 from lillux.mcp_client.session import (
     Answer,
     ClientInfo,
@@ -65,14 +66,14 @@ class StdioAnswer:
 
 def call_over_stdio(
     server: StdioServer,
-    call: ToolCall,
+    call: ToolCall | ToolListing,
     client: ClientInfo,
     wanted: Wanted,
     *,
     cancellation: Cancellation | None = None,
     on_text: OnText | None = None,
 ) -> StdioAnswer:
-    """Call one tool of a server that lives for this call. Nothing of it is left afterwards.
+    """Call one tool, or list all, of a server that lives for this call and leaves nothing.
 
     ``on_text`` gets its standard error, and its progress and log messages as lines.
     Raises McpClientError, ProgramNotFoundError, SpawnError, ConfigurationError.
@@ -100,7 +101,7 @@ class _Exchange:
     def __init__(
         self,
         server: StdioServer,
-        call: ToolCall,
+        call: ToolCall | ToolListing,
         client: ClientInfo,
         wanted: Wanted,
         *,

@@ -17,12 +17,12 @@ from rye_services.node.old_executions import OldExecutions
 from rye_services.node.stores import UserStores
 from rye_services.node.uploads import Uploads
 from rye_services.node.usage import Usage
-from rye_services.tables import project_refs, threads, user_space_refs
+from rye_services.tables import project_refs, published_manifests, threads, user_space_refs
 from ryeos.cas.garbage import collect_garbage
 from ryeos.moments import Clock
 
 # Each has a user in it, and names objects in its columns.
-_NAMING: tuple[Table, ...] = (project_refs, user_space_refs, threads)
+_NAMING: tuple[Table, ...] = (project_refs, user_space_refs, threads, published_manifests)
 _log = logging.getLogger(__name__)
 
 
@@ -122,7 +122,9 @@ class Storage:
         )
 
     def roots(self, user_id: str) -> Iterator[str]:
-        """Every digest in the rows of a user that are kept: heads, the user space, threads."""
+        """Every digest in the rows of a user that are kept: heads, user space, threads, what is
+        published.
+        """
         with self._database.reading() as connection:
             for table in _NAMING:
                 statement = select(table).where(table.c.user_id == user_id)

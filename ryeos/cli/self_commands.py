@@ -51,7 +51,7 @@ def _where(session: Session) -> int:
         "key_directory": session.context.key_directory,
     }
     paths = {name: str(path) if path else None for name, path in found.items()}
-    others = [str(bundle.base) for bundle in spaces.bundles if not bundle.pinned_pem]
+    others = [str(bundle.base) for bundle in spaces.bundles if bundle.base != embedded]
     packed = _packed(program) if program else {}
     reason = project_reason(session)
     envelope = {"status": "success", **paths, "project_reason": reason, "other_bundles": others}

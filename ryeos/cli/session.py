@@ -94,7 +94,7 @@ class Session:
             from lillux.files import file_system_error
 
             raise file_system_error("the bundle", error) from error
-        return context_from(
+        context = context_from(
             self.environ,
             cwd=_working_directory(),
             project=self.arguments.project,
@@ -103,6 +103,21 @@ class Session:
             tool_programs=self.bundle.programs,
             program_words=own_words,
         )
+        return _with_installed_bundles(context)
+
+
+def _with_installed_bundles(context: Context) -> Context:
+    """The bundles of the user come after all others: none of theirs is found in place of those."""
+    from lillux.files import is_directory
+
+    spaces = context.spaces
+    if not is_directory(spaces.user.ai / "bundles"):
+        return context
+    from lillux.values import replace
+    from ryeos.installed_bundles import installed_bundles
+
+    installed = installed_bundles(spaces.user, {bundle.label for bundle in spaces.bundles})
+    return replace(context, spaces=replace(spaces, bundles=(*spaces.bundles, *installed)))
 
 
 def own_program(context: Context) -> Program:

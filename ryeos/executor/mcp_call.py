@@ -8,14 +8,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lillux.mcp_client.errors import McpClientError
-from lillux.mcp_client.session import ClientInfo, ToolCall
+from lillux.mcp_client.listing import ToolListing
+from lillux.mcp_client.session import Answer, ClientInfo, ToolCall
 from lillux.process import Cancellation, Command
 from lillux.values import dataclass, field
 from ryeos import __version__
 from ryeos.executor.calls import Call, Materials, OnStderr, Services, network_env
 from ryeos.executor.invocation import max_output_bytes
 from ryeos.executor.mcp_config import Program, ServerConfig, address, program
-from ryeos.executor.mcp_results import map_answer, map_failure, stderr_tail
+from ryeos.executor.mcp_results import map_answer, map_failure, map_listing, stderr_tail
 from ryeos.executor.process_call import masked
 from ryeos.executor.results import MappedResult
 from ryeos.verify import VerifiedItem, unchanged
@@ -108,7 +109,7 @@ class McpStdioCall:
         try:
             answered = call_over_stdio(
                 StdioServer(command=command, name=_label(self.found, words[0])),
-                ToolCall(name, self.arguments),
+                _asked(self.found, self.arguments),
                 CLIENT,
                 self.found.wanted,
                 cancellation=cancellation,
@@ -117,7 +118,7 @@ class McpStdioCall:
         except McpClientError as error:
             return map_failure(name, error, {"command": words}, _metadata(self.found))
         metadata = {**_metadata(self.found), **stderr_tail(answered.stderr)}
-        return map_answer(name, answered.answer, metadata)
+        return _mapped(self.found, answered.answer, metadata)
 
     def _shown_command(self) -> list[str]:
         known = {**self.found.variables.values, **self.program.env}
@@ -172,7 +173,7 @@ class McpHttpCall:
                 answer = call_over_http(
                     client,
                     server,
-                    ToolCall(name, self.arguments),
+                    _asked(self.found, self.arguments),
                     CLIENT,
                     self.found.wanted,
                     cancellation=cancellation,
@@ -180,10 +181,20 @@ class McpHttpCall:
                 )
             except (McpClientError, HttpClientError) as error:
                 return map_failure(name, error, {"url": self._shown()}, metadata)
-        return map_answer(name, answer, metadata)
+        return _mapped(self.found, answer, metadata)
 
     def _shown(self) -> str:
         return masked(self.shown_url, self.found.variables.values)
+
+
+def _asked(found: ServerConfig, arguments: Mapping[str, Any]) -> ToolCall | ToolListing:
+    return ToolCall(found.tool_name, arguments) if found.tool_name else ToolListing()
+
+
+def _mapped(found: ServerConfig, answer: Answer, metadata: Mapping[str, Any]) -> MappedResult:
+    if found.tool_name:
+        return map_answer(found.tool_name, answer, metadata)
+    return map_listing(answer, metadata)
 
 
 def _described(found: ServerConfig) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from ryeos.verify import VerifiedItem
 _STDIO = ("stdio",)
 _HTTP = ("http", "streamable_http", "streamable-http", "sse")
 _SERVER_PATH = "mcp_server_path"
+SERVER_TYPE = "mcp_server"
 _LONGEST_NAME = 256
 
 
@@ -40,6 +41,7 @@ _LONGEST_NAME = 256
 class ServerConfig:
     """What both transports have in common.
 
+    tool_name  empty where the server is asked for its list of tools
     config     the three configs, laid over each other
     variables  what ``${NAME}`` stands for, and warnings
     server     the server item, if the tool names one
@@ -98,7 +100,8 @@ def server_config(
     config = _layered(materials, server)  # (2)
     _check_transport(config, server, transports)
     return ServerConfig(
-        tool_name=_tool_name(config),
+        # A server that is run itself says which tools it has.
+        tool_name="" if tool.spec.tool_type == SERVER_TYPE else _tool_name(config),
         config=config,
         names=names,  # (3)
         variables=variables,
@@ -169,10 +172,10 @@ def _server_item(materials: Materials, services: Services, names: Names) -> Chai
                 f"expected the file of {server.item_id}, found that of {by_path.item_id}",
             )
         server = by_path
-    if server and server.spec.tool_type != "mcp_server":
+    if server and server.spec.tool_type != SERVER_TYPE:
         raise SpecError(
             "config.server",
-            f"expected tool_type mcp_server, {server.item_id} is {server.spec.tool_type}",
+            f"expected tool_type {SERVER_TYPE}, {server.item_id} is {server.spec.tool_type}",
         )
     return server
 

@@ -41,6 +41,17 @@ def map_answer(tool_name: str, answer: Answer, metadata: Mapping[str, Any]) -> M
     )
 
 
+def map_listing(answer: Answer, metadata: Mapping[str, Any]) -> MappedResult:
+    """``{success, tools, truncated}``, the tools as the server describes them."""
+    return MappedResult(
+        success=True,
+        data={"success": True, **answer.result},
+        error=None,
+        code="",
+        metadata={**metadata, "protocol_version": answer.version},
+    )
+
+
 def map_failure(
     tool_name: str, error: LilluxError, where: Mapping[str, Any], metadata: Mapping[str, Any]
 ) -> MappedResult:

@@ -30,7 +30,7 @@ def test_each_scope_is_kept_once_in_order() -> None:
 
 @pytest.mark.parametrize(
     "scope",
-    ["", "remote:", ":push", "a b", "Remote:push", "**", "a:b:c", "registry:*", "x" * 10**5],
+    ["", "remote:", ":push", "a b", "Remote:push", "**", "a:b:c", "registry:", "x" * 10**5],
 )
 def test_any_other_text_is_no_scope(scope: str) -> None:
     with pytest.raises(ScopeError):

@@ -165,12 +165,22 @@ class Node:
         return self.user(scopes=(EVERYTHING,))
 
     def user(
-        self, *, scopes: Sequence[str] = ("remote:*",), keypair: KeyPair | None = None
+        self,
+        *,
+        scopes: Sequence[str] = ("remote:*",),
+        keypair: KeyPair | None = None,
+        publish_namespaces: Sequence[str] = (),
     ) -> User:
         """A new user, authorised as the command line does it."""
         pair = keypair or generate_keypair()
         authorized = AuthorizedKeys(self.settings.authorized_keys_dir, self.keys)
-        key = authorized.authorize(pair.public_pem, label="a test's", scopes=scopes, via="command")
+        key = authorized.authorize(
+            pair.public_pem,
+            label="a test's",
+            scopes=scopes,
+            via="command",
+            publish_namespaces=publish_namespaces,
+        )
         database = Database(self.settings.database_url)
         try:
             token, _ = ApiKeys(database).create(

@@ -21,6 +21,7 @@ from lillux.jsonrpc import (
     Result,
     as_json,
 )
+from lillux.mcp_client.listing import MAX_TOOLS, ToolListing
 from lillux.mcp_client.session import (
     Answer,
     ClientInfo,
@@ -358,3 +359,76 @@ def test_whatever_a_server_says_the_conversation_stays_within_its_states(
     ours = [message.id for message in sent if isinstance(message, Request)]
     assert ours.count(CALL) <= 1
     assert (session.outcome is not None) == (session.state is State.OVER)
+
+
+# ---------------------------------------------------------------- all tools
+
+
+def listing(text: str = "auto") -> ClientSession:
+    return ClientSession(ToolListing(), ClientInfo("rye", "1"), wanted(text))
+
+
+def test_all_tools_are_asked_for_in_the_modern_way() -> None:
+    session = listing()
+    session.start()
+
+    (asked,) = session.receive(DISCOVERED).send
+    session.receive(Result(CALL, {"tools": [{"name": "add"}], "resultType": "complete"}))
+
+    require_valid(asked, "ListToolsRequest", MODERN)
+    assert session.outcome == Answer({"tools": [{"name": "add"}], "truncated": False}, MODERN)
+
+
+def test_all_tools_are_asked_for_in_the_older_way_page_after_page() -> None:
+    session = listing("legacy")
+    session.start()
+
+    _, first = session.receive(initialized(NEWEST_LEGACY)).send
+    (second,) = session.receive(Result(CALL, {"tools": [{"name": "a"}], "nextCursor": "n"})).send
+    stale = session.receive(Result(CALL, {"tools": [{"name": "old"}]}))
+    session.receive(Result(CALL + 1, {"tools": [{"name": "b"}]}))
+
+    require_valid(first, "ListToolsRequest")
+    require_valid(second, "ListToolsRequest")
+    assert isinstance(second, Request)
+    assert (second.id, second.params["cursor"], stale) == (CALL + 1, "n", Turn())
+    named = {"tools": [{"name": "a"}, {"name": "b"}], "truncated": False}
+    assert session.outcome == Answer(named, NEWEST_LEGACY)
+
+
+def test_a_list_without_end_is_cut() -> None:
+    session = listing("legacy")
+    session.start()
+    session.receive(initialized(NEWEST_LEGACY))
+
+    number = CALL
+    while session.outcome is None:
+        session.receive(Result(number, {"tools": [{"name": "a"}] * 30, "nextCursor": "same"}))
+        number += 1
+
+    assert isinstance(session.outcome, Answer)
+    assert session.outcome.result["truncated"] is True
+    assert len(session.outcome.result["tools"]) == MAX_TOOLS
+
+
+@pytest.mark.parametrize(
+    "page", [{}, {"tools": {}}, {"tools": ["add"]}, {"tools": [], "nextCursor": 1}]
+)
+def test_a_list_that_is_none_is_told(page: dict[str, Any]) -> None:
+    session = listing("legacy")
+    session.start()
+    session.receive(initialized(NEWEST_LEGACY))
+
+    session.receive(Result(CALL, page))
+
+    assert isinstance(session.outcome, Misunderstanding)
+
+
+def test_a_server_without_tools_refuses_by_the_name_of_the_list() -> None:
+    session = listing("legacy")
+    session.start()
+    session.receive(initialized(NEWEST_LEGACY))
+
+    session.receive(Failure(CALL, -32601, "no tools"))
+
+    assert session.outcome == Refusal("tools/list", -32601, "no tools")

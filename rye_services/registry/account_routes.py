@@ -1,0 +1,174 @@
+"""What an account does with itself: API keys, keys that it signs with, namespaces; sign-up."""
+
+from datetime import timedelta
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from rye_services.api_keys import ApiKey
+from rye_services.problems import Problem
+from rye_services.registry.callers import Reader, Writer
+from rye_services.registry.key_claims import claimed_key
+from rye_services.registry.refusals import refusing
+from rye_services.registry.services import RegistryServices
+from rye_services.scopes import REGISTRY_READ, REGISTRY_WRITE, check_scopes
+
+OWN_SCOPES = (REGISTRY_READ, REGISTRY_WRITE)
+_LONGEST_DAYS = 36_500
+_MAX_KEYS = 100
+
+
+class NewApiKey(BaseModel):
+    """An API key that is to be made."""
+
+    name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9._ -]+$")
+    scopes: list[str] = Field(default_factory=lambda: list(OWN_SCOPES), max_length=20)
+    expires_in_days: int | None = Field(default=None, ge=1, le=_LONGEST_DAYS)
+
+
+class NewName(BaseModel):
+    """A namespace, or an account, that is to be somebody's."""
+
+    name: str
+
+
+class KeyClaim(BaseModel):
+    """A key that an account is going to sign with: a document that the key signed."""
+
+    document: dict[str, Any]
+
+
+def router(services: RegistryServices) -> APIRouter:
+    """The routes of accounts about themselves."""
+    routes = APIRouter(prefix="/v1", tags=["registry"])
+    _add_api_keys(routes, services)
+    _add_signing_keys(routes, services)
+    _add_names(routes, services)
+    return routes
+
+
+def _add_api_keys(routes: APIRouter, services: RegistryServices) -> None:
+    api_keys = services.api_keys
+
+    @routes.post("/api-keys")
+    @refusing
+    def create(writer: Writer, new: NewApiKey) -> dict[str, Any]:
+        """Make an API key; its text is shown this once. Nobody grants what their own has not."""
+        account = services.account_of(writer)
+        for scope in check_scopes(new.scopes):
+            writer.require(scope)
+        if len([key for key in api_keys.of(account) if not key.revoked_at]) >= _MAX_KEYS:
+            raise Problem(409, f"expected at most {_MAX_KEYS} API keys: revoke one")
+        token, key = api_keys.create_named(
+            account,
+            name=new.name,
+            scopes=tuple(new.scopes),
+            expires_after=timedelta(days=new.expires_in_days) if new.expires_in_days else None,
+        )
+        return {"key": token, **_shown(key)}
+
+    @routes.get("/api-keys")
+    @refusing
+    def list_keys(reader: Reader) -> dict[str, Any]:
+        """The API keys of an account, without their texts."""
+        found = api_keys.of(services.account_of(reader))
+        kept = ("revoked_at", "last_used_at")
+        return {
+            "api_keys": [
+                {**_shown(key), **{name: getattr(key, name) for name in kept}} for key in found
+            ]
+        }
+
+    @routes.delete("/api-keys/{name}")
+    @refusing
+    def revoke(writer: Writer, name: str) -> dict[str, Any]:
+        """Let an API key count no longer."""
+        key = api_keys.revoke_named(services.account_of(writer), name)
+        return {"status": "revoked", "name": key.name, "key_prefix": key.key_prefix}
+
+
+def _add_signing_keys(routes: APIRouter, services: RegistryServices) -> None:
+    @routes.get("/signing-keys")
+    @refusing
+    def list_keys(reader: Reader) -> dict[str, Any]:
+        """The keys that an account signs with."""
+        found = services.accounts.keys_of(services.account_of(reader))
+        keys = [{"fingerprint": fp, "public_key_pem": pem.decode()} for fp, pem in found.items()]
+        return {"signing_keys": keys}
+
+    @routes.post("/signing-keys")
+    @refusing
+    def add(writer: Writer, claim: KeyClaim) -> dict[str, Any]:
+        """Have what is sent signed with a key checked by it. From then on no other key will do."""
+        account = services.account_of(writer)
+        pem = claimed_key(claim.document, account=account, keys=services.keys)
+        return {"status": "added", "fingerprint": services.accounts.add_key(account, pem)}
+
+    @routes.delete("/signing-keys/{fingerprint}")
+    @refusing
+    def remove(writer: Writer, fingerprint: str) -> dict[str, Any]:
+        """Take a key back."""
+        bare = fingerprint.removeprefix("fp:")
+        if not services.accounts.remove_key(services.account_of(writer), bare):
+            raise Problem(404, f"expected a key of this account, found {bare[:80]!a}")
+        return {"status": "removed", "fingerprint": bare}
+
+
+def _add_names(routes: APIRouter, services: RegistryServices) -> None:
+    namespaces = services.namespaces
+
+    @routes.get("/account")
+    @refusing
+    def own(reader: Reader) -> dict[str, Any]:
+        """Who one is to the registry, and what one has."""
+        account = services.accounts.open_account(services.account_of(reader))
+        return {
+            "name": account.name,
+            "created_at": account.created_at,
+            "stored_bytes": account.stored_bytes,
+            "max_bytes": services.settings.max_user_storage_bytes,
+            "namespaces": [one.name for one in namespaces.of(account.name)],
+            "signing_keys": list(services.accounts.keys_of(account.name)),
+        }
+
+    @routes.get("/namespaces")
+    @refusing
+    def list_namespaces(reader: Reader) -> dict[str, Any]:
+        """The namespaces of an account."""
+        found = namespaces.of(services.account_of(reader))
+        shown = [
+            {"name": one.name, "owner": one.owner, "claimed_at": one.claimed_at} for one in found
+        ]
+        return {"namespaces": shown}
+
+    @routes.post("/namespaces")
+    @refusing
+    def claim(writer: Writer, new: NewName) -> dict[str, Any]:
+        """Have a namespace, if nobody has it. The first publication below one does the same."""
+        account = services.account_of(writer)
+        is_new = namespaces.claim(new.name, account)
+        skipped = {} if is_new else {"skipped": True}
+        return {"status": "claimed", "name": new.name, "owner": account, **skipped}
+
+    if not services.settings.open_sign_up:
+        return
+
+    @routes.post("/accounts")
+    @refusing
+    def sign_up(new: NewName) -> dict[str, Any]:
+        """Have an account, and its first API key, which is shown this once."""
+        services.signups.use("everybody")
+        account = services.accounts.add(new.name)
+        token, key = services.api_keys.create(account.name, name="first", scopes=OWN_SCOPES)
+        return {"account": account.name, "key": token, **_shown(key)}
+
+
+def _shown(key: ApiKey) -> dict[str, Any]:
+    return {
+        "name": key.name,
+        "key_prefix": key.key_prefix,
+        "scopes": None if key.scopes is None else list(key.scopes),
+        "expires_at": key.expires_at,
+        "created_at": key.created_at,
+    }

@@ -1,0 +1,149 @@
+"""Publishing bundles, pulling and finding them: ``/v1/bundle``."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from rye_services.auth.principal import Principal
+from rye_services.node.bodies import described, parse_body
+from rye_services.problems import Problem
+from rye_services.registry.answers import bundle_attestation, shown_bundle
+from rye_services.registry.bundle_publication import SentFile, bundle_publication
+from rye_services.registry.callers import Anybody, Reader, Sent, Writer
+from rye_services.registry.item_routes import NewVisibility
+from rye_services.registry.names import bundle_name, version_of
+from rye_services.registry.refusals import refusing
+from rye_services.registry.search_index import MAX_QUERY_CHARACTERS, Wanted, words_of
+from rye_services.registry.search_routes import MAX_OFFSET, MAX_RESULTS
+from rye_services.registry.services import RegistryServices
+
+
+class BundleFile(BaseModel):
+    """A file of a bundle. ``object_hash``: that of the manifest; "" for what it does not list."""
+
+    content: str
+    object_hash: str = ""
+    inline_signed: bool = False
+
+
+class BundlePush(BaseModel):
+    """A bundle that is to be published. Without ``version`` it is that of the manifest."""
+
+    bundle_id: str
+    manifest: str
+    files: dict[str, BundleFile]
+    version: str | None = None
+
+
+class BundleSearch(BaseModel):
+    """What is searched for. ``include_mine``: what the caller does not list, too."""
+
+    query: str = Field(default="", max_length=MAX_QUERY_CHARACTERS)
+    namespace: str = Field(default="", max_length=256)
+    include_mine: bool = False
+    limit: int = Field(default=20, ge=0, le=MAX_RESULTS)
+    offset: int = Field(default=0, ge=0, le=MAX_OFFSET)
+
+
+def router(services: RegistryServices) -> APIRouter:
+    """The routes of bundles."""
+    routes = APIRouter(prefix="/v1/bundle", tags=["registry"])
+    bundles = services.bundles
+
+    @routes.post("/push", openapi_extra=described(BundlePush))
+    @refusing
+    def push(writer: Writer, sent: Sent) -> dict[str, Any]:
+        """Keep a bundle as it was signed, once it is what its manifest says."""
+        account = services.account_of(writer)
+        services.pushes.use(account)
+        return _push(services, account, parse_body(sent, BundlePush))
+
+    @routes.get("/pull/{bundle_id}")
+    @refusing
+    def pull(
+        _: Reader,
+        bundle_id: str,
+        version: Annotated[str | None, Query()] = None,
+        namespace: Annotated[str, Query(max_length=64)] = "",
+    ) -> dict[str, Any]:
+        """A bundle with all its files: a version, or the highest one; ``namespace``: its owner."""
+        named = None if version is None else version_of(version).text
+        found = bundles.pull(bundle_name(bundle_id), named, namespace)
+        bundles.downloads.note(found.bundle_id)
+        return {
+            "bundle_id": found.bundle_id,
+            "version": found.version,
+            "manifest": found.manifest,
+            "files": found.files,
+            "author": found.author,
+            "created_at": found.created_at,
+            "attestation": bundle_attestation(found, services.keys),
+        }
+
+    @routes.get("/search")
+    @refusing
+    def search(anybody: Anybody, asked: Annotated[BundleSearch, Query()]) -> dict[str, Any]:
+        """Bundles that have every word, those that are pulled most first."""
+        page = {"limit": asked.limit, "offset": asked.offset}
+        words = words_of(asked.query)
+        if asked.query.strip() and not words:
+            return {"results": [], "total": 0, **page}
+        owner = _owner(services, anybody) if asked.include_mine else ""
+        wanted = Wanted(words=words, namespace=asked.namespace)
+        found, total = bundles.search(wanted, **page, owner=owner)
+        return {"results": [shown_bundle(one) for one in found], "total": total, **page}
+
+    @routes.get("/info/{bundle_id}")
+    @refusing
+    def info(bundle_id: str) -> dict[str, Any]:
+        """What there is to know of a bundle, without its files; all its versions."""
+        found, versions = bundles.info(bundle_name(bundle_id))
+        return {**shown_bundle(found), "versions": list(versions)}
+
+    @routes.post("/{bundle_id}/visibility")
+    @refusing
+    def set_visibility(writer: Writer, bundle_id: str, new: NewVisibility) -> dict[str, Any]:
+        """Have lists show a bundle, or not; who knows its id pulls it either way."""
+        account = services.account_of(writer)
+        before = bundles.set_visibility(bundle_name(bundle_id), new.visibility, account=account)
+        return {
+            "status": "updated",
+            "bundle_id": bundle_id,
+            "visibility": new.visibility,
+            "previous_visibility": before,
+        }
+
+    return routes
+
+
+def _push(services: RegistryServices, account: str, sent: BundlePush) -> dict[str, Any]:
+    files = {
+        path: SentFile(one.content, one.object_hash, one.inline_signed)
+        for path, one in sent.files.items()
+    }
+    made = bundle_publication(
+        bundle_name(sent.bundle_id),
+        None if sent.version is None else version_of(sent.version).text,
+        sent.manifest,
+        files,
+        keys=services.accounts.keys_of(account),
+    )
+    is_new = services.bundles.publish(
+        made, account=account, max_bytes=services.settings.max_user_storage_bytes
+    )
+    return {
+        "status": "pushed",
+        **({} if is_new else {"skipped": True}),
+        "bundle_id": made.bundle_id,
+        "version": made.version,
+        "file_count": len(made.files),
+        "author": account,
+        "publisher": made.publisher,
+    }
+
+
+def _owner(services: RegistryServices, anybody: Principal | None) -> str:
+    if anybody is None:
+        raise Problem(401, "include_mine: expected an API key", {"WWW-Authenticate": "Bearer"})
+    return services.account_of(anybody)

@@ -1,0 +1,277 @@
+"""The bundles of a registry: a manifest in the database, its files in a content-addressed store.
+
+The files are on the disk before the database names them.
+"""
+
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    and_,
+    false,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.exc import IntegrityError
+
+from lillux.cas.store import Durability, Store
+from lillux.digests import sha256_hex
+from lillux.values import dataclass, field
+from rye_services.database import Database
+from rye_services.moments import stamp
+from rye_services.registry.accounts import reserve
+from rye_services.registry.bundle_publication import BundlePublication
+from rye_services.registry.downloads import Downloads
+from rye_services.registry.items import ItemGoneError, VersionTakenError
+from rye_services.registry.names import folded_namespace, is_reserved, version_of
+from rye_services.registry.namespaces import NamespaceError
+from rye_services.registry.search_index import PUBLIC, Wanted
+from rye_services.registry.tables import (
+    accounts,
+    bundle_files,
+    bundle_versions,
+    bundles,
+    namespaces,
+)
+from ryeos.moments import Clock, utc_now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PulledBundle:
+    """A version of a bundle, as it was pushed. ``files``: what is sent of each, by path."""
+
+    bundle_id: str
+    version: str
+    manifest: str = field(repr=False)
+    files: dict[str, dict[str, Any]] = field(repr=False)
+    author: str
+    content_hash: str
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownBundle:
+    """A bundle in a list; ``version`` is its highest."""
+
+    bundle_id: str
+    description: str
+    version: str
+    author: str
+    visibility: str
+    download_count: int
+    created_at: str
+    updated_at: str
+
+
+class Bundles:
+    """The bundles in the database and the store. Thread-safe, and so across processes."""
+
+    def __init__(self, database: Database, store: Store, clock: Clock = utc_now) -> None:
+        self._database, self._store, self._clock = database, store, clock
+        self.downloads = Downloads(database, bundles, bundles.c.bundle_id)
+
+    def publish(self, sent: BundlePublication, *, account: str, max_bytes: int) -> bool:
+        """Keep a version; False where it was there already, with the same content.
+
+        Raises NamespaceError, VersionTakenError, AccountQuotaError, FileSystemError.
+        """
+        with self._database.reading() as connection:
+            self._check_owner(connection, sent.bundle_id, account)
+            if self._is_there(connection, sent):
+                return False
+        for one in sent.files.values():
+            self._store.put_blob(one.content.encode(), Durability.AT_SYNC)
+        self._store.sync()
+        try:
+            with self._database.writing() as connection:
+                return self._write(connection, sent, account, max_bytes)
+        except IntegrityError:
+            what = f"bundle {sent.bundle_id}@{sent.version}"
+            raise VersionTakenError(what, "somebody publishes it at this very moment") from None
+
+    def pull(self, bundle_id: str, version: str | None, owner: str = "") -> PulledBundle:
+        """A version, the highest where none is named. Raises ItemGoneError."""
+        what = f"bundle {bundle_id}"
+        with self._database.reading() as connection:
+            row = self._row(connection, bundle_id)
+            if row is None or owner not in {"", row["owner"]}:
+                raise ItemGoneError(what)
+            named = version or row["latest_version"]
+            found = _version_row(connection, row["bundle_id"], named)
+            if found is None:
+                raise ItemGoneError(f"{what}@{named}")
+            listed = connection.execute(
+                select(bundle_files).where(
+                    bundle_files.c.bundle_id == row["bundle_id"], bundle_files.c.version == named
+                )
+            ).all()
+        files = {
+            one.path: {
+                "content": self._store.get_blob(one.blob_hash).decode(),
+                "object_hash": one.object_hash,
+                "inline_signed": one.inline_signed,
+            }
+            for one in listed
+        }
+        return PulledBundle(
+            bundle_id=row["bundle_id"],
+            version=named,
+            manifest=found["manifest"],
+            files=files,
+            author=found["author"],
+            content_hash=found["content_hash"],
+            created_at=found["created_at"],
+        )
+
+    def info(self, bundle_id: str) -> tuple[ShownBundle, tuple[str, ...]]:
+        """A bundle and its versions, the highest first. Raises ItemGoneError."""
+        with self._database.reading() as connection:
+            row = self._row(connection, bundle_id)
+            if row is None:
+                raise ItemGoneError(f"bundle {bundle_id}")
+            of_it = bundle_versions.c.bundle_id == row["bundle_id"]
+            found = connection.scalars(select(bundle_versions.c.version).where(of_it)).all()
+        return self._shown(row), tuple(sorted(found, key=version_of, reverse=True))
+
+    def set_visibility(self, bundle_id: str, visibility: str, *, account: str) -> str:
+        """Show a bundle in lists, or not; what it was. Raises ItemGoneError, NamespaceError."""
+        with self._database.writing() as connection:
+            row = self._row(connection, bundle_id)
+            if row is None:
+                raise ItemGoneError(f"bundle {bundle_id}")
+            self._check_owner(connection, bundle_id, account)
+            change = update(bundles).where(bundles.c.bundle_id == row["bundle_id"])
+            connection.execute(change.values(visibility=visibility))
+        return str(row["visibility"])
+
+    def search(
+        self, wanted: Wanted, *, limit: int, offset: int, owner: str = ""
+    ) -> tuple[tuple[ShownBundle, ...], int]:
+        """Bundles with every word in their id or description, what is pulled most first.
+
+        ``owner``: whose unlisted ones are found as well.
+        """
+        columns = bundles.c
+        seen = or_(columns.visibility == PUBLIC, columns.owner == owner if owner else false())
+        conditions: list[ColumnElement[bool]] = [seen]
+        if wanted.namespace:
+            conditions.append(columns.owner == wanted.namespace)
+        conditions += [
+            or_(
+                columns.bundle_id.icontains(word, autoescape=True),
+                columns.description.icontains(word, autoescape=True),
+            )
+            for word in wanted.words
+        ]
+        page = (
+            select(bundles)
+            .where(*conditions)
+            .order_by(columns.download_count.desc(), columns.bundle_id)
+        )
+        with self._database.reading() as connection:
+            rows = connection.execute(page.limit(limit).offset(offset)).mappings().all()
+            total = connection.scalar(select(func.count()).select_from(bundles).where(*conditions))
+        return tuple(self._shown(row) for row in rows), int(total or 0)
+
+    # --- within a transaction ---
+
+    def _write(
+        self, connection: Connection, sent: BundlePublication, account: str, max_bytes: int
+    ) -> bool:
+        self._check_owner(connection, sent.bundle_id, account)
+        if self._is_there(connection, sent):
+            return False
+        reserve(connection, account, sent.size, max_bytes=max_bytes)
+        now = stamp(self._clock())
+        known = self._row(connection, sent.bundle_id)
+        facts = {"description": sent.description, "updated_at": now}
+        if known is None:
+            row = {
+                "bundle_id": sent.bundle_id,
+                "folded": folded_namespace(sent.bundle_id),
+                "owner": account,
+                "visibility": PUBLIC,
+                "latest_version": sent.version,
+                "created_at": now,
+            }
+            connection.execute(insert(bundles).values(**row, **facts))
+        elif version_of(sent.version) > version_of(known["latest_version"]):
+            change = update(bundles).where(bundles.c.bundle_id == sent.bundle_id)
+            connection.execute(change.values(latest_version=sent.version, **facts))
+        connection.execute(
+            insert(bundle_versions).values(
+                bundle_id=sent.bundle_id,
+                version=sent.version,
+                content_hash=sent.content_hash,
+                manifest=sent.manifest,
+                author=account,
+                file_count=len(sent.files),
+                size=sent.size,
+                created_at=now,
+            )
+        )
+        connection.execute(insert(bundle_files), _file_rows(sent))
+        return True
+
+    def _check_owner(self, connection: Connection, bundle_id: str, account: str) -> None:
+        """Raises NamespaceError where the bundle is not the account's, and cannot become so."""
+        row = self._row(connection, bundle_id)
+        if row is not None and (row["owner"], row["bundle_id"]) == (account, bundle_id):
+            return
+        if row is not None:
+            raise NamespaceError(bundle_id, "a bundle of this name belongs to somebody else")
+        folded = folded_namespace(bundle_id)
+        claimed = select(namespaces.c.owner).where(namespaces.c.folded == folded)
+        named = select(accounts.c.name).where(accounts.c.folded == folded)
+        owners = {connection.scalar(claimed), connection.scalar(named)} - {None}
+        if owners - {account} or (is_reserved(bundle_id) and not owners):
+            problem = "this name is reserved, or belongs to somebody else"
+            raise NamespaceError(bundle_id, problem)
+
+    def _is_there(self, connection: Connection, sent: BundlePublication) -> bool:
+        found = _version_row(connection, sent.bundle_id, sent.version)
+        if found is not None and found["content_hash"] != sent.content_hash:
+            what = f"bundle {sent.bundle_id}@{sent.version}"
+            raise VersionTakenError(what, "it is there with another content")
+        return found is not None
+
+    def _row(self, connection: Connection, bundle_id: str) -> RowMapping | None:
+        same = bundles.c.folded == folded_namespace(bundle_id)
+        return connection.execute(select(bundles).where(same)).mappings().first()
+
+    def _shown(self, row: RowMapping) -> ShownBundle:
+        return ShownBundle(
+            bundle_id=row["bundle_id"],
+            description=row["description"],
+            version=row["latest_version"],
+            author=row["owner"],
+            visibility=row["visibility"],
+            download_count=row["download_count"] + self.downloads.since(row["bundle_id"]),
+            created_at=row["created_at"],
+            updated_at=row["updated_at"],
+        )
+
+
+def _version_row(connection: Connection, bundle_id: str, version: str) -> RowMapping | None:
+    columns = bundle_versions.c
+    same = and_(columns.bundle_id == bundle_id, columns.version == version)
+    return connection.execute(select(bundle_versions).where(same)).mappings().first()
+
+
+def _file_rows(sent: BundlePublication) -> list[dict[str, Any]]:
+    return [
+        {
+            "bundle_id": sent.bundle_id,
+            "version": sent.version,
+            "path": path,
+            "blob_hash": sha256_hex(one.content.encode()),
+            "object_hash": one.object_hash,
+            "inline_signed": one.inline_signed,
+        }
+        for path, one in sorted(sent.files.items())
+    ]

@@ -1,0 +1,175 @@
+"""Manifests that users of a node publish out of their own stores: the index below ``/registry``.
+
+What is published has to be there, whole and sound; from then on no sweep takes it.
+"""
+
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, insert, select
+from sqlalchemy.exc import IntegrityError
+
+from lillux.cas.store import Store
+from lillux.errors import LilluxError
+from lillux.values import dataclass
+from rye_services.database import Database
+from rye_services.moments import stamp
+from rye_services.node.known_items import KnownItems
+from rye_services.node.manifest_errors import ManifestGraphError
+from rye_services.node.validation import check_graph
+from rye_services.registry.items import ItemGoneError, VersionTakenError
+from rye_services.registry.names import version_of
+from rye_services.registry.namespaces import claim_in
+from rye_services.registry.tables import namespaces
+from rye_services.tables import published_manifests
+from ryeos.cas.objects import manifest_of
+from ryeos.errors import RyeError
+from ryeos.moments import Clock, utc_now
+
+KINDS = ("tool", "directive", "knowledge", "bundle")
+_columns = published_manifests.c
+
+
+class ManifestMissingError(RyeError):
+    """What was to be published is not in the publisher's store, or not whole."""
+
+    code, exit_status = "ITEM_NOT_FOUND", 3
+
+    def __init__(self, digest: str, problem: str) -> None:
+        self.digest, self.problem = digest, problem
+        super().__init__(f"manifest {digest[:64]!a}: {problem}", hint="push it first")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedManifest:
+    """One version. ``publisher``: the fingerprint of the key that signed the request."""
+
+    kind: str
+    item_id: str
+    version: str
+    manifest_hash: str
+    publisher: str
+    published_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedItem:
+    """An item and its versions, the highest first."""
+
+    kind: str
+    item_id: str
+    namespace: str
+    owner: str
+    versions: tuple[PublishedManifest, ...]
+
+
+class Manifests:
+    """The published manifests in the database. Thread-safe, and so across processes."""
+
+    def __init__(self, database: Database, clock: Clock = utc_now) -> None:
+        self._database, self._clock = database, clock
+
+    def publish(
+        self, sent: PublishedManifest, *, owner: str, store: Store
+    ) -> tuple[PublishedManifest, bool]:
+        """Keep a version; False where it was there with the same manifest.
+
+        Raises ManifestMissingError, NamespaceError, VersionTakenError.
+        """
+        _check_manifest(sent.manifest_hash, store)
+        namespace, now = sent.item_id.partition("/")[0], stamp(self._clock())
+        what = f"{sent.kind}:{sent.item_id}@{sent.version}"
+        try:
+            with self._database.writing() as connection:
+                claim_in(connection, namespace, owner, now)
+                known = _version(connection, sent)
+                if known is None:
+                    row = {name: getattr(sent, name) for name in PublishedManifest.__slots__}
+                    row |= {"user_id": row.pop("publisher"), "namespace": namespace}
+                    connection.execute(
+                        insert(published_manifests).values(**row | {"published_at": now})
+                    )
+                    return _published(connection.execute(_same(sent)).one()), True
+        except IntegrityError:
+            raise VersionTakenError(what, "somebody publishes it at this very moment") from None
+        if known.manifest_hash != sent.manifest_hash:
+            raise VersionTakenError(what, "it is there with another manifest")
+        return known, False
+
+    def item(self, kind: str, item_id: str) -> PublishedItem:
+        """An item with all its versions. Raises ItemGoneError."""
+        same = (_columns.kind == kind) & (_columns.item_id == item_id)
+        with self._database.reading() as connection:
+            rows = connection.execute(select(published_manifests).where(same)).all()
+            if not rows:
+                raise ItemGoneError(f"{kind[:20]}:{item_id[:256]}")
+            owner = _owner(connection, rows[0].namespace)
+        found = sorted(map(_published, rows), key=lambda one: version_of(one.version), reverse=True)
+        return PublishedItem(
+            kind=kind,
+            item_id=item_id,
+            namespace=rows[0].namespace,
+            owner=owner,
+            versions=tuple(found),
+        )
+
+    def search(
+        self, query: str, kind: str, namespace: str, limit: int
+    ) -> tuple[tuple[PublishedItem, ...], int]:
+        """Items whose id has this text in it, by id, and how many there are in all."""
+        conditions = [_columns.item_id.icontains(query, autoescape=True)]
+        if kind in KINDS:
+            conditions.append(_columns.kind == kind)
+        if namespace:
+            conditions.append(_columns.namespace == namespace)
+        names = select(_columns.kind, _columns.item_id).where(*conditions).distinct()
+        with self._database.reading() as connection:
+            page = names.order_by(_columns.item_id, _columns.kind).limit(limit)
+            rows = connection.execute(page).all()
+            total = connection.scalar(select(func.count()).select_from(names.subquery()))
+        return tuple(self.item(row.kind, row.item_id) for row in rows), int(total or 0)
+
+
+def _check_manifest(digest: str, store: Store) -> None:
+    try:
+        manifest = manifest_of(store.get_object(digest), digest)
+        check_graph(digest, manifest.space, store, KnownItems())
+    except ManifestGraphError as error:
+        raise ManifestMissingError(digest, str(error)) from error
+    except LilluxError as error:
+        problem = "expected a manifest in your store, found none that can be read"
+        raise ManifestMissingError(digest, problem) from error
+
+
+def _version(connection: Connection, sent: PublishedManifest) -> PublishedManifest | None:
+    """The version that is there. Raises VersionTakenError for an id that differs by case alone."""
+    alike = (_columns.kind == sent.kind) & (func.lower(_columns.item_id) == sent.item_id.lower())
+    for spelled in connection.scalars(select(_columns.item_id).where(alike).distinct()):
+        if spelled != sent.item_id:
+            problem = f"differs from {spelled} by case alone"
+            raise VersionTakenError(f"{sent.kind}:{sent.item_id}", problem)
+    row = connection.execute(_same(sent)).first()
+    return None if row is None else _published(row)
+
+
+def _same(sent: PublishedManifest) -> Any:  # noqa: ANN401 - SQLAlchemy's
+    return select(published_manifests).where(
+        _columns.kind == sent.kind,
+        _columns.item_id == sent.item_id,
+        _columns.version == sent.version,
+    )
+
+
+def _owner(connection: Connection, namespace: str) -> str:
+    named = select(namespaces.c.owner).where(namespaces.c.name == namespace)
+    return str(connection.scalar(named) or "")
+
+
+def _published(row: Row[Any]) -> PublishedManifest:
+    return PublishedManifest(
+        kind=row.kind,
+        item_id=row.item_id,
+        version=row.version,
+        manifest_hash=row.manifest_hash,
+        publisher=row.user_id,
+        published_at=row.published_at,
+    )

@@ -1,0 +1,270 @@
+"""The full-text index of a registry: FTS5 of SQLite, or ``tsvector`` of PostgreSQL.
+
+What people type is taken for words and nothing else: no operator of either database gets through.
+What narrows a search (kind, namespace, who may see it) is a word of the document too on SQLite, so
+that the index itself intersects it and no row is read in vain.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Protocol
+
+from sqlalchemy import Connection, TextClause, text
+
+from lillux.values import dataclass
+
+MAX_QUERY_CHARACTERS = 400
+_MOST_WORDS = 16
+_MAX_BODY_CHARACTERS = 16 * 1024
+_WORD = re.compile(r"[^\W_]+")
+_SHORTEST_PREFIX = 2
+PUBLIC = "public"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """What is searched of an item."""
+
+    item: int
+    item_type: str
+    item_id: str
+    namespace: str
+    category: str
+    title: str
+    description: str
+    body: str
+    visibility: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a search is for.
+
+    words  of an item, each of which it has to have, the last ones perhaps as a beginning
+    mine   namespaces whose unlisted items are found as well
+    """
+
+    words: tuple[str, ...]
+    item_type: str = ""
+    namespace: str = ""
+    category: str = ""
+    mine: tuple[str, ...] = ()
+
+
+class SearchIndex(Protocol):
+    """Where documents are put, and found by their words; in the caller's transaction."""
+
+    def prepare(self, connection: Connection) -> None:
+        """Make what is not there yet."""
+
+    def put(self, connection: Connection, documents: Sequence[Document]) -> None:
+        """Have these documents found, in place of what they were."""
+
+    def remove(self, connection: Connection, item: int) -> None:
+        """Have an item found no longer."""
+
+    def find(
+        self, connection: Connection, wanted: Wanted, *, limit: int, offset: int
+    ) -> tuple[tuple[int, ...], int]:
+        """The items of one page, the best first, and how many there are in all."""
+
+
+def words_of(query: str) -> tuple[str, ...]:
+    """The words in what somebody typed; none of a text without letters and digits."""
+    return tuple(_WORD.findall(query[:MAX_QUERY_CHARACTERS].casefold())[:_MOST_WORDS])
+
+
+def index_for(dialect: str) -> SearchIndex:
+    """That of a database."""
+    return PostgresIndex() if dialect == "postgresql" else SqliteIndex()
+
+
+def _folders(category: str) -> list[str]:
+    """The category and every one above it: ``a/b`` is found below ``a``."""
+    segments = category.split("/")
+    return ["/".join(segments[: count + 1]) for count in range(len(segments))]
+
+
+# --- SQLite ---------------------------------------------------------------------------------------
+
+_COLUMNS = "name, place, title, description, body, facets"
+_WEIGHTS = "bm25(10.0, 6.0, 6.0, 3.0, 1.0, 0.0)"
+_RANKED = (
+    "SELECT rowid FROM registry_search WHERE registry_search MATCH :query"
+    " AND rank MATCH :weights ORDER BY rank, rowid LIMIT :limit OFFSET :offset"
+)
+
+
+class SqliteIndex:
+    """A table of FTS5 beside that of the items, by the same number."""
+
+    def prepare(self, connection: Connection) -> None:
+        """Make the table."""
+        connection.execute(
+            text(
+                "CREATE VIRTUAL TABLE IF NOT EXISTS registry_search USING fts5("
+                f"{_COLUMNS}, tokenize = 'unicode61 remove_diacritics 2', prefix = '2 3')"
+            )
+        )
+
+    def put(self, connection: Connection, documents: Sequence[Document]) -> None:
+        """Write the rows."""
+        if not documents:
+            return
+        gone = text("DELETE FROM registry_search WHERE rowid = :item")
+        connection.execute(gone, [{"item": one.item} for one in documents])
+        row = text(
+            f"INSERT INTO registry_search (rowid, {_COLUMNS}) VALUES"  # noqa: S608 - our own names
+            " (:item, :name, :place, :title, :description, :body, :facets)"
+        )
+        connection.execute(row, [_row(one) for one in documents])
+
+    def remove(self, connection: Connection, item: int) -> None:
+        """Remove the row."""
+        connection.execute(text("DELETE FROM registry_search WHERE rowid = :item"), {"item": item})
+
+    def find(
+        self, connection: Connection, wanted: Wanted, *, limit: int, offset: int
+    ) -> tuple[tuple[int, ...], int]:
+        """Look the words up; weighed by BM25, where a word of the name counts most."""
+        query = {"query": fts_query(wanted)}
+        page = {"weights": _WEIGHTS, "limit": limit, "offset": offset}
+        found = connection.scalars(text(_RANKED), {**query, **page})
+        items = tuple(int(item) for item in found)
+        if not offset and len(items) < limit:
+            return items, len(items)
+        counted = text("SELECT count(*) FROM registry_search WHERE registry_search MATCH :query")
+        return items, int(connection.scalar(counted, query) or 0)
+
+
+def fts_query(wanted: Wanted) -> str:
+    """The expression of FTS5. Its words are letters and digits only, each in quotes."""
+    words = " AND ".join(
+        f'"{word}"*' if len(word) >= _SHORTEST_PREFIX else f'"{word}"' for word in wanted.words
+    )
+    visible = " OR ".join(
+        [f'"{_facet("v", PUBLIC)}"', *(f'"{_facet("n", name)}"' for name in wanted.mine)]
+    )
+    narrowing = {"t": wanted.item_type, "n": wanted.namespace, "c": wanted.category}
+    facets = [f'"{_facet(mark, value)}"' for mark, value in narrowing.items() if value]
+    narrowed = " AND ".join([f"({visible})", *facets])
+    return f"({{name place title description body}} : ({words})) AND (facets : ({narrowed}))"
+
+
+def _facet(mark: str, value: str) -> str:
+    """A word that nobody types, of letters and digits whatever the value is."""
+    return f"{mark}{value.encode().hex()}"
+
+
+def _row(document: Document) -> dict[str, object]:
+    marks = {"t": document.item_type, "n": document.namespace, "v": document.visibility}
+    facets = [_facet(mark, value) for mark, value in marks.items()]
+    facets += [_facet("c", folder) for folder in _folders(document.category)]
+    return {
+        "item": document.item,
+        "name": document.item_id.rpartition("/")[2],
+        "place": document.item_id.rpartition("/")[0],
+        "title": document.title,
+        "description": document.description,
+        "body": document.body[:_MAX_BODY_CHARACTERS],
+        "facets": " ".join(facets),
+    }
+
+
+# --- PostgreSQL -----------------------------------------------------------------------------------
+
+
+class PostgresIndex:
+    """A table with a ``tsvector`` and a GIN index. Words as they stand: ids are in no language."""
+
+    def prepare(self, connection: Connection) -> None:
+        """Make the table and its index."""
+        for statement in _POSTGRES_TABLES:
+            connection.execute(text(statement))
+
+    def put(self, connection: Connection, documents: Sequence[Document]) -> None:
+        """Write the rows."""
+        if documents:
+            connection.execute(text(_POSTGRES_PUT), [_postgres_row(one) for one in documents])
+
+    def remove(self, connection: Connection, item: int) -> None:
+        """Remove the row."""
+        connection.execute(text("DELETE FROM registry_search WHERE item = :item"), {"item": item})
+
+    def find(
+        self, connection: Connection, wanted: Wanted, *, limit: int, offset: int
+    ) -> tuple[tuple[int, ...], int]:
+        """Look the words up; weighed by where they stand."""
+        statement, values = postgres_query(wanted, limit=limit, offset=offset)
+        rows = connection.execute(statement, values).all()
+        if rows or not offset:
+            return tuple(int(row.item) for row in rows), int(rows[0].total) if rows else 0
+        first, values = postgres_query(wanted, limit=1, offset=0)
+        counted = connection.execute(first, values).first()
+        return (), int(counted.total) if counted else 0
+
+
+_POSTGRES_TABLES = (
+    """CREATE TABLE IF NOT EXISTS registry_search (
+    item bigint PRIMARY KEY, item_type text NOT NULL, namespace text NOT NULL,
+    category text NOT NULL, visibility text NOT NULL, document tsvector NOT NULL)""",
+    "CREATE INDEX IF NOT EXISTS registry_search_document ON registry_search USING gin (document)",
+)
+_POSTGRES_PUT = (
+    "INSERT INTO registry_search (item, item_type, namespace, category, visibility, document)"
+    " VALUES (:item, :item_type, :namespace, :category, :visibility,"
+    " setweight(to_tsvector('simple', :name), 'A')"
+    " || setweight(to_tsvector('simple', :title), 'B')"
+    " || setweight(to_tsvector('simple', :description), 'C')"
+    " || setweight(to_tsvector('simple', :body), 'D'))"
+    " ON CONFLICT (item) DO UPDATE SET item_type = excluded.item_type,"
+    " namespace = excluded.namespace, category = excluded.category,"
+    " visibility = excluded.visibility, document = excluded.document"
+)
+
+
+def postgres_query(
+    wanted: Wanted, *, limit: int, offset: int
+) -> tuple[TextClause, dict[str, object]]:
+    """The statement and its values; words are letters and digits only, and a value all the same."""
+    words = " & ".join(
+        f"{word}:*" if len(word) >= _SHORTEST_PREFIX else word for word in wanted.words
+    )
+    statement = text(
+        "SELECT item, count(*) OVER () AS total FROM registry_search,"
+        " to_tsquery('simple', :words) AS query WHERE document @@ query"
+        " AND (visibility = 'public' OR namespace = ANY(:mine))"
+        " AND (:item_type = '' OR item_type = :item_type)"
+        " AND (:namespace = '' OR namespace = :namespace)"
+        " AND (:category = '' OR category = :category"
+        " OR starts_with(category, :category || '/'))"
+        " ORDER BY ts_rank(document, query) DESC, item LIMIT :limit OFFSET :offset"
+    )
+    values: dict[str, object] = {
+        "words": words,
+        "mine": list(wanted.mine),
+        "item_type": wanted.item_type,
+        "namespace": wanted.namespace,
+        "category": wanted.category,
+        "limit": limit,
+        "offset": offset,
+    }
+    return statement, values
+
+
+def _postgres_row(document: Document) -> dict[str, object]:
+    # Ids in words, as the parser of PostgreSQL takes some for paths and hosts. No NUL is a text.
+    texts = {
+        "name": document.item_id,
+        "title": document.title,
+        "description": document.description,
+        "body": document.body[:_MAX_BODY_CHARACTERS],
+    }
+    return {
+        "item": document.item,
+        "item_type": document.item_type,
+        "namespace": document.namespace,
+        "category": document.category,
+        "visibility": document.visibility,
+        **{name: " ".join(_WORD.findall(value)) for name, value in texts.items()},
+    }

@@ -1,0 +1,117 @@
+"""What the routes of a registry stand on, made once at its start."""
+
+from lillux.cas.store import Store
+from lillux.values import dataclass
+from rye_services.api_keys import ApiKeys
+from rye_services.auth.authenticator import Authenticator
+from rye_services.auth.principal import Principal
+from rye_services.authorized_keys import AuthorizedKeys
+from rye_services.database import Database
+from rye_services.keys import NodeKeys, open_keys
+from rye_services.node.durable import Durable
+from rye_services.node.stores import UserStores
+from rye_services.nonces import Nonces
+from rye_services.registry.accounts import Accounts
+from rye_services.registry.bundles import Bundles
+from rye_services.registry.items import Items
+from rye_services.registry.manifests import Manifests
+from rye_services.registry.namespaces import Namespaces
+from rye_services.registry.rates import RateLimit
+from rye_services.registry.search_index import index_for
+from rye_services.registry.tables import METADATA, SCHEMA_VERSION, schema_versions
+from rye_services.settings import Settings
+from ryeos.moments import Clock, utc_now
+
+_STORE = "registry"
+SIGN_UPS_PER_MINUTE = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryServices:
+    """The services of a registry.
+
+    keys     ``items`` signs what is published, ``signing`` what the registry itself says of it
+    stores   what users of the node pushed, which its routes below ``/registry`` publish
+    pushes   how often an account may publish
+    signups  how often anybody may make an account, where that is open at all
+    """
+
+    settings: Settings
+    database: Database
+    keys: NodeKeys
+    authenticator: Authenticator
+    authorized_keys: AuthorizedKeys
+    api_keys: ApiKeys
+    nonces: Nonces
+    accounts: Accounts
+    namespaces: Namespaces
+    items: Items
+    bundles: Bundles
+    manifests: Manifests
+    stores: UserStores
+    durable: Durable
+    pushes: RateLimit
+    signups: RateLimit
+    clock: Clock
+
+    def account_of(self, principal: Principal) -> str:
+        """The open account of a caller. Raises AccountMissingError."""
+        return self.accounts.open_account(self.accounts.name_of(principal.user_id)).name
+
+
+def open_registry(
+    settings: Settings,
+    *,
+    database: Database,
+    keys: NodeKeys,
+    authenticator: Authenticator,
+    stores: UserStores | None = None,
+    durable: Durable | None = None,
+    clock: Clock = utc_now,
+) -> RegistryServices:
+    """The services of a registry; ``stores`` and ``durable`` are those of a node beside it.
+
+    Raises DatabaseError.
+    """
+    database.have_tables(METADATA, schema_versions, SCHEMA_VERSION)
+    index = index_for(database.dialect)
+    with database.writing() as connection:
+        index.prepare(connection)
+    return RegistryServices(
+        settings=settings,
+        database=database,
+        keys=keys,
+        authenticator=authenticator,
+        authorized_keys=authenticator.authorized_keys,
+        api_keys=authenticator.api_keys,
+        nonces=authenticator.nonces,
+        accounts=Accounts(database, clock),
+        namespaces=Namespaces(database, clock),
+        items=Items(database, index, clock),
+        manifests=Manifests(database, clock),
+        stores=stores or UserStores(settings.cas_base_path),
+        durable=durable or Durable(),
+        bundles=Bundles(database, Store(settings.data_dir / _STORE), clock),
+        pushes=RateLimit(settings.max_pushes_per_minute),
+        signups=RateLimit(SIGN_UPS_PER_MINUTE),
+        clock=clock,
+    )
+
+
+def open_registry_alone(settings: Settings, clock: Clock = utc_now) -> RegistryServices:
+    """The services of a registry that is no node: with keys, database and callers of its own.
+
+    Raises DatabaseError, NodeKeysError, PemError, KeyMismatchError, FileSystemError.
+    """
+    keys = open_keys(settings.signing_key_dir, clock)
+    database = Database(settings.database_url)
+    authenticator = Authenticator(
+        audience=keys.node_id,
+        authorized_keys=AuthorizedKeys(settings.authorized_keys_dir, keys, clock),
+        api_keys=ApiKeys(database, clock),
+        nonces=Nonces(database, clock),
+        clock=clock,
+    )
+    return open_registry(
+        settings, database=database, keys=keys, authenticator=authenticator, clock=clock
+    )

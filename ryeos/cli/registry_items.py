@@ -1,0 +1,325 @@
+"""``rye registry push|pull|search|info|delete|visibility``: items on their way, and in lists."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from lillux.errors import LilluxError
+from ryeos.cli.output import one_line
+from ryeos.cli.plain_arguments import Arguments
+from ryeos.cli.registry_words import (
+    page_of,
+    reference_of,
+    registry_of,
+    take_page,
+    take_registry,
+    take_space,
+    tell_new_pin,
+    total_of,
+    word,
+)
+from ryeos.cli.session import Command, Session
+from ryeos.errors import UsageError
+from ryeos.items import EXECUTABLE_KINDS, PROJECT
+from ryeos.moments import utc_now
+from ryeos.registry.client import Registry
+from ryeos.registry.ids import check_version, published_ref
+from ryeos.registry.placing import Placed, Placing, Replace
+from ryeos.registry.publishing import draft_of
+from ryeos.registry.pulled import PulledItem, check_pulled
+from ryeos.verify import Target
+
+KINDS = tuple(kind.value for kind in EXECUTABLE_KINDS)
+VISIBILITIES = ("public", "unlisted")
+_RUNS_HINT = (
+    "it does not run yet: read it, then sign it with your own key (rye sign {path}),"
+    " or let the registry's key count (rye registry trust {fingerprint})"
+)
+
+
+# --- push -----------------------------------------------------------------------------------------
+
+
+def _configure_push(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("ref", metavar="REF", help="an item of your own, namespace/category/name")
+    add("--release", metavar="X.Y.Z", help="expected in its text")
+    add("--changelog", metavar="TEXT", default="", help="what is new in it")
+    add("--unlisted", action="store_true", help="searches do not find it")
+    take_space(parser, "where it is taken from (default: project, then user)")
+    take_registry(parser)
+
+
+def _push(session: Session) -> int:
+    arguments = session.arguments
+    reference = session.rye.reference(arguments.ref)
+    source = arguments.space or PROJECT
+    draft = draft_of(session.rye, reference, source=source, version=arguments.release or "")
+    registry = registry_of(session)
+    reply = registry.push(
+        draft.ref,
+        draft.content,
+        draft.version,
+        suffix=draft.suffix,
+        changelog=arguments.changelog,
+    )
+    tell_new_pin(session, registry)
+    visibility = "public"
+    if arguments.unlisted:
+        visibility = "unlisted"
+        registry.set_visibility(draft.ref, visibility)
+    is_skipped = reply.get("skipped") is True
+    envelope = {
+        "status": "success",
+        "ref": str(draft.ref),
+        "version": draft.version,
+        "registry": registry.config.url,
+        "skipped": is_skipped,
+        **({"visibility": visibility} if arguments.unlisted else {}),
+        "signature": reply.get("signature"),
+    }
+    done = "is there already" if is_skipped else "published"
+    session.output.answer(envelope, f"{draft.ref} {draft.version}: {done} ({registry.config.url})")
+    return 0
+
+
+# --- pull -----------------------------------------------------------------------------------------
+
+
+def _configure_pull(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("ref", metavar="REF", help="kind:namespace/category/name; without a kind a tool")
+    add("--release", metavar="X.Y.Z", help="this one (default: the latest)")
+    add("--overwrite", action="store_true", help="replace another file; it is kept as .bak")
+    add("--resign", action="store_true", help="sign it with your own key, so that it runs")
+    add("--print", action="store_true", dest="only_print", help="show it, and write nothing")
+    take_space(parser, "where it is written (default: project)")
+    take_registry(parser)
+
+
+def _pull(session: Session) -> int:
+    arguments = session.arguments
+    version = arguments.release and check_version(arguments.release)
+    ref = published_ref(reference_of(arguments.ref))
+    registry = registry_of(session)
+    pin = registry.pin()
+    tell_new_pin(session, registry)
+    item = check_pulled(registry.pull(ref, version or ""), ref, pin, version=version or "")
+    if arguments.only_print:
+        text = item.data.decode()
+        session.output.answer({**_described(item, registry), "content": text}, text)
+        return 0
+    key = session.rye.signing_key() if arguments.resign else None
+    placing = Placing(session.rye.space(arguments.space or PROJECT), key)
+    replace = Replace.ANYTHING if arguments.overwrite else Replace.NOTHING
+    placed = placing.place(item, registry=registry.config.url, now=_now(), replace=replace)
+    _show_pulled(session, item, registry, placing, placed)
+    return 0
+
+
+def _show_pulled(
+    session: Session, item: PulledItem, registry: Registry, placing: Placing, placed: Placed
+) -> None:
+    path = placing.path(item)
+    runs = runs_now(session, item, placing)
+    envelope = {
+        **_described(item, registry),
+        "path": str(path),
+        "space": placing.space.label,
+        "placed": placed.value,
+        "lock": str(placing.lock.path),
+        "runs": runs,
+    }
+    if not item.covers_all:
+        session.output.warn(f"{item.ref}: the registry's signature covers only a part of the text")
+    if not runs:
+        hint = _RUNS_HINT.format(path=path, fingerprint=item.fingerprint)
+        envelope["hint"] = hint
+        session.output.note(hint)
+    session.output.answer(
+        envelope, f"{item.ref} {item.version} by {item.author}: {placed.value} {path}"
+    )
+
+
+def runs_now(session: Session, item: PulledItem, placing: Placing) -> bool:
+    """Whether the key that a pulled item is signed with counts where it is."""
+    target = Target(path=placing.path(item), kind=item.ref.kind, space=placing.space)
+    try:
+        return session.rye.verifier.verify(target).verified
+    except LilluxError:
+        return False
+
+
+def _described(item: PulledItem, registry: Registry) -> dict[str, Any]:
+    return {
+        "status": "success",
+        "ref": str(item.ref),
+        "version": item.version,
+        "author": item.author,
+        "registry": registry.config.url,
+        "fingerprint": item.fingerprint,
+        "integrity": item.text_hash,
+        "coverage": "full" if item.covers_all else "partial",
+    }
+
+
+# --- search, info ---------------------------------------------------------------------------------
+
+
+def _configure_search(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("query", metavar="WORD", nargs="*", help="what to look for; without one all there is")
+    add("--type", choices=KINDS, help="only items of this kind")
+    add("--namespace", metavar="NAME", help="only what is published below it")
+    add("--category", metavar="PATH", help="only this category of a namespace")
+    add("--mine", action="store_true", help="your own too, unlisted ones as well")
+    take_page(parser)
+    take_registry(parser)
+
+
+def _search(session: Session) -> int:
+    arguments = session.arguments
+    asked = {
+        "query": " ".join(arguments.query),
+        "item_type": arguments.type,
+        "namespace": arguments.namespace,
+        "category": arguments.category,
+        "include_mine": "true" if arguments.mine else None,
+    }
+    query = [(key, value) for key, value in asked.items() if value]
+    registry = registry_of(session)
+    if arguments.mine and not registry.config.api_key:
+        raise UsageError("--mine: expected an API key", hint="see: rye registry login --help")
+    reply = registry.search([*query, *page_of(session)])
+    rows = reply["results"]
+    total = total_of(reply, len(rows))
+    envelope = {
+        "status": "success",
+        "registry": registry.config.url,
+        "results": rows,
+        "total": total,
+        "limit": reply.get("limit"),
+        "offset": reply.get("offset"),
+    }
+    session.output.answer(envelope, "\n".join(map(_line, rows)))
+    if total > len(rows) and not session.output.as_json:
+        session.output.note(f"{len(rows)} of {total}; see more with --offset and --limit")
+    return 0
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    ref = f"{word(row, 'item_type')}:{word(row, 'item_id')}"
+    return f"{ref}  {word(row, 'version')}  {word(row, 'author')}  {word(row, 'description', 80)}"
+
+
+def _configure_ref(parser: Arguments) -> None:
+    parser.add_argument("ref", metavar="REF", help="kind:namespace/category/name")
+    take_registry(parser)
+
+
+def _info(session: Session) -> int:
+    ref = published_ref(reference_of(session.arguments.ref))
+    registry = registry_of(session)
+    facts = registry.info(ref)
+    envelope = {
+        "status": "success",
+        "ref": str(ref),
+        "registry": registry.config.url,
+        "item": facts,
+    }
+    shown = ("version", "author", "title", "description", "visibility", "download_count")
+    lines = [f"{ref}", *(f"  {key}: {word(facts, key, 200)}" for key in shown if facts.get(key))]
+    for row in facts["versions"]:
+        gone = "  deleted" if row.get("deleted") else f"  {word(row, 'changelog', 80)}"
+        lines.append(f"  {word(row, 'version')}  {word(row, 'created_at')}{gone}")
+    session.output.answer(envelope, "\n".join(lines))
+    return 0
+
+
+# --- delete, visibility ---------------------------------------------------------------------------
+
+
+def _configure_delete(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("ref", metavar="REF", help="kind:namespace/category/name")
+    add("--release", metavar="X.Y.Z", help="only this one")
+    add("--all", action="store_true", help="every version of it")
+    take_registry(parser)
+
+
+def _delete(session: Session) -> int:
+    arguments = session.arguments
+    ref = published_ref(reference_of(arguments.ref))
+    if bool(arguments.release) is arguments.all:
+        raise UsageError("--release, --all: expected one of them: what is deleted stays deleted")
+    version = arguments.release and check_version(arguments.release)
+    registry = registry_of(session)
+    reply = registry.delete(ref, version or "")
+    gone = [str(one) for one in reply.get("deleted_versions") or () if isinstance(one, str)]
+    envelope = {"status": "success", "ref": str(ref), "deleted_versions": gone}
+    session.output.answer(envelope, f"deleted {ref} {one_line(' '.join(gone))}".rstrip())
+    return 0
+
+
+def _configure_visibility(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("ref", metavar="REF", help="kind:namespace/category/name, or bundle:ID")
+    add("visibility", choices=VISIBILITIES, help="whether searches find it")
+    take_registry(parser)
+
+
+def _visibility(session: Session) -> int:
+    from ryeos.registry.ids import check_bundle_id
+
+    arguments = session.arguments
+    registry = registry_of(session)
+    kind, _, bundle_id = arguments.ref.partition(":")
+    if kind == "bundle":
+        name = f"bundle:{check_bundle_id(bundle_id)}"
+        reply = registry.set_bundle_visibility(bundle_id, arguments.visibility)
+    else:
+        ref = published_ref(reference_of(arguments.ref))
+        name = str(ref)
+        reply = registry.set_visibility(ref, arguments.visibility)
+    before = word(reply, "previous_visibility")
+    envelope = {
+        "status": "success",
+        "ref": name,
+        "visibility": arguments.visibility,
+        "previous_visibility": before,
+    }
+    session.output.answer(envelope, f"{name} is {arguments.visibility} now (was {before})")
+    return 0
+
+
+def _now() -> str:
+    return utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+COMMANDS = {
+    "registry push": Command(
+        _configure_push,
+        _push,
+        ["rye registry push ada/text/upper", "rye registry push ada/text/upper --changelog faster"],
+    ),
+    "registry pull": Command(
+        _configure_pull,
+        _pull,
+        [
+            "rye registry pull ada/text/upper",
+            "rye registry pull directive:ada/review/code --release 1.2.0 --space user",
+            "rye registry pull ada/text/upper --print",
+        ],
+    ),
+    "registry search": Command(
+        _configure_search,
+        _search,
+        ["rye registry search upper case", "rye registry search --namespace ada --type tool"],
+    ),
+    "registry info": Command(_configure_ref, _info, ["rye registry info ada/text/upper"]),
+    "registry delete": Command(
+        _configure_delete, _delete, ["rye registry delete ada/text/upper --release 1.0.1"]
+    ),
+    "registry visibility": Command(
+        _configure_visibility, _visibility, ["rye registry visibility ada/text/upper unlisted"]
+    ),
+}

@@ -1,0 +1,1 @@
+"""The client of registries: items and bundles published, pulled, verified, installed."""

@@ -1,0 +1,217 @@
+"""The files of a bundle, checked before any of them is written. Pure.
+
+(1) paths that every disk can hold, and no two that some disk takes for one
+(2) sizes and their number
+(3) the publisher's key is the one that is expected, and signed the manifest of this bundle
+(4) each file is listed with its digest, and each listed file is there
+(5) items below ``tools``, ``directives``, ``knowledge``; configuration only below
+    ``config/<bundle id>``, so that no bundle configures anything but itself; nothing of Rye's own
+"""
+
+import unicodedata
+from collections.abc import Mapping
+from pathlib import Path
+
+from lillux.errors import LilluxError
+from lillux.files import check_relative
+from lillux.signing import canonical_public_pem, compute_key_fingerprint
+from lillux.values import dataclass, field
+from ryeos.bundles import Manifest, check_manifest
+from ryeos.errors import RyeError
+from ryeos.items import AI_DIRECTORY, EXECUTABLE_KINDS, SYSTEM, Kind, Space, kind_of_directory
+from ryeos.registry.ids import check_bundle_id, check_version
+from ryeos.signature import MAX_ITEM_BYTES
+
+MAX_FILES = 10_000
+MAX_BUNDLE_BYTES = 64 * 1024 * 1024
+MAX_PATH_BYTES = 512
+KEY_NAME = "public_key.pem"
+_RESERVED = "rye"
+"""The first segment of the ids of Rye's own items, which no other bundle may add to."""
+
+RESERVED_CONFIG = frozenset(
+    {"agent", "bundles", "cas", "execution", "file-system", "graph", "integrity", "keys", "mcp"}
+    | {"node", "registry", "remotes", "search", "secrets", "telemetry", "threads", "web"}
+    | {_RESERVED}
+)
+"""Folders of configuration that programs read: no bundle may have such an id."""
+
+
+class BundleContentError(RyeError):
+    """The files of a bundle are not what its publisher signed, or more than a bundle may be."""
+
+    code, exit_status = "INTEGRITY", 4
+
+    def __init__(self, bundle: str, problem: str, *, hint: str = "") -> None:
+        self.bundle, self.problem = bundle, problem
+        super().__init__(f"bundle {bundle[:80]}: {problem}", hint=hint or "nothing was installed")
+
+
+class BundlePinMismatchError(RyeError):
+    """A bundle is signed by another key than the one that is expected of it."""
+
+    code, exit_status = "PIN_MISMATCH", 4
+
+    def __init__(self, bundle: str, *, pinned: str, found: str) -> None:
+        self.bundle, self.pinned, self.found = bundle, pinned, found
+        self.facts = {"pinned": pinned, "found": found}
+        super().__init__(
+            f"bundle {bundle}: expected the publisher's key {pinned}, found {found}",
+            hint="somebody else may have published it; if you know that the publisher has a new"
+            f" key: rye bundle uninstall {bundle} --forget, then install it with --key {found}",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedBundle:
+    """A bundle whose every file its publisher signed. ``files`` are by path below its folder."""
+
+    bundle_id: str
+    version: str
+    public_pem: bytes = field(repr=False)
+    manifest: Manifest = field(repr=False)
+    files: Mapping[str, bytes] = field(repr=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the publisher's key."""
+        return compute_key_fingerprint(self.public_pem)
+
+
+def check_bundle(
+    files: Mapping[str, bytes], bundle_id: str, *, version: str = "", expected: str = ""
+) -> CheckedBundle:
+    """The bundle that some files are. ``expected`` is the fingerprint of its publisher's key.
+
+    Raises RegistryIdError, BundleContentError, BundlePinMismatchError.
+    """
+    check_bundle_id(bundle_id)
+    if bundle_id in RESERVED_CONFIG:
+        raise BundleContentError(bundle_id, "expected an id that is no name of Rye's own settings")
+    for path in files:
+        _check_path(bundle_id, path)  # (1)
+    _check_collisions(bundle_id, files)
+    _check_sizes(bundle_id, files)  # (2)
+    public_pem = _public_pem(bundle_id, files)
+    found = compute_key_fingerprint(public_pem)
+    if expected and expected != found:  # (3)
+        raise BundlePinMismatchError(bundle_id, pinned=expected, found=found)
+    manifest = _manifest(bundle_id, files, public_pem)
+    if version and manifest.version != version:
+        raise BundleContentError(
+            bundle_id, f"expected version {version}, found {manifest.version[:20]!a}"
+        )
+    _check_listed(bundle_id, files, manifest)  # (4)
+    for relative in manifest.files:
+        _check_place(bundle_id, relative, found)  # (5)
+    return CheckedBundle(
+        bundle_id=bundle_id,
+        version=check_version(manifest.version),
+        public_pem=public_pem,
+        manifest=manifest,
+        files=dict(files),
+    )
+
+
+def _check_path(bundle_id: str, path: str) -> None:
+    try:
+        check_relative(path)
+        is_long = len(path.encode()) > MAX_PATH_BYTES
+    except (LilluxError, UnicodeEncodeError) as error:
+        raise BundleContentError(bundle_id, f"{path[:200]!a}: {error}") from error
+    if is_long:
+        raise BundleContentError(bundle_id, f"{path[:80]!a}...: expected a shorter path")
+    if path != KEY_NAME and not path.startswith(f"{AI_DIRECTORY}/"):
+        raise BundleContentError(
+            bundle_id, f"{path!a}: expected {KEY_NAME}, or a file below {AI_DIRECTORY}/"
+        )
+
+
+def _check_collisions(bundle_id: str, files: Mapping[str, bytes]) -> None:
+    """No path may be another's folder, or be the same file where letter case does not count."""
+    folded: dict[str, str] = {}
+    for path in files:
+        one = unicodedata.normalize("NFC", path).casefold()
+        if one in folded:
+            raise BundleContentError(
+                bundle_id, f"{path!a} and {folded[one]!a} are one file on some disks"
+            )
+        folded[one] = path
+    for one, path in folded.items():
+        parts = one.split("/")
+        for length in range(1, len(parts)):
+            if "/".join(parts[:length]) in folded:
+                raise BundleContentError(bundle_id, f"{path!a}: its folder is a file as well")
+
+
+def _check_sizes(bundle_id: str, files: Mapping[str, bytes]) -> None:
+    if len(files) > MAX_FILES:
+        raise BundleContentError(
+            bundle_id, f"expected at most {MAX_FILES} files, found {len(files)}"
+        )
+    large = next((path for path in files if len(files[path]) > MAX_ITEM_BYTES), None)
+    if large:
+        raise BundleContentError(bundle_id, f"{large!a}: expected at most {MAX_ITEM_BYTES} bytes")
+    total = sum(map(len, files.values()))
+    if total > MAX_BUNDLE_BYTES:
+        raise BundleContentError(
+            bundle_id, f"expected at most {MAX_BUNDLE_BYTES} bytes, found {total}"
+        )
+
+
+def _public_pem(bundle_id: str, files: Mapping[str, bytes]) -> bytes:
+    if KEY_NAME not in files:
+        raise BundleContentError(
+            bundle_id,
+            f"expected {KEY_NAME}, the key of its publisher",
+            hint="make bundles with: rye bundle create",
+        )
+    try:
+        return canonical_public_pem(files[KEY_NAME])
+    except LilluxError as error:
+        raise BundleContentError(bundle_id, f"{KEY_NAME}: {error}") from error
+
+
+def _manifest(bundle_id: str, files: Mapping[str, bytes], public_pem: bytes) -> Manifest:
+    space = Space(f"{SYSTEM}:{bundle_id}", Path(), "", public_pem)
+    path = f"{AI_DIRECTORY}/bundles/{bundle_id}/files.manifest"
+    if path not in files:
+        raise BundleContentError(
+            bundle_id, f"expected its manifest, {path}", hint="make bundles with: rye bundle create"
+        )
+    try:
+        return check_manifest(space, files[path], public_pem)
+    except LilluxError as error:
+        raise BundleContentError(bundle_id, str(error)) from error
+
+
+def _check_listed(bundle_id: str, files: Mapping[str, bytes], manifest: Manifest) -> None:
+    prefix = f"{AI_DIRECTORY}/"
+    there = {path.removeprefix(prefix) for path in files if path != KEY_NAME}
+    missing = sorted(set(manifest.files) - there)
+    if missing:
+        raise BundleContentError(bundle_id, f"{missing[0]!a}: listed in its manifest, not there")
+    for relative in sorted(there):
+        data = files[prefix + relative]
+        if not manifest.holds(relative, data):
+            listed = relative in manifest.files
+            problem = "not what its publisher signed" if listed else "not listed in its manifest"
+            raise BundleContentError(bundle_id, f"{relative!a}: {problem}")
+
+
+def _check_place(bundle_id: str, relative: str, fingerprint: str) -> None:
+    folder, _, rest = relative.partition("/")
+    kind = kind_of_directory(folder)
+    first = rest.partition("/")[0]
+    if relative == f"config/keys/trusted/{fingerprint}.toml":
+        return
+    if relative == f"bundles/{bundle_id}/manifest.yaml":
+        return
+    if kind is Kind.CONFIG and first != bundle_id:
+        raise BundleContentError(
+            bundle_id, f"{relative!a}: expected configuration below config/{bundle_id}/ only"
+        )
+    if kind not in (*EXECUTABLE_KINDS, Kind.CONFIG):
+        raise BundleContentError(bundle_id, f"{relative!a}: expected an item or configuration")
+    if first.casefold().partition(".")[0] == _RESERVED:
+        raise BundleContentError(bundle_id, f"{relative!a}: ids below {_RESERVED}/ are rye's own")

@@ -1,0 +1,285 @@
+"""Bundles installed and uninstalled: whole or not at all, whatever ends this program in between.
+
+(1) the key that is kept for the bundle is the one it is signed by; a first one is kept
+(2) all files are written to a folder beside the others, which no reader looks at
+(3) the version that was there is moved aside, the new one is moved to its place
+(4) the pin says what is installed; what was moved aside is removed
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+from pathlib import Path
+
+from lillux.errors import LilluxError
+from lillux.file_locks import locked
+from lillux.files import file_system_error, is_directory, make_directory, read_bytes
+from lillux.values import dataclass, replace
+from ryeos.errors import RyeError
+from ryeos.installed_bundles import BUNDLES_FOLDER, BundlePin, BundlePins, installed_space
+from ryeos.items import AI_DIRECTORY, Space
+from ryeos.registry.bundle_contents import (
+    KEY_NAME,
+    MAX_FILES,
+    BundleContentError,
+    BundlePinMismatchError,
+    CheckedBundle,
+    check_bundle,
+)
+from ryeos.registry.ids import version_key
+from ryeos.signature import MAX_ITEM_BYTES
+
+
+class BundleNotInstalledError(RyeError):
+    """No bundle of this id is installed."""
+
+    code, exit_status = "ITEM_NOT_FOUND", 3
+
+    def __init__(self, bundle_id: str) -> None:
+        self.bundle_id = bundle_id
+        super().__init__(
+            f"bundle {bundle_id[:80]}: not installed", hint="see those that are: rye bundle list"
+        )
+
+
+class OlderBundleError(RyeError):
+    """A registry offers an older version as its latest than the one that is installed."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, bundle_id: str, installed: str, found: str) -> None:
+        self.bundle_id, self.installed, self.found = bundle_id, installed, found
+        super().__init__(
+            f"bundle {bundle_id}: {installed} is installed, found {found}, which is older",
+            hint=f"if you want that one: rye bundle install {bundle_id} --release {found}",
+        )
+
+
+class Installed(StrEnum):
+    """What became of a bundle."""
+
+    INSTALLED = "installed"
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """A bundle that is installed now. ``previous`` is the version before, ``""`` for none."""
+
+    state: Installed
+    space: Space
+    previous: str = ""
+    is_new_key: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleState:
+    """A bundle that is installed. ``problem`` is ``""`` where every file is as it was signed."""
+
+    pin: BundlePin
+    space: Space
+    files: int = 0
+    problem: str = ""
+
+
+class InstalledBundles:
+    """The bundles of one user space."""
+
+    def __init__(self, user: Space) -> None:
+        self._user = user
+        self._folder = user.ai / BUNDLES_FOLDER
+        self.pins = BundlePins(user)
+
+    def install(
+        self, bundle: CheckedBundle, *, source: str, author: str, now: str, may_be_older: bool
+    ) -> Installation:
+        """Install a bundle, in place of another version of it.
+
+        Raises BundlePinMismatchError, OlderBundleError, BundleError, FileSystemError.
+        """
+        with self._alone():
+            known = self.pins.all().get(bundle.bundle_id)
+            if known and known.public_pem != bundle.public_pem:  # (1)
+                raise BundlePinMismatchError(
+                    bundle.bundle_id, pinned=known.fingerprint, found=bundle.fingerprint
+                )
+            previous = known.version if known else ""
+            if (
+                previous
+                and not may_be_older
+                and version_key(bundle.version) < version_key(previous)
+            ):
+                raise OlderBundleError(bundle.bundle_id, previous, bundle.version)
+            pin = BundlePin(
+                bundle_id=bundle.bundle_id,
+                public_pem=bundle.public_pem,
+                version=bundle.version,
+                source=source,
+                author=author,
+                installed_at=now,
+            )
+            space = installed_space(self._user, pin)
+            if previous == bundle.version and _holds(space.base, bundle.files):
+                return Installation(state=Installed.UNCHANGED, space=space, previous=previous)
+            self._put(space.base, bundle.files, pin)
+        state = Installed.UPDATED if previous else Installed.INSTALLED
+        return Installation(state=state, space=space, previous=previous, is_new_key=known is None)
+
+    def uninstall(self, bundle_id: str, *, forget: bool) -> BundlePin:
+        """Remove a bundle; its key is still known, unless it is to be forgotten.
+
+        Raises BundleNotInstalledError, BundleError, FileSystemError.
+        """
+        with self._alone():
+            pin = self.pins.all().get(bundle_id)
+            if pin is None or not (pin.version or forget):
+                raise BundleNotInstalledError(bundle_id)
+            if forget:
+                self.pins.forget(bundle_id)
+            else:
+                self.pins.put(replace(pin, version=""))
+            _set_aside(installed_space(self._user, pin).base)
+            self._sweep()
+        return pin
+
+    def states(self) -> Iterator[BundleState]:
+        """Every installed bundle, each of its files hashed anew. Raises BundleError."""
+        pins = self.pins.all()
+        for name in sorted(pins):
+            if pins[name].version:
+                yield self._state(pins[name])
+
+    def _state(self, pin: BundlePin) -> BundleState:
+        space = installed_space(self._user, pin)
+        try:
+            files = read_bundle_files(space.base)
+            check_bundle(files, pin.bundle_id, expected=pin.fingerprint)
+        except LilluxError as error:
+            return BundleState(pin=pin, space=space, problem=str(error))
+        return BundleState(pin=pin, space=space, files=len(files))
+
+    def _put(self, target: Path, files: Mapping[str, bytes], pin: BundlePin) -> None:
+        new = self._folder / f".new-{os.urandom(6).hex()}"
+        try:
+            write_bundle_files(new, files)  # (2)
+            old = _set_aside(target)  # (3)
+            try:
+                new.rename(target)
+                self.pins.put(pin)  # (4)
+            except BaseException:  # an interrupt too gives the old version back
+                if old:
+                    shutil.rmtree(target, ignore_errors=True)
+                    with suppress(OSError):
+                        old.rename(target)
+                raise
+        except OSError as error:
+            raise file_system_error(target, error) from error
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove what was moved aside, also by a program that was ended before it could."""
+        with suppress(OSError):
+            for entry in list(os.scandir(self._folder)):
+                if entry.name.startswith((".old-", ".new-")):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        make_directory(self._folder)
+        with locked(self._user.ai / "state" / "bundles.lock"):
+            yield
+
+
+def write_bundle_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files to a folder that must not be there yet. Raises FileSystemError.
+
+    They are not synced one by one: what a crash leaves half-written is no longer what the manifest
+    lists, and is refused.
+    """
+    try:
+        folder.mkdir(parents=True)
+        parents = {folder.joinpath(path).parent for path in files}
+        for parent in sorted(parents):
+            parent.mkdir(parents=True, exist_ok=True)
+        for path, data in files.items():
+            with folder.joinpath(path).open("xb", buffering=0) as file:
+                file.write(data)
+    except OSError as error:
+        raise file_system_error(folder, error) from error
+
+
+def read_bundle_files(folder: Path) -> dict[str, bytes]:
+    """The files of a bundle's folder, by path; nothing else that lies beside them.
+
+    Links are refused, and so is more than a bundle may have. Raises BundleContentError,
+    FileSystemError.
+    """
+    files = {}
+    with suppress(FileNotFoundError):
+        files[KEY_NAME] = read_bytes(folder / KEY_NAME, MAX_ITEM_BYTES)
+    for path in _walk(folder, folder / AI_DIRECTORY):
+        relative = path.relative_to(folder).as_posix()
+        if len(files) > MAX_FILES:
+            raise BundleContentError(folder.name, f"expected at most {MAX_FILES} files")
+        files[relative] = read_bytes(path, MAX_ITEM_BYTES)
+    return files
+
+
+def _walk(folder: Path, below: Path) -> Iterator[Path]:
+    try:
+        entries = sorted(os.scandir(below), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise file_system_error(below, error) from error
+    for entry in entries:
+        path = Path(entry.path)
+        if entry.is_symlink():
+            raise BundleContentError(
+                folder.name, f"{path.relative_to(folder).as_posix()!a}: expected no links"
+            )
+        if entry.is_dir(follow_symlinks=False):
+            if entry.name != "__pycache__":
+                yield from _walk(folder, path)
+        else:
+            yield path
+
+
+def bundle_id_of(folder: Path) -> str:
+    """The id of the bundle in a folder, by its manifest. Raises BundleContentError."""
+    manifests = folder / AI_DIRECTORY / "bundles"
+    try:
+        names = sorted(entry.name for entry in os.scandir(manifests) if entry.is_dir())
+    except OSError:
+        names = []
+    if len(names) != 1:
+        raise BundleContentError(
+            folder.name,
+            f"expected one folder with its manifest in {AI_DIRECTORY}/bundles, found {len(names)}",
+            hint="make bundles with: rye bundle create",
+        )
+    return names[0]
+
+
+def _holds(base: Path, files: Mapping[str, bytes]) -> bool:
+    try:
+        return read_bundle_files(base) == dict(files)
+    except LilluxError:
+        return False
+
+
+def _set_aside(target: Path) -> Path | None:
+    """Move a folder to where nobody looks; None where there is none."""
+    if not is_directory(target):
+        return None
+    aside = target.with_name(f".old-{os.urandom(6).hex()}")
+    try:
+        target.rename(aside)
+    except OSError as error:
+        raise file_system_error(target, error) from error
+    return aside

@@ -1,0 +1,198 @@
+"""What a registry that lies, or leads elsewhere, comes to."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lillux.signing import generate_keypair
+from ryeos.items import ItemRef, Kind
+from ryeos.registry.client import Registry
+from ryeos.registry.errors import (
+    InsecureRegistryError,
+    NotInRegistryError,
+    NotLoggedInError,
+    RegistryPinMismatchError,
+    RegistryPinUnreadableError,
+    RegistryRefusedError,
+    RegistryReplyError,
+    RegistryUnreachableError,
+)
+from ryeos.registry.opening import open_registry
+from ryeos.registry.pins import RegistryPins
+from ryeos.registry.settings import RegistryConfig
+from ryeos.signing_key import SigningKey
+from tests.support.http_servers import Exchange, Server, closed_port
+from tests.support.registry_replies import Forge, as_json, as_text, serving
+from tests.support.workspace import Workspace
+
+REF = ItemRef(Kind.TOOL, "ada/text/upper")
+PULL = f"/v1/pull/tool/{REF.id}"
+KEY = "rye_sk_secret"
+
+
+def client(
+    workspace: Workspace,
+    server: Server | str,
+    *,
+    api_key: str = KEY,
+    **more: Any,  # noqa: ANN401
+) -> Registry:
+    """A client of some server."""
+    url = server if isinstance(server, str) else server.url
+    config = RegistryConfig(name="default", url=url, key_env="K", api_key=api_key, **more)
+    return open_registry(workspace.rye(), config)
+
+
+def shown_keys(server: Server) -> list[str]:
+    """The paths of the requests that showed the API key."""
+    return [seen.target for seen in server.requests if KEY in str(seen.headers)]
+
+
+def redirect(url: str) -> Any:  # noqa: ANN401 - an answer
+    def answer(exchange: Exchange) -> None:
+        exchange.answer(307, b"", Location=url)
+
+    return answer
+
+
+def test_nothing_that_shows_who_asks_is_sent_to_another_key(workspace: Workspace) -> None:
+    forge, other = Forge(), Forge()
+    routes = {"/v1/public-key": as_text(forge.key.public_pem), PULL: as_json({})}
+    with serving(routes) as server:
+        client(workspace, server).pin()
+        routes["/v1/public-key"] = as_text(other.key.public_pem)
+
+        with pytest.raises(RegistryPinMismatchError) as error:
+            client(workspace, server).pull(REF)
+
+        assert error.value.pinned == forge.pin.fingerprint
+        assert error.value.found == other.pin.fingerprint
+        assert shown_keys(server) == []
+
+
+def test_a_key_that_was_named_must_be_the_one(workspace: Workspace) -> None:
+    with serving({"/v1/public-key": as_text(Forge().key.public_pem)}) as server:
+        named = client(workspace, server, fingerprint="0" * 16)
+
+        with pytest.raises(RegistryPinMismatchError):
+            named.pin()
+
+        assert not list((workspace.user.space.ai / "node").rglob("*.toml"))
+
+
+def test_no_redirect_is_followed(workspace: Workspace) -> None:
+    with Server(lambda exchange: exchange.answer(200, b"{}")) as elsewhere:
+        pem = as_text(Forge().key.public_pem)
+        with serving({"/v1/public-key": pem, PULL: redirect(elsewhere.url)}) as server:
+            with pytest.raises(RegistryReplyError):
+                client(workspace, server).pull(REF)
+
+            assert elsewhere.requests == []
+
+
+@pytest.mark.parametrize("body", [b"", b"hello", b"{", b'{"public_key_pem": 1}', b"\xff" * 100])
+def test_another_kind_of_server_is_told(workspace: Workspace, body: bytes) -> None:
+    with serving({"/v1/public-key": as_text(body)}) as server:
+        with pytest.raises(RegistryReplyError) as error:
+            client(workspace, server).pin()
+
+        assert "expected a public key as PEM" in str(error.value)
+
+
+def test_an_older_form_of_the_key_is_read(workspace: Workspace) -> None:
+    forge = Forge()
+    form = as_json({"public_key_pem": forge.key.public_pem.decode()})
+    with serving({"/v1/public-key": form}) as server:
+        assert client(workspace, server).pin().fingerprint == forge.pin.fingerprint
+
+
+def test_a_pin_that_somebody_changed_is_no_pin(tmp_path: Path) -> None:
+    forge, other = Forge(), Forge()
+    pins = RegistryPins(tmp_path, SigningKey(generate_keypair()))
+    path = pins.check("default", "registry.example", forge.key.public_pem).path
+    old, new = forge.key.public_pem.decode(), other.key.public_pem.decode()
+    path.write_text(path.read_text("utf-8").replace(old, new), "utf-8")
+
+    with pytest.raises(RegistryPinUnreadableError):
+        pins.check("default", "registry.example", other.key.public_pem)
+
+
+def test_two_names_for_one_address_share_its_pin(workspace: Workspace) -> None:
+    forge, other = Forge(), Forge()
+    routes = {"/v1/public-key": as_text(forge.key.public_pem)}
+    with serving(routes) as server:
+        client(workspace, server).pin()
+        routes["/v1/public-key"] = as_text(other.key.public_pem)
+        second = RegistryConfig(name="second", url=server.url)
+
+        with pytest.raises(RegistryPinMismatchError):
+            open_registry(workspace.rye(), second).pin()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{}, [], "text", {"item_type": "tool"}, {"content": 1}, None],
+)
+def test_an_answer_of_another_shape_is_told(workspace: Workspace, value: object) -> None:
+    pem = as_text(Forge().key.public_pem)
+    with (
+        serving({"/v1/public-key": pem, PULL: as_json(value)}) as server,
+        pytest.raises(RegistryReplyError),
+    ):
+        client(workspace, server).pull(REF)
+
+
+def test_an_answer_without_end_is_not_read(workspace: Workspace) -> None:
+    def endless(exchange: Exchange) -> None:
+        exchange.begin()
+        while exchange.write(b"x" * 65536):
+            pass
+
+    with serving({"/v1/public-key": endless}) as server, pytest.raises(RegistryReplyError):
+        client(workspace, server).pin()
+
+
+def test_refusals_say_what_the_registry_says(workspace: Workspace) -> None:
+    pem = as_text(Forge().key.public_pem)
+    detail = {"detail": {"status": "error", "error": "Validation failed", "issues": ["a", "b"]}}
+    routes = {"/v1/public-key": pem, "/v1/push": as_json(detail, 400)}
+    with serving(routes) as server:
+        with pytest.raises(RegistryRefusedError) as error:
+            client(workspace, server).push(REF, "text", "1.0.0", suffix=".py")
+
+        said = "registry default: /v1/push: refused with status 400: Validation failed; a; b"
+        assert str(error.value) == said
+
+
+def test_what_is_not_there_is_told_with_its_name(workspace: Workspace) -> None:
+    with serving({"/v1/public-key": as_text(Forge().key.public_pem)}) as server:
+        with pytest.raises(NotInRegistryError) as error:
+            client(workspace, server).pull(REF, "1.2.3")
+
+        assert str(error.value) == "registry default: not found: tool:ada/text/upper 1.2.3"
+
+
+def test_publishing_needs_an_api_key(workspace: Workspace) -> None:
+    with serving({}) as server:
+        with pytest.raises(NotLoggedInError):
+            client(workspace, server, api_key="").push(REF, "text", "1.0.0", suffix=".py")
+
+        assert server.requests == []
+
+
+def test_a_registry_that_is_down_is_told(workspace: Workspace) -> None:
+    with pytest.raises(RegistryUnreachableError):
+        client(workspace, f"http://127.0.0.1:{closed_port()}", timeout_s=5).health()
+
+
+def test_an_api_key_is_not_sent_in_plain_text() -> None:
+    from ryeos.config import Layer
+    from ryeos.registry.settings import Registries
+
+    said = {"registry": {"default": {"url": "http://registry.example", "key_env": "K"}}}
+    layers = [Layer("user", Path("registry.yaml"), said)]
+
+    with pytest.raises(InsecureRegistryError):
+        Registries(layers, {"K": KEY}).resolve()
+    assert Registries(layers, {}).resolve().api_key == ""
