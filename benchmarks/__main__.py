@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import (
+    bundle_pull,
     engine,
     functions,
     graphs,
@@ -42,6 +43,7 @@ def main() -> int:
             *programs.figures(scratch),
             *trees.figures(scratch),
             *remote.figures(pyz, scratch),
+            *bundle_pull.figures(pyz, scratch),
         ]
     print(table(rows))
     return 0

@@ -36,9 +36,7 @@ _FINGERPRINT_DIGITS = 16
 
 
 def _take_version(parser: Arguments) -> None:
-    parser.add_argument(
-        "--release", metavar="X.Y.Z", help="this one (default: the latest)"
-    )
+    parser.add_argument("--release", metavar="X.Y.Z", help="this one (default: the latest)")
     parser.add_argument("--key", metavar="FINGERPRINT", help="of its publisher's key")
 
 
