@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from lillux.signing import compute_key_fingerprint
 from tests.support.browser import Browser, chromedriver, chromium
 from tests.support.contrasts import CONTRASTS
 from tests.support.registry import Registry, item_text
@@ -55,7 +56,8 @@ def test_a_person_searches_reads_and_learns_how_to_install(
     main = browser.find("main").text
     assert f"rye registry pull tool:{item_id} --version 1.1.0" in main
     assert f"rye-registry@{account.name}" in main
-    assert f"fp:{shared_registry.node.keys.items.fingerprint}" in main
+    pem = shared_registry.ask("GET", "/v1/public-key").body
+    assert f"fp:{compute_key_fingerprint(pem)}" in main
     assert "Draws a wombat, faster" in main
     assert "Faster" in browser.find("table").text
 
