@@ -12,6 +12,7 @@ from benchmarks import (
     items,
     mcp,
     programs,
+    registry,
     remote,
     search,
     startup,
@@ -42,6 +43,7 @@ def main() -> int:
             *programs.figures(scratch),
             *trees.figures(scratch),
             *remote.figures(pyz, scratch),
+            *registry.figures(scratch),
         ]
     print(table(rows))
     return 0
