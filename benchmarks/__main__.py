@@ -13,6 +13,7 @@ from benchmarks import (
     items,
     mcp,
     programs,
+    registry,
     remote,
     search,
     startup,
@@ -44,6 +45,7 @@ def main() -> int:
             *trees.figures(scratch),
             *remote.figures(pyz, scratch),
             *bundle_pull.figures(pyz, scratch),
+            *registry.figures(scratch),
         ]
     print(table(rows))
     return 0
