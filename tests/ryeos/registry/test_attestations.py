@@ -38,9 +38,9 @@ def document(reply: PulledReply, **changes: str) -> dict[str, Any]:
     return {**said, **changes}
 
 
-def attested(reply: PulledReply, key: SigningKey = IDENTITY, **changes: str) -> PulledReply:
+def attested(reply: PulledReply, *, by: SigningKey = IDENTITY, **changes: str) -> PulledReply:
     """An answer with what a registry says of it."""
-    return replace(reply, attestation=sign_document(document(reply, **changes), key, "now"))
+    return replace(reply, attestation=sign_document(document(reply, **changes), by, "now"))
 
 
 def refusal(reply: PulledReply) -> str:
@@ -90,15 +90,16 @@ def test_another_author_is_refused() -> None:
     ],
 )
 def test_a_document_about_something_else_is_refused(field: str, value: str) -> None:
-    problem = refusal(attested(FORGE.reply(REF), **{field: value}))
+    changed = document(FORGE.reply(REF), **{field: value})
+    reply = replace(FORGE.reply(REF), attestation=sign_document(changed, IDENTITY, "now"))
 
-    assert problem == f"the registry attests another {field}: {value!r}"
+    assert refusal(reply) == f"the registry attests another {field}: {value!r}"
 
 
 def test_a_document_by_another_key_is_refused() -> None:
     stranger = SigningKey(generate_keypair())
 
-    assert "attestation: " in refusal(attested(FORGE.reply(REF), stranger))
+    assert "attestation: " in refusal(attested(FORGE.reply(REF), by=stranger))
 
 
 def test_a_document_that_was_changed_is_refused() -> None:
