@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import (
+    bundle_pull,
     engine,
     functions,
     graphs,
@@ -13,6 +14,7 @@ from benchmarks import (
     items,
     mcp,
     programs,
+    registry,
     remote,
     search,
     startup,
@@ -44,6 +46,8 @@ def main() -> int:
             *programs.figures(scratch),
             *trees.figures(scratch),
             *remote.figures(pyz, scratch),
+            *bundle_pull.figures(pyz, scratch),
+            *registry.figures(scratch),
         ]
     print(table(rows))
     return 0
