@@ -41,7 +41,7 @@ else:
         repr: bool = True,  # noqa: A002 - the standard name
         compare: bool = True,
     ) -> _Field:
-        """A field with a default made anew for each value, or that ``repr`` or ``==`` leaves out."""
+        """A field with a default made anew for each value; ``repr`` and ``==`` may leave it out."""
         return _Field(default, default_factory, repr, compare)
 
     def replace(value: object, /, **changes: object) -> object:

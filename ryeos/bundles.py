@@ -23,7 +23,8 @@ from ryeos.log import log_warning
 from ryeos.signature import CommentForm, Signature, content_hash, decode, split
 
 MAX_MANIFEST_BYTES = 32 * 1024 * 1024
-EMBEDDED_ID = "ryeos"
+EMBEDDED_ID, CORE_ID = "ryeos", "ryeos-core"
+"""Of the bundle that comes with this program: all of it, or the edition with its core alone."""
 MANIFEST_FORM = CommentForm("# ")
 _ENTRY_POINT_GROUP = "rye.bundles"
 
@@ -178,7 +179,8 @@ def embedded_bundle(root: Path, version: str) -> Space:
         pinned = read_bytes(root / "public_key.pem", 1024)
     except FileNotFoundError:
         raise BundleError(str(root), "no public_key.pem; this copy of rye is incomplete") from None
-    return Space(f"{SYSTEM}:{EMBEDDED_ID}", root, version, pinned)
+    is_core = is_directory(root / AI_DIRECTORY / "bundles" / CORE_ID)
+    return Space(f"{SYSTEM}:{CORE_ID if is_core else EMBEDDED_ID}", root, version, pinned)
 
 
 def discover(embedded: Space | None, env: Mapping[str, str]) -> tuple[Space, ...]:
