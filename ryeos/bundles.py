@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from lillux.digests import sha256_hex
 from lillux.files import is_directory, read_bytes
 from lillux.signing import compute_key_fingerprint, verify_signature
-from lillux.values import dataclass
+from lillux.values import dataclass, field
 from ryeos.context import ToolPrograms, no_programs
 from ryeos.errors import BundleError, IntegrityError, SignatureFormatError
 from ryeos.items import AI_DIRECTORY, SYSTEM, Space
@@ -79,12 +79,12 @@ class Manifest:
     signature: Signature
     files: Mapping[str, Mapping[str, Any]]
     own_name: str
-    own_digest: str
+    own_data: bytes = field(repr=False)
 
     def holds(self, relative: str, data: bytes) -> bool:
         """Whether ``data`` is the listed content of ``relative``, or that of the list itself."""
         if relative == self.own_name:
-            return self.own_digest == sha256_hex(data)
+            return self.own_data == data
         entry = self.files.get(relative)
         return entry is not None and entry.get("sha256") == sha256_hex(data)
 
@@ -136,7 +136,7 @@ def read_manifest(space: Space, public_pem: bytes) -> Manifest | None:
         signature,
         _listed_files(signed.body, space),
         _manifest_name(space),
-        sha256_hex(data),
+        data,
     )
 
 

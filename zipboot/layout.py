@@ -50,7 +50,7 @@ class Layout:
         """Write one file anew from the archive; False for a path that is none of the bundle."""
         if path not in self.files:
             return False
-        self._write(self.folder(), path)
+        self._write(self.folder(), path, set())
         return True
 
     def content(self, path: str) -> bytes:
@@ -81,28 +81,33 @@ class Layout:
 
     def _mend(self, root: str) -> None:
         """Write what is missing or has another size, and what the rest is checked against."""
+        made: set[str] = set()
         for path, (_, size, _) in self.files.items():
             target = os.path.join(root, path)
             if _size(target) != size or (
                 path in self._anchors and not self._is_whole(target, path)
             ):
-                self._write(root, path)
+                self._write(root, path, made)
 
     def _is_whole(self, target: str, path: str) -> bool:
         with open(target, "rb") as file:
             return places.digest_of(file.read()) == self.files[path][2]
 
-    def _write(self, root: str, path: str) -> None:
+    def _write(self, root: str, path: str, made: set[str]) -> None:
+        """Write a file; ``made`` are the folders that were looked at just now."""
         target = os.path.join(root, path)
-        _make_folders(root, os.path.dirname(target))
+        _make_folders(root, os.path.dirname(target), made)
         places.write_file(target, self.content(path), 0o600, aside=os.path.dirname(root))
 
 
-def _make_folders(root: str, folder: str) -> None:
+def _make_folders(root: str, folder: str, made: set[str]) -> None:
     """Make folders that only we can enter, whatever the umask. A link is no folder."""
+    if folder in made:
+        return
     if folder != root:
-        _make_folders(root, os.path.dirname(folder))
+        _make_folders(root, os.path.dirname(folder), made)
     places.make_private(folder)
+    made.add(folder)
 
 
 def _size(path: str) -> int:
