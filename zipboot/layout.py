@@ -71,13 +71,37 @@ class Layout:
             root = os.path.join(folder, self._name)
             is_new = not os.path.isdir(root)
             try:
-                self._mend(root)
+                if is_new:
+                    self._lay_out(root)
+                else:
+                    self._mend(root)
             except OSError as error:
                 problem = error
             else:
                 note_use(root, is_new=is_new)
                 return root
         raise problem or FileNotFoundError("no folder to lay the bundle out in")
+
+    def _lay_out(self, root: str) -> None:
+        """Write all files aside, and give the folder its name unless another process was quicker.
+
+        A first start writes a hundred files: one name is given here, not one for each.
+        """
+        aside = f"{root}-{os.urandom(8).hex()}.tmp"
+        made: set[str] = set()
+        try:
+            for path in self.files:
+                target = os.path.join(aside, path)
+                _make_folders(aside, os.path.dirname(target), made)
+                places.write_new(target, self.content(path), 0o600)
+            os.rename(aside, root)
+        except BaseException as error:
+            from shutil import rmtree
+
+            rmtree(aside, ignore_errors=True)
+            if not isinstance(error, OSError) or not os.path.isdir(root):
+                raise
+            self._mend(root)
 
     def _mend(self, root: str) -> None:
         """Write what is missing or has another size, and what the rest is checked against."""
