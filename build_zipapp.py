@@ -18,6 +18,7 @@ from lillux.files import make_directory, write_atomic
 from packing.archive import pack
 from packing.contents import contents_document
 from packing.crates import linked_crates
+from packing.editions import Edition
 from packing.interpreters import MINORS, interpreters, own_interpreter
 from packing.moment import Moment, build_moment
 from packing.natives import Strip, strip_any_processor, strip_if_possible
@@ -44,7 +45,9 @@ def main() -> int:
         key = publisher_key(arguments.sign_key, moment)
         if arguments.node:
             return _build_node(arguments, key, moment)
-        recipe = recipe_for(host_only=arguments.host, own_python=own_python(arguments))
+        recipe = recipe_for(
+            host_only=arguments.host, own_python=own_python(arguments), edition=arguments.edition
+        )
         files = build(key, moment, recipe)
         _write(arguments.out, NAME, files)
     except LilluxError as error:
@@ -75,8 +78,10 @@ def _build_node(arguments: argparse.Namespace, key: SigningKey, moment: Moment) 
     scratch = CHECKOUT / "build" / "zipapp"
     make_directory(scratch)
     with TemporaryDirectory(prefix="node-", dir=scratch) as folder:
-        data, staged = build_node(CHECKOUT, Path(folder), key, moment)
-        recipe = Recipe(interpreters={}, platforms=(), strip=strip_if_possible)
+        data, staged = build_node(CHECKOUT, Path(folder), key, moment, arguments.edition)
+        recipe = Recipe(
+            interpreters={}, platforms=(), strip=strip_if_possible, edition=arguments.edition
+        )
         contents = contents_document(NODE_NAME, data, staged, recipe, moment)
     _write(arguments.out, NODE_NAME, _with_companions(NODE_NAME, data, contents, key))
     print(f"built     {os.path.relpath(arguments.out / NODE_NAME)}")
@@ -103,7 +108,7 @@ def own_python(arguments: argparse.Namespace) -> bool:
     return wish == "own"
 
 
-def recipe_for(*, host_only: bool, own_python: bool) -> Recipe:
+def recipe_for(*, host_only: bool, own_python: bool, edition: Edition = Edition.FULL) -> Recipe:
     """What a build packs for: this machine, or every platform; its CPython, or all it has."""
     own = this_platform()
     programs = built_programs(CHECKOUT) if own else ()
@@ -118,6 +123,7 @@ def recipe_for(*, host_only: bool, own_python: bool) -> Recipe:
         strip=strip,
         programs=programs,
         crates=linked_crates(CHECKOUT) if programs else (),
+        edition=edition,
     )
 
 
@@ -147,6 +153,13 @@ def _parser() -> argparse.ArgumentParser:
         help="pack code for the CPython that python3 starts, or for all of this machine"
         " (default: all, with --host own)",
     )
+    add(
+        "--edition",
+        type=Edition,
+        choices=tuple(Edition),
+        default=Edition.FULL,
+        help="core packs rye/core of the bundle alone, as the bundle ryeos-core (default: full)",
+    )
     return parser
 
 
@@ -164,6 +177,7 @@ def _report(
             f"version   {__version__}",
             f"size      {len(data):,} bytes",
             f"sha256    {sha256(data).hexdigest()}",
+            f"edition   {recipe.edition.value}, the bundle {recipe.edition.bundle_id}",
             f"signed    by {key.fingerprint}, {signer}",
             f"code      for CPython {packed}{slower}",
             f"programs  {programs or 'none, as no cargo works here; Python does the same'}",

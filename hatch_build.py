@@ -11,11 +11,14 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SIGN_KEY = "RYE_SIGN_KEY"
+SIGN_KEY, EDITION = "RYE_SIGN_KEY", "RYE_EDITION"
 
 
 class SignedBundleHook(BuildHookInterface[Any]):
-    """Signs ``bundle.ai`` with the key in the file ``RYE_SIGN_KEY``, else with a fresh one."""
+    """Signs ``bundle.ai`` with the key in the file ``RYE_SIGN_KEY``, else with a fresh one.
+
+    ``RYE_EDITION`` says which of it: ``core`` or ``full``.
+    """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Sign the bundle and have it packed. An editable wheel has none: use ``rye.py``."""
@@ -23,6 +26,7 @@ class SignedBundleHook(BuildHookInterface[Any]):
             return
         # Builders isolate what they run: the checkout is not on the path by itself.
         sys.path.insert(0, self.root)
+        from packing.editions import Edition
         from packing.moment import build_moment
         from packing.signed_bundle import publisher_key, stage_bundle
 
@@ -31,7 +35,8 @@ class SignedBundleHook(BuildHookInterface[Any]):
         key = publisher_key(Path(pem_file) if pem_file else None, moment)
         self._scratch = TemporaryDirectory(prefix="rye-wheel-")
         bundle = Path(self._scratch.name, "bundle")
-        stage_bundle(Path(self.root), bundle, key)
+        edition = Edition(os.environ.get(EDITION) or Edition.FULL)
+        stage_bundle(Path(self.root), bundle, key, edition)
         build_data["force_include"][str(bundle)] = "ryeos/bundle"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002

@@ -39,9 +39,10 @@ else:
         default: object = ...,
         default_factory: Callable[[], object] | None = None,
         repr: bool = True,  # noqa: A002 - the standard name
+        compare: bool = True,
     ) -> _Field:
-        """A field with a default made anew for each value, or one that ``repr`` leaves out."""
-        return _Field(default, default_factory, repr)
+        """A field with a default made anew for each value; ``repr`` and ``==`` may leave it out."""
+        return _Field(default, default_factory, repr, compare)
 
     def replace(value: object, /, **changes: object) -> object:
         """The same value but for the changes."""
@@ -52,10 +53,16 @@ else:
 class _Field:
     """What `field` says about one."""
 
-    __slots__ = ("default", "factory", "shown")
+    __slots__ = ("compared", "default", "factory", "shown")
 
-    def __init__(self, default: object, factory: Callable[[], object] | None, shown: bool) -> None:  # noqa: FBT001
-        self.default, self.factory, self.shown = default, factory, shown
+    def __init__(
+        self,
+        default: object,
+        factory: Callable[[], object] | None,
+        shown: bool,  # noqa: FBT001
+        compared: bool,  # noqa: FBT001
+    ) -> None:
+        self.default, self.factory, self.shown, self.compared = default, factory, shown, compared
 
 
 def _value_class(cls: type, *, frozen: bool, slots: bool, kw_only: bool, order: bool) -> type:
@@ -67,11 +74,12 @@ def _value_class(cls: type, *, frozen: bool, slots: bool, kw_only: bool, order: 
     made = type(cls)(cls.__name__, cls.__bases__, namespace)
     made.__qualname__ = cls.__qualname__
     shown = tuple(name for name in names if fields[name].shown)
+    compared = tuple(name for name in names if fields[name].compared)
     methods = {
         "__init__": _init(made, fields, kw_only=kw_only),
         "__repr__": _repr(shown),
-        "__eq__": _eq(names),
-        "__hash__": _hash(names) if frozen else None,
+        "__eq__": _eq(compared),
+        "__hash__": _hash(compared) if frozen else None,
         "__match_args__": () if kw_only else names,
         "__getstate__": lambda self: [getattr(self, name) for name in names],
         "__setstate__": _setstate(names),
@@ -79,7 +87,7 @@ def _value_class(cls: type, *, frozen: bool, slots: bool, kw_only: bool, order: 
     if frozen:
         methods |= {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
     if order:
-        methods |= _ordering(names)
+        methods |= _ordering(compared)
     for name, method in methods.items():
         if name not in namespace or name == "__hash__":
             setattr(made, name, method)
@@ -92,7 +100,11 @@ _OWN = frozenset({"__dict__", "__weakref__"})
 
 def _field_of(cls: type, name: str) -> _Field:
     declared = cls.__dict__.get(name, ...)
-    return declared if isinstance(declared, _Field) else _Field(declared, None, shown=True)
+    return (
+        declared
+        if isinstance(declared, _Field)
+        else _Field(declared, None, shown=True, compared=True)
+    )
 
 
 def _init(made: type, fields: dict[str, _Field], *, kw_only: bool) -> Callable[..., None]:

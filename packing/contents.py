@@ -50,6 +50,7 @@ def contents_document(
         "version": __version__,
         "licenses": [{"expression": LICENCE}],
         "hashes": _hashes(data),
+        "properties": [{"name": "rye:edition", "value": recipe.edition.value}],
     }
     libraries = sorted(_libraries(stage), key=lambda component: component["bom-ref"])
     programs = [_program(one) for one in recipe.programs]

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
+from packing.differences import difference
 from packing.errors import BuildError
 from packing.platforms import Platform
 from packing.wheels import COMPILED, compiled_wheels
@@ -30,8 +31,11 @@ _DISPENSABLE = frozenset({"yaml._yaml"})
 
 Strip = Callable[[bytes], bytes]
 
-# Module -> file name, digest; offset and size of the packed piece; start and length inside of it.
-Entries = dict[str, tuple[str, str, int, int, int, int]]
+# Digest; offset and size of the packed piece; start and length inside of it; offset and size of
+# the piece that it differs from, if it is a difference.
+Place = tuple[str, int, int, int, int, tuple[int, int] | None]
+# Module -> file name, and its place.
+Entries = dict[str, tuple[str, *Place]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +81,8 @@ def native_part(
             for native in natives
         ]
         pieces.add_together([native for native in own if native.module in _DISPENSABLE])
-        for native in own:
-            pieces.add(native)
+        for module in sorted({native.module for native in own} - _DISPENSABLE):
+            pieces.add_alike([native for native in own if native.module == module])
     index = {
         platform.key(minor): {
             native.module: (native.file_name, *pieces.places[digest_of(native.data)])
@@ -92,21 +96,28 @@ def native_part(
 class _Pieces:
     """Packed pieces one behind the other, each file once.
 
-    A file alone is deflated. Some Pythons are built without xz: what is packed by it must be
-    something that they can do without. The compiled half of PyYAML only makes it faster; nothing
-    signs without the others. Those for all versions of Python are much alike, and are packed
-    together.
+    Some Pythons are built without xz: what is packed by it must be something that they can do
+    without. The compiled half of PyYAML only makes it faster: those for all versions of Python are
+    packed together. Nothing signs without the others: of those for all versions one is deflated,
+    and of each other its difference from that.
     """
 
     def __init__(self) -> None:
         self.packed: list[bytes] = []
         self.files: list[NativeFile] = []
-        self.places: dict[str, tuple[str, int, int, int, int]] = {}
+        self.places: dict[str, Place] = {}
 
-    def add(self, native: NativeFile) -> None:
-        """A file by itself, unless it is there already."""
-        if digest_of(native.data) not in self.places:
-            self._append(zlib.compress(native.data, 9), [native])
+    def add_alike(self, natives: Sequence[NativeFile]) -> None:
+        """Files of one module, by the version they are for: each that is not there already."""
+        base = natives[len(natives) // 2]
+        place = self.places.get(digest_of(base.data))
+        if place is None or place[-1]:
+            self._append(zlib.compress(base.data, 9), [base])
+            place = self.places[digest_of(base.data)]
+        for native in natives:
+            if digest_of(native.data) not in self.places:
+                told = difference(base.data, native.data)
+                self._append(zlib.compress(told, 9), [native], base=place[1:3])
 
     def add_together(self, natives: Sequence[NativeFile]) -> None:
         """Files that are alike."""
@@ -116,11 +127,13 @@ class _Pieces:
             whole = b"".join(native.data for native in files)
             self._append(lzma.compress(whole, preset=9 | lzma.PRESET_EXTREME), files)
 
-    def _append(self, piece: bytes, files: Sequence[NativeFile]) -> None:
+    def _append(
+        self, piece: bytes, files: Sequence[NativeFile], base: tuple[int, int] | None = None
+    ) -> None:
         offset, start = sum(map(len, self.packed)), 0
         for native in files:
             digest, length = digest_of(native.data), len(native.data)
-            self.places[digest] = digest, offset, len(piece), start, length
+            self.places[digest] = digest, offset, len(piece), start, length, base
             start += length
         self.packed.append(piece)
         self.files.extend(files)

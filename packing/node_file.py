@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
 from packing.archive import run_shiv, zipped
+from packing.editions import Edition
 from packing.errors import BuildError
 from packing.folders import move_unless_made
 from packing.moment import Moment
@@ -38,7 +39,7 @@ _PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def build_node(
-    checkout: Path, scratch: Path, key: SigningKey, moment: Moment
+    checkout: Path, scratch: Path, key: SigningKey, moment: Moment, edition: Edition = Edition.FULL
 ) -> tuple[bytes, Stage]:
     """The bytes of the file and what is in it, made in ``scratch``, an empty folder.
 
@@ -55,7 +56,7 @@ def build_node(
     copy_notes_of_shiv(tree)
     shutil.copy(checkout / "LICENSE", tree / "LICENSE")
     bundle = tree / "ryeos" / "bundle"
-    stage_bundle(checkout, bundle, key)
+    stage_bundle(checkout, bundle, key, edition)
     shebang = f"/usr/bin/env python{_PYTHON}"
     run_shiv(tree, target, moment, entry_point=ENTRY_POINT, python=shebang)
     with ZipFile(target) as shivs:

@@ -1,14 +1,15 @@
 """The bundle that a build carries: a signed copy of ``bundle.ai``, and the key that signed it."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from lillux.files import read_bytes
 from lillux.pem import MAX_PEM_BYTES
 from lillux.signing import KeyPair, generate_keypair, public_pem_of
+from packing.editions import Edition, selected
 from packing.errors import BuildError
 from packing.moment import Moment
 from ryeos import __version__
-from ryeos.bundles import EMBEDDED_ID
 from ryeos.publish import publish_bundle
 from ryeos.signing_key import SigningKey
 
@@ -29,8 +30,10 @@ def _read(pem_file: Path) -> KeyPair:
     return KeyPair(private_pem, public_pem_of(private_pem))
 
 
-def stage_bundle(checkout: Path, target: Path, key: SigningKey) -> None:
+def stage_bundle(
+    checkout: Path, target: Path, key: SigningKey, edition: Edition = Edition.FULL
+) -> None:
     """Make ``target``, which must not exist: ``.ai`` with everything signed, ``public_key.pem``."""
-    publish_bundle(
-        checkout / "bundle.ai", target, bundle_id=EMBEDDED_ID, version=__version__, key=key
-    )
+    with TemporaryDirectory(prefix="rye-bundle-") as folder:
+        source = selected(checkout / "bundle.ai", Path(folder), edition)
+        publish_bundle(source, target, bundle_id=edition.bundle_id, version=__version__, key=key)

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from zipfile import ZipFile
 
 from packing.crates import NOTICES, Crate, notices_text
+from packing.editions import Edition
 from packing.interpreters import MINORS
 from packing.natives import NativePart, Strip, native_part
 from packing.platforms import Platform, this_platform
@@ -55,6 +56,7 @@ class Recipe:
     strip: Strip
     programs: Sequence[NativeProgram] = ()
     crates: Sequence[Crate] = ()
+    edition: Edition = Edition.FULL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +89,7 @@ def stage(checkout: Path, scratch: Path, key: SigningKey, recipe: Recipe) -> Sta
     shutil.copy(checkout / "LICENSE", tree / "LICENSE")
     if recipe.crates:
         (tree / NOTICES).write_text(notices_text(recipe.crates), "utf-8", newline="\n")
-    stage_bundle(checkout, bundle, key)
+    stage_bundle(checkout, bundle, key, recipe.edition)
     natives = native_part(checkout, recipe.platforms, MINORS, recipe.strip)
     programs = programs_part(this_platform(), recipe.programs)
     return Stage(tree=tree, bundle=bundle, natives=natives, programs=programs, wheels=wheels)

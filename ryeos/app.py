@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ from ryeos.executor.engine import PrimitiveExecutor
 from ryeos.executor.model import ExecutionResult, Request
 from ryeos.items import PROJECT, Kind, Location, Reference, Resolution, Space, parse_reference
 from ryeos.log import log_warning
-from ryeos.resolver import Resolver
+from ryeos.resolver import Resolver, with_added_types
 from ryeos.signature import MAX_ITEM_BYTES
 from ryeos.trust import TrustStore
 from ryeos.verify import Coverage, Target, VerifiedItem, Verifier
@@ -70,7 +71,7 @@ class Rye:
         restore: Callable[[str], bool] = lambda _: False,
         program: "Callable[[Context], Program] | None" = None,
     ) -> None:
-        self.context = context
+        self.context = context = with_added_types(context, lambda: self.verifier, warn)
         self._runner, self._functions, self._restore = runner, functions, restore
         self._program = program
         self._elsewhere: dict[Path, Rye] = {}
@@ -327,13 +328,12 @@ class Rye:
 
     def reference(self, text: str, item_type: str | None = None) -> Reference:
         """Parse a reference; a path to an item file in a space means that item."""
-        if text.endswith(tuple(Kind.TOOL.suffixes + Kind.KNOWLEDGE.suffixes)) and ":" not in text:
-            for space in self.context.spaces:
-                for kind in Kind:
-                    path = Path(text).absolute()
-                    if path.is_relative_to(space.directory(kind)) and path.is_file():
-                        relative = path.relative_to(space.directory(kind)).with_suffix("")
-                        return Reference(kind, relative.as_posix())
+        path = Path(text).absolute()
+        if path.suffix and ":" not in text and path.is_file():
+            for space, kind in product(self.context.spaces, Kind):
+                folder, is_item = space.directory(kind), space.has_suffix(kind, path.suffix.lower())
+                if is_item and path.is_relative_to(folder):
+                    return Reference(kind, path.relative_to(folder).with_suffix("").as_posix())
         return parse_reference(text, item_type)
 
     @cached_property

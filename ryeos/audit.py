@@ -169,7 +169,8 @@ def _check_inside(target: Target) -> None:
 
 def _ref(target: Target) -> ItemRef | None:
     folder = target.space.directory(target.kind)
-    if not target.path.is_relative_to(folder) or target.suffix not in target.kind.suffixes:
+    is_item = target.space.has_suffix(target.kind, target.suffix)
+    if not target.path.is_relative_to(folder) or not is_item:
         return None
     return ItemRef(target.kind, target.path.relative_to(folder).with_suffix("").as_posix())
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from lillux.digests import sha256_hex
 from lillux.files import is_directory, read_bytes
 from lillux.signing import compute_key_fingerprint, verify_signature
-from lillux.values import dataclass
+from lillux.values import dataclass, field
 from ryeos.context import ToolPrograms, no_programs
 from ryeos.errors import BundleError, IntegrityError, SignatureFormatError
 from ryeos.items import AI_DIRECTORY, SYSTEM, Space
@@ -23,7 +23,8 @@ from ryeos.log import log_warning
 from ryeos.signature import CommentForm, Signature, content_hash, decode, split
 
 MAX_MANIFEST_BYTES = 32 * 1024 * 1024
-EMBEDDED_ID = "ryeos"
+EMBEDDED_ID, CORE_ID = "ryeos", "ryeos-core"
+"""Of the bundle that comes with this program: all of it, or the edition with its core alone."""
 MANIFEST_FORM = CommentForm("# ")
 _ENTRY_POINT_GROUP = "rye.bundles"
 
@@ -78,13 +79,13 @@ class Manifest:
     signature: Signature
     files: Mapping[str, Mapping[str, Any]]
     own_name: str
-    own_digest: str
+    own_data: bytes = field(repr=False)
     version: str = ""
 
     def holds(self, relative: str, data: bytes) -> bool:
         """Whether ``data`` is the listed content of ``relative``, or that of the list itself."""
         if relative == self.own_name:
-            return self.own_digest == sha256_hex(data)
+            return self.own_data == data
         entry = self.files.get(relative)
         return entry is not None and entry.get("sha256") == sha256_hex(data)
 
@@ -143,7 +144,7 @@ def check_manifest(space: Space, data: bytes, public_pem: bytes) -> Manifest:
             hint="install the bundle (or rye.pyz) again",
         )
     files, version = _listed_files(signed.body, space)
-    return Manifest(signature, files, _manifest_name(space), sha256_hex(data), version)
+    return Manifest(signature, files, _manifest_name(space), data, version)
 
 
 def _listed_files(text: str, space: Space) -> tuple[Mapping[str, Mapping[str, Any]], str]:
@@ -189,7 +190,8 @@ def embedded_bundle(root: Path, version: str) -> Space:
         pinned = read_bytes(root / "public_key.pem", 1024)
     except FileNotFoundError:
         raise BundleError(str(root), "no public_key.pem; this copy of rye is incomplete") from None
-    return Space(f"{SYSTEM}:{EMBEDDED_ID}", root, version, pinned)
+    is_core = is_directory(root / AI_DIRECTORY / "bundles" / CORE_ID)
+    return Space(f"{SYSTEM}:{CORE_ID if is_core else EMBEDDED_ID}", root, version, pinned)
 
 
 def discover(embedded: Space | None, env: Mapping[str, str]) -> tuple[Space, ...]:

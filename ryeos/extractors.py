@@ -1,7 +1,8 @@
 """What each kind of item must declare: the rules as data, and the one function that applies them.
 
 A rule names a field, whether it is required, and which checks its value must pass. Checks are a
-closed set of words; adding a rule is adding a row. The table is printed in ``docs/items.md``.
+closed set of words; adding a rule is adding a row. The table is printed in ``docs/items.md``; the
+bundle's extractors say the same as data (``docs/extractors.md``), and a test compares them.
 """
 
 import re
@@ -9,21 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lillux.values import dataclass
+from ryeos.file_types import FileType, Rule
 from ryeos.items import ItemRef, Kind
 from ryeos.metadata import MetadataError, parse_header
 from ryeos.specs import ABSENT, SPELLINGS, header_field, type_name
 
 _SEMVER = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
 _SNAKE_CASE = re.compile(r"[a-z][a-z0-9_]*")
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A field, whether an item may go without it, and the checks of its value."""
-
-    field: str
-    required: bool = True
-    checks: tuple[str, ...] = ("text",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +69,15 @@ EXTRACTORS: Mapping[Kind, Extractor] = {
 }
 
 
-def extract(kind: Kind, suffix: str, text: str, where: str) -> dict[str, Any]:
+def extract(
+    kind: Kind, suffix: str, text: str, where: str, file_type: FileType | None = None
+) -> dict[str, Any]:
     """The metadata of an item's verified or reviewed text, field names without dunders.
 
     Raises MetadataError when the text cannot be parsed.
     """
     if kind in (Kind.TOOL, Kind.CONFIG):
-        return _plain_names(parse_header(suffix, text, where))
+        return _plain_names(parse_header(suffix, text, where, file_type))
     try:
         is_directive = kind is Kind.DIRECTIVE
         return _directive_fields(text) if is_directive else _knowledge_fields(text, suffix)
@@ -93,10 +88,12 @@ def extract(kind: Kind, suffix: str, text: str, where: str) -> dict[str, Any]:
         ) from error
 
 
-def problems(ref: ItemRef, header: Mapping[str, Any]) -> tuple[str, ...]:
-    """Every rule of its kind that an item breaks, in the order of the table."""
+def problems(
+    ref: ItemRef, header: Mapping[str, Any], further: tuple[Rule, ...] = ()
+) -> tuple[str, ...]:
+    """Every rule of its kind that an item breaks, in the order of the table, then ``further``."""
     found: list[str] = []
-    for rule in EXTRACTORS[ref.kind].rules:
+    for rule in (*EXTRACTORS[ref.kind].rules, *further):
         value = header.get(rule.field)
         if value is None or (value == "" and "match_path" not in rule.checks):
             if rule.required:

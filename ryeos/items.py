@@ -3,16 +3,21 @@
 Formats are defined in ``docs/items.md``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lillux.errors import UnsafePathError
 from lillux.files import check_relative
 from lillux.values import dataclass, field
 from ryeos.errors import InvalidRefError
 
+if TYPE_CHECKING:
+    from ryeos.file_types import FileType
+
 AI_DIRECTORY = ".ai"
+EXTRACTORS_FOLDER = "rye/core/extractors"
 MAX_REF_BYTES = 512
 TEST_SUFFIX = ".test"
 
@@ -148,18 +153,27 @@ def check_id(item_id: str, typed: str | None = None) -> str:
     return item_id
 
 
+def no_types() -> "Mapping[str, FileType]":
+    """No types of files but those that Rye knows."""
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Space:
     """One of the three tiers: ``project``, ``user``, or a bundle, ``system:<bundle id>``.
 
     ``base`` is the folder that holds ``.ai``. Only a bundle has a ``version``; ``pinned_pem`` is
     the public key that must have signed its manifest, where the bundle came with this program.
+    ``added`` gives the file types that its tools may have besides, by suffix, at the moment.
     """
 
     label: str
     base: Path
     version: str = ""
     pinned_pem: bytes = b""
+    added: "Callable[[], Mapping[str, FileType]]" = field(
+        default=no_types, repr=False, compare=False
+    )
 
     @property
     def tier(self) -> str:
@@ -179,6 +193,19 @@ class Space:
     def directory(self, kind: Kind) -> Path:
         """The folder that holds this space's items of a kind."""
         return self.ai / kind.directory
+
+    def suffixes(self, kind: Kind) -> tuple[str, ...]:
+        """File suffixes of a kind in lookup order, those that were added last."""
+        return (*kind.suffixes, *self.added()) if kind is Kind.TOOL else kind.suffixes
+
+    def has_suffix(self, kind: Kind, suffix: str) -> bool:
+        """Whether files with this suffix in lower case can be items of a kind."""
+        return suffix in kind.suffixes or self.file_type(kind, suffix) is not None
+
+    def file_type(self, kind: Kind, suffix: str) -> "FileType | None":
+        """The added type of files with a suffix; None for those that Rye knows."""
+        is_known = kind is not Kind.TOOL or suffix in kind.suffixes
+        return None if is_known else self.added().get(suffix)
 
 
 def tier_of(label: str) -> str:
@@ -238,6 +265,11 @@ class Location:
     def suffix(self) -> str:
         """The last suffix in lower case, which decides the comment form and the parser."""
         return self.path.suffix.lower()
+
+    @property
+    def file_type(self) -> "FileType | None":
+        """The type of the file if a space has added it."""
+        return self.space.file_type(self.ref.kind, self.suffix)
 
     @property
     def relative(self) -> str:

@@ -18,8 +18,11 @@ from ryeos.sign import check_item
 from ryeos.sign_targets import SignTarget
 from ryeos.signature import CommentForm, SignedText, form_for
 from ryeos.signing_key import SigningKey
+from ryeos.specs import SPELLINGS
 from ryeos.trust import document_path, write_key_document
 
+_CODE = frozenset({".py", ".js", ".ts", ".mjs", ".cjs", ".sh"})
+_SEARCHED = frozenset({"title", "tags", "metadata"})
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
 
@@ -73,8 +76,16 @@ def _publish_file(path: Path, space: Space, key: SigningKey) -> dict[str, Any]:
 
 
 def _header(target: SignTarget, signed: SignedText) -> Mapping[str, Any]:
+    """What the file says, each field once: of the constants in code only those with a meaning.
+
+    Every start reads the whole manifest.
+    """
     suffix = target.verify_target.suffix
-    return extract(target.kind, suffix, signed.shebang + signed.body, str(target.path))
+    header = extract(target.kind, suffix, signed.shebang + signed.body, str(target.path))
+    spelled = {name for names in SPELLINGS.values() for name in names} - SPELLINGS.keys()
+    constants = header.keys() if suffix in _CODE else frozenset[str]()
+    left_out = spelled | (constants - SPELLINGS.keys() - _SEARCHED)
+    return {key: value for key, value in header.items() if key not in left_out}
 
 
 def _target(path: Path, space: Space) -> SignTarget:

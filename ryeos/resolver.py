@@ -8,11 +8,14 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lillux.files import is_inside
+from lillux.values import replace
 from ryeos.errors import AmbiguousItemError, IntegrityError, ItemNotFoundError
 from ryeos.items import (
     EXECUTABLE_KINDS,
+    EXTRACTORS_FOLDER,
     PROJECT,
     SYSTEM,
     ItemRef,
@@ -23,6 +26,12 @@ from ryeos.items import (
     Space,
     Spaces,
 )
+
+if TYPE_CHECKING:
+    from ryeos.context import Context
+    from ryeos.declared_types import DeclaredTypes
+    from ryeos.file_types import FileType
+    from ryeos.verify import Verifier
 
 CORE_PREFIXES = tuple(
     f"rye/core/{folder}/"
@@ -171,11 +180,61 @@ class Resolver:
         )
 
 
+class AddedTypes:
+    """The file types that extractors of some spaces add, whenever somebody asks.
+
+    Without a folder for extractors, asking is one look for it in each space.
+    """
+
+    def __init__(
+        self,
+        spaces: tuple[Space, ...],
+        verifier: "Callable[[], Verifier]",
+        warn: Callable[[str], None],
+    ) -> None:
+        self._spaces, self._verifier, self._warn = spaces, verifier, warn
+        folders = (space.directory(Kind.TOOL) for space in spaces)
+        self._folders = [f"{folder}{os.sep}{EXTRACTORS_FOLDER}" for folder in folders]
+        self._declared: DeclaredTypes | None = None
+
+    def __call__(self) -> "Mapping[str, FileType]":
+        """The types by suffix."""
+        if not any(map(os.path.isdir, self._folders)):
+            return {}
+        if self._declared is None:
+            from ryeos.declared_types import DeclaredTypes
+
+            self._declared = DeclaredTypes(
+                self._spaces, self._verifier(), self._warn, extractor_files
+            )
+        return self._declared.read()
+
+
+def with_added_types(
+    context: "Context", verifier: "Callable[[], Verifier]", warn: Callable[[str], None]
+) -> "Context":
+    """The context, its spaces of user and project with the file types that they may use.
+
+    Core items of these spaces do not count where the core is protected, and extractors are such.
+    """
+    spaces = context.spaces
+    if spaces.protect_core:
+        return context
+    user, project = spaces.user, spaces.project
+    own = replace(user, added=AddedTypes((user,), verifier, warn))
+    if project:
+        project = replace(project, added=AddedTypes((user, project), verifier, warn))
+    return replace(context, spaces=replace(spaces, user=own, project=project))
+
+
 def candidates(space: Space, ref: ItemRef) -> Iterator[Path]:
     """The paths that may hold an item in a space, in order of preference."""
     stem = f"{space.directory(ref.kind)}{os.sep}{ref.id}"
     for suffix in ref.kind.suffixes:
         yield Path(stem + suffix)
+    if ref.kind is Kind.TOOL:
+        for suffix in space.added():  # asked when none of the others is there
+            yield Path(stem + suffix)
 
 
 def is_regular_file(path: Path) -> bool:
@@ -209,12 +268,12 @@ def locations(space: Space, kind: Kind, below: str = "") -> Iterator[Location]:
 
 def item_folders(space: Space, kind: Kind, below: str = "") -> Iterator[tuple[str, list[Location]]]:
     """Every folder that may hold items of a kind in a space, with the item files in it."""
-    root = space.directory(kind)
+    root, suffixes = space.directory(kind), space.suffixes(kind)
     for folder, names in folders_below(root / below if below else root):
         found: list[Location] = []
         for name in names:
             path = Path(folder, name)
-            if name[0] not in "._" and path.suffix.lower() in kind.suffixes:
+            if name[0] not in "._" and path.suffix.lower() in suffixes:
                 item_id = path.relative_to(root).with_suffix("").as_posix()
                 found.append(Location(ref=ItemRef(kind, item_id), space=space, path=path))
         yield folder, found
@@ -225,6 +284,12 @@ def folders_below(root: Path | str) -> Iterator[tuple[str, list[str]]]:
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(n for n in folders if n not in _SKIPPED_FOLDERS and n[0] != ".")
         yield folder, sorted(files)
+
+
+def extractor_files(space: Space) -> Iterator[Path]:
+    """The files among the extractors of a space, sorted in each folder; hidden ones left out."""
+    for folder, names in folders_below(space.directory(Kind.TOOL) / EXTRACTORS_FOLDER):
+        yield from (Path(folder, name) for name in names if name[0] not in "._")
 
 
 def _is_core(ref: ItemRef) -> bool:

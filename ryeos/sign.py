@@ -27,17 +27,18 @@ from ryeos.sign_targets import SignTarget
 from ryeos.signature import (
     DETACHED_SUFFIXES,
     MAX_ITEM_BYTES,
+    CommentForm,
     Signature,
     SignedText,
     compose,
-    decode,
     detached_path,
     form_for,
     hashed_text,
     split,
+    text_of,
 )
 from ryeos.signing_key import SigningKey
-from ryeos.specs import tool_spec
+from ryeos.specs import EXTRACTOR_TYPE, tool_spec
 from ryeos.verify import Coverage, Verifier
 
 _BYTE_ORDER_MARK = "\ufeff"
@@ -100,7 +101,7 @@ class Signer:
         if signed is None:
             write_atomic(detached_path(path), self._key.detached_line(data).encode())
         else:
-            form = form_for(target.kind, target.verify_target.suffix)
+            form = _form(target)
             text = self._key.signed_text(target.kind, signed, form, str(path))
             write_atomic(path, text.encode(), expected=data)
 
@@ -133,8 +134,8 @@ def check_item(target: SignTarget, data: bytes) -> SignedText | None:
     suffix = target.verify_target.suffix
     if suffix in DETACHED_SUFFIXES or target.ref is None:
         return None
-    form = form_for(target.kind, suffix, where)
-    text = decode(data, where)
+    form = _form(target)
+    text = text_of(data, form, where)
     if text.startswith(_BYTE_ORDER_MARK):
         raise SignatureFormatError(
             where,
@@ -148,12 +149,14 @@ def check_item(target: SignTarget, data: bytes) -> SignedText | None:
             "shebang in a file whose signature must stand on the first line",
             hint="delete the shebang; the runtime chooses the interpreter",
         )
-    header = extract(target.kind, suffix, compose(signed, form), where)
+    file_type = target.verify_target.file_type
+    header = extract(target.kind, suffix, compose(signed, form), where, file_type)
     if suffix == ".sh" and "executor_id" in header:
         header.setdefault("tool_type", "bash")
-    issues = () if is_module(target, header) else problems(target.ref, header)
+    further = file_type.rules if file_type else ()
+    issues = () if is_module(target, header) else problems(target.ref, header, further)
     if target.kind is Kind.TOOL:
-        issues = (*issues, *_spec_problems(header, suffix))
+        issues = (*issues, *_spec_problems(header, suffix), *_type_problems(target, header))
     if issues:
         raise ItemValidationError(where, issues)
     hashed_text(target.kind, signed, where)
@@ -175,6 +178,25 @@ def _spec_problems(header: Mapping[str, Any], suffix: str) -> tuple[str, ...]:
     return ()
 
 
+def _type_problems(target: SignTarget, header: Mapping[str, Any]) -> tuple[str, ...]:
+    """Why an extractor would not count; those of a bundle describe what Rye knows anyway."""
+    if header.get("tool_type") != EXTRACTOR_TYPE or target.space.tier == SYSTEM:
+        return ()
+    from ryeos.declared_types import read_extractor
+
+    try:
+        read_extractor(target.path.relative_to(target.space.ai).as_posix(), header)
+    except LilluxError as error:
+        return (str(error),)
+    return ()
+
+
+def _form(target: SignTarget) -> CommentForm:
+    """The form of a file's signature line. Raises NoSignatureFormError."""
+    at = target.verify_target
+    return at.form or form_for(target.kind, at.suffix, str(target.path))
+
+
 def is_module(target: SignTarget, header: Mapping[str, Any]) -> bool:
     """Whether a file among the tools says neither what it is nor what runs it.
 
@@ -188,7 +210,8 @@ def _warnings(target: SignTarget, signed: SignedText | None) -> Iterator[str]:
         yield f"{target.path} can be written by every user of this machine"
     if signed is None or target.verify_target.suffix == ".sh":
         return
-    header = extract(target.kind, target.verify_target.suffix, signed.body, str(target.path))
+    at = target.verify_target
+    header = extract(target.kind, at.suffix, signed.body, str(target.path), at.file_type)
     if is_module(target, header):
         yield f"{target.path} has no header: signed as a module, not as a tool that can be run"
     elif target.kind is Kind.TOOL:

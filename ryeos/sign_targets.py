@@ -117,7 +117,7 @@ def _target_below(path: Path, space: Space) -> SignTarget | None:
             folder, _, rest = path.relative_to(root).as_posix().partition("/")
             kind = kind_of_directory(folder)
             if kind and rest:
-                is_item = path.suffix.lower() in kind.suffixes
+                is_item = space.has_suffix(kind, path.suffix.lower())
                 ref = ItemRef(kind, Path(rest).with_suffix("").as_posix()) if is_item else None
                 return SignTarget(path=path, kind=kind, space=space, ref=ref)
     return None

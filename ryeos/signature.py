@@ -10,11 +10,15 @@ source encoding, a shebang with an exotic line separator could smuggle in a line
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lillux.digests import sha256_hex
 from lillux.values import dataclass
 from ryeos.errors import NoSignatureFormError, SignatureFormatError
 from ryeos.items import Kind
+
+if TYPE_CHECKING:
+    from ryeos.file_types import FileType
 
 MAX_ITEM_BYTES = 8 * 1024 * 1024
 
@@ -37,11 +41,16 @@ _SIGNATURE_WORDS = ("rye:signed:", "rye:validated:", "kiwi-mcp:signed:", "kiwi-m
 
 @dataclass(frozen=True, slots=True)
 class CommentForm:
-    """How a file type writes the line: comment prefix, comment end, place beside a shebang."""
+    """How a file type writes the line: comment prefix, comment end, place beside a shebang.
+
+    ``is_added`` for a type that Rye does not know: what its language makes of a carriage return or
+    of ``#!`` below the first line is not known either, so the one is refused, the other covered.
+    """
 
     prefix: str
     end: str = ""
     after_shebang: bool = False
+    is_added: bool = False
 
 
 _HASH_TOOL = CommentForm("# ", after_shebang=True)
@@ -68,6 +77,12 @@ def form_for(kind: Kind, suffix: str, where: str = "") -> CommentForm:
         return FORMS[kind][suffix]
     except KeyError:
         raise NoSignatureFormError(where, suffix) from None
+
+
+def form_of(file_type: "FileType") -> CommentForm:
+    """The form of the line in files of a type that a space has added."""
+    end = f" {file_type.end}" if file_type.end else ""
+    return CommentForm(f"{file_type.prefix} ", end, file_type.after_shebang, is_added=True)
 
 
 def detached_path(path: Path) -> Path:
@@ -152,6 +167,18 @@ def decode(data: bytes, where: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
+def text_of(data: bytes, form: CommentForm, where: str) -> str:
+    """As `decode`, for a file whose line has this form. Raises SignatureFormatError."""
+    if form.is_added and b"\r" in data:
+        raise SignatureFormatError(
+            where,
+            "carriage return in a file of an added type",
+            hint="it may end a line for one reader and not for another; save the file with LF"
+            " line ends",
+        )
+    return decode(data, where)
+
+
 def split(text: str, form: CommentForm, where: str) -> SignedText:
     """Take a normalised text apart. No signature line where one belongs means an unsigned text.
 
@@ -163,7 +190,7 @@ def split(text: str, form: CommentForm, where: str) -> SignedText:
     signature, below = _take_signature(rest, form, where)
     has_line, rest = len(below) < len(rest), below
     signature_first = False
-    if not shebang and form is not _MARKDOWN:
+    if not shebang and form is not _MARKDOWN and not form.is_added:
         shebang, rest = _take_shebang(rest, where)
         signature_first = bool(shebang and signature)
     covers, rest = _take_covers(rest, form, where)

@@ -13,6 +13,7 @@ from ryeos.errors import SpecError
 
 PRIMITIVE_TYPE = "primitive"
 RUNTIME_TYPE = "runtime"
+EXTRACTOR_TYPE = "extractor"
 _BASH_RUNTIME = "rye/core/runtimes/bash/bash"
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
@@ -31,19 +31,24 @@ from ryeos.signature import (
     DETACHED_SUFFIXES,
     FORMS,
     MAX_ITEM_BYTES,
+    CommentForm,
     Covers,
     Signature,
     SignedText,
     content_hash,
-    decode,
     detached_path,
     form_for,
+    form_of,
     hashed_text,
     needs_covers,
     parse_core,
     split,
+    text_of,
 )
 from ryeos.trust import TrustedKey, TrustStore
+
+if TYPE_CHECKING:
+    from ryeos.file_types import FileType
 
 MAX_DETACHED_BYTES = 1024
 
@@ -67,6 +72,18 @@ class Target:
     def suffix(self) -> str:
         """The last suffix in lower case."""
         return self.path.suffix.lower()
+
+    @property
+    def file_type(self) -> "FileType | None":
+        """The type of the file if a space has added it."""
+        return self.space.file_type(self.kind, self.suffix)
+
+    @property
+    def form(self) -> CommentForm | None:
+        """The form of its signature line; None for a type of files that has none."""
+        known = FORMS[self.kind].get(self.suffix)
+        added = None if known else self.file_type
+        return form_of(added) if added else known
 
     @property
     def sign_command(self) -> str:
@@ -232,13 +249,13 @@ class Verifier:
     def _signed_text(self, target: Target, data: bytes) -> tuple[SignedText, Signature | None]:
         """(3) The text taken apart, and the signature beside it where none can be inside."""
         where = str(target.path)
-        has_form = target.suffix in FORMS[target.kind]
-        if has_form:
-            signed = split(decode(data, where), form_for(target.kind, target.suffix), where)
+        form = target.form
+        if form:
+            signed = split(text_of(data, form, where), form, where)
             if signed.signature or target.suffix not in DETACHED_SUFFIXES:
                 return signed, None
         detached = _read_detached(target)
-        if detached is None and not has_form:
+        if detached is None and not form:
             form_for(target.kind, target.suffix, where)
         text = data.decode("utf-8", "replace")
         return SignedText(shebang="", signature=None, covers=None, body=text), detached
@@ -327,9 +344,8 @@ def _path_in_bundle(target: Target) -> str | None:
 
 def _text(target: Target, data: bytes) -> str:
     """The whole text, signature lines included, so that parsers count lines as editors do."""
-    if target.suffix in FORMS[target.kind]:
-        return decode(data, str(target.path))
-    return data.decode("utf-8", "replace")
+    form = target.form
+    return text_of(data, form, str(target.path)) if form else data.decode("utf-8", "replace")
 
 
 def _covered_hash(target: Target, signed: SignedText) -> str:

@@ -183,7 +183,9 @@ class Natives:
 
     def hold(self) -> None:
         """Keep them in memory, see `zipboot.parts.Part`."""
-        self.part.hold((native[2], native[3]) for native in self.entries.values())
+        entries = self.entries.values()
+        bases = (base for *_, base in entries if base)
+        self.part.hold([*((entry[2], entry[3]) for entry in entries), *bases])
 
     def invalidate_caches(self) -> None:
         """Nothing is cached. Part of the finder protocol."""

@@ -50,7 +50,7 @@ class Layout:
         """Write one file anew from the archive; False for a path that is none of the bundle."""
         if path not in self.files:
             return False
-        self._write(self.folder(), path)
+        self._write(self.folder(), path, set())
         return True
 
     def content(self, path: str) -> bytes:
@@ -71,7 +71,10 @@ class Layout:
             root = os.path.join(folder, self._name)
             is_new = not os.path.isdir(root)
             try:
-                self._mend(root)
+                if is_new:
+                    self._lay_out(root)
+                else:
+                    self._mend(root)
             except OSError as error:
                 problem = error
             else:
@@ -79,30 +82,56 @@ class Layout:
                 return root
         raise problem or FileNotFoundError("no folder to lay the bundle out in")
 
+    def _lay_out(self, root: str) -> None:
+        """Write all files aside, and give the folder its name unless another process was quicker.
+
+        A first start writes a hundred files: one name is given here, not one for each.
+        """
+        aside = f"{root}-{os.urandom(8).hex()}.tmp"
+        made: set[str] = set()
+        try:
+            for path in self.files:
+                target = os.path.join(aside, path)
+                _make_folders(aside, os.path.dirname(target), made)
+                places.write_new(target, self.content(path), 0o600)
+            os.rename(aside, root)
+        except BaseException as error:
+            from shutil import rmtree
+
+            rmtree(aside, ignore_errors=True)
+            if not isinstance(error, OSError) or not os.path.isdir(root):
+                raise
+            self._mend(root)
+
     def _mend(self, root: str) -> None:
         """Write what is missing or has another size, and what the rest is checked against."""
+        made: set[str] = set()
         for path, (_, size, _) in self.files.items():
             target = os.path.join(root, path)
             if _size(target) != size or (
                 path in self._anchors and not self._is_whole(target, path)
             ):
-                self._write(root, path)
+                self._write(root, path, made)
 
     def _is_whole(self, target: str, path: str) -> bool:
         with open(target, "rb") as file:
             return places.digest_of(file.read()) == self.files[path][2]
 
-    def _write(self, root: str, path: str) -> None:
+    def _write(self, root: str, path: str, made: set[str]) -> None:
+        """Write a file; ``made`` are the folders that were looked at just now."""
         target = os.path.join(root, path)
-        _make_folders(root, os.path.dirname(target))
+        _make_folders(root, os.path.dirname(target), made)
         places.write_file(target, self.content(path), 0o600, aside=os.path.dirname(root))
 
 
-def _make_folders(root: str, folder: str) -> None:
+def _make_folders(root: str, folder: str, made: set[str]) -> None:
     """Make folders that only we can enter, whatever the umask. A link is no folder."""
+    if folder in made:
+        return
     if folder != root:
-        _make_folders(root, os.path.dirname(folder))
+        _make_folders(root, os.path.dirname(folder), made)
     places.make_private(folder)
+    made.add(folder)
 
 
 def _size(path: str) -> int:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from zipboot.parts import Part
 
     # file name, digest of the file; offset and size in the part of the packed piece that it is in;
-    # start and length in the piece when that is unpacked
-    Native = tuple[str, str, int, int, int, int]
+    # start and length in the piece when that is unpacked; None, or offset and size of the packed
+    # piece that the file is told by its difference from
+    Native = tuple[str, str, int, int, int, int, tuple[int, int] | None]
 
 XZ_MARK = b"\xfd7zXZ\0"
 
@@ -103,8 +104,13 @@ def content(part: Part, native: Native) -> bytes:
 
     Raises ImportError where this Python was built without what they are packed with.
     """
-    file_name, digest, offset, size, start, length = native
-    data = _inflated(part.read(offset, size))[start : start + length]
+    file_name, digest, offset, size, start, length, base = native
+    data = _inflated(part.read(offset, size))
+    if base:
+        from zipboot.differences import restored
+
+        data = restored(_inflated(part.read(*base)), data)
+    data = data[start : start + length]
     if places.digest_of(data) != digest:
         raise part.differs(file_name)
     return data

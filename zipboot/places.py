@@ -95,13 +95,8 @@ def write_file(path: str, data: bytes, mode: int, aside: str) -> None:
     whoever reads it checks its digest.
     """
     temporary = os.path.join(aside, f"{os.getpid()}-{os.urandom(8).hex()}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, mode)
     try:
-        try:
-            write_all(descriptor, data)
-        finally:
-            os.close(descriptor)
+        write_new(temporary, data, mode)
         os.replace(temporary, path)
     except OSError:
         try:
@@ -109,6 +104,16 @@ def write_file(path: str, data: bytes, mode: int, aside: str) -> None:
         except OSError:
             pass  # the first failure is the one to tell
         raise
+
+
+def write_new(path: str, data: bytes, mode: int) -> None:
+    """Write a file that is not there yet. Raises OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags, mode)
+    try:
+        write_all(descriptor, data)
+    finally:
+        os.close(descriptor)
 
 
 def write_all(descriptor: int, data: bytes) -> None:

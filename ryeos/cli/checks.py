@@ -147,7 +147,7 @@ def _signatures(session: Session) -> Iterator[Check]:
     from ryeos.audit import SKIPPED, VALID, counts, targets_in_spaces
     from ryeos.items import SYSTEM
 
-    own = [space for space in session.context.spaces if space.tier != SYSTEM]
+    own = [space for space in session.rye.context.spaces if space.tier != SYSTEM]
     reports = session.rye.audit(list(targets_in_spaces(own)))
     found = {state: n for state, n in counts(reports).items() if state != SKIPPED}
     message = ", ".join(f"{number} {state}" for state, number in found.items()) or "no items yet"
@@ -163,7 +163,7 @@ def _shadowing(session: Session) -> Iterator[Check]:
 
     below: set[object] = set()
     hiding = []
-    for space in reversed(list(session.context.spaces)):
+    for space in reversed(list(session.rye.context.spaces)):
         refs = {found.ref for kind in EXECUTABLE_KINDS for found in locations(space, kind)}
         hiding += [(ref, space) for ref in sorted(refs & below) if space.tier != SYSTEM]
         below |= refs

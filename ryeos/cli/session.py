@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # the engine is imported by the commands that use it
     from ryeos.app import Rye
     from ryeos.bundles import BundleHome
     from ryeos.context import Context
+    from ryeos.items import Space
     from ryeos.threads.starting import Program
 
 USAGE = 2
@@ -80,7 +81,22 @@ class Session:
     @property
     def bundle_version(self) -> str:
         """The version of the bundle that came with this program."""
-        return next((b.version for b in self.context.spaces.bundles if b.pinned_pem), "")
+        return self._own_bundle.version if self._own_bundle else ""
+
+    @property
+    def edition(self) -> str:
+        """``core`` or ``full``, by the bundle that came with this program."""
+        from ryeos.bundles import CORE_ID
+
+        own = self._own_bundle
+        return "core" if own and own.bundle_id == CORE_ID else "full"
+
+    @property
+    def _own_bundle(self) -> Space | None:
+        from ryeos.bundles import CORE_ID, EMBEDDED_ID
+
+        own = (b for b in self.context.spaces.bundles if b.bundle_id in (EMBEDDED_ID, CORE_ID))
+        return next((b for b in own if b.pinned_pem), None)
 
     def _make_context(self) -> Context:
         from pathlib import Path

@@ -44,7 +44,7 @@ def _run(session: Session) -> int:
 def _targets(session: Session, typed: list[str]) -> Iterator[SignTarget]:
     for text in typed:
         if _is_path(text):
-            yield target_of_path(Path(text), session.context.spaces)
+            yield target_of_path(Path(text), session.rye.context.spaces)
         else:
             yield from targets_of(session.rye, text, None, session.arguments.space)
 

@@ -38,7 +38,7 @@ def _run(session: Session) -> int:
 
 
 def _targets(session: Session) -> Iterator[Target]:
-    spaces = session.context.spaces
+    spaces = session.rye.context.spaces
     if session.arguments.all:
         yield from targets_in_spaces(spaces)
         return
@@ -53,7 +53,7 @@ def _targets_of(session: Session, text: str) -> Iterator[Target]:
     if GLOB_CHARACTERS & set(text) and not Path(text).exists():
         yield from _targets_of_glob(session, text)
     elif text.startswith(("/", "./", "../")) or (":" not in text and Path(text).exists()):
-        yield from targets_at(Path(text), session.context.spaces)
+        yield from targets_at(Path(text), session.rye.context.spaces)
     else:
         reference = session.rye.reference(text)
         location = session.rye.resolver.resolve(reference).location
@@ -64,7 +64,7 @@ def _targets_of_glob(session: Session, text: str) -> Iterator[Target]:
     prefix, colon, pattern = text.partition(":")
     kind: Kind | None = parse_kind(prefix, text) if colon else None
     found = False
-    for space in session.context.spaces:
+    for space in session.rye.context.spaces:
         try:
             matches = targets_of_glob(kind, pattern if colon else text, space)
         except ItemNotFoundError:

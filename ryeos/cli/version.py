@@ -20,6 +20,7 @@ def _run(session: Session) -> int:
         "version": __version__,
         "python": ".".join(map(str, sys.version_info[:3])),
         "platform": sys.platform,
+        "edition": session.edition if session.output.as_json else None,
         "bundle": session.bundle_version if session.output.as_json else None,
         "mcp_versions": list(MCP_VERSIONS),
     }

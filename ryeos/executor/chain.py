@@ -98,7 +98,7 @@ class ChainBuilder:
             tool = path_inside(path, space.directory(Kind.TOOL))
             if tool is None:
                 continue
-            if Path(tool).suffix.lower() not in Kind.TOOL.suffixes:
+            if not space.has_suffix(Kind.TOOL, Path(tool).suffix.lower()):
                 raise CompanionError(str(path), "expected a file that can be a signed tool item")
             found = self.companion(Path(tool).with_suffix("").as_posix(), element)
             if found.path is None or not found.path.samefile(path):
@@ -192,7 +192,8 @@ class ChainBuilder:
             suffix = item.target.suffix
             header = item.header
             if header is None:
-                header = parse_header(suffix, item.text, str(item.target.path))
+                where, file_type = str(item.target.path), item.target.file_type
+                header = parse_header(suffix, item.text, where, file_type)
             try:
                 spec = tool_spec(header, suffix)
             except SpecError as error:

@@ -306,9 +306,11 @@ def _named_files(
 ) -> Iterator[VerifiedItem]:
     """Files of spaces that the command itself names: they are code, or steer it."""
     excluded = set(_file_rules(materials.config).exclude_dirs)
+    tool = materials.chain.tool.item
+    suffixes = tool.target.space.suffixes(Kind.TOOL) if tool else Kind.TOOL.suffixes
     for word in argv:
         path = cwd / word
-        if path.suffix.lower() not in Kind.TOOL.suffixes or excluded & set(path.parts):
+        if path.suffix.lower() not in suffixes or excluded & set(path.parts):
             continue
         if os.path.isfile(path):  # noqa: PTH113 - see `_cwd`
             element = services.companion_at(path, materials.chain.tool)

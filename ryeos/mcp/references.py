@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from ryeos.app import Rye
 from ryeos.items import EXECUTABLE_KINDS, Kind, Reference, parse_reference
 
-_SUFFIXES = tuple(dict.fromkeys(suffix for kind in Kind for suffix in kind.suffixes))
-
 
 def rye_of(rye: Rye, arguments: Mapping[str, object]) -> Rye:
     """The Rye of the named project, else the server's own. Raises NoProjectError."""
@@ -26,15 +24,17 @@ def item_reference(rye: Rye, item_id: str, item_type: str | None) -> Reference:
     InvalidRefError.
     """
     reference = parse_reference(_slashed(item_id), item_type)
-    if not reference.id.endswith(_SUFFIXES):
-        return reference
-    stem, _, suffix = reference.id.rpartition(".")
+    stem, dot, suffix = reference.id.rpartition(".")
     kinds = (reference.kind,) if reference.kind else EXECUTABLE_KINDS
-    named = [kind for kind in kinds if f".{suffix}" in kind.suffixes]
+    named = [kind for kind in kinds if dot and _names_files(rye, kind, f".{suffix}")]
     shorter = [Reference(kind, stem) for kind in named]
     if any(rye.resolver.find(ref) for short in shorter for ref in short.refs()):
         return Reference(reference.kind, stem)
     return reference
+
+
+def _names_files(rye: Rye, kind: Kind, suffix: str) -> bool:
+    return any(space.has_suffix(kind, suffix) for space in rye.context.spaces)
 
 
 def _slashed(item_id: str) -> str:

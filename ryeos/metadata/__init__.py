@@ -5,16 +5,32 @@ whatever the text is, the only exception is MetadataError.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ryeos.metadata.errors import MetadataError
 from ryeos.metadata.values import MAX_DEPTH, MAX_HEADER_BYTES
 
-__all__ = ["MAX_DEPTH", "MAX_HEADER_BYTES", "PARSERS", "MetadataError", "parse_header"]
+if TYPE_CHECKING:
+    from ryeos.file_types import FileType
+
+__all__ = [
+    "COMMENT_PARSERS",
+    "MAX_DEPTH",
+    "MAX_HEADER_BYTES",
+    "NAMED_PARSERS",
+    "PARSERS",
+    "MetadataError",
+    "parse_header",
+]
 
 
-def parse_header(suffix: str, text: str, where: str = "") -> dict[str, Any]:
+def parse_header(
+    suffix: str, text: str, where: str = "", file_type: "FileType | None" = None
+) -> dict[str, Any]:
     """The header of a tool or a configuration file, by the suffix of its name.
+
+    ``file_type`` is that of a suffix which a space has added.
 
     ``text`` may begin with a shebang and a signature line. ``where`` is the item or file that
     messages name. Keys are as the format spells them: ``__version__`` in a Python file, ``version``
@@ -22,7 +38,7 @@ def parse_header(suffix: str, text: str, where: str = "") -> dict[str, Any]:
 
     Raises MetadataError, also for a suffix that has no parser.
     """
-    parse = PARSERS.get(suffix.lower())
+    parse = partial(_added, file_type) if file_type else PARSERS.get(suffix.lower())
     if parse is None:
         known = " ".join(PARSERS)
         raise MetadataError("tool", f"expected a suffix of {known}, found {suffix!r}", place=where)
@@ -35,6 +51,21 @@ def parse_header(suffix: str, text: str, where: str = "") -> dict[str, Any]:
         raise MetadataError(
             error.parser, error.problem, error.line, place=place, hint=error.hint
         ) from error
+
+
+def _added(file_type: "FileType", text: str) -> dict[str, Any]:
+    from ryeos.metadata.comments import parse_block, parse_tags, without_first_lines
+
+    plain = without_first_lines(text, file_type.prefix, shebang=file_type.after_shebang)
+    match file_type.parser:
+        case "comments/tags":
+            header = parse_tags(plain, file_type.comment)
+        case "comments/yaml":
+            header = parse_block(plain, file_type.comment)
+        case name:
+            header = NAMED_PARSERS[name](plain)
+    taken = {field: header[key] for field, key in file_type.fields.items() if key in header}
+    return taken | header
 
 
 # One function per format, so that a Python tool does not pay for PyYAML.
@@ -89,3 +120,14 @@ PARSERS: Mapping[str, Callable[[str], dict[str, Any]]] = {
     ".toml": _toml,
 }
 """Suffix -> parser, in the order in which files of one id are looked for."""
+
+NAMED_PARSERS: Mapping[str, Callable[[str], dict[str, Any]]] = {
+    "python/ast": _python,
+    "yaml/yaml": _yaml,
+    "json/json": _json,
+    "javascript/javascript": _javascript,
+    "shell/shell": _shell,
+    "toml/toml": _toml,
+}
+"""Name in an extractor -> parser; those of comments take the comment's mark too."""
+COMMENT_PARSERS = ("comments/tags", "comments/yaml")

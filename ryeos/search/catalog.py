@@ -242,4 +242,5 @@ def _winners(found: Iterable[Location]) -> dict[ItemRef, Location]:
 
 
 def _suffix_rank(location: Location) -> int:
-    return location.ref.kind.suffixes.index(location.suffix)
+    known = location.ref.kind.suffixes
+    return known.index(location.suffix) if location.suffix in known else len(known)

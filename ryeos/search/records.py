@@ -16,12 +16,13 @@ from ryeos.signature import (
     DETACHED_SUFFIXES,
     SignedText,
     content_hash,
-    decode,
     detached_path,
     form_for,
+    form_of,
     hashed_text,
     parse_core,
     split,
+    text_of,
 )
 from ryeos.verify import MAX_DETACHED_BYTES, Verifier
 
@@ -110,18 +111,20 @@ def as_text(value: object) -> str:
 def _read(location: Location, verifier: Verifier) -> tuple[str, Mapping[str, Any], bool]:
     """An item's text without signature lines, its header, and whether it is signed."""
     kind, suffix, where = location.ref.kind, location.suffix, str(location.path)
+    file_type = location.file_type
+    form = form_of(file_type) if file_type else form_for(kind, suffix, where)
     if location.space.tier == SYSTEM:
         item = verifier.verify_location(location)
         data, header, is_signed = item.data, item.header, item.verified
-        signed = split(decode(data, where), form_for(kind, suffix, where), where)
+        signed = split(text_of(data, form, where), form, where)
     else:
         if location.path.is_symlink():
             check_inside(location)
         data, header = read_bytes(location.path, MAX_SEARCHED_BYTES), None
-        signed = split(decode(data, where), form_for(kind, suffix, where), where)
+        signed = split(text_of(data, form, where), form, where)
         is_signed = _is_signed(location, signed, data)
     text = signed.shebang + signed.body
-    return text, header or extract(kind, suffix, text, where), is_signed
+    return text, header or extract(kind, suffix, text, where, file_type), is_signed
 
 
 def _is_signed(location: Location, signed: SignedText, data: bytes) -> bool:

@@ -22,6 +22,7 @@ def pair(decorate: Decorate, field: Decorate, **options: bool) -> Any:  # noqa: 
         second: list[int] = field(default_factory=list)
         third: str = field(default="x", repr=False)
         fourth: int = 4
+        fifth: str = field(default="y", compare=False)
 
         @property
         def total(self) -> int:
@@ -52,13 +53,14 @@ def both(request: pytest.FixtureRequest) -> tuple[Any, Any]:
 ACTIONS: dict[str, Callable[[Any], object]] = {
     "repr": lambda cls: repr(cls(first=1)).rpartition(".")[2],
     "equal": lambda cls: (cls(first=1) == cls(first=1), cls(first=1) == cls(first=2)),
+    "not compared": lambda cls: cls(first=1, fifth="a") == cls(first=1, fifth="b"),
     "other class": lambda cls: cls(first=1) == (1, [], "x", 4),
     "positional": lambda cls: cls(1, [2]).second,
     "defaults are apart": lambda cls: cls(first=1).second is not cls(first=1).second,
     "missing": lambda cls: cls(),
-    "unknown": lambda cls: cls(first=1, fifth=5),
+    "unknown": lambda cls: cls(first=1, sixth=6),
     "twice": lambda cls: cls(1, first=1),
-    "too many": lambda cls: cls(1, [], "x", 4, 5),
+    "too many": lambda cls: cls(1, [], "x", 4, "y", 6),
     "set": lambda cls: setattr(cls(first=1), "first", 2),
     "delete": lambda cls: delattr(cls(first=1), "first"),
     "order": lambda cls: (cls(first=1) < cls(first=2), cls(first=1) >= cls(first=2)),

@@ -1,11 +1,14 @@
 import shutil
+import zlib
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
 from packing.errors import BuildError
-from packing.natives import NativeFile, _natives_in, _problem, _stripped
+from packing.natives import NativeFile, _natives_in, _Pieces, _problem, _stripped
+from zipboot.differences import restored
+from zipboot.places import digest_of
 
 
 def wheel(folder: Path, *names: str) -> Path:
@@ -83,3 +86,21 @@ def test_a_file_that_cannot_be_stripped_stops_the_build() -> None:
 
     with pytest.raises(BuildError, match=r"^strip: "):
         _stripped(b"\x7fELF and then nonsense", stripper)
+
+
+def test_of_modules_that_are_alike_one_is_whole_and_the_others_are_differences() -> None:
+    text = bytes(number * number % 251 for number in range(4000))
+    versions = [text, text[:99] + b"!" + text[100:], text[2000:] + text[:2000]]
+    pieces = _Pieces()
+
+    pieces.add_alike([NativeFile("m", f"m{number}.so", d) for number, d in enumerate(versions)])
+
+    data = b"".join(pieces.packed)
+    places = [pieces.places[digest_of(version)] for version in versions]
+    whole, *told = (
+        zlib.decompress(data[offset : offset + size])
+        for _, offset, size, *_ in (places[1], places[0], places[2])
+    )
+    assert [place[-1] for place in places] == [places[1][1:3], None, places[1][1:3]]
+    assert [whole, *(restored(whole, one) for one in told)] == [versions[1], text, versions[2]]
+    assert len(data) < len(text) + 300

@@ -100,7 +100,8 @@ def load_item(rye: Rye, request: LoadRequest) -> Answer:
 
 
 def _header(item: VerifiedItem, location: Location) -> Mapping[str, Any]:
-    return extract(location.ref.kind, location.suffix, item.text, str(location.path))
+    where, file_type = str(location.path), location.file_type
+    return extract(location.ref.kind, location.suffix, item.text, where, file_type)
 
 
 def _metadata(location: Location, header: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,75 @@
+"""The built file of the edition that holds the core alone."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.built import BASE_PYTHON, ROOT, Machine, build_pyz
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def core_pyz(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file, built for this machine."""
+    out = tmp_path_factory.mktemp("core")
+    said = build_pyz(ROOT, "--host", "--edition", "core", "--out", str(out))
+    assert "edition   core, the bundle ryeos-core" in said
+    return out / "rye.pyz"
+
+
+@pytest.fixture
+def core(core_pyz: Path, tmp_path: Path) -> Machine:
+    """Somebody's machine, with that file."""
+    own = tmp_path / "core"
+    own.mkdir()
+    return Machine(own, BASE_PYTHON, core_pyz)
+
+
+def test_each_edition_says_which_it_is(core: Machine, machine: Machine) -> None:
+    told = [json.loads(one.ask("version", "--json")) for one in (core, machine)]
+
+    assert [one["edition"] for one in told] == ["core", "full"]
+    assert [one["bundle"] for one in told] == ["0.1.0", "0.1.0"]
+
+
+def test_the_list_of_contents_says_the_edition(core_pyz: Path) -> None:
+    contents = json.loads(core_pyz.with_name("rye.pyz.cdx.json").read_text("utf-8"))
+
+    properties = contents["metadata"]["component"]["properties"]
+    assert properties == [{"name": "rye:edition", "value": "core"}]
+
+
+def test_the_core_verifies_and_holds_nothing_else(core: Machine) -> None:
+    told = json.loads(core.ask("verify", "--all", "--json"))
+
+    refs = [item["ref"] for item in told["items"] if "ref" in item]
+    tools = [ref for ref in refs if ref.startswith("tool:")]
+    assert set(told["counts"]) == {"valid"}
+    assert tools
+    assert {ref.split("/")[1] for ref in tools} == {"core"}
+
+
+def test_the_core_runs_tools_of_a_project(core: Machine) -> None:
+    assert core.run("keys", "generate").returncode == 0
+    path = core.project / ".ai" / "tools" / "hello.sh"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        '# version: 1.0.0\n# category: ""\n# description: Greets\necho hello\n', "utf-8"
+    )
+    assert core.run("sign", str(path)).returncode == 0
+
+    said = core.run("run", "hello")
+
+    assert (said.returncode, said.stdout) == (0, "hello\n")
+
+
+def test_what_only_the_full_edition_holds_is_not_found(core: Machine) -> None:
+    said = core.run("run", "rye/bash/bash", "command=echo hi")
+
+    assert said.returncode == 3
+
+
+def test_a_file_of_the_core_verifies_itself(core: Machine, core_pyz: Path) -> None:
+    assert core.run("self", "verify", str(core_pyz)).returncode == 0

@@ -1,0 +1,52 @@
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from lillux.signing import generate_keypair
+from packing.editions import Edition, selected
+from packing.signed_bundle import stage_bundle
+from ryeos.bundles import CORE_ID, EMBEDDED_ID, embedded_bundle
+from ryeos.signing_key import SigningKey
+from tests.support.workspace import BUNDLE_SOURCE, ROOT, fixed_clock
+
+
+def listed(folder: Path) -> set[str]:
+    """The files below a folder."""
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("path", "is_core"),
+    [
+        ("tools/rye/core/runtimes/bash/bash.yaml", True),
+        ("directives/rye/core/create_tool.md", True),
+        ("knowledge/rye/core/signing.md", True),
+        ("config/execution/execution.yaml", True),
+        ("tools/rye/bash/bash.yaml", False),
+        ("tools/rye/core.yaml", False),
+        ("tools/rye/core-extras/x.py", False),
+        ("directives/rye/examples/approve.md", False),
+    ],
+)
+def test_the_core_is_what_lies_in_its_folders_and_configuration(path: str, is_core: bool) -> None:  # noqa: FBT001
+    assert Edition.CORE.holds(PurePosixPath(path)) == is_core
+    assert Edition.FULL.holds(PurePosixPath(path))
+
+
+def test_the_full_edition_is_the_source_as_it_is(tmp_path: Path) -> None:
+    assert selected(BUNDLE_SOURCE, tmp_path / "copy", Edition.FULL) == BUNDLE_SOURCE
+    assert not (tmp_path / "copy").exists()
+
+
+@pytest.mark.parametrize(("edition", "bundle_id"), [("core", CORE_ID), ("full", EMBEDDED_ID)])
+def test_each_edition_is_a_bundle_of_its_own(edition: str, bundle_id: str, tmp_path: Path) -> None:
+    key = SigningKey(generate_keypair(), fixed_clock)
+
+    stage_bundle(ROOT, tmp_path / "bundle", key, Edition(edition))
+
+    space = embedded_bundle(tmp_path / "bundle", "1.2.3")
+    assert space.label == f"system:{bundle_id}"
+    source = listed(BUNDLE_SOURCE)
+    expected = {path for path in source if Edition(edition).holds(PurePosixPath(path))}
+    assert listed(space.ai) & source == expected
+    assert (tmp_path / "bundle" / ".ai" / "bundles" / bundle_id / "files.manifest").is_file()
