@@ -332,9 +332,8 @@ def kind_of(mode: int) -> str:
     """In a word what a status is about."""
     if stat.S_ISREG(mode):
         return "file"
-    return {stat.S_IFDIR: "folder", stat.S_IFLNK: "link", stat.S_IFIFO: "pipe"}.get(
-        stat.S_IFMT(mode), "device"
-    )
+    names = {stat.S_IFDIR: "folder", stat.S_IFLNK: "link", stat.S_IFIFO: "pipe"}
+    return (names | {stat.S_IFSOCK: "socket"}).get(stat.S_IFMT(mode), "device")
 
 
 def digest(data: bytes) -> str:
