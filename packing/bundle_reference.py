@@ -12,8 +12,8 @@ from ryeos.metadata.directive import parse_directive
 INTRODUCTION = """\
 # The bundle
 
-What comes with the program, as system items. Load any of them to read it whole, or to change a copy of
-it: `rye load rye/bash/bash --to project`.
+What comes with the program, as system items. Load any of them to read it whole, or to change a
+copy of it: `rye load rye/bash/bash --to project`.
 
 This page is written by `scripts/generate_reference.py` from the files in `bundle.ai/`.
 """

@@ -96,7 +96,7 @@ class Database:
             found = connection.scalar(sqlalchemy.select(versions.c.version))
             if found is None:
                 connection.execute(versions.insert().values(version=expected))
-            while found in changes:
+            while found is not None and found in changes:
                 connection.exec_driver_sql(changes[found])
                 found += 1
                 connection.execute(versions.update().values(version=found))

@@ -122,9 +122,7 @@ class Storage:
         )
 
     def roots(self, user_id: str) -> Iterator[str]:
-        """Every digest in the rows of a user that are kept: heads, user space, threads, what is
-        published.
-        """
+        """Every digest in the rows of a user that are kept: heads, spaces, threads, published."""
         with self._database.reading() as connection:
             for table in _NAMING:
                 statement = select(table).where(table.c.user_id == user_id)

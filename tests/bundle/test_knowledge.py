@@ -113,7 +113,8 @@ def test_pages_refer_to_pages_that_are_there(bundle: Space) -> None:
     ]
 
     assert not wrong
-    assert all(bundle.folder(Kind.KNOWLEDGE).joinpath(f"{name}.md").is_file() for name in pages)
+    published = bundle.ai / Kind.KNOWLEDGE.directory
+    assert all((published / f"{name}.md").is_file() for name in pages)
 
 
 def test_an_answer_is_compared_by_what_the_page_shows() -> None:

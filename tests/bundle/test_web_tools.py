@@ -216,7 +216,7 @@ def test_a_proxy_of_the_environment_is_used(machine: Machine, site: Server) -> N
 
 # ---------------------------------------------------------------------------------- searching
 
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"title": "A <b>b</b>", "url": "https://a.example/", "content": "x &amp; y", "score": 0.9},
     {"title": "Evil", "url": "javascript:alert(1)", "content": "no"},
     {"title": None, "url": "https://c.example/", "content": ["no text"]},

@@ -2,10 +2,10 @@
 
 A fenced block is one of these by what stands behind its language:
 
-``.ai/...``   a file of the project, which is the block's text
-``call``      a tool of the MCP server and its arguments: ``{"name": ..., "arguments": ...}``
-``answer``    what the envelope of the call before it holds, other keys aside; ``...`` in a text is
-              anything
+``a/path.py``  a file of the project, which is the block's text
+``call``       a tool of the MCP server and its arguments: ``{"name": ..., "arguments": ...}``
+``answer``     what the envelope of the call before it holds, other keys aside; ``...`` in a text is
+               anything
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import Any
 from tests.support.documents import prints
 
 _BLOCK = re.compile(
-    r"^(?P<fence>`{3,})\w+ (?P<role>\.ai/\S+|call|answer)\n(?P<text>.*?)^(?P=fence)$",
+    r"^(?P<fence>`{3,})\w+ (?P<role>[\w.-]*[./][\w./-]+|call|answer)\n(?P<text>.*?)^(?P=fence)$",
     re.DOTALL | re.MULTILINE,
 )
 CALL, ANSWER = "call", "answer"
