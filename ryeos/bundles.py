@@ -99,6 +99,11 @@ def manifest_path(space: Space) -> Path:
     return space.ai / _manifest_name(space)
 
 
+def readable_manifest_name(space: Space) -> str:
+    """Where below ``.ai`` a bundle keeps the manifest that other programs read."""
+    return f"bundles/{space.bundle_id}/manifest.yaml"
+
+
 def _manifest_name(space: Space) -> str:
     return f"bundles/{space.bundle_id}/files.manifest"
 
@@ -195,7 +200,7 @@ def discover(embedded: Space | None, env: Mapping[str, str]) -> tuple[Space, ...
     those packages and reads all of their metadata, so it must be asked for.
     """
     found = [embedded] if embedded else []
-    found += [_bundle_at(Path(p)) for p in env.get("RYE_BUNDLE_PATH", "").split(os.pathsep) if p]
+    found += [bundle_at(Path(p)) for p in env.get("RYE_BUNDLE_PATH", "").split(os.pathsep) if p]
     if env.get("RYE_BUNDLE_ENTRY_POINTS") == "1":
         found += _from_entry_points()
     bundles: dict[str, Space] = {}
@@ -206,7 +211,8 @@ def discover(embedded: Space | None, env: Mapping[str, str]) -> tuple[Space, ...
     return tuple(bundles[label] for label in sorted(bundles))
 
 
-def _bundle_at(root: Path, bundle_id: str = "", version: str = "0.0.0") -> Space:
+def bundle_at(root: Path, bundle_id: str = "", version: str = "0.0.0") -> Space:
+    """The bundle in a folder; its id is said by its own manifest folder. Raises BundleError."""
     if not root.is_absolute():
         raise BundleError(str(root), "expected an absolute path")
     if not is_directory(root / AI_DIRECTORY):
@@ -230,7 +236,7 @@ def _from_entry_points() -> Iterator[Space]:
     for entry in sorted(entry_points(group=_ENTRY_POINT_GROUP), key=lambda entry: entry.name):
         try:
             described = entry.load()()
-            yield _bundle_at(
+            yield bundle_at(
                 Path(described["root_path"]),
                 str(described.get("bundle_id", entry.name)),
                 str(described.get("version", "0.0.0")),

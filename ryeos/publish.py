@@ -5,18 +5,18 @@ The source stays as it is, so that it reads well in version control. The result 
 """
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lillux.digests import sha256_hex
-from ryeos.bundles import MANIFEST_FORM, dump_manifest, manifest_path
+from ryeos.bundles import MANIFEST_FORM, dump_manifest, manifest_path, readable_manifest_name
 from ryeos.errors import BundleError
 from ryeos.extractors import extract
 from ryeos.items import SYSTEM, ItemRef, Kind, Space, kind_of_directory
 from ryeos.sign import check_item
 from ryeos.sign_targets import SignTarget
-from ryeos.signature import SignedText, form_for
+from ryeos.signature import CommentForm, SignedText, form_for
 from ryeos.signing_key import SigningKey
 from ryeos.trust import document_path, write_key_document
 
@@ -24,12 +24,21 @@ _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
 
 def publish_bundle(
-    source: Path, target: Path, *, bundle_id: str, version: str, key: SigningKey
+    source: Path,
+    target: Path,
+    *,
+    bundle_id: str,
+    version: str,
+    key: SigningKey,
+    readable: Callable[[Space, Sequence[str]], str] | None = None,
 ) -> Space:
     """Copy ``source`` (the content of ``.ai``) to ``target/.ai`` and sign all of it.
 
-    ``target`` must not exist yet. Raises ItemValidationError for the first item that breaks a rule,
-    BundleError for a file that cannot be signed.
+    ``target`` must not exist yet. ``readable`` makes the text of ``manifest.yaml``, which is for
+    other programs, from the signed files; it gets their paths below ``.ai``.
+
+    Raises ItemValidationError for the first item that breaks a rule, BundleError for a file that
+    cannot be signed.
     """
     space = Space(f"{SYSTEM}:{bundle_id}", target, version, key.public_pem)
     shutil.copytree(source, space.ai, ignore=_LEFT_OUT)
@@ -38,6 +47,9 @@ def publish_bundle(
         for path in sorted(space.ai.rglob("*"))
         if path.is_file()
     }
+    if readable:
+        name, text = readable_manifest_name(space), readable(space, list(files))
+        files[name] = _write_signed(space.ai / name, text, form_for(Kind.TOOL, ".yaml"), key)
     _write_key_document(space, key)
     _write_manifest(space, files, key)
     (target / "public_key.pem").write_bytes(key.public_pem)
@@ -76,11 +88,8 @@ def _target(path: Path, space: Space) -> SignTarget:
 
 def _write_key_document(space: Space, key: SigningKey) -> None:
     text = write_key_document(key.public_pem, space.bundle_id, covers_all=True)
-    body = SignedText(shebang="", signature=None, covers=None, body=text)
     path = document_path(space, key.fingerprint)
-    path.parent.mkdir(parents=True)
-    form = form_for(Kind.CONFIG, ".toml")
-    path.write_bytes(key.signed_text(Kind.CONFIG, body, form, str(path)).encode())
+    _write_signed(path, text, form_for(Kind.CONFIG, ".toml"), key)
 
 
 def _write_manifest(space: Space, files: Mapping[str, Any], key: SigningKey) -> None:
@@ -90,7 +99,12 @@ def _write_manifest(space: Space, files: Mapping[str, Any], key: SigningKey) -> 
     listed[document.relative_to(space.ai).as_posix()] = {
         "sha256": sha256_hex(document.read_bytes())
     }
-    text = dump_manifest(space.bundle_id, space.version, listed)
+    _write_signed(path, dump_manifest(space.bundle_id, space.version, listed), MANIFEST_FORM, key)
+
+
+def _write_signed(path: Path, text: str, form: CommentForm, key: SigningKey) -> dict[str, Any]:
+    """Write a text that is no item; its manifest entry."""
     body = SignedText(shebang="", signature=None, covers=None, body=text)
-    path.parent.mkdir(parents=True)
-    path.write_bytes(key.signed_text(Kind.CONFIG, body, MANIFEST_FORM, str(path)).encode())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(key.signed_text(Kind.CONFIG, body, form, str(path)).encode())
+    return {"sha256": sha256_hex(path.read_bytes())}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lillux.files import is_directory
 from lillux.values import dataclass
+from ryeos.collecting import Exclusions
 from ryeos.errors import InvalidRefError, ItemNotFoundError
 from ryeos.items import (
     AI_DIRECTORY,
@@ -21,6 +22,7 @@ from ryeos.resolver import candidates, is_regular_file, locations
 from ryeos.verify import Target
 
 GLOB_CHARACTERS = frozenset("*?[")
+NO_EXCLUSIONS = Exclusions()
 SKIPPED_FILES = frozenset({"package.json", "package-lock.json", "yarn.lock", "pnpm-lock.yaml"})
 
 
@@ -62,7 +64,9 @@ def targets_of_reference(reference: Reference, space: Space) -> tuple[SignTarget
     return tuple(found)
 
 
-def targets_of_glob(kind: Kind | None, pattern: str, space: Space) -> tuple[SignTarget, ...]:
+def targets_of_glob(
+    kind: Kind | None, pattern: str, space: Space, excluded: Exclusions = NO_EXCLUSIONS
+) -> tuple[SignTarget, ...]:
     """Every item of a space whose id matches, by id. Raises ItemNotFoundError for none.
 
     Without a slash the pattern is for the last segment at any depth; with one it starts at the
@@ -74,7 +78,9 @@ def targets_of_glob(kind: Kind | None, pattern: str, space: Space) -> tuple[Sign
         SignTarget(path=location.path, kind=one, space=space, ref=location.ref)
         for one in kinds
         for location in locations(space, one)
-        if location.path.name not in SKIPPED_FILES and matches(location.ref.id)
+        if location.path.name not in SKIPPED_FILES
+        and matches(location.ref.id)
+        and not excluded.leave_out(location.path, space, one)
     ]
     if not found:
         raise ItemNotFoundError(f"{kind.value}:{pattern}" if kind else pattern, [space.label])

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from lillux.values import dataclass
 
-MAX_TOOLS, MAX_PAGES = 1000, 100
+MAX_TOOLS, MAX_PAGES = 1000, 40
 
 
 @dataclass(frozen=True, slots=True)

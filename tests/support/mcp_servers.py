@@ -9,6 +9,7 @@ from pathlib import Path
 SUPPORT = Path(__file__).resolve().parent
 ODD_SERVER = SUPPORT / "mcp_odd_server.py"
 SDK_SERVER = SUPPORT / "mcp_sdk_server.py"
+LISTING_SERVER = SUPPORT / "mcp_listing_server.py"
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from typing import Any
 from lillux.errors import LilluxError
 from lillux.process import Cancellation
 from ryeos.app import Rye
+from ryeos.collecting import exclusions
 from ryeos.envelope import Answer, error_answer, error_envelope
 from ryeos.errors import InvalidRefError, SystemImmutableError
 from ryeos.items import PROJECT, SYSTEM, USER, Kind, parse_kind
@@ -75,7 +76,8 @@ def targets_of(rye: Rye, text: str, item_type: str | None, label: str) -> tuple[
     """The files that a reference or a pattern means in a space. Raises ItemNotFoundError."""
     space = rye.space(label)
     if is_glob(text):
-        return targets_of_glob(*_glob(text, item_type), space)
+        excluded = exclusions(rye.context.spaces, rye.verifier, rye.warn)
+        return targets_of_glob(*_glob(text, item_type), space, excluded)
     if label == SYSTEM:
         raise SystemImmutableError(text)
     return targets_of_reference(item_reference(rye, text, item_type), space)

@@ -56,6 +56,41 @@ def odd(behaviour: str = "plain", **more: object) -> str:
 # --- what comes out
 
 
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+def test_a_server_that_is_run_lists_its_tools(workspace: Workspace, era: str) -> None:
+    config = json.dumps(
+        {**json.loads(sdk("unused")), "protocol_version": era, "transport": "stdio"}
+    )
+    path = workspace.project.write(
+        "tools/mcp/servers/sdk.yaml",
+        f'version: "1.0.0"\ntool_type: mcp_server\nexecutor_id: {STDIO}\n'
+        f"category: mcp/servers\ndescription: test server\nconfig: {config}\n",
+    )
+    workspace.project.sign(path)
+
+    result = workspace.run("mcp/servers/sdk")
+
+    assert result.success, result.error
+    assert [tool["name"] for tool in result.data["tools"]][:2] == ["add", "document"]
+    assert result.data["truncated"] is False
+
+
+def test_a_server_at_an_address_that_is_run_lists_its_tools(
+    workspace: Workspace, address: str
+) -> None:
+    path = workspace.project.write(
+        "tools/mcp/servers/sdk.yaml",
+        f'version: "1.0.0"\ntool_type: mcp_server\nexecutor_id: {HTTP}\n'
+        f"category: mcp/servers\ndescription: test server\nconfig: {{url: '{address}'}}\n",
+    )
+    workspace.project.sign(path)
+
+    result = workspace.run("mcp/servers/sdk")
+
+    assert result.success, result.error
+    assert len(result.data["tools"]) == 8
+
+
 def test_a_tool_of_a_server_is_called_with_the_callers_parameters(workspace: Workspace) -> None:
     tool(workspace.project, sdk("add"))
 

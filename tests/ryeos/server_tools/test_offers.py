@@ -1,0 +1,84 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ryeos.metadata.yaml_documents import parse_yaml
+from ryeos.server_tools.offers import MAX_DESCRIPTION_CHARACTERS, Offer, offers
+
+RUNTIME = "rye/core/runtimes/mcp/stdio"
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+def offered(*tools: dict[str, Any]) -> list[Offer]:
+    return list(offers("demo", RUNTIME, tools))
+
+
+def test_a_tool_is_written_as_an_item() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    (offer,) = offered({"name": "add", "description": "Adds.\n\n  Two.", "inputSchema": schema})
+
+    assert offer.item_id == "mcp/demo/add"
+    written = parse_yaml(offer.text("1.0.3"), "")
+    assert written.pop("x-mcp-digest")
+    assert written == {
+        "version": "1.0.3",
+        "tool_type": "mcp",
+        "executor_id": RUNTIME,
+        "category": "mcp/demo",
+        "description": "Adds. Two.",
+        "config": {"server": "mcp/servers/demo", "tool_name": "add"},
+        "input_schema": schema,
+    }
+
+
+@pytest.mark.parametrize(
+    ("tool", "problem"),
+    [
+        ({}, "name"),
+        ({"name": ""}, "name"),
+        ({"name": "x" * 257}, "name"),
+        ({"name": 7}, "name"),
+        ({"name": "a", "inputSchema": []}, "inputSchema: expected an object"),
+        ({"name": "a", "inputSchema": {"type": "string"}}, "expected the type object"),
+        ({"name": "a", "inputSchema": {"properties": 7}}, "inputSchema"),
+        ({"name": "a", "inputSchema": {"pattern": "("}}, "inputSchema"),
+        ({"name": "a", "inputSchema": {"$ref": "file:///etc/passwd"}}, "inputSchema"),
+        ({"name": "a", "inputSchema": {"default": float("nan")}}, "inputSchema"),
+        ({"name": "a", "inputSchema": {"description": "x" * 300_000}}, "at most"),
+    ],
+)
+def test_what_cannot_be_an_item_says_why(tool: dict[str, Any], problem: str) -> None:
+    (offer,) = offered(tool)
+
+    assert problem in offer.problem
+
+
+def test_of_two_tools_with_one_name_the_first_counts() -> None:
+    second, first = offered({"name": "a", "description": "1"}, {"name": "a", "description": "2"})
+
+    assert (first.values["description"], first.problem) == ("1", "")
+    assert "another tool" in second.problem
+
+
+def test_words_of_a_server_are_one_line_of_bounded_length() -> None:
+    (offer,) = offered({"name": "a", "description": "\x1b[31m\n# rye:signed:\n" + "x" * 5000})
+
+    described = offer.values["description"]
+    assert len(described) == MAX_DESCRIPTION_CHARACTERS
+    assert described.isprintable()
+
+
+@given(st.fixed_dictionaries({"name": JSON}, optional={"description": JSON, "inputSchema": JSON}))
+def test_whatever_a_server_says_is_an_item_or_a_problem(tool: dict[str, Any]) -> None:
+    (offer,) = offered(tool)
+
+    if not offer.problem:
+        written = parse_yaml(offer.text(), "")
+        assert written["config"]["server"] == "mcp/servers/demo"
+        assert written["executor_id"] == RUNTIME

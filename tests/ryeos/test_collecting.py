@@ -1,0 +1,57 @@
+from ryeos.collecting import COLLECT_FILE, exclusions
+from ryeos.mcp.tools.sign import targets_of
+from tests.support.workspace import SpaceFolder, Workspace
+
+
+def lists(space: SpaceFolder, folders: str, files: str = "[]") -> None:
+    space.signed(
+        f"tools/{COLLECT_FILE}",
+        'version: "1.0.0"\ntool_type: config\nexecutor_id: null\ncategory: rye/core/bundler\n'
+        f"description: lists\nexclude_dirs: {folders}\nexclude_files: {files}\n",
+    )
+
+
+def named(workspace: Workspace, pattern: str = "tool:mine/**") -> list[str]:
+    targets = targets_of(workspace.rye(), pattern, None, "project")
+    return [str(target.ref) for target in targets]
+
+
+def test_the_lists_of_the_bundle_count_where_there_are_no_others(workspace: Workspace) -> None:
+    rye = workspace.rye()
+
+    found = exclusions(rye.context.spaces, rye.verifier, rye.warn)
+
+    assert {"dist", "build", "node_modules"} <= found.folders
+    assert "package.json" in found.files
+
+
+def test_a_pattern_leaves_out_what_the_lists_name(workspace: Workspace) -> None:
+    for item_id in ("mine/a", "mine/dist/b", "mine/other/c"):
+        workspace.project.yaml_tool(item_id, "")
+
+    assert named(workspace) == ["tool:mine/a", "tool:mine/other/c"]
+
+
+def test_the_lists_of_the_project_count_first(workspace: Workspace) -> None:
+    for item_id in ("mine/a", "mine/dist/b", "mine/other/c"):
+        workspace.project.yaml_tool(item_id, "")
+    lists(workspace.user, "[dist]")
+    lists(workspace.project, "[other]", "[a.yaml]")
+
+    assert named(workspace) == ["tool:mine/dist/b"]
+
+
+def test_lists_that_nobody_signed_are_passed_over_with_a_warning(workspace: Workspace) -> None:
+    workspace.project.yaml_tool("mine/a", "")
+    lists(workspace.project, "[mine]")
+    path = workspace.project.space.ai / "tools" / COLLECT_FILE
+    path.write_text(path.read_text("utf-8") + "# changed\n", "utf-8")
+
+    assert named(workspace) == ["tool:mine/a"]
+    assert "its lists are not used" in workspace.warnings[0]
+
+
+def test_a_reference_means_its_item_whatever_the_lists_say(workspace: Workspace) -> None:
+    workspace.project.yaml_tool("mine/dist/b", "")
+
+    assert named(workspace, "tool:mine/dist/b") == ["tool:mine/dist/b"]
