@@ -6,12 +6,14 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import (
+    bundle_pull,
     engine,
     functions,
     graphs,
     items,
     mcp,
     programs,
+    registry,
     remote,
     search,
     startup,
@@ -42,6 +44,8 @@ def main() -> int:
             *programs.figures(scratch),
             *trees.figures(scratch),
             *remote.figures(pyz, scratch),
+            *bundle_pull.figures(pyz, scratch),
+            *registry.figures(scratch),
         ]
     print(table(rows))
     return 0

@@ -40,7 +40,7 @@ from ryeos.moments import Clock, utc_now
 from ryeos.signing_key import SigningKey
 
 BOX_PUBLIC_FILE = "box_pub.pem"
-ITEMS_FOLDER = "items"
+ITEMS_FOLDER, REGISTRY_FOLDER = "items", "registry"
 
 
 class NodeKeysError(LilluxError):
@@ -91,11 +91,8 @@ def open_keys(directory: Path, clock: Clock = utc_now) -> NodeKeys:
     items = directory / ITEMS_FOLDER
     if not (directory / PRIVATE_KEY_FILE).exists():
         _make(directory, _write_own, clock)
-    if not (items / PRIVATE_KEY_FILE).exists():
-        _make(items, _write_pair, clock)
-    for path in (*exposed_key_files(directory), *exposed_key_files(items)):
-        logging.getLogger(__name__).warning("%s can be read by others: chmod 600 it", path)
-    items_keypair = load_keypair(items)
+    items_keypair = open_pair(items, clock)
+    _warn_of_exposed(directory)
     private = _read_box(directory / BOX_KEY_FILE)
     made_s = (directory / PRIVATE_KEY_FILE).stat().st_mtime
     return NodeKeys(
@@ -106,6 +103,22 @@ def open_keys(directory: Path, clock: Clock = utc_now) -> NodeKeys:
         box_public=box_public(private),
         created_at=datetime.fromtimestamp(int(made_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
+
+
+def open_pair(directory: Path, clock: Clock = utc_now) -> KeyPair:
+    """The pair in a folder, which is made where there is none: one for each purpose of signing.
+
+    Raises PemError, KeyMismatchError, FileSystemError, NativeCryptoMissingError.
+    """
+    if not (directory / PRIVATE_KEY_FILE).exists():
+        _make(directory, _write_pair, clock)
+    _warn_of_exposed(directory)
+    return load_keypair(directory)
+
+
+def _warn_of_exposed(directory: Path) -> None:
+    for path in exposed_key_files(directory):
+        logging.getLogger(__name__).warning("%s can be read by others: chmod 600 it", path)
 
 
 def _make(directory: Path, write: Callable[[Path], None], clock: Clock) -> None:

@@ -96,7 +96,7 @@ class Accounts:
                 owner = connection.scalar(
                     select(namespaces.c.owner).where(namespaces.c.folded == folded)
                 )
-                if owner is not None:
+                if owner not in {None, name}:
                     raise AccountError(name, f"a namespace of this name belongs to {owner}")
                 ensure_user(connection, name, now)
                 row = {"name": name, "folded": folded, "created_at": now, "stored_bytes": 0}

@@ -6,6 +6,7 @@ from rye_services.keys import NodeKeys
 from rye_services.registry.bundles import PulledBundle, ShownBundle
 from rye_services.registry.items import PublishedVersion, ShownItem, ShownVersion
 from rye_services.registry.names import ItemName
+from rye_services.registry.services import RegistryServices
 from ryeos.cas.item_files import signature_info
 from ryeos.remote.signed_documents import sign_document
 
@@ -23,18 +24,18 @@ def item_facts(name: ItemName) -> dict[str, Any]:
     }
 
 
-def pushed(kept: PublishedVersion, keys: NodeKeys, *, skipped: bool) -> dict[str, Any]:
+def pushed(kept: PublishedVersion, services: RegistryServices, *, skipped: bool) -> dict[str, Any]:
     """What the publisher is told. ``skipped``: it was there already, with the same content."""
     return {
         "status": "published",
         **({"skipped": True} if skipped else {}),
         **_version_facts(kept),
         "signed_content": kept.content,
-        "attestation": attestation(kept, keys),
+        "attestation": attestation(kept, services),
     }
 
 
-def pulled(found: PublishedVersion, keys: NodeKeys) -> dict[str, Any]:
+def pulled(found: PublishedVersion, services: RegistryServices) -> dict[str, Any]:
     """An item, as who pulls it gets it."""
     return {
         **_version_facts(found),
@@ -42,11 +43,11 @@ def pulled(found: PublishedVersion, keys: NodeKeys) -> dict[str, Any]:
         "changelog": found.changelog,
         "metadata": found.metadata or {},
         "created_at": found.created_at,
-        "attestation": attestation(found, keys),
+        "attestation": attestation(found, services),
     }
 
 
-def attestation(found: PublishedVersion, keys: NodeKeys) -> dict[str, Any]:
+def attestation(found: PublishedVersion, services: RegistryServices) -> dict[str, Any]:
     """What no signature of the content covers, signed: which item and version it is, and whose.
 
     It is signed with the key that the registry is known by (``/public-key``), which signs nothing
@@ -54,17 +55,17 @@ def attestation(found: PublishedVersion, keys: NodeKeys) -> dict[str, Any]:
     """
     document = {
         "kind": ATTESTATION,
-        "registry": keys.node_id,
+        "registry": services.keys.node_id,
         "item_type": found.name.kind.value,
         "item_id": found.name.id,
         "version": found.version,
         "suffix": found.suffix,
         "sha256": found.sha256,
         "author": found.author,
-        "items_key": f"fp:{keys.items.fingerprint}",
+        "signed_by": f"fp:{services.signer.fingerprint}",
         "published_at": found.created_at,
     }
-    return sign_document(document, keys.signing, found.created_at)
+    return sign_document(document, services.keys.signing, found.created_at)
 
 
 def bundle_attestation(found: PulledBundle, keys: NodeKeys) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from rye_services.registry import (
     item_routes,
     manifest_routes,
     open_routes,
+    page_routes,
     search_routes,
 )
 from rye_services.registry.services import RegistryServices
@@ -26,6 +27,7 @@ ROUTERS: tuple[Callable[[RegistryServices], APIRouter], ...] = (
     bundle_routes.router,
     account_routes.router,
     manifest_routes.router,
+    page_routes.router,
 )
 
 _NONCES_EVERY_S = 600
@@ -35,7 +37,7 @@ _DOWNLOADS_EVERY_S = 30
 def create_app(services: RegistryServices) -> FastAPI:
     """The application of a registry that is no node, ready to be served."""
     alone = Part(
-        (open_routes.router_alone(services),),
+        (open_routes.router_alone(services), page_routes.router_alone(services)),
         (lambda: every(_NONCES_EVERY_S, services.nonces.forget_old),),
     )
     parts = (alone, part_of(services))

@@ -138,6 +138,14 @@ class Bundles:
             found = connection.scalars(select(bundle_versions.c.version).where(of_it)).all()
         return self._shown(row), tuple(sorted(found, key=version_of, reverse=True))
 
+    def paths(self, bundle_id: str, version: str) -> tuple[str, ...]:
+        """The files of a version, sorted."""
+        columns = bundle_files.c
+        of_it = and_(columns.bundle_id == bundle_id, columns.version == version)
+        wanted = select(columns.path).where(of_it).order_by(columns.path)
+        with self._database.reading() as connection:
+            return tuple(connection.scalars(wanted))
+
     def set_visibility(self, bundle_id: str, visibility: str, *, account: str) -> str:
         """Show a bundle in lists, or not; what it was. Raises ItemGoneError, NamespaceError."""
         with self._database.writing() as connection:

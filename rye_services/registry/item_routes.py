@@ -60,7 +60,7 @@ def router(services: RegistryServices) -> APIRouter:
         found = services.items.pull(item_name(item_type, item_id), named)
         services.items.downloads.note(found.item)
         versions = list(services.items.live_versions(found.item))
-        return {**pulled(found, services.keys), "versions": versions}
+        return {**pulled(found, services), "versions": versions}
 
     @routes.get("/items/{item_type}/{item_id:path}")
     @refusing
@@ -120,7 +120,7 @@ def _push(services: RegistryServices, account: str, sent: Push) -> dict[str, Any
         suffix=sent.suffix or _suffix_in(metadata),
         account=account,
         keys=services.accounts.keys_of(account),
-        signer=services.keys.items,
+        signer=services.signer,
     )
     kept, is_new = services.items.publish(
         name,
@@ -131,7 +131,7 @@ def _push(services: RegistryServices, account: str, sent: Push) -> dict[str, Any
         metadata=metadata,
         max_bytes=services.settings.max_user_storage_bytes,
     )
-    return pushed(kept, services.keys, skipped=not is_new)
+    return pushed(kept, services, skipped=not is_new)
 
 
 def _suffix_in(metadata: dict[str, Any] | None) -> str | None:

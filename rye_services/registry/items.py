@@ -8,7 +8,18 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Row, RowMapping, and_, func, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    RowMapping,
+    and_,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
 from lillux.values import dataclass, field
@@ -25,8 +36,6 @@ from ryeos.errors import RyeError
 from ryeos.items import Kind
 from ryeos.moments import Clock, utc_now
 
-UNLISTED = "unlisted"
-VISIBILITIES = (PUBLIC, UNLISTED)
 _SIGNATURE_LINES = re.compile(r"^.{0,8}rye:(signed|covers):.*$", re.MULTILINE)
 
 
@@ -217,10 +226,10 @@ class Items:
     ) -> tuple[tuple[ShownItem, ...], int]:
         """One page of what is found, the best first, and how many there are in all.
 
-        Without words it is everything, what changed last first.
+        What nothing narrows is everything, what changed last first.
         """
         with self._database.reading() as connection:
-            if not wanted.words:
+            if wanted.is_everything:
                 return self._listed(connection, wanted, limit, offset)
             found, total = self._index.find(connection, wanted, limit=limit, offset=offset)
             rows = connection.execute(select(items).where(items.c.id.in_(found))).mappings()
@@ -301,19 +310,12 @@ class Items:
         self, connection: Connection, wanted: Wanted, limit: int, offset: int
     ) -> tuple[tuple[ShownItem, ...], int]:
         columns = items.c
-        conditions = [
+        conditions: list[ColumnElement[bool]] = [
             columns.latest_version.is_not(None),
             or_(columns.visibility == PUBLIC, columns.namespace.in_(wanted.mine))
             if wanted.mine
             else columns.visibility == PUBLIC,
         ]
-        if wanted.item_type:
-            conditions.append(columns.item_type == wanted.item_type)
-        if wanted.namespace:
-            conditions.append(columns.namespace == wanted.namespace)
-        if wanted.category:
-            below = columns.category.startswith(f"{wanted.category}/", autoescape=True)
-            conditions.append(or_(columns.category == wanted.category, below))
         order = (columns.updated_at.desc(), columns.id.desc())
         page = select(items).where(*conditions).order_by(*order).limit(limit).offset(offset)
         rows = connection.execute(page).mappings().all()

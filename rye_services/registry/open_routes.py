@@ -17,12 +17,12 @@ PEM_TYPE = "application/x-pem-file"
 def router(services: RegistryServices) -> APIRouter:
     """The open routes that a registry has beside a node, too."""
     routes = APIRouter(tags=["registry"])
-    items_key = services.keys.items.public_pem
+    registry_key = services.signer.public_pem
 
     @routes.get("/v1/public-key", response_class=Response)
     async def public_key() -> Response:
         """The key that signs what is published: PEM, to be pinned by who pulls."""
-        return Response(items_key, media_type=PEM_TYPE)
+        return Response(registry_key, media_type=PEM_TYPE)
 
     @routes.get("/v1/health")
     def health() -> JSONResponse:

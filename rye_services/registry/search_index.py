@@ -8,6 +8,7 @@ that the index itself intersects it and no row is read in vain.
 import re
 from collections.abc import Sequence
 from typing import Protocol
+from unicodedata import combining, normalize
 
 from sqlalchemy import Connection, TextClause, text
 
@@ -18,7 +19,10 @@ _MOST_WORDS = 16
 _MAX_BODY_CHARACTERS = 16 * 1024
 _WORD = re.compile(r"[^\W_]+")
 _SHORTEST_PREFIX = 2
-PUBLIC = "public"
+MOST_FOUND = 10_000
+"""Of one search: beyond that nobody looks, and nothing is weighed or counted."""
+
+PUBLIC, UNLISTED = "public", "unlisted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,11 @@ class Wanted:
     category: str = ""
     mine: tuple[str, ...] = ()
 
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing narrows it."""
+        return not (self.words or self.item_type or self.namespace or self.category)
+
 
 class SearchIndex(Protocol):
     """Where documents are put, and found by their words; in the caller's transaction."""
@@ -71,7 +80,7 @@ class SearchIndex(Protocol):
 
 def words_of(query: str) -> tuple[str, ...]:
     """The words in what somebody typed; none of a text without letters and digits."""
-    return tuple(_WORD.findall(query[:MAX_QUERY_CHARACTERS].casefold())[:_MOST_WORDS])
+    return tuple(_WORD.findall(query[:MAX_QUERY_CHARACTERS].lower())[:_MOST_WORDS])
 
 
 def index_for(dialect: str) -> SearchIndex:
@@ -88,72 +97,106 @@ def _folders(category: str) -> list[str]:
 # --- SQLite ---------------------------------------------------------------------------------------
 
 _COLUMNS = "name, place, title, description, body, facets"
-_WEIGHTS = "bm25(10.0, 6.0, 6.0, 3.0, 1.0, 0.0)"
-_RANKED = (
-    "SELECT rowid FROM registry_search WHERE registry_search MATCH :query"
-    " AND rank MATCH :weights ORDER BY rank, rowid LIMIT :limit OFFSET :offset"
+_WEIGHTS = "10.0, 6.0, 6.0, 3.0, 1.0, 0.0"
+_TABLES = (
+    f"""CREATE VIRTUAL TABLE IF NOT EXISTS registry_search USING fts5(
+    {_COLUMNS}, tokenize = 'unicode61 remove_diacritics 2')""",
+    """CREATE VIRTUAL TABLE IF NOT EXISTS registry_words USING
+    fts5vocab('registry_search', 'row')""",
 )
+_PUT = (
+    f"INSERT INTO registry_search (rowid, {_COLUMNS}) VALUES"  # noqa: S608 - our own names
+    " (:item, :name, :place, :title, :description, :body, :facets)"
+)
+_REMOVE = "DELETE FROM registry_search WHERE rowid = :item"
+_CANDIDATES = (
+    f"SELECT rowid AS item, bm25(registry_search, {_WEIGHTS}) AS score"  # noqa: S608 - our own names
+    " FROM registry_search WHERE registry_search MATCH :query"
+    f" ORDER BY rowid DESC LIMIT {MOST_FOUND}"
+)
+_RANKED = f"SELECT item FROM ({_CANDIDATES}) ORDER BY score, item DESC LIMIT :limit OFFSET :offset"  # noqa: S608
+_COUNTED = (
+    "SELECT count(*) FROM (SELECT rowid FROM registry_search"  # noqa: S608 - our own names
+    f" WHERE registry_search MATCH :query LIMIT {MOST_FOUND})"
+)
+_BEGINNING = (
+    "SELECT term, doc FROM registry_words WHERE term >= :low AND term < :high"
+    " ORDER BY term LIMIT :most"
+)
+_MOST_ENDINGS, _ENOUGH_FOUND = 12, 2000
+_FACET = "\ue000"  # for private use, so a letter to FTS5, and part of no word that people type
+_LAST = "\U0010ffff"
 
 
 class SqliteIndex:
-    """A table of FTS5 beside that of the items, by the same number."""
+    """A table of FTS5 beside that of the items, by the same number.
+
+    A word is looked up in the vocabulary first: what begins with it counts too, as long as that is
+    not very much. A prefix of FTS5's own would have every posting of every such word merged.
+    """
 
     def prepare(self, connection: Connection) -> None:
-        """Make the table."""
-        connection.execute(
-            text(
-                "CREATE VIRTUAL TABLE IF NOT EXISTS registry_search USING fts5("
-                f"{_COLUMNS}, tokenize = 'unicode61 remove_diacritics 2', prefix = '2 3')"
-            )
-        )
+        """Make the table, and the view of its words."""
+        for statement in _TABLES:
+            connection.execute(text(statement))
 
     def put(self, connection: Connection, documents: Sequence[Document]) -> None:
         """Write the rows."""
-        if not documents:
-            return
-        gone = text("DELETE FROM registry_search WHERE rowid = :item")
-        connection.execute(gone, [{"item": one.item} for one in documents])
-        row = text(
-            f"INSERT INTO registry_search (rowid, {_COLUMNS}) VALUES"  # noqa: S608 - our own names
-            " (:item, :name, :place, :title, :description, :body, :facets)"
-        )
-        connection.execute(row, [_row(one) for one in documents])
+        if documents:
+            connection.execute(text(_REMOVE), [{"item": one.item} for one in documents])
+            connection.execute(text(_PUT), [_row(one) for one in documents])
 
     def remove(self, connection: Connection, item: int) -> None:
         """Remove the row."""
-        connection.execute(text("DELETE FROM registry_search WHERE rowid = :item"), {"item": item})
+        connection.execute(text(_REMOVE), {"item": item})
 
     def find(
         self, connection: Connection, wanted: Wanted, *, limit: int, offset: int
     ) -> tuple[tuple[int, ...], int]:
         """Look the words up; weighed by BM25, where a word of the name counts most."""
-        query = {"query": fts_query(wanted)}
-        page = {"weights": _WEIGHTS, "limit": limit, "offset": offset}
-        found = connection.scalars(text(_RANKED), {**query, **page})
+        spellings = [_spellings(connection, word) for word in wanted.words]
+        query = {"query": fts_query(wanted, spellings)}
+        found = connection.scalars(text(_RANKED), {**query, "limit": limit, "offset": offset})
         items = tuple(int(item) for item in found)
         if not offset and len(items) < limit:
             return items, len(items)
-        counted = text("SELECT count(*) FROM registry_search WHERE registry_search MATCH :query")
-        return items, int(connection.scalar(counted, query) or 0)
+        return items, int(connection.scalar(text(_COUNTED), query) or 0)
 
 
-def fts_query(wanted: Wanted) -> str:
+def _spellings(connection: Connection, word: str) -> tuple[str, ...]:
+    """The word, and words of the index that begin with it, until they are in enough items."""
+    plain = "".join(one for one in normalize("NFD", word) if not combining(one))
+    if len(word) < _SHORTEST_PREFIX or not plain:
+        return (word,)
+    bounds = {"low": plain, "high": plain + _LAST, "most": _MOST_ENDINGS}
+    found, items = [word], 0
+    for term, count in connection.execute(text(_BEGINNING), bounds):
+        if items + count > _ENOUGH_FOUND and items:
+            break
+        found.append(str(term))
+        items += count
+    return tuple(dict.fromkeys(found))
+
+
+def fts_query(wanted: Wanted, spellings: Sequence[Sequence[str]]) -> str:
     """The expression of FTS5. Its words are letters and digits only, each in quotes."""
-    words = " AND ".join(
-        f'"{word}"*' if len(word) >= _SHORTEST_PREFIX else f'"{word}"' for word in wanted.words
-    )
-    visible = " OR ".join(
-        [f'"{_facet("v", PUBLIC)}"', *(f'"{_facet("n", name)}"' for name in wanted.mine)]
-    )
+    words = [f"({' OR '.join(map(_quoted, one))})" for one in spellings]
     narrowing = {"t": wanted.item_type, "n": wanted.namespace, "c": wanted.category}
-    facets = [f'"{_facet(mark, value)}"' for mark, value in narrowing.items() if value]
-    narrowed = " AND ".join([f"({visible})", *facets])
-    return f"({{name place title description body}} : ({words})) AND (facets : ({narrowed}))"
+    words += [_quoted(_facet(mark, value)) for mark, value in narrowing.items() if value]
+    hidden = _quoted(_facet("v", UNLISTED))
+    if wanted.mine:
+        own = " OR ".join(_quoted(_facet("n", name)) for name in wanted.mine)
+        hidden = f"({hidden} NOT ({own}))"
+    return f"({' AND '.join(words)}) NOT {hidden}"
+
+
+def _quoted(word: str) -> str:
+    return '"' + word.replace('"', "") + '"'
 
 
 def _facet(mark: str, value: str) -> str:
-    """A word that nobody types, of letters and digits whatever the value is."""
-    return f"{mark}{value.encode().hex()}"
+    """A word that nobody types, whatever the value is."""
+    return f"{_FACET}{mark}{value.encode().hex()}"
 
 
 def _row(document: Document) -> dict[str, object]:
@@ -232,13 +275,13 @@ def postgres_query(
     )
     statement = text(
         "SELECT item, count(*) OVER () AS total FROM registry_search,"
-        " to_tsquery('simple', :words) AS query WHERE document @@ query"
+        " to_tsquery('simple', :words) AS query WHERE (:words = '' OR document @@ query)"
         " AND (visibility = 'public' OR namespace = ANY(:mine))"
         " AND (:item_type = '' OR item_type = :item_type)"
         " AND (:namespace = '' OR namespace = :namespace)"
         " AND (:category = '' OR category = :category"
         " OR starts_with(category, :category || '/'))"
-        " ORDER BY ts_rank(document, query) DESC, item LIMIT :limit OFFSET :offset"
+        " ORDER BY ts_rank(document, query) DESC, item DESC LIMIT :limit OFFSET :offset"
     )
     values: dict[str, object] = {
         "words": words,

@@ -7,7 +7,7 @@ from rye_services.auth.authenticator import Authenticator
 from rye_services.auth.principal import Principal
 from rye_services.authorized_keys import AuthorizedKeys
 from rye_services.database import Database
-from rye_services.keys import NodeKeys, open_keys
+from rye_services.keys import REGISTRY_FOLDER, NodeKeys, open_keys, open_pair
 from rye_services.node.durable import Durable
 from rye_services.node.stores import UserStores
 from rye_services.nonces import Nonces
@@ -21,6 +21,7 @@ from rye_services.registry.search_index import index_for
 from rye_services.registry.tables import METADATA, SCHEMA_VERSION, schema_versions
 from rye_services.settings import Settings
 from ryeos.moments import Clock, utc_now
+from ryeos.signing_key import SigningKey
 
 _STORE = "registry"
 SIGN_UPS_PER_MINUTE = 10
@@ -30,7 +31,8 @@ SIGN_UPS_PER_MINUTE = 10
 class RegistryServices:
     """The services of a registry.
 
-    keys     ``items`` signs what is published, ``signing`` what the registry itself says of it
+    keys     those of the node: ``signing`` signs what the registry itself says
+    signer   signs what is published, and nothing else
     stores   what users of the node pushed, which its routes below ``/registry`` publish
     pushes   how often an account may publish
     signups  how often anybody may make an account, where that is open at all
@@ -39,6 +41,7 @@ class RegistryServices:
     settings: Settings
     database: Database
     keys: NodeKeys
+    signer: SigningKey
     authenticator: Authenticator
     authorized_keys: AuthorizedKeys
     api_keys: ApiKeys
@@ -71,7 +74,8 @@ def open_registry(
 ) -> RegistryServices:
     """The services of a registry; ``stores`` and ``durable`` are those of a node beside it.
 
-    Raises DatabaseError.
+    Its own key is made where there is none. Raises DatabaseError, PemError, KeyMismatchError,
+    FileSystemError.
     """
     database.have_tables(METADATA, schema_versions, SCHEMA_VERSION)
     index = index_for(database.dialect)
@@ -81,6 +85,7 @@ def open_registry(
         settings=settings,
         database=database,
         keys=keys,
+        signer=SigningKey(open_pair(settings.signing_key_dir / REGISTRY_FOLDER, clock), clock),
         authenticator=authenticator,
         authorized_keys=authenticator.authorized_keys,
         api_keys=authenticator.api_keys,

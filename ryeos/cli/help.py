@@ -101,11 +101,11 @@ def _overview(session: Session) -> Iterator[str]:
         yield bold(group, "bold")
         for entry in TABLE:
             if entry.group == group:
-                yield f"  {entry.words:<17} {entry.summary}"
+                yield f"  {entry.words:<19} {entry.summary}"
     yield ""
     yield bold("Topics", "bold")
     for name in TOPICS:
-        yield f"  {name:<17} {_summary(name)}"
+        yield f"  {name:<19} {_summary(name)}"
     yield ""
     yield "rye help COMMAND or rye help TOPIC says more; --json works with every command"
 
@@ -134,7 +134,7 @@ def _group_texts(words: list[str]) -> Iterator[str]:
     """The commands of a group like ``keys``."""
     if len(words) == 1 and actions(words[0]):
         group: list[Entry] = [e for e in TABLE if e.words.split()[0] == words[0]]
-        lines = [f"  rye {entry.words:<17} {entry.summary}" for entry in group]
+        lines = [f"  rye {entry.words:<19} {entry.summary}" for entry in group]
         yield "\n".join([f"usage: rye {words[0]} COMMAND ...", "", *lines])
 
 

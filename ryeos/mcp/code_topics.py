@@ -42,7 +42,10 @@ CODES: Mapping[str, str] = {
     "OBJECT_NOT_FOUND": "A part of what was written down of a run is lost.",
     "PARSING_ERROR": "An item's header or text cannot be read as its kind of file.",
     "PERMISSION_DENIED": "A graph calls what its capabilities leave out.",
-    "PIN_MISMATCH": "A node has another key than before, or than remotes.yaml says.",
+    "PIN_MISMATCH": "A node, registry or bundle has another key than before, or than was named.",
+    "REGISTRY_NOT_CONFIGURED": "You have named no registry; a project's word does not count.",
+    "REGISTRY_NO_KEY": "A registry wants an API key for this, and its variable is not set.",
+    "REGISTRY_REFUSED": "The registry answered with an error; detail has what it said.",
     "REGISTRY_INVALID": "The registry of background runs is damaged, or of a newer rye.",
     "REMOTE_CONFLICT": "Changed here and on the node; rye remote resolve settles each file.",
     "REMOTE_EXCLUDED": "Files that were pushed are here, but the rules let them no longer travel.",
@@ -74,7 +77,7 @@ CODES: Mapping[str, str] = {
 # Codes that other programs of this kind have, and what is used here instead.
 UNUSED_CODES: Mapping[str, str] = {
     "AUTH_REQUIRED": "AUTH_FAILED",
-    "REGISTRY_ERROR": "UNSUPPORTED",
+    "REGISTRY_ERROR": "REGISTRY_REFUSED",
     "REMOTE_ERROR": "REMOTE_REFUSED",
     "SCHEMA_NOT_FOUND": "VALIDATION_FAILED",
 }

@@ -133,6 +133,8 @@ Codes of failures, as --json shows them
   CAS_ENTRY_INVALID, CAS_OBJECT_INVALID            content that is not what it says (7)
   UNSAFE_PATH                                      a path in a manifest that must not be a file (7)
   INADMISSIBLE_PATH                                a path in a manifest that never travels (7)
+  REGISTRY_NOT_CONFIGURED                          no registry of this name (3)
+  REGISTRY_NO_KEY, REGISTRY_REFUSED                the registry does not want it (7)
   REGISTRY_INVALID                                 a registry of threads that cannot be used (6)
   RESOURCE_EXCEEDED                                larger than what is read (6)
   EXECUTION_FAILED                                 the tool ran and failed (1)

@@ -153,8 +153,10 @@ UNSUPPORTED; everything else works alone, without a network.
     "registry": """\
 Shared items
 
-source=registry searches and loads from a registry where one is configured, else it answers
-UNSUPPORTED. The other sources are on this machine: project, user and system.
+source=registry searches and loads from the registry that the user named with rye registry login,
+else it answers REGISTRY_NOT_CONFIGURED. The other sources are on this machine. What is loaded into
+a space is checked, and does not run before it is signed: read it, then use the tool sign. More:
+rye/core/registry/registry (publish, update, verify, bundles).
 """,
     "config": """\
 Configuration

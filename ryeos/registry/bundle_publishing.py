@@ -11,6 +11,7 @@ from typing import Any
 from lillux.integrity import compute_integrity
 from ryeos.cas.item_files import item_source
 from ryeos.items import AI_DIRECTORY
+from ryeos.registry.attestations import check_bundle_attestation
 from ryeos.registry.bundle_contents import (
     KEY_NAME,
     BundleContentError,
@@ -47,6 +48,7 @@ def fetched_bundle(
             f"expected bundle {bundle_id} {version}, found {reply.bundle_id[:80]!a}"
             f" {reply.version[:20]!a}",
         )
+    check_bundle_attestation(reply, registry.pin())
     files = _files(reply)
     bundle = check_bundle(files, bundle_id, version=reply.version, expected=expected)
     return bundle, reply.author

@@ -67,7 +67,9 @@ class Registry:
         if self._pin is None or expected not in {"", self._pin.fingerprint}:
             pem = self.public_key()
             wanted = expected or self.config.fingerprint
-            pin = self._pins.check(self.name, self.config.netloc, pem, wanted)
+            pin = self._pins.check(
+                self.name, self.config.netloc, pem, wanted, identity=self._identity
+            )
             if self.config.api_key:
                 self._transport.identify(pin.fingerprint)
             self._pin = pin
@@ -91,6 +93,16 @@ class Registry:
             return canonical_public_pem(pem)
         except LilluxError as error:
             raise RegistryReplyError(what, f"expected a public key as PEM: {error}") from error
+
+    def _identity(self) -> bytes:
+        """The key that it is known by, as PEM; ``b""`` for a registry of an older kind."""
+        from ryeos.remote.identity import read_identity
+
+        try:
+            document = self._open("GET", "/public-key", wanted="/public-key")
+        except NotInRegistryError:
+            return b""
+        return read_identity(document).public_key_pem
 
     def health(self) -> dict[str, Any]:
         """Whether it is up, and its version."""
@@ -215,21 +227,18 @@ class Registry:
 
     def add_signing_key(self, key: SigningKey, signed_at: str) -> dict[str, Any]:
         """Have the registry check what is pushed by a key, which shows that it is the account's."""
-        from ryeos.remote.identity import decode_public_key, encode_public_key, read_identity
+        from lillux.signing import compute_key_fingerprint
+        from ryeos.remote.identity import encode_public_key
         from ryeos.remote.signed_documents import sign_document
 
         account = self.account()["name"]
-        identity = self._open("GET", "/public-key")
-        node = read_identity(identity)
-        # The claim is for this registry: one that shows another's identity is not to get it.
-        if decode_public_key(identity.get("items_key"), "items_key") != self.pin().public_pem:
-            raise RegistryReplyError(
-                self._what("/public-key"), "items_key: expected the key that is pinned"
-            )
+        identity_pem = self.pin().identity_pem
+        if not identity_pem:  # the claim is for one registry, and this one cannot say which it is
+            raise RegistryReplyError(self._what("/public-key"), "expected an identity, found none")
         document = {
             "kind": KEY_CLAIM,
             "account": account,
-            "registry": node.node_id,
+            "registry": f"fp:{compute_key_fingerprint(identity_pem)}",
             "public_key": encode_public_key(key.public_pem),
         }
         signed = sign_document(document, key, signed_at)

@@ -7,6 +7,7 @@ two names for one address share it. Format: docs/registries.md.
 
 import os
 import re
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from lillux.values import dataclass, field
 from ryeos.items import AI_DIRECTORY, USER, Kind, Space
 from ryeos.keys import verifies_with
 from ryeos.registry.errors import RegistryPinMismatchError, RegistryPinUnreadableError
+from ryeos.remote.identity import decode_public_key, encode_public_key
 from ryeos.signature import SignedText, form_for
 from ryeos.signing_key import SigningKey
 from ryeos.trust import (
@@ -44,12 +46,18 @@ class PinState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryPin:
-    """The key that a registry has. ``public_pem`` is canonical."""
+    """The keys that a registry has, as canonical PEM.
+
+    public_pem    signs what is published
+    identity_pem  is what the registry is known by, and signs what it says about that; ``b""`` for
+                  one that has shown none
+    """
 
     netloc: str
     fingerprint: str
     public_pem: bytes = field(repr=False)
     path: Path
+    identity_pem: bytes = field(default=b"", repr=False)
     state: PinState = PinState.KNOWN
 
 
@@ -61,18 +69,29 @@ class RegistryPins:
         self._key = key
         self._folder = user_space / AI_DIRECTORY / PINS_FOLDER
 
-    def check(self, name: str, netloc: str, public_pem: bytes, expected: str = "") -> RegistryPin:
+    def check(
+        self,
+        name: str,
+        netloc: str,
+        public_pem: bytes,
+        expected: str = "",
+        *,
+        identity: Callable[[], bytes] = lambda: b"",
+    ) -> RegistryPin:
         """The pin of a registry that shows this key; one that is new is pinned.
 
-        ``expected`` is the fingerprint that the configuration or a person names, if any. Raises
+        ``expected`` is the fingerprint that the configuration or a person names, if any.
+        ``identity`` asks for the other key, where the pin has none yet. Raises
         RegistryPinMismatchError, RegistryPinUnreadableError, PemError, FileSystemError.
         """
         found = compute_key_fingerprint(public_pem)
         if expected and expected != found:
             raise RegistryPinMismatchError(name, netloc, pinned=expected, found=found)
         known = self.find(name, netloc)  # without a write, which a read-only home would refuse
-        pin = known or self._pinned(name, netloc, public_pem)
-        if pin.fingerprint != found:
+        if known and known.fingerprint != found:
+            raise RegistryPinMismatchError(name, netloc, pinned=known.fingerprint, found=found)
+        pin = known or self._pinned(name, netloc, public_pem, identity())
+        if pin.fingerprint != found:  # somebody else was faster
             raise RegistryPinMismatchError(name, netloc, pinned=pin.fingerprint, found=found)
         return pin
 
@@ -85,13 +104,14 @@ class RegistryPins:
             return None
         try:
             document = parse_key_document(data, str(path))
+            pin = _pin(document, netloc, path)
         except LilluxError as error:
             raise RegistryPinUnreadableError(str(path), str(error), name) from error
         if document.owner != _OWNER + netloc:
             raise RegistryPinUnreadableError(str(path), "the pin of another registry", name)
         if not self._holds(document):
             raise RegistryPinUnreadableError(str(path), "changed since it was signed", name)
-        return _pin(document, netloc, path)
+        return pin
 
     def forget(self, netloc: str) -> Path | None:
         """Remove the pin of an address; None if there is none. Raises FileSystemError."""
@@ -115,24 +135,28 @@ class RegistryPins:
             path = self._folder / name
             try:
                 document = parse_key_document(read_bytes(path, MAX_DOCUMENT_BYTES), str(path))
+                pin = _pin(document, document.owner.removeprefix(_OWNER), path)
             except (OSError, LilluxError):
                 continue
             if document.owner.startswith(_OWNER):
-                pins.append(_pin(document, document.owner.removeprefix(_OWNER), path))
+                pins.append(pin)
         return tuple(sorted(pins, key=lambda pin: pin.netloc))
 
-    def _pinned(self, name: str, netloc: str, public_pem: bytes) -> RegistryPin:
+    def _pinned(
+        self, name: str, netloc: str, public_pem: bytes, identity_pem: bytes
+    ) -> RegistryPin:
         make_directory(self._folder, mode=0o700)
         with locked(self._folder / ".lock"):
             known = self.find(name, netloc)
             if known:
                 return known
-            self._write(netloc, public_pem)
+            self._write(netloc, public_pem, identity_pem)
         return RegistryPin(
             netloc=netloc,
             fingerprint=compute_key_fingerprint(public_pem),
             public_pem=canonical_public_pem(public_pem),
             path=self._path(netloc),
+            identity_pem=identity_pem,
             state=PinState.NEW,
         )
 
@@ -149,9 +173,12 @@ class RegistryPins:
             return False
         return verifies_with(document, signer.public_pem)
 
-    def _write(self, netloc: str, public_pem: bytes) -> None:
+    def _write(self, netloc: str, public_pem: bytes, identity_pem: bytes) -> None:
         text = write_key_document(public_pem, _OWNER + netloc, covers_all=False)
         text = text.replace('"keys/trusted"', '"registry/pins"', 1)
+        if identity_pem:
+            line = f'identity = "{encode_public_key(identity_pem)}"'
+            text = text.replace("\n[public_key]", f"{line}\n\n[public_key]", 1)
         path = self._path(netloc)
         if self._key:
             body = SignedText(shebang="", signature=None, covers=None, body=text)
@@ -165,7 +192,12 @@ class RegistryPins:
 
 
 def _pin(document: KeyDocument, netloc: str, path: Path) -> RegistryPin:
+    """The pin in a document. Raises IdentityError for another key that is none."""
+    from ryeos.metadata.toml import parse_toml
+
+    identity = parse_toml(document.signed_text).get("identity")
     return RegistryPin(
+        identity_pem=b"" if identity is None else decode_public_key(identity, "identity"),
         netloc=netloc,
         fingerprint=document.fingerprint,
         public_pem=document.public_pem,

@@ -4,7 +4,8 @@
 (2) its file type is one of its kind, with a signature line of its own
 (3) it is signed: by the pinned key, for the account that is named as its author
 (4) the hash is that of its text, the signature and the covers line hold
-(5) its own header names the same category, name and version, so that nothing else's signature and
+(5) the registry attests that it is that item, by that author; see `ryeos.registry.attestations`
+(6) its own header names the same category, name and version, so that nothing else's signature and
     no older version passes for it
 """
 
@@ -16,6 +17,7 @@ from lillux.values import dataclass, field
 from ryeos.errors import ItemValidationError
 from ryeos.extractors import extract
 from ryeos.items import PROJECT, ItemRef, Kind, Space
+from ryeos.registry.attestations import check_item_attestation
 from ryeos.registry.errors import PulledItemError
 from ryeos.registry.pins import RegistryPin
 from ryeos.registry.replies import PulledReply
@@ -84,7 +86,8 @@ def check_pulled(
         raise PulledItemError(what, "changed since the registry signed it")
     _check_value(covered, signature.value, pin, what)
     covers_all = _check_covers(signed, ref, pin, what)
-    header = _checked_header(ref, suffix, signed, reply.version, what)  # (5)
+    check_item_attestation(reply, ref, pin, what)  # (5)
+    header = _checked_header(ref, suffix, signed, reply.version, what)  # (6)
     description = header.get("description") or header.get("title")
     return PulledItem(
         ref=ref,

@@ -12,7 +12,8 @@ from ryeos.registry.errors import RegistryReplyError
 class PulledReply:
     """``GET /v1/pull``; nothing of it is checked but its shape.
 
-    suffix  of the item's file; ``""`` where the registry does not say
+    suffix       of the item's file; ``""`` where the registry does not say
+    attestation  a signed document about the rest, None for none
     """
 
     item_type: str
@@ -22,7 +23,7 @@ class PulledReply:
     author: str
     suffix: str = ""
     created_at: str = ""
-    versions: tuple[str, ...] = ()
+    attestation: object = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,7 @@ class BundleReply:
     files: Mapping[str, str] = field(repr=False)
     author: str
     created_at: str = ""
+    attestation: object = field(default=None, repr=False)
 
 
 def parse_object(body: bytes, what: str) -> dict[str, Any]:
@@ -51,7 +53,6 @@ def parse_object(body: bytes, what: str) -> dict[str, Any]:
 def read_pulled(value: Mapping[str, Any], what: str) -> PulledReply:
     """The item of a reply."""
     suffix = value.get("suffix")
-    versions = value.get("versions")
     return PulledReply(
         item_type=text_at(value, "item_type", what),
         item_id=text_at(value, "item_id", what),
@@ -60,7 +61,7 @@ def read_pulled(value: Mapping[str, Any], what: str) -> PulledReply:
         author=text_at(value, "author", what),
         suffix=suffix if isinstance(suffix, str) else "",
         created_at=str(value.get("created_at") or ""),
-        versions=tuple(map(str, versions)) if isinstance(versions, list) else (),
+        attestation=value.get("attestation"),
     )
 
 
@@ -82,6 +83,7 @@ def read_bundle(value: Mapping[str, Any], what: str) -> BundleReply:
         files=files,
         author=text_at(value, "author", what),
         created_at=str(value.get("created_at") or ""),
+        attestation=value.get("attestation"),
     )
 
 

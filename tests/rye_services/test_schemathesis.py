@@ -3,11 +3,13 @@
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.support.node import Node
+from tests.support.registry import Registry
 
 EXAMPLES = 5
 """Of each route, beside those at the edges of its document."""
@@ -15,11 +17,22 @@ EXAMPLES = 5
 
 @pytest.mark.parametrize("who", ["owner", "nobody"])
 def test_no_request_makes_the_node_fail(node: Node, tmp_path: Path, who: str) -> None:
-    headers = {f"Authorization: {value}" for value in node.owner.bearer.values()}
+    try_every_route(node, node.owner.bearer if who == "owner" else {}, tmp_path)
+
+
+@pytest.mark.parametrize("who", ["account", "nobody"])
+def test_no_request_makes_a_registry_fail(registry: Registry, tmp_path: Path, who: str) -> None:
+    headers = registry.account().bearer if who == "account" else {}
+
+    try_every_route(registry.node, headers, tmp_path)
+
+
+def try_every_route(node: Node, own_headers: Mapping[str, str], tmp_path: Path) -> None:
+    headers = {f"{name}: {value}" for name, value in own_headers.items()}
     command = [sys.executable, "-m", "schemathesis.cli", "run", f"{node.url}/openapi.json"]
     command += ["--checks=not_a_server_error", "--phases=coverage,fuzzing", "--no-color"]
     command += [f"--max-examples={EXAMPLES}", "--generation-deterministic"]
-    command += [word for header in headers if who == "owner" for word in ("--header", header)]
+    command += [word for header in headers for word in ("--header", header)]
 
     tried = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", check=False

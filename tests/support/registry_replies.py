@@ -50,11 +50,11 @@ class Forge:
         assert made.signature is not None
         return _composed(made, provenance, form)
 
-    def reply(self, ref: ItemRef, version: str = "1.0.0", **changes: str) -> PulledReply:
-        """A sound answer for an item, but for the changes."""
+    def reply(self, ref: ItemRef, version: str = "1.0.0") -> PulledReply:
+        """A sound answer for an item."""
         suffix = ".py" if ref.kind is Kind.TOOL else ".md"
         text = item_text(ref.kind.value, ref.id, version)
-        reply = PulledReply(
+        return PulledReply(
             item_type=ref.kind.value,
             item_id=ref.id,
             version=version,
@@ -62,7 +62,6 @@ class Forge:
             author=AUTHOR,
             suffix=suffix,
         )
-        return replace(reply, **changes)
 
 
 def _composed(made: SignedText, provenance: str, form: Any) -> str:  # noqa: ANN401 - a form

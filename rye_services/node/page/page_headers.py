@@ -6,7 +6,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rye_services.node.page import links
 from rye_services.node.page.shell import HEADERS
 
-_BELOW = "/page/"
+_BELOW = ("/page/", "/browse")  # of a node, and of a registry
 
 
 class PageHeaders:

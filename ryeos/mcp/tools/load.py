@@ -10,7 +10,7 @@ from lillux.values import dataclass
 from ryeos.app import Rye
 from ryeos.directives import input_schema
 from ryeos.envelope import Answer
-from ryeos.errors import CopyConflictError, UnsupportedError
+from ryeos.errors import CopyConflictError
 from ryeos.extractors import extract
 from ryeos.items import Kind, Location, Reference, Resolution
 from ryeos.mcp.arguments import check_arguments
@@ -49,7 +49,10 @@ def load(rye: Rye, arguments: Mapping[str, object]) -> Answer:
     values = check_arguments(TOOLS["load"], arguments)
     rye = rye_of(rye, values)
     if values.get("source") == REGISTRY:
-        raise UnsupportedError("source registry: no registry is configured", hint="leave it out")
+        from ryeos.mcp.tools.published import load_published
+
+        reference = item_reference(rye, values["item_id"], values.get("item_type"))
+        return load_published(rye, values, reference)
     if "version" in values:
         raise ArgumentError("version", "expected only with source registry", hint="leave it out")
     request = LoadRequest(

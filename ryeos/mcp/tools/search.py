@@ -7,7 +7,6 @@ from typing import Any
 from lillux.errors import LilluxError
 from ryeos.app import Rye
 from ryeos.envelope import Answer
-from ryeos.errors import UnsupportedError
 from ryeos.items import EXECUTABLE_KINDS, Kind, Reference
 from ryeos.mcp.arguments import check_arguments
 from ryeos.mcp.parameters import ALL, LOCAL, REGISTRY
@@ -42,12 +41,12 @@ def search(rye: Rye, arguments: Mapping[str, object]) -> Answer:
 
 def search_checked(rye: Rye, values: Mapping[str, Any]) -> Answer:
     """As `search`, for checked arguments, whatever project they name."""
-    if values["source"] == REGISTRY:
-        raise UnsupportedError(
-            "source registry: no registry is configured", hint="leave source out, or: all"
-        )
     scope = parse_scope(values.get("scope", ""))
     kind = _kind(values["item_type"], scope)
+    if values["source"] == REGISTRY:
+        from ryeos.mcp.tools.published import search_published
+
+        return search_published(rye, values, kind, scope.prefix)
     request = SearchRequest(
         query=values["query"],
         kinds=(kind,) if kind else EXECUTABLE_KINDS,

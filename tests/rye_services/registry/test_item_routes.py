@@ -1,7 +1,7 @@
 import re
 
 from lillux.digests import sha256_hex
-from lillux.signing import verify_signature
+from lillux.signing import compute_key_fingerprint, verify_signature
 from ryeos.items import Kind
 from ryeos.remote.signed_documents import check_document
 from ryeos.signature import content_hash, form_for, split
@@ -42,10 +42,20 @@ def test_the_registry_says_under_its_own_key_which_item_a_content_is(
     attested = pulled["attestation"]
     identity = shared_registry.ask("GET", "/public-key").json
     check_document(attested, identity["public_key_pem"].encode())
+    key = compute_key_fingerprint(shared_registry.ask("GET", "/v1/public-key").body)
+    assert attested["signed_by"] == f"fp:{key}"
     assert attested["item_id"] == item_id
     assert attested["version"] == "1.0.0"
     assert attested["author"] == account.name
     assert attested["sha256"] == sha256_hex(pulled["content"].encode())
+
+
+def test_three_keys_sign_three_things(shared_both: Registry) -> None:
+    """A node signs what its users like, so that key must not be the one of the registry."""
+    keys = shared_both.node.keys
+    registry_key = compute_key_fingerprint(shared_both.ask("GET", "/v1/public-key").body)
+
+    assert len({registry_key, keys.fingerprint, keys.items.fingerprint}) == 3
 
 
 def test_directives_are_covered_to_their_last_line(shared_registry: Registry) -> None:

@@ -1,6 +1,8 @@
 """The commands about registries, against a real one."""
 
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -356,6 +358,22 @@ def test_a_lock_leads_nowhere_that_the_user_does_not_name(client: Client) -> Non
 
     assert row["state"] == "unknown"
     assert "not configured" in row["problem"]
+
+
+@pytest.mark.skipif(not hasattr(os, "symlink"), reason="no links here")
+def test_nothing_is_written_through_a_link(client: Client, tmp_path: Path) -> None:
+    client.publish()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    folder = client.file().parent.parent
+    shutil.rmtree(folder)
+    folder.symlink_to(outside)
+
+    refused = client.cli("registry", "pull", client.item_id(), "--json")
+
+    assert refused.status != 0
+    assert "through a link" in refused.json["error"]
+    assert list(outside.rglob("*")) == []
 
 
 def test_a_login_is_taken_back(client: Client) -> None:

@@ -13,12 +13,12 @@ from ryeos.errors import (
     ItemNotFoundError,
     NoProjectError,
     UnsignedError,
-    UnsupportedError,
     UntrustedKeyError,
 )
 from ryeos.mcp.tools import answer
 from ryeos.mcp.tools.fetch import fetch
 from ryeos.mcp.tools.load import load
+from ryeos.registry.errors import RegistryNotConfiguredError
 from ryeos.request_errors import ArgumentError
 from tests.support.workspace import Workspace
 
@@ -130,8 +130,8 @@ def test_a_source_is_where_to_start(workspace: Workspace) -> None:
 
 
 def test_what_only_a_registry_has_is_refused(workspace: Workspace) -> None:
-    with pytest.raises(UnsupportedError):
-        loaded(workspace, BASH, source="registry")
+    with pytest.raises(RegistryNotConfiguredError):
+        loaded(workspace, "tool:ada/text/upper", source="registry")
     with pytest.raises(ArgumentError, match=r"^version: expected only with source registry$"):
         loaded(workspace, BASH, version="1.0.0")
 

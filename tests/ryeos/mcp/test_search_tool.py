@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 
 from lillux.values import replace
-from ryeos.errors import UnsupportedError
 from ryeos.mcp.tools import answer
 from ryeos.mcp.tools.search import search
+from ryeos.registry.errors import RegistryNotConfiguredError
 from ryeos.request_errors import ArgumentError
 from tests.support.workspace import Workspace
 
@@ -126,7 +126,7 @@ def test_fuzzy_and_proximity_count_only_when_enabled(workspace: Workspace) -> No
 
 
 def test_a_registry_is_not_there(workspace: Workspace) -> None:
-    with pytest.raises(UnsupportedError):
+    with pytest.raises(RegistryNotConfiguredError):
         found(workspace, source="registry")
 
 

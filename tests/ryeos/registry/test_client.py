@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from lillux.signing import generate_keypair
+from lillux.values import replace
 from ryeos.items import ItemRef, Kind
 from ryeos.registry.client import Registry
 from ryeos.registry.errors import (
@@ -19,10 +20,11 @@ from ryeos.registry.errors import (
     RegistryUnreachableError,
 )
 from ryeos.registry.opening import open_registry
-from ryeos.registry.pins import RegistryPins
+from ryeos.registry.pins import PinState, RegistryPins
 from ryeos.registry.settings import RegistryConfig
 from ryeos.signing_key import SigningKey
 from tests.support.http_servers import Exchange, Server, closed_port
+from tests.support.registry import Registry as LiveRegistry
 from tests.support.registry_replies import Forge, as_json, as_text, serving
 from tests.support.workspace import Workspace
 
@@ -196,3 +198,14 @@ def test_an_api_key_is_not_sent_in_plain_text() -> None:
     with pytest.raises(InsecureRegistryError):
         Registries(layers, {"K": KEY}).resolve()
     assert Registries(layers, {}).resolve().api_key == ""
+
+
+def test_the_key_that_a_registry_is_known_by_is_pinned_too(
+    workspace: Workspace, shared_registry: LiveRegistry
+) -> None:
+    pin = client(workspace, shared_registry.url, api_key="").pin()
+
+    assert pin.identity_pem
+    assert pin.identity_pem != pin.public_pem
+    assert client(workspace, shared_registry.url, api_key="").pin().identity_pem == pin.identity_pem
+    assert RegistryPins(workspace.user.space.base).list() == (replace(pin, state=PinState.KNOWN),)

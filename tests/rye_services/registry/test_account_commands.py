@@ -1,0 +1,75 @@
+import json
+import subprocess
+from pathlib import Path
+
+from lillux.signing import compute_key_fingerprint, generate_keypair
+from tests.support.node import CHECKOUT_COMMAND
+from tests.support.registry import Account, Registry
+from tests.support.workspace import PLAIN_ENV
+
+
+def run(data: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [*CHECKOUT_COMMAND, "accounts", *words, "--data", str(data)]
+    env = {**PLAIN_ENV, "HOME": str(data.parent)}
+    return subprocess.run(
+        command, env=env, capture_output=True, text=True, encoding="utf-8", check=False
+    )
+
+
+def test_an_account_that_the_operator_makes_publishes_at_once(registry: Registry) -> None:
+    data, pair = registry.node.data, generate_keypair()
+    pem = data.parent / "ada.pem"
+    pem.write_bytes(pair.public_pem)
+
+    added = run(data, "add", "ada", "--key", str(pem), "--json")
+
+    token = json.loads(added.stdout)["key"]
+    ada = Account(registry, "ada", token, pair)
+    assert ada.push("ada/greetings/hello").status == 200
+    listed = json.loads(run(data, "list", "--json").stdout)["accounts"]
+    (one,) = listed
+    assert (one["name"], one["namespaces"]) == ("ada", ["ada"])
+    assert one["keys"] == [compute_key_fingerprint(pair.public_pem)]
+    assert one["stored_bytes"] > 0
+
+
+def test_an_account_that_is_disabled_publishes_no_longer(registry: Registry) -> None:
+    account, data = registry.account("ada"), registry.node.data
+    account.push("ada/greetings/hello")
+
+    assert run(data, "disable", "ada").returncode == 0
+    assert account.push("ada/greetings/hello", "1.1.0").status == 403
+    assert registry.ask("GET", "/v1/pull/tool/ada/greetings/hello").status == 200
+    assert run(data, "enable", "ada").returncode == 0
+    assert account.push("ada/greetings/hello", "1.1.0").status == 200
+
+
+def test_only_the_operator_gives_a_reserved_name_away(registry: Registry) -> None:
+    account, data = registry.account("ada"), registry.node.data
+    assert account.push("rye/greetings/hello").status == 403
+
+    granted = run(data, "grant", "ada", "rye")
+
+    assert granted.stdout == "rye belongs to ada\n"
+    assert account.push("rye/greetings/hello").status == 200
+    assert run(data, "add", "official").returncode == 1
+    assert run(data, "add", "official", "--reserved").returncode == 0
+
+
+def test_what_cannot_be_is_told(registry: Registry) -> None:
+    data = registry.node.data
+    registry.account("ada").push("ada/greetings/hello")
+    registry.account("bob").ask("POST", "/v1/namespaces", {"name": "bobs-lab"})
+    failures = {
+        ("add", "ada"): (1, "there is one with this name"),
+        ("add", "Ada"): (2, "user 'Ada'"),
+        ("add", "bobs-lab"): (1, "a namespace of this name belongs to bob"),
+        ("add", "0123456789abcdef"): (1, "looks like the fingerprint of a key"),
+        ("disable", "eve"): (3, "expected one that is open, found none"),
+        ("grant", "ada", "bobs-lab"): (4, "it belongs to somebody else"),
+        ("add-key", "ada", "/nowhere.pem"): (2, "expected a PEM file, found none"),
+    }
+
+    for words, (status, problem) in failures.items():
+        failed = run(data, *words)
+        assert (failed.returncode, problem in failed.stderr) == (status, True), failed.stderr

@@ -1,0 +1,91 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lillux.files import check_relative
+from rye_services.registry.names import (
+    RegistryNameError,
+    bundle_name,
+    folded_namespace,
+    is_reserved,
+    item_name,
+    namespace_name,
+    version_of,
+)
+
+NUMBERS = st.integers(0, 999_999_999)
+
+
+def test_an_id_is_a_namespace_a_category_and_a_name() -> None:
+    name = item_name("tool", "ada/text/words/count")
+
+    assert (name.namespace, name.category, name.name) == ("ada", "text/words", "count")
+    assert str(name) == "tool:ada/text/words/count"
+    assert name.ref.category == "ada/text/words"
+
+
+@pytest.mark.parametrize(
+    "item_id",
+    [
+        "", "a/b", "/a/b/c", "ada/b/c/", "ada//c", "ada/../c", "ada/./c", "ada/b/c d", "Ada/b/c",
+        "ada/b/c.", "ada/b/nul", "ada/b/con.py", "a/b/c", "ada/b\\c/d", "ada/b/é", "ada/b/c\n",
+        "ada/b/-c", "ada/b/" + "c" * 101, "ada/" + "b/" * 11 + "c", "ada/b/c\0",
+    ],
+)  # fmt: skip
+def test_any_other_text_is_no_id(item_id: str) -> None:
+    with pytest.raises(RegistryNameError):
+        item_name("tool", item_id)
+
+
+@given(item_id=st.text(max_size=40) | st.from_regex(r"[a-z0-9._/-]{5,40}", fullmatch=True))
+def test_whatever_is_an_id_is_a_place_on_every_system(item_id: str) -> None:
+    try:
+        name = item_name("knowledge", item_id)
+    except RegistryNameError:
+        return
+
+    check_relative(name.id)
+    assert f"{name.namespace}/{name.category}/{name.name}" == item_id
+
+
+def test_config_and_other_kinds_are_not_published() -> None:
+    with pytest.raises(RegistryNameError, match="expected tool, directive or knowledge"):
+        item_name("config", "ada/b/c")
+
+
+@given(one=st.tuples(NUMBERS, NUMBERS, NUMBERS), other=st.tuples(NUMBERS, NUMBERS, NUMBERS))
+def test_versions_compare_by_their_numbers(
+    one: tuple[int, int, int], other: tuple[int, int, int]
+) -> None:
+    first, second = (version_of(".".join(map(str, numbers))) for numbers in (one, other))
+
+    assert (first < second) == (one < other)
+    assert (first == second) == (one == other)
+    assert version_of(first.text) == first
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "1", "1.0", "1.0.0.0", "v1.0.0", "1.0.0-rc1", "01.0.0", "1.0.0\n", "\uff11.0.0", "1.0.-1"],
+)
+def test_any_other_text_is_no_version(text: str) -> None:
+    with pytest.raises(RegistryNameError):
+        version_of(text)
+
+
+def test_names_that_people_take_for_one_are_one() -> None:
+    assert folded_namespace("a_b") == folded_namespace("a-b")
+    assert is_reserved("rye_registry")
+    assert not is_reserved("ada")
+
+
+@pytest.mark.parametrize("name", ["", "a", "A1", "-a", "a" * 40, "a b", "a/b", "nul", "é1"])
+def test_any_other_text_is_no_namespace(name: str) -> None:
+    with pytest.raises(RegistryNameError):
+        namespace_name(name)
+
+
+@pytest.mark.parametrize("bundle_id", ["ryeos", "ryeos-core", "a", "A-b", "../up", "con"])
+def test_any_other_text_is_no_bundle(bundle_id: str) -> None:
+    with pytest.raises(RegistryNameError):
+        bundle_name(bundle_id)

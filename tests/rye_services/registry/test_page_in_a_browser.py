@@ -1,0 +1,146 @@
+"""The pages as a person meets them: in a headless Chromium, against a real registry."""
+
+import html
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from lillux.signing import compute_key_fingerprint
+from tests.support.browser import Browser, chromedriver, chromium
+from tests.support.contrasts import CONTRASTS
+from tests.support.registry import Registry, item_text
+
+EVIL = "</code></pre><img src=x onerror=window.brokenIn=1><script>window.brokenIn=1</script>"
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with chromedriver(tmp_path_factory.mktemp("chromedriver")) as port:
+        yield port
+
+
+@pytest.fixture
+def browser(driver: int) -> Iterator[Browser]:
+    with chromium(driver) as window:
+        yield window
+
+
+def evil_item(registry: Registry) -> str:
+    """An item whose every text wants to be more than text; its id."""
+    account = registry.account()
+    item_id = f"{account.name}/evil/aardwolf"
+    words = f"Aardwolf {EVIL} \u202egnp.exe"
+    content = f"{item_text('tool', item_id, words=words)}# {EVIL}\n"
+    assert account.push(item_id, content=content, changelog=EVIL).status == 200
+    return item_id
+
+
+def test_a_person_searches_reads_and_learns_how_to_install(
+    browser: Browser, shared_registry: Registry
+) -> None:
+    account = shared_registry.account()
+    item_id = f"{account.name}/animals/wombat"
+    content = item_text("tool", item_id, words="Draws a wombat")
+    account.push(item_id, content=content)
+    newer = item_text("tool", item_id, "1.1.0", "Draws a wombat, faster")
+    account.push(item_id, "1.1.0", content=newer, changelog="Faster")
+
+    browser.open(shared_registry.url)
+    browser.find("#query").type("wombat")
+    browser.find("main button").click()
+    browser.find_xpath("//p[text()='1 found']")
+    browser.find(".results a").click()
+
+    assert browser.find("h1").text == f"tool:{item_id}"
+    main = browser.find("main").text
+    assert f"rye registry pull tool:{item_id} --version 1.1.0" in main
+    assert f"rye-registry@{account.name}" in main
+    pem = shared_registry.ask("GET", "/v1/public-key").body
+    assert f"fp:{compute_key_fingerprint(pem)}" in main
+    assert "Draws a wombat, faster" in main
+    assert "Faster" in browser.find("table").text
+
+    browser.find_xpath("//td/a[text()='1.0.0']").click()
+
+    assert "--version 1.0.0" in browser.find("main").text
+    assert browser.log() == []
+
+
+def test_nothing_that_a_publisher_wrote_runs_or_leaves_its_place(
+    browser: Browser, shared_registry: Registry
+) -> None:
+    item_id = evil_item(shared_registry)
+
+    for address in (f"/browse/item/tool/{item_id}", "/browse?query=aardwolf"):
+        browser.open(f"{shared_registry.url}{address}")
+
+        assert EVIL in browser.find("main").text
+        assert "\u202e" not in browser.find("main").text
+        assert browser.run("return window.brokenIn || null") is None
+        assert browser.run("return document.querySelectorAll('img, script').length") == 0
+        assert browser.log() == []
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_every_text_can_be_read(browser: Browser, shared_registry: Registry, scheme: str) -> None:
+    item_id = evil_item(shared_registry)
+    browser.prefer_colours(scheme)
+
+    for address in ("/browse", f"/browse/item/tool/{item_id}", "/browse/bundles"):
+        browser.open(f"{shared_registry.url}{address}")
+
+        assert browser.run(CONTRASTS) == []
+
+
+def test_a_list_goes_on_with_the_next_page(browser: Browser, registry: Registry) -> None:
+    account = registry.account()
+    for number in range(25):
+        account.push(f"{account.name}/pages/p{number}")
+
+    browser.open(f"{registry.url}/browse")
+    first = [link.text for link in browser.all(".results a")]
+    browser.find("a[rel=next]").click()
+    browser.find("a[rel=prev]")
+    second = [link.text for link in browser.all(".results a")]
+
+    assert (len(first), len(second)) == (20, 5)
+    assert not set(first) & set(second)
+
+
+def test_pages_come_with_a_policy_that_lets_nothing_run(shared_registry: Registry) -> None:
+    for path in ("/browse", "/browse/bundles", "/browse/item/tool/a/b/c", "/browse/none"):
+        headers = shared_registry.ask("GET", path).headers
+
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+    page = shared_registry.ask("GET", "/browse").headers["content-security-policy"]
+    assert "script-src" not in page
+
+
+def test_what_is_not_there_is_said_so(shared_registry: Registry) -> None:
+    for path in ("item/tool/a/b/c", "item/tool/..%2f..%2fup", "item/x/a/b/c", "bundle/none"):
+        reply = shared_registry.ask("GET", f"/browse/{path}")
+
+        assert reply.status == 404
+        assert b"no such thing" in reply.body
+    nothing = shared_registry.ask("GET", "/browse?query=%3Cscript%3E!!").body.decode()
+    assert "<script>" not in nothing
+    assert html.escape("<script>") in nothing
+
+
+def test_an_unlisted_item_is_in_no_list(shared_registry: Registry) -> None:
+    account = shared_registry.account()
+    item_id = f"{account.name}/drafts/numbat"
+    account.push(item_id)
+    account.ask("POST", f"/v1/visibility/tool/{item_id}", {"visibility": "unlisted"})
+
+    listed = shared_registry.ask("GET", "/browse?query=numbat").body.decode()
+
+    assert re.search(r">0 found<", listed)
+    assert shared_registry.ask("GET", f"/browse/item/tool/{item_id}").status == 200
+
+
+def test_a_node_shows_its_own_page_first(shared_both: Registry) -> None:
+    assert b"Log in" in shared_both.ask("GET", "/").body
+    assert shared_both.ask("GET", "/browse").status == 200

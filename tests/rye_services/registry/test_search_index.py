@@ -1,0 +1,149 @@
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.dialects import postgresql
+
+from rye_services.registry.search_index import (
+    MAX_QUERY_CHARACTERS,
+    PUBLIC,
+    UNLISTED,
+    Document,
+    PostgresIndex,
+    SqliteIndex,
+    Wanted,
+    fts_query,
+    index_for,
+    postgres_query,
+    words_of,
+)
+
+INDEX = SqliteIndex()
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[Connection]:
+    engine = create_engine("sqlite://")
+    with engine.connect() as opened:
+        INDEX.prepare(opened)
+        INDEX.put(opened, DOCUMENTS)
+        yield opened
+    engine.dispose()
+
+
+def document(item: int, item_id: str, words: str, visibility: str = PUBLIC) -> Document:
+    namespace, _, rest = item_id.partition("/")
+    return Document(
+        item=item,
+        item_type="tool",
+        item_id=item_id,
+        namespace=namespace,
+        category=rest.rpartition("/")[0],
+        title="",
+        description=words,
+        body="",
+        visibility=visibility,
+    )
+
+
+DOCUMENTS = [
+    document(1, "ada/draw/circle", "Draws a round shape"),
+    document(2, "ada/draw/shapes/line", "Draws what has two ends"),
+    document(3, "bob/text/count_words", "Counts words; Zählt Wörter, été"),
+    document(4, "bob/text/hidden_words", "Counts nothing", UNLISTED),
+]
+
+
+def found(connection: Connection, query: str, **narrowed: object) -> list[int]:
+    wanted = Wanted(words=words_of(query), **narrowed)  # type: ignore[arg-type]
+    items, total = INDEX.find(connection, wanted, limit=10, offset=0)
+    assert total == len(items)
+    return sorted(items)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("draws", [1, 2]),
+        ("DRAWS round", [1]),
+        ("dra", [1, 2]),
+        ("count words", [3]),
+        ("count_words", [3]),
+        ("zahlt worter", [3]),
+        ("zähl", [3]),
+        ("ÉTÉ", [3]),
+        ("rabbit", []),
+        ("raws", []),
+        ("ada", [1, 2]),
+        ("a", [1]),
+    ],
+)
+def test_words_are_found_in_any_case_by_their_beginnings(
+    connection: Connection, query: str, expected: list[int]
+) -> None:
+    assert found(connection, query) == expected
+
+
+def test_a_search_is_narrowed_and_shows_what_is_unlisted_to_its_owner(
+    connection: Connection,
+) -> None:
+    assert found(connection, "draws", namespace="bob") == []
+    assert found(connection, "draws", category="draw") == [1, 2]
+    assert found(connection, "draws", category="draw/shapes") == [2]
+    assert found(connection, "draws", item_type="knowledge") == []
+    assert found(connection, "counts", mine=("bob", "eve")) == [3, 4]
+    assert found(connection, "counts", mine=("ada",)) == [3]
+    assert found(connection, "", namespace="bob") == [3]
+    assert found(connection, "", namespace="bob", mine=("bob",)) == [3, 4]
+
+
+def test_the_word_of_a_facet_is_none_that_can_be_typed(connection: Connection) -> None:
+    facet = fts_query(Wanted(words=(), item_type="tool"), ()).split('"')[1]
+
+    assert words_of(facet) == (facet[1:],)
+    assert found(connection, facet) == []
+
+
+@given(query=st.text(max_size=60))
+def test_whatever_is_typed_is_words_and_no_expression(connection: Connection, query: str) -> None:
+    wanted = Wanted(words=words_of(query), namespace="ada")
+
+    items, total = INDEX.find(connection, wanted, limit=10, offset=0)
+
+    assert total == len(items)
+    assert set(items) <= {1, 2}
+
+
+def test_no_query_is_longer_than_anybody_types() -> None:
+    assert len(words_of("ab " * MAX_QUERY_CHARACTERS)) == 16
+
+
+def test_what_is_put_again_or_removed_is_found_no_longer() -> None:
+    engine = create_engine("sqlite://")
+    with engine.connect() as opened:
+        INDEX.prepare(opened)
+        INDEX.prepare(opened)
+        INDEX.put(opened, [document(1, "ada/draw/circle", "tapir")])
+        INDEX.put(opened, [document(1, "ada/draw/circle", "bongo")])
+
+        assert (found(opened, "tapir"), found(opened, "bongo")) == ([], [1])
+
+        INDEX.remove(opened, 1)
+
+        assert found(opened, "bongo") == []
+    engine.dispose()
+
+
+def test_postgresql_gets_words_as_a_value_and_its_own_index() -> None:
+    wanted = Wanted(words=("draw", "a"), item_type="tool", mine=("ada",))
+
+    statement, values = postgres_query(wanted, limit=20, offset=40)
+
+    compiled = statement.compile(dialect=postgresql.dialect())  # type: ignore[no-untyped-call]
+    assert isinstance(index_for("postgresql"), PostgresIndex)
+    assert isinstance(index_for("sqlite"), SqliteIndex)
+    assert values["words"] == "draw:* & a"
+    assert "draw" not in str(compiled)
+    assert set(compiled.params) == values.keys()

@@ -1,0 +1,137 @@
+from typing import Any
+
+import pytest
+
+from lillux.digests import sha256_hex
+from lillux.integrity import compute_integrity
+from lillux.signing import generate_keypair
+from lillux.values import replace
+from ryeos.items import ItemRef, Kind
+from ryeos.registry.attestations import BUNDLE, ITEM, check_bundle_attestation
+from ryeos.registry.errors import PulledItemError
+from ryeos.registry.pulled import check_pulled
+from ryeos.registry.replies import BundleReply, PulledReply
+from ryeos.remote.signed_documents import sign_document
+from ryeos.signing_key import SigningKey
+from tests.support.registry_replies import AUTHOR, Forge
+
+REF = ItemRef(Kind.TOOL, "ada/text/upper")
+FORGE = Forge()
+IDENTITY = SigningKey(generate_keypair())
+PIN = replace(FORGE.pin, identity_pem=IDENTITY.public_pem)
+
+
+def document(reply: PulledReply, **changes: str) -> dict[str, Any]:
+    """What a registry says of an answer."""
+    said = {
+        "kind": ITEM,
+        "registry": f"fp:{IDENTITY.fingerprint}",
+        "item_type": reply.item_type,
+        "item_id": reply.item_id,
+        "version": reply.version,
+        "suffix": reply.suffix,
+        "sha256": sha256_hex(reply.content.encode()),
+        "author": reply.author,
+        "signed_by": f"fp:{FORGE.pin.fingerprint}",
+        "published_at": "2026-01-02T03:04:05Z",
+    }
+    return {**said, **changes}
+
+
+def attested(reply: PulledReply, *, by: SigningKey = IDENTITY, **changes: str) -> PulledReply:
+    """An answer with what a registry says of it."""
+    return replace(reply, attestation=sign_document(document(reply, **changes), by, "now"))
+
+
+def refusal(reply: PulledReply) -> str:
+    """Why an answer is not taken."""
+    with pytest.raises(PulledItemError) as error:
+        check_pulled(reply, REF, PIN)
+    return error.value.problem
+
+
+def test_what_the_registry_attests_is_taken() -> None:
+    assert check_pulled(attested(FORGE.reply(REF)), REF, PIN).author == AUTHOR
+
+
+def test_nothing_attested_is_nothing_taken() -> None:
+    assert refusal(FORGE.reply(REF)) == "expected what the registry attests, found nothing"
+
+
+def test_another_tool_of_the_same_category_is_refused() -> None:
+    """Its text says the same category and version, and a tool's name stands in no header."""
+    other = attested(FORGE.reply(ItemRef(Kind.TOOL, "ada/text/lower")))
+
+    problem = refusal(replace(other, item_id=REF.id))
+
+    assert problem == "the registry attests another item_id: 'ada/text/lower'"
+
+
+def test_another_author_is_refused() -> None:
+    reply = attested(FORGE.reply(REF))
+    content = reply.content.replace("|rye-registry@ada", "|rye-registry@eve")
+
+    problem = refusal(replace(reply, content=content, author="eve"))
+
+    assert problem.startswith("the registry attests another ")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("kind", "identity/v1"),
+        ("registry", "fp:0000000000000000"),
+        ("item_type", "knowledge"),
+        ("version", "1.0.1"),
+        ("suffix", ".sh"),
+        ("sha256", "0" * 64),
+        ("author", "eve"),
+        ("signed_by", "fp:0000000000000000"),
+    ],
+)
+def test_a_document_about_something_else_is_refused(field: str, value: str) -> None:
+    changed = document(FORGE.reply(REF), **{field: value})
+    reply = replace(FORGE.reply(REF), attestation=sign_document(changed, IDENTITY, "now"))
+
+    assert refusal(reply) == f"the registry attests another {field}: {value!r}"
+
+
+def test_a_document_by_another_key_is_refused() -> None:
+    stranger = SigningKey(generate_keypair())
+
+    assert "attestation: " in refusal(attested(FORGE.reply(REF), by=stranger))
+
+
+def test_a_document_that_was_changed_is_refused() -> None:
+    signed = sign_document(document(FORGE.reply(REF), author="eve"), IDENTITY, "now")
+
+    reply = replace(FORGE.reply(REF), attestation={**signed, "author": AUTHOR})
+
+    assert refusal(reply).startswith("attestation: ")
+
+
+def test_the_files_of_a_bundle_are_attested() -> None:
+    reply = BundleReply(
+        bundle_id="acme",
+        version="1.0.0",
+        manifest="files: {}",
+        files={"a": "text"},
+        author=AUTHOR,
+    )
+    content = {"manifest": "files: {}", "files": {"a": sha256_hex(b"text")}}
+    said = {
+        "kind": BUNDLE,
+        "registry": f"fp:{IDENTITY.fingerprint}",
+        "bundle_id": "acme",
+        "version": "1.0.0",
+        "content_hash": compute_integrity(content),
+        "author": AUTHOR,
+    }
+    good = replace(reply, attestation=sign_document(said, IDENTITY, "now"))
+
+    check_bundle_attestation(good, PIN)
+    with pytest.raises(PulledItemError):
+        check_bundle_attestation(replace(good, files={"a": "other"}), PIN)
+    with pytest.raises(PulledItemError):
+        check_bundle_attestation(replace(good, author="eve"), PIN)
+    check_bundle_attestation(reply, FORGE.pin)
