@@ -57,6 +57,8 @@ class AuditReport:
             described["signer"] = key.owner
         if signature:
             described["signed_at"] = signature.timestamp
+        if self.provenance:
+            described["provenance"] = self.provenance
         if self.item:
             described["coverage"] = self.item.coverage.value
         if self.problem:
@@ -64,6 +66,12 @@ class AuditReport:
         if self.hint:
             described["hint"] = self.hint
         return described
+
+    @property
+    def provenance(self) -> str:
+        """Who published the item in which registry, as its line says; no signature covers that."""
+        signature = self.item.signature if self.item else None
+        return signature.provenance if signature else ""
 
     @property
     def is_partial(self) -> bool:

@@ -190,7 +190,7 @@ class Verifier:
                 "content modified since signing",
                 hint=f"if the change is yours: {target.sign_command}",
             )
-        key = self._key_for(target, signature.fingerprint, data)  # (5)
+        key = self._key_for(target, signature, data)  # (5)
         _check_value(where, signature.content_hash, signature.value, key)  # (6)
         coverage = Coverage.FULL if detached else self._check_coverage(target, signed, key)  # (7)
         return VerifiedItem(
@@ -260,12 +260,16 @@ class Verifier:
         text = data.decode("utf-8", "replace")
         return SignedText(shebang="", signature=None, covers=None, body=text), detached
 
-    def _key_for(self, target: Target, fingerprint: str, data: bytes) -> TrustedKey:
+    def _key_for(self, target: Target, signature: Signature, data: bytes) -> TrustedKey:
+        fingerprint = signature.fingerprint
         key = self.trust.get_key(fingerprint, target.space.label)
         key = key or self._key_of_copied_item(target, fingerprint, data)
         if key:
             return key
-        raise UntrustedKeyError(str(target.path), fingerprint, self._trust_hint(fingerprint))
+        hint = self._trust_hint(fingerprint)
+        if signature.provenance:
+            hint = f"it came from a registry: read it, then: {target.sign_command}"
+        raise UntrustedKeyError(str(target.path), fingerprint, hint)
 
     def _key_of_copied_item(
         self, target: Target, fingerprint: str, data: bytes

@@ -1,8 +1,10 @@
 """Publishing bundles, pulling and finding them: ``/v1/bundle``."""
 
+import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
+from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from rye_services.auth.principal import Principal
@@ -49,6 +51,12 @@ class BundleSearch(BaseModel):
 def router(services: RegistryServices) -> APIRouter:
     """The routes of bundles."""
     routes = APIRouter(prefix="/v1/bundle", tags=["registry"])
+    _add_exchange(routes, services)
+    _add_lists(routes, services)
+    return routes
+
+
+def _add_exchange(routes: APIRouter, services: RegistryServices) -> None:
     bundles = services.bundles
 
     @routes.post("/push", openapi_extra=described(BundlePush))
@@ -59,19 +67,19 @@ def router(services: RegistryServices) -> APIRouter:
         services.pushes.use(account)
         return _push(services, account, parse_body(sent, BundlePush))
 
-    @routes.get("/pull/{bundle_id}")
+    @routes.get("/pull/{bundle_id}", response_class=Response)
     @refusing
     def pull(
         _: Reader,
         bundle_id: str,
         version: Annotated[str | None, Query()] = None,
         namespace: Annotated[str, Query(max_length=64)] = "",
-    ) -> dict[str, Any]:
+    ) -> Response:
         """A bundle with all its files: a version, or the highest one; ``namespace``: its owner."""
         named = None if version is None else version_of(version).text
         found = bundles.pull(bundle_name(bundle_id), named, namespace)
         bundles.downloads.note(found.bundle_id)
-        return {
+        answer = {
             "bundle_id": found.bundle_id,
             "version": found.version,
             "manifest": found.manifest,
@@ -80,6 +88,12 @@ def router(services: RegistryServices) -> APIRouter:
             "created_at": found.created_at,
             "attestation": bundle_attestation(found, services.keys),
         }
+        # Made here, in a thread: it may be 50 MiB, and the event loop has others to serve.
+        return Response(json.dumps(answer, ensure_ascii=False), media_type="application/json")
+
+
+def _add_lists(routes: APIRouter, services: RegistryServices) -> None:
+    bundles = services.bundles
 
     @routes.get("/search")
     @refusing
@@ -113,8 +127,6 @@ def router(services: RegistryServices) -> APIRouter:
             "visibility": new.visibility,
             "previous_visibility": before,
         }
-
-    return routes
 
 
 def _push(services: RegistryServices, account: str, sent: BundlePush) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from rye_services.moments import stamp
 from rye_services.registry.accounts import reserve
 from rye_services.registry.bundle_publication import BundlePublication
 from rye_services.registry.downloads import Downloads
-from rye_services.registry.items import ItemGoneError, VersionTakenError
+from rye_services.registry.item_values import ItemGoneError, VersionTakenError
 from rye_services.registry.names import folded_namespace, is_reserved, version_of
 from rye_services.registry.namespaces import NamespaceError
 from rye_services.registry.search_index import PUBLIC, Wanted

@@ -41,15 +41,12 @@ class NewVisibility(BaseModel):
 def router(services: RegistryServices) -> APIRouter:
     """The routes of items."""
     routes = APIRouter(prefix="/v1", tags=["registry"])
+    _add_publishing(routes, services)
+    _add_reading(routes, services)
+    return routes
 
-    @routes.post("/push", openapi_extra=described(Push))
-    @refusing
-    def push(writer: Writer, sent: Sent) -> dict[str, Any]:
-        """Validate an item, sign it, keep it: a version is never changed afterwards."""
-        account = services.account_of(writer)
-        services.pushes.use(account)
-        return _push(services, account, parse_body(sent, Push))
 
+def _add_reading(routes: APIRouter, services: RegistryServices) -> None:
     @routes.get("/pull/{item_type}/{item_id:path}")
     @refusing
     def pull(
@@ -68,6 +65,16 @@ def router(services: RegistryServices) -> APIRouter:
         """What there is to know of an item, without its content; all its versions."""
         item, versions = services.items.info(item_name(item_type, item_id))
         return {**shown_item(item), "versions": [shown_version(one) for one in versions]}
+
+
+def _add_publishing(routes: APIRouter, services: RegistryServices) -> None:
+    @routes.post("/push", openapi_extra=described(Push))
+    @refusing
+    def push(writer: Writer, sent: Sent) -> dict[str, Any]:
+        """Validate an item, sign it, keep it: a version is never changed afterwards."""
+        account = services.account_of(writer)
+        services.pushes.use(account)
+        return _push(services, account, parse_body(sent, Push))
 
     @routes.delete("/delete/{item_type}/{item_id:path}")
     @refusing
@@ -104,8 +111,6 @@ def router(services: RegistryServices) -> APIRouter:
             "visibility": new.visibility,
             "previous_visibility": before,
         }
-
-    return routes
 
 
 def _push(services: RegistryServices, account: str, sent: Push) -> dict[str, Any]:

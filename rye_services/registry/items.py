@@ -11,7 +11,6 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Row,
     RowMapping,
     and_,
     func,
@@ -22,86 +21,28 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from lillux.values import dataclass, field
 from rye_services.database import Database
 from rye_services.moments import stamp
 from rye_services.registry.accounts import reserve
 from rye_services.registry.downloads import Downloads
+from rye_services.registry.item_values import (
+    ItemGoneError,
+    PublishedVersion,
+    ShownItem,
+    ShownVersion,
+    VersionTakenError,
+    shown_version_in,
+    version_in,
+)
 from rye_services.registry.names import ItemName, Version, folded_namespace, version_of
 from rye_services.registry.namespaces import NamespaceError, claim_in
 from rye_services.registry.publication import Publication
 from rye_services.registry.search_index import PUBLIC, Document, SearchIndex, Wanted
 from rye_services.registry.tables import items, namespaces, versions
-from ryeos.errors import RyeError
 from ryeos.items import Kind
 from ryeos.moments import Clock, utc_now
 
 _SIGNATURE_LINES = re.compile(r"^.{0,8}rye:(signed|covers):.*$", re.MULTILINE)
-
-
-class ItemGoneError(RyeError):
-    """There is no such item, or no such version of it."""
-
-    code, exit_status = "ITEM_NOT_FOUND", 3
-
-    def __init__(self, what: str, problem: str = "not found") -> None:
-        self.what = what
-        super().__init__(f"{what}: {problem}", hint="look for it with: rye registry search")
-
-
-class VersionTakenError(RyeError):
-    """A version that is there already was published with another content."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, what: str, problem: str) -> None:
-        self.what, self.problem = what, problem
-        super().__init__(f"{what}: {problem}", hint="publish it under a new version")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedVersion:
-    """One version, as it is pulled. ``publisher``: the key that it was sent signed with."""
-
-    item: int
-    name: ItemName
-    version: str
-    suffix: str
-    content: str = field(repr=False)
-    sha256: str
-    author: str
-    publisher: str | None
-    changelog: str
-    metadata: Mapping[str, Any] | None
-    created_at: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownItem:
-    """An item in a list; ``version`` is the highest that was not deleted."""
-
-    item: int
-    name: ItemName
-    title: str
-    description: str
-    version: str
-    author: str
-    visibility: str
-    download_count: int
-    created_at: str
-    updated_at: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownVersion:
-    """A version in the list of an item's."""
-
-    version: str
-    author: str
-    created_at: str
-    changelog: str
-    sha256: str
-    is_deleted: bool
 
 
 class Items:
@@ -144,7 +85,7 @@ class Items:
                     self._refresh(connection, item, now)
                     known = _version_row(connection, item, version.text)
                     assert known is not None  # noqa: S101 - just written
-                    return _version(known, name), True
+                    return version_in(known, name), True
         except IntegrityError:
             problem = "somebody publishes it at this very moment"
             raise VersionTakenError(f"{name}@{version}", problem) from None
@@ -153,7 +94,7 @@ class Items:
             raise VersionTakenError(f"{name}@{version}", problem)
         if known["source_hash"] != sent.source_hash:
             raise VersionTakenError(f"{name}@{version}", "it is there with another content")
-        return _version(known, name), False
+        return version_in(known, name), False
 
     def live_versions(self, item: int) -> tuple[str, ...]:
         """The versions that were not deleted, the highest first."""
@@ -173,7 +114,7 @@ class Items:
         if found is None or found["content"] is None:
             was = "was deleted" if found else "not found"
             raise ItemGoneError(f"{name}@{version}", was)
-        return _version(found, ItemName(name.kind, row["item_id"]))
+        return version_in(found, ItemName(name.kind, row["item_id"]))
 
     def info(self, name: ItemName) -> tuple[ShownItem, tuple[ShownVersion, ...]]:
         """An item and its versions, the highest first. Raises ItemGoneError."""
@@ -187,7 +128,7 @@ class Items:
                 )
             ).all()
         ordered = sorted(found, key=lambda one: version_of(one.version), reverse=True)
-        return self._shown(row), tuple(_shown_version(one) for one in ordered)
+        return self._shown(row), tuple(shown_version_in(one) for one in ordered)
 
     def delete(self, name: ItemName, version: str | None, *, account: str) -> tuple[str, ...]:
         """Delete a version, or every one; which ones. Raises ItemGoneError, NamespaceError."""
@@ -360,33 +301,6 @@ def _size(sent: Publication) -> int:
 def _version_row(connection: Connection, item: int, version: str) -> RowMapping | None:
     same = and_(versions.c.item == item, versions.c.version == version)
     return connection.execute(select(versions).where(same)).mappings().first()
-
-
-def _version(row: RowMapping, name: ItemName) -> PublishedVersion:
-    return PublishedVersion(
-        item=row["item"],
-        name=name,
-        version=row["version"],
-        suffix=row["suffix"],
-        content=row["content"] or "",
-        sha256=row["sha256"],
-        author=row["author"],
-        publisher=row["publisher"],
-        changelog=row["changelog"],
-        metadata=row["metadata"],
-        created_at=row["created_at"],
-    )
-
-
-def _shown_version(row: Row[Any]) -> ShownVersion:
-    return ShownVersion(
-        version=row.version,
-        author=row.author,
-        created_at=row.created_at,
-        changelog=row.changelog,
-        sha256=row.sha256,
-        is_deleted=row.deleted_at is not None,
-    )
 
 
 def _document(row: RowMapping, content: str) -> Document:

@@ -16,7 +16,7 @@ from rye_services.moments import stamp
 from rye_services.node.known_items import KnownItems
 from rye_services.node.manifest_errors import ManifestGraphError
 from rye_services.node.validation import check_graph
-from rye_services.registry.items import ItemGoneError, VersionTakenError
+from rye_services.registry.item_values import ItemGoneError, VersionTakenError
 from rye_services.registry.names import version_of
 from rye_services.registry.namespaces import claim_in
 from rye_services.registry.tables import namespaces

@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from rye_services.problems import Problem
 from rye_services.registry.bundles import ShownBundle
-from rye_services.registry.items import ItemGoneError
+from rye_services.registry.item_values import ItemGoneError
 from rye_services.registry.names import RegistryNameError, bundle_name, item_name, version_of
 from rye_services.registry.page import links
 from rye_services.registry.page.views import (

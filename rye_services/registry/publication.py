@@ -127,11 +127,14 @@ def guessed_suffix(kind: Kind, content: str) -> str:
         return ".py" if "python" in first else ".sh"
     if first.startswith(("//", "/*", "export ", "const ")):
         return ".js"
+    return ".py" if _header(".py", content) or not _header(".yaml", content) else ".yaml"
+
+
+def _header(suffix: str, content: str) -> Mapping[str, object]:
     try:
-        is_python = bool(parse_header(".py", content, "content"))
+        return parse_header(suffix, content, "content")
     except LilluxError:
-        is_python = False
-    return ".py" if is_python else ".yaml"
+        return {}
 
 
 def _target(name: ItemName, suffix: str) -> SignTarget:

@@ -9,7 +9,7 @@ from lillux.errors import LilluxError
 from rye_services.api_keys import ApiKeyMissingError, ApiKeyNameError
 from rye_services.problems import Problem
 from rye_services.registry.accounts import AccountError, AccountMissingError, AccountQuotaError
-from rye_services.registry.items import ItemGoneError, VersionTakenError
+from rye_services.registry.item_values import ItemGoneError, VersionTakenError
 from rye_services.registry.key_claims import KeyClaimError
 from rye_services.registry.manifests import ManifestMissingError
 from rye_services.registry.names import RegistryNameError

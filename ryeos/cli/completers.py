@@ -23,12 +23,17 @@ class Offer:
 
 
 _REFS, _TOOLS, _THREADS = Offer("refs"), Offer("tools"), Offer("threads")
+_OWN = Offer("own")
 OFFERS: Mapping[tuple[str, str], Offer] = {
     ("run", "ref"): Offer("refs", or_paths=True),
     ("load", "ref"): _REFS,
     ("remote execute", "ref"): _REFS,
     ("sign", "what"): Offer("own", or_paths=True),
     ("verify", "what"): Offer("refs", or_paths=True),
+    ("registry push", "ref"): _OWN,
+    ("registry verify", "ref"): _OWN,
+    ("registry outdated", "ref"): _OWN,
+    ("registry update", "ref"): _OWN,
     ("chain", "ref"): _TOOLS,
     ("test", "what"): _TOOLS,
     ("graph run", "ref"): _TOOLS,

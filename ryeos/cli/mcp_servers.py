@@ -1,6 +1,5 @@
 """``rye mcp add|servers|discover|refresh|remove``: tools of MCP servers as signed items."""
 
-import shutil
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -12,12 +11,13 @@ from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.run import live_stderr, show
 from ryeos.cli.session import Command, Session
 from ryeos.cli.signals import cancelled_by_signals
-from ryeos.errors import TargetExistsError, UsageError
+from ryeos.errors import ExecutorNotFoundError, TargetExistsError, UsageError
 from ryeos.items import PROJECT, USER
 from ryeos.keys import require_user_space
 from ryeos.server_tools.discovery import Wish, ask_server, bring_up_to_date
 from ryeos.server_tools.names import check_server_name
 from ryeos.server_tools.servers import (
+    RUNTIMES,
     ServerOptions,
     described_servers,
     server_location,
@@ -26,6 +26,7 @@ from ryeos.server_tools.servers import (
 from ryeos.server_tools.writing import (
     Change,
     State,
+    change_without_offer,
     changes,
     remove_untouched,
     target_of,
@@ -33,6 +34,10 @@ from ryeos.server_tools.writing import (
 )
 from ryeos.signature import MAX_ITEM_BYTES
 
+_NEEDS_RUNTIME = (
+    "a server that can be asked has a runtime as its executor_id,"
+    f" {' or '.join(RUNTIMES.values())}: rye mcp add writes it so"
+)
 _COLORS = {State.ADDED: "green", State.CHANGED: "yellow", State.CONFLICT: "red"}
 
 
@@ -140,6 +145,8 @@ def _bring_up_to_date(session: Session, *, update: bool, prune: bool) -> int:
     listed = ask_server(rye, server, cancellation=cancelled_by_signals(), on_stderr=live_stderr)
     if listed.exit_status:
         show(session, listed)
+        if listed.envelope.get("code") == ExecutorNotFoundError.code:
+            session.output.note(_NEEDS_RUNTIME)
         return listed.exit_status
     only, dry_run = tuple(arguments.only or ()), arguments.dry_run
     wish = Wish(update=update, prune=prune, dry_run=dry_run, only=only)
@@ -187,23 +194,22 @@ def _configure_remove(parser: Arguments) -> None:
 
 def _remove(session: Session) -> int:
     server = server_location(session.rye, session.arguments.name)
-    found = list(changes(server.space, server.ref.name, ()))
+    found = [*changes(server.space, server.ref.name, ()), change_without_offer(server)]
     removed: list[str] = []
     kept: list[str] = []
     for change in found:
         is_gone = change.state is State.REMOVED and remove_untouched(change)
         (removed if is_gone else kept).append(str(change.ref))
-    server.path.unlink()
     folder = Path(server.path.parent.parent, server.ref.name)
-    if not kept and folder.is_dir() and not any(folder.iterdir()):
-        shutil.rmtree(folder)
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
     envelope = {
         "status": "success",
         "server": server.ref.name,
-        "removed": [str(server.ref), *removed],
+        "removed": removed,
         "kept": kept,
     }
-    lines = [f"removed {ref}" for ref in (server.ref, *removed)]
+    lines = [f"removed {ref}" for ref in removed]
     lines += [f"kept {ref}: it was edited" for ref in kept]
     session.output.answer(envelope, "\n".join(lines))
     return 0

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from ryeos.cli.commands import COMPLETE, first_words
 from ryeos.cli.output import Output
 from ryeos.cli.session import Session, own_bundle
-from ryeos.items import EXECUTABLE_KINDS, MAX_REF_BYTES, SYSTEM, Kind, Space
+from ryeos.items import EXECUTABLE_KINDS, MAX_REF_BYTES, SYSTEM, TEST_SUFFIX, Kind, Space
 
 TYPE_CHECKING = False  # `typing` is not worth its time when a key is pressed
 if TYPE_CHECKING:
@@ -114,7 +114,10 @@ def _ids(spaces: Iterable[Space], kind: Kind) -> Iterator[str]:
     for space in spaces:
         for above, file in _files(str(space.directory(kind))):
             stem, suffix = os.path.splitext(file)  # noqa: PTH122 - a Path for each takes long
-            if suffix.lower() in kind.suffixes and file[0] not in "._" and _is_safe(above + stem):
+            is_item = suffix.lower() in kind.suffixes and file[0] not in "._"
+            # Cases are signed like tools, but nobody runs or reads them.
+            is_hidden = space.tier == SYSTEM and stem.endswith(TEST_SUFFIX)
+            if is_item and not is_hidden and _is_safe(above + stem):
                 yield above + stem
 
 

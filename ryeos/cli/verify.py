@@ -84,7 +84,8 @@ def _lines(session: Session, reports: list[AuditReport]) -> Iterator[str]:
             name = str(report.ref or report.target.path)
             note = f"  ({report.problem})" if report.state not in (VALID, SKIPPED) else ""
             partial = "  (partial coverage)" if report.is_partial else ""
-            yield f"{state} {name}{note}{partial}"
+            origin = f"  (says {report.provenance})" if report.provenance else ""
+            yield f"{state} {name}{note}{partial}{origin}"
             if report.hint:
                 yield f"{'':<13}   hint: {report.hint}"
 

@@ -1,6 +1,5 @@
 """A registry by its name: configuration, credentials and pins put together."""
 
-from collections.abc import Callable
 from typing import Protocol
 
 from lillux.process import Cancellation
@@ -14,7 +13,6 @@ from ryeos.registry.settings import CONFIG_PATH, Registries, RegistryConfig
 from ryeos.remote.credentials import BearerCredentials
 from ryeos.remote.remotes import RemoteConfig
 from ryeos.signing_key import SigningKey
-from ryeos.verify import Verifier
 
 
 class RegistryWorkspace(Protocol):
@@ -22,8 +20,6 @@ class RegistryWorkspace(Protocol):
 
     context: Context
     config: ConfigReader
-    verifier: Verifier
-    warn: Callable[[str], None]
 
     def signing_key(self) -> SigningKey:
         """The user's private key at work. Raises NoSigningKeyError where there is none."""

@@ -10,7 +10,7 @@ from lillux.file_locks import locked
 from lillux.files import create_file, make_directory, read_bytes, write_atomic
 from lillux.values import dataclass
 from ryeos.app import Rye
-from ryeos.items import ItemRef, Kind, Space
+from ryeos.items import ItemRef, Kind, Location, Space
 from ryeos.resolver import candidates, locations
 from ryeos.server_tools.documents import is_untouched, next_version, version_of
 from ryeos.server_tools.offers import Offer
@@ -63,17 +63,22 @@ def changes(space: Space, server: str, offered: Sequence[Offer]) -> Iterator[Cha
         yield change
     for location in locations(space, Kind.TOOL, f"mcp/{server}"):
         if location.path not in known and not location.ref.is_test:
-            body, before = _body_at(location.path)
-            state = State.REMOVED if is_untouched(body) else State.CONFLICT
-            reason = "the server does not have it"
-            yield Change(
-                state=state,
-                tool=location.ref.name,
-                ref=location.ref,
-                path=location.path,
-                before=before,
-                reason=reason if state is State.REMOVED else f"{reason}, and it was edited",
-            )
+            yield change_without_offer(location)
+
+
+def change_without_offer(location: Location) -> Change:
+    """What becomes of an item that nothing stands for: removed, or a conflict if it was edited."""
+    body, before = _body_at(location.path)
+    state = State.REMOVED if is_untouched(body) else State.CONFLICT
+    reason = "the server does not have it"
+    return Change(
+        state=state,
+        tool=location.ref.name,
+        ref=location.ref,
+        path=location.path,
+        before=before,
+        reason=reason if state is State.REMOVED else f"{reason}, and it was edited",
+    )
 
 
 def write_signed(

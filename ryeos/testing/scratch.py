@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lillux.files import file_system_error, make_directory, read_bytes, safe_join
@@ -72,7 +72,8 @@ def _copy_items(project: Space, base: Path) -> None:
             )
     for name in _LINKED:
         if (project.base / name).is_dir():
-            (base / name).symlink_to(project.base / name, target_is_directory=True)
+            with suppress(OSError):  # Windows lets few make links; the interpreter is another then
+                (base / name).symlink_to(project.base / name, target_is_directory=True)
 
 
 def _is_left_out(path: Path, private: Path) -> bool:

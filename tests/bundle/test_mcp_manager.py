@@ -29,7 +29,7 @@ def test_an_agent_adds_a_server_and_calls_its_tools(machine: Machine) -> None:
     assert ran["data"]["structuredContent"] == {"result": 5}
     assert again["counts"]["unchanged"] == 1
     assert [server["name"] for server in listed["servers"]] == ["sdk"]
-    assert removed["removed"] == ["tool:mcp/servers/sdk", "tool:mcp/sdk/add"]
+    assert removed["removed"] == ["tool:mcp/sdk/add", "tool:mcp/servers/sdk"]
 
 
 def test_a_server_at_an_address_is_added(machine: Machine) -> None:

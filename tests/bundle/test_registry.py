@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.built import Machine
 from tests.support.bundle_tools import call, example, refused, rye
+from tests.support.bundles import Publisher
 from tests.support.registry import Account, Registry, item_text
 
 pytestmark = pytest.mark.e2e
@@ -48,6 +49,24 @@ def test_an_item_is_published_found_and_pulled(machine: Machine, account: Accoun
     assert (pulled["success"], pulled["runs"]) == (True, True)
     verified: Any = call(machine, REGISTRY, action="verify")
     assert [row["state"] for row in verified["items"]] == ["signed-here"]
+
+
+def test_a_bundle_is_installed_and_its_tool_runs(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "published").mkdir()
+    publisher = Publisher.at(tmp_path / "published")
+    folder = str(publisher.bundle("acme"))
+
+    wrong = call(machine, REGISTRY, action="bundle_install", bundle=folder, key="0" * 16)
+    installed = call(
+        machine, REGISTRY, action="bundle_install", bundle=folder, key=publisher.fingerprint
+    )
+
+    assert (wrong["success"], wrong["code"]) == (False, "PIN_MISMATCH")
+    assert (installed["success"], installed["state"]) == (True, "installed")
+    assert rye(machine, "run", "acme/greet")["data"]["stdout"] == "hello 1.0.0\n"
+    listed = call(machine, REGISTRY, action="bundle_list")["bundles"]
+    assert [(row["bundle"], row["state"]) for row in listed] == [("acme", "valid")]
+    assert call(machine, REGISTRY, action="bundle_uninstall", bundle="acme")["success"]
 
 
 def test_the_example_runs(machine: Machine) -> None:

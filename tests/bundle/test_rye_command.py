@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.workspace import ROOT
 
-LIBRARY = ROOT / "bundle.ai/tools/rye/core/runtimes/python/lib/python/rye_command.py"
+LIBRARY = ROOT / "bundle.ai/tools/rye/core/runtimes/python/lib/function/rye_command.py"
 RYE = runpy.run_path(str(LIBRARY))
 ECHO = """\
 import json, os, sys

@@ -48,6 +48,17 @@ def test_a_valid_file_is_described_with_its_signer(workspace: Workspace) -> None
     }
 
 
+def test_the_provenance_of_a_file_from_a_registry_is_told(workspace: Workspace) -> None:
+    path = workspace.project.signed_tool("a/x")
+    first, newline, rest = path.read_text("utf-8").partition("\n")
+    path.write_text(f"{first}|rye-registry@ada{newline}{rest}", "utf-8")
+
+    report = report_of(workspace, path)
+
+    assert report.state == "valid"
+    assert report.describe()["provenance"] == "rye-registry@ada"
+
+
 def test_an_unsigned_file_is_described_with_a_way_out(workspace: Workspace) -> None:
     path = workspace.project.tool("x")
 

@@ -7,7 +7,7 @@ from rye_services.node.page.markup import Html, Part, joined, tag
 from rye_services.node.page.shell import HEADERS as NODE_HEADERS
 from rye_services.node.page.shell import table
 from rye_services.registry.bundles import ShownBundle
-from rye_services.registry.items import PublishedVersion, ShownItem, ShownVersion
+from rye_services.registry.item_values import PublishedVersion, ShownItem, ShownVersion
 from rye_services.registry.names import ITEM_TYPES
 from rye_services.registry.page import links
 from rye_services.registry.search_index import MOST_FOUND, UNLISTED

@@ -111,7 +111,8 @@ def test_servers_are_listed_and_removed(lister: Lister) -> None:
 
     assert (listed["name"], listed["space"], listed["tools"]) == ("demo", "project", 1)
     assert listed["command"] == sys.executable
-    assert removed["removed"] == ["tool:mcp/servers/demo", "tool:mcp/demo/add"]
+    assert removed["removed"] == ["tool:mcp/demo/add", "tool:mcp/servers/demo"]
+    assert sorted(path.name for path in lister.tools.iterdir()) == ["servers"]
     assert lister("servers", "--json").json["servers"] == []
     assert lister("discover", "demo").status == 3
 
@@ -201,3 +202,23 @@ def test_items_of_a_user_space_server_are_written_there(lister: Lister) -> None:
 
     assert Path(lister.cli.home, ".ai/tools/mcp/mine/add.yaml").is_file()
     assert lister.cli("run", "mcp/mine/add").status == 0
+
+
+def test_a_server_that_somebody_has_written_stays_and_is_told_what_it_lacks(
+    lister: Lister,
+) -> None:
+    path = lister.tools / "servers/mine.yaml"
+    path.write_text(
+        'version: "1.0.0"\ntool_type: mcp_server\nexecutor_id: null\n'
+        "category: mcp/servers\ndescription: mine\nconfig: {command: serve}\n",
+        "utf-8",
+    )
+    assert lister.cli("sign", "tool:mcp/servers/mine").status == 0
+
+    asked = lister("discover", "mine")
+    removed = lister("remove", "mine", "--json").json
+
+    assert asked.status == 5
+    assert "rye/core/runtimes/mcp/stdio" in asked.stderr
+    assert (removed["removed"], removed["kept"]) == ([], ["tool:mcp/servers/mine"])
+    assert path.is_file()

@@ -117,6 +117,8 @@ def test_a_pulled_item_runs_after_it_was_signed_here(client: Client) -> None:
 
     refused = client.cli("run", client.item_id(), "--json")
     assert (refused.status, refused.json["code"]) == (4, "UNTRUSTED_KEY")
+    hint = f"it came from a registry: read it, then: rye sign {client.file()}"
+    assert refused.json["hint"] == hint
     [before] = client.cli.json("registry", "verify")["items"]
     assert (before["state"], before["runs"]) == ("untrusted-key", False)
 

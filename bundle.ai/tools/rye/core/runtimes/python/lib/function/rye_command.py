@@ -14,7 +14,7 @@ from pathlib import Path
 __version__ = "1.0.0"
 __tool_type__ = "library"
 __executor_id__ = None
-__category__ = "rye/core/runtimes/python/lib/python"
+__category__ = "rye/core/runtimes/python/lib/function"
 __description__ = "Starts a command of Rye from a Python tool"
 
 SHOWN_CHARACTERS = 2000
