@@ -19,6 +19,7 @@ from ryeos.cas.item_files import item_source
 from ryeos.collecting import exclusions
 from ryeos.errors import ItemNotFoundError, RyeError, TargetExistsError
 from ryeos.items import AI_DIRECTORY, Kind, Space
+from ryeos.metadata.values import MAX_HEADER_BYTES
 from ryeos.metadata.yaml_writing import yaml_text
 from ryeos.moments import utc_now
 from ryeos.publish import publish_bundle
@@ -142,4 +143,8 @@ def _readable(recipe: Recipe, space: Space, paths: Sequence[str]) -> str:
         "created_at": utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
         "type": "package",
     }
-    return yaml_text({"bundle": bundle, "files": listed})
+    text = yaml_text({"bundle": bundle, "files": listed})
+    if len(text.encode()) > MAX_HEADER_BYTES:
+        problem = f"expected a readable manifest of at most {MAX_HEADER_BYTES} bytes"
+        raise BundleMakingError(recipe.bundle_id, f"{problem}, found more: {len(listed)} items")
+    return text

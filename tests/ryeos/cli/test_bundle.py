@@ -143,6 +143,41 @@ def test_every_difference_is_told(maker: CommandLine) -> None:
     ]
 
 
+def test_a_bundle_of_another_program_is_checked_by_its_own_manifest(maker: CommandLine) -> None:
+    made(maker, "ada-tools", "--release", "1.2.0")
+    (folder(maker) / "public_key.pem").unlink()
+    (folder(maker) / ".ai/bundles/ada-tools/files.manifest").unlink()
+
+    before = maker("bundle", "verify", "ada-tools", "--json").json
+    path = folder(maker) / ".ai/tools/text/upper.yaml"
+    path.write_text(path.read_text("utf-8") + "# more\n", "utf-8")
+    after = maker("bundle", "verify", "ada-tools", "--json").json
+
+    assert (before["covered_by"], before["version"]) == (["manifest.yaml"], "1.2.0")
+    assert (before["problems"], before["key_counts"]) == ([], True)
+    assert after["problems"] == ["tools/text/upper.yaml: not what was signed"]
+
+
+def test_a_readable_manifest_of_a_stranger_counts_for_nothing(
+    maker: CommandLine, stranger: Stranger
+) -> None:
+    made(maker, "ada-tools")
+    (folder(maker) / "public_key.pem").unlink()
+    path = folder(maker) / ".ai/bundles/ada-tools/manifest.yaml"
+    own = made_by(maker)
+    path.write_text(path.read_text("utf-8").replace(own, stranger.fingerprint), "utf-8")
+
+    answer = maker("bundle", "verify", "ada-tools", "--json").json
+
+    said = f"signed by {stranger.fingerprint}, a key that does not count here"
+    assert answer["problems"] == [f"bundles/ada-tools/manifest.yaml: {said}"]
+
+
+def made_by(cli: CommandLine) -> str:
+    fingerprint: str = cli("keys", "show", "--json").json["fingerprint"]
+    return fingerprint
+
+
 def test_another_key_than_the_expected_one_is_a_mismatch(
     maker: CommandLine, stranger: Stranger
 ) -> None:
