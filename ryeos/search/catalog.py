@@ -12,6 +12,7 @@ from threading import RLock
 
 from lillux.errors import LilluxError
 from lillux.values import dataclass, field
+from ryeos.file_types import FileType
 from ryeos.items import ItemRef, Kind, Location, Space, Spaces
 from ryeos.resolver import item_folders
 from ryeos.search.index import Index
@@ -37,6 +38,7 @@ class _Shelf:
 
     folders: dict[str, Mark] = field(default_factory=dict)
     listed_ns: int = 0
+    types: Mapping[str, FileType] = field(default_factory=dict)
     winners: Mapping[ItemRef, Location] = field(default_factory=dict)
 
 
@@ -123,9 +125,13 @@ class Catalog:
         shelf = self._shelves.setdefault((space.label, kind), _Shelf())
         marks = {folder: _mark(folder) for folder in shelf.folders or (str(space.directory(kind)),)}
         limit = shelf.listed_ns - _TICK_NS
-        if marks == shelf.folders and all(mark[0] < limit for mark in marks.values() if mark):
+        types = space.added() if kind is Kind.TOOL else {}
+        is_as_it_was = marks == shelf.folders and types == shelf.types
+        if is_as_it_was and all(mark[0] < limit for mark in marks.values() if mark):
             return False
-        shelf.listed_ns = self._clock_ns()
+        if types != shelf.types:
+            self._forget_added(space)
+        shelf.listed_ns, shelf.types = self._clock_ns(), types
         found: dict[str, list[Location]] = {str(space.directory(kind)): []}
         before = {folder: _mark(folder) for folder in found}
         for folder, items in item_folders(space, kind):
@@ -134,6 +140,12 @@ class Catalog:
         shelf.folders = before
         shelf.winners = _winners(location for items in found.values() for location in items)
         return True
+
+    def _forget_added(self, space: Space) -> None:
+        """Have the files of added types read again, which may say something else now."""
+        for file in self._files.get(Kind.TOOL, {}).values():
+            if file.location.space == space and file.location.suffix not in Kind.TOOL.suffixes:
+                file.mark = ()
 
     def _listed_files(self, kind: Kind) -> dict[str, _File]:
         known = self._files.get(kind, {})

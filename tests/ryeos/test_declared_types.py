@@ -258,6 +258,32 @@ def test_an_extractor_no_longer_counts_when_its_key_does_not(workspace: Workspac
     assert compute_key_fingerprint(friend.public_pem) in workspace.warnings[-1]
 
 
+def test_a_search_of_a_server_sees_types_come_and_change(workspace: Workspace) -> None:
+    kinds, tiers = [Kind.TOOL], frozenset({"project"})
+    catalog = workspace.warm.catalog
+
+    def described() -> list[str]:
+        """What each item of the project says."""
+        taken = catalog.snapshot(kinds, tiers, "lists").pool
+        return [document.record.description for document in taken.documents.values()]
+
+    workspace.project.write("tools/lists/greet.words", WORDS)
+    seen = [described()]
+    path = workspace.user.signed(PLACE, EXTRACTOR)
+    seen.append(described())
+    rule = "extraction_rules: {description: {type: path, key: about}}\n"
+    text = WORDS.replace("-- description:", "-- about:")
+    workspace.project.write("tools/lists/greet.words", text)
+    seen.append(described())
+    workspace.user.signed(PLACE, EXTRACTOR + rule)
+    seen.append(described())
+    path.unlink()
+    seen.append(described())
+
+    told = ["Words that greet"]
+    assert seen == [[], told, [""], told, []]
+
+
 # --- what signing refuses -------------------------------------------------------------------------
 
 
