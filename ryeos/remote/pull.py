@@ -14,12 +14,12 @@ from ryeos.cas.tree import Tree
 from ryeos.remote.apply import Applied, apply_changes, blob_at, changed_paths, changes, entry_at
 from ryeos.remote.conflicts import BASE, OURS, THEIRS, ConflictRecord, KeptConflict
 from ryeos.remote.errors import RemoteConflictError
-from ryeos.remote.incoming import incoming_at
+from ryeos.remote.incoming import forget_incoming, incoming_at
 from ryeos.remote.link import Link
 from ryeos.remote.replies import Head
 from ryeos.remote.transfer import RemoteContents
 
-PULLED = "pulled"
+ARRIVED = "arrived"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +111,11 @@ def _merge_in(
     theirs: SourceManifest,
 ) -> Applied:
     """Steps 4 and 5. ``record`` is what conflicts are kept in, if there are any."""
+    folder = link.conflicts.folder.parent / ARRIVED
     if tree.manifest == theirs:
+        forget_incoming(folder)
         return Applied()
-    with incoming_at(link.conflicts.folder.parent / PULLED, link.store) as incoming:
+    with incoming_at(folder, link.store) as incoming:
         remote = RemoteContents(link.node, incoming)
         _prefetch(link, base, tree, theirs, remote)
         contents = Layered(link.store, tree, remote)
@@ -124,9 +126,10 @@ def _merge_in(
             raise RemoteConflictError(link.node.name, kept.reasons(), str(link.conflicts.folder))
         return apply_changes(  # (5)
             link.working_tree.project,
-            changes(tree.manifest, merged.manifest, contents),
+            changes(tree.manifest, merged.manifest, contents, checked=theirs),
             contents.get_blob,
             link.incoming(),
+            incoming.file_of,
         )
 
 

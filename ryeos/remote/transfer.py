@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from lillux.cas.errors import ObjectMissingError
+from lillux.cas.layout import Space
 from lillux.cas.store import Durability
 from lillux.integrity import canonical_json
 from ryeos.cas.contents import ReadContents
@@ -99,11 +100,8 @@ class Keeping(Protocol):
     def has_object(self, digest: str) -> bool:
         """Whether it is there."""
 
-    def put_blob(self, data: bytes, durability: Durability, /) -> str:
-        """Keep bytes."""
-
-    def put_object(self, value: Any, durability: Durability, /) -> str:  # noqa: ANN401 - JSON
-        """Keep a value."""
+    def keep(self, space: Space, digest: str, data: bytes, durability: Durability, /) -> None:
+        """Keep bytes whose digest was just computed; of an object its canonical JSON."""
 
     def sync(self) -> None:
         """Have it on disk."""
@@ -111,6 +109,12 @@ class Keeping(Protocol):
 
 class KeptContents(Keeping, ReadContents, Protocol):
     """What is kept, to be read."""
+
+    def put_blob(self, data: bytes, durability: Durability, /) -> str:
+        """Keep bytes."""
+
+    def put_object(self, value: Any, durability: Durability, /) -> str:  # noqa: ANN401 - JSON
+        """Keep a value."""
 
 
 def fetch(
@@ -137,7 +141,7 @@ def fetch_available(
     missing: list[str] = []
     for asked, entries in _got_all(node, wanted):
         for entry in entries:
-            _keep(entry, store)
+            store.keep(Space(entry.kind), entry.digest, entry.data, Durability.AT_SYNC)
         came = {entry.digest for entry in entries}
         missing += (digest for digest in asked if digest not in came)
         done += len(came)
@@ -200,13 +204,6 @@ def _exported(group: Sequence[str], contents: ReadContents) -> Iterator[Entry]:
 
 def _has(store: Keeping, digest: str) -> bool:
     return store.has_blob(digest) or store.has_object(digest)
-
-
-def _keep(entry: Entry, store: Keeping) -> None:
-    if entry.kind == "blob":
-        store.put_blob(entry.data, Durability.AT_SYNC)
-    else:
-        store.put_object(json.loads(entry.data), Durability.AT_SYNC)
 
 
 class RemoteContents:
