@@ -5,6 +5,7 @@ as it is   (4) all three merged   (5) what that changes is written, over nothing
 here meanwhile   (6) the head is recorded. Cut off anywhere, doing it again comes to the same.
 """
 
+from lillux.cas.layout import Space
 from lillux.values import dataclass, replace
 from ryeos.cas.admission import check_incoming
 from ryeos.cas.contents import Layered
@@ -147,12 +148,12 @@ def _prefetch(
     wanted = [(theirs, path) for path in sorted(incoming)]
     wanted += [(base, path) for path in sorted(contested) if base is not None]
     items = {m.items[path] for m, path in wanted if path in m.items}
-    remote.prefetch(sorted(items - {*tree.item_sources}), link.progress)
+    remote.prefetch(sorted(items - {*tree.item_sources}), link.progress, Space.OBJECT)
     contents = Layered(link.store, tree, remote)
     blobs = {m.files[path] for m, path in wanted if path in m.files}
     for digest in items:
         blobs.add(item_source_of(contents.get_object(digest), f"item {digest}").content_blob_hash)
-    remote.prefetch(sorted(blobs - {*tree.blobs}), link.progress)
+    remote.prefetch(sorted(blobs - {*tree.blobs}), link.progress, Space.BLOB)
 
 
 def keep_conflicts(

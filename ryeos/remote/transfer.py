@@ -118,13 +118,18 @@ class KeptContents(Keeping, ReadContents, Protocol):
 
 
 def fetch(
-    node: Node, digests: Iterable[str], store: Keeping, progress: Progress = no_progress
+    node: Node,
+    digests: Iterable[str],
+    store: Keeping,
+    progress: Progress = no_progress,
+    space: Space | None = None,
 ) -> int:
     """Bring content from the node into the store, each piece hashed again; how many came.
 
-    What the store has is not asked for. Raises RemoteReplyError for what the node does not have.
+    What the store has, in the space if one is given, is not asked for. Raises RemoteReplyError for
+    what the node does not have.
     """
-    came, missing = fetch_available(node, digests, store, progress)
+    came, missing = fetch_available(node, digests, store, progress, space)
     if missing:
         what = f"remote {node.name}: /objects/get"
         raise RemoteReplyError(what, f"expected {missing[0]}, found nothing")
@@ -132,10 +137,14 @@ def fetch(
 
 
 def fetch_available(
-    node: Node, digests: Iterable[str], store: Keeping, progress: Progress = no_progress
+    node: Node,
+    digests: Iterable[str],
+    store: Keeping,
+    progress: Progress = no_progress,
+    space: Space | None = None,
 ) -> tuple[int, tuple[str, ...]]:
     """As `fetch`; how many came, and what the node does not have."""
-    wanted = [digest for digest in dict.fromkeys(digests) if not _has(store, digest)]
+    wanted = [digest for digest in dict.fromkeys(digests) if not _has(store, digest, space)]
     total, done = len(wanted), 0
     progress("fetching", 0, total)
     missing: list[str] = []
@@ -202,8 +211,10 @@ def _exported(group: Sequence[str], contents: ReadContents) -> Iterator[Entry]:
         raise ObjectMissingError("content", digest, "this project")
 
 
-def _has(store: Keeping, digest: str) -> bool:
-    return store.has_blob(digest) or store.has_object(digest)
+def _has(store: Keeping, digest: str, space: Space | None) -> bool:
+    if space is not Space.OBJECT and store.has_blob(digest):
+        return True
+    return space is not Space.BLOB and store.has_object(digest)
 
 
 class RemoteContents:
@@ -212,9 +223,14 @@ class RemoteContents:
     def __init__(self, node: Node, store: KeptContents) -> None:
         self._node, self._store = node, store
 
-    def prefetch(self, digests: Iterable[str], progress: Progress = no_progress) -> None:
-        """Bring many at once: one by one each would cost a request."""
-        fetch(self._node, digests, self._store, progress)
+    def prefetch(
+        self,
+        digests: Iterable[str],
+        progress: Progress = no_progress,
+        space: Space | None = None,
+    ) -> None:
+        """Bring many at once: one by one each would cost a request. ``space`` is where they go."""
+        fetch(self._node, digests, self._store, progress, space)
 
     def get_blob(self, digest: str) -> bytes:
         """The bytes of a digest."""
