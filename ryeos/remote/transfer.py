@@ -13,7 +13,7 @@ from lillux.cas.layout import Space
 from lillux.cas.store import Durability
 from lillux.integrity import canonical_json
 from ryeos.cas.contents import ReadContents
-from ryeos.cas.sync import Entry, Sized, batches, export_entries
+from ryeos.cas.sync import MAX_ENTRIES, Entry, Sized, batches, export_entries
 from ryeos.remote.errors import RemoteReplyError, ReplyTooLargeError
 from ryeos.remote.node import MAX_GET_REPLY, Node
 from ryeos.remote.transport import MIB
@@ -25,6 +25,11 @@ IN_FLIGHT = 2
 """Requests that send content at the same time; each holds a batch in memory, and its base64."""
 
 MAX_FETCHED = 200
+"""Pieces that are asked for before it is known how large they are."""
+
+GOOD_REPLY = 4 * MIB
+"""Of content: larger ones are no faster, and each is held in memory some times."""
+
 MAX_BATCH_REPLY = 16 * MIB
 
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -162,20 +167,23 @@ def fetch_available(
 def _got_all(node: Node, digests: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[Entry]]]:
     """What was asked for and what came of it, until all is settled.
 
-    While one reply is stored here, the next is on its way; where one was too large, only one at a
-    time from then on. A node with a bound of its own leaves some out: what is left out beside
-    others is asked for again; where nothing came, nothing is there.
+    While one reply is stored here, the next is on its way, of as many pieces as are likely to make
+    a good reply; where one was too large, only one at a time from then on. A node with a bound of
+    its own leaves some out: what is left out beside others is asked for again; where nothing came,
+    nothing is there.
     """
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    queue = deque(_parts(digests, MAX_FETCHED))
+    pending = deque(digests)
+    again: deque[Sequence[str]] = deque()
+    size = MAX_FETCHED
     flying: deque[tuple[Sequence[str], Future[tuple[Entry, ...]]]] = deque()
     at_once = IN_FLIGHT
     with ThreadPoolExecutor(IN_FLIGHT, "rye-remote-get") as pool:
         try:
-            while queue or flying:
-                while queue and len(flying) < at_once:
-                    group = queue.popleft()
+            while again or pending or flying:
+                while (again or pending) and len(flying) < at_once:
+                    group = again.popleft() if again else _first(pending, size)
                     limit = MAX_BATCH_REPLY if len(group) > 1 else MAX_GET_REPLY
                     flying.append((group, pool.submit(node.get, group, limit)))
                 asked, reply = flying.popleft()
@@ -184,16 +192,27 @@ def _got_all(node: Node, digests: Sequence[str]) -> Iterator[tuple[Sequence[str]
                 except ReplyTooLargeError:
                     if len(asked) == 1:
                         raise
-                    at_once = 1
-                    queue.extendleft(reversed(_parts(asked, max(len(asked) // 4, 1))))
+                    at_once, size = 1, max(len(asked) // 4, 1)
+                    again.extendleft(reversed(_parts(asked, size)))
                     continue
+                size = _fitting(entries) or size
                 came = {entry.digest for entry in entries}
                 left = [digest for digest in asked if digest not in came] if came else []
                 if left:
-                    queue.appendleft(left)
+                    again.appendleft(left)
                 yield [digest for digest in asked if digest in came or not came], entries
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _fitting(entries: Sequence[Entry]) -> int:
+    """How many pieces like these a reply of a good size has, 0 where nobody can tell."""
+    size = sum(len(entry.data) for entry in entries)
+    return min(max(len(entries) * GOOD_REPLY // size, 1), MAX_ENTRIES) if size else 0
+
+
+def _first(pending: deque[str], size: int) -> Sequence[str]:
+    return [pending.popleft() for _ in range(min(size, len(pending)))]
 
 
 def _parts(digests: Sequence[str], size: int) -> list[Sequence[str]]:
