@@ -18,7 +18,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from lillux.errors import LilluxError
 from lillux.files import create_file, make_directory
-from rye_services.tables import METADATA, SCHEMA_VERSION, schema_versions
+from rye_services.tables import CHANGES, METADATA, SCHEMA_VERSION, schema_versions
 
 _BUSY_TIMEOUT_S = 30.0
 _WRITES = "rye_writes"
@@ -92,6 +92,10 @@ class Database:
             found = connection.scalar(sqlalchemy.select(schema_versions.c.version))
             if found is None:
                 connection.execute(schema_versions.insert().values(version=SCHEMA_VERSION))
+            while found in CHANGES:
+                connection.exec_driver_sql(CHANGES[found])
+                found += 1
+                connection.execute(schema_versions.update().values(version=found))
         if found is not None and found != SCHEMA_VERSION:
             raise DatabaseError(
                 self._shown,
