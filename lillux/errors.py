@@ -9,14 +9,19 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # `typing` is not worth its time at a start
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import ClassVar
 
 
 class LilluxError(Exception):
-    """Something that could not be done. The text names the thing, what was expected and found."""
+    """Something that could not be done. The text names the thing, what was expected and found.
+
+    ``facts``: keys of answers that say it.
+    """
 
     code: ClassVar[str] = "INTERNAL"
     exit_status: ClassVar[int] = 1
+    facts: Mapping[str, object] | None = None
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         self.hint = hint

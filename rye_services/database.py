@@ -4,10 +4,11 @@ The door of SQLAlchemy's engines. Tables: `rye_services.tables`; why SQLAlchemy 
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import Lock
+from types import MappingProxyType
 from typing import Any
 
 import sqlalchemy
@@ -18,7 +19,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from lillux.errors import LilluxError
 from lillux.files import create_file, make_directory
-from rye_services.tables import METADATA, SCHEMA_VERSION, schema_versions
+from rye_services.tables import CHANGES, METADATA, SCHEMA_VERSION, schema_versions
 
 _BUSY_TIMEOUT_S = 30.0
 _WRITES = "rye_writes"
@@ -53,7 +54,7 @@ class Database:
         # SQLite has one writer. Threads of this process queue here, where nobody is overtaken.
         self._turn: AbstractContextManager[Any] = Lock() if self._is_sqlite else nullcontext()
         try:
-            self.have_tables(METADATA, schema_versions, SCHEMA_VERSION)
+            self.have_tables(METADATA, schema_versions, SCHEMA_VERSION, CHANGES)
         except SQLAlchemyError as error:
             raise DatabaseError(self._shown, _cause(error)) from error
 
@@ -78,16 +79,27 @@ class Database:
             with connection.begin():
                 yield connection
 
-    def have_tables(self, metadata: MetaData, versions: Table, expected: int) -> None:
+    def have_tables(
+        self,
+        metadata: MetaData,
+        versions: Table,
+        expected: int,
+        changes: Mapping[int, str] = MappingProxyType({}),
+    ) -> None:
         """Make the tables of one part of the server where there are none. Raises DatabaseError.
 
-        ``versions`` is the one of them that holds the number of their version.
+        ``versions`` is the one of them that holds the number of their version; ``changes`` is what
+        makes each version the next one.
         """
         with self.writing() as connection:
             metadata.create_all(connection)
-            found = connection.scalar(sqlalchemy.select(versions.c.version))
+            found: int | None = connection.scalar(sqlalchemy.select(versions.c.version))
             if found is None:
                 connection.execute(versions.insert().values(version=expected))
+            while found is not None and found in changes:
+                connection.exec_driver_sql(changes[found])
+                found += 1
+                connection.execute(versions.update().values(version=found))
         if found is not None and found != expected:
             raise DatabaseError(
                 self._shown,

@@ -22,6 +22,7 @@ _MAX_CONFIG_BYTES = 1 * MIB
 _PREFIX = "RYE_NODE_"
 _NO_SETTING = "RYE_NODE_ANCHOR"  # of tools for Node.js
 _HIGHEST_PORT = 65_535
+_MANY_DAYS = 36_500
 _UNITS = {"": 1, "KiB": 1024, "MiB": MIB, "GiB": GIB}
 _AMOUNT = re.compile(r"(\d{1,18}) ?(KiB|MiB|GiB)?")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -54,9 +55,11 @@ class Settings:
     worker_memory_bytes      of an execution; 0 sets no limit
     worker_file_bytes        of each file that it writes; 0 sets no limit, None is that of a store
     compatible_versions      ``MAJOR.MINOR`` of clients whose manifests are taken
+    allow_unix_sockets       whether tools may open local sockets, which lead to other services
     open_webhooks            whether /execute takes deliveries of webhooks at all
     body_idle_timeout_s      how long the next part of a body may take
     shutdown_timeout_s       how long requests may take to end after TERM
+    retain_executions_days   how long an execution that has ended is remembered; 0 for ever
     open_sign_up             whether anybody may make an account of a registry
     max_pushes_per_minute    of one account of a registry
     """
@@ -78,10 +81,12 @@ class Settings:
     compatible_versions: tuple[str, ...] = ("0.1",)
     roles: tuple[str, ...] = ("node",)
     open_webhooks: bool = True
+    allow_unix_sockets: bool = False
     body_idle_timeout_s: int = 30
     shutdown_timeout_s: int = 30
     gc_interval_s: int = 6 * 3600
     gc_grace_s: int = 3600
+    retain_executions_days: int = 90
     open_sign_up: bool = False
     max_pushes_per_minute: int = 600
 
@@ -268,10 +273,12 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "compatible_versions": _words,
     "roles": _roles,
     "open_webhooks": _flag,
+    "allow_unix_sockets": _flag,
     "body_idle_timeout_s": _whole(1),
     "shutdown_timeout_s": _whole(0),
     "gc_interval_s": _whole(1),
     "gc_grace_s": _whole(60),
+    "retain_executions_days": _whole(0, _MANY_DAYS),
     "open_sign_up": _flag,
     "max_pushes_per_minute": _whole(1),
 }

@@ -58,5 +58,6 @@ def _table(users: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(
         f"{one['user_id']}  {one['state']}  {one['removed']} removed, {one['freed_bytes']} bytes; "
         f"{one['kept']} kept, {one['stored_bytes']} bytes"
+        + (f"; {one['forgotten_executions']} executions" if one["forgotten_executions"] else "")
         for one in users
     )

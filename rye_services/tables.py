@@ -19,7 +19,10 @@ from sqlalchemy import (
     Text,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+CHANGES = {1: "ALTER TABLE threads ADD COLUMN merge_conflict_count INTEGER"}
+"""By version, what makes the next one of its tables."""
+
 METADATA = MetaData()
 
 schema_versions = Table("schema_versions", METADATA, Column("version", Integer, primary_key=True))
@@ -104,7 +107,8 @@ threads = Table(
     Column("execution_snapshot_hash", String(64)),
     Column("runtime_outputs_bundle_hash", String(64)),
     Column("merge_type", String(40)),
-    Column("merge_conflicts", JSON(none_as_null=True)),
+    Column("merge_conflicts", JSON(none_as_null=True)),  # of many the first ones, by path
+    Column("merge_conflict_count", Integer),
     Column("unmerged_snapshot_hash", String(64)),
     Column("error_message", Text),
     Column("error_phase", String(40)),

@@ -36,7 +36,7 @@ def error_envelope(error: LilluxError) -> dict[str, Any]:
             envelope["details"] = list(error.details)
         if error.suggestions:
             envelope["suggestions"] = list(error.suggestions)
-        envelope |= error.facts or {}
+    envelope |= error.facts or {}
     if error.hint:
         envelope["hint"] = error.hint
     return envelope

@@ -4,18 +4,17 @@ Codes and exit statuses are listed in ``docs/reference/errors.md``, generated fr
 Failures that carry an item name it the way a user would type it: ``tool:rye/bash/bash``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from lillux.errors import LilluxError
 
 
 class RyeError(LilluxError):
-    """Something Rye could not do. ``suggestions``: what was meant; ``facts``: keys of answers."""
+    """Something Rye could not do. ``suggestions``: what was meant."""
 
     suggestions: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
-    facts: Mapping[str, object] | None = None
 
 
 # ---------------------------------------------------------------- references, spaces, items

@@ -4,6 +4,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,9 @@ from ryeos.remote.envelopes import open_envelope
 from ryeos.remote.secret_names import injectable
 
 SUCCESS = "success"
+MOST_CONFLICTS = 1000
+"""Paths in conflict that a row holds: it is outside of every quota."""
+
 _SAID = 4000
 _GOOD = frozenset({SUCCESS, "completed", "signed", "unchanged", "validation_passed"})
 _log = logging.getLogger(__name__)
@@ -124,12 +128,21 @@ class Executed:
             "execution_snapshot_hash": self.harvest.execution_snapshot_hash,
             "runtime_outputs_bundle_hash": self.harvest.outputs_bundle_hash,
             "merge_type": self.folded.merge_type,
-            "merge_conflicts": self.folded.conflicts,
+            **_conflict_columns(self.folded),
             "unmerged_snapshot_hash": self.folded.unmerged,
             "result_hash": self.harvest.result_hash,
             "error_message": error,
             "error_phase": None if self.is_good else "execution",
         }
+
+
+def _conflict_columns(folded: Folded) -> dict[str, Any]:
+    """The first paths in conflict, and how many there are; where no path is, what there is."""
+    conflicts = folded.conflicts
+    if conflicts is None or folded.merge_type != "conflict":
+        return {"merge_conflicts": conflicts}
+    first = dict(islice(sorted(conflicts.items()), MOST_CONFLICTS))
+    return {"merge_conflicts": first, "merge_conflict_count": len(conflicts)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,6 +295,7 @@ class Engine:
             time_limit_s=float(self.settings.worker_timeout_s),
             memory_bytes=self.settings.worker_memory_bytes,
             file_bytes=self.settings.largest_file_bytes,
+            unix_sockets=self.settings.allow_unix_sockets,
             hidden=self._hidden(),
             parent_pid=os.getpid(),
         )

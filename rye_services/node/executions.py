@@ -28,6 +28,7 @@ from rye_services.node.execution import (
 from rye_services.node.jobs import Action
 from rye_services.node.orders import Order
 from rye_services.node.presence import Presence
+from rye_services.node.row_ends import RowEnds
 from rye_services.node.stores import UserStores
 from rye_services.node.sync_services import SyncServices
 from rye_services.node.thread_rows import (
@@ -42,7 +43,7 @@ from rye_services.node.vault import SecretNotFoundError, Vault
 from rye_services.node.webhooks import record_delivery
 from rye_services.node.worker import Launch, WorkerEndedError
 from rye_services.node.workspaces import Workspaces
-from rye_services.problems import Problem
+from rye_services.problems import Problem, is_full
 from rye_services.settings import Settings
 from ryeos.cas.errors import CasObjectError
 from ryeos.cas.safe_paths import UnsafeManifestError
@@ -63,7 +64,7 @@ class Executions:
         self, engine: Engine, rows: ThreadRows, capacity: Capacity, presence: Presence
     ) -> None:
         self._engine, self._capacity, self._presence = engine, capacity, presence
-        self.rows = rows
+        self.rows, self._ends = rows, RowEnds(rows)
         self._active, self._is_closed = 0, False
         self._changed = Condition()
 
@@ -105,6 +106,7 @@ class Executions:
     def beat(self) -> None:
         """Say that this server lives, and see to what others have left behind."""
         self.rows.renew()
+        self._ends.write_kept()
         self.rows.take_over()
         self._presence.forget_others()
         for thread_id, user_id in self.rows.not_begun():
@@ -224,15 +226,16 @@ class Executions:
             raise Problem(503, str(error), RETRY_AFTER) from error
         except BaseException as error:  # the door of an execution: its row must hear of every end
             _log.exception("%s failed", thread_id)
-            self._failed(thread_id, _words(error), "execution")
-            raise _problem(500, _words(error), order, thread_id, "execution") from error
+            status, phase = (507, "storage") if is_full(error) else (500, "execution")
+            self._failed(thread_id, _words(error), phase)
+            raise _problem(status, _words(error), order, thread_id, phase) from error
         state = COMPLETED if executed.is_good else ERROR
-        if not self.rows.end(thread_id, state, **executed.row()):
+        if not self._ends.write(thread_id, state, **executed.row()):
             _log.warning("%s ended, and was taken for lost before", thread_id)
         return executed
 
     def _failed(self, thread_id: str, message: str, phase: str) -> None:
-        self.rows.end(thread_id, ERROR, error_message=message, error_phase=phase)
+        self._ends.write(thread_id, ERROR, error_message=message, error_phase=phase)
 
 
 def new_thread_id(item_ref: str) -> str:
@@ -269,6 +272,8 @@ def _words(error: BaseException) -> str:
         return f"the manifest has a path that cannot be written here: {error.path!a}"
     if isinstance(error, told):
         return str(error)
+    if is_full(error):
+        return "no room is left on the disk of the node: nothing that the run changed was taken"
     code = error.code if isinstance(error, LilluxError) else "INTERNAL"
     return f"the execution failed ({code}): the log of the node says more"
 

@@ -13,6 +13,7 @@ from lillux.cas.layout import is_digest
 from lillux.errors import LilluxError
 from lillux.values import dataclass
 from rye_services.database import Database
+from rye_services.node.old_executions import OldExecutions
 from rye_services.node.stores import UserStores
 from rye_services.node.uploads import Uploads
 from rye_services.node.usage import Usage
@@ -32,6 +33,7 @@ class UserGarbage:
     state         ``done``; ``uploading``: nothing was looked at; ``refused``: ``problem`` says why,
                   with paths of the node, ``code`` for everybody
     stored_bytes  what is left
+    forgotten     executions that ended longer ago than they are kept
     """
 
     user_id: str
@@ -40,6 +42,7 @@ class UserGarbage:
     freed_bytes: int = 0
     kept: int = 0
     stored_bytes: int = 0
+    forgotten: int = 0
     code: str = ""
     problem: str = ""
 
@@ -54,11 +57,13 @@ class Storage:
         stores: UserStores,
         usage: Usage,
         uploads: Uploads,
+        old_executions: OldExecutions,
         clock: Clock,
         grace_s: float,
     ) -> None:
         self._database, self._stores, self._usage = database, stores, usage
-        self._uploads, self._clock, self._grace_s = uploads, clock, grace_s
+        self._uploads, self._old_executions = uploads, old_executions
+        self._clock, self._grace_s = clock, grace_s
 
     def collect(self, *, dry_run: bool = False) -> tuple[UserGarbage, ...]:
         """Remove what nothing names, user by user. What is wrong with one does not stop the rest.
@@ -71,31 +76,41 @@ class Storage:
         """Remove what nothing of a user names.
 
         1. whoever uploads right now is left alone: what they send is named at the end
-        2. the database is asked what it names
-        3. what that leads to stays, and what was stored or asked for within the grace; the
+        2. executions that ended long ago are forgotten
+        3. the database is asked what it names
+        4. what that leads to stays, and what was stored or asked for within the grace; the
            rest goes
-        4. what is left is counted, so that an error in the kept number does not live on
+        5. what is left is counted, so that an error in the kept number does not live on
 
         Raises SQLAlchemyError, UserIdError.
         """
         store = self._stores.of(user_id)
         if not dry_run and self._uploads.is_going_on(user_id):  # (1)
             return UserGarbage(user_id=user_id, state="uploading")
+        old = self._old_executions
+        forgotten = old.count(user_id) if dry_run else old.forget(user_id)  # (2)
         try:
-            found = collect_garbage(  # (2) and (3)
+            found = collect_garbage(  # (3) and (4)
                 store,
                 set(self.roots(user_id)),
                 now_s=self._clock().timestamp(),
                 grace_s=self._grace_s,
                 dry_run=dry_run,
             )
-            left = self._usage.measure(user_id, store=store)  # (4)
+            left = self._usage.measure(user_id, store=store)  # (5)
         except LilluxError as error:
             _log.warning("garbage of %s stays: %s", user_id, error)
             return UserGarbage(
-                user_id=user_id, state="refused", code=error.code, problem=str(error)
+                user_id=user_id,
+                state="refused",
+                forgotten=forgotten,
+                code=error.code,
+                problem=str(error),
             )
-        _log.info("garbage of %s: %s removed, %s bytes", user_id, found.removed, found.freed_bytes)
+        _log.info(
+            "garbage of %s: %s removed, %s bytes, %s executions",
+            *(user_id, found.removed, found.freed_bytes, forgotten),
+        )
         return UserGarbage(
             user_id=user_id,
             state="done",
@@ -103,13 +118,16 @@ class Storage:
             freed_bytes=found.freed_bytes,
             kept=found.kept,
             stored_bytes=left,
+            forgotten=forgotten,
         )
 
     def roots(self, user_id: str) -> Iterator[str]:
-        """Every digest in the rows of a user: heads, user space, threads, what is published."""
+        """Every digest in the rows of a user that are kept: heads, user space, threads, published."""
         with self._database.reading() as connection:
             for table in _NAMING:
                 statement = select(table).where(table.c.user_id == user_id)
+                if table is threads:
+                    statement = statement.where(self._old_executions.are_kept())
                 for row in connection.execute(statement).mappings():
                     yield from _digests_in(dict(row))
 

@@ -42,5 +42,6 @@ def shown(found: UserGarbage) -> dict[str, Any]:
         "freed_bytes": found.freed_bytes,
         "kept": found.kept,
         "stored_bytes": found.stored_bytes,
+        "forgotten_executions": found.forgotten,
     }
     return {**values, "code": found.code} if found.code else values

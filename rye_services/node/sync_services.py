@@ -5,6 +5,7 @@ from rye_services.database import Database
 from rye_services.node.durable import Durable
 from rye_services.node.heads import Heads
 from rye_services.node.known_items import KnownItems
+from rye_services.node.old_executions import OldExecutions
 from rye_services.node.pushing import Pushing
 from rye_services.node.storage import Storage
 from rye_services.node.store_threads import StoreThreads
@@ -59,6 +60,7 @@ def open_sync(
             stores=stores,
             usage=usage,
             uploads=uploads,
+            old_executions=OldExecutions(database, clock, settings.retain_executions_days),
             clock=clock,
             grace_s=settings.gc_grace_s,
         ),

@@ -30,6 +30,7 @@ _SHOWN = (
     *("project_path", "project_manifest_hash", "user_manifest_hash", "system_version", "state"),
     *("created_at", "started_at", "completed_at", "snapshot_hash", "execution_snapshot_hash"),
     *("runtime_outputs_bundle_hash", "merge_type", "merge_conflicts", "unmerged_snapshot_hash"),
+    "merge_conflict_count",
     *("error_message", "error_phase", "result_hash", "hook_id"),
 )
 

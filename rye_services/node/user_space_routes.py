@@ -9,9 +9,10 @@ from pydantic import BaseModel, Field
 from rye_services.auth.callers import caller
 from rye_services.auth.principal import Principal
 from rye_services.node.bodies import described
-from rye_services.node.manifest_errors import ManifestGraphError
+from rye_services.node.manifest_errors import MAX_NAMED, ManifestGraphError
 from rye_services.node.pushing import RevisionMovedError
 from rye_services.node.services import NodeServices
+from rye_services.node.user_space_manifest import kept_user_manifest
 from rye_services.problems import Problem
 from rye_services.scopes import PUSH
 
@@ -57,17 +58,23 @@ def _push(services: NodeServices, principal: Principal, body: UserSpaceBody) -> 
     store = services.stores.of(principal.user_id)
     services.sync.uploads.renew(principal.user_id)
     try:
+        kept = kept_user_manifest(body.user_manifest_hash, store)
         ref = services.sync.pushing.push_user_space(
-            principal.user_id, store, body.user_manifest_hash, body.expected_revision
+            principal.user_id, store, kept.manifest_hash, body.expected_revision
         )
     except ManifestGraphError as error:
         raise Problem(400, str(error)) from error
     except RevisionMovedError as error:
         raise Problem(404 if error.actual is None else 409, str(error)) from error
-    return {
+    answer: dict[str, Any] = {
         "status": "ok",
         "user_manifest_hash": ref.user_manifest_hash,
         "revision": ref.revision,
         "snapshot_revision": ref.revision,
         "remote_name": services.settings.name,
     }
+    if kept.left_out:
+        answer["left_out"] = [
+            {"path": one.path, "problem": one.problem} for one in kept.left_out[:MAX_NAMED]
+        ]
+    return answer

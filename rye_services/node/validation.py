@@ -48,7 +48,7 @@ def check_graph(
     What is found is marked as used now (`Store.touch`), so that no sweep takes it before a head
     names it. Raises ManifestGraphError with every defect, FileSystemError.
     """
-    manifest = _read_manifest(digest, space, store)  # (1)
+    manifest = read_pushed_manifest(digest, space, store)  # (1)
     sound = _sound_manifest(head_manifest, space, store)
     new = _content_not_in(sound, manifest)
     defects = [
@@ -61,7 +61,11 @@ def check_graph(
     return manifest
 
 
-def _read_manifest(digest: str, space: ManifestSpace, store: Store) -> SourceManifest:
+def read_pushed_manifest(digest: str, space: ManifestSpace, store: Store) -> SourceManifest:
+    """The manifest of a digest, whatever it leads to: (1) of the order. It is used now.
+
+    Raises ManifestGraphError, FileSystemError.
+    """
     if not is_digest(digest):
         raise ManifestGraphError(digest, ["expected 64 lower-case hex digits"])
     try:
@@ -85,7 +89,7 @@ def _sound_manifest(digest: str | None, space: ManifestSpace, store: Store) -> S
     if digest is None:
         return SourceManifest(space)
     try:
-        return _read_manifest(digest, space, store)
+        return read_pushed_manifest(digest, space, store)
     except ManifestGraphError:
         return SourceManifest(space)
 

@@ -9,15 +9,17 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from lillux.errors import LilluxError
 from lillux.landlock import confine
 from lillux.process import Cancellation
+from lillux.seccomp import refuse_unix_sockets
 from lillux.values import replace
 from rye_services.node.jobs import Action, Finished, Job
+from rye_services.node.leaked_limits import LEAKED, without_leaked_limits
 from ryeos.app import Rye
 from ryeos.approvals import Approvals
 from ryeos.bundles import embedded_bundle
 from ryeos.context import Context, context_from
 from ryeos.envelope import Answer, error_answer
 from ryeos.executor.model import Request
-from ryeos.items import USER, Space, parse_reference
+from ryeos.items import USER, Kind, Space, parse_reference
 
 # What programs of a system need of it. Nobody keeps data of a node there.
 _SYSTEM = (
@@ -52,6 +54,8 @@ def do(job: Job, cancellation: Cancellation) -> Finished:
         _approve_by_id(job)
         if job.action is not Action.SIGN:
             _confine(job, job.environ.get("PATH", os.defpath))
+            if not job.unix_sockets:
+                refuse_unix_sockets()
         answer = _answer(rye, job, cancellation)
     except LilluxError as error:
         answer = error_answer(error)
@@ -96,15 +100,30 @@ def _last_part(folder: str) -> str:
 def _answer(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
     match job.action:
         case Action.EXECUTE:
-            reference = parse_reference(job.item_ref)
-            request = Request(item_id=reference.id, parameters=job.parameters)
-            return rye.execute(reference, request, cancellation=cancellation)
+            return _execute(rye, job, cancellation)
         case Action.FETCH:
             from ryeos.mcp.tools.fetch import fetch
 
             return fetch(rye, job.parameters)
         case Action.SIGN:
             return _sign(rye, job)
+
+
+def _execute(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
+    reference = parse_reference(job.item_ref)
+    parameters = dict(job.parameters)
+    leaked: tuple[str, ...] = ()
+    if reference.kind is Kind.TOOL and not parameters.keys().isdisjoint(LEAKED):
+        with suppress(LilluxError):  # executing it says what is wrong
+            chain = rye.executor.build_chain(reference.id)
+            parameters, leaked = without_leaked_limits(parameters, chain)
+    request = Request(item_id=reference.id, parameters=parameters)
+    answer = rye.execute(reference, request, cancellation=cancellation)
+    metadata = answer.envelope.get("metadata")
+    if leaked and isinstance(metadata, dict):
+        told = f"{', '.join(leaked)}: left out, the tool has no such parameter"
+        metadata["warnings"] = [*metadata.get("warnings", ()), told]
+    return answer
 
 
 def _sign(rye: Rye, job: Job) -> Answer:
@@ -142,8 +161,8 @@ def _confine(job: Job, path: str) -> None:
         *map(Path, (*_SYSTEM, sys.prefix, sys.base_prefix)),
         *(etc / name for name in _ETC),
         *(found for pattern in _ETC_PATTERNS for found in etc.glob(pattern)),
-        *(programs + beside + own),
-        job.bundle,
+        *(programs + beside),
+        *(program := [*own, job.bundle]),
     ]
     writable = [
         job.project,
@@ -152,7 +171,19 @@ def _confine(job: Job, path: str) -> None:
         job.temporary,
         *(Path("/dev", name) for name in _DEVICES),
     ]
-    confine([part for path in readable for part in around(path, job.hidden)], writable)
+    parts = [part for path in readable for part in around(path, job.hidden)]
+    confine([*parts, *(path for path in program if _is_within(path, job.hidden))], writable)
+
+
+def _is_within(path: Path, hidden: Sequence[Path]) -> bool:
+    """Whether a folder of this program was unpacked below what is hidden, and holds none of it.
+
+    So it is where the home of the node is the folder of its data, as in a container.
+    """
+    real, places = path.resolve(), [one.resolve() for one in hidden]
+    if any(place.is_relative_to(real) for place in places):
+        return False
+    return any(real.is_relative_to(place) for place in places)
 
 
 def around(path: Path, hidden: Sequence[Path]) -> Iterator[Path]:

@@ -1,22 +1,36 @@
 """The keys of one object, each asked for with its type. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from lillux.cas.layout import is_digest
 from ryeos.cas.errors import CasObjectError
+from ryeos.errors import RyeError
 
 SCHEMA = 2
 """Of every object; another number is another format."""
 
 
-class Fields:
-    """An object of a kind and `SCHEMA`. Raises CasObjectError, also for each key asked for."""
+Wrong = Callable[[str, str, str, str], RyeError]
+"""Of an object, a key in it, what was expected there and what was found: what is raised."""
 
-    def __init__(self, value: object, kind: str, where: str) -> None:
-        self._where = where
+ROOT = "(root)"
+"""The key of an object as a whole."""
+
+
+def wrong_object(where: str, key: str, expected: str, there: str) -> CasObjectError:
+    """That an object that travels does not hold what it must."""
+    at = "" if key == ROOT else f"{key}: "
+    return CasObjectError(where, f"{at}expected {expected}, found {there}")
+
+
+class Fields:
+    """An object of a kind and `SCHEMA`. Raises what ``wrong`` makes, for each key asked for too."""
+
+    def __init__(self, value: object, kind: str, where: str, wrong: Wrong = wrong_object) -> None:
+        self._where, self._wrong = where, wrong
         if not isinstance(value, dict):
-            raise CasObjectError(where, f"expected an object, found {found(value)}")
+            raise wrong(where, ROOT, "an object", found(value))
         self._value: dict[str, Any] = value
         if value.get("kind") != kind:
             raise self.wrong("kind", f'"{kind}"')
@@ -28,6 +42,23 @@ class Fields:
         value = self._value.get(key, "")
         if not isinstance(value, str):
             raise self.wrong(key, "a string")
+        return value
+
+    def optional_text(self, key: str) -> str | None:
+        """A string; null for none."""
+        return None if self._value.get(key) is None else self.text(key)
+
+    def required(self, key: str) -> Any:  # noqa: ANN401 - JSON
+        """Any value, null too."""
+        if key not in self._value:
+            raise self.wrong(key, "a value")
+        return self._value[key]
+
+    def flag(self, key: str) -> bool:
+        """True or false, false for none."""
+        value = self._value.get(key, False)
+        if not isinstance(value, bool):
+            raise self.wrong(key, "true or false")
         return value
 
     def required_text(self, key: str) -> str:
@@ -63,8 +94,8 @@ class Fields:
             raise self.wrong(key, "an object")
         for path, digest in value.items():
             if not is_digest(digest):
-                problem = f"expected a digest, found {found(digest)}"
-                raise CasObjectError(self._where, f"{key}[{path[:200]!r}]: {problem}")
+                at = f"{key}[{path[:200]!r}]"
+                raise self._wrong(self._where, at, "a digest", found(digest))
         return value
 
     def mapping(self, key: str) -> dict[str, Any]:
@@ -73,6 +104,11 @@ class Fields:
         if not isinstance(value, dict):
             raise self.wrong(key, "an object")
         return value
+
+    def required_mapping(self, key: str) -> dict[str, Any]:
+        """An object."""
+        self.required(key)
+        return self.mapping(key)
 
     def optional_texts(self, key: str) -> dict[str, str] | None:
         """An object of strings; null for none."""
@@ -101,10 +137,9 @@ class Fields:
         """The keys of other programs."""
         return {key: value for key, value in self._value.items() if key not in known}
 
-    def wrong(self, key: str, expected: str) -> CasObjectError:
+    def wrong(self, key: str, expected: str) -> RyeError:
         """That a key does not hold what it must."""
-        problem = f"{key}: expected {expected}, found {found(self._value.get(key))}"
-        return CasObjectError(self._where, problem)
+        return self._wrong(self._where, key, expected, found(self._value.get(key)))
 
 
 def found(value: object) -> str:

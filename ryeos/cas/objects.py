@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from lillux.values import dataclass, field
-from ryeos.cas.fields import SCHEMA, Fields
+from ryeos.cas.fields import SCHEMA, Fields, Wrong, wrong_object
 
 ManifestSpace = Literal["project", "user"]
 MANIFEST_SPACES: tuple[ManifestSpace, ...] = ("project", "user")
@@ -178,9 +178,11 @@ class ExecutionSnapshot:
         }
 
 
-def execution_snapshot_of(value: object, where: str) -> ExecutionSnapshot:
-    """The snapshot in an ``execution_snapshot``, of a graph too. Raises CasObjectError."""
-    fields = Fields(value, "execution_snapshot", where)
+def execution_snapshot_of(
+    value: object, where: str, wrong: Wrong = wrong_object
+) -> ExecutionSnapshot:
+    """The snapshot in an ``execution_snapshot``, of a graph too. Raises what ``wrong`` makes."""
+    fields = Fields(value, "execution_snapshot", where, wrong)
     return ExecutionSnapshot(
         graph_run_id=fields.text("graph_run_id"),
         graph_id=fields.text("graph_id"),

@@ -1,6 +1,7 @@
 """``rye remote execute``, ``status``, ``threads``, ``thread`` and ``history``: runs on a node."""
 
 import json
+from collections.abc import Container
 from typing import Any
 
 from ryeos.cli import run
@@ -170,26 +171,40 @@ def _state(row: dict[str, Any]) -> str:
 
 
 def _threads(session: Session) -> int:
+    from ryeos.remote.merged_runs import MergedRuns
     from ryeos.remote.unmerged import UNMERGED
 
     with linked(session) as link:
         project = "" if session.arguments.all else session.arguments.of or link.project_path
         rows = link.node.threads(limit_of(session, _THREADS), project)
     envelope = {"status": "success", "remote_name": link.node.name, "threads": list(rows)}
+    merged = MergedRuns(link.conflicts.folder.parent).all()
+    unmerged = [str(digest) for row in rows if (digest := row.get(UNMERGED))]
     lines = [
-        f"{_cell(row, 'state'):<10} {_cell(row, 'created_at')[:19]:<19}  {_cell(row, 'thread_id')}"
-        f"{'  not merged' if row.get(UNMERGED) else ''}"
+        f"{_cell(row, 'state'):<10} {_moment(row)[:19]:<19}  {_cell(row, 'thread_id')}"
+        f"{_merge_words(row.get(UNMERGED), merged)}"
         for row in rows
     ]
     session.output.answer(envelope, "\n".join(lines))
     if not rows and not session.output.as_json:
         session.output.note(f"no runs of {link.project_path!r} on {link.node.name}")
-    if any(row.get(UNMERGED) for row in rows) and not session.output.as_json:
+    if set(unmerged) - merged and not session.output.as_json:
         session.output.note(
             "not merged: what the run changed is in conflict with the head; merge it here:"
             f" rye remote pull --thread ID --remote {link.node.name}"
         )
     return 0
+
+
+def _merge_words(unmerged: object, merged: Container[str]) -> str:
+    if not unmerged:
+        return ""
+    return "  merged here" if str(unmerged) in merged else "  not merged"
+
+
+def _moment(row: dict[str, Any]) -> str:
+    """When a run began; of one that has ended, the public node lists only when that was."""
+    return _cell(row, "created_at") or _cell(row, "completed_at")
 
 
 def _thread(session: Session) -> int:

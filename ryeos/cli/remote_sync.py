@@ -16,6 +16,7 @@ from ryeos.cli.remote_words import (
 )
 from ryeos.cli.session import Command, Session
 from ryeos.errors import UsageError
+from ryeos.remote.apply import Applied
 from ryeos.remote.difference import (
     ADDED,
     CHANGED,
@@ -120,23 +121,14 @@ def _pull(session: Session) -> int:
         if run is not None:
             raise UsageError("expected --thread ID or digests, found both")
         return _fetch(session)
-    from ryeos.remote.pull import pull
-    from ryeos.remote.unmerged import pull_run
-
     if run is not None:
-        check_thread_id(run)
+        return _pull_run(session, run)
+    from ryeos.remote.pull import pull
+
     with linked(session) as link:
-        pulled = pull(link) if run is None else pull_run(link, run)
+        pulled = pull(link)
     applied = pulled.applied
-    envelope = {
-        "status": "success",
-        "remote_name": link.node.name,
-        "project_path": link.project_path,
-        "snapshot_hash": pulled.snapshot_hash or None,
-        "written": list(applied.written),
-        "added": list(applied.added),
-        "removed": list(applied.removed),
-    }
+    envelope = _pulled(link, pulled.snapshot_hash, applied)
     if not pulled.snapshot_hash:
         text = f"{link.node.name} has no project {link.project_path!r} yet; next: rye remote push"
     elif applied.written or applied.removed:
@@ -144,9 +136,42 @@ def _pull(session: Session) -> int:
     else:
         text = f"nothing new on {link.node.name}"
     session.output.answer(envelope | {"message": text}, text)
-    if run is not None and not session.output.as_json:
-        session.output.note(f"merged here; next: rye remote push --remote {link.node.name}")
     return 0
+
+
+def _pull_run(session: Session, run: str) -> int:
+    from ryeos.remote.unmerged import pull_run
+
+    check_thread_id(run)
+    with linked(session) as link:
+        pulled = pull_run(link, run)
+    envelope = _pulled(link, pulled.snapshot_hash, pulled.applied)
+    envelope["was_merged"] = pulled.was_merged
+    if pulled.was_merged:
+        text = f"{run} was merged here before: nothing to do"
+    else:
+        text = "\n".join(marked(pulled.applied)) or f"nothing of {run} is new here"
+    session.output.answer(envelope | {"message": text}, text)
+    if not session.output.as_json:
+        remote = f"--remote {link.node.name}"
+        session.output.note(
+            f"to merge it once more: rye remote pull --thread {pulled.snapshot_hash} {remote}"
+            if pulled.was_merged
+            else f"merged here; next: rye remote push {remote}"
+        )
+    return 0
+
+
+def _pulled(link: Link, snapshot_hash: str, applied: Applied) -> dict[str, Any]:
+    return {
+        "status": "success",
+        "remote_name": link.node.name,
+        "project_path": link.project_path,
+        "snapshot_hash": snapshot_hash or None,
+        "written": list(applied.written),
+        "added": list(applied.added),
+        "removed": list(applied.removed),
+    }
 
 
 def _fetch(session: Session) -> int:

@@ -137,14 +137,15 @@ class PrimitiveExecutor:
     def check(self, request: Request) -> ExecutionResult:
         """Whether a tool may run, on this machine or on another one: steps (1) to (5).
 
-        A graph is prepared as well: what is wrong with it is wrong everywhere. Raises nothing, as
-        `execute`.
+        A graph is prepared as well: what is wrong with it is wrong everywhere; how it would be run
+        is in the metadata. Raises nothing, as `execute`.
         """
 
         def carry_out(progress: Progress) -> ExecutionResult:
-            if is_graph(self._finder.check(request, progress).chain):
-                self._prepare(request, Progress()).call.describe()
-            return ExecutionResult(success=True)
+            if not is_graph(self._finder.check(request, progress).chain):
+                return ExecutionResult(success=True)
+            described = self._prepare(request, Progress()).call.describe()
+            return ExecutionResult(success=True, metadata=dict(described))
 
         return _told(request, carry_out)
 

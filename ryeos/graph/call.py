@@ -160,6 +160,7 @@ class GraphCall:
             "graph_id": graph.graph_id,
             "start": graph.start,
             "node_count": len(graph.nodes),
+            **self._limits(graph, options),
             "warnings": [str(warning) for warning in self._reading.warnings],
         }
 
@@ -202,15 +203,23 @@ class GraphCall:
         return result
 
     def _settings(self, graph: Graph, options: Options, lineage: Lineage) -> Settings:
-        limits = self._materials.limits
-        most = options.max_concurrency or graph.max_concurrency or limits["max_concurrency"]
+        limits = self._limits(graph, options)
         return Settings(
-            max_steps=options.max_steps or graph.max_steps or limits["max_steps"],
-            max_concurrency=most,
+            max_steps=limits["max_steps"],
+            max_concurrency=limits["max_concurrency"],
             rules=CallRules(grants=lineage.lists),
             single=bool(options.node),
             env_names=self._materials.env.variables.keys(),
         )
+
+    def _limits(self, graph: Graph, options: Options) -> dict[str, int]:
+        """Those that hold: the caller's, else the graph's, else those of the configuration."""
+        limits = self._materials.limits
+        most = options.max_concurrency or graph.max_concurrency or limits["max_concurrency"]
+        return {
+            "max_steps": options.max_steps or graph.max_steps or limits["max_steps"],
+            "max_concurrency": most,
+        }
 
     def _runner(self, lineage: Lineage, recording: Recording, end: RunEnd) -> Runner:
         return Runner(

@@ -7,12 +7,12 @@ and a wrong type is a RecordError that names the object and the key.
 from collections.abc import Mapping
 from typing import Any
 
-from lillux.cas.layout import is_digest
 from lillux.integrity import compute_integrity
 from lillux.values import dataclass, field
+from ryeos.cas import objects
+from ryeos.cas.fields import SCHEMA, Fields
 from ryeos.graph.run_errors import RecordError
 
-SCHEMA = 2
 RUNNING = "running"
 COMPLETED = frozenset({"completed", "completed_with_errors", "success"})
 """Statuses of a run that has nothing left to do; ``success`` is a word of other programs."""
@@ -55,7 +55,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionSnapshot:
-    """A run after a step.
+    """A run after a step: the snapshot of any execution, with where a graph goes on from there.
 
     step               steps completed
     status             ``running`` until the end
@@ -93,7 +93,7 @@ def state_object(state: Mapping[str, Any]) -> dict[str, Any]:
 
 def state_of(value: object, where: str) -> dict[str, Any]:
     """The state in one. Raises RecordError."""
-    return _Fields(value, "state_snapshot", where).mapping("state")
+    return _fields(value, "state_snapshot", where).required_mapping("state")
 
 
 def result_object(result: object) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def result_object(result: object) -> dict[str, Any]:
 
 def result_of(value: object, where: str) -> Any:  # noqa: ANN401 - JSON of a tool
     """The result in one. Raises RecordError."""
-    return _Fields(value, "node_result", where).required("result")
+    return _fields(value, "node_result", where).required("result")
 
 
 def node_input_object(given: NodeInput) -> dict[str, Any]:
@@ -138,10 +138,10 @@ def receipt_object(receipt: Receipt) -> dict[str, Any]:
 
 def receipt_of(value: object, where: str) -> Receipt:
     """The receipt in a ``node_receipt``. Raises RecordError."""
-    fields = _Fields(value, "node_receipt", where)
+    fields = _fields(value, "node_receipt", where)
     return Receipt(
-        node_input_hash=fields.digest("node_input_hash"),
-        node_result_hash=fields.digest("node_result_hash"),
+        node_input_hash=fields.optional_digest("node_input_hash") or "",
+        node_result_hash=fields.optional_digest("node_result_hash") or "",
         cache_hit=fields.flag("cache_hit"),
         elapsed_ms=fields.count("elapsed_ms"),
         timestamp=fields.text("timestamp"),
@@ -150,152 +150,53 @@ def receipt_of(value: object, where: str) -> Receipt:
 
 
 def snapshot_object(snapshot: ExecutionSnapshot) -> dict[str, Any]:
-    """An ``execution_snapshot``. ``errors`` is left out when there are none."""
-    errors = {"errors": [dict(error) for error in snapshot.errors]} if snapshot.errors else {}
-    return {
-        **snapshot.unknown,
-        "schema": SCHEMA,
-        "kind": "execution_snapshot",
-        "graph_run_id": snapshot.graph_run_id,
-        "graph_id": snapshot.graph_id,
-        "project_manifest_hash": snapshot.project_manifest_hash,
-        "user_manifest_hash": snapshot.user_manifest_hash,
-        "system_version": snapshot.system_version,
-        "step": snapshot.step,
-        "status": snapshot.status,
-        "state_hash": snapshot.state_hash,
-        "node_receipts": list(snapshot.node_receipts),
-        "current_node": snapshot.current_node,
-        "graph_hash": snapshot.graph_hash,
-        "previous": snapshot.previous,
-        "errors_suppressed": snapshot.errors_suppressed,
-        **errors,
-    }
+    """An ``execution_snapshot`` with the keys of a graph. ``errors`` is left out for none."""
+    return objects.ExecutionSnapshot(
+        graph_run_id=snapshot.graph_run_id,
+        graph_id=snapshot.graph_id,
+        status=snapshot.status,
+        project_manifest_hash=snapshot.project_manifest_hash,
+        user_manifest_hash=snapshot.user_manifest_hash,
+        system_version=snapshot.system_version,
+        step=snapshot.step,
+        state_hash=snapshot.state_hash,
+        node_receipts=snapshot.node_receipts,
+        errors=snapshot.errors,
+        unknown={
+            **snapshot.unknown,
+            "current_node": snapshot.current_node,
+            "graph_hash": snapshot.graph_hash,
+            "previous": snapshot.previous,
+            "errors_suppressed": snapshot.errors_suppressed,
+        },
+    ).as_object()
 
 
 def snapshot_of(value: object, where: str) -> ExecutionSnapshot:
-    """The snapshot in an ``execution_snapshot``. Raises RecordError."""
-    fields = _Fields(value, "execution_snapshot", where)
+    """The snapshot in an ``execution_snapshot``, whoever wrote it. Raises RecordError."""
+    shared = objects.execution_snapshot_of(value, where, RecordError)
+    fields = _fields(value, "execution_snapshot", where)
     return ExecutionSnapshot(
-        graph_run_id=fields.text("graph_run_id"),
-        graph_id=fields.text("graph_id"),
-        step=fields.count("step"),
-        status=fields.text("status"),
-        state_hash=fields.digest("state_hash"),
-        node_receipts=fields.digests("node_receipts"),
-        errors=fields.mappings("errors"),
+        graph_run_id=shared.graph_run_id,
+        graph_id=shared.graph_id,
+        step=shared.step,
+        status=shared.status,
+        state_hash=shared.state_hash or "",
+        node_receipts=shared.node_receipts,
+        errors=shared.errors,
         errors_suppressed=fields.count("errors_suppressed"),
         current_node=fields.optional_text("current_node"),
         graph_hash=fields.text("graph_hash"),
-        previous=fields.digest("previous"),
-        system_version=fields.text("system_version"),
-        project_manifest_hash=fields.text("project_manifest_hash"),
-        user_manifest_hash=fields.optional_text("user_manifest_hash") or "",
-        unknown=fields.unknown(_SNAPSHOT_KEYS),
+        previous=fields.optional_digest("previous") or "",
+        system_version=shared.system_version,
+        project_manifest_hash=shared.project_manifest_hash or "",
+        user_manifest_hash=shared.user_manifest_hash or "",
+        unknown={key: one for key, one in shared.unknown.items() if key not in _GRAPH_KEYS},
     )
 
 
-_SNAPSHOT_KEYS = frozenset(
-    {
-        "schema",
-        "kind",
-        "graph_run_id",
-        "graph_id",
-        "project_manifest_hash",
-        "user_manifest_hash",
-        "system_version",
-        "step",
-        "status",
-        "state_hash",
-        "node_receipts",
-        "current_node",
-        "graph_hash",
-        "previous",
-        "errors_suppressed",
-        "errors",
-    }
-)
+_GRAPH_KEYS = frozenset({"current_node", "graph_hash", "previous", "errors_suppressed"})
 
 
-class _Fields:
-    """The keys of one object, each asked for with its type."""
-
-    def __init__(self, value: object, kind: str, where: str) -> None:
-        if not isinstance(value, dict):
-            raise RecordError(where, "(root)", "an object", _found(value))
-        self._value: dict[str, Any] = value
-        self._where = where
-        if value.get("kind") != kind:
-            raise self._wrong("kind", f'"{kind}"')
-        if value.get("schema") != SCHEMA:
-            raise self._wrong("schema", str(SCHEMA))
-
-    def required(self, key: str) -> Any:  # noqa: ANN401 - JSON
-        if key not in self._value:
-            raise RecordError(self._where, key, "a value", "none")
-        return self._value[key]
-
-    def mapping(self, key: str) -> dict[str, Any]:
-        value = self.required(key)
-        if not isinstance(value, dict):
-            raise self._wrong(key, "an object")
-        return value
-
-    def text(self, key: str) -> str:
-        value = self._value.get(key, "")
-        if not isinstance(value, str):
-            raise self._wrong(key, "a string")
-        return value
-
-    def optional_text(self, key: str) -> str | None:
-        return None if self._value.get(key) is None else self.text(key)
-
-    def digest(self, key: str) -> str:
-        value = self._value.get(key)
-        if value is None or value == "":
-            return ""
-        if not is_digest(value):
-            raise self._wrong(key, "a digest")
-        return str(value)
-
-    def flag(self, key: str) -> bool:
-        value = self._value.get(key, False)
-        if not isinstance(value, bool):
-            raise self._wrong(key, "true or false")
-        return value
-
-    def count(self, key: str) -> int:
-        value = self._value.get(key, 0)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise self._wrong(key, "a whole number from 0")
-        return value
-
-    def digests(self, key: str) -> tuple[str, ...]:
-        value = self._value.get(key, [])
-        if not isinstance(value, list) or not all(is_digest(one) for one in value):
-            raise self._wrong(key, "a list of digests")
-        return tuple(value)
-
-    def mappings(self, key: str) -> tuple[dict[str, Any], ...]:
-        value = self._value.get(key, [])
-        if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-            raise self._wrong(key, "a list of objects")
-        return tuple(value)
-
-    def unknown(self, known: frozenset[str]) -> dict[str, Any]:
-        return {key: value for key, value in self._value.items() if key not in known}
-
-    def _wrong(self, key: str, expected: str) -> RecordError:
-        return RecordError(self._where, key, expected, _found(self._value.get(key)))
-
-
-def _found(value: object) -> str:
-    match value:
-        case None:
-            return "nothing"
-        case str():
-            return repr(value[:80])
-        case bool() | int() | float():
-            return str(value)[:80]
-        case _:
-            return {"dict": "an object", "list": "a list"}.get(type(value).__name__, "something")
+def _fields(value: object, kind: str, where: str) -> Fields:
+    return Fields(value, kind, where, RecordError)

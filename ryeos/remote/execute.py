@@ -15,6 +15,7 @@ from lillux.errors import LilluxError
 from lillux.values import dataclass, field
 from ryeos.cas.objects import outputs_bundle_of
 from ryeos.remote.link import Link
+from ryeos.remote.naming_merged import naming_merged
 from ryeos.remote.outputs import Outputs, write_outputs
 from ryeos.remote.pull import pull
 from ryeos.remote.push import Pushed, push
@@ -70,9 +71,10 @@ def execute(
     link: Link, run: RemoteRun, *, sign_page: Callable[[Path], object] | None = None
 ) -> Ran:
     """Run an item on the node. Raises what a push raises, and RemoteError."""
-    pushed = push(link)  # (1)
-    body = _body(link, run)  # (2)
-    executed = link.node.execute(body, timeout_s=run.timeout_s)  # (3)
+    with naming_merged(link) as naming:
+        pushed = push(naming)  # (1)
+        body = _body(link, run)  # (2)
+        executed = link.node.execute(body, timeout_s=run.timeout_s)  # (3)
     if executed.is_accepted_only:
         return Ran(executed=executed, pushed=pushed)
     after = _Aftermath(link, executed, pushed)
@@ -164,12 +166,12 @@ class _Aftermath:
 
         is_conflict = executed.merge_type == "conflict"
         paths = ", ".join(map(printable, sorted(executed.conflicts)[:5])) if is_conflict else ""
+        # By its snapshot: the public node keeps that, but not the record of a conflict.
+        named = executed.unmerged_snapshot or printable(executed.thread_id, 300)
         self._warnings.append(
             f"the node could not merge what the run changed ({executed.merge_type}"
-            f"{': ' + paths if paths else ''}); it is kept there as the snapshot"
-            f" {executed.unmerged_snapshot[:12]}; merge it here:"
-            f" rye remote pull --thread {printable(executed.thread_id, 300)}"
-            f" --remote {self._link.node.name}"
+            f"{': ' + paths if paths else ''}); it is kept there; merge it here:"
+            f" rye remote pull --thread {named} --remote {self._link.node.name}"
         )
 
     def apply(self) -> None:

@@ -33,6 +33,8 @@ _SHORT_NAME = re.compile(r"[^/]{1,6}~[0-9]")  # what Windows may call a file of 
 # Of those, what every run leaves behind where it runs: nobody has to hear that it stays there.
 _OF_EVERY_RUN = frozenset({"runner.json", "grants.json", "run.lock", ".gitignore"})
 _DATABASE = ".ai/state/threads/registry.db"
+# The store of a run, which the public node lists among what it left behind.
+_CONTENTS = tuple(f"{OBJECTS}{name}/" for name in ("blobs", "objects", "cache"))
 _MAX_BOOK_BYTES = 16 * 1024 * 1024
 
 
@@ -80,7 +82,7 @@ def _why_its_name(folded: str) -> str:
 
 def _is_of_every_run(path: str) -> bool:
     is_record = path.rpartition("/")[2] in _OF_EVERY_RUN
-    return path.startswith(STATE) and (is_record or path.startswith(_DATABASE))
+    return path.startswith(STATE) and (is_record or path.startswith((_DATABASE, *_CONTENTS)))
 
 
 def write_outputs(

@@ -16,6 +16,7 @@ from ryeos.remote.conflicts import BASE, OURS, THEIRS, ConflictRecord, KeptConfl
 from ryeos.remote.errors import RemoteConflictError
 from ryeos.remote.incoming import incoming_at
 from ryeos.remote.link import Link
+from ryeos.remote.merged_runs import MergedRuns
 from ryeos.remote.replies import Head
 from ryeos.remote.transfer import RemoteContents
 
@@ -89,6 +90,7 @@ def merge_run(link: Link, snapshot_hash: str) -> Applied:
         base = kept.seen_by(base or SourceManifest("project"))
     record = ConflictRecord(snapshot_hash, is_of_run=True)
     applied = _merge_in(link, record, base, tree, theirs)
+    MergedRuns(link.conflicts.folder.parent).add(snapshot_hash)
     link.conflicts.clear()
     return applied
 

@@ -24,6 +24,7 @@ from ryeos.remote.errors import (
 )
 from ryeos.remote.excluded import excluded_paths
 from ryeos.remote.link import Link, is_same_head
+from ryeos.remote.naming_merged import naming_merged
 from ryeos.remote.pull import finish_run, merge_head
 from ryeos.remote.replies import Head
 from ryeos.remote.transfer import send
@@ -121,8 +122,14 @@ def push(
     link.node.verify()  # (1)
     if not is_new_project:
         _check_name(link)
+    with naming_merged(link) as naming:
+        return _push_alone(naming, force=force, drops_excluded=drops_excluded)
+
+
+def _push_alone(link: Link, *, force: bool, drops_excluded: bool) -> Pushed:
+    """Steps 2 to 7."""
     with link.alone():
-        came = Applied() if force else finish_run(link)
+        came = Applied() if force else _finish_run(link)
         for round_number in range(1, ROUNDS + 1):
             trees = _Trees(  # (2)
                 link.working_tree.project_tree(), link.working_tree.user_tree()
@@ -152,6 +159,13 @@ def push(
                 link.conflicts.clear()
             return replace(pushed, merged=came, replaced=replaced)
     raise AssertionError("the last round returns or raises")
+
+
+def _finish_run(link: Link) -> Applied:
+    applied = finish_run(link)
+    if applied.paths:
+        link.tell_merged(link.node.name, applied)
+    return applied
 
 
 def _check_name(link: Link) -> None:

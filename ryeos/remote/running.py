@@ -13,6 +13,7 @@ from ryeos.remote.execute import Ran, RemoteRun, execute
 from ryeos.remote.local_secrets import LocalSecrets
 from ryeos.remote.opening import Surroundings, Workspace, open_link
 from ryeos.remote.options import RemoteOptions
+from ryeos.remote.sent_parameters import sent_parameters
 
 REMOTE, INLINE = "remote", "inline"
 NO_LIMIT_S = 7 * 24 * 3600.0
@@ -40,9 +41,10 @@ def execute_on(
             hint="leave it out, or render the directive here with: rye run",
         )
     link = open_link(around, remote)
+    metadata = checked.envelope.get("metadata", {})
     run = RemoteRun(
         item_ref=item_ref,
-        parameters=request.parameters,
+        parameters=_parameters(around.workspace, item_ref, request, metadata),
         thread=options.thread,
         is_async=options.is_async,
         vault_keys=options.vault_keys,
@@ -51,7 +53,7 @@ def execute_on(
         timeout_s=_limit(request),
     )
     ran = execute(link, run, sign_page=_page_signer(around) if options.resigns else None)
-    found = _texts(checked.envelope.get("metadata", {}).get("warnings"))
+    found = _texts(metadata.get("warnings"))
     return answer_of(ran, link.node.name, item_ref, found)
 
 
@@ -66,6 +68,15 @@ def verified_reference(workspace: Workspace, reference: Reference) -> str:
     if kind is Kind.TOOL:
         return f"{kind}:{workspace.executor.build_chain(reference.id).tool.item_id}"
     return str(workspace.load(Reference(kind, reference.id))[0].location.ref)
+
+
+def _parameters(
+    workspace: Workspace, item_ref: str, request: Request, described: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    kind, _, item_id = item_ref.partition(":")
+    if kind != Kind.TOOL:
+        return request.parameters
+    return sent_parameters(workspace.executor.build_chain(item_id), request, described)
 
 
 def _limit(request: Request) -> float | None:

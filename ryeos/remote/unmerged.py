@@ -1,37 +1,56 @@
 """What a run changed and the node could not merge, merged into the project instead.
 
 (1) the node is the one that is pinned   (2) the run's row names the snapshot that it kept
-(3) the node's head is merged first: that is what the run was in conflict with   (4) the snapshot is
-merged, with what the run began from as the base. The next push brings what comes of it.
+(3) one that was merged here before is not merged again   (4) the node's head is merged first: that
+is what the run was in conflict with   (5) the snapshot is merged, with what the run began from as
+the base. The next push brings what comes of it.
 """
 
 from lillux.cas.layout import is_digest
+from lillux.values import dataclass
+from ryeos.remote.apply import Applied
 from ryeos.remote.errors import NothingUnmergedError
 from ryeos.remote.link import Link
-from ryeos.remote.pull import Pulled, finish_run, merge_head, merge_run
+from ryeos.remote.merged_runs import MergedRuns
+from ryeos.remote.pull import finish_run, merge_head, merge_run
 
 UNMERGED = "unmerged_snapshot_hash"
 
 
-def pull_run(link: Link, run: str) -> Pulled:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPulled:
+    """What became of a run. ``was_merged``: before, so nothing was done.
+
+    snapshot_hash  what the node kept of it
+    """
+
+    snapshot_hash: str
+    applied: Applied = Applied()
+    was_merged: bool = False
+
+
+def pull_run(link: Link, run: str) -> RunPulled:
     """Merge what a run changed; ``run`` is its id, or the digest of the snapshot that was kept.
 
-    ``snapshot_hash`` of the answer is that snapshot. Raises NothingUnmergedError,
+    Named by the digest it is merged, whatever was done before. Raises NothingUnmergedError,
     RemoteConflictError, and as a pull does.
     """
     link.node.verify()  # (1)
     snapshot_hash = run if is_digest(run) else _unmerged(link, run)  # (2)
     with link.alone():
         kept = link.conflicts.read()
+        is_begun = kept is not None and kept.is_of_run and kept.snapshot_hash == snapshot_hash
+        merged = MergedRuns(link.conflicts.folder.parent)
+        if run != snapshot_hash and not is_begun and merged.has(snapshot_hash):  # (3)
+            return RunPulled(snapshot_hash=snapshot_hash, was_merged=True)
         applied = finish_run(link)
-        is_finished = kept is not None and kept.is_of_run and kept.snapshot_hash == snapshot_hash
         head = link.head()
-        if head is not None:  # (3)
+        if head is not None:  # (4)
             pulled = merge_head(link, head, link.working_tree.project_tree())
             applied = applied.followed_by(pulled.applied)
-        if not is_finished:
-            applied = applied.followed_by(merge_run(link, snapshot_hash))  # (4)
-    return Pulled(snapshot_hash=snapshot_hash, applied=applied)
+        if not is_begun:
+            applied = applied.followed_by(merge_run(link, snapshot_hash))  # (5)
+    return RunPulled(snapshot_hash=snapshot_hash, applied=applied)
 
 
 def _unmerged(link: Link, thread_id: str) -> str:

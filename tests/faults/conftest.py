@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from ryeos.items import Space
+from tests.support.built import BASE_PYTHON, built_pyz
 from tests.support.node import Node, node, shared_node
 from tests.support.node_proxy import Proxy, proxy_to
 from tests.support.remote_client import Client, client_of
 
-__all__ = ["node", "shared_node"]
+__all__ = ["built_pyz", "node", "shared_node"]
 
 MakeClient = Callable[[str], Client]
 
@@ -28,6 +29,13 @@ def client(tmp_path: Path, bundle: Space, proxy: Proxy) -> Client:
     made = client_of(tmp_path / "here", bundle, proxy.node, proxy.url)
     made.write({f"src/{number}.txt": f"{number}\n" for number in range(3)})
     return made
+
+
+@pytest.fixture
+def built_client(client: Client, built_pyz: Path) -> Client:
+    """The same machine, with the built file instead of the checkout."""
+    client.command = (str(BASE_PYTHON), str(built_pyz))
+    return client
 
 
 @pytest.fixture

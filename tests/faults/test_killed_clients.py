@@ -49,6 +49,28 @@ PUSH_STAGES = [
 def test_a_push_that_was_killed_can_be_done_again(
     proxy: Proxy, client: Client, path: str, stage: Stage
 ) -> None:
+    kill_a_push_and_do_it_again(proxy, client, path, stage)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("path", "stage"),
+    [
+        ("/public-key", AFTER),
+        ("/objects/put", HALF),
+        ("/push/user-space", AFTER),
+        ("/push", BEFORE),
+        ("/push", AFTER),
+    ],
+)
+def test_a_push_of_the_built_file_that_was_killed_can_be_done_again(
+    proxy: Proxy, built_client: Client, path: str, stage: Stage
+) -> None:
+    kill_a_push_and_do_it_again(proxy, built_client, path, stage)
+
+
+def kill_a_push_and_do_it_again(proxy: Proxy, client: Client, path: str, stage: Stage) -> None:
+    """A second push, which is killed there: all is as before or as after it, and both mend."""
     first = client.push().snapshot_hash
     before = files_there(client.user)
     client.write({"src/0.txt": "changed\n", "src/new.txt": "new\n"})

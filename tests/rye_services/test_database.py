@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import IntegrityError
 
 from rye_services.database import Database, DatabaseError
-from rye_services.tables import METADATA, schema_versions, users
+from rye_services.tables import METADATA, schema_versions, threads, users
 
 
 @pytest.fixture
@@ -124,7 +124,25 @@ def test_tables_of_another_version_are_left_alone(tmp_path: Path) -> None:
     with pytest.raises(DatabaseError) as error:
         Database(url)
 
-    assert str(error.value) == f"database {url}: expected tables of version 1, found version 99"
+    assert str(error.value) == f"database {url}: expected tables of version 2, found version 99"
+
+
+def test_tables_of_the_version_before_are_brought_to_this_one(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'node.db'}"
+    first = Database(url)
+    add(first, "ada")
+    with first.writing() as connection:
+        connection.exec_driver_sql("ALTER TABLE threads DROP COLUMN merge_conflict_count")
+        connection.execute(schema_versions.update().values(version=1))
+    first.close()
+
+    for _ in range(2):
+        opened = Database(url)
+        with opened.reading() as connection:
+            assert connection.execute(select(threads.c.merge_conflict_count)).all() == []
+            assert connection.scalar(select(schema_versions.c.version)) == 2
+            assert connection.scalar(select(func.count()).select_from(users)) == 1
+        opened.close()
 
 
 @pytest.mark.parametrize(

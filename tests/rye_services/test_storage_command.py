@@ -5,9 +5,12 @@ import os
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from lillux.cas.store import Store
 from rye_services.commands import main
+from rye_services.database import Database
+from rye_services.tables import threads
 
 USER = "3d4c030534b1c1c6"
 
@@ -51,6 +54,7 @@ def test_a_dry_run_only_counts(
         "freed_bytes": 5,
         "kept": 0,
         "stored_bytes": 5,
+        "forgotten_executions": 0,
     }
     assert json.loads(capsys.readouterr().out) == {
         "status": "success",
@@ -58,6 +62,33 @@ def test_a_dry_run_only_counts(
         "users": [user],
     }
     assert garbage.exists()
+
+
+def test_executions_that_ended_long_ago_are_forgotten(
+    data: Path, garbage: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = Database(f"sqlite:///{data / 'node.db'}")
+    row = {
+        "thread_id": "old",
+        "user_id": USER,
+        "item_type": "tool",
+        "item_id": "tool:a",
+        "remote_name": "default",
+        "project_path": "ada/p",
+        "state": "completed",
+        "created_at": "2001-02-03T04:05:06.000000+00:00",
+        "completed_at": "2001-02-03T04:05:07.000000+00:00",
+    }
+    with database.writing() as connection:
+        connection.execute(threads.insert().values(**row))
+
+    assert main(["gc", "--data", str(data)]) == 0
+
+    line = f"{USER}  done  1 removed, 5 bytes; 0 kept, 0 bytes; 1 executions\n"
+    assert (capsys.readouterr().out, garbage.exists()) == (line, False)
+    with database.reading() as connection:
+        assert connection.execute(select(threads)).all() == []
+    database.close()
 
 
 def test_a_damaged_ref_keeps_everything_and_is_named(

@@ -41,6 +41,7 @@ _LISTED = (
     "created_at",
     "completed_at",
     "merge_conflicts",
+    "merge_conflict_count",
     "error_message",
 )
 _ROW = (
@@ -226,7 +227,7 @@ def _execution(row: Row[Any]) -> Execution:
         state=row.state,
         created_at=row.created_at,
         completed_at=row.completed_at or "",
-        conflicts=len(_conflicts(row.merge_conflicts)),
+        conflicts=row.merge_conflict_count or len(_conflicts(row.merge_conflicts)),
         error=cut(row.error_message or ""),
     )
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rye_services.node.execution import MOST_CONFLICTS
 from ryeos.remote.webhook_signatures import sign_delivery
 from tests.support.node import Node, Reply
 from tests.support.remote_projects import RemoteProject
@@ -110,6 +111,27 @@ def test_changes_on_both_sides_are_merged(project: RemoteProject) -> None:
     assert project.text("src/x.txt") == "ONE\ntwo\nTHREE\n"
 
 
+def test_of_very_many_conflicts_a_row_has_the_first_and_their_number(
+    project: RemoteProject,
+) -> None:
+    paths = [f"data/{number:04}.txt" for number in range(MOST_CONFLICTS + 3)]
+    for path in paths:
+        project.write(path, "base\n")
+    project.push()
+    thread = project.begun("for one in data/*; do echo theirs > $one; done")
+    for path in paths:
+        project.write(path, "ours\n")
+    project.push()
+    project.release()
+
+    row = project.ended(thread)
+
+    assert row["merge_type"] == "conflict"
+    assert [*row["merge_conflicts"]] == paths[:MOST_CONFLICTS]
+    assert row["merge_conflict_count"] == len(paths)
+    assert project.text(paths[-1], row["unmerged_snapshot_hash"]) == "theirs\n"
+
+
 def test_changes_that_cannot_be_merged_are_a_recorded_conflict(project: RemoteProject) -> None:
     thread = project.begun("echo theirs > src/x.txt")
     project.write("src/x.txt", "ours\n")
@@ -125,6 +147,7 @@ def test_changes_that_cannot_be_merged_are_a_recorded_conflict(project: RemotePr
     )
     assert row["merge_conflicts"].keys() == {"src/x.txt"}
     assert row["merge_conflicts"]["src/x.txt"]["type"] == "content"
+    assert row["merge_conflict_count"] == 1
     assert project.text("src/x.txt", row["unmerged_snapshot_hash"]) == "theirs\n"
     assert project.text("src/x.txt") == "ours\n"
 

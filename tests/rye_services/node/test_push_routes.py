@@ -190,3 +190,55 @@ def test_a_history_ends_where_a_snapshot_is_damaged(shared_node: Node, user: Use
     (store / "objects" / first[:2] / first[2:4] / f"{first}.json").write_bytes(b"{}")
 
     assert [one["_hash"] for one in history(user)] == [second]
+
+
+# The entries of a user space as ryeos-core 0.1.46 pushes it: it always sends both box keys.
+PUBLIC_CLIENT_SPACE = {
+    ".ai/config/keys/signing/box_key.pem": b"0" * 42 + b"A",
+    ".ai/config/keys/signing/box_pub.pem": b"1" * 42 + b"A",
+    ".ai/config/keys/signing/public_key.pem": b"-----BEGIN PUBLIC KEY-----\n",
+    ".ai/config/keys/trusted/f1c08a332644a703.toml": b'category = "keys/trusted"\n',
+}
+PRIVATE = ".ai/config/keys/signing/box_key.pem"
+
+
+def test_the_private_box_key_that_public_clients_push_is_left_out(user: User) -> None:
+    sent = tree(PUBLIC_CLIENT_SPACE, "user")
+    rest = {path: data for path, data in PUBLIC_CLIENT_SPACE.items() if path != PRIVATE}
+    kept = tree(rest, "user").manifest_hash
+    put(user, sent.entries)
+
+    reply = user.ask("POST", "/push/user-space", {"user_manifest_hash": sent.manifest_hash})
+
+    assert reply.answer == (
+        200,
+        {
+            "status": "ok",
+            "user_manifest_hash": kept,
+            "revision": 1,
+            "snapshot_revision": 1,
+            "remote_name": "default",
+            "left_out": [{"path": PRIVATE, "problem": "files of this name never travel"}],
+        },
+    )
+    assert user.ask("GET", "/user-space").json["user_manifest_hash"] == kept
+
+
+def test_a_path_out_of_the_user_space_is_refused_whatever_else_is_left_out(user: User) -> None:
+    sent = tree({PRIVATE: b"0" * 43, ".ai/config/../../x": b"x"}, "user")
+    put(user, sent.entries)
+
+    reply = user.ask("POST", "/push/user-space", {"user_manifest_hash": sent.manifest_hash})
+
+    assert reply.status == 400
+    assert user.ask("GET", "/user-space").status == 404
+
+
+def test_a_project_with_a_private_box_key_is_refused(user: User) -> None:
+    sent = tree({PRIVATE: b"0" * 43})
+    put(user, sent.entries)
+
+    reply = push(user, sent.manifest_hash)
+
+    assert reply.status == 400
+    assert PRIVATE in reply.json["detail"]

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from lillux.cas.layout import Space
 from lillux.cas.store import Store
@@ -152,8 +153,18 @@ def test_what_a_thread_could_not_merge_stays(services: NodeServices, store: Stor
         {**store.get_object(snapshot), "project_manifest_hash": manifest, "source": "execution"}
     )
     side = store.put_blob(b"a side of a conflict")
+    conflicts = {"file": {"base": None, "ours": side, "theirs": None, "type": "x"}}
+    add_execution(services, "t1", unmerged_snapshot_hash=unmerged, merge_conflicts=conflicts)
+
+    services.sync.storage.collect_of(USER)
+
+    kept = [store.has_object(unmerged), store.has_object(manifest), store.has_blob(side)]
+    assert kept == [True, True, True]
+
+
+def add_execution(services: NodeServices, thread_id: str, **columns: object) -> None:
     row = {
-        "thread_id": "t1",
+        "thread_id": thread_id,
         "user_id": USER,
         "item_type": "tool",
         "item_id": "tool:a",
@@ -161,16 +172,85 @@ def test_what_a_thread_could_not_merge_stays(services: NodeServices, store: Stor
         "project_path": "ada/p",
         "state": "completed",
         "created_at": stamp(NOW),
-        "unmerged_snapshot_hash": unmerged,
-        "merge_conflicts": {"file": {"base": None, "ours": side, "theirs": None, "type": "x"}},
+        "completed_at": stamp(NOW),
+        **columns,
     }
     with services.database.writing() as connection:
         connection.execute(threads.insert().values(**row))
 
-    services.sync.storage.collect_of(USER)
 
-    kept = [store.has_object(unmerged), store.has_object(manifest), store.has_blob(side)]
-    assert kept == [True, True, True]
+def executions(services: NodeServices) -> set[str]:
+    with services.database.reading() as connection:
+        return set(connection.scalars(select(threads.c.thread_id)))
+
+
+def days_ago(days: float) -> str:
+    return stamp(NOW - timedelta(days=days))
+
+
+def test_an_execution_that_ended_long_ago_is_forgotten_with_what_only_it_named(
+    services: NodeServices, store: Store
+) -> None:
+    outputs = {name: store.put_object({"kind": "node_result", "of": name}) for name in "ab"}
+    add_execution(services, "old", completed_at=days_ago(90.01), result_hash=outputs["a"])
+    add_execution(services, "young", completed_at=days_ago(89.99), result_hash=outputs["b"])
+
+    found = services.sync.storage.collect_of(USER)
+
+    assert (found.forgotten, found.removed) == (1, 1)
+    assert executions(services) == {"young"}
+    assert not store.has_object(outputs["a"])
+    assert store.has_object(outputs["b"])
+
+
+def test_an_execution_that_runs_or_waits_to_be_merged_is_not_forgotten(
+    services: NodeServices, store: Store
+) -> None:
+    long_ago = days_ago(1000)
+    unmerged = store.put_object({"kind": "node_result"})
+    add_execution(services, "runs", state="running", created_at=long_ago, completed_at=None)
+    add_execution(services, "unmerged", completed_at=long_ago, unmerged_snapshot_hash=unmerged)
+    add_execution(services, "of-another", completed_at=long_ago, user_id="b" * 16)
+
+    found = services.sync.storage.collect_of(USER)
+
+    assert found.forgotten == 0
+    assert executions(services) == {"runs", "unmerged", "of-another"}
+    assert store.has_object(unmerged)
+
+
+def test_a_dry_run_counts_what_would_be_forgotten_and_what_goes_with_it(
+    services: NodeServices, store: Store
+) -> None:
+    result = store.put_object({"kind": "node_result"})
+    add_execution(services, "old", completed_at=days_ago(1000), result_hash=result)
+
+    found = services.sync.storage.collect_of(USER, dry_run=True)
+
+    assert (found.forgotten, found.removed) == (1, 1)
+    assert (executions(services), store.has_object(result)) == ({"old"}, True)
+
+
+def test_many_old_executions_are_forgotten_in_one_collection(services: NodeServices) -> None:
+    services.stores.of(USER)
+    for number in range(1201):
+        add_execution(services, f"t{number}", completed_at=days_ago(91))
+
+    assert services.sync.storage.collect_of(USER).forgotten == 1201
+
+    assert executions(services) == set()
+
+
+def test_with_no_days_nothing_is_ever_forgotten(tmp_path: Path, clock: Clock) -> None:
+    environ = {"RYE_NODE_RETAIN_EXECUTIONS_DAYS": "0"}
+    settings = read_settings({"data_dir": str(tmp_path / "node")}, environ, tmp_path)
+    services = open_services(settings, tmp_path, clock)
+    add_execution(services, "old", completed_at=days_ago(30_000))
+
+    found = services.sync.storage.collect_of(USER)
+
+    assert (found.forgotten, executions(services)) == (0, {"old"})
+    services.database.close()
 
 
 def test_nothing_goes_when_what_is_named_cannot_be_read(

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -22,6 +23,7 @@ from tests.support.workspace import VERSION, Workspace
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX")
 
+CHECKOUT = Path(__file__).parents[3]
 Do = Callable[..., Finished]
 
 
@@ -81,6 +83,66 @@ def test_a_worker_runs_an_item_with_its_parameters(
 
     assert finished.envelope["status"] == "success", finished
     assert finished.envelope["data"]["twice"] == 42
+
+
+# What clients of ryeos-core 0.1.46 add to the parameters of every call.
+LEAKED = {"timeout": 300, "max_steps": 100, "max_concurrency": 10}
+FUNCTION = "rye/core/runtimes/python/function"
+SHOW = "def execute(params, project_path):\n    return {'params': params}\n"
+
+
+def closed_to_all_but(*names: str) -> str:
+    """A tool that shows its parameters and takes no others than these."""
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "integer"} for name in names},
+        "additionalProperties": False,
+    }
+    return f"CONFIG_SCHEMA = {schema!r}\n\n{SHOW}"
+
+
+def test_limits_of_graphs_that_nobody_asked_for_do_not_reach_a_closed_tool(
+    workspace: Workspace, job: MakeJob, launch: Launch
+) -> None:
+    workspace.project.signed_tool("t", closed_to_all_but("n"), executor=FUNCTION)
+
+    envelope = do_job(job("tool:t", parameters={"n": 1, **LEAKED}), launch).envelope
+
+    assert envelope["status"] == "success", envelope
+    assert envelope["data"]["params"] == {"n": 1}
+    told = "max_steps, max_concurrency: left out, the tool has no such parameter"
+    assert told in envelope["metadata"]["warnings"]
+
+
+def test_a_tool_gets_the_limits_that_it_lists(
+    workspace: Workspace, job: MakeJob, launch: Launch
+) -> None:
+    workspace.project.signed_tool("t", closed_to_all_but("max_steps"), executor=FUNCTION)
+
+    envelope = do_job(job("tool:t", parameters=LEAKED), launch).envelope
+
+    assert envelope["data"]["params"] == {"max_steps": 100}
+
+
+def test_a_tool_that_takes_anything_gets_them_too(
+    workspace: Workspace, job: MakeJob, launch: Launch
+) -> None:
+    workspace.project.signed_tool("t", SHOW, executor=FUNCTION)
+
+    envelope = do_job(job("tool:t", parameters=LEAKED), launch).envelope
+
+    assert envelope["data"]["params"] == {"max_steps": 100, "max_concurrency": 10}
+
+
+def test_another_parameter_that_a_tool_does_not_list_is_refused_as_ever(
+    workspace: Workspace, job: MakeJob, launch: Launch
+) -> None:
+    workspace.project.signed_tool("t", closed_to_all_but("n"), executor=FUNCTION)
+
+    envelope = do_job(job("tool:t", parameters={"m": 1, **LEAKED}), launch).envelope
+
+    assert envelope["code"] == "VALIDATION_FAILED"
+    assert envelope["details"] == ['/m: expected no such key (known: "n"), found integer 1']
 
 
 def test_what_rye_refuses_is_an_answer(workspace: Workspace, job: MakeJob, launch: Launch) -> None:
@@ -148,6 +210,25 @@ def test_what_is_hidden_cannot_be_read_though_programs_lie_beside_it(
     shown = stdout(do_job(job("tool:t", hidden=(place / "data",)), launch))
 
     assert shown == "for all"
+
+
+@pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")
+def test_a_program_that_was_unpacked_below_what_is_hidden_is_read_and_nothing_else_there(
+    workspace: Workspace, job: MakeJob, tmp_path: Path
+) -> None:
+    """As in a container, where the home of the node is the folder of its data."""
+    data = tmp_path / "data"
+    unpacked = data / ".shiv" / "site-packages"
+    for package in ("lillux", "rye_services", "ryeos"):
+        shutil.copytree(CHECKOUT / package, unpacked / package)
+    (data / "key").write_text("secret", encoding="utf-8")
+    elsewhere = [entry for entry in sys.path if Path(entry) != CHECKOUT]
+    launch = Launch(environ=os.environ, modules=(str(unpacked), *elsewhere))
+    shell_tool(workspace, f"cat {data}/key; echo ran")
+
+    shown = stdout(do_job(job("tool:t", hidden=(data,)), launch))
+
+    assert shown == "ran\n"
 
 
 @pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")

@@ -368,6 +368,14 @@ def test_a_conflict_made_on_the_node_is_settled_here(user: User, tmp_path: Path)
 
     assert pushed["pulled"] == ["src/made.txt"]
     assert (user.read("src/a.txt"), user.read("src/made.txt")) == ("run\n", "made\n")
+    threads = user.cli("remote", "threads")
+    assert threads.stdout.rstrip().endswith(f"{thread}  merged here")
+    assert "not merged" not in threads.stderr
+    again = user.cli("remote", "pull", "--thread", thread)
+    assert again.status == 0, again.stderr
+    assert again.stdout == f"{thread} was merged here before: nothing to do\n"
+    assert "to merge it once more: rye remote pull --thread " in again.stderr
+    assert user.cli.json("remote", "pull", "--thread", thread)["was_merged"]
     assert user.cli("remote", "pull", "--thread", "a b").status == 2
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ryeos.envelope import error_envelope
 from ryeos.remote.apply import Applied
 from ryeos.remote.envelopes import open_envelope
 from ryeos.remote.errors import RemoteError
@@ -220,3 +221,18 @@ def test_a_run_that_is_refused_is_an_error(project: RemoteProject, memory_node: 
 
     with pytest.raises(RemoteError, match="status 404: missing vault secret"):
         execute(project.link, RUN)
+
+
+def test_a_run_that_is_refused_names_what_was_merged_in_before_it(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    execute(project.link, RUN)
+    memory_node.edit({"src/theirs.txt": b"theirs\n"})
+    refusal = reply({"detail": "all places are taken"}, 503)
+    memory_node.before = lambda _, path: refusal if path == "/execute" else None
+
+    with pytest.raises(RemoteError) as error:
+        execute(project.link, RUN)
+
+    assert error_envelope(error.value)["merged"] == ["src/theirs.txt"]
+    assert project.read("src/theirs.txt") == "theirs\n"

@@ -290,3 +290,15 @@ def test_what_a_graph_leaves_behind_there_is_here(here: Machine) -> None:
     written = envelope["remote"]["outputs_materialized"]
     assert any(path.startswith(".ai/state/graphs/") for path in written), envelope["remote"]
     assert any(path.startswith(".ai/state/objects/refs/graphs/") for path in written)
+
+
+def test_a_graph_runs_there_with_the_limits_that_hold_here(here: Machine) -> None:
+    here.workspace.project.signed_tool("mine/hello", HELLO)
+    graph = GRAPH.replace("      remote: default\n", "").replace(
+        "config:", "config:\n  max_steps: 1"
+    )
+    here.workspace.project.signed("tools/mine/far.yaml", graph)
+
+    envelope = run_there(here, "tool:mine/far")
+
+    assert envelope["error"] == "Max steps exceeded (1)", envelope

@@ -95,6 +95,22 @@ def test_what_every_run_leaves_on_the_node_is_no_problem(machine: Machine) -> No
     ]
 
 
+def test_the_store_of_a_run_is_no_problem_where_a_node_lists_it_among_the_outputs(
+    machine: Machine,
+) -> None:
+    """As node 0.1.15 does for every graph."""
+    store = ".ai/state/objects"
+    digest = "2f717ebde6252f9a6dee47a4d843f0218b4020f3aafbef244fa6850f7e00c265"
+    contents = (f"{store}/objects/2f/71/{digest}.json", f"{store}/blobs/2f/71/{digest}")
+
+    outputs = machine.bring_all(dict.fromkeys((*contents, f"{store}/refs/remotes/x.json"), b"{}"))
+
+    assert outputs.written == ()
+    assert [problem.partition(":")[0] for problem in outputs.problems] == [
+        f"output '{store}/refs/remotes/x.json'"
+    ]
+
+
 @pytest.mark.parametrize(
     "path", [".ai/state/../../evil", ".ai/state//x", ".ai/state/a\\b", ".ai/state/nul"]
 )

@@ -2,6 +2,7 @@ import pytest
 
 from lillux.cas.layout import Space
 from lillux.digests import sha256_hex
+from ryeos.envelope import error_envelope
 from ryeos.remote.apply import Applied
 from ryeos.remote.difference import ADDED, CHANGED
 from ryeos.remote.errors import (
@@ -183,11 +184,26 @@ def test_what_was_merged_is_told_also_when_the_push_then_fails(
     broken = reply({"detail": "broken"}, 500)
     memory_node.before = lambda _, path: broken if path == "/objects/put" else None
 
-    with pytest.raises(RemoteError):
+    with pytest.raises(RemoteError) as error:
         push(project.link)
 
     assert project.read("src/theirs.txt") == "theirs\n"
     assert [applied.added for _, applied in project.told] == [("src/theirs.txt",)]
+    assert error_envelope(error.value)["merged"] == ["src/theirs.txt"]
+    assert error_envelope(error.value)["http_status"] == 500
+
+
+def test_a_push_that_fails_before_anything_was_merged_names_nothing(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    memory_node.before = lambda _, path: (
+        reply({"detail": "broken"}, 500) if path == "/push" else None
+    )
+
+    with pytest.raises(RemoteError) as error:
+        push(project.link)
+
+    assert "merged" not in error_envelope(error.value)
 
 
 def test_another_project_of_the_same_name_is_not_merged_in(

@@ -1,17 +1,21 @@
 """What a run changed and the node could not merge, merged here, settled and pushed."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ryeos.remote.errors import NothingUnmergedError, RemoteConflictError
+from ryeos.envelope import error_envelope
+from ryeos.remote.errors import NothingUnmergedError, RemoteConflictError, RemoteError
 from ryeos.remote.execute import Ran, RemoteRun, execute
+from ryeos.remote.merged_runs import MOST, MergedRuns
 from ryeos.remote.pull import pull
 from ryeos.remote.push import push
+from ryeos.remote.replies import Executed
 from ryeos.remote.resolve import Choice, resolve
 from ryeos.remote.unmerged import UNMERGED, pull_run
-from tests.support.memory_node import MemoryNode
+from tests.support.memory_node import MemoryNode, reply
 from tests.support.remote_project import RemoteProject
 
 
@@ -38,7 +42,8 @@ def test_a_run_in_conflict_says_how_it_is_merged(
 ) -> None:
     ran = run_in_conflict(project, memory_node)
 
-    assert f"rye remote pull --thread {ran.executed.thread_id} --remote default" in ran.warnings[0]
+    snapshot = ran.executed.unmerged_snapshot
+    assert f"rye remote pull --thread {snapshot} --remote default" in ran.warnings[0]
 
 
 @pytest.mark.parametrize("by_digest", [False, True])
@@ -78,6 +83,89 @@ def test_asked_again_after_a_settlement_it_is_merged(
 
     assert pulled.applied.written == ("src/new.txt",)
     assert project.read("src/a.txt") == "somebody's\n"
+
+
+def test_what_a_push_merged_of_a_run_is_told_also_when_the_push_then_fails(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    thread_id = run_in_conflict(project, memory_node).executed.thread_id
+    with pytest.raises(RemoteConflictError):
+        pull_run(project.link, thread_id)
+    settle(project, "src/a.txt", choice=Choice.OURS)
+    memory_node.before = lambda _, path: reply({}, 500) if path == "/objects/put" else None
+    del project.told[:]
+
+    with pytest.raises(RemoteError) as error:
+        push(project.link)
+
+    assert [applied.added for _, applied in project.told] == [("src/new.txt",)]
+    assert error_envelope(error.value)["merged"] == ["src/new.txt"]
+
+
+def merged_here(project: RemoteProject, node: MemoryNode) -> Executed:
+    """A run whose conflict was settled and merged here."""
+    executed = run_in_conflict(project, node).executed
+    with pytest.raises(RemoteConflictError):
+        pull_run(project.link, executed.thread_id)
+    settle(project, "src/a.txt", choice=Choice.OURS)
+    pull_run(project.link, executed.thread_id)
+    return executed
+
+
+@pytest.mark.parametrize("is_pushed", [False, True])
+def test_a_run_that_was_merged_here_is_not_merged_again(
+    project: RemoteProject, memory_node: MemoryNode, *, is_pushed: bool
+) -> None:
+    executed = merged_here(project, memory_node)
+    if is_pushed:
+        push(project.link)
+    project.write({"src/new.txt": None})
+    before = project.files()
+
+    pulled = pull_run(project.link, executed.thread_id)
+
+    assert (pulled.was_merged, pulled.applied.paths) == (True, ())
+    assert pulled.snapshot_hash == executed.unmerged_snapshot
+    assert project.files() == before
+    assert project.link.conflicts.read() is None
+
+
+def test_a_run_that_was_merged_here_is_merged_once_more_by_its_digest(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    executed = merged_here(project, memory_node)
+
+    with pytest.raises(RemoteConflictError) as error:
+        pull_run(project.link, executed.unmerged_snapshot)
+
+    assert error.value.paths == ("src/a.txt",)
+
+
+def test_a_run_whose_conflicts_were_forgotten_is_not_taken_for_merged(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    executed = run_in_conflict(project, memory_node).executed
+    with pytest.raises(RemoteConflictError):
+        pull_run(project.link, executed.thread_id)
+    push(project.link, force=True)
+
+    with pytest.raises(RemoteConflictError):
+        pull_run(project.link, executed.thread_id)
+
+
+def test_which_runs_were_merged_may_be_damaged_or_many(tmp_path: Path) -> None:
+    merged = MergedRuns(tmp_path / "remote")
+    merged.add("0" * 64)
+    for number in range(1, MOST + 1):
+        merged.add(f"{number:064}")
+    assert not merged.has("0" * 64)
+    assert merged.has(f"{1:064}")
+
+    merged.path.write_text("{", encoding="utf-8")
+    assert not merged.has(f"{1:064}")
+    merged.add("a" * 64)
+
+    assert merged.has("a" * 64)
 
 
 @pytest.mark.parametrize("command", [push, pull])
