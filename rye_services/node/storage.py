@@ -122,7 +122,7 @@ class Storage:
         )
 
     def roots(self, user_id: str) -> Iterator[str]:
-        """Every digest in the rows of a user that are kept: heads, user space, threads, published."""
+        """Every digest in the rows of a user that are kept: of heads, threads, publications."""
         with self._database.reading() as connection:
             for table in _NAMING:
                 statement = select(table).where(table.c.user_id == user_id)
