@@ -96,6 +96,7 @@ CONFIG_SCHEMA = {
         "hook_id": {"type": "string", "description": "webhook_delete, webhook_trigger: which one"},
         "secret": {"type": "string", "description": "webhook_trigger: else WEBHOOK_SECRET"},
     },
+    "examples": [{"action": "status"}],
 }
 
 
