@@ -1,4 +1,4 @@
-"""The guide is true: its commands run, in their order, against the built file."""
+"""The README and the guide are true: their commands run, in their order, on the built file."""
 
 import contextlib
 import os
@@ -33,7 +33,7 @@ def blocks(text: str) -> Iterator[tuple[list[Step], set[str]]]:
 
 @contextmanager
 def servers_ended(home: Path) -> Iterator[None]:
-    """Ends what the guide has started and written down in ``NAME.pid``, also where it failed."""
+    """Ends what a page has started and written down in ``NAME.pid``, also where it failed."""
     try:
         yield
     finally:
@@ -43,8 +43,9 @@ def servers_ended(home: Path) -> Iterator[None]:
 
 
 @pytest.mark.e2e
-def test_every_command_of_the_guide_prints_what_the_guide_shows(
-    tmp_path: Path, built_pyz: Path
+@pytest.mark.parametrize("page", ["README.md", "GUIDE.md"])
+def test_every_command_of_a_page_prints_what_the_page_shows(
+    page: str, tmp_path: Path, built_pyz: Path
 ) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -58,11 +59,11 @@ def test_every_command_of_the_guide_prints_what_the_guide_shows(
     left_out: set[str] = set()
 
     with servers_ended(tmp_path):
-        for commands, missing in blocks((ROOT / "GUIDE.md").read_text("utf-8")):
+        for commands, missing in blocks((ROOT / page).read_text("utf-8")):
             left_out |= missing
             for step in () if missing else commands:
                 if step.command.startswith("cd "):
-                    folder /= step.command[3:]
+                    folder /= step.command[3:].replace("~", str(tmp_path))
                     continue
                 done = subprocess.run(
                     ["bash", "-c", step.command],
