@@ -329,7 +329,7 @@ def _sync_directory(path: Path) -> None:
 def _path_problem(relative: str) -> str:
     if not relative:
         return "expected a relative path, found nothing"
-    if any(character < " " or character == "\x7f" for character in relative):
+    if not relative.isprintable() and any(one < " " or one == "\x7f" for one in relative):
         return "control characters are not allowed"
     if "\\" in relative:
         return "expected '/' as separator, found a backslash"

@@ -136,6 +136,7 @@ def _parser() -> argparse.ArgumentParser:
     key_commands.declare_api_keys(lambda *words: _command(api_keys, *words))
     accounts = _group(commands, "accounts", "who may publish in a registry")
     account_commands.declare_accounts(lambda *words: _command(accounts, *words))
+    account_commands.declare_take_down(lambda *words: _command(commands, *words))
     storage_command.declare_gc(lambda *words: _command(commands, *words))
     _command(commands, "version", _version, "the version and its surroundings")
     return parser

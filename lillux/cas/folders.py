@@ -4,14 +4,16 @@ A store may lie in somebody else's project: a link in it would lead writes elsew
 looked at once, when it is first used; the root itself is the caller's to judge.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from time import time
 
 from lillux.cas.errors import StoreLinkError
-from lillux.files import file_system_error
+from lillux.files import FileTooLargeError, file_system_error
 
 _NEW = (
     os.O_WRONLY
@@ -21,9 +23,19 @@ _NEW = (
     | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_BINARY", 0)
 )
-_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_READ = (
+    os.O_RDONLY
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)  # opening a FIFO must not wait for a writer
+    | getattr(os, "O_BINARY", 0)
+)
+JUST_NOW_S = 20.0
+"""A third of the shortest grace of a sweep."""
+
 _FILE_MODE, _FOLDER_MODE = 0o644, 0o755
 _TEMPORARY = ".tmp"
+_PART_BYTES = 1024 * 1024
 _REPARSE_POINT = 0x400  # of Windows: links and junctions
 
 
@@ -38,7 +50,7 @@ class StoreFolders:
 
     def path(self, folders: tuple[str, ...], name: str) -> str:
         """The path of a file; nothing is looked at."""
-        return os.path.join(self._root, *folders, name)  # noqa: PTH118 - the hot path of a run
+        return os.sep.join((self._root, *folders, name))  # noqa: PTH118 - the hot path of a run
 
     def put(self, folders: tuple[str, ...], name: str, data: bytes, *, force: bool) -> None:
         """Put a file there, whole or not at all, over one that is there; ``force``: to the disk.
@@ -63,25 +75,57 @@ class StoreFolders:
         status = self.status(folders, name)
         return None if status is None else status.st_size
 
-    def status(self, folders: tuple[str, ...], name: str) -> os.stat_result | None:
-        """What the system tells of a file there, None for none. Raises as `size`."""
+    def read(self, folders: tuple[str, ...], name: str, max_bytes: int) -> bytes | None:
+        """All bytes of a file there, None for none.
+
+        Raises StoreLinkError, FileTooLargeError, FileSystemError.
+        """
         if not self.require_plain(folders, make=False):
             return None
         path = self.path(folders, name)
         try:
-            status = os.lstat(path)
+            descriptor = os.open(path, _READ)
         except FileNotFoundError:
             return None
         except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise StoreLinkError(path, "a file") from None
             raise file_system_error(path, error) from error
+        try:
+            return _read(descriptor, path, max_bytes)
+        except OSError as error:
+            raise file_system_error(path, error) from error
+        finally:
+            os.close(descriptor)
+
+    def status(self, folders: tuple[str, ...], name: str) -> os.stat_result | None:
+        """What the system tells of a file there, None for none. Raises as `size`."""
+        path = self.path(folders, name)
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:  # the most usual answer, while content is being stored
+            return None
+        except NotADirectoryError as error:
+            self.require_plain(folders, make=False)
+            raise file_system_error(path, error) from error
+        except OSError as error:
+            raise file_system_error(path, error) from error
+        if not self.require_plain(folders, make=False):  # removed between the two
+            return None
         if not stat.S_ISREG(status.st_mode) or _is_reparse_point(status):
             raise StoreLinkError(path, "a file")
         return status
 
     def touch(self, folders: tuple[str, ...], name: str) -> bool:
-        """Have a file be as young as one written now; False for none. Raises as `size`."""
-        if self.status(folders, name) is None:
+        """Have a file be as young as one written now; False for none. Raises as `size`.
+
+        Give or take `JUST_NOW_S`: what has just been stored is not written to again.
+        """
+        status = self.status(folders, name)
+        if status is None:
             return False
+        if 0 <= time() - status.st_mtime < JUST_NOW_S:
+            return True
         path = self.path(folders, name)
         try:
             os.utime(path)
@@ -229,6 +273,27 @@ def _write(descriptor: int, data: bytes) -> None:
     written = os.write(descriptor, data)
     while written < len(data):  # a signal, or more than the system takes at once
         written += os.write(descriptor, memoryview(data)[written:])
+
+
+def _read(descriptor: int, path: str, max_bytes: int) -> bytes:
+    """Raises StoreLinkError for what is no file, FileTooLargeError, OSError."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or _is_reparse_point(status):
+        raise StoreLinkError(path, "a file")
+    size = status.st_size
+    if size > max_bytes:
+        raise FileTooLargeError(path, size, max_bytes)
+    data = os.read(descriptor, size + 1)  # one more tells that it has grown
+    if len(data) == size:
+        return data
+    parts, count = [data], len(data)
+    while data and count <= max_bytes:
+        data = os.read(descriptor, _PART_BYTES)
+        parts.append(data)
+        count += len(data)
+    if count > max_bytes:
+        raise FileTooLargeError(path, count, max_bytes)
+    return b"".join(parts)
 
 
 def _remove(path: str) -> None:

@@ -72,6 +72,24 @@ class Store:
         """Store a JSON value. Its digest. Raises CanonicalJsonError, and as `put_blob`."""
         return self._put(Space.OBJECT, canonical_json(value), durability)
 
+    def keep(
+        self, space: Space, digest: str, data: bytes, durability: Durability = Durability.NOW
+    ) -> None:
+        """Store bytes whose digest the caller has just computed; of an object its canonical JSON.
+
+        Raises DigestError, and as `put_blob`.
+        """
+        if len(data) > MAX_BYTES:
+            raise ObjectTooLargeError(len(data), MAX_BYTES)
+        folders, name = shard(space, check_digest(digest)), space.file_name(digest)
+        # One of another size was cut short by a power loss: it is written again.
+        if not self._keep(folders, name, len(data)):
+            self._write(folders, name, data, durability)
+        elif durability is Durability.NOW:  # another writer may not have forced it
+            self._force([(folders, name)])
+        elif durability is Durability.AT_SYNC:
+            self._remember(folders, name)
+
     def get_blob(self, digest: str) -> bytes:
         """The bytes of a digest, hashed again.
 
@@ -197,17 +215,10 @@ class Store:
         )
 
     def _put(self, space: Space, data: bytes, durability: Durability) -> str:
-        if len(data) > MAX_BYTES:
+        if len(data) > MAX_BYTES:  # not worth the time of hashing it
             raise ObjectTooLargeError(len(data), MAX_BYTES)
         digest = sha256_hex(data)
-        folders, name = shard(space, digest), space.file_name(digest)
-        # One of another size was cut short by a power loss: it is written again.
-        if not self._keep(folders, name, len(data)):
-            self._write(folders, name, data, durability)
-        elif durability is Durability.NOW:  # another writer may not have forced it
-            self._force([(folders, name)])
-        elif durability is Durability.AT_SYNC:
-            self._remember(folders, name)
+        self.keep(space, digest, data, durability)
         return digest
 
     def _keep(self, folders: tuple[str, ...], name: str, size: int) -> bool:
@@ -224,16 +235,12 @@ class Store:
 
     def _get(self, space: Space, digest: str) -> bytes:
         folders, name = shard(space, check_digest(digest)), space.file_name(digest)
-        if self._folders.size(folders, name) is None:
+        data = self._folders.read(folders, name, MAX_BYTES)
+        if data is None:
             raise ObjectMissingError(space.value, digest, str(self.root))
-        path = Path(self._folders.path(folders, name))
-        try:
-            data = read_bytes(path, MAX_BYTES)
-        except FileNotFoundError:
-            raise ObjectMissingError(space.value, digest, str(self.root)) from None
         found = sha256_hex(data)
         if found != digest:
-            raise ObjectChangedError(str(path), digest, found)
+            raise ObjectChangedError(self._path(space, digest), digest, found)
         return data
 
     def _has(self, space: Space, digest: str) -> bool:

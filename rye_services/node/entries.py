@@ -9,9 +9,14 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from lillux.cas.errors import ObjectChangedError, ObjectMissingError, ObjectUnreadableError
+from lillux.cas.errors import (
+    DigestError,
+    ObjectChangedError,
+    ObjectMissingError,
+    ObjectUnreadableError,
+)
 from lillux.cas.layout import Space
-from lillux.cas.store import Durability, Store
+from lillux.cas.store import Store
 from lillux.errors import LilluxError
 from lillux.integrity import canonical_json
 from lillux.values import dataclass
@@ -19,7 +24,7 @@ from rye_services.node.known_items import KnownItems
 from rye_services.node.usage import Usage
 from ryeos.cas.errors import CasObjectError, EntryError
 from ryeos.cas.objects import item_source_of
-from ryeos.cas.sync import Entry, decode, encode
+from ryeos.cas.sync import Entry, decode, encode_json, store_entry
 
 _PIECE_BYTES = 256 * 1024
 _log = logging.getLogger(__name__)
@@ -123,19 +128,18 @@ def _has(store: Store, entry: Entry) -> bool:
 
 
 def _store(entry: Entry, store: Store, known: KnownItems) -> None:
+    store_entry(entry, store)
     if entry.kind == "blob":
-        store.put_blob(entry.data, Durability.AT_SYNC)
         return
-    value = json.loads(entry.data)
-    store.put_object(value, Durability.AT_SYNC)
     try:  # the push that follows asks for it
-        known.remember(entry.digest, item_source_of(value, "").content_blob_hash)
+        item = item_source_of(json.loads(entry.data), "")
+        known.remember(entry.digest, item.content_blob_hash)
     except CasObjectError:
         return
 
 
 def _size(store: Store, digest: str) -> int:
-    sizes = [store.size(space, digest) for space in Space]
+    sizes = (store.size(space, digest) for space in Space)
     return next((size for size in sizes if size is not None), 0)
 
 
@@ -145,7 +149,7 @@ def _pieces(store: Store, digests: Sequence[str]) -> Iterator[bytes]:
         entry = _read(store, digest)
         if entry is None:
             continue
-        piece += separator + json.dumps(encode(entry)).encode()
+        piece += separator + encode_json(entry)
         separator = b","
         if len(piece) >= _PIECE_BYTES:
             yield bytes(piece)
@@ -156,10 +160,19 @@ def _pieces(store: Store, digests: Sequence[str]) -> Iterator[bytes]:
 def _read(store: Store, digest: str) -> Entry | None:
     """A blob, else an object, hashed again; None for one that is not there or not sound."""
     try:
-        if store.has_blob(digest):
-            return Entry(digest, "blob", store.get_blob(digest))
-        if store.has_object(digest):
-            return Entry(digest, "object", canonical_json(store.get_object(digest)))
+        return Entry(digest, "blob", store.get_blob(digest))
+    except ObjectMissingError:
+        return _read_object(store, digest)
+    except DigestError:
+        return None
+    except ObjectChangedError as error:
+        _log.warning("left out of an answer: %s", error)
+    return None
+
+
+def _read_object(store: Store, digest: str) -> Entry | None:
+    try:
+        return Entry(digest, "object", canonical_json(store.get_object(digest)))
     except ObjectMissingError:
         return None
     except (ObjectChangedError, ObjectUnreadableError) as error:

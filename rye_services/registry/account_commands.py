@@ -34,6 +34,27 @@ def declare_accounts(declare: Declare) -> None:
     grant.add_argument("namespace", metavar="NAMESPACE")
 
 
+def declare_take_down(declare: Declare) -> None:
+    """The command ``take-down``."""
+    command = declare("take-down", _take_down, "delete what somebody published in a registry")
+    command.add_argument("ref", metavar="REF", help="like tool:ada/text/count, or bundle:shapes")
+    command.add_argument("--version", metavar="V", help="this one only")
+
+
+def _take_down(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    from rye_services.registry.names import bundle_name, item_name, version_of
+
+    kind, _, item_id = parsed.ref.partition(":")
+    version = None if parsed.version is None else version_of(parsed.version).text
+    services = _services(parsed, environ)
+    if kind == "bundle":
+        gone = services.bundles.take_down(bundle_name(item_id), version)
+    else:
+        gone = services.items.take_down(item_name(kind, item_id), version)
+    envelope = {"status": "success", "ref": parsed.ref, "deleted_versions": list(gone)}
+    return Answer(envelope, f"deleted {parsed.ref}: {', '.join(gone)}")
+
+
 def _add(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     pem = None if parsed.key is None else _pem(parsed.key)
     services = _services(parsed, environ, make=True)

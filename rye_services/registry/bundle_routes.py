@@ -115,6 +115,17 @@ def _add_lists(routes: APIRouter, services: RegistryServices) -> None:
         found, versions = bundles.info(bundle_name(bundle_id))
         return {**shown_bundle(found), "versions": list(versions)}
 
+    @routes.delete("/{bundle_id}")
+    @refusing
+    def delete(
+        writer: Writer, bundle_id: str, version: Annotated[str | None, Query()] = None
+    ) -> dict[str, Any]:
+        """Delete a version, or every one. Nobody ever publishes another in its place."""
+        named = None if version is None else version_of(version).text
+        account = services.account_of(writer)
+        gone = bundles.delete(bundle_name(bundle_id), named, account=account)
+        return {"status": "deleted", "bundle_id": bundle_id, "deleted_versions": list(gone)}
+
     @routes.post("/{bundle_id}/visibility")
     @refusing
     def set_visibility(writer: Writer, bundle_id: str, new: NewVisibility) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
+from lillux.cas.layout import Space
 from lillux.cas.store import Durability, Store
 from lillux.digests import sha256_hex
 from lillux.values import dataclass, field
@@ -39,6 +40,9 @@ from rye_services.registry.tables import (
     namespaces,
 )
 from ryeos.moments import Clock, utc_now
+
+_BEING_PUBLISHED_S = 3600.0
+_A_QUERY = 500  # values; every database takes so many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,12 +103,12 @@ class Bundles:
         what = f"bundle {bundle_id}"
         with self._database.reading() as connection:
             row = self._row(connection, bundle_id)
-            if row is None or owner not in {"", row["owner"]}:
+            if row is None or row["latest_version"] is None or owner not in {"", row["owner"]}:
                 raise ItemGoneError(what)
             named = version or row["latest_version"]
             found = _version_row(connection, row["bundle_id"], named)
-            if found is None:
-                raise ItemGoneError(f"{what}@{named}")
+            if found is None or found["deleted_at"]:
+                raise ItemGoneError(f"{what}@{named}", "was deleted" if found else "not found")
             listed = connection.execute(
                 select(bundle_files).where(
                     bundle_files.c.bundle_id == row["bundle_id"], bundle_files.c.version == named
@@ -132,11 +136,10 @@ class Bundles:
         """A bundle and its versions, the highest first. Raises ItemGoneError."""
         with self._database.reading() as connection:
             row = self._row(connection, bundle_id)
-            if row is None:
+            if row is None or row["latest_version"] is None:
                 raise ItemGoneError(f"bundle {bundle_id}")
-            of_it = bundle_versions.c.bundle_id == row["bundle_id"]
-            found = connection.scalars(select(bundle_versions.c.version).where(of_it)).all()
-        return self._shown(row), tuple(sorted(found, key=version_of, reverse=True))
+            found = _live_versions(connection, row["bundle_id"])
+        return self._shown(row), found
 
     def paths(self, bundle_id: str, version: str) -> tuple[str, ...]:
         """The files of a version, sorted."""
@@ -145,6 +148,22 @@ class Bundles:
         wanted = select(columns.path).where(of_it).order_by(columns.path)
         with self._database.reading() as connection:
             return tuple(connection.scalars(wanted))
+
+    def delete(self, bundle_id: str, version: str | None, *, account: str) -> tuple[str, ...]:
+        """Delete a version, or every one; which ones. Raises ItemGoneError, NamespaceError."""
+        with self._database.writing() as connection:
+            if self._row(connection, bundle_id) is not None:
+                self._check_owner(connection, bundle_id, account)
+            gone, blobs = self._delete(connection, bundle_id, version)
+        self._remove(blobs)
+        return gone
+
+    def take_down(self, bundle_id: str, version: str | None) -> tuple[str, ...]:
+        """As `delete`, for who runs the registry. Raises ItemGoneError."""
+        with self._database.writing() as connection:
+            gone, blobs = self._delete(connection, bundle_id, version)
+        self._remove(blobs)
+        return gone
 
     def set_visibility(self, bundle_id: str, visibility: str, *, account: str) -> str:
         """Show a bundle in lists, or not; what it was. Raises ItemGoneError, NamespaceError."""
@@ -165,8 +184,9 @@ class Bundles:
         ``owner``: whose unlisted ones are found as well.
         """
         columns = bundles.c
+        is_there = columns.latest_version.is_not(None)
         seen = or_(columns.visibility == PUBLIC, columns.owner == owner if owner else false())
-        conditions: list[ColumnElement[bool]] = [seen]
+        conditions: list[ColumnElement[bool]] = [is_there, seen]
         if wanted.namespace:
             conditions.append(columns.owner == wanted.namespace)
         conditions += [
@@ -208,7 +228,7 @@ class Bundles:
                 "created_at": now,
             }
             connection.execute(insert(bundles).values(**row, **facts))
-        elif version_of(sent.version) > version_of(known["latest_version"]):
+        elif _is_higher(sent.version, known["latest_version"]):
             change = update(bundles).where(bundles.c.bundle_id == sent.bundle_id)
             connection.execute(change.values(latest_version=sent.version, **facts))
         connection.execute(
@@ -225,6 +245,42 @@ class Bundles:
         )
         connection.execute(insert(bundle_files), _file_rows(sent))
         return True
+
+    def _delete(
+        self, connection: Connection, bundle_id: str, version: str | None
+    ) -> tuple[tuple[str, ...], set[str]]:
+        """The versions that are gone, and the hashes of files that no version has any more."""
+        row = self._row(connection, bundle_id)
+        live = () if row is None else _live_versions(connection, row["bundle_id"])
+        gone = [one for one in live if version in {None, one}]
+        if row is None or not gone:
+            what = f"bundle {bundle_id}"
+            raise ItemGoneError(f"{what}@{version}" if version else what)
+        of_it = bundle_versions.c.bundle_id == row["bundle_id"]
+        these = of_it & bundle_versions.c.version.in_(gone)
+        for one in connection.execute(select(bundle_versions).where(these)).all():
+            reserve(connection, one.author, -one.size, max_bytes=0)
+        now = stamp(self._clock())
+        connection.execute(
+            update(bundle_versions).where(these).values(deleted_at=now, manifest="", size=0)
+        )
+        columns = bundle_files.c
+        files = (columns.bundle_id == row["bundle_id"]) & columns.version.in_(gone)
+        blobs = set(connection.scalars(select(columns.blob_hash).where(files)))
+        connection.execute(bundle_files.delete().where(files))
+        latest = next(iter(_live_versions(connection, row["bundle_id"])), None)
+        change = update(bundles).where(bundles.c.bundle_id == row["bundle_id"])
+        connection.execute(change.values(latest_version=latest, updated_at=now))
+        return tuple(reversed(gone)), blobs - _still_named(connection, blobs)
+
+    def _remove(self, blobs: set[str]) -> None:
+        """Remove files from the store, but those that somebody stored again only just now.
+
+        Whoever publishes a bundle stores its files first; what is young may be about to be named.
+        """
+        before_s = self._clock().timestamp() - _BEING_PUBLISHED_S
+        for digest in blobs:
+            self._store.remove_older(Space.BLOB, digest, before_s)
 
     def _check_owner(self, connection: Connection, bundle_id: str, account: str) -> None:
         """Raises NamespaceError where the bundle is not the account's, and cannot become so."""
@@ -243,8 +299,11 @@ class Bundles:
 
     def _is_there(self, connection: Connection, sent: BundlePublication) -> bool:
         found = _version_row(connection, sent.bundle_id, sent.version)
+        what = f"bundle {sent.bundle_id}@{sent.version}"
+        if found is not None and found["deleted_at"]:
+            problem = "this version was deleted, and is not given away again"
+            raise VersionTakenError(what, problem)
         if found is not None and found["content_hash"] != sent.content_hash:
-            what = f"bundle {sent.bundle_id}@{sent.version}"
             raise VersionTakenError(what, "it is there with another content")
         return found is not None
 
@@ -256,13 +315,34 @@ class Bundles:
         return ShownBundle(
             bundle_id=row["bundle_id"],
             description=row["description"],
-            version=row["latest_version"],
+            version=row["latest_version"] or "",
             author=row["owner"],
             visibility=row["visibility"],
             download_count=row["download_count"] + self.downloads.since(row["bundle_id"]),
             created_at=row["created_at"],
             updated_at=row["updated_at"],
         )
+
+
+def _is_higher(version: str, latest: str | None) -> bool:
+    return latest is None or version_of(version) > version_of(latest)
+
+
+def _live_versions(connection: Connection, bundle_id: str) -> tuple[str, ...]:
+    """The versions that were not deleted, the highest first."""
+    columns = bundle_versions.c
+    live = and_(columns.bundle_id == bundle_id, columns.deleted_at.is_(None))
+    found = connection.scalars(select(columns.version).where(live)).all()
+    return tuple(sorted(found, key=version_of, reverse=True))
+
+
+def _still_named(connection: Connection, blobs: set[str]) -> set[str]:
+    """Those of these hashes that some bundle has a file of."""
+    ordered, named = sorted(blobs), set()
+    for start in range(0, len(ordered), _A_QUERY):
+        some = bundle_files.c.blob_hash.in_(ordered[start : start + _A_QUERY])
+        named |= set(connection.scalars(select(bundle_files.c.blob_hash).where(some)))
+    return named
 
 
 def _version_row(connection: Connection, bundle_id: str, version: str) -> RowMapping | None:

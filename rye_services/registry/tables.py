@@ -105,7 +105,7 @@ bundles = Table(
     Column("owner", String(64), nullable=False, index=True),
     Column("description", Text, nullable=False, default=""),
     Column("visibility", String(20), nullable=False),
-    Column("latest_version", String(40), nullable=False),
+    Column("latest_version", String(40)),  # null: every version was deleted
     Column("download_count", BigInteger, nullable=False, default=0),
     Column("created_at", String(40), nullable=False),
     Column("updated_at", String(40), nullable=False),
@@ -122,6 +122,7 @@ bundle_versions = Table(
     Column("file_count", Integer, nullable=False),
     Column("size", BigInteger, nullable=False),
     Column("created_at", String(40), nullable=False),
+    Column("deleted_at", String(40)),  # its manifest is empty then, and its files are gone
 )
 
 bundle_files = Table(
@@ -130,7 +131,7 @@ bundle_files = Table(
     Column("bundle_id", String(64), primary_key=True),
     Column("version", String(40), primary_key=True),
     Column("path", String(512), primary_key=True),
-    Column("blob_hash", String(64), nullable=False),
+    Column("blob_hash", String(64), nullable=False, index=True),
     Column("object_hash", String(64), nullable=False),
     Column("inline_signed", Boolean, nullable=False),
 )

@@ -184,6 +184,59 @@ def safe_target(root: Path, relative: str) -> Path:
     return Path(path)
 
 
+class PresentTargets:
+    """As `safe_target` for many paths: what is there of them. Each folder is looked at once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = str(root)
+        self._folders = {"": True}  # whether it is there
+
+    def find(self, relative: str) -> Path | None:
+        """The path of what is there, None where nothing is. Raises as `safe_target`."""
+        problem = path_problem(relative)
+        if problem:
+            raise UnsafeManifestError(relative, problem)
+        if not self._has_folder(relative.rpartition("/")[0], relative):
+            return None
+        path = self._path(relative)
+        return None if self._status(path, relative) is None else Path(path)
+
+    def _has_folder(self, folder: str, wanted_for: str) -> bool:
+        known = self._folders.get(folder)
+        if known is not None:
+            return known
+        missing = [folder]
+        while (above := missing[-1].rpartition("/")[0]) not in self._folders:
+            missing.append(above)
+        is_there = self._folders[above]
+        for one in reversed(missing):
+            is_there = is_there and self._is_folder(one, wanted_for)
+            self._folders[one] = is_there
+        return is_there
+
+    def _is_folder(self, folder: str, wanted_for: str) -> bool:
+        path = self._path(folder)
+        status = self._status(path, wanted_for)
+        if status is not None and not stat.S_ISDIR(status.st_mode):
+            raise UnsafeManifestError(wanted_for, f"{path} is no folder")
+        return status is not None
+
+    @staticmethod
+    def _status(path: str, wanted_for: str) -> os.stat_result | None:
+        try:
+            status = os.lstat(path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise file_system_error(path, error) from error
+        if is_link(status):
+            raise UnsafeManifestError(wanted_for, f"{path} is a link")
+        return status
+
+    def _path(self, relative: str) -> str:
+        return os.sep.join((self._root, *relative.split("/")))  # noqa: PTH118 - many times
+
+
 def is_link(status: os.stat_result) -> bool:
     """Whether this leads elsewhere: a link, on Windows a junction too."""
     is_elsewhere = getattr(status, "st_file_attributes", 0) & _REPARSE_POINT

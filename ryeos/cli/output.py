@@ -115,7 +115,7 @@ class Output:
 
 def steers_nothing(text: str) -> str:
     """Text with names in it that nobody vouched for: its lines stay, control characters do not."""
-    if text.isprintable():
+    if text.replace("\n", "").isprintable():
         return text
     return "".join(
         c if c.isprintable() or c in "\n\t" or _is_byte(c) else "\N{REPLACEMENT CHARACTER}"

@@ -6,10 +6,12 @@ the merge began   (3) each is written whole, looked at once more right before   
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeAlias
 
 from lillux.cas.disk import force_file_system
 from lillux.cas.store import MAX_BYTES
@@ -24,11 +26,15 @@ from lillux.files import (
 from lillux.values import dataclass
 from ryeos.cas.contents import ReadContents
 from ryeos.cas.objects import SourceManifest, item_source_of
-from ryeos.cas.safe_paths import check_manifest_paths, safe_target
+from ryeos.cas.safe_paths import PresentTargets, check_manifest_paths, safe_target
 from ryeos.remote.errors import LocalChangeError
+from ryeos.remote.new_files import NewFiles
 
 _MANY = 64
 _PLAIN, _RUNNABLE = 0o644, 0o755
+
+FileOf: TypeAlias = Callable[[str], Path | None]
+"""A file with the bytes of a digest that may become a file of the project, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +89,18 @@ def changed_paths(present: SourceManifest, wanted: SourceManifest) -> list[str]:
 
 
 def changes(
-    present: SourceManifest, wanted: SourceManifest, contents: ReadContents
+    present: SourceManifest,
+    wanted: SourceManifest,
+    contents: ReadContents,
+    *,
+    checked: SourceManifest | None = None,
 ) -> tuple[Change, ...]:
-    """What has to be written and removed. Raises CasObjectError, UnsafeManifestError."""
-    check_manifest_paths(wanted.paths())
+    """What has to be written and removed. Raises CasObjectError, UnsafeManifestError.
+
+    ``checked`` is a manifest whose paths have passed `check_manifest_paths`.
+    """
+    if wanted != checked:
+        check_manifest_paths(wanted.paths())
     found = (
         Change(path, blob_at(present, path, contents), blob_at(wanted, path, contents))
         for path in changed_paths(present, wanted)
@@ -94,21 +108,32 @@ def changes(
     return tuple(change for change in found if change.before != change.after)
 
 
+def no_file_of(_digest: str) -> Path | None:
+    """Nothing was written in advance."""
+    return None
+
+
 def apply_changes(
-    root: Path, changed: Sequence[Change], get_blob: Callable[[str], bytes], through: Path
+    root: Path,
+    changed: Sequence[Change],
+    get_blob: Callable[[str], bytes],
+    through: Path,
+    file_of: FileOf = no_file_of,
 ) -> Applied:
     """Carry out the changes below ``root``.
 
     Done twice it is the same as once. ``through`` is where files are written before they come to
-    their places: a killed process leaves none beside those of the project. Raises LocalChangeError
-    before the first file is written, or later where one changes in this very moment;
-    UnsafeManifestError, FileSystemError.
+    their places: a killed process leaves none beside those of the project. What ``file_of`` has
+    is written already, and becomes the file where that is new. Raises LocalChangeError before the
+    first file is written, or later where one changes in this very moment; UnsafeManifestError,
+    FileSystemError.
     """
     making_room = {change.path for change in changed if change.after is None}
+    targets = PresentTargets(root)
     current = {  # (1), (2)
         change: None
-        if _is_below_any(change.path, making_room)  # looked at when it is written
-        else _digest_of(safe_target(root, change.path))
+        if making_room and _is_below_any(change.path, making_room)  # looked at when it is written
+        else _digest_of(targets.find(change.path))
         for change in changed
     }
     meddled = [one.path for one in changed if current[one] not in {one.before, one.after}]
@@ -119,8 +144,13 @@ def apply_changes(
     for change in removed:  # (3) these first: a file may have to make room for a folder
         _remove(root, safe_target(root, change.path), change)
     written = [change for change in left if change.after is not None]
-    for change in written:
-        _write(safe_target(root, change.path), change, get_blob(str(change.after)), through)
+    once = {digest for digest, count in Counter(one.after for one in written).items() if count == 1}
+    with NewFiles(root) as new_files:
+        for change in written:
+            file = file_of(str(change.after)) if change.after in once else None
+            if file is None or not _put(new_files, change, file):
+                data = get_blob(str(change.after))
+                _write(safe_target(root, change.path), change, data, through)
     _force_to_disk(root, [root / change.path for change in written])  # (4)
     added = [change for change in written if change.before is None]
     return Applied(_paths(written), _paths(removed), _paths(added))
@@ -135,14 +165,26 @@ def _paths(done: Iterable[Change]) -> tuple[str, ...]:
     return tuple(change.path for change in done)
 
 
-def _digest_of(target: Path) -> str | None:
+def _digest_of(target: Path | None) -> str | None:
     """Of a file; a folder is none, and refuses to become one unless it is gone by then."""
-    if target.is_dir():
+    if target is None or target.is_dir():
         return None
     try:
         return sha256_hex(read_bytes(target, MAX_BYTES))
     except FileNotFoundError:
         return None
+
+
+def _put(new_files: NewFiles, change: Change, file: Path) -> bool:
+    """Have a file that is written already be the one that is new; whether that was possible."""
+    if change.before is not None:
+        return False
+    try:
+        return new_files.put(change.path, file)
+    except FileExistsError:
+        raise LocalChangeError([change.path]) from None
+    except FileNotFoundError:  # somebody removed it: it is asked for again
+        return False
 
 
 def _write(target: Path, change: Change, data: bytes, through: Path) -> None:

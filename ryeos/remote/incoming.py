@@ -1,12 +1,14 @@
-"""Content on its way into the project: in one file, as it would be a file for each in the store.
+"""Content on its way into the project: a file for each piece, which becomes the file it is for.
 
 What a pull writes into the project is there afterwards, and the node has it too: nobody asks the
-store for it again. Cut off, the file stays, and the next pull goes on from there.
+store for it again. Cut off, the files stay, and the next pull goes on from there.
 
-The file: for each piece a line of its digest and its size (16 hex digits), then its bytes.
+A file is called by the digest of its bytes. Only one that this very object has written is ever
+given away; of one from before nobody knows who wrote it, so that it is read and hashed again.
 """
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,24 +16,38 @@ from typing import Any
 
 from lillux.cas.errors import ObjectMissingError
 from lillux.cas.layout import Space, is_digest
-from lillux.cas.store import Durability, Store
+from lillux.cas.store import MAX_BYTES, Durability, Store
 from lillux.digests import sha256_hex
+from lillux.errors import LilluxError
 from lillux.files import file_system_error
+from ryeos.cas.materializer import mode_of
+from ryeos.remote.places import RemotePlaceError
 
-_HEADER_BYTES = 64 + 1 + 16 + 1
-_FLAGS = (
-    os.O_RDWR
+_NEW = (
+    os.O_WRONLY
     | os.O_CREAT
+    | os.O_EXCL
     | getattr(os, "O_NOFOLLOW", 0)
     | getattr(os, "O_BINARY", 0)
     | getattr(os, "O_CLOEXEC", 0)
 )
+_READ = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+)
+_FOLDER_MODE = 0o700
 
 
 @contextmanager
-def incoming_at(path: Path, store: Store) -> Iterator["Incoming"]:
-    """The file while a pull goes on. Removed when that has succeeded. Raises FileSystemError."""
-    incoming = Incoming(path, store)
+def incoming_at(folder: Path, store: Store) -> Iterator["Incoming"]:
+    """The folder while a pull goes on. Removed when that has succeeded.
+
+    Raises RemotePlaceError, FileSystemError.
+    """
+    incoming = Incoming(folder, store)
     try:
         yield incoming
     except BaseException:  # an interrupt too keeps what has come
@@ -40,24 +56,38 @@ def incoming_at(path: Path, store: Store) -> Iterator["Incoming"]:
     incoming.discard()
 
 
+def forget_incoming(folder: Path) -> None:
+    """Have no such folder: what a killed pull left in it is of no use any more."""
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    with suppress(OSError):
+        for left in folder.iterdir():
+            left.unlink()
+        folder.rmdir()
+
+
 class Incoming:
-    """Blobs in the file ``path``; objects, which are few, go into the store. One user at a time.
+    """Blobs in files of ``folder``; objects, which are few, go into the store. One user at a time.
 
     Raises FileSystemError from everything that reads or writes.
     """
 
-    def __init__(self, path: Path, store: Store) -> None:
-        self._path, self._store = path, store
-        self._places: dict[str, tuple[int, int]] = {}
+    def __init__(self, folder: Path, store: Store) -> None:
+        self._folder, self._store = folder, store
+        self._place = f"{folder}{os.sep}"
+        self._own: set[str] = set()
         try:
-            self._file = open(os.open(path, _FLAGS, 0o600), "r+b")  # noqa: PTH123, SIM115
+            with suppress(FileExistsError):
+                folder.mkdir(_FOLDER_MODE)
+            if not stat.S_ISDIR(folder.lstat().st_mode):
+                raise RemotePlaceError(str(folder))
+            self._left = {name for name in os.listdir(folder) if is_digest(name)}  # noqa: PTH208 - names
         except OSError as error:
-            raise file_system_error(path, error) from error
-        self._end = self._read_places()
+            raise file_system_error(folder, error) from error
 
     def has_blob(self, digest: str) -> bool:
         """Whether it has come, or was in the store before."""
-        return digest in self._places or self._store.has_blob(digest)
+        return digest in self._own or digest in self._left or self._store.has_blob(digest)
 
     def has_object(self, digest: str) -> bool:
         """Whether the store has it."""
@@ -65,32 +95,38 @@ class Incoming:
 
     def get_blob(self, digest: str) -> bytes:
         """The bytes of a digest, hashed again. Raises ObjectMissingError, and as a store does."""
-        place = self._places.get(digest)
-        if place is None:
+        if digest not in self._own and digest not in self._left:
             return self._store.get_blob(digest)
-        offset, size = place
-        self._file.seek(offset)
-        data = self._file.read(size)
-        if sha256_hex(data) != digest:  # meddled with: it is fetched again
-            del self._places[digest]
-            raise ObjectMissingError(Space.BLOB.value, digest, str(self._path))
+        data = self._read(self._place + digest)
+        if data is None or sha256_hex(data) != digest:  # meddled with: it is fetched again
+            self._own.discard(digest)
+            self._left.discard(digest)
+            raise ObjectMissingError(Space.BLOB.value, digest, str(self._folder))
         return data
 
     def get_object(self, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
         """The value of a digest, of the store."""
         return self._store.get_object(digest)
 
-    def put_blob(self, data: bytes, _durability: Durability = Durability.UNFORCED) -> str:
+    def file_of(self, digest: str) -> Path | None:
+        """A file with these bytes that may become a file of the project; None for none of ours."""
+        return Path(self._place + digest) if digest in self._own else None
+
+    def keep(self, space: Space, digest: str, data: bytes, durability: Durability) -> None:
+        """Keep bytes whose digest was just computed: a blob until `discard`."""
+        if space is Space.OBJECT:
+            self._store.keep(space, digest, data, durability)
+        elif digest not in self._own:
+            try:
+                self._write(self._place + digest, data)
+            except OSError as error:
+                raise file_system_error(self._folder, error) from error
+            self._own.add(digest)
+
+    def put_blob(self, data: bytes, durability: Durability = Durability.UNFORCED) -> str:
         """Keep bytes until `discard`. Their digest."""
         digest = sha256_hex(data)
-        if digest not in self._places:
-            try:
-                self._file.seek(self._end)
-                self._file.write(f"{digest} {len(data):016x}\n".encode("ascii") + data)
-            except OSError as error:
-                raise file_system_error(self._path, error) from error
-            self._places[digest] = (self._end + _HEADER_BYTES, len(data))
-            self._end += _HEADER_BYTES + len(data)
+        self.keep(Space.BLOB, digest, data, durability)
         return digest
 
     def put_object(self, value: Any, durability: Durability) -> str:  # noqa: ANN401 - JSON
@@ -98,34 +134,41 @@ class Incoming:
         return self._store.put_object(value, durability)
 
     def sync(self) -> None:
-        """Have on disk what went into the store; the file is only for now."""
-        self._store.sync()
+        """Nothing: the files are only for now, and the store is forced once, at the end."""
 
     def close(self) -> None:
-        """Keep the file for another time."""
-        with suppress(OSError):
-            self._file.close()
+        """Keep the files for another time."""
+        with suppress(LilluxError):  # whatever cut this off is what has to be told
+            self._store.sync()
 
     def discard(self) -> None:
-        """Remove the file: what was in it is where it belongs."""
-        self.close()
-        self._path.unlink(missing_ok=True)
+        """Remove the files: what was in them is where it belongs. The store is on the disk."""
+        self._store.sync()
+        forget_incoming(self._folder)
 
-    def _read_places(self) -> int:
-        """Where the last whole piece ends."""
-        size = os.fstat(self._file.fileno()).st_size
-        end = 0
-        while end + _HEADER_BYTES <= size:
-            self._file.seek(end)
-            header = self._file.read(_HEADER_BYTES).decode("ascii", "replace")
-            digest, _, length = header.partition(" ")
-            try:
-                after = end + _HEADER_BYTES + int(length, 16)
-            except ValueError:
-                break
-            if not is_digest(digest) or after > size:
-                break
-            self._places[digest] = (end + _HEADER_BYTES, after - end - _HEADER_BYTES)
-            end = after
-        self._file.truncate(end)
-        return end
+    @staticmethod
+    def _write(path: str, data: bytes) -> None:
+        try:
+            descriptor = os.open(path, _NEW, mode_of(data))
+        except FileExistsError:  # from before, or nobody knows from whom
+            os.unlink(path)  # noqa: PTH108 - many times
+            descriptor = os.open(path, _NEW, mode_of(data))
+        try:
+            written = os.write(descriptor, data)
+            while written < len(data):  # a signal, or more than the system takes at once
+                written += os.write(descriptor, memoryview(data)[written:])
+        finally:
+            os.close(descriptor)
+
+    @staticmethod
+    def _read(path: str) -> bytes | None:
+        """All of a plain file; None for anything else, which nothing here has written."""
+        try:
+            descriptor = os.open(path, _READ)
+        except OSError:
+            return None
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            data = file.read(MAX_BYTES + 1)
+        return data if len(data) <= MAX_BYTES else None

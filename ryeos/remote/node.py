@@ -5,13 +5,12 @@ The formats: ``docs/remote-wire.md``.
 """
 
 import json
-from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 from typing import Any, Protocol
 
 from ryeos.cas.errors import EntryError
-from ryeos.cas.sync import Entry, decode
+from ryeos.cas.sync import Entry, decode, encode_json
 from ryeos.remote.errors import (
     HeadMovedError,
     RemoteError,
@@ -330,7 +329,5 @@ def _json(body: Mapping[str, Any]) -> bytes:
 
 
 def _encoded(entry: Entry, digests: list[str]) -> bytes:
-    """As `ryeos.cas.sync.encode`, in the bytes of its JSON: content is large, and held once."""
     digests.append(entry.digest)
-    head = f'{{"hash":"{entry.digest}","kind":"{entry.kind}","data":"'
-    return head.encode("ascii") + b64encode(entry.data) + b'"}'
+    return encode_json(entry)

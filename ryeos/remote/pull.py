@@ -5,6 +5,7 @@ as it is   (4) all three merged   (5) what that changes is written, over nothing
 here meanwhile   (6) the head is recorded. Cut off anywhere, doing it again comes to the same.
 """
 
+from lillux.cas.layout import Space
 from lillux.values import dataclass, replace
 from ryeos.cas.admission import check_incoming
 from ryeos.cas.contents import Layered
@@ -14,13 +15,13 @@ from ryeos.cas.tree import Tree
 from ryeos.remote.apply import Applied, apply_changes, blob_at, changed_paths, changes, entry_at
 from ryeos.remote.conflicts import BASE, OURS, THEIRS, ConflictRecord, KeptConflict
 from ryeos.remote.errors import RemoteConflictError
-from ryeos.remote.incoming import incoming_at
+from ryeos.remote.incoming import forget_incoming, incoming_at
 from ryeos.remote.link import Link
 from ryeos.remote.merged_runs import MergedRuns
 from ryeos.remote.replies import Head
 from ryeos.remote.transfer import RemoteContents
 
-PULLED = "pulled"
+ARRIVED = "arrived"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,9 +114,11 @@ def _merge_in(
     theirs: SourceManifest,
 ) -> Applied:
     """Steps 4 and 5. ``record`` is what conflicts are kept in, if there are any."""
+    folder = link.conflicts.folder.parent / ARRIVED
     if tree.manifest == theirs:
+        forget_incoming(folder)
         return Applied()
-    with incoming_at(link.conflicts.folder.parent / PULLED, link.store) as incoming:
+    with incoming_at(folder, link.store) as incoming:
         remote = RemoteContents(link.node, incoming)
         _prefetch(link, base, tree, theirs, remote)
         contents = Layered(link.store, tree, remote)
@@ -126,9 +129,10 @@ def _merge_in(
             raise RemoteConflictError(link.node.name, kept.reasons(), str(link.conflicts.folder))
         return apply_changes(  # (5)
             link.working_tree.project,
-            changes(tree.manifest, merged.manifest, contents),
+            changes(tree.manifest, merged.manifest, contents, checked=theirs),
             contents.get_blob,
             link.incoming(),
+            incoming.file_of,
         )
 
 
@@ -146,12 +150,12 @@ def _prefetch(
     wanted = [(theirs, path) for path in sorted(incoming)]
     wanted += [(base, path) for path in sorted(contested) if base is not None]
     items = {m.items[path] for m, path in wanted if path in m.items}
-    remote.prefetch(sorted(items - {*tree.item_sources}), link.progress)
+    remote.prefetch(sorted(items - {*tree.item_sources}), link.progress, Space.OBJECT)
     contents = Layered(link.store, tree, remote)
     blobs = {m.files[path] for m, path in wanted if path in m.files}
     for digest in items:
         blobs.add(item_source_of(contents.get_object(digest), f"item {digest}").content_blob_hash)
-    remote.prefetch(sorted(blobs - {*tree.blobs}), link.progress)
+    remote.prefetch(sorted(blobs - {*tree.blobs}), link.progress, Space.BLOB)
 
 
 def keep_conflicts(

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from lillux.cas.errors import ObjectMissingError
+from lillux.cas.layout import Space
 from lillux.cas.store import Durability
 from lillux.integrity import canonical_json
 from ryeos.cas.contents import ReadContents
-from ryeos.cas.sync import Entry, Sized, batches, export_entries
+from ryeos.cas.sync import MAX_ENTRIES, Entry, Sized, batches, export_entries
 from ryeos.remote.errors import RemoteReplyError, ReplyTooLargeError
 from ryeos.remote.node import MAX_GET_REPLY, Node
 from ryeos.remote.transport import MIB
@@ -24,6 +25,11 @@ IN_FLIGHT = 2
 """Requests that send content at the same time; each holds a batch in memory, and its base64."""
 
 MAX_FETCHED = 200
+"""Pieces that are asked for before it is known how large they are."""
+
+GOOD_REPLY = 4 * MIB
+"""Of content: larger ones are no faster, and each is held in memory some times."""
+
 MAX_BATCH_REPLY = 16 * MIB
 
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -99,11 +105,8 @@ class Keeping(Protocol):
     def has_object(self, digest: str) -> bool:
         """Whether it is there."""
 
-    def put_blob(self, data: bytes, durability: Durability, /) -> str:
-        """Keep bytes."""
-
-    def put_object(self, value: Any, durability: Durability, /) -> str:  # noqa: ANN401 - JSON
-        """Keep a value."""
+    def keep(self, space: Space, digest: str, data: bytes, durability: Durability, /) -> None:
+        """Keep bytes whose digest was just computed; of an object its canonical JSON."""
 
     def sync(self) -> None:
         """Have it on disk."""
@@ -112,15 +115,26 @@ class Keeping(Protocol):
 class KeptContents(Keeping, ReadContents, Protocol):
     """What is kept, to be read."""
 
+    def put_blob(self, data: bytes, durability: Durability, /) -> str:
+        """Keep bytes."""
+
+    def put_object(self, value: Any, durability: Durability, /) -> str:  # noqa: ANN401 - JSON
+        """Keep a value."""
+
 
 def fetch(
-    node: Node, digests: Iterable[str], store: Keeping, progress: Progress = no_progress
+    node: Node,
+    digests: Iterable[str],
+    store: Keeping,
+    progress: Progress = no_progress,
+    space: Space | None = None,
 ) -> int:
     """Bring content from the node into the store, each piece hashed again; how many came.
 
-    What the store has is not asked for. Raises RemoteReplyError for what the node does not have.
+    What the store has, in the space if one is given, is not asked for. Raises RemoteReplyError for
+    what the node does not have.
     """
-    came, missing = fetch_available(node, digests, store, progress)
+    came, missing = fetch_available(node, digests, store, progress, space)
     if missing:
         what = f"remote {node.name}: /objects/get"
         raise RemoteReplyError(what, f"expected {missing[0]}, found nothing")
@@ -128,16 +142,20 @@ def fetch(
 
 
 def fetch_available(
-    node: Node, digests: Iterable[str], store: Keeping, progress: Progress = no_progress
+    node: Node,
+    digests: Iterable[str],
+    store: Keeping,
+    progress: Progress = no_progress,
+    space: Space | None = None,
 ) -> tuple[int, tuple[str, ...]]:
     """As `fetch`; how many came, and what the node does not have."""
-    wanted = [digest for digest in dict.fromkeys(digests) if not _has(store, digest)]
+    wanted = [digest for digest in dict.fromkeys(digests) if not _has(store, digest, space)]
     total, done = len(wanted), 0
     progress("fetching", 0, total)
     missing: list[str] = []
     for asked, entries in _got_all(node, wanted):
         for entry in entries:
-            _keep(entry, store)
+            store.keep(Space(entry.kind), entry.digest, entry.data, Durability.AT_SYNC)
         came = {entry.digest for entry in entries}
         missing += (digest for digest in asked if digest not in came)
         done += len(came)
@@ -149,20 +167,23 @@ def fetch_available(
 def _got_all(node: Node, digests: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[Entry]]]:
     """What was asked for and what came of it, until all is settled.
 
-    While one reply is stored here, the next is on its way; where one was too large, only one at a
-    time from then on. A node with a bound of its own leaves some out: what is left out beside
-    others is asked for again; where nothing came, nothing is there.
+    While one reply is stored here, the next is on its way, of as many pieces as are likely to make
+    a good reply; where one was too large, only one at a time from then on. A node with a bound of
+    its own leaves some out: what is left out beside others is asked for again; where nothing came,
+    nothing is there.
     """
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    queue = deque(_parts(digests, MAX_FETCHED))
+    pending = deque(digests)
+    again: deque[Sequence[str]] = deque()
+    size = MAX_FETCHED
     flying: deque[tuple[Sequence[str], Future[tuple[Entry, ...]]]] = deque()
     at_once = IN_FLIGHT
     with ThreadPoolExecutor(IN_FLIGHT, "rye-remote-get") as pool:
         try:
-            while queue or flying:
-                while queue and len(flying) < at_once:
-                    group = queue.popleft()
+            while again or pending or flying:
+                while (again or pending) and len(flying) < at_once:
+                    group = again.popleft() if again else _first(pending, size)
                     limit = MAX_BATCH_REPLY if len(group) > 1 else MAX_GET_REPLY
                     flying.append((group, pool.submit(node.get, group, limit)))
                 asked, reply = flying.popleft()
@@ -171,16 +192,27 @@ def _got_all(node: Node, digests: Sequence[str]) -> Iterator[tuple[Sequence[str]
                 except ReplyTooLargeError:
                     if len(asked) == 1:
                         raise
-                    at_once = 1
-                    queue.extendleft(reversed(_parts(asked, max(len(asked) // 4, 1))))
+                    at_once, size = 1, max(len(asked) // 4, 1)
+                    again.extendleft(reversed(_parts(asked, size)))
                     continue
+                size = _fitting(entries) or size
                 came = {entry.digest for entry in entries}
                 left = [digest for digest in asked if digest not in came] if came else []
                 if left:
-                    queue.appendleft(left)
+                    again.appendleft(left)
                 yield [digest for digest in asked if digest in came or not came], entries
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _fitting(entries: Sequence[Entry]) -> int:
+    """How many pieces like these a reply of a good size has, 0 where nobody can tell."""
+    size = sum(len(entry.data) for entry in entries)
+    return min(max(len(entries) * GOOD_REPLY // size, 1), MAX_ENTRIES) if size else 0
+
+
+def _first(pending: deque[str], size: int) -> Sequence[str]:
+    return [pending.popleft() for _ in range(min(size, len(pending)))]
 
 
 def _parts(digests: Sequence[str], size: int) -> list[Sequence[str]]:
@@ -198,15 +230,10 @@ def _exported(group: Sequence[str], contents: ReadContents) -> Iterator[Entry]:
         raise ObjectMissingError("content", digest, "this project")
 
 
-def _has(store: Keeping, digest: str) -> bool:
-    return store.has_blob(digest) or store.has_object(digest)
-
-
-def _keep(entry: Entry, store: Keeping) -> None:
-    if entry.kind == "blob":
-        store.put_blob(entry.data, Durability.AT_SYNC)
-    else:
-        store.put_object(json.loads(entry.data), Durability.AT_SYNC)
+def _has(store: Keeping, digest: str, space: Space | None) -> bool:
+    if space is not Space.OBJECT and store.has_blob(digest):
+        return True
+    return space is not Space.BLOB and store.has_object(digest)
 
 
 class RemoteContents:
@@ -215,9 +242,14 @@ class RemoteContents:
     def __init__(self, node: Node, store: KeptContents) -> None:
         self._node, self._store = node, store
 
-    def prefetch(self, digests: Iterable[str], progress: Progress = no_progress) -> None:
-        """Bring many at once: one by one each would cost a request."""
-        fetch(self._node, digests, self._store, progress)
+    def prefetch(
+        self,
+        digests: Iterable[str],
+        progress: Progress = no_progress,
+        space: Space | None = None,
+    ) -> None:
+        """Bring many at once: one by one each would cost a request. ``space`` is where they go."""
+        fetch(self._node, digests, self._store, progress, space)
 
     def get_blob(self, digest: str) -> bytes:
         """The bytes of a digest."""

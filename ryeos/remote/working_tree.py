@@ -1,5 +1,6 @@
 """The folders that travel, read anew whenever somebody asks: the project, and the user space."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -84,7 +85,7 @@ def sized(tree: Tree, digest: str) -> Sized:
     path = tree.blobs.get(digest)
     if path is not None:
         try:
-            return Sized(digest, (tree.root / path).stat().st_size, path)
+            return Sized(digest, os.stat(f"{tree.root}{os.sep}{path}").st_size, path)  # noqa: PTH116 - many times
         except OSError:  # reading it will say what is wrong
             return Sized(digest, 0, path)
     return Sized(digest, len(canonical_json(tree.get_object(digest))))

@@ -9,6 +9,7 @@ from lillux.regex_search import compile_pattern
 from lillux.schema import violations
 from lillux.values import dataclass, field
 from ryeos.items import TEST_SUFFIX
+from ryeos.metadata.yaml_documents import parse_yaml
 from ryeos.schemas.test import SCHEMA
 from ryeos.testing.errors import CaseFileError
 
@@ -54,6 +55,11 @@ def read_cases(document: Mapping[str, Any], item_id: str, where: str) -> CaseFil
         raise CaseFileError(where, (*issues[:_MAX_SHOWN], *more))
     tool_id = document.get("tests") or item_id.removesuffix(TEST_SUFFIX)
     return CaseFile(tool_id.removeprefix("tool:"), tuple(map(_case, document["cases"])))
+
+
+def read_case_text(text: str, item_id: str, where: str) -> CaseFile:
+    """As `read_cases`, for the text of a file. Raises CaseFileError, MetadataError."""
+    return read_cases(parse_yaml(text, where), item_id, where)
 
 
 def as_texts(value: object) -> tuple[str, ...]:

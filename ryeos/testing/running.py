@@ -17,8 +17,7 @@ from ryeos.app import Rye
 from ryeos.envelope import error_envelope
 from ryeos.executor.model import Request
 from ryeos.items import Kind, Location, Reference
-from ryeos.metadata.yaml_documents import parse_yaml
-from ryeos.testing.declared import Case, CaseFile, read_cases
+from ryeos.testing.declared import Case, CaseFile, read_case_text
 from ryeos.testing.expectations import Outcome, differences
 from ryeos.testing.scratch import scratch_project, text_at
 
@@ -106,7 +105,7 @@ def run_cases(
 def _read(rye: Rye, location: Location) -> CaseFile:
     item = rye.verifier.verify_location(location)
     where = str(location.path)
-    return read_cases(parse_yaml(item.text, where), location.ref.id, where)
+    return read_case_text(item.text, location.ref.id, where)
 
 
 def _run(rye: Rye, planned_case: Planned, cancellation: Cancellation) -> Result:

@@ -11,9 +11,13 @@ BUNDLER = "rye/core/bundler/bundler"
 
 
 def test_the_bundle_of_the_program_is_verified(machine: Machine) -> None:
-    answer = call(machine, BUNDLER, **example(machine, BUNDLER))
+    answer = call(machine, BUNDLER, action="verify", bundle="ryeos")
 
     assert (answer["success"], answer["problems"]) == (True, [])
+
+
+def test_no_bundle_is_installed_at_first(machine: Machine) -> None:
+    assert call(machine, BUNDLER, **example(machine, BUNDLER))["bundles"] == []
 
 
 def test_an_agent_makes_a_bundle_and_looks_at_it(machine: Machine) -> None:

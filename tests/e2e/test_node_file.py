@@ -15,6 +15,7 @@ from ryeos.remote.identity import read_identity
 from tests.support.built import BASE_PYTHON, ROOT, Machine, run
 from tests.support.node import Node, running_node
 from tests.support.other_pythons import require_python
+from tests.support.registry import running_registry
 from tests.support.remote_projects import RemoteProject
 from tests.support.workspace import Workspace
 
@@ -58,6 +59,20 @@ def test_the_built_node_ends_well(built_node_pyz: Path, tmp_path: Path) -> None:
     with running_node(tmp_path / "node", command=command) as node:
         assert node.end() == 0
         node.start()
+
+
+def test_the_built_node_is_a_registry_where_it_is_told_to(
+    built_node_pyz: Path, tmp_path: Path
+) -> None:
+    command = (str(BASE_PYTHON), "-I", str(built_node_pyz))
+    with running_registry(tmp_path / "registry", command=command) as registry:
+        account = registry.account()
+        item_id = f"{account.name}/greetings/hello"
+
+        assert account.push(item_id).status == 200
+        assert registry.ask("GET", f"/v1/pull/tool/{item_id}").json["author"] == account.name
+        assert b"hello" in registry.ask("GET", "/browse?query=hello").body
+        assert registry.ask("GET", "/browse/files/style.css").status == 200
 
 
 def test_commands_work_without_a_server(server: Machine, tmp_path: Path) -> None:

@@ -165,10 +165,14 @@ def bundle_body(
 
 @contextmanager
 def running_registry(
-    data: Path, *, role: str = "registry", environ: Mapping[str, str] | None = None
+    data: Path,
+    *,
+    role: str = "registry",
+    command: Sequence[str] = CHECKOUT_COMMAND,
+    environ: Mapping[str, str] | None = None,
 ) -> Iterator[Registry]:
     """A registry while a block runs."""
-    made = Registry(data, role=role, environ=environ)
+    made = Registry(data, role=role, command=command, environ=environ)
     made.node.start()
     try:
         yield made

@@ -21,6 +21,7 @@ from ryeos.sign_targets import (
     targets_of_glob,
     targets_of_reference,
 )
+from ryeos.signature import decode
 
 MAX_DETAILS = 2
 # Gets how many are done, of how many, and which was the last.
@@ -92,10 +93,29 @@ def signing(
     rye: Rye, targets: Sequence[SignTarget], *, dry_run: bool, force: bool
 ) -> Iterator[SignReport]:
     """Sign, or only check, one after the other. Raises NoSigningKeyError."""
-    if dry_run:
-        yield from map(_checked, targets)
-    else:
-        yield from Signer(rye.signing_key(), rye.verifier).sign_all(targets, force=force)
+    signer = None if dry_run else Signer(rye.signing_key(), rye.verifier)
+    for target in targets:
+        error = _problem_of_cases(target)
+        if error:
+            yield SignReport(target=target, error=error)
+        elif signer:
+            yield from signer.sign_all([target], force=force)
+        else:
+            yield _checked(target)
+
+
+def _problem_of_cases(target: SignTarget) -> LilluxError | None:
+    """What keeps a file of cases from ever being run: as with all items, that is not signed."""
+    if target.ref is None or not target.ref.is_test:
+        return None
+    from ryeos.testing.declared import read_case_text
+
+    where = str(target.path)
+    try:
+        read_case_text(decode(read_item(target), where), target.ref.id, where)
+    except LilluxError as error:
+        return error
+    return None
 
 
 def _glob(text: str, item_type: str | None) -> tuple[Kind | None, str]:

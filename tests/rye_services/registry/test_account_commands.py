@@ -9,7 +9,8 @@ from tests.support.workspace import PLAIN_ENV
 
 
 def run(data: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [*CHECKOUT_COMMAND, "accounts", *words, "--data", str(data)]
+    words = words if words[0] == "take-down" else ("accounts", *words)
+    command = [*CHECKOUT_COMMAND, *words, "--data", str(data)]
     env = {**PLAIN_ENV, "HOME": str(data.parent)}
     return subprocess.run(
         command, env=env, capture_output=True, text=True, encoding="utf-8", check=False
@@ -73,3 +74,19 @@ def test_what_cannot_be_is_told(registry: Registry) -> None:
     for words, (status, problem) in failures.items():
         failed = run(data, *words)
         assert (failed.returncode, problem in failed.stderr) == (status, True), failed.stderr
+
+
+def test_the_operator_takes_down_what_anybody_published(registry: Registry) -> None:
+    account, data = registry.account("ada"), registry.node.data
+    account.push("ada/greetings/hello")
+    account.push("ada/greetings/hello", "1.1.0")
+
+    one = run(data, "take-down", "tool:ada/greetings/hello", "--version", "1.1.0")
+    rest = run(data, "take-down", "tool:ada/greetings/hello", "--json")
+
+    assert one.stdout == "deleted tool:ada/greetings/hello: 1.1.0\n"
+    assert json.loads(rest.stdout)["deleted_versions"] == ["1.0.0"]
+    assert registry.ask("GET", "/v1/pull/tool/ada/greetings/hello").status == 404
+    assert run(data, "take-down", "tool:ada/greetings/hello").returncode == 3
+    assert run(data, "take-down", "bundle:none-such").returncode == 3
+    assert run(data, "take-down", "ada").returncode == 2

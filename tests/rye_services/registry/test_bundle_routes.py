@@ -1,3 +1,4 @@
+import os
 from typing import Any
 
 import pytest
@@ -172,3 +173,30 @@ def test_a_bundle_outlives_a_restart(registry: Registry) -> None:
     registry.node.restart()
 
     assert len(account.ask("GET", f"/v1/bundle/pull/{account.name}").json["files"]) == 2
+
+
+def test_a_deleted_version_is_gone_with_the_files_that_no_other_has(registry: Registry) -> None:
+    account, other = registry.account("ada"), registry.account("bob")
+    more = {".ai/tools/shapes/draw/line.py": item_text("tool", "shapes/draw/line", words="Draws")}
+    account.ask("POST", "/v1/bundle/push", body("ada"))
+    account.ask("POST", "/v1/bundle/push", body("ada", "1.1.0", **more))
+    blobs = [path for path in (registry.node.data / "registry").rglob("*") if path.is_file()]
+    for path in blobs:
+        os.utime(path, (0, 0))
+
+    foreign = other.ask("DELETE", "/v1/bundle/ada?version=1.1.0")
+    deleted = account.ask("DELETE", "/v1/bundle/ada?version=1.1.0")
+
+    assert (foreign.status, deleted.status) == (403, 200)
+    assert deleted.json["deleted_versions"] == ["1.1.0"]
+    assert len(blobs) - len([path for path in blobs if path.exists()]) == 1
+    assert len(account.ask("GET", "/v1/bundle/pull/ada").json["files"]) == 2
+    assert account.ask("GET", "/v1/bundle/pull/ada?version=1.1.0").status == 404
+    assert account.ask("POST", "/v1/bundle/push", body("ada", "1.1.0", **more)).status == 409
+    account.ask("DELETE", "/v1/bundle/ada")
+    assert account.ask("GET", "/v1/bundle/pull/ada").status == 404
+    assert registry.ask("GET", "/v1/bundle/search").json["total"] == 0
+    assert account.ask("GET", "/v1/account").json["stored_bytes"] == 0
+    assert account.ask("DELETE", "/v1/bundle/ada").status == 404
+    assert account.ask("POST", "/v1/bundle/push", body("ada", "1.2.0")).status == 200
+    assert account.ask("GET", "/v1/bundle/pull/ada").json["version"] == "1.2.0"

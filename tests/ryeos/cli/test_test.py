@@ -92,3 +92,16 @@ def test_a_search_does_not_show_cases(tested: CommandLine) -> None:
     ids = [item["id"] for item in found["results"]]
     assert "mine/hello" in ids
     assert [item_id for item_id in ids if item_id.endswith(".test")] == []
+
+
+def test_cases_that_could_never_run_are_not_signed(tested: CommandLine) -> None:
+    path = tested.project / ".ai/tools/mine/hello.test.yaml"
+    path.write_text(CASES.replace("params:", "parms:"), "utf-8")
+
+    one = tested("sign", "tool:mine/hello.test")
+    many = tested("sign", "tool:mine/*", "--dry-run")
+
+    assert one.status == 6
+    assert "parms" in one.stderr
+    assert many.stdout == "Checked 1/2 items, 1 failed\n"
+    assert "rye:signed" not in path.read_text("utf-8")

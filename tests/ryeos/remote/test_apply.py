@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from lillux.digests import sha256_hex
+from ryeos.cas.safe_paths import UnsafeManifestError
 from ryeos.remote.apply import Applied, Change, apply_changes
 from ryeos.remote.errors import LocalChangeError
 
@@ -112,3 +113,74 @@ def test_changes_one_after_the_other_are_told_as_one() -> None:
     assert first.followed_by(Applied(("c", "d"), ("b",), ("d",))) == Applied(
         ("a", "c", "d"), ("b",), ("a", "d")
     )
+
+
+def test_what_is_written_already_becomes_the_file(tmp_path: Path) -> None:
+    root, file = tmp_path / "root", tmp_path / "file"
+    root.mkdir()
+    file.write_bytes(b"new")
+    file_of = {NEW: file}.get
+
+    applied = apply_changes(
+        root, [Change("deep/a", None, NEW)], BLOBS.__getitem__, tmp_path, file_of
+    )
+
+    assert applied.added == ("deep/a",)
+    assert (root / "deep" / "a").read_bytes() == b"new"
+    assert not file.exists()
+
+
+def test_two_files_with_the_same_bytes_are_two_files(tmp_path: Path) -> None:
+    root, file = tmp_path / "root", tmp_path / "file"
+    root.mkdir()
+    file.write_bytes(b"new")
+    changed = [Change("a", None, NEW), Change("b", None, NEW)]
+
+    apply_changes(root, changed, BLOBS.__getitem__, tmp_path, {NEW: file}.get)
+
+    assert [(root / name).read_bytes() for name in "ab"] == [b"new", b"new"]
+    assert [(root / name).stat().st_nlink for name in "ab"] == [1, 1]
+
+
+def test_what_is_written_already_does_not_replace_a_file_that_appeared(tmp_path: Path) -> None:
+    root, file = tmp_path / "root", tmp_path / "file"
+    root.mkdir()
+    file.write_bytes(b"new")
+
+    def meddling(digest: str) -> Path | None:
+        (root / "a").write_bytes(b"mine")
+        return {NEW: file}.get(digest)
+
+    with pytest.raises(LocalChangeError, match="meantime: a"):
+        apply_changes(root, [Change("a", None, NEW)], BLOBS.__getitem__, tmp_path, meddling)
+
+    assert (root / "a").read_bytes() == b"mine"
+
+
+def test_a_folder_that_became_a_link_while_others_are_written_is_not_entered(
+    tmp_path: Path,
+) -> None:
+    root, file, elsewhere = tmp_path / "root", tmp_path / "file", tmp_path / "elsewhere"
+    (root / "deep").mkdir(parents=True)
+    elsewhere.mkdir()
+    file.write_bytes(b"new")
+
+    def meddling(digest: str) -> Path | None:
+        (root / "deep").rmdir()
+        (root / "deep").symlink_to(elsewhere)
+        return {NEW: file}.get(digest)
+
+    with pytest.raises(UnsafeManifestError, match="is a link"):
+        apply_changes(root, [Change("deep/a", None, NEW)], BLOBS.__getitem__, tmp_path, meddling)
+
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_what_was_written_already_and_is_gone_is_written_anew(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    file_of = {NEW: tmp_path / "gone"}.get
+
+    apply_changes(root, [Change("a", None, NEW)], BLOBS.__getitem__, tmp_path, file_of)
+
+    assert (root / "a").read_bytes() == b"new"

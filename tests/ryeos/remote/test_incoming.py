@@ -1,5 +1,6 @@
 """Content on its way into a project."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,14 +11,15 @@ from lillux.cas.errors import ObjectMissingError
 from lillux.cas.store import Store
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
-from ryeos.remote.incoming import Incoming, incoming_at
+from ryeos.remote.incoming import Incoming, forget_incoming, incoming_at
+from ryeos.remote.places import RemotePlaceError
 
 Open = Callable[[], Incoming]
 
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Open]:
-    """Opens the file, as often as a test wants."""
+    """Opens the folder, as often as a test wants."""
     with ExitStack() as stack:
 
         def open_it() -> Incoming:
@@ -42,46 +44,103 @@ def test_half_a_piece_is_none(tmp_path: Path, opened: Open) -> None:
     first = opened()
     whole, half = first.put_blob(b"whole"), first.put_blob(b"half of this")
     first.close()
-    path = tmp_path / "incoming"
+    path = tmp_path / "incoming" / half
     path.write_bytes(path.read_bytes()[:-4])
 
     again = opened()
 
     assert again.get_blob(whole) == b"whole"
+    with pytest.raises(ObjectMissingError):
+        again.get_blob(half)
     assert not again.has_blob(half)
     assert again.get_blob(again.put_blob(b"half of this")) == b"half of this"
 
 
 def test_bytes_that_were_meddled_with_are_missing(tmp_path: Path, opened: Open) -> None:
+    incoming = opened()
+    digest = incoming.put_blob(b"sound")
+    tmp_path.joinpath("incoming", digest).write_bytes(b"other")
+
+    with pytest.raises(ObjectMissingError):
+        incoming.get_blob(digest)
+
+    assert not incoming.has_blob(digest)
+    assert incoming.file_of(digest) is None
+
+
+def test_only_what_was_written_just_now_is_given_away(tmp_path: Path, opened: Open) -> None:
     first = opened()
-    digest = first.put_blob(b"sound")
+    digest = first.put_blob(b"#!/bin/sh\n")
     first.close()
-    path = tmp_path / "incoming"
-    path.write_bytes(path.read_bytes().replace(b"sound", b"other"))
 
     again = opened()
 
-    with pytest.raises(ObjectMissingError):
-        again.get_blob(digest)
-    assert not again.has_blob(digest)
+    assert again.has_blob(digest)
+    assert again.file_of(digest) is None
+    again.put_blob(b"#!/bin/sh\n")
+    file = again.file_of(digest)
+    assert file == tmp_path / "incoming" / digest
+    assert file.read_bytes() == b"#!/bin/sh\n"
 
 
-def test_a_file_of_something_else_is_empty(tmp_path: Path, opened: Open) -> None:
-    tmp_path.joinpath("incoming").write_bytes(b"z" * 500)
-
+@pytest.mark.skipif(os.name == "nt", reason="Windows has neither")
+def test_what_somebody_has_put_in_its_place_is_replaced(tmp_path: Path, opened: Open) -> None:
+    mine, folder = tmp_path / "mine", tmp_path / "incoming"
+    mine.write_bytes(b"mine")
+    folder.mkdir()
+    linked, named_twice = sha256_hex(b"one"), sha256_hex(b"two")
+    folder.joinpath(linked).symlink_to(mine)
+    folder.joinpath(named_twice).hardlink_to(mine)
     incoming = opened()
 
-    assert incoming.get_blob(incoming.put_blob(b"new")) == b"new"
+    incoming.put_blob(b"one")
+    incoming.put_blob(b"two")
+
+    assert mine.read_bytes() == b"mine"
+    assert folder.joinpath(linked).read_bytes() == b"one"
+    assert not folder.joinpath(linked).is_symlink()
+    assert folder.joinpath(named_twice).stat().st_nlink == 1
 
 
-def test_a_link_is_not_followed(tmp_path: Path, opened: Open) -> None:
-    tmp_path.joinpath("elsewhere").write_bytes(b"mine")
-    tmp_path.joinpath("incoming").symlink_to(tmp_path / "elsewhere")
+@pytest.mark.skipif(os.name == "nt", reason="Windows has none in folders")
+def test_a_pipe_in_the_place_of_a_piece_is_none(tmp_path: Path, opened: Open) -> None:
+    tmp_path.joinpath("incoming").mkdir()
+    digest = sha256_hex(b"one")
+    os.mkfifo(tmp_path / "incoming" / digest)
+
+    with pytest.raises(ObjectMissingError):
+        opened().get_blob(digest)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
+def test_a_piece_that_names_its_interpreter_can_be_run(opened: Open) -> None:
+    incoming = opened()
+
+    runnable = incoming.file_of(incoming.put_blob(b"#!/bin/sh\n"))
+    plain = incoming.file_of(incoming.put_blob(b"text\n"))
+
+    assert runnable is not None and plain is not None  # noqa: PT018 - for mypy
+    assert os.access(runnable, os.X_OK)
+    assert not plain.stat().st_mode & 0o111
+
+
+def test_a_file_in_the_place_of_the_folder_is_told(tmp_path: Path, opened: Open) -> None:
+    tmp_path.joinpath("incoming").write_bytes(b"mine")
 
     with pytest.raises(LilluxError):
         opened()
 
-    assert tmp_path.joinpath("elsewhere").read_bytes() == b"mine"
+    assert tmp_path.joinpath("incoming").read_bytes() == b"mine"
+
+
+def test_a_link_is_not_followed(tmp_path: Path, opened: Open) -> None:
+    tmp_path.joinpath("elsewhere").mkdir()
+    tmp_path.joinpath("incoming").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(RemotePlaceError):
+        opened()
+
+    assert list(tmp_path.joinpath("elsewhere").iterdir()) == []
 
 
 def test_it_is_gone_once_it_was_used(tmp_path: Path) -> None:
@@ -102,3 +161,12 @@ def test_it_stays_where_using_it_went_wrong(tmp_path: Path, opened: Open) -> Non
 
     digest = sha256_hex(b"one")
     assert opened().get_blob(digest) == b"one"
+
+
+def test_what_a_killed_pull_has_left_can_be_forgotten(tmp_path: Path, opened: Open) -> None:
+    opened().put_blob(b"one")
+
+    forget_incoming(tmp_path / "incoming")
+    forget_incoming(tmp_path / "incoming")
+
+    assert not tmp_path.joinpath("incoming").exists()

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from lillux.cas.store import Store
+from lillux.cas.layout import Space
+from lillux.cas.store import Durability, Store
 from lillux.digests import sha256_hex
 from ryeos.cas.sync import Sized
 from ryeos.remote import transfer
@@ -75,6 +76,47 @@ def test_replies_that_are_too_large_are_asked_for_in_parts(
     memory_node.before = limited
 
     assert fetch(node, digests, other) == 40
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "requests"),
+    [
+        (1200, 8, 4),  # the first two not knowing: 200 and 200, then 500 and 300
+        (600, 1024, 6),  # 200 and 200, then 64 at a time
+    ],
+)
+def test_as_much_is_asked_for_at_once_as_makes_a_good_reply(
+    node: Node,
+    memory_node: MemoryNode,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    count: int,
+    size: int,
+    requests: int,
+) -> None:
+    monkeypatch.setattr(transfer, "GOOD_REPLY", 64 * 1024)
+    store = Store(tmp_path / "here")
+    digests = [
+        store.put_blob(b"%08d" % one * (size // 8), Durability.UNFORCED) for one in range(count)
+    ]
+    sent(node, store, digests)
+
+    assert fetch(node, digests, Store(tmp_path / "other")) == count
+
+    assert memory_node.count("POST /objects/get") == requests
+
+
+def test_of_two_spaces_only_the_one_that_is_meant_is_looked_into(
+    node: Node, store: Store, tmp_path: Path
+) -> None:
+    digest = store.put_object({"a": 1})
+    send(node, [digest], store, lambda digest: Sized(digest, 7))
+    other = Store(tmp_path / "other")
+    other.put_object({"a": 1})
+
+    assert fetch(node, [digest], other, space=Space.OBJECT) == 0
+    assert fetch(node, [digest], other, space=Space.BLOB) == 1
 
 
 def test_what_a_node_leaves_out_of_a_large_reply_is_asked_for_again(

@@ -38,7 +38,7 @@ CONFIG_SCHEMA = {
         "entrypoint": {"type": "string", "description": "create: the item to begin with"},
         "key": {"type": "string", "description": "verify: the fingerprint of its publisher's key"},
     },
-    "examples": [{"action": "verify", "bundle": "ryeos"}],
+    "examples": [{"action": "list"}],
 }
 NEEDED = dict.fromkeys(("create", "verify", "inspect"), ("bundle",))
 OPTIONS = {"create": ("out", "space", "description", "entrypoint"), "verify": ("key",)}

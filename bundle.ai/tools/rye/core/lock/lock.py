@@ -24,7 +24,7 @@ CONFIG_SCHEMA = {
             "description": "The tool, like mine/hello",
         },
     },
-    "examples": [{"action": "update", "item_id": "rye/bash/bash"}],
+    "examples": [{"action": "update", "item_id": "rye/core/keys/keys"}],
 }
 
 

@@ -22,7 +22,7 @@ CONFIG_SCHEMA = {
         "containing": {"type": "string", "description": "Only cases with this in id or name"},
         "list": {"type": "boolean", "description": "Say which cases there are, run none"},
     },
-    "examples": [{"items": ["rye/bash/bash"]}],
+    "examples": [{"items": ["rye/core/lock/lock"]}],
 }
 CONFIG = {"timeout": 1800}
 MAX_SHOWN = 100
