@@ -58,7 +58,8 @@ Cases beside a tool
     - name: greets
       params: {name: Ada}
       expect: {data: {greeting: hello Ada}}
-    - name: needs a name
+    - name: a name is text
+      params: {name: 3}
       expect: {code: VALIDATION_FAILED}
 
 expect also knows status, equals, contains, matches, error, stdout, stderr, files; a case also
