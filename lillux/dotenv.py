@@ -37,6 +37,9 @@ NEVER_FROM_DOTENV = (
     # programs start other programs, or load modules, because of these
     *("GIT_ASKPASS", "GIT_CONFIG*", "GIT_EXEC_PATH", "GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND"),
     *("GIT_SSH*", "SSH_ASKPASS", "OPENSSL_CONF", "OPENSSL_ENGINES", "OPENSSL_MODULES"),
+    # whoever answers a request is known by the authorities that these name
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL*"),
+    *("NODE_EXTRA_CA_CERTS", "NODE_TLS_REJECT_UNAUTHORIZED"),
     # a tool that calls this program again would trust other keys, or check nothing at all
     *("USER_SPACE", "RYE_BUNDLE_PATH", "RYE_DEV_MODE", "RYE_KERNEL_PYTHON"),
     *("RYE_PARENT_THREAD_ID", "RYE_PROTECT_CORE", "RYE_SIGNING_KEY_DIR"),

@@ -31,13 +31,14 @@ _SECONDS_TO_END = 90
 
 
 def main() -> int:
-    """Try the container file and the unit; the exit status."""
+    """Try the container file and the units; the exit status."""
     parser = argparse.ArgumentParser(prog="check_deploy", description="Try the files of deploy/.")
     parser.add_argument("--venv", type=Path, help="do not install again: take this venv")
     parser.add_argument("--keep", type=Path, help="work in this folder and leave it")
     arguments = parser.parse_args()
     try:
-        check_unit(CHECKOUT / "deploy" / "rye-node.service")
+        for unit in sorted((CHECKOUT / "deploy").glob("*.service")):
+            check_unit(unit)
         if arguments.keep is not None:
             arguments.keep.mkdir(parents=True, exist_ok=True)
             try_container_file(arguments.keep.resolve(), arguments.venv)

@@ -115,7 +115,7 @@ Codes of failures, as --json shows them
   EXPRESSION_ERROR                                 an expression of a graph has no value (6)
   REMOTE_NOT_FOUND                                 no remote of that name is configured (3)
   REMOTE_NOT_APPROVED, REMOTE_INSECURE             not your own word; a key in plain text (4)
-  PIN_MISMATCH                                     a node is another than before (4)
+  PIN_MISMATCH                                     another node, registry or publisher (4)
   REMOTE_UNREACHABLE, REMOTE_REFUSED               no reply from the node, or a refusal (7)
   REMOTE_CONFLICT, REMOTE_HEAD_MOVED,
   REMOTE_UNRELATED                                 others changed the project there, too (7)
@@ -126,11 +126,7 @@ Codes of failures, as --json shows them
   REQUEST_SIGNATURE, ENVELOPE_INVALID              a request or secrets that cannot be taken (4)
   SECRET_NOT_FOUND                                 not set on the node (3)
   WEBHOOK_REFUSED                                  a delivery that no webhook signed (4)
-  REMOTE_UNREACHABLE, REMOTE_REPLY_INVALID         no node answers there (7)
-  REMOTE_REFUSED, VERSION_MISMATCH                 the node does not want it (7)
-  REMOTE_CONFLICT, REMOTE_UNRELATED,
-  REMOTE_HEAD_MOVED, HEAD_MOVED                    not the same here and on the node (7)
-  CAS_ENTRY_INVALID, CAS_OBJECT_INVALID            content that is not what it says (7)
+  VERSION_MISMATCH, HEAD_MOVED                     another version; changed meanwhile (7)
   UNSAFE_PATH                                      a path in a manifest that must not be a file (7)
   INADMISSIBLE_PATH                                a path in a manifest that never travels (7)
   REGISTRY_NOT_CONFIGURED                          no registry of this name (3)

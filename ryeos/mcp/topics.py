@@ -1,10 +1,11 @@
-"""Every topic of ``help``, and what to read next. Data; items and trust have a module of their own.
+"""Every topic of ``help``, and what to read next. Data; items, trust and bundles are elsewhere.
 
 A text begins with its one-line summary, and has at most `MAX_CHARACTERS`.
 """
 
 from collections.abc import Mapping
 
+from ryeos.mcp.bundle_topics import BUNDLE_TOPICS
 from ryeos.mcp.item_topics import ITEM_TOPICS
 
 MAX_CHARACTERS = 4000
@@ -92,7 +93,8 @@ Tools: files that run
 executor_id (what runs it), category (its folder), description, and the schema of its parameters:
 in Python __version__ = "1.0.0" ... CONFIG_SCHEMA = {...}, in YAML version: "1.0.0" ...
 The executor is a runtime, a file like the tool, down to a primitive. Sign a tool before it runs.
-A template: rye new tool mine/hello
+A template: rye new tool mine/hello. Cases beside it: the topic test. Another type of files is
+added by an extractor, a YAML file: knowledge:rye/core/parsers
 """,
     "knowledge": """\
 Knowledge: texts for people and models
@@ -149,14 +151,27 @@ Other machines
 
 execute takes target=remote or remote:NAME where nodes are configured. Without one it answers
 UNSUPPORTED; everything else works alone, without a network.
+
+  rye remote add default URL      a node; rye-node.pyz serve is one
+  rye remote push                 the project is there, what others brought merged in first
+  rye run REF --target remote     runs there; what it changes comes back, over no change of yours
+  rye remote pull, diff, resolve, threads, history, secrets, webhooks
+
+Agents: tool:rye/core/remote/remote; the first time: directive:rye/core/remote/set_up
 """,
     "registry": """\
 Shared items
 
 source=registry searches and loads from the registry that the user named with rye registry login,
 else it answers REGISTRY_NOT_CONFIGURED. The other sources are on this machine. What is loaded into
-a space is checked, and does not run before it is signed: read it, then use the tool sign. More:
-rye/core/registry/registry (publish, update, verify, bundles).
+a space is checked, and does not run before it is signed: read it, then use the tool sign.
+
+  rye registry login --url URL    use one, and pin its key; --key-env VARIABLE to publish
+  rye registry search, info, pull, verify, outdated, update
+  rye registry push mine/text/upper         an id has the namespace first
+  rye-node.pyz serve --role registry        is one
+
+Agents: tool:rye/core/registry/registry. Whole bundles of items: the topic bundle
 """,
     "config": """\
 Configuration
@@ -195,6 +210,9 @@ Beside the tools, by the protocol's own means:
   skills      with rye mcp --skills those prompts, and folders of knowledge with a SKILL.md, are
               skills too, skill://CATEGORY/NAME/SKILL.md, for a client that has the extension
               io.modelcontextprotocol/skills
+
+Tools of other MCP servers become items of their own: rye mcp add NAME -- PROGRAM, or --url URL;
+then rye mcp discover NAME. Agents: tool:rye/mcp/manager
 """,
     "cli": """\
 The command line
@@ -205,17 +223,18 @@ lists them. Exit statuses: 0 done, 1 it failed, 2 usage, 3 not found, 4 trust, 5
 or parameters, 7 remote, 124 timeout, 130 interrupted.
 """,
     **ITEM_TOPICS,
+    **BUNDLE_TOPICS,
 }
 
 SEE_ALSO: Mapping[str, tuple[str, ...]] = {
-    OVERVIEW: ("search", "execute", "setup"),
+    OVERVIEW: ("search", "execute", "bundle", "setup"),
     "search": ("load", "fetch", "refs"),
     "load": ("search", "sign", "spaces"),
     "fetch": ("load", "search"),
     "execute": ("tools", "directives", "chain"),
     "sign": ("signing", "setup"),
     "directives": ("execute", "sign"),
-    "tools": ("runtimes", "parameters", "sign"),
+    "tools": ("runtimes", "parameters", "sign", "test"),
     "knowledge": ("search", "sign"),
     "runtimes": ("tools", "chain"),
     "spaces": ("refs", "load"),
@@ -224,5 +243,9 @@ SEE_ALSO: Mapping[str, tuple[str, ...]] = {
     "setup": ("signing", "cli"),
     "threads": ("execute", "graphs", "errors"),
     "graphs": ("execute", "threads", "tools"),
+    "remote": ("registry", "threads"),
+    "registry": ("bundle", "signing"),
+    "bundle": ("search", "load", "registry"),
+    "test": ("tools", "execute"),
     "errors": ("signing", "refs"),
 }

@@ -64,6 +64,16 @@ def test_an_env_file_does_not_put_its_own_programs_first(project: Path) -> None:
     assert str(Path(env.variables["RYE_BASH"]).parent) in os.defpath.split(os.pathsep)
 
 
+@pytest.mark.parametrize("name", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"])
+def test_an_env_file_does_not_say_whose_certificates_a_tool_believes(
+    project: Path, name: str
+) -> None:
+    env = resolve(project, f"{name}={project}/evil.pem\nHTTPS_PROXY=http://evil.example")
+
+    assert name not in env.variables
+    assert env.variables["HTTPS_PROXY"] == "http://evil.example"
+
+
 def test_an_env_file_does_not_choose_the_interpreter(project: Path) -> None:
     evil = evil_program(project / "evil")
 

@@ -1,57 +1,51 @@
-"""The guide is true: its commands run, in their order, against the built file."""
+"""The README and the guide are true: their commands run, in their order, on the built file."""
 
+import contextlib
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.support.documents import Step, prints, steps
+from tests.support.programs import require_program
+
 ROOT = Path(__file__).resolve().parents[2]
-_BLOCK = re.compile(r"^(`{3,4})console\n(.*?)^\1$", re.DOTALL | re.MULTILINE)
-_STATUS = re.compile(r"\[status (\d+)\]")
+# Behind the language stand the programs that a block needs: ```console git
+_BLOCK = re.compile(
+    r"^(?P<fence>`{3,4})console(?P<needs>(?: [\w.+-]+)*)\n(?P<text>.*?)^(?P=fence)$",
+    re.DOTALL | re.MULTILINE,
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A command of the guide, what it prints there, and its exit status."""
-
-    command: str
-    output: str
-    status: int
+def blocks(text: str) -> Iterator[tuple[list[Step], set[str]]]:
+    """The commands of each console block, in order, and the programs missing here for it."""
+    for block in _BLOCK.finditer(text):
+        missing = {name for name in block["needs"].split() if shutil.which(name) is None}
+        yield steps(block["text"]), missing
 
 
-def steps(text: str) -> list[Step]:
-    """Every command of the console blocks, in order. ``> `` continues one, as a shell shows it."""
-    found = []
-    for _, block in _BLOCK.findall(text):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, output = _command_and_output(part.splitlines())
-            status = _STATUS.search(output)
-            shown = _STATUS.sub("", output).strip()
-            found.append(Step(command, shown, int(status[1]) if status else 0))
-    return found
-
-
-def _command_and_output(lines: list[str]) -> tuple[str, str]:
-    typed = 1
-    while typed < len(lines) and lines[typed][:1] == ">":
-        typed += 1
-    command = [lines[0], *(re.sub(r"^> ?", "", line) for line in lines[1:typed])]
-    return "\n".join(command), "\n".join(lines[typed:])
-
-
-def matches(shown: str, printed: str) -> bool:
-    """Whether an output is what the guide shows, where ``...`` is anything."""
-    pattern = ".*".join(re.escape(part) for part in shown.strip().split("..."))
-    return re.fullmatch(pattern, printed.strip(), re.DOTALL) is not None
+@contextmanager
+def servers_ended(home: Path) -> Iterator[None]:
+    """Ends what a page has started and written down in ``NAME.pid``, also where it failed."""
+    try:
+        yield
+    finally:
+        for file in home.glob("*.pid"):
+            with contextlib.suppress(ProcessLookupError, ValueError):
+                os.kill(int(file.read_text("utf-8")), signal.SIGTERM)
 
 
 @pytest.mark.e2e
-def test_every_command_of_the_guide_prints_what_the_guide_shows(
-    tmp_path: Path, built_pyz: Path
+@pytest.mark.parametrize("page", ["README.md", "GUIDE.md"])
+def test_every_command_of_a_page_prints_what_the_page_shows(
+    page: str, tmp_path: Path, built_pyz: Path
 ) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -62,22 +56,29 @@ def test_every_command_of_the_guide_prints_what_the_guide_shows(
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     env = {"HOME": str(tmp_path), "PATH": path, "LANG": "C.UTF-8"}
     folder = tmp_path
+    left_out: set[str] = set()
 
-    for step in steps((ROOT / "GUIDE.md").read_text("utf-8")):
-        if step.command.startswith("cd "):
-            folder /= step.command[3:]
-            continue
-        done = subprocess.run(
-            ["bash", "-c", step.command],
-            env=env,
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            encoding="utf-8",
-            check=False,
-        )
+    with servers_ended(tmp_path):
+        for commands, missing in blocks((ROOT / page).read_text("utf-8")):
+            left_out |= missing
+            for step in () if missing else commands:
+                if step.command.startswith("cd "):
+                    folder /= step.command[3:].replace("~", str(tmp_path))
+                    continue
+                done = subprocess.run(
+                    ["bash", "-c", step.command],
+                    env=env,
+                    cwd=folder,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    stdin=subprocess.DEVNULL,
+                    text=True,
+                    encoding="utf-8",
+                    check=False,
+                )
 
-        assert done.returncode == step.status, f"$ {step.command}\n{done.stdout}"
-        assert matches(step.output, done.stdout), f"$ {step.command}\n{done.stdout}"
+                assert done.returncode == step.status, f"$ {step.command}\n{done.stdout}"
+                assert prints(step.output, done.stdout), f"$ {step.command}\n{done.stdout}"
+
+    for name in sorted(left_out):
+        require_program(name)

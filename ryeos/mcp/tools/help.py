@@ -9,8 +9,9 @@ from ryeos import __version__
 from ryeos.app import Rye
 from ryeos.envelope import EXIT_BY_CODE, TOOL_FAILED, Answer
 from ryeos.errors import RyeError
-from ryeos.items import EXECUTABLE_KINDS, Kind
+from ryeos.items import EXECUTABLE_KINDS, ItemRef, Kind
 from ryeos.mcp.arguments import check_arguments
+from ryeos.mcp.bundle_topics import MAIN_TOOLS
 from ryeos.mcp.code_topics import CODES, UNUSED_CODES
 from ryeos.mcp.references import item_reference, project_of
 from ryeos.mcp.tool_table import TOOLS
@@ -112,21 +113,29 @@ def _overview_of(rye: Callable[[], Rye]) -> Iterator[str]:
 
 def _overview(rye: Rye) -> Iterator[str]:
     key = _key(rye)
-    counts = _counts(rye)
+    counts, main = _what_there_is(rye)
     yield f"- project: {project_of(rye) or 'none'}"
     for label, number in counts.items():
         yield f"- items in {label}: {number}"
     yield f"- signing key: {key or 'no key'}"
+    if main:
+        yield ""
+        yield "Tools to know first, and what they are for (topic bundle):"
+        yield from (f"- tool:{item_id}: {MAIN_TOOLS[item_id]}" for item_id in main)
     yield ""
     yield f"Next: {_next_step(rye, key, counts)}"
 
 
-def _counts(rye: Rye) -> dict[str, int]:
+def _what_there_is(rye: Rye) -> tuple[dict[str, int], list[str]]:
+    """How many items each space has, and which of the main tools are here."""
     snapshot = rye.catalog.snapshot(EXECUTABLE_KINDS, LOCAL_TIERS)
     counts = dict.fromkeys((space.label for space in rye.context.spaces), 0)
+    found = set()
     for document in snapshot.pool.documents.values():
-        counts[document.record.location.space.label] += 1
-    return counts
+        location = document.record.location
+        counts[location.space.label] += 1
+        found.add(location.ref)
+    return counts, [name for name in MAIN_TOOLS if ItemRef(Kind.TOOL, name) in found]
 
 
 def _key(rye: Rye) -> str:

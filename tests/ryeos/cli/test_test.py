@@ -1,9 +1,11 @@
 """The command ``rye test``."""
 
+import textwrap
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from ryeos.cli.topics import TOPICS
 from tests.support.command_line import CommandLine
 
 TOOL = """\
@@ -59,6 +61,16 @@ def test_the_answer_is_one_document(tested: CommandLine) -> None:
     assert (answer["status"], answer["code"]) == ("error", "EXECUTION_FAILED")
     assert answer["counts"] == {"passed": 1, "failed": 1, "skipped": 1}
     assert [case["state"] for case in answer["cases"]] == ["passed", "failed", "skipped"]
+
+
+def test_the_example_of_the_help_topic_passes(signer: CommandLine) -> None:
+    example = TOPICS["test"].partition("like the tool:\n\n")[2].partition("\n\n")[0]
+    signer("new", "tool", "mine/hello")
+    cases = signer.project / ".ai/tools/mine/hello.test.yaml"
+    cases.write_text(textwrap.dedent(example), "utf-8")
+    assert signer("sign", "tool:mine/*").status == 0
+
+    assert signer("test", "-q").stdout == "2 passed\n"
 
 
 def test_cases_are_listed_without_being_run(tested: CommandLine) -> None:

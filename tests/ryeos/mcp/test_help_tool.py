@@ -1,5 +1,7 @@
+import re
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import PurePosixPath
 from pkgutil import walk_packages
 from typing import Any
 
@@ -11,12 +13,14 @@ from lillux.errors import LilluxError
 from lillux.signing import save_keypair
 from lillux.values import replace
 from ryeos import __version__
+from ryeos.mcp.bundle_topics import MAIN_TOOLS
 from ryeos.mcp.code_topics import CODES
 from ryeos.mcp.tools.help import error_codes
 from ryeos.mcp.tools.help import help as help_tool
 from ryeos.mcp.topics import MAX_CHARACTERS, SEE_ALSO, TOPICS
-from tests.support.workspace import Workspace
+from tests.support.workspace import ROOT, Workspace
 
+BUNDLE = ROOT / "bundle.ai"
 ASKED_OF_AGENTS = [
     "overview",
     "search",
@@ -39,6 +43,8 @@ ASKED_OF_AGENTS = [
     "setup",
     "mcp",
     "cli",
+    "bundle",
+    "test",
 ]
 
 
@@ -61,6 +67,24 @@ def test_what_to_see_also_exists() -> None:
     named = {name for names in SEE_ALSO.values() for name in names}
 
     assert named <= set(TOPICS)
+
+
+def test_every_item_of_the_bundle_that_a_topic_names_is_there() -> None:
+    ids = {name for text in TOPICS.values() for name in re.findall(r"\brye/[\w/-]+\w\b", text)}
+    files = [path for path in BUNDLE.rglob("*") if path.is_file()]
+    known = {
+        path.relative_to(BUNDLE).with_suffix("").as_posix().partition("/")[2] for path in files
+    }
+    folders = {parent.as_posix() for name in known for parent in PurePosixPath(name).parents}
+
+    assert ids - known - folders == set()
+    assert set(MAIN_TOOLS) <= known
+
+
+def test_the_overview_names_the_tools_to_know_first(workspace: Workspace) -> None:
+    content = helped(workspace)["content"]
+
+    assert "- tool:rye/bash/bash: any command" in content.splitlines()
 
 
 def test_the_overview_has_live_facts(workspace: Workspace) -> None:
