@@ -45,9 +45,9 @@ def check_digest(text: str) -> str:
     return text
 
 
-def shard(space: Space, digest: str) -> tuple[str, str, str]:
+def shard(space: Space, digest: str, levels: int) -> tuple[str, ...]:
     """The folders of a digest, from the root down. The digest is checked by the caller."""
-    return space.folder, digest[:2], digest[2:4]
+    return (space.folder, *(digest[at : at + 2] for at in range(0, 2 * levels, 2)))
 
 
 def is_shard(name: str) -> bool:

@@ -56,10 +56,15 @@ class Stored:
 
 
 class Store:
-    """The store in folder ``root``, which is made with the first write. Thread-safe."""
+    """The store in folder ``root``, which is made with the first write. Thread-safe.
 
-    def __init__(self, root: Path) -> None:
+    ``levels`` of folders are above a file, of 256 each: two is the layout that programs share. One
+    is for a store that only its owner reads; new content then makes few folders.
+    """
+
+    def __init__(self, root: Path, *, levels: int = 2) -> None:
         self.root = root
+        self._levels = levels
         self._folders = StoreFolders(root)
         self._unsynced: dict[tuple[tuple[str, ...], str], None] = {}
         self._lock = Lock()
@@ -81,7 +86,7 @@ class Store:
         """
         if len(data) > MAX_BYTES:
             raise ObjectTooLargeError(len(data), MAX_BYTES)
-        folders, name = shard(space, check_digest(digest)), space.file_name(digest)
+        folders, name = self._shard(space, check_digest(digest)), space.file_name(digest)
         # One of another size was cut short by a power loss: it is written again.
         if not self._keep(folders, name, len(data)):
             self._write(folders, name, data, durability)
@@ -104,7 +109,7 @@ class Store:
         try:
             return json.loads(data)
         except (ValueError, RecursionError) as error:
-            path = self._path(Space.OBJECT, digest)
+            path = self._shown(Space.OBJECT, digest)
             raise ObjectUnreadableError(path, str(error)) from error
 
     def has_blob(self, digest: str) -> bool:
@@ -119,7 +124,11 @@ class Store:
         """How many bytes it has; None when it is not there, or is no digest."""
         if not is_digest(digest):
             return None
-        return self._folders.size(shard(space, digest), space.file_name(digest))
+        return self._folders.size(self._shard(space, digest), space.file_name(digest))
+
+    def path_of(self, space: Space, digest: str) -> Path:
+        """Where it is, or would be. Raises DigestError."""
+        return Path(self._shown(space, check_digest(digest)))
 
     def touch(self, space: Space, digest: str) -> bool:
         """Have it be as young as one stored now. False when it is not there, or is no digest.
@@ -128,11 +137,11 @@ class Store:
         """
         if not is_digest(digest):
             return False
-        return self._folders.touch(shard(space, digest), space.file_name(digest))
+        return self._folders.touch(self._shard(space, digest), space.file_name(digest))
 
     def remove(self, space: Space, digest: str) -> None:
         """Have it no longer there. Raises DigestError, StoreLinkError, FileSystemError."""
-        self._folders.remove(shard(space, check_digest(digest)), space.file_name(digest))
+        self._folders.remove(self._shard(space, check_digest(digest)), space.file_name(digest))
 
     def remove_older(self, space: Space, digest: str, before_s: float) -> bool:
         """Have it no longer there if nobody wrote or touched it since a time. Whether that was so.
@@ -140,7 +149,7 @@ class Store:
         ``before_s``: since the epoch. A touch at the same moment either keeps it or finds nothing.
         Raises DigestError, StoreLinkError, FileSystemError.
         """
-        folders = shard(space, check_digest(digest))
+        folders = self._shard(space, check_digest(digest))
         return self._folders.remove_older(folders, space.file_name(digest), before_s)
 
     def remove_leftovers(self, before_s: float) -> None:
@@ -149,18 +158,16 @@ class Store:
         Raises StoreLinkError, FileSystemError.
         """
         for space in Space:
-            for first in self._shards((space.folder,)):
-                for folders in self._shards(first):
-                    self._folders.remove_leftovers(folders, before_s)
+            for folders in self._shards((space.folder,), self._levels):
+                self._folders.remove_leftovers(folders, before_s)
 
     def stored(self, space: Space) -> Iterator[Stored]:
         """All there is of a kind, by digest. What no store has written there is passed over.
 
         What is removed meanwhile may be missing. Raises StoreLinkError, FileSystemError.
         """
-        for first in self._shards((space.folder,)):
-            for folders in self._shards(first):
-                yield from self._stored_in(space, folders)
+        for folders in self._shards((space.folder,), self._levels):
+            yield from self._stored_in(space, folders)
 
     def write_ref(self, name: str, value: object, durability: Durability = Durability.NOW) -> None:
         """Replace a ref, like ``graphs/my-run``: readers see the old value or the new one.
@@ -211,7 +218,8 @@ class Store:
         """Have these objects on disk. Raises DigestError, FileSystemError."""
         space = Space.OBJECT
         self._force(
-            (shard(space, check_digest(digest)), space.file_name(digest)) for digest in digests
+            (self._shard(space, check_digest(digest)), space.file_name(digest))
+            for digest in digests
         )
 
     def _put(self, space: Space, data: bytes, durability: Durability) -> str:
@@ -234,27 +242,34 @@ class Store:
             return True
 
     def _get(self, space: Space, digest: str) -> bytes:
-        folders, name = shard(space, check_digest(digest)), space.file_name(digest)
+        folders, name = self._shard(space, check_digest(digest)), space.file_name(digest)
         data = self._folders.read(folders, name, MAX_BYTES)
         if data is None:
             raise ObjectMissingError(space.value, digest, str(self.root))
         found = sha256_hex(data)
         if found != digest:
-            raise ObjectChangedError(self._path(space, digest), digest, found)
+            raise ObjectChangedError(self._shown(space, digest), digest, found)
         return data
 
     def _has(self, space: Space, digest: str) -> bool:
         return self.size(space, digest) is not None
 
-    def _shards(self, folders: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    def _shard(self, space: Space, digest: str) -> tuple[str, ...]:
+        return shard(space, digest, self._levels)
+
+    def _shards(self, folders: tuple[str, ...], levels: int) -> Iterator[tuple[str, ...]]:
+        """The folders of files that are so many levels below a folder."""
+        if not levels:
+            yield folders
+            return
         for entry in self._folders.entries(folders):
             if is_shard(entry.name) and entry.is_dir(follow_symlinks=False):
-                yield (*folders, entry.name)
+                yield from self._shards((*folders, entry.name), levels - 1)
 
     def _stored_in(self, space: Space, folders: tuple[str, ...]) -> Iterator[Stored]:
         for entry in self._folders.entries(folders):
             digest = space.digest_of(entry.name)
-            if digest is None or shard(space, digest) != folders:
+            if digest is None or self._shard(space, digest) != folders:
                 continue
             status = self._folders.status(folders, entry.name)
             if status is not None:
@@ -315,5 +330,5 @@ class Store:
         for folders in sorted(above, key=len, reverse=True):
             self._folders.force(folders)
 
-    def _path(self, space: Space, digest: str) -> str:
-        return self._folders.path(shard(space, digest), space.file_name(digest))
+    def _shown(self, space: Space, digest: str) -> str:
+        return self._folders.path(self._shard(space, digest), space.file_name(digest))

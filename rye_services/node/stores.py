@@ -7,6 +7,9 @@ from lillux.cas.store import Store
 from rye_services.users import UserIdError, check_user_id
 
 _STORE = Path(".ai", "state", "objects")
+# Nobody but the node reads these stores. A first push brings thousands of pieces: with two levels
+# nearly each would make a folder of its own, which costs as much as the piece (ADR 0104).
+_LEVELS = 1
 
 
 class UserStores:
@@ -23,7 +26,7 @@ class UserStores:
         with self._lock:
             store = self._stores.get(user_id)
             if store is None:
-                store = self._stores[user_id] = Store(folder / _STORE)
+                store = self._stores[user_id] = Store(folder / _STORE, levels=_LEVELS)
             return store
 
     def users(self) -> tuple[str, ...]:

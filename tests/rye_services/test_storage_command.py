@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from lillux.cas.store import Store
+from lillux.cas.layout import Space
 from rye_services.commands import main
 from rye_services.database import Database
+from rye_services.node.stores import UserStores
 from rye_services.tables import threads
 
 USER = "3d4c030534b1c1c6"
@@ -26,9 +27,8 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def garbage(data: Path) -> Path:
     """The file of a blob that nothing names, and that is old."""
-    store = Store(data / "cas" / USER / ".ai" / "state" / "objects")
-    digest = store.put_blob(b"12345")
-    path = store.root / "blobs" / digest[:2] / digest[2:4] / digest
+    store = UserStores(data / "cas").of(USER)
+    path = store.path_of(Space.BLOB, store.put_blob(b"12345"))
     os.utime(path, (1, 1))
     return path
 

@@ -71,7 +71,7 @@ def test_what_is_there_is_told_in_the_order_asked_each_once(store: Store) -> Non
 
 def test_what_was_asked_for_is_young_again(store: Store) -> None:
     digest = store.put_blob(b"1")
-    os.utime(store.root / "blobs" / digest[:2] / digest[2:4] / digest, (1, 1))
+    os.utime(store.path_of(Space.BLOB, digest), (1, 1))
 
     find_present(store, [digest])
 
@@ -164,7 +164,7 @@ def test_a_blob_is_preferred_to_an_object_of_the_same_digest(store: Store) -> No
 
 def test_what_is_damaged_is_left_out_of_an_answer(store: Store) -> None:
     digest, other = store.put_blob(b"abc"), store.put_blob(b"x")
-    (store.root / "blobs" / digest[:2] / digest[2:4] / digest).write_bytes(b"abd")
+    (store.path_of(Space.BLOB, digest)).write_bytes(b"abd")
 
     assert answer(store, digest, other) == {"entries": [blob(b"x")]}
 

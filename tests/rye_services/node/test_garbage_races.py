@@ -44,8 +44,7 @@ def age(store: Store) -> None:
     """Have all that is stored be from 1970."""
     for space in Space:
         for stored in store.stored(space):
-            folders = (space.folder, stored.digest[:2], stored.digest[2:4])
-            os.utime(store.root.joinpath(*folders, space.file_name(stored.digest)), (1, 1))
+            os.utime(store.path_of(space, stored.digest), (1, 1))
 
 
 def push(services: NodeServices, number: int) -> str:

@@ -3,6 +3,8 @@ from typing import Any
 
 import pytest
 
+from lillux.cas.layout import Space
+from rye_services.node.stores import UserStores
 from tests.support.node import Node, User
 from tests.support.node_sync import (
     PROJECT,
@@ -186,8 +188,8 @@ def test_a_history_is_as_long_as_it_was_asked_for(user: User, limit: int, shown:
 def test_a_history_ends_where_a_snapshot_is_damaged(shared_node: Node, user: User) -> None:
     first = push_tree(user, {"number": b"1"})
     second = push_tree(user, {"number": b"2"}, first)
-    store = shared_node.settings.cas_base_path / user.user_id / ".ai" / "state" / "objects"
-    (store / "objects" / first[:2] / first[2:4] / f"{first}.json").write_bytes(b"{}")
+    store = UserStores(shared_node.settings.cas_base_path).of(user.user_id)
+    store.path_of(Space.OBJECT, first).write_bytes(b"{}")
 
     assert [one["_hash"] for one in history(user)] == [second]
 

@@ -112,7 +112,7 @@ def test_what_was_stored_within_the_grace_stays(services: NodeServices, store: S
     blob, old = store.put_blob(b"young"), store.put_blob(b"old")
     for digest, age_s in ((blob, 3000), (old, 4000)):
         moment = NOW.timestamp() - age_s
-        os.utime(store.root / "blobs" / digest[:2] / digest[2:4] / digest, (moment, moment))
+        os.utime(store.path_of(Space.BLOB, digest), (moment, moment))
 
     services.sync.storage.collect_of(USER)
 
@@ -258,7 +258,7 @@ def test_nothing_goes_when_what_is_named_cannot_be_read(
 ) -> None:
     snapshot = push(services, {"file": b"1"})
     blob = store.put_blob(b"never pushed")
-    path = store.root / "objects" / snapshot[:2] / snapshot[2:4] / f"{snapshot}.json"
+    path = store.path_of(Space.OBJECT, snapshot)
     path.write_bytes(b"damaged")
 
     found = services.sync.storage.collect_of(USER)

@@ -183,7 +183,7 @@ def test_an_item_that_is_no_item_source_is_named(store: Store) -> None:
 def test_a_damaged_item_is_thrown_away_so_that_it_can_be_uploaded_again(store: Store) -> None:
     digest = put_project(store, TREE)
     item = put_item(store, ".ai/knowledge/page.md", TREE[".ai/knowledge/page.md"])
-    path = store.root / "objects" / item[:2] / item[2:4] / f"{item}.json"
+    path = store.path_of(Space.OBJECT, item)
     path.write_bytes(path.read_bytes().replace(b"item_source", b"item_sourcf"))
 
     found = defects(store, digest)
@@ -198,8 +198,7 @@ def test_what_is_found_is_young_again(store: Store) -> None:
     digest = put_project(store, TREE)
     for space in Space:
         for stored in store.stored(space):
-            folders = (space.folder, stored.digest[:2], stored.digest[2:4])
-            os.utime(store.root.joinpath(*folders, space.file_name(stored.digest)), (1, 1))
+            os.utime(store.path_of(space, stored.digest), (1, 1))
 
     check_graph(digest, "project", store, KnownItems())
 
