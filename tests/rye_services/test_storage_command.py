@@ -94,7 +94,7 @@ def test_executions_that_ended_long_ago_are_forgotten(
 def test_a_damaged_ref_keeps_everything_and_is_named(
     data: Path, garbage: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    refs = garbage.parents[3] / "refs"
+    refs = UserStores(data / "cas").of(USER).root / "refs"
     refs.mkdir()
     (refs / "a.json").write_text("{", encoding="utf-8")
 
