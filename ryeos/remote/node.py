@@ -146,15 +146,24 @@ class Node:
         self, digests: Sequence[str], max_response_bytes: int = MAX_GET_REPLY
     ) -> tuple[Entry, ...]:
         """What the node has of these, each hashed again; nothing that was not asked for."""
-        what = self._what("/objects/get")
-        reply = self.ask(
+        return self.entries_of(self.get_reply(digests, max_response_bytes), digests)
+
+    def get_reply(self, digests: Sequence[str], max_response_bytes: int) -> bytes:
+        """What `entries_of` reads: waiting for it and reading it can be two threads' work."""
+        self.verify()
+        return self._reply(
             "POST",
             "/objects/get",
             {"hashes": list(digests)},
             max_response_bytes=max_response_bytes,
         )
+
+    def entries_of(self, reply: bytes, digests: Sequence[str]) -> tuple[Entry, ...]:
+        """The pieces in a reply, each hashed again; nothing that was not asked for."""
+        what = self._what("/objects/get")
+        rows = rows_at(parse_reply(reply, what), "entries", what)
         try:
-            entries = tuple(decode(entry) for entry in rows_at(reply, "entries", what))
+            entries = tuple(map(decode, rows))
         except EntryError as error:
             raise RemoteReplyError(what, str(error)) from error
         foreign = {entry.digest for entry in entries} - {*digests}
@@ -295,12 +304,21 @@ class Node:
         method: str,
         path: str,
         body: Mapping[str, Any] | bytes | None,
+        **request: Any,  # noqa: ANN401
+    ) -> dict[str, Any]:
+        return parse_reply(self._reply(method, path, body, **request), self._what(path))
+
+    def _reply(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | bytes | None,
         *,
         query: Query = (),
         timeout_s: float | None = None,
         max_response_bytes: int = MAX_SMALL_REPLY,
         may_repeat: bool = True,
-    ) -> dict[str, Any]:
+    ) -> bytes:
         reply = self._transport.exchange(
             method,
             path,
@@ -310,11 +328,10 @@ class Node:
             max_response_bytes=max_response_bytes,
             may_repeat=may_repeat,
         )
-        what = self._what(path)
         if reply.status >= _REFUSED:
             detail, hint = detail_of(reply.body), self._hints.get(reply.status, "")
-            raise RemoteError(reply.status, detail, what=what, hint=hint)
-        return parse_reply(reply.body, what)
+            raise RemoteError(reply.status, detail, what=self._what(path), hint=hint)
+        return reply.body
 
     def _history(self, project_path: str, limit: int) -> dict[str, Any]:
         query = [("project_path", project_path), ("limit", str(limit))]

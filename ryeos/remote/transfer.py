@@ -177,7 +177,7 @@ def _got_all(node: Node, digests: Sequence[str]) -> Iterator[tuple[Sequence[str]
     pending = deque(digests)
     again: deque[Sequence[str]] = deque()
     size = MAX_FETCHED
-    flying: deque[tuple[Sequence[str], Future[tuple[Entry, ...]]]] = deque()
+    flying: deque[tuple[Sequence[str], Future[bytes]]] = deque()
     at_once = IN_FLIGHT
     with ThreadPoolExecutor(IN_FLIGHT, "rye-remote-get") as pool:
         try:
@@ -185,10 +185,11 @@ def _got_all(node: Node, digests: Sequence[str]) -> Iterator[tuple[Sequence[str]
                 while (again or pending) and len(flying) < at_once:
                     group = again.popleft() if again else _first(pending, size)
                     limit = MAX_BATCH_REPLY if len(group) > 1 else MAX_GET_REPLY
-                    flying.append((group, pool.submit(node.get, group, limit)))
+                    flying.append((group, pool.submit(node.get_reply, group, limit)))
                 asked, reply = flying.popleft()
                 try:
-                    entries = reply.result()
+                    # Read here: a thread that reads would hold up this one, which writes files.
+                    entries = node.entries_of(reply.result(), asked)
                 except ReplyTooLargeError:
                     if len(asked) == 1:
                         raise
