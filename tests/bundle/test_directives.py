@@ -106,7 +106,7 @@ def test_what_is_written_instead_of_an_input_is_not_hidden_by_a_default(page: Pa
 
 def test_a_server_is_looked_at_before_its_tools_are_written(machine: Machine) -> None:
     machine.run("keys", "generate")
-    machine.run("mcp", "add", "inner", "--", *machine.rye, "mcp")
+    machine.run("mcp", "add", "inner", "--", *map(str, machine.rye), "mcp")
 
     listed = machine.run("run", "mcp/servers/inner", "--json")
 
