@@ -190,7 +190,8 @@ def _typed(
         expected = _TYPES.get(entry.type or "")
         is_misplaced_bool = isinstance(value, bool) and entry.type != "boolean"
         if expected and (not isinstance(value, expected) or is_misplaced_bool):
-            wrong.append(f"{entry.name} (expected {entry.type}, got {as_prose(value)[:40]!r})")
+            found = repr(value[:40]) if isinstance(value, str) else as_prose(value)[:40]
+            wrong.append(f"{entry.name} (expected {entry.type}, got {found})")
     return inputs, wrong
 
 

@@ -5,7 +5,7 @@ and goes only into what it refuses.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lillux.integrity import json_pointer
@@ -91,7 +91,14 @@ class _Walk:
         for keyword in _OWN_KEYWORDS:
             if keyword in schema and not self._judge.part_accepts(schema, value, keyword):
                 expected = expected_by(keyword, schema[keyword], self._targets)
-                self._add(path, expected, self._found(keyword, schema, value))
+                meant = self._meant(schema[keyword], value) if keyword == "enum" else ""
+                self._add(path, expected + meant, self._found(keyword, schema, value))
+
+    def _meant(self, allowed: Iterable[object], value: object) -> str:
+        """Which of the values was meant, where one is much like what is there."""
+        names = {text: True for text in allowed if isinstance(text, str)}
+        similar = self._similar(value, names, {}) if isinstance(value, str) else ""
+        return f" (did you mean {json_text(similar)}?)" if similar else ""
 
     def _found(self, keyword: str, schema: dict[str, Any], value: object) -> str:
         found = found_for(keyword, value)

@@ -33,7 +33,7 @@ def _configure(parser: Arguments) -> None:
 
 
 def _run(session: Session) -> int:
-    words = session.arguments.words
+    words = " ".join(session.arguments.words).split()
     if session.arguments.schema:
         return _show_schema(session, session.arguments.schema)
     if not words:

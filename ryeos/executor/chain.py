@@ -19,6 +19,7 @@ from ryeos.errors import (
     ExecutorNotFoundError,
     InvalidRefError,
     NoExecutorDeclaredError,
+    NothingToRunError,
     SpecError,
     UnknownPrimitiveError,
 )
@@ -31,6 +32,7 @@ from ryeos.specs import ABSENT, PRIMITIVE_TYPE, RUNTIME_TYPE, ToolSpec, tool_spe
 from ryeos.verify import VerifiedItem, Verifier
 
 MAX_CHAIN_DEPTH = 10
+_READ_BY_OTHERS = frozenset({"config", "extractor", "library", "test"})
 
 
 class CompanionError(ChainError):
@@ -137,8 +139,11 @@ class ChainBuilder:
                 warnings.extend(resolution.warnings)
                 warnings.extend(_unknown_keys(element))
             current = element.executor_id
-        if elements[-1].item_id not in self._primitives:
-            raise UnknownPrimitiveError(elements[-1].item_id, sorted(self._primitives))
+        last = elements[-1]
+        if last.item_id not in self._primitives:
+            if last.spec.tool_type in _READ_BY_OTHERS:
+                raise NothingToRunError(last.item_id, last.spec.tool_type)
+            raise UnknownPrimitiveError(last.item_id, sorted(self._primitives))
         return Chain(elements=tuple(elements), missed=tuple(missed), warnings=tuple(warnings))
 
     def _resolve(self, item_id: str, elements: list[ChainElement]) -> Resolution | None:

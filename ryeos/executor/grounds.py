@@ -226,4 +226,5 @@ def parameters_for(chain: Chain, request: Request) -> dict[str, Any]:
         return checked_parameters(request.parameters, None)
     spec = chain.tool.spec
     exempt = (*STEERING, RESOLVED_CONFIG) if spec.config_resolve else STEERING
-    return checked_parameters(request.parameters, spec.config_schema, exempt)
+    ref = f"tool:{chain.tool.item_id}"
+    return checked_parameters(request.parameters, spec.config_schema, exempt, ref=ref)

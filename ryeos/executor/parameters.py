@@ -14,12 +14,17 @@ _GIVEN_AS_JSON = ("integer", "number", "boolean", "array", "object", "null")
 
 
 def checked_parameters(
-    parameters: Mapping[str, Any], schema: Mapping[str, Any] | None, exempt: Collection[str] = ()
+    parameters: Mapping[str, Any],
+    schema: Mapping[str, Any] | None,
+    exempt: Collection[str] = (),
+    *,
+    ref: str = "ITEM",
 ) -> dict[str, Any]:
     """The parameters with the schema's defaults filled in. Never changes its input.
 
-    ``exempt`` names may be given although the schema does not list them. Raises ParameterError
-    with all violations, also for what JSON cannot hold; SchemaError for a schema that is none.
+    ``exempt`` names may be given although the schema does not list them; ``ref`` is who wants
+    them. Raises ParameterError with all violations, also for what JSON cannot hold; SchemaError
+    for a schema that is none.
     """
     if not schema:
         return _plain(parameters)
@@ -29,11 +34,11 @@ def checked_parameters(
     checked = {name: value for name, value in parameters.items() if name not in passed_by}
     filled = fitted(checked, schema)
     if filled is None:
-        filled = _judged(checked, schema)
+        filled = _judged(checked, schema, ref)
     return filled | {name: parameters[name] for name in passed_by if name in parameters}
 
 
-def _judged(parameters: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+def _judged(parameters: Mapping[str, Any], schema: Mapping[str, Any], ref: str) -> dict[str, Any]:
     """The parameters with their defaults, after the whole verdict."""
     from lillux.schema import check_schema, violations, with_defaults
 
@@ -41,7 +46,7 @@ def _judged(parameters: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[st
     filled = with_defaults(parameters, schema)
     found = violations(filled, schema)
     if found or not isinstance(filled, dict):
-        hint = next(_hints(found, parameters), "")
+        hint = next(_hints(found, parameters, ref), "")
         raise ParameterError([str(violation) for violation in found], hint=hint)
     return filled
 
@@ -55,10 +60,10 @@ def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _hints(found: Any, parameters: Mapping[str, Any]) -> Iterator[str]:  # noqa: ANN401
+def _hints(found: Any, parameters: Mapping[str, Any], ref: str) -> Iterator[str]:  # noqa: ANN401
     for violation in found:
         name = violation.pointer.removeprefix("/")
         value = parameters.get(name)
         if isinstance(value, str) and violation.expected.startswith(_GIVEN_AS_JSON):
             yield f"{name}=... is text; give JSON with {name}:=..."
-    yield "see what the item takes: rye load ITEM"
+    yield f"see what it takes: rye load {ref}"

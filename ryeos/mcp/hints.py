@@ -19,7 +19,6 @@ _COMMANDS: _Wordings = (
         r"list what there is: search for * with item_type \1",
     ),
     (re.compile(r"list what there is with: rye search '\*'"), "list what there is: search for *"),
-    (re.compile(r"rye load ITEM\b"), "help with topic item:REF"),
     (re.compile(r"rye load (\S+)"), r"help with topic item:\1"),
     (re.compile(r"rye help (\S+)"), r"help with topic \1"),
     # What a file is called below its space is the id of its item.

@@ -13,34 +13,18 @@ from unicodedata import normalize
 
 from lillux.values import dataclass
 
+# Words of English that narrow no search, those of questions among them.
+# fmt: off
 STOP_WORDS = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "by",
-        "for",
-        "from",
-        "how",
-        "in",
-        "is",
-        "it",
-        "of",
-        "on",
-        "or",
-        "that",
-        "the",
-        "this",
-        "to",
-        "was",
-        "what",
-        "with",
-    ]
+    (
+        "a", "an", "and", "are", "as", "at", "be", "by", "can", "could", "do", "does", "for",
+        "from", "had", "has", "have", "how", "i", "in", "is", "it", "its", "me", "my", "of", "on",
+        "or", "our", "should", "that", "the", "their", "there", "these", "they", "this", "to",
+        "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with",
+        "would", "you", "your",
+    )
 )
+# fmt: on
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\U00020000-\U0003ffff"
 _IDENTIFIER = re.compile(r"[^\W_]+(?:[_\-/.:]+[^\W_]+)*[+#]*")

@@ -7,7 +7,7 @@ from typing import Any
 from lillux.errors import LilluxError
 from lillux.values import dataclass
 from ryeos.app import Rye
-from ryeos.errors import ItemNotFoundError, UsageError
+from ryeos.errors import RyeError, UsageError
 from ryeos.extractors import extract
 from ryeos.items import SYSTEM, ItemRef, Kind, Location
 from ryeos.resolver import locations
@@ -17,6 +17,23 @@ from ryeos.server_tools.names import SERVER_FOLDER, check_server_name
 RUNTIMES = {"stdio": "rye/core/runtimes/mcp/stdio", "http": "rye/core/runtimes/mcp/http"}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+
+
+class ServerNotFoundError(RyeError):
+    """An MCP server that no space has written down."""
+
+    code, exit_status = "ITEM_NOT_FOUND", 3
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        from difflib import get_close_matches
+
+        self.name = name
+        self.suggestions = tuple(get_close_matches(name, known, 2))
+        meant = f"did you mean {' or '.join(self.suggestions)}? or " if self.suggestions else ""
+        super().__init__(
+            f"MCP server {name!r}: not found; written down: {', '.join(known) or 'none'}",
+            hint=f"{meant}add it: rye mcp add {name} -- PROGRAM",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +58,8 @@ def server_text(name: str, options: ServerOptions) -> str:
     check_server_name(name)
     if bool(options.words) == bool(options.url):
         hint = f"rye mcp add {name} -- python3 server.py, or: rye mcp add {name} --url URL"
-        raise UsageError("expected the program of a server or --url", hint=hint)
+        found = "both" if options.url else "neither"
+        raise UsageError(f"expected the program of a server or --url, found {found}", hint=hint)
     config = _stdio(options) if options.words else _http(options)
     if options.timeout_s:
         config["timeout"] = options.timeout_s
@@ -59,12 +77,12 @@ def server_text(name: str, options: ServerOptions) -> str:
 def server_location(rye: Rye, name: str) -> Location:
     """Where the item of a server is, in a space that can be written.
 
-    Raises UsageError, ItemNotFoundError.
+    Raises UsageError, ServerNotFoundError.
     """
     ref = ItemRef(Kind.TOOL, check_server_name(name))
     found = rye.resolver.find(ref)
     if found is None or found.location.space.tier == SYSTEM:
-        raise ItemNotFoundError(str(ref), rye.resolver.searched())
+        raise ServerNotFoundError(name, sorted(one["name"] for one in described_servers(rye)))
     return found.location
 
 

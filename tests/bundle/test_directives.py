@@ -93,3 +93,22 @@ def test_every_input_is_used_and_described(page: Path) -> None:
     for one in directive.inputs:
         assert f"{{input:{one.name}" in directive.body
         assert one.description
+
+
+@pytest.mark.parametrize("page", PAGES, ids=directive_id)
+def test_what_is_written_instead_of_an_input_is_not_hidden_by_a_default(page: Path) -> None:
+    directive = parse_directive(page.read_text("utf-8"))
+
+    for one in directive.inputs:
+        if f"{{input:{one.name}:" in directive.body:
+            assert one.default is None
+
+
+def test_a_server_is_looked_at_before_its_tools_are_written(machine: Machine) -> None:
+    machine.run("keys", "generate")
+    machine.run("mcp", "add", "inner", "--", *map(str, machine.rye), "mcp")
+
+    listed = machine.run("run", "mcp/servers/inner", "--json")
+
+    assert "Find tools, directives and knowledge" in listed.stdout
+    assert not (machine.project / ".ai/tools/mcp/inner").exists()

@@ -40,6 +40,14 @@ def test_a_path_does_not_lead_out(path: str, project: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("path", ["", "a\0b", "src/\ud800"])
+def test_what_no_file_can_be_called_is_refused(path: str, project: Path) -> None:
+    expected = f"path: expected the path of a file, found {path!r}"
+
+    assert refused("rye/file-system/read", project, path=path) == expected
+    assert refused("rye/file-system/write", project, path=path, content="") == expected
+
+
 def test_an_absolute_path_below_the_project_is_fine(project: Path) -> None:
     answer = call("rye/file-system/read", project, path=str(project / "src/../src/a.txt"))
 

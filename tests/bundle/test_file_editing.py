@@ -363,9 +363,9 @@ def test_edits_are_what_slices_of_a_list_are_and_patch_agrees(
 
 
 def test_a_new_file_is_written_with_its_folders(tmp_path: Path) -> None:
-    assert refused(WRITE, tmp_path, path="a/b/c.txt", content="x") == (
-        "a/b/c.txt: there is no folder a"
-    )
+    refusal = call(WRITE, tmp_path, path="a/b/c.txt", content="x")
+    assert refusal["error"] == "a/b/c.txt: there is no folder a"
+    assert refusal["hint"] == "rye/file-system/write makes them with create_folders: true"
 
     answer = call(WRITE, tmp_path, path="a/b/c.txt", content="ä\r\n", create_folders=True)
 

@@ -44,6 +44,16 @@ def globbed(project: Path, *pattern: str, **more: Any) -> list[str]:  # noqa: AN
     return paths
 
 
+@pytest.mark.parametrize("pattern", ["../*", "{project}/src/*.py", "src/../*"])
+def test_a_pattern_that_leads_away_finds_nothing_and_says_why(pattern: str, project: Path) -> None:
+    answer = call(GLOB, project, pattern=pattern.format(project=project))
+
+    assert (answer["total"], answer["hint"]) == (
+        0,
+        "a pattern is relative to path, which names the folder",
+    )
+
+
 def lines_found(project: Path, pattern: str, **more: Any) -> dict[str, list[str]]:  # noqa: ANN401
     answer = call(GREP, project, pattern=pattern, **more)
     assert answer["success"], answer

@@ -48,6 +48,18 @@ CONCEPTS = (
 )
 
 
+QUESTIONS = (
+    ("how do I sign a tool", "knowledge:rye/primary/sign-semantics"),
+    ("how do I test my tool", "knowledge:rye/testing/item-tests"),
+    ("create a new tool", "directive:rye/authoring/create_tool"),
+    ("create a new directive", "directive:rye/authoring/create_directive"),
+    ("why was my item refused", "knowledge:rye/core/signing-and-integrity"),
+    ("can I override a system tool", "knowledge:rye/core/three-tier-spaces"),
+    ("push my project to a server", "knowledge:rye/core/remote/remote-operations"),
+    ("run a command in the background", "knowledge:rye/core/processes"),
+)
+
+
 @pytest.fixture
 def agent(machine: Machine) -> Iterator[McpClient]:
     """An agent over MCP, for somebody with a key, in an empty project."""
@@ -125,3 +137,12 @@ def test_an_answer_is_compared_by_what_the_page_shows() -> None:
     assert not holds({"missing": None}, found)
     assert not holds({"more": []}, found)
     assert Block(CALL, '{"a": 1}', 1).value == {"a": 1}
+
+
+@pytest.mark.parametrize(("question", "ref"), QUESTIONS, ids=[ref for _, ref in QUESTIONS])
+def test_a_question_finds_its_answer_among_the_first_three(
+    question: str, ref: str, agent: McpClient
+) -> None:
+    answer = agent.envelope("search", query=question, limit=3)
+
+    assert ref in [result["ref"] for result in answer["results"]]

@@ -134,6 +134,14 @@ def test_an_unknown_key_is_refused_with_the_name_it_may_have_meant() -> None:
     ]
 
 
+def test_a_text_that_is_like_an_allowed_one_is_refused_with_that() -> None:
+    schema = {"enum": ["search", "status", 3]}
+    expected = '(root): expected one of "search", "status", 3'
+
+    assert lines("serch", schema) == [f'{expected} (did you mean "search"?), found string "serch"']
+    assert lines("zzz", schema) == [f'{expected}, found string "zzz"']
+
+
 def test_an_unknown_key_where_none_is_known_is_refused() -> None:
     assert lines({"a": 1}, {"additionalProperties": False}) == [
         "/a: expected no such key, found integer 1"

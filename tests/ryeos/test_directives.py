@@ -188,7 +188,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     assert str(error.value) == (
         "directive:x: Unknown parameters: z, y. Valid inputs: a, b, c, d;"
         " Missing required inputs: a, b;"
-        " Invalid input types: c (expected integer, got 'many'), d (expected boolean, got '1')"
+        " Invalid input types: c (expected integer, got 'many'), d (expected boolean, got 1)"
     )
     assert error.value.details[2] == "c (integer, optional)"
     assert error.value.code == "VALIDATION_FAILED"

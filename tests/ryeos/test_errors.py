@@ -23,6 +23,7 @@ from ryeos.errors import (
     NoExecutorDeclaredError,
     NoSignatureFormError,
     NoSigningKeyError,
+    NothingToRunError,
     RyeError,
     SignatureFormatError,
     SpecError,
@@ -152,6 +153,11 @@ def test_a_chain_that_cannot_be_built_is_a_wrong_value_too() -> None:
             ChainTooDeepError("a", 10),
             "Chain too deep (max 10): a",
             "let one of its elements name an executor nearer to a primitive",
+        ),
+        (
+            NothingToRunError("a/b", "library"),
+            "a/b: expected something to run, found a library file",
+            "read it with: rye load tool:a/b",
         ),
         (
             UnknownPrimitiveError("a", ["x", "y"]),

@@ -108,6 +108,12 @@ def test_a_mistyped_word_gets_a_suggestion(
     )
 
 
+def test_the_words_of_a_command_may_be_one_quoted_text(cli: CommandLine) -> None:
+    quoted, plain = cli("help", "keys generate"), cli("help", "keys", "generate")
+
+    assert (quoted.status, quoted.stdout) == (0, plain.stdout)
+
+
 def test_a_word_that_is_like_nothing_gets_the_list(cli: CommandLine) -> None:
     refused = cli("help", "zzzzzz", "--json")
 

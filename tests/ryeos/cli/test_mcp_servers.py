@@ -117,6 +117,24 @@ def test_servers_are_listed_and_removed(lister: Lister) -> None:
     assert lister("discover", "demo").status == 3
 
 
+def test_a_mistyped_server_gets_a_suggestion(lister: Lister) -> None:
+    refused = lister("discover", "dmeo")
+
+    assert refused.status == 3
+    assert refused.stderr == (
+        "error: MCP server 'dmeo': not found; written down: demo\n"
+        "  hint: did you mean demo? or add it: rye mcp add dmeo -- PROGRAM\n"
+    )
+
+
+def test_a_server_is_a_program_or_an_address(signer: CommandLine) -> None:
+    neither = signer("mcp", "add", "a")
+    both = signer("mcp", "add", "a", "--url", "https://example.com", "--", "serve")
+
+    assert "program of a server or --url, found neither\n" in neither.stderr
+    assert "program of a server or --url, found both\n" in both.stderr
+
+
 def test_a_changed_server_item_is_not_started(lister: Lister) -> None:
     path = lister.tools / "servers/demo.yaml"
     path.write_text(path.read_text("utf-8").replace("-S", "-s"), "utf-8")

@@ -15,6 +15,7 @@ from ryeos.errors import (
     InvalidRefError,
     ItemNotFoundError,
     NoExecutorDeclaredError,
+    NothingToRunError,
     SignatureFormatError,
     SpecError,
     UnknownPrimitiveError,
@@ -204,6 +205,16 @@ def test_an_executor_that_is_absent_is_an_error_and_null_ends_the_chain(
         "known primitives: rye/core/primitives/execute, rye/core/primitives/http_client,"
         " rye/core/primitives/state_graph, rye/core/primitives/subprocess"
     )
+
+
+def test_a_library_is_not_run(workspace: Workspace) -> None:
+    library = workspace.project.write("tools/lib.yaml", "tool_type: library\nexecutor_id: null\n")
+    workspace.project.sign_unchecked(library)
+
+    with pytest.raises(NothingToRunError) as error:
+        build(workspace, "lib")
+
+    assert str(error.value) == "lib: expected something to run, found a library file"
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,13 @@ def test_every_violation_is_told_at_once() -> None:
     assert error.value.exit_status == 6
 
 
+def test_the_hint_names_who_wants_the_parameters() -> None:
+    with pytest.raises(ParameterError) as error:
+        checked_parameters({"nme": "a"}, SCHEMA, ref="tool:mine/x")
+
+    assert error.value.hint == "see what it takes: rye load tool:mine/x"
+
+
 def test_text_for_a_number_is_told_how_to_write_one() -> None:
     with pytest.raises(ParameterError) as error:
         checked_parameters({"name": "a", "count": "5"}, SCHEMA)

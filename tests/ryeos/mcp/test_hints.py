@@ -47,8 +47,8 @@ VALIDATE = '{"validate": true}'
             InvalidQueryError("no", 0).hint.replace("rye help search", "help with topic search"),
         ),
         (
-            "see what the item takes: rye load ITEM",
-            "see what the item takes: help with topic item:REF",
+            "see what it takes: rye load tool:mine/x",
+            "see what it takes: help with topic item:tool:mine/x",
         ),
         (
             GraphInputError("tool:mine/g", ["no"]).hint,

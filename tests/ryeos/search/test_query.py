@@ -66,6 +66,9 @@ def test_nothing_and_a_star_mean_everything(text: str) -> None:
     ("text", "node"),
     [
         ("how to resize", Term("resize")),
+        ("how do I resize my image", And((Term("resize"), Term("image")))),
+        ("why can this not resize", Term("resize")),
+        ("where should I look", Term("look")),
         ("the image of a dog", And((Term("image"), Term("dog")))),
         ("not image", Term("image")),
         ("image * dog", And((Term("image"), Term("dog")))),

@@ -74,8 +74,9 @@ def execute(params: dict, project_path: str) -> dict:
 def found(params: dict, folders: object) -> dict:
     """As `execute`. Raises RefusedError, OSError."""
     given = params["pattern"]
+    patterns = [given] if isinstance(given, str) else given
     try:
-        glob = Glob([given] if isinstance(given, str) else given, anywhere=False)
+        glob = Glob(patterns, anywhere=False)
     except ValueError as error:
         raise RefusedError(f"pattern: {error}") from None
     with folders.readable(params["path"]) as place:
@@ -106,7 +107,14 @@ def found(params: dict, folders: object) -> dict:
         answer["modified"] = [datetime.fromtimestamp(int(at), UTC).isoformat() for _, at in shown]
     if len(shown) < len(hits) or walk.is_cut:
         answer |= {"truncated": True, "hint": "a narrower pattern or path, or a higher limit"}
+    elif not hits and any(leads_away(pattern) for pattern in patterns):
+        answer["hint"] = "a pattern is relative to path, which names the folder"
     return answer
+
+
+def leads_away(pattern: str) -> bool:
+    """Whether it is written as if it were no path below a folder."""
+    return os.path.isabs(pattern) or ".." in pattern.replace("\\", "/").split("/")
 
 
 def entry_time(entry: object, sort: str) -> float:

@@ -97,6 +97,8 @@ def content(params: dict) -> bytes:
     except LookupError:
         raise RefusedError(f"encoding: there is none named {params['encoding']}") from None
     except UnicodeEncodeError as error:
-        raise RefusedError(f"content: {error}", "leave out encoding for UTF-8") from None
+        is_plain = params["encoding"].lower() in {"utf-8", "utf8"}
+        hint = "content_base64 writes any bytes" if is_plain else "leave out encoding for UTF-8"
+        raise RefusedError(f"content: {error}", hint) from None
     except binascii.Error as error:
         raise RefusedError(f"content_base64: {error}") from None

@@ -205,7 +205,7 @@ class Folders:
         return self._place(path, UNWRITABLE, create_folders=create_folders)
 
     def _place(self, path: str, protected: tuple, *, create_folders: bool = False) -> Place:
-        if not path or "\0" in path:
+        if not path or not is_name(path):
             raise RefusedError(f"path: expected the path of a file, found {path!r}")
         root, parts = self._split(path, path)
         rules = Rules(path, protected, create_folders)
@@ -303,9 +303,20 @@ class Rules:
         try:
             return os.open(part, FOLDER | NO_FOLLOW, dir_fd=folder)
         except FileNotFoundError:
-            raise RefusedError(f"{self.path}: there is no folder {part}") from None
+            hint = "rye/file-system/write makes them with create_folders: true"
+            raise RefusedError(
+                f"{self.path}: there is no folder {part}", hint if self.protected else ""
+            ) from None
         except NotADirectoryError:
             raise RefusedError(f"{self.path}: {part} is no folder") from None
+
+
+def is_name(path: str) -> bool:
+    """Whether a file can be called so: not with a NUL, nor with half of a surrogate pair."""
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
 
 
 def names_of(path: str) -> list:
