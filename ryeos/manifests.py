@@ -39,7 +39,9 @@ class Manifests:
             manifest = read_manifest(space, space.pinned_pem)
             if manifest is None:
                 raise IntegrityError(
-                    str(space.ai), "the embedded bundle has no manifest", hint="install rye again"
+                    str(space.ai),
+                    f"the bundle {space.bundle_id} has no manifest",
+                    hint="install the bundle (or rye.pyz) again",
                 )
             return manifest
         fingerprint = manifest_signer(space)

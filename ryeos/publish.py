@@ -71,17 +71,16 @@ def _publish_file(path: Path, space: Space, key: SigningKey) -> dict[str, Any]:
     entry: dict[str, Any] = {"sha256": sha256_hex(path.read_bytes())}
     is_test = target.ref is not None and target.ref.is_test  # read by `rye test` alone
     if target.kind in (Kind.TOOL, Kind.CONFIG) and not is_test:
-        entry["header"] = _header(target, signed)
+        entry["header"] = listed_header(target.kind, suffix, signed, str(target.path))
     return entry
 
 
-def _header(target: SignTarget, signed: SignedText) -> Mapping[str, Any]:
+def listed_header(kind: Kind, suffix: str, signed: SignedText, where: str) -> Mapping[str, Any]:
     """What the file says, each field once: of the constants in code only those with a meaning.
 
-    Every start reads the whole manifest.
+    Every start reads the whole manifest. Raises LilluxError for a header that cannot be read.
     """
-    suffix = target.verify_target.suffix
-    header = extract(target.kind, suffix, signed.shebang + signed.body, str(target.path))
+    header = extract(kind, suffix, signed.shebang + signed.body, where)
     spelled = {name for names in SPELLINGS.values() for name in names} - SPELLINGS.keys()
     constants = header.keys() if suffix in _CODE else frozenset[str]()
     left_out = spelled | (constants - SPELLINGS.keys() - _SEARCHED)

@@ -188,8 +188,20 @@ def reserve(connection: Connection, name: str, more: int, *, max_bytes: int) -> 
         change = change.where(columns.stored_bytes + more <= max_bytes)
     changed = connection.execute(change.values(stored_bytes=columns.stored_bytes + more)).rowcount
     if more > 0 and not changed:
-        used = connection.scalar(select(columns.stored_bytes).where(columns.name == name))
-        raise AccountQuotaError(int(used or 0), more, max_bytes)
+        raise AccountQuotaError(_stored_bytes(connection, name), more, max_bytes)
+
+
+def check_room(connection: Connection, name: str, more: int, *, max_bytes: int) -> None:
+    """Raises AccountQuotaError where `reserve` would, as long as nothing else is published."""
+    used = _stored_bytes(connection, name)
+    if used + more > max_bytes:
+        raise AccountQuotaError(used, more, max_bytes)
+
+
+def _stored_bytes(connection: Connection, name: str) -> int:
+    return int(
+        connection.scalar(select(accounts.c.stored_bytes).where(accounts.c.name == name)) or 0
+    )
 
 
 def _check_room_for_key(connection: Connection, name: str) -> None:

@@ -32,6 +32,7 @@ ROUTERS: tuple[Callable[[RegistryServices], APIRouter], ...] = (
 
 _NONCES_EVERY_S = 600
 _DOWNLOADS_EVERY_S = 30
+_FILES_EVERY_S = 3600
 
 
 def create_app(services: RegistryServices) -> FastAPI:
@@ -48,7 +49,10 @@ def part_of(services: RegistryServices) -> Part:
     """What a registry is to the application of a node."""
     return Part(
         tuple(router(services) for router in ROUTERS),
-        (partial(_counting, services),),
+        (
+            partial(_counting, services),
+            lambda: every(_FILES_EVERY_S, services.bundles.sweep),
+        ),
     )
 
 

@@ -93,15 +93,26 @@ def bundle_publication(
     issues = [*_identity(said, bundle_id, found), *_files(listed, files, bundle_id)]
     if issues:
         raise PublicationError("Validation failed", tuple(issues[:_MOST_ISSUES]))
-    description = said.get("description")
     return BundlePublication(
         bundle_id=bundle_id,
         version=version_of(found).text,
-        description=description if isinstance(description, str) else "",
+        description=_description(said),
         manifest=manifest,
         files=files,
         publisher=publisher,
     )
+
+
+def description_in(manifest: str) -> str:
+    """What a manifest that was published says of its bundle."""
+    where = "manifest"
+    document = parse_yaml(split(decode(manifest.encode(), where), MANIFEST_FORM, where).body, where)
+    return _description(document["bundle"])
+
+
+def _description(said: Mapping[str, Any]) -> str:
+    found = said.get("description")
+    return found if isinstance(found, str) else ""
 
 
 def _identity(said: Mapping[str, Any], bundle_id: str, version: str) -> list[str]:

@@ -25,8 +25,8 @@ from lillux.digests import sha256_hex
 from lillux.values import dataclass, field
 from rye_services.database import Database
 from rye_services.moments import stamp
-from rye_services.registry.accounts import reserve
-from rye_services.registry.bundle_publication import BundlePublication
+from rye_services.registry.accounts import check_room, reserve
+from rye_services.registry.bundle_publication import BundlePublication, description_in
 from rye_services.registry.downloads import Downloads
 from rye_services.registry.item_values import ItemGoneError, VersionTakenError
 from rye_services.registry.names import folded_namespace, is_reserved, version_of
@@ -88,6 +88,7 @@ class Bundles:
             self._check_owner(connection, sent.bundle_id, account)
             if self._is_there(connection, sent):
                 return False
+            check_room(connection, account, sent.size, max_bytes=max_bytes)  # nothing lies here yet
         for one in sent.files.values():
             self._store.put_blob(one.content.encode(), Durability.AT_SYNC)
         self._store.sync()
@@ -164,6 +165,20 @@ class Bundles:
             gone, blobs = self._delete(connection, bundle_id, version)
         self._remove(blobs)
         return gone
+
+    def sweep(self) -> int:
+        """Remove the files of no bundle; how many.
+
+        Such are left by pushes that were refused or ended in between, and by what was deleted soon
+        after it was published.
+        """
+        before_s = self._clock().timestamp() - _BEING_PUBLISHED_S
+        old = [one.digest for one in self._store.stored(Space.BLOB) if one.modified_s < before_s]
+        with self._database.reading() as connection:
+            unnamed = set(old) - _still_named(connection, set(old))
+        removed = [self._store.remove_older(Space.BLOB, one, before_s) for one in sorted(unnamed)]
+        self._store.remove_leftovers(before_s)
+        return sum(removed)
 
     def set_visibility(self, bundle_id: str, visibility: str, *, account: str) -> str:
         """Show a bundle in lists, or not; what it was. Raises ItemGoneError, NamespaceError."""
@@ -269,8 +284,10 @@ class Bundles:
         blobs = set(connection.scalars(select(columns.blob_hash).where(files)))
         connection.execute(bundle_files.delete().where(files))
         latest = next(iter(_live_versions(connection, row["bundle_id"])), None)
+        shown = {"latest_version": latest, "updated_at": now}
+        shown["description"] = _description(connection, row["bundle_id"], latest)
         change = update(bundles).where(bundles.c.bundle_id == row["bundle_id"])
-        connection.execute(change.values(latest_version=latest, updated_at=now))
+        connection.execute(change.values(**shown))
         return tuple(reversed(gone)), blobs - _still_named(connection, blobs)
 
     def _remove(self, blobs: set[str]) -> None:
@@ -349,6 +366,12 @@ def _version_row(connection: Connection, bundle_id: str, version: str) -> RowMap
     columns = bundle_versions.c
     same = and_(columns.bundle_id == bundle_id, columns.version == version)
     return connection.execute(select(bundle_versions).where(same)).mappings().first()
+
+
+def _description(connection: Connection, bundle_id: str, version: str | None) -> str:
+    """What the manifest of a version says of the bundle; "" for no version."""
+    row = None if version is None else _version_row(connection, bundle_id, version)
+    return "" if row is None else description_in(row["manifest"])
 
 
 def _file_rows(sent: BundlePublication) -> list[dict[str, Any]]:

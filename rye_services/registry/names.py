@@ -16,8 +16,9 @@ ITEM_TYPES = tuple(kind.value for kind in EXECUTABLE_KINDS)
 MAX_ID_CHARACTERS = 256
 _FEWEST_SEGMENTS, _MOST_SEGMENTS = 3, 12
 _SEGMENT = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
-_NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{1,38}")
-_BUNDLE = re.compile(r"[a-z0-9][a-z0-9_-]{1,62}")
+# One - or _ at a time, and none at the end: nobody sees how many there are.
+_NAMESPACE = re.compile(r"(?=.{2,39}\Z)[a-z0-9]+(?:[_-][a-z0-9]+)*")
+_BUNDLE = re.compile(r"(?=.{2,63}\Z)[a-z0-9]+(?:[_-][a-z0-9]+)*")
 _VERSION = re.compile(r"(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})")
 # Names that people would take for the registry's own, or for a part of Rye.
 _RESERVED = frozenset(
@@ -117,7 +118,7 @@ def place(item_id: str, shape: str = "namespace/name", fewest: int = 2) -> str:
 def namespace_name(text: str, field: str = "namespace") -> str:
     """The name itself, lower case. Raises RegistryNameError; `is_reserved` is another question."""
     if not _NAMESPACE.fullmatch(text) or not _is_plain(text):
-        expected = "expected 2 to 39 of a-z, 0-9, - and _, a letter or digit first"
+        expected = "expected 2 to 39 of a-z, 0-9, and single - and _ between them"
         raise RegistryNameError(field, f"{expected}, {_found(text)}")
     return text
 
@@ -145,7 +146,7 @@ def version_of(text: str) -> Version:
 def bundle_name(text: str) -> str:
     """The id of a bundle, itself. Raises RegistryNameError: one word, ``ryeos...`` is our own."""
     if not _BUNDLE.fullmatch(text) or not _is_plain(text):
-        expected = "expected 2 to 63 of a-z, 0-9, - and _, a letter or digit first"
+        expected = "expected 2 to 63 of a-z, 0-9, and single - and _ between them"
         raise RegistryNameError("bundle_id", f"{expected}, {_found(text)}")
     if text.startswith("ryeos"):
         raise RegistryNameError("bundle_id", f"ryeos... is reserved, {_found(text)}")

@@ -98,11 +98,13 @@ def claim_in(
 ) -> bool:
     """As `Namespaces.claim`, in a transaction of the caller's: a failed publication claims none."""
     folded = folded_namespace(namespace_name(name))
-    found = connection.scalar(select(namespaces.c.owner).where(namespaces.c.folded == folded))
-    if found == owner:
-        return False
-    if found is not None:
+    found = connection.execute(select(namespaces).where(namespaces.c.folded == folded)).first()
+    if found is not None and found.owner != owner:
         raise NamespaceError(name, "it belongs to somebody else")
+    if found is not None and found.name != name:  # else one place would have two spellings
+        raise NamespaceError(name, f"it is yours as {found.name}: spell it so")
+    if found is not None:
+        return False
     if not reserved:
         _check_claimable(connection, name, folded, owner)
     row = {"folded": folded, "name": name, "owner": owner, "claimed_at": now}

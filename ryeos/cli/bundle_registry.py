@@ -30,7 +30,7 @@ from ryeos.registry.bundle_install import (
     write_bundle_files,
 )
 from ryeos.registry.bundle_publishing import fetched_bundle, push_bundle
-from ryeos.registry.ids import check_bundle_id, check_version
+from ryeos.registry.ids import check_bundle_id, check_version, is_bundle_id
 
 _FINGERPRINT_DIGITS = 16
 
@@ -92,7 +92,7 @@ def _install(session: Session) -> int:
     arguments = session.arguments
     bundles = InstalledBundles(require_user_space(session.context))
     expected = _expected_key(session)
-    if "/" in arguments.bundle or is_directory(Path(arguments.bundle)):
+    if _is_folder(session, arguments.bundle):
         bundle = _bundle_in(Path(arguments.bundle), expected)
         source, author = str(Path(arguments.bundle).absolute()), ""
     else:
@@ -107,6 +107,19 @@ def _install(session: Session) -> int:
     )
     _show_installed(session, bundle, done, source, author)
     return 0
+
+
+def _is_folder(session: Session, word: str) -> bool:
+    """Whether somebody means a folder. A word that can be an id is one, whatever lies here.
+
+    Else a folder that came with a clone would be installed in place of the published bundle.
+    """
+    folder = Path(word)
+    if not is_bundle_id(word):
+        return "/" in word or is_directory(folder)
+    if is_directory(folder):
+        session.output.note(f"the folder {word} here is not looked at; if you mean it: ./{word}")
+    return False
 
 
 def _show_installed(

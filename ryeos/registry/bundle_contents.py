@@ -5,12 +5,15 @@
 (3) the publisher's key is the one that is expected, and signed the manifest of this bundle
 (4) each file is listed with its digest, and each listed file is there
 (5) items below ``tools``, ``directives``, ``knowledge``; configuration only below
-    ``config/<bundle id>``, so that no bundle configures anything but itself; nothing of Rye's own
+    ``config/<bundle id>``, so that no bundle configures anything but itself; nothing of Rye's own,
+    and no id of one word, as the short ids of Rye's own are
+(6) each header in the manifest is that of the file: what somebody reads there is what runs
 """
 
+import json
 import unicodedata
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from lillux.errors import LilluxError
 from lillux.files import check_relative
@@ -19,8 +22,9 @@ from lillux.values import dataclass, field
 from ryeos.bundles import Manifest, check_manifest
 from ryeos.errors import RyeError
 from ryeos.items import AI_DIRECTORY, EXECUTABLE_KINDS, SYSTEM, Kind, Space, kind_of_directory
+from ryeos.publish import listed_header
 from ryeos.registry.ids import check_bundle_id, check_version
-from ryeos.signature import MAX_ITEM_BYTES
+from ryeos.signature import MAX_ITEM_BYTES, decode, form_for, split
 
 MAX_FILES = 10_000
 MAX_BUNDLE_BYTES = 64 * 1024 * 1024
@@ -102,8 +106,10 @@ def check_bundle(
             bundle_id, f"expected version {version}, found {manifest.version[:20]!a}"
         )
     _check_listed(bundle_id, files, manifest)  # (4)
-    for relative in manifest.files:
+    for relative, entry in manifest.files.items():
         _check_place(bundle_id, relative, found)  # (5)
+        if "header" in entry:
+            _check_header(bundle_id, relative, entry["header"], files)  # (6)
     return CheckedBundle(
         bundle_id=bundle_id,
         version=check_version(manifest.version),
@@ -215,3 +221,25 @@ def _check_place(bundle_id: str, relative: str, fingerprint: str) -> None:
         raise BundleContentError(bundle_id, f"{relative!a}: expected an item or configuration")
     if first.casefold().partition(".")[0] == _RESERVED:
         raise BundleContentError(bundle_id, f"{relative!a}: ids below {_RESERVED}/ are rye's own")
+    if "/" not in rest:  # a file of this name is found before a short id is looked up
+        raise BundleContentError(bundle_id, f"{relative!a}: expected an id of at least two words")
+
+
+def _check_header(
+    bundle_id: str, relative: str, listed: object, files: Mapping[str, bytes]
+) -> None:
+    kind = kind_of_directory(relative.partition("/")[0])
+    suffix = PurePosixPath(relative).suffix
+    try:
+        if kind is None:
+            raise BundleContentError(bundle_id, f"{relative!a}: expected no header")
+        text = decode(files[f"{AI_DIRECTORY}/{relative}"], relative)
+        signed = split(text, form_for(kind, suffix, relative), relative)
+        said = listed_header(kind, suffix, signed, relative)
+        is_its_own = json.loads(json.dumps(said)) == listed
+    except (LilluxError, TypeError, ValueError) as error:
+        raise BundleContentError(bundle_id, f"{relative!a}: {error}") from error
+    if not is_its_own:
+        raise BundleContentError(
+            bundle_id, f"{relative!a}: its manifest lists another header than it has"
+        )

@@ -11,15 +11,16 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import StrEnum
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from lillux.errors import LilluxError
 from lillux.file_locks import locked
 from lillux.files import file_system_error, is_directory, make_directory, read_bytes
 from lillux.values import dataclass, replace
+from ryeos.bundles import Manifest, read_manifest
 from ryeos.errors import RyeError
 from ryeos.installed_bundles import BUNDLES_FOLDER, BundlePin, BundlePins, installed_space
-from ryeos.items import AI_DIRECTORY, Space
+from ryeos.items import AI_DIRECTORY, EXECUTABLE_KINDS, Space
 from ryeos.registry.bundle_contents import (
     KEY_NAME,
     MAX_FILES,
@@ -54,6 +55,22 @@ class OlderBundleError(RyeError):
         super().__init__(
             f"bundle {bundle_id}: {installed} is installed, found {found}, which is older",
             hint=f"if you want that one: rye bundle install {bundle_id} --release {found}",
+        )
+
+
+class OverlappingBundleError(RyeError):
+    """A bundle has an item of an installed one: which of them counts would depend on their names.
+
+    ``item`` is the path of it, without its suffix, below ``.ai``.
+    """
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, bundle_id: str, item: str, other: str) -> None:
+        self.bundle_id, self.item, self.other = bundle_id, item, other
+        super().__init__(
+            f"bundle {bundle_id}: {item!a} is in the installed bundle {other}, too",
+            hint=f"if you want this one in its place: rye bundle uninstall {other}",
         )
 
 
@@ -98,10 +115,12 @@ class InstalledBundles:
     ) -> Installation:
         """Install a bundle, in place of another version of it.
 
-        Raises BundlePinMismatchError, OlderBundleError, BundleError, FileSystemError.
+        Raises BundlePinMismatchError, OlderBundleError, OverlappingBundleError, BundleError,
+        FileSystemError.
         """
         with self._alone():
-            known = self.pins.all().get(bundle.bundle_id)
+            pins = self.pins.all()
+            known = pins.get(bundle.bundle_id)
             if known and known.public_pem != bundle.public_pem:  # (1)
                 raise BundlePinMismatchError(
                     bundle.bundle_id, pinned=known.fingerprint, found=bundle.fingerprint
@@ -124,6 +143,7 @@ class InstalledBundles:
             space = installed_space(self._user, pin)
             if previous == bundle.version and _holds(space.base, bundle.files):
                 return Installation(state=Installed.UNCHANGED, space=space, previous=previous)
+            self._check_overlap(bundle, pins)
             self._put(space.base, bundle.files, pin)
         state = Installed.UPDATED if previous else Installed.INSTALLED
         return Installation(state=state, space=space, previous=previous, is_new_key=known is None)
@@ -160,6 +180,23 @@ class InstalledBundles:
         except LilluxError as error:
             return BundleState(pin=pin, space=space, problem=str(error))
         return BundleState(pin=pin, space=space, files=len(files))
+
+    def _check_overlap(self, bundle: CheckedBundle, pins: Mapping[str, BundlePin]) -> None:
+        """No bundle puts an item of its own in the place of another bundle's."""
+        own = _items(bundle.manifest)
+        for name in sorted(pins):
+            if name == bundle.bundle_id or not pins[name].version:
+                continue
+            shared = own & self._items_of(pins[name])
+            if shared:
+                raise OverlappingBundleError(bundle.bundle_id, min(shared), name)
+
+    def _items_of(self, pin: BundlePin) -> set[str]:
+        try:
+            manifest = read_manifest(installed_space(self._user, pin), pin.public_pem)
+        except LilluxError:  # what is damaged has no item that counts
+            return set()
+        return _items(manifest) if manifest else set()
 
     def _put(self, target: Path, files: Mapping[str, bytes], pin: BundlePin) -> None:
         new = self._folder / f".new-{os.urandom(6).hex()}"
@@ -264,6 +301,16 @@ def bundle_id_of(folder: Path) -> str:
             hint="make bundles with: rye bundle create",
         )
     return names[0]
+
+
+def _items(manifest: Manifest) -> set[str]:
+    """The items of a bundle: their paths below ``.ai``, without their suffixes."""
+    folders = tuple(f"{kind.directory}/" for kind in EXECUTABLE_KINDS)
+    return {
+        PurePosixPath(path).with_suffix("").as_posix().casefold()
+        for path in manifest.files
+        if path.startswith(folders)
+    }
 
 
 def _holds(base: Path, files: Mapping[str, bytes]) -> bool:

@@ -45,13 +45,18 @@ def version_key(version: str) -> tuple[int, ...]:
 
 def check_bundle_id(bundle_id: str) -> str:
     """The id itself, if a registry and an installation may have it. Raises RegistryIdError."""
-    if not _BUNDLE.fullmatch(bundle_id):
+    if not is_bundle_id(bundle_id):
         raise RegistryIdError(
             bundle_id, "expected 2 to 63 of a-z, 0-9, - and _, a letter or digit first"
         )
     if bundle_id.startswith(RESERVED_BUNDLES):
         raise RegistryIdError(bundle_id, f"ids that begin with {RESERVED_BUNDLES} are rye's own")
     return bundle_id
+
+
+def is_bundle_id(word: str) -> bool:
+    """Whether a word has the form of a bundle's id, also of one that is reserved."""
+    return bool(_BUNDLE.fullmatch(word))
 
 
 def check_namespace(name: str) -> str:

@@ -192,7 +192,7 @@ def test_the_programs_own_bundle_must_have_its_manifest(
     with pytest.raises(IntegrityError) as error:
         verify(workspace, bundle)
 
-    assert str(error.value) == f"the embedded bundle has no manifest: {bundle.ai}"
+    assert str(error.value) == f"the bundle ryeos has no manifest: {bundle.ai}"
 
 
 def test_without_a_manifest_each_file_of_another_bundle_speaks_for_itself(

@@ -65,7 +65,7 @@ def item_page(shown: Shown) -> str:
     """One version of an item: what it is, who published and signed it, and all its text."""
     item, version = shown.item, shown.version
     name = f"{version.name}"
-    install = f"rye registry pull {name} --version {version.version}"
+    install = f"rye registry pull {name} --release {version.version}"
     return _document(
         name,
         tag("p", item.title) if item.title and item.title != item.description else None,
@@ -132,7 +132,7 @@ def bundle_page(bundle: ShownBundle, versions: Sequence[str], paths: Sequence[st
         tag("p", bundle.description) if bundle.description else None,
         tag("h2", "Install"),
         tag(
-            "pre", tag("code", f"rye bundle install {bundle.bundle_id} --version {bundle.version}")
+            "pre", tag("code", f"rye bundle install {bundle.bundle_id} --release {bundle.version}")
         ),
         tag("h2", "Facts"),
         tag(

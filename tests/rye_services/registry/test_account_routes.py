@@ -160,3 +160,19 @@ def test_an_account_has_a_quota_that_deletion_gives_back(tmp_path: Any) -> None:
 
     assert [one.status for one in (first, second, third, fourth)] == [200, 200, 413, 200]
     assert third.json["detail"]["code"] == "RESOURCE_EXCEEDED"
+
+
+def test_a_namespace_has_one_spelling_for_its_owner_too(shared_registry: Registry) -> None:
+    account = shared_registry.account()
+    name = f"{account.name}-labs"
+    account.ask("POST", "/v1/namespaces", {"name": name})
+
+    other = name.replace("-labs", "_labs")
+    claimed = account.ask("POST", "/v1/namespaces", {"name": other})
+    published = account.push(f"{other}/text/upper")
+
+    assert (claimed.status, published.status) == (403, 403)
+    assert published.json["detail"]["error"] == (
+        f"namespace {other!a}: it is yours as {name}: spell it so"
+    )
+    assert account.push(f"{name}/text/upper").status == 200

@@ -1,12 +1,16 @@
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lillux.cas.layout import Space
+from lillux.cas.store import Store
 from lillux.signing import generate_keypair
+from rye_services.registry.services import open_registry_alone
 from ryeos.remote.signed_documents import check_document
 from ryeos.signing_key import SigningKey
-from tests.support.registry import Registry, bundle_body, item_text
+from tests.support.registry import Registry, bundle_body, item_text, running_registry
 
 FILES = {
     ".ai/tools/shapes/draw/circle.py": item_text("tool", "shapes/draw/circle"),
@@ -200,3 +204,52 @@ def test_a_deleted_version_is_gone_with_the_files_that_no_other_has(registry: Re
     assert account.ask("DELETE", "/v1/bundle/ada").status == 404
     assert account.ask("POST", "/v1/bundle/push", body("ada", "1.2.0")).status == 200
     assert account.ask("GET", "/v1/bundle/pull/ada").json["version"] == "1.2.0"
+
+
+def test_a_bundle_shows_the_description_of_what_is_left_of_it(shared_registry: Registry) -> None:
+    account = shared_registry.account()
+    older, newer = body(account.name), body(account.name, "1.1.0")
+    newer["manifest"] = newer["manifest"].replace("Some tools", "Regretted tools")
+    for one in (older, newer):
+        assert account.ask("POST", "/v1/bundle/push", one).status == 200
+
+    account.ask("DELETE", f"/v1/bundle/{account.name}?version=1.1.0")
+
+    info = account.ask("GET", f"/v1/bundle/info/{account.name}").json
+    assert (info["version"], info["description"]) == ("1.0.0", "Some tools")
+
+
+def test_a_bundle_without_room_leaves_nothing_on_the_disk(tmp_path: Path) -> None:
+    limit = {"RYE_NODE_MAX_USER_STORAGE_BYTES": "1000"}
+    with running_registry(tmp_path / "registry", environ=limit) as registry:
+        account = registry.account()
+        text = f"{item_text('tool', 'shapes/draw/line')}# {'x' * 1000}\n"
+        files = {".ai/tools/shapes/draw/line.py": text}
+
+        refused = account.ask("POST", "/v1/bundle/push", body(account.name, **files))
+
+        assert refused.status == 413
+        assert stored_files(registry) == []
+
+
+def test_files_that_no_bundle_names_are_swept_once_they_are_old(registry: Registry) -> None:
+    account = registry.account()
+    account.ask("POST", "/v1/bundle/push", body(account.name))
+    named = stored_files(registry)
+    services = open_registry_alone(registry.node.settings)
+    store = Store(registry.node.data / "registry")
+    orphan, young = store.put_blob(b"of a push that was killed"), store.put_blob(b"just sent")
+    for path in (*named, store.path_of(Space.BLOB, orphan)):
+        os.utime(path, (0, 0))
+
+    assert services.bundles.sweep() == 1
+
+    assert not store.has_blob(orphan)
+    assert store.has_blob(young)
+    assert len(account.ask("GET", f"/v1/bundle/pull/{account.name}").json["files"]) == 2
+    services.database.close()
+
+
+def stored_files(registry: Registry) -> list[Path]:
+    """What lies in the store of the bundles."""
+    return [path for path in (registry.node.data / "registry").rglob("*") if path.is_file()]

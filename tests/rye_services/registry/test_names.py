@@ -79,13 +79,18 @@ def test_names_that_people_take_for_one_are_one() -> None:
     assert not is_reserved("ada")
 
 
-@pytest.mark.parametrize("name", ["", "a", "A1", "-a", "a" * 40, "a b", "a/b", "nul", "é1"])
+@pytest.mark.parametrize(
+    "name",
+    ["", "a", "A1", "-a", "a" * 40, "a b", "a/b", "nul", "é1", "ada-", "ada--x", "ada_-x", "ad\n"],
+)
 def test_any_other_text_is_no_namespace(name: str) -> None:
     with pytest.raises(RegistryNameError):
         namespace_name(name)
 
 
-@pytest.mark.parametrize("bundle_id", ["ryeos", "ryeos-core", "a", "A-b", "../up", "con"])
+@pytest.mark.parametrize(
+    "bundle_id", ["ryeos", "ryeos-core", "a", "A-b", "../up", "con", "b" * 64, "ada-", "ada--x"]
+)
 def test_any_other_text_is_no_bundle(bundle_id: str) -> None:
     with pytest.raises(RegistryNameError):
         bundle_name(bundle_id)

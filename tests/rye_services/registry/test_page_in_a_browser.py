@@ -54,7 +54,7 @@ def test_a_person_searches_reads_and_learns_how_to_install(
 
     assert browser.find("h1").text == f"tool:{item_id}"
     main = browser.find("main").text
-    assert f"rye registry pull tool:{item_id} --version 1.1.0" in main
+    assert f"rye registry pull tool:{item_id} --release 1.1.0" in main
     assert f"rye-registry@{account.name}" in main
     pem = shared_registry.ask("GET", "/v1/public-key").body
     assert f"fp:{compute_key_fingerprint(pem)}" in main
@@ -63,7 +63,7 @@ def test_a_person_searches_reads_and_learns_how_to_install(
 
     browser.find_xpath("//td/a[text()='1.0.0']").click()
 
-    assert "--version 1.0.0" in browser.find("main").text
+    assert "--release 1.0.0" in browser.find("main").text
     assert browser.log() == []
 
 

@@ -253,6 +253,23 @@ def test_a_bundle_is_pulled_to_be_read(shared: Shared) -> None:
     assert (again.status, again.json["code"]) == (1, "CONFLICT")
 
 
+def test_a_folder_with_the_name_of_a_bundle_is_not_installed_in_its_place(
+    shared: Shared, tmp_path: Path
+) -> None:
+    shared.push()
+    (tmp_path / "theirs").mkdir()
+    planted = Publisher.at(tmp_path / "theirs").bundle(shared.bundle_id, "9.0.0")
+    shutil.copytree(planted, shared.cli.project / shared.bundle_id)  # as a clone brings it along
+
+    done = shared.cli("bundle", "install", shared.bundle_id, "--json")
+
+    assert done.json["source"] == shared.registry.url
+    assert done.json["fingerprint"] == shared.publisher.fingerprint
+    assert f"if you mean it: ./{shared.bundle_id}" in done.stderr
+    meant = shared.cli("bundle", "install", f"./{shared.bundle_id}", "--json")
+    assert (meant.status, meant.json["code"]) == (4, "PIN_MISMATCH")
+
+
 def test_a_bundle_that_is_not_there_is_not_installed(shared: Shared) -> None:
     missing = shared.cli("bundle", "install", "no-such-bundle", "--json")
 

@@ -1,0 +1,49 @@
+"""What the pages tell people to type: the command line takes it as it stands."""
+
+import re
+from html import unescape
+from pathlib import Path
+
+from tests.support.bundles import Publisher
+from tests.support.command_line import CommandLine
+from tests.support.registry import Account, Registry, item_text
+
+
+def user_of(cli: CommandLine, registry: Registry) -> Account:
+    """An account that the command line has the API key of."""
+    account = registry.account()
+    cli.env = {**cli.env, "REG_KEY": account.token}
+    cli.json("registry", "login", "--url", registry.url, "--key-env", "REG_KEY")
+    return account
+
+
+def command_on(registry: Registry, page: str) -> list[str]:
+    """The words of the command that a page shows, less the name of the program."""
+    [found] = re.findall(r"<code>(rye [^<]*)</code>", registry.ask("GET", page).body.decode())
+    return unescape(found).split()[1:]
+
+
+def test_the_command_on_the_page_of_an_item_pulls_that_version(
+    signer: CommandLine, shared_registry: Registry
+) -> None:
+    account = user_of(signer, shared_registry)
+    item_id = f"{account.name}/animals/wombat"
+    for version in ("1.0.0", "1.1.0"):
+        account.push(item_id, version, content=item_text("tool", item_id, version))
+
+    page = f"/browse/item/tool/{item_id}?version=1.0.0"
+    done = signer.json(*command_on(shared_registry, page))
+
+    assert done["version"] == "1.0.0"
+
+
+def test_the_command_on_the_page_of_a_bundle_installs_it(
+    signer: CommandLine, shared_registry: Registry, tmp_path: Path
+) -> None:
+    bundle_id = f"{user_of(signer, shared_registry).name}-tools"
+    (tmp_path / "published").mkdir()
+    signer.json("bundle", "push", Publisher.at(tmp_path / "published").bundle(bundle_id))
+
+    done = signer.json(*command_on(shared_registry, f"/browse/bundle/{bundle_id}"))
+
+    assert (done["bundle"], done["state"]) == (bundle_id, "installed")
