@@ -210,6 +210,31 @@ def test_nothing_is_written_through_a_link_of_a_git_folder(
     assert outside.read_text("utf-8") == "kept\n"
 
 
+@posix
+def test_a_git_of_the_project_is_not_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted = project / "bin" / "git"
+    planted.parent.mkdir()
+    planted.write_text("#!/bin/sh\ntouch ran\n", encoding="utf-8")
+    planted.chmod(0o755)
+    monkeypatch.setenv("PATH", str(planted.parent))
+
+    problem = refused(GIT, project, action="status")
+
+    assert problem == f"{planted}: expected a git of the user's, found one in the project"
+    assert not (project / "ran").exists()
+
+
+@posix
+def test_hooks_that_the_configuration_names_do_not_run(project: Path) -> None:
+    git(project, "config", "hook.evil.command", "touch ran")
+    git(project, "config", "hook.evil.event", "pre-commit")
+    (project / "a.txt").write_text("two\n", encoding="utf-8")
+
+    act(project, "commit", message="x", all=True)
+
+    assert not (project / "ran").exists()
+
+
 def test_hooks_may_be_links(project: Path, tmp_path: Path) -> None:
     (tmp_path / "hook").write_text("#!/bin/sh\n", encoding="utf-8")
     (project / ".git/hooks").mkdir(exist_ok=True)

@@ -141,6 +141,8 @@ NAMED = re.compile(
     re.DOTALL,
 )
 MISUSED = re.compile(r"filter\..*\.required|(?:commit|tag)\.gpgsign")
+# Hooks that a configuration names, from git 2.54 on, are switched off each by itself.
+HOOK = re.compile(r"(hook\..*)\.(?:command|event|enabled)", re.DOTALL)
 PLAIN_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty")
 PLAIN_DIFF += ("--submodule=short", "--src-prefix=a/", "--dst-prefix=b/")
 LOG_FIELDS = ("commit", "parents", "author", "email", "date", "subject", "body")
@@ -180,6 +182,8 @@ class Repository:
         if not self.folder.is_relative_to(project) or not self.folder.is_dir():
             raise GitError(f"path: expected a folder in {project}, found {params['path']!r}")
         program = shutil.which("git")
+        if program and Path(program).resolve().is_relative_to(project):
+            raise GitError(f"{program}: expected a git of the user's, found one in the project")
         if not program:
             raise GitError("git: there is no such program on the PATH", "install git")
         self.program, self.project = program, project
@@ -235,6 +239,8 @@ class Repository:
                     self.settings[name] = ""
                 elif MISUSED.fullmatch(name):
                     self.settings[name] = "false"
+                elif (hook := HOOK.fullmatch(name)) and "core.hooksPath" in self.settings:
+                    self.settings[f"{hook[1]}.enabled"] = "false"
 
     def disarm_submodules(self, folder: Path, depth: int = 0) -> None:
         """The same for its submodules, into which some commands of git look by themselves."""
