@@ -37,6 +37,12 @@ NEVER_FROM_DOTENV = (
     # programs start other programs, or load modules, because of these
     *("GIT_ASKPASS", "GIT_CONFIG*", "GIT_EXEC_PATH", "GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND"),
     *("GIT_SSH*", "SSH_ASKPASS", "OPENSSL_CONF", "OPENSSL_ENGINES", "OPENSSL_MODULES"),
+    *("GIT_TEMPLATE_DIR", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER", "EDITOR", "VISUAL"),
+    *("PAGER", "MANPAGER", "LESSOPEN", "LESSCLOSE", "BROWSER"),
+    # settings in these folders name programs: git's filters, the agent that gpg starts
+    *("XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "GNUPGHOME"),
+    # what is encrypted could be read with what is written there
+    "SSLKEYLOGFILE",
     # whoever answers a request is known by the authorities that these name
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL*"),
     *("NODE_EXTRA_CA_CERTS", "NODE_TLS_REJECT_UNAUTHORIZED"),

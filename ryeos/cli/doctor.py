@@ -7,6 +7,7 @@ from typing import Any
 from ryeos.cli.checks import all_checks
 from ryeos.cli.findings import DONE, FAIL, OK, WARN, Check
 from ryeos.cli.mending import mend
+from ryeos.cli.output import steers_nothing
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 
@@ -48,9 +49,10 @@ def _run(session: Session) -> int:
 def _lines(session: Session, checks: list[Check]) -> Iterator[str]:
     for check in checks:
         status = session.output.paint(f"{check.status:<4}", _COLORS[check.status])
-        yield f"{status}  {check.name:<12}  {check.message}"
+        # Names of a project's files are in what is found; its lines are ours.
+        yield f"{status}  {check.name:<12}  {steers_nothing(check.message)}"
         if check.fix:
-            yield f"{'':<20}fix: {check.fix}"
+            yield f"{'':<20}fix: {steers_nothing(check.fix)}"
 
 
 COMMANDS = {

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ryeos.cli.output import escaped
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.items import PROJECT, SYSTEM, USER
@@ -45,7 +46,7 @@ def _text(session: Session, envelope: Mapping[str, Any]) -> str:
     if session.arguments.meta:
         import json
 
-        return json.dumps(envelope["metadata"], ensure_ascii=False, indent=2, default=str)
+        return escaped(json.dumps(envelope["metadata"], ensure_ascii=False, indent=2, default=str))
     return str(envelope["content"])
 
 

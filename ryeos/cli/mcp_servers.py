@@ -111,10 +111,11 @@ def _servers(session: Session) -> int:
 
 def _server_line(server: dict[str, Any]) -> str:
     if "problem" in server:
-        return f"{server['name']}  ({server['space']})  {one_line(server['problem'])}"
+        name, problem = one_line(server["name"]), one_line(server["problem"])
+        return f"{name}  ({server['space']})  {problem}"
     words = [server.get("url") or server.get("command", ""), *server.get("args", [])]
     where = one_line(" ".join(map(str, words)), 80)
-    return f"{server['name']}  ({server['space']}, {server['tools']} tools)  {where}"
+    return f"{one_line(server['name'])}  ({server['space']}, {server['tools']} tools)  {where}"
 
 
 def _configure_discover(parser: Arguments) -> None:
@@ -170,7 +171,7 @@ def _bring_up_to_date(session: Session, *, update: bool, prune: bool) -> int:
 
 def _change_line(session: Session, change: Change, is_done: bool) -> str:  # noqa: FBT001
     state = session.output.paint(change.state.value, _COLORS.get(change.state, "dim"))
-    what = change.ref or one_line(change.tool, 80)
+    what = one_line(str(change.ref)) if change.ref else one_line(change.tool, 80)
     reason = f": {one_line(change.reason)}" if change.reason else ""
     return f"{state}  {what}{reason}{' (written and signed)' if is_done and change.text else ''}"
 
@@ -209,8 +210,8 @@ def _remove(session: Session) -> int:
         "removed": removed,
         "kept": kept,
     }
-    lines = [f"removed {ref}" for ref in removed]
-    lines += [f"kept {ref}: it was edited" for ref in kept]
+    lines = [f"removed {one_line(ref)}" for ref in removed]
+    lines += [f"kept {one_line(ref)}: it was edited" for ref in kept]
     session.output.answer(envelope, "\n".join(lines))
     return 0
 

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 # Set by the consoles of Windows that show colours.
 _COLOR_CONSOLES = ("WT_SESSION", "TERM", "TERM_PROGRAM", "ANSICON")
+# JSON itself escapes the first 32 characters: these are the others, and marks of direction.
+_STEERING = {
+    code: f"\\u{code:04x}"
+    for code in (0x61C, 0x200E, 0x200F, *range(0x7F, 0xA0), *range(0x202A, 0x202F))
+} | {code: f"\\u{code:04x}" for code in range(0x2066, 0x206A)}
 _CODES = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
 
 
@@ -53,7 +58,7 @@ class Output:
         if self.as_json:
             import json
 
-            text = json.dumps(envelope, ensure_ascii=False, default=str)
+            text = escaped(json.dumps(envelope, ensure_ascii=False, default=str))
             # Bytes of a path that are no UTF-8 become escapes, which JSON has for them.
             self._write(text.encode("utf-8", "backslashreplace"))
         elif text:
@@ -111,6 +116,11 @@ class Output:
         if self._platform == "win32" and not any(map(self._environ.get, _COLOR_CONSOLES)):
             return False  # the old console would show the codes themselves
         return bool((stream or sys.stdout).isatty())
+
+
+def escaped(text: str) -> str:
+    """JSON that says the same, with escapes for what steers a terminal or turns text around."""
+    return text if text.isascii() else text.translate(_STEERING)
 
 
 def steers_nothing(text: str) -> str:

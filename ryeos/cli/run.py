@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from lillux.files import read_bytes
+from ryeos.cli.output import escaped
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.cli.signals import cancelled_by_signals
@@ -202,7 +203,7 @@ def _data_text(data: Any) -> str:  # noqa: ANN401 - JSON passes through
         return str(data["stdout"])
     if isinstance(data, str):
         return data
-    return json.dumps(data, ensure_ascii=False, indent=2)
+    return escaped(json.dumps(data, ensure_ascii=False, indent=2))
 
 
 def _event_line(event: Mapping[str, Any]) -> str:

@@ -35,7 +35,7 @@ def _run(session: Session) -> int:
     cases = _chosen(session)
     if arguments.list:
         listed = [{"ref": case.ref, "name": case.case.name} for case in cases]
-        lines = "\n".join(f"{case.ref}: {one_line(case.case.name)}" for case in cases)
+        lines = "\n".join(f"{one_line(case.ref)}: {one_line(case.case.name)}" for case in cases)
         session.output.answer({"status": "success", "cases": listed}, lines)
         return 0
     cancellation = cancelled_by_signals()
@@ -72,7 +72,8 @@ def _tell(session: Session, result: Result) -> None:
     if session.output.as_json:
         return
     mark = session.output.paint(result.state.value, _COLORS[result.state])
-    lines = [f"{mark}  {result.ref}: {one_line(result.name)} ({result.duration_s * 1000:.0f} ms)"]
+    name = f"{one_line(result.ref)}: {one_line(result.name)}"
+    lines = [f"{mark}  {name} ({result.duration_s * 1000:.0f} ms)"]
     lines += [f"        {one_line(problem)}" for problem in result.problems]
     session.output.text("\n".join(lines))
 

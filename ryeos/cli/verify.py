@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ryeos.audit import SKIPPED, VALID, AuditReport, counts, targets_at, targets_in_spaces
+from ryeos.cli.output import one_line
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.errors import ItemNotFoundError
@@ -81,13 +82,14 @@ def _lines(session: Session, reports: list[AuditReport]) -> Iterator[str]:
     for report in reports:
         if show_all or report.state != VALID:
             state = session.output.paint(f"{report.state:<13}", _COLORS.get(report.state, "red"))
-            name = str(report.ref or report.target.path)
-            note = f"  ({report.problem})" if report.state not in (VALID, SKIPPED) else ""
+            # Ids, paths and provenance are a stranger's words in a project that was cloned.
+            name = one_line(str(report.ref or report.target.path))
+            note = f"  ({one_line(report.problem)})" if report.state not in (VALID, SKIPPED) else ""
             partial = "  (partial coverage)" if report.is_partial else ""
-            origin = f"  (says {report.provenance})" if report.provenance else ""
+            origin = f"  (says {one_line(report.provenance)})" if report.provenance else ""
             yield f"{state} {name}{note}{partial}{origin}"
             if report.hint:
-                yield f"{'':<13}   hint: {report.hint}"
+                yield f"{'':<13}   hint: {one_line(report.hint)}"
 
 
 COMMANDS = {

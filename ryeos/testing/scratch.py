@@ -1,6 +1,7 @@
 """A copy of a project for one case: its items, and the files that the case brings."""
 
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -10,6 +11,7 @@ from lillux.files import file_system_error, make_directory, read_bytes, safe_joi
 from ryeos.items import Kind, Space
 
 MAX_FILE_BYTES = 8 * 1024 * 1024
+MAX_COPIED_BYTES = 64 * 1024 * 1024
 # What interpreters are found in: too large to copy.
 _LINKED = (".venv", "node_modules")
 _PRIVATE = "config/keys/signing"
@@ -61,13 +63,14 @@ def _copy_items(project: Space, base: Path) -> None:
     private = project.ai / _PRIVATE
     for kind in Kind:
         source = project.directory(kind)
-        if source.is_dir():
+        # A project may be a stranger's: what a link leads to is not its own.
+        if source.is_dir() and source.resolve().is_relative_to(project.ai.resolve()):
             shutil.copytree(
                 source,
                 base / ".ai" / kind.directory,
                 symlinks=True,
                 ignore=lambda folder, names: [
-                    name for name in names if _is_left_out(Path(folder, name), private)
+                    name for name in names if _is_left_out(Path(folder, name), private.resolve())
                 ],
             )
     for name in _LINKED:
@@ -77,5 +80,11 @@ def _copy_items(project: Space, base: Path) -> None:
 
 
 def _is_left_out(path: Path, private: Path) -> bool:
-    """The private key, and what is neither file, folder nor link: a pipe would be waited for."""
-    return path == private or not (path.is_symlink() or path.is_file() or path.is_dir())
+    """The private key, what is too large, and what is neither file, folder nor link.
+
+    A pipe would be waited for, and a file full of holes fills the disk.
+    """
+    status = path.lstat()
+    if stat.S_ISREG(status.st_mode):
+        return status.st_size > MAX_COPIED_BYTES
+    return path.resolve() == private or not (path.is_symlink() or path.is_dir())

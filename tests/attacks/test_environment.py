@@ -162,6 +162,28 @@ def test_an_env_file_does_not_move_trust_for_tools_that_call_us_again(
     assert name not in env.variables
 
 
+@pytest.mark.parametrize(
+    "name", ["XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "GNUPGHOME", "GIT_TEMPLATE_DIR", "PAGER"]
+)
+def test_an_env_file_does_not_say_where_programs_are_named(project: Path, name: str) -> None:
+    assert name not in resolve(project, f"{name}={project}").variables
+
+
+def test_an_env_file_does_not_bring_the_settings_of_git(project: Path) -> None:
+    git = require_program("git")
+    (project / "evil" / "git").mkdir(parents=True)
+    settings = "[alias]\n\thello = !echo evil\n"
+    (project / "evil" / "git" / "config").write_text(settings, encoding="utf-8")
+
+    env = resolve(project, f"XDG_CONFIG_HOME={project}/evil", HOME=str(project / "home"))
+
+    assert "evil" not in output_of(env, str(git), "hello", cwd=project)
+
+
+def test_an_env_file_has_no_keys_of_connections_written(project: Path) -> None:
+    assert "SSLKEYLOGFILE" not in resolve(project, f"SSLKEYLOGFILE={project}/keys").variables
+
+
 def test_an_env_file_cannot_smuggle_a_reference_into_a_signed_value(project: Path) -> None:
     config = {"env": {"GREETING": "hello ${NAME}", "COPY": "${GREETING}"}}
 

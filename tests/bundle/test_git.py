@@ -177,6 +177,81 @@ def test_a_repository_whose_work_tree_is_elsewhere_is_not_used(project: Path) ->
     )
 
 
+@posix
+def test_a_git_folder_that_leads_to_another_repository_is_not_used(
+    project: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "--quiet")
+    planted = project / "planted"
+    (planted / ".git").mkdir(parents=True)
+    (planted / ".git/HEAD").write_text("ref: refs/heads/main\n", "utf-8")
+    (planted / ".git/commondir").write_text(f"{other}/.git\n", "utf-8")
+
+    assert "leads to a repository elsewhere" in refused(GIT, project, action="log", path="planted")
+
+
+@posix
+@pytest.mark.parametrize("place", ["COMMIT_EDITMSG", "logs/HEAD", "index", "refs/heads/hooks"])
+def test_nothing_is_written_through_a_link_of_a_git_folder(
+    project: Path, tmp_path: Path, place: str
+) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("kept\n", encoding="utf-8")
+    link = project / ".git" / place
+    link.unlink(missing_ok=True)
+    link.symlink_to(outside)
+    (project / "a.txt").write_text("two\n", encoding="utf-8")
+
+    problem = refused(GIT, project, action="commit", message="$(evil)", all=True)
+
+    assert problem == f"{link}: it is a link that leads out of the project"
+    assert outside.read_text("utf-8") == "kept\n"
+
+
+@posix
+def test_a_git_of_the_project_is_not_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted = project / "bin" / "git"
+    planted.parent.mkdir()
+    planted.write_text("#!/bin/sh\ntouch ran\n", encoding="utf-8")
+    planted.chmod(0o755)
+    monkeypatch.setenv("PATH", str(planted.parent))
+
+    problem = refused(GIT, project, action="status")
+
+    assert problem == f"{planted}: expected a git of the user's, found one in the project"
+    assert not (project / "ran").exists()
+
+
+@posix
+def test_hooks_that_the_configuration_names_do_not_run(project: Path) -> None:
+    git(project, "config", "hook.evil.command", "touch ran")
+    git(project, "config", "hook.evil.event", "pre-commit")
+    (project / "a.txt").write_text("two\n", encoding="utf-8")
+
+    act(project, "commit", message="x", all=True)
+
+    assert not (project / "ran").exists()
+
+
+def test_hooks_may_be_links(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "hook").write_text("#!/bin/sh\n", encoding="utf-8")
+    (project / ".git/hooks").mkdir(exist_ok=True)
+    (project / ".git/hooks/pre-commit").symlink_to(tmp_path / "hook")
+
+    assert act(project, "status")["total"] == 0
+
+
+def test_no_file_of_the_user_is_told_as_a_revision_to_ignore(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("s3cret\n", encoding="utf-8")
+    git(project, "config", "blame.ignoreRevsFile", str(tmp_path / "token"))
+
+    problem = refused(GIT, project, action="blame", paths=["a.txt"])
+
+    assert problem == "git blame: blame.ignoreRevsFile names no list of commits"
+
+
 def test_somebody_elses_git_folder_is_not_used_and_that_of_a_worktree_is(project: Path) -> None:
     thief, worktree = project.parent / "thief", project.parent / "worktree"
     thief.mkdir()

@@ -1,9 +1,10 @@
 import io
+import json
 
 import pytest
 
 from ryeos.cli.commands import TABLE
-from ryeos.cli.output import Output, one_line
+from ryeos.cli.output import Output, escaped, one_line
 from tests.support.command_line import CommandLine
 
 
@@ -22,6 +23,14 @@ from tests.support.command_line import CommandLine
 )
 def test_text_of_strangers_is_one_harmless_line(text: str, width: int, shown: str) -> None:
     assert one_line(text, width) == shown
+
+
+@pytest.mark.parametrize("steering", ["\x1b[2J", "\x9b2J", "\u202eback", "\u2066back", "\x7f"])
+def test_json_says_the_same_and_steers_no_terminal(steering: str) -> None:
+    said = json.dumps({"text": f"grün {steering}"}, ensure_ascii=False)
+
+    assert json.loads(escaped(said)) == {"text": f"grün {steering}"}
+    assert escaped(said).isprintable()
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",)])

@@ -1,5 +1,6 @@
 """The command ``rye test``."""
 
+import sys
 import textwrap
 from xml.etree import ElementTree as ET
 
@@ -117,3 +118,14 @@ def test_cases_that_could_never_run_are_not_signed(tested: CommandLine) -> None:
     assert "parms" in one.stderr
     assert many.stdout == "Checked 1/2 items, 1 failed\n"
     assert "rye:signed" not in path.read_text("utf-8")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such names there")
+def test_the_name_of_a_file_steers_no_terminal(tested: CommandLine) -> None:
+    planted = tested.project / ".ai/tools/mine/a\x1b[2Jb.test.yaml"
+    planted.write_text(CASES, "utf-8")
+
+    shown = tested("test").stdout + tested("test", "--list").stdout
+
+    assert "[2Jb.test" in shown
+    assert "\x1b" not in shown

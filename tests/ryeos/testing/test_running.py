@@ -104,6 +104,27 @@ def test_the_private_key_and_runs_of_the_project_are_not_copied(workspace: Works
     assert "state/" not in told
 
 
+def test_what_a_link_in_the_project_leads_to_is_not_copied(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    workspace.project.signed_yaml("mine/ls", "config: {script: 'find -L .ai -name \"*.pem\"'}\n")
+    cases(workspace, "mine/ls", "- {name: a, expect: {stdout: ''}}\n")
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    (keys / "private_key.pem").write_text("secret", "utf-8")
+    (workspace.project_path / ".ai/knowledge").symlink_to(keys)
+
+    assert run(workspace)["a"].problems == ()
+
+
+def test_a_huge_file_among_the_items_is_not_copied(hello: Workspace) -> None:
+    with (hello.project_path / ".ai/tools/mine/huge.bin").open("wb") as file:
+        file.truncate(1 << 40)
+    cases(hello, "mine/hello", "- {name: a, params: {name: x}}\n")
+
+    assert run(hello)["a"].state is State.PASSED
+
+
 def test_cases_that_nobody_has_signed_are_not_read(hello: Workspace) -> None:
     path = cases(hello, "mine/hello", "- {name: a, params: {name: x}}\n", sign=False)
 

@@ -127,6 +127,8 @@ FIXED = {
     "diff.external": "",
     "gc.auto": "0",
     "log.showSignature": "false",
+    "mailmap.blob": "",
+    "mailmap.file": "",
     "maintenance.auto": "false",
     "protocol.allow": "never",
     "safe.bareRepository": "explicit",
@@ -139,11 +141,15 @@ NAMED = re.compile(
     re.DOTALL,
 )
 MISUSED = re.compile(r"filter\..*\.required|(?:commit|tag)\.gpgsign")
+# Hooks that a configuration names, from git 2.54 on, are switched off each by itself.
+HOOK = re.compile(r"(hook\..*)\.(?:command|event|enabled)", re.DOTALL)
 PLAIN_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty")
 PLAIN_DIFF += ("--submodule=short", "--src-prefix=a/", "--dst-prefix=b/")
 LOG_FIELDS = ("commit", "parents", "author", "email", "date", "subject", "body")
 LOG_FORMAT = "--format=tformat:%H%x00%P%x00%an%x00%ae%x00%aI%x00%s%x00%b"
 LARGE, MAX_CHANGES, MAX_DEPTH = 8 << 20, 1000, 5
+# Of a git folder: how much of it is looked at, and what git itself writes nothing into.
+MAX_LEVELS, MAX_ENTRIES, PASSED_OVER = 40, 200_000, {"hooks", "annex", "lfs"}
 
 
 class GitError(Exception):
@@ -176,6 +182,8 @@ class Repository:
         if not self.folder.is_relative_to(project) or not self.folder.is_dir():
             raise GitError(f"path: expected a folder in {project}, found {params['path']!r}")
         program = shutil.which("git")
+        if program and Path(program).resolve().is_relative_to(project):
+            raise GitError(f"{program}: expected a git of the user's, found one in the project")
         if not program:
             raise GitError("git: there is no such program on the PATH", "install git")
         self.program, self.project = program, project
@@ -203,7 +211,22 @@ class Repository:
             raise GitError(f"{top}: expected a repository in {self.project}, found one outside")
         if not folder.is_relative_to(self.project) and not is_worktree(folder, top):
             raise GitError(f"{top}/.git: it leads to {folder}, which knows nothing of it")
+        self.stay_inside(folder)
         self.disarm(self.folder)
+
+    def stay_inside(self, folder: Path) -> None:
+        """Insist that no file of a git folder in the project leads out of it.
+
+        git follows links there when it writes, and takes another repository for its own.
+        """
+        if not folder.is_relative_to(self.project):
+            return  # a worktree's: who can write there needs none of this
+        shared = commondir(folder)
+        if shared and not (folder / shared).resolve().is_relative_to(self.project):
+            raise GitError(f"{folder}/commondir: it leads to a repository elsewhere")
+        for place in links_in(folder):
+            if not place.resolve().is_relative_to(self.project):
+                raise GitError(f"{place}: it is a link that leads out of the project")
 
     def disarm(self, folder: Path) -> None:
         """Empty what the configuration of a repository names."""
@@ -216,6 +239,8 @@ class Repository:
                     self.settings[name] = ""
                 elif MISUSED.fullmatch(name):
                     self.settings[name] = "false"
+                elif (hook := HOOK.fullmatch(name)) and "core.hooksPath" in self.settings:
+                    self.settings[f"{hook[1]}.enabled"] = "false"
 
     def disarm_submodules(self, folder: Path, depth: int = 0) -> None:
         """The same for its submodules, into which some commands of git look by themselves."""
@@ -265,6 +290,37 @@ class Repository:
                 f"git {words[0]}: {problem or f'status {process.returncode}'}", hint(problem)
             )
         return data
+
+
+def commondir(folder: Path) -> str:
+    """Where a git folder says that most of its repository is, nothing where it does not."""
+    path = folder / "commondir"
+    try:
+        return os.fsdecode(path.read_bytes()).strip() if path.is_file() else ""
+    except OSError as error:
+        raise GitError(f"{path}: {error.strerror}") from None
+
+
+def links_in(folder: Path) -> list:
+    """The links in a git folder, but those in the folders that git writes nothing into.
+
+    A link in place of such a folder is one of them.
+    """
+    found, seen, todo = [], 0, [(folder, 0)]
+    while todo:
+        inner, level = todo.pop()
+        with os.scandir(inner) as entries:
+            for entry in entries:
+                seen += 1
+                if entry.is_symlink():
+                    found.append(Path(entry.path))
+                elif entry.is_dir(follow_symlinks=False) and (
+                    level or entry.name not in PASSED_OVER
+                ):
+                    todo.append((Path(entry.path), level + 1))
+        if seen > MAX_ENTRIES or level > MAX_LEVELS:
+            raise GitError(f"{folder}: more files than are looked at", "git gc packs them")
+    return found
 
 
 def is_worktree(folder: Path, top: Path) -> bool:
@@ -377,9 +433,14 @@ def show(repository: Repository, params: dict) -> dict:
 def blame(repository: Repository, params: dict) -> dict:
     """Which commit wrote each line of a file."""
     [path, *_] = needed(params, "paths")
-    return text_answer(
-        repository, params, ["blame", "-w", "--no-textconv", *revision(params), "--", path]
-    )
+    words = ["blame", "-w", "--no-textconv", *revision(params), "--", path]
+    try:
+        return text_answer(repository, params, words)
+    except GitError as error:
+        # git would show a line of the file, which may be any that the user can read.
+        if "invalid object name" in error.problem:
+            raise GitError("git blame: blame.ignoreRevsFile names no list of commits") from None
+        raise
 
 
 def branches(repository: Repository, _: dict) -> dict:

@@ -32,6 +32,7 @@ SPACE, DELETE = 32, 127
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 # Addresses that carry an IPv4 address of whoever translates them: they are judged by that one.
 TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
+DOCUMENTATION = ipaddress.ip_network("3fff::/20")  # which Python before 3.14 takes for public
 
 
 class Refusal(Exception):  # noqa: N818 - what is answered, not what broke
@@ -119,6 +120,11 @@ def is_public(address: Address) -> bool:
     if inner is None and getattr(address, "teredo", None):
         inner = address.teredo[1]
     if inner is not None and not is_public(inner):
+        return False
+    # Nobody's any more, but what a network of old still calls its own.
+    if getattr(address, "is_site_local", False):
+        return False
+    if address.version == DOCUMENTATION.version and address in DOCUMENTATION:
         return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 

@@ -21,7 +21,7 @@ BLOCKS = frozenset(BLOCKS.split())
 VOID = "area base br col embed hr img input link meta source track wbr"
 VOID = frozenset(VOID.split())
 CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE)
-MAX_DEPTH = 500
+MAX_DEPTH, MAX_LINKS_CHARS = 500, 1_000_000
 # What stands before the text of a tag.
 BEFORE = {f"h{level}": "#" * level + " " for level in range(1, 7)} | {
     "blockquote": "> ",
@@ -68,7 +68,7 @@ def as_markdown(html: str, url: str) -> tuple:
     page.feed(html)
     page.close()
     text = "".join(page.parts)
-    text = re.sub(r"[ \t]+\n", "\n", text)
+    text = re.sub(r"(?<![ \t])[ \t]+\n", "\n", text)
     return " ".join(page.title.split()), re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
@@ -80,7 +80,7 @@ class Page(HTMLParser):
         self.parts, self.title = [], ""
         self._base, self._open = url, []
         self._hidden, self._pre, self._lists = 0, 0, []
-        self._links = []
+        self._links, self._links_room = [], MAX_LINKS_CHARS
 
     def handle_starttag(self, tag: str, attrs: list) -> None:
         """A tag begins."""
@@ -187,6 +187,10 @@ class Page(HTMLParser):
         try:
             whole = urljoin(self._base, href)
         except ValueError:
+            return
+        # A long base makes each of many short links long: further ones are only their text.
+        self._links_room -= len(whole)
+        if self._links_room < 0:
             return
         del self.parts[start:]
         self.parts.append(f"[{label}]({whole})")
