@@ -305,19 +305,6 @@ class ChainTooDeepError(ChainError):
         )
 
 
-class NothingToRunError(ChainError):
-    """An item that others read or import, and that nothing runs: a library, say."""
-
-    code = "EXECUTOR_NOT_FOUND"
-
-    def __init__(self, item_id: str, tool_type: str) -> None:
-        self.item_id, self.tool_type = item_id, tool_type
-        super().__init__(
-            f"{item_id}: expected something to run, found a {tool_type} file",
-            hint=f"read it with: rye load tool:{item_id}",
-        )
-
-
 class UnknownPrimitiveError(ChainError):
     """The last element is no primitive that this engine has."""
 

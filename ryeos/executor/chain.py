@@ -19,7 +19,6 @@ from ryeos.errors import (
     ExecutorNotFoundError,
     InvalidRefError,
     NoExecutorDeclaredError,
-    NothingToRunError,
     SpecError,
     UnknownPrimitiveError,
 )
@@ -33,6 +32,19 @@ from ryeos.verify import VerifiedItem, Verifier
 
 MAX_CHAIN_DEPTH = 10
 _READ_BY_OTHERS = frozenset({"config", "extractor", "library", "test"})
+
+
+class NothingToRunError(ChainError):
+    """An item that others read or import, and that nothing runs: a library, say."""
+
+    code = "EXECUTOR_NOT_FOUND"
+
+    def __init__(self, item_id: str, tool_type: str) -> None:
+        self.item_id, self.tool_type = item_id, tool_type
+        super().__init__(
+            f"{item_id}: expected something to run, found a {tool_type} file",
+            hint=f"read it with: rye load tool:{item_id}",
+        )
 
 
 class CompanionError(ChainError):

@@ -23,7 +23,6 @@ from ryeos.errors import (
     NoExecutorDeclaredError,
     NoSignatureFormError,
     NoSigningKeyError,
-    NothingToRunError,
     RyeError,
     SignatureFormatError,
     SpecError,
@@ -31,6 +30,7 @@ from ryeos.errors import (
     UnsignedError,
     UntrustedKeyError,
 )
+from ryeos.executor.chain import NothingToRunError
 
 
 def classes(root: type[LilluxError]) -> Iterator[type[LilluxError]]:

@@ -15,13 +15,13 @@ from ryeos.errors import (
     InvalidRefError,
     ItemNotFoundError,
     NoExecutorDeclaredError,
-    NothingToRunError,
     SignatureFormatError,
     SpecError,
     UnknownPrimitiveError,
     UnsignedError,
     UntrustedKeyError,
 )
+from ryeos.executor.chain import NothingToRunError
 from ryeos.executor.model import Chain
 from ryeos.metadata.errors import MetadataError
 from ryeos.trust import document_path
