@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -90,7 +91,8 @@ def test_a_program_that_a_tool_starts_cannot_either(
     project = with_tools(workspace, shared_node)
     code = f"import socket; socket.socket(socket.AF_UNIX).connect('{service}')"
 
-    answer = project.script(f'setsid {sys.executable} -I -c "{code}" 2>&1; true').json
+    started = f'setsid {quote(sys.executable)} -I -c "{code}" 2>&1; true'
+    answer = project.script(started).json
 
     shown = answer["result"]["data"]["stdout"]
     assert shown.rstrip().endswith("PermissionError: [Errno 13] Permission denied")

@@ -12,7 +12,8 @@ from tests.support.workspace import BUNDLE_SOURCE, ROOT, fixed_clock
 
 def listed(folder: Path) -> set[str]:
     """The files below a folder."""
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    files = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+    return {path.as_posix() for path in files if "__pycache__" not in path.parts}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
+
 from tests.support.workspace import BUNDLE_SOURCE
 
 FILE_SYSTEM = BUNDLE_SOURCE / "tools" / "rye" / "file-system"
@@ -23,7 +25,10 @@ def tool_module(item_id: str) -> ModuleType:
         assert spec
         assert spec.loader
         module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        # The bundle is what lies in its folder: nothing is left there.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "dont_write_bytecode", True)
+            spec.loader.exec_module(module)
         sys.modules[name] = module
     return sys.modules[name]
 

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ LIMITS = {
     "RYE_NODE_WORKER_TIMEOUT_S": "3",
 }
 TAKE = "def execute(params, project_path):\n    return len(bytearray(params['size']))\n"
-TAKE_IN_A_PROGRAM = f"{sys.executable} -I -c 'print(len(bytearray(1 << 31)))'"
+TAKE_IN_A_PROGRAM = f"{quote(sys.executable)} -I -c 'print(len(bytearray(1 << 31)))'"
 
 
 @pytest.fixture(scope="module")
