@@ -14,6 +14,11 @@ from typing import BinaryIO
 from lillux.errors import FileSystemError, LilluxError, UnsafePathError
 
 # With superscript digits too: Windows takes COM¹ for COM1.
+_OF_A_FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OF_A_FILE
+"""Flags of `os.open` for a file that is not there yet, and no link either."""
+PLAIN_FILE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _OF_A_FILE
+"""Flags for reading what should be a file: no link is followed, and no pipe's writer waited for."""
 _WINDOWS_DEVICES = frozenset(
     {"con", "prn", "aux", "nul", "conin$", "conout$"}
     | {f"{port}{digit}" for port in ("com", "lpt") for digit in "123456789¹²³"}
@@ -299,9 +304,7 @@ def _holds(path: Path, expected: bytes) -> bool:
 
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, flags, mode)
+    descriptor = os.open(path, NEW_FILE, mode)
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
             file.write(data)

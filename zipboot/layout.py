@@ -95,7 +95,7 @@ class Layout:
                 _make_folders(aside, os.path.dirname(target), made)
                 places.write_new(target, self.content(path), 0o600)
             os.rename(aside, root)
-        except BaseException as error:
+        except BaseException as error:  # an interrupt too leaves no half folder
             from shutil import rmtree
 
             rmtree(aside, ignore_errors=True)

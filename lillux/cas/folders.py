@@ -13,23 +13,8 @@ from pathlib import Path
 from time import time
 
 from lillux.cas.errors import StoreLinkError
-from lillux.files import FileTooLargeError, file_system_error
+from lillux.files import NEW_FILE, PLAIN_FILE, FileTooLargeError, file_system_error
 
-_NEW = (
-    os.O_WRONLY
-    | os.O_CREAT
-    | os.O_EXCL
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
-_READ = (
-    os.O_RDONLY
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)  # opening a FIFO must not wait for a writer
-    | getattr(os, "O_BINARY", 0)
-)
 JUST_NOW_S = 20.0
 """A third of the shortest grace of a sweep."""
 
@@ -84,7 +69,7 @@ class StoreFolders:
             return None
         path = self.path(folders, name)
         try:
-            descriptor = os.open(path, _READ)
+            descriptor = os.open(path, PLAIN_FILE)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -215,7 +200,7 @@ class StoreFolders:
             return
         path = self.path(folders, name)
         try:
-            descriptor = os.open(path, _READ if os.name != "nt" else os.O_RDWR)
+            descriptor = os.open(path, PLAIN_FILE if os.name != "nt" else os.O_RDWR)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -255,7 +240,7 @@ class StoreFolders:
 
     def _put(self, folders: tuple[str, ...], name: str, data: bytes, *, force: bool) -> None:
         temporary = self._temporary(folders)
-        descriptor = os.open(temporary, _NEW, _FILE_MODE)
+        descriptor = os.open(temporary, NEW_FILE, _FILE_MODE)
         try:
             try:
                 _write(descriptor, data)

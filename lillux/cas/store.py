@@ -109,7 +109,7 @@ class Store:
         try:
             return json.loads(data)
         except (ValueError, RecursionError) as error:
-            path = self._shown(Space.OBJECT, digest)
+            path = str(self.path_of(Space.OBJECT, digest))
             raise ObjectUnreadableError(path, str(error)) from error
 
     def has_blob(self, digest: str) -> bool:
@@ -128,7 +128,8 @@ class Store:
 
     def path_of(self, space: Space, digest: str) -> Path:
         """Where it is, or would be. Raises DigestError."""
-        return Path(self._shown(space, check_digest(digest)))
+        folders = self._shard(space, check_digest(digest))
+        return Path(self._folders.path(folders, space.file_name(digest)))
 
     def touch(self, space: Space, digest: str) -> bool:
         """Have it be as young as one stored now. False when it is not there, or is no digest.
@@ -248,7 +249,7 @@ class Store:
             raise ObjectMissingError(space.value, digest, str(self.root))
         found = sha256_hex(data)
         if found != digest:
-            raise ObjectChangedError(self._shown(space, digest), digest, found)
+            raise ObjectChangedError(str(self.path_of(space, digest)), digest, found)
         return data
 
     def _has(self, space: Space, digest: str) -> bool:
@@ -329,6 +330,3 @@ class Store:
         above = {folders[:length] for folders in touched for length in range(len(folders) + 1)}
         for folders in sorted(above, key=len, reverse=True):
             self._folders.force(folders)
-
-    def _shown(self, space: Space, digest: str) -> str:
-        return self._folders.path(self._shard(space, digest), space.file_name(digest))

@@ -12,25 +12,10 @@ from hashlib import sha256
 from itertools import count
 from pathlib import Path
 
-from lillux.files import file_system_error, make_directory
+from lillux.files import NEW_FILE, PLAIN_FILE, file_system_error, make_directory
 from lillux.values import dataclass
 from ryeos.cas.safe_paths import UnsafeManifestError, is_link
 
-_NEW = (
-    os.O_WRONLY
-    | os.O_CREAT
-    | os.O_EXCL
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
-_READ = (
-    os.O_RDONLY
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
 _FOLDER_MODE = 0o755
 _OWNER = stat.S_IRWXU
 _CHUNK = 1024 * 1024
@@ -100,7 +85,7 @@ class TreeFiles:
         digest = sha256()
         first = b""
         try:
-            descriptor = os.open(path, _READ)
+            descriptor = os.open(path, PLAIN_FILE)
             with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor
                 while chunk := file.read(_CHUNK):
                     first = first or chunk[:2]
@@ -218,7 +203,7 @@ def remove_tree(path: Path) -> None:
 
 
 def _write_new(path: str, data: bytes, mode: int) -> None:
-    descriptor = os.open(path, _NEW, mode)
+    descriptor = os.open(path, NEW_FILE, mode)
     try:
         written = os.write(descriptor, data)
         while written < len(data):  # a signal, or more than the system takes at once

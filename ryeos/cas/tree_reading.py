@@ -6,18 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 
-from lillux.files import file_system_error
+from lillux.files import PLAIN_FILE, file_system_error
 from ryeos.cas.tree_walk import Found
 
 _LARGE_BYTES = 8 * 1024 * 1024
 _PART_BYTES = 1024 * 1024
-_FLAGS = (
-    os.O_RDONLY
-    | getattr(os, "O_NONBLOCK", 0)  # what was a file may be a pipe by now
-    | getattr(os, "O_NOFOLLOW", 0)  # or a link
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
 
 
 def read_found(root: str, found: Found) -> bytes | None:
@@ -51,7 +44,7 @@ def digest_found(root: str, found: Found) -> str | None:
 @contextmanager
 def _opened(path: str) -> Iterator[int | None]:
     try:
-        descriptor = os.open(path, _FLAGS)
+        descriptor = os.open(path, PLAIN_FILE)
     except (FileNotFoundError, NotADirectoryError):
         yield None
         return

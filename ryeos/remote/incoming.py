@@ -19,25 +19,10 @@ from lillux.cas.layout import Space, is_digest
 from lillux.cas.store import MAX_BYTES, Durability, Store
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
-from lillux.files import file_system_error
+from lillux.files import NEW_FILE, PLAIN_FILE, file_system_error
 from ryeos.cas.materializer import mode_of
 from ryeos.remote.places import RemotePlaceError
 
-_NEW = (
-    os.O_WRONLY
-    | os.O_CREAT
-    | os.O_EXCL
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-)
-_READ = (
-    os.O_RDONLY
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-)
 _FOLDER_MODE = 0o700
 
 
@@ -149,10 +134,10 @@ class Incoming:
     @staticmethod
     def _write(path: str, data: bytes) -> None:
         try:
-            descriptor = os.open(path, _NEW, mode_of(data))
+            descriptor = os.open(path, NEW_FILE, mode_of(data))
         except FileExistsError:  # from before, or nobody knows from whom
             os.unlink(path)  # noqa: PTH108 - many times
-            descriptor = os.open(path, _NEW, mode_of(data))
+            descriptor = os.open(path, NEW_FILE, mode_of(data))
         try:
             written = os.write(descriptor, data)
             while written < len(data):  # a signal, or more than the system takes at once
@@ -164,7 +149,7 @@ class Incoming:
     def _read(path: str) -> bytes | None:
         """All of a plain file; None for anything else, which nothing here has written."""
         try:
-            descriptor = os.open(path, _READ)
+            descriptor = os.open(path, PLAIN_FILE)
         except OSError:
             return None
         with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path

@@ -149,7 +149,7 @@ class Place:
             if mode is None and self._link(temporary, ends):
                 return
             os.replace(temporary, self.name, **ends)
-        except BaseException:
+        except BaseException:  # an interrupt too leaves no half file
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=self.fd)
             raise
