@@ -120,6 +120,10 @@ class Store:
         """Whether there is such an object; a text that is no digest names nothing."""
         return self._has(Space.OBJECT, digest)
 
+    def has_any(self, space: Space) -> bool:
+        """Whether there may be any: the folder for them is there. Raises StoreLinkError."""
+        return self._folders.require_plain((space.folder,), make=False)
+
     def size(self, space: Space, digest: str) -> int | None:
         """How many bytes it has; None when it is not there, or is no digest."""
         if not is_digest(digest):

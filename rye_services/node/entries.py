@@ -23,6 +23,7 @@ from lillux.values import dataclass
 from rye_services.node.known_items import KnownItems
 from rye_services.node.usage import Usage
 from ryeos.cas.errors import CasObjectError, EntryError
+from ryeos.cas.framed_entries import START, end_of, head_of
 from ryeos.cas.objects import item_source_of
 from ryeos.cas.sync import Entry, decode, encode_json, store_entry
 
@@ -98,17 +99,22 @@ def put_entries(
     return Put(tuple(entry.digest for entry in entries), failures)
 
 
-def answer_pieces(store: Store, digests: Sequence[str], *, max_bytes: int) -> Iterator[bytes]:
-    """``{"entries": [...]}`` in pieces of JSON, each entry read when its piece is asked for.
+def answer_pieces(
+    store: Store, digests: Sequence[str], *, max_bytes: int, is_framed: bool = False
+) -> Iterator[bytes]:
+    """The entries in pieces, each entry read when its piece is asked for.
 
-    What is not there, or no longer sound, is left out; what is asked for twice is there twice.
+    As ``{"entries": [...]}``, or as `ryeos.cas.framed_entries` has them. What is not there, or no
+    longer sound, is left out; what is asked for twice is there twice.
     Raises ResponseTooLargeError, before the first piece.
     """
-    sizes = {digest: _size(store, digest) for digest in dict.fromkeys(digests)}
-    size = sum(sizes[digest] for digest in digests)
-    if size > max_bytes:
-        raise ResponseTooLargeError(size, max_bytes)
-    return _pieces(store, digests)
+    if len(set(digests)) < len(digests):  # each once is no more than a user may store
+        sizes = {digest: _size(store, digest) for digest in dict.fromkeys(digests)}
+        size = sum(sizes[digest] for digest in digests)
+        if size > max_bytes:
+            raise ResponseTooLargeError(size, max_bytes)
+    entries = (entry for digest in digests if (entry := _read(store, digest)))
+    return _joined(_framed(entries) if is_framed else _in_json(entries))
 
 
 def _decode_all(
@@ -143,18 +149,36 @@ def _size(store: Store, digest: str) -> int:
     return next((size for size in sizes if size is not None), 0)
 
 
-def _pieces(store: Store, digests: Sequence[str]) -> Iterator[bytes]:
-    piece, separator = bytearray(b'{"entries":['), b""
-    for digest in digests:
-        entry = _read(store, digest)
-        if entry is None:
-            continue
-        piece += separator + encode_json(entry)
+def _in_json(entries: Iterable[Entry]) -> Iterator[bytes]:
+    separator = b'{"entries":['
+    for entry in entries:
+        yield separator
+        yield encode_json(entry)
         separator = b","
-        if len(piece) >= _PIECE_BYTES:
-            yield bytes(piece)
-            piece.clear()
-    yield bytes(piece + b"]}")
+    yield b"]}" if separator == b"," else separator + b"]}"
+
+
+def _framed(entries: Iterable[Entry]) -> Iterator[bytes]:
+    count = 0
+    yield START
+    for entry in entries:
+        yield head_of(entry)
+        yield entry.data
+        count += 1
+    yield end_of(count)
+
+
+def _joined(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in few pieces: each costs a change of threads."""
+    piece: list[bytes] = []
+    size = 0
+    for part in parts:
+        piece.append(part)
+        size += len(part)
+        if size >= _PIECE_BYTES:
+            yield b"".join(piece)
+            piece, size = [], 0
+    yield b"".join(piece)
 
 
 def _read(store: Store, digest: str) -> Entry | None:

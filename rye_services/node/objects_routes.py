@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from rye_services.auth.callers import caller
 from rye_services.auth.principal import Principal
-from rye_services.node.bodies import described
+from rye_services.node.bodies import accepted_types, described
 from rye_services.node.entries import (
     Put,
     ResponseTooLargeError,
@@ -22,11 +22,16 @@ from rye_services.node.services import NodeServices
 from rye_services.node.usage import QuotaExceededError
 from rye_services.problems import Problem
 from rye_services.scopes import OBJECTS
+from ryeos.cas.framed_entries import MEDIA_TYPE
 
 MAX_DIGESTS = 200_000
 """Of one request, which keeps a thread for some seconds."""
 
 Syncing = Annotated[Principal, caller(OBJECTS)]
+
+_ENTRIES_ANSWERED: dict[int | str, dict[str, Any]] = {
+    200: {"content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
+}
 
 
 class Hashes(BaseModel):
@@ -56,11 +61,14 @@ def router(services: NodeServices) -> APIRouter:
         """Store blobs and objects; each is kept or refused by itself."""
         return await threads.answer(request, Entries, partial(_put, services, principal))
 
-    @routes.post("/get", openapi_extra=described(Hashes))
+    @routes.post("/get", openapi_extra=described(Hashes), responses=_ENTRIES_ANSWERED)
     async def get(principal: Syncing, request: Request) -> StreamingResponse:
         """Blobs and objects by digest. What is not there is left out."""
-        pieces = await threads.answer(request, Hashes, partial(_get, services, principal))
-        return StreamingResponse(pieces, media_type="application/json")
+        is_framed = MEDIA_TYPE in accepted_types(request.headers.getlist("accept"))
+        work = partial(_get, services, principal, is_framed=is_framed)
+        pieces = await threads.answer(request, Hashes, work)
+        media_type = MEDIA_TYPE if is_framed else "application/json"
+        return StreamingResponse(pieces, media_type=media_type, headers={"Vary": "Accept"})
 
     return routes
 
@@ -89,12 +97,14 @@ def _put(services: NodeServices, principal: Principal, sent: Entries) -> dict[st
     return {"stored": list(result.stored)}
 
 
-def _get(services: NodeServices, principal: Principal, asked: Hashes) -> Iterator[bytes]:
+def _get(
+    services: NodeServices, principal: Principal, asked: Hashes, *, is_framed: bool
+) -> Iterator[bytes]:
     store = services.stores.of(principal.user_id)
     # Whoever may store so much may get it at once; the same again and again is for nobody's good.
     limit = services.settings.max_user_storage_bytes
     try:
-        return answer_pieces(store, asked.hashes, max_bytes=limit)
+        return answer_pieces(store, asked.hashes, max_bytes=limit, is_framed=is_framed)
     except ResponseTooLargeError as error:
         raise Problem(413, str(error)) from error
 

@@ -5,6 +5,7 @@ A manifest comes from somebody else, and its paths become files. Rules and reaso
 """
 
 import os
+import re
 import stat
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -31,6 +32,14 @@ _SHORT_NAMES = {f"ai~{digit}": ".ai" for digit in range(10)} | {
 # terminals, Zl and Zp end lines, Cs has no UTF-8.
 _NEVER = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _REPARSE_POINT = 0x400  # of Windows: links and junctions
+# Most paths: plain on every platform, whatever is asked of them. The others are looked at closely.
+_PLAIN_SEGMENT = (
+    r"(?!(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:[./]|\Z))[a-z0-9_.@+=-]{0,99}[a-z0-9_@+=-]"
+)
+_PLAIN_PATH = re.compile(
+    rf"(?!\.git(?:/|\Z)|\.ai/state(?:/|\Z))(?:{_PLAIN_SEGMENT}/){{0,9}}{_PLAIN_SEGMENT}",
+    re.IGNORECASE | re.ASCII,
+)
 
 
 class UnsafeManifestError(RyeError):
@@ -245,6 +254,8 @@ def is_link(status: os.stat_result) -> bool:
 
 def path_problem(path: str) -> str:
     """Why no file may have this relative path; ``""`` when one may."""
+    if _PLAIN_PATH.fullmatch(path):
+        return ""
     try:
         check_relative(path)
     except UnsafePathError as error:

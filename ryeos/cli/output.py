@@ -144,5 +144,7 @@ def one_line(text: str, width: int = 0) -> str:
     Cut to ``width`` characters, unless that is 0.
     """
     words = " ".join(text.split())
-    plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words)
+    plain = words
+    if not words.isprintable():
+        plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words)
     return plain if not width or len(plain) <= width else f"{plain[: max(width - 1, 0)]}…"

@@ -33,7 +33,7 @@ from ryeos.remote.new_files import NewFiles
 _MANY = 64
 _PLAIN, _RUNNABLE = 0o644, 0o755
 
-FileOf: TypeAlias = Callable[[str], Path | None]
+FileOf: TypeAlias = Callable[[str], str | None]
 """A file with the bytes of a digest that may become a file of the project, if there is one."""
 
 
@@ -108,7 +108,7 @@ def changes(
     return tuple(change for change in found if change.before != change.after)
 
 
-def no_file_of(_digest: str) -> Path | None:
+def no_file_of(_digest: str) -> str | None:
     """Nothing was written in advance."""
     return None
 
@@ -131,15 +131,15 @@ def apply_changes(
     making_room = {change.path for change in changed if change.after is None}
     targets = PresentTargets(root)
     current = {  # (1), (2)
-        change: None
+        change.path: None
         if making_room and _is_below_any(change.path, making_room)  # looked at when it is written
         else _digest_of(targets.find(change.path))
         for change in changed
     }
-    meddled = [one.path for one in changed if current[one] not in {one.before, one.after}]
+    meddled = [one.path for one in changed if current[one.path] not in (one.before, one.after)]
     if meddled:
         raise LocalChangeError(meddled)
-    left = [change for change in changed if current[change] != change.after]
+    left = [change for change in changed if current[change.path] != change.after]
     removed = [change for change in left if change.after is None]
     for change in removed:  # (3) these first: a file may have to make room for a folder
         _remove(root, safe_target(root, change.path), change)
@@ -151,7 +151,7 @@ def apply_changes(
             if file is None or not _put(new_files, change, file):
                 data = get_blob(str(change.after))
                 _write(safe_target(root, change.path), change, data, through)
-    _force_to_disk(root, [root / change.path for change in written])  # (4)
+    _force_to_disk(root, _paths(written))  # (4)
     added = [change for change in written if change.before is None]
     return Applied(_paths(written), _paths(removed), _paths(added))
 
@@ -175,7 +175,7 @@ def _digest_of(target: Path | None) -> str | None:
         return None
 
 
-def _put(new_files: NewFiles, change: Change, file: Path) -> bool:
+def _put(new_files: NewFiles, change: Change, file: str) -> bool:
     """Have a file that is written already be the one that is new; whether that was possible."""
     if change.before is not None:
         return False
@@ -256,11 +256,12 @@ def _above(root: Path, target: Path) -> Iterator[Path]:
         yield folder
 
 
-def _force_to_disk(root: Path, targets: Sequence[Path]) -> None:
+def _force_to_disk(root: Path, paths: Sequence[str]) -> None:
     """What is recorded next says that these hold what they hold: also after a loss of power."""
-    if len(targets) > _MANY and force_file_system(str(root)):
+    if len(paths) > _MANY and force_file_system(str(root)):
         return
-    for target in targets:
+    for path in paths:
+        target = root / path
         try:
             descriptor = os.open(target, os.O_RDWR | getattr(os, "O_BINARY", 0))
         except OSError:  # removed, or read-only: nothing of ours is waiting there

@@ -16,6 +16,7 @@ from lillux.http_client.errors import (
 )
 from lillux.http_client.retries import delay_s, parse_retry_after
 from lillux.process import Cancellation
+from ryeos.cas.framed_entries import MEDIA_TYPE
 from ryeos.remote.credentials import Credentials
 from ryeos.remote.errors import RemoteTimeoutError, RemoteUnreachableError, ReplyTooLargeError
 from ryeos.remote.remote_url import is_loopback
@@ -34,6 +35,7 @@ _RETRY = Retry(max_attempts=ATTEMPTS, max_delay_s=20.0)
 _BUSY = (429, 503)
 _GATEWAY = (502, 504)
 _UNAUTHORIZED = 401
+_ACCEPTED = f"{MEDIA_TYPE}, application/json;q=0.9"
 
 
 class HttpTransport:
@@ -124,7 +126,7 @@ class HttpTransport:
         timeout_s: float | None,
         max_response_bytes: int,
     ) -> "HttpResponse":
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": _ACCEPTED}
         if self._is_near:
             headers["Accept-Encoding"] = "identity"
         if body is not None:

@@ -1,12 +1,14 @@
 """Content on its way into the project: a file for each piece, which becomes the file it is for.
 
 What a pull writes into the project is there afterwards, and the node has it too: nobody asks the
-store for it again. Cut off, the files stay, and the next pull goes on from there.
+store for it again. Cut off, the files stay, and the next pull goes on from there. Objects say what
+an item is, as anybody can tell from its file: of those that are small they stay in memory.
 
 A file is called by the digest of its bytes. Only one that this very object has written is ever
 given away; of one from before nobody knows who wrote it, so that it is read and hashed again.
 """
 
+import json
 import os
 import stat
 from collections.abc import Iterator
@@ -20,10 +22,12 @@ from lillux.cas.store import MAX_BYTES, Durability, Store
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import NEW_FILE, PLAIN_FILE, file_system_error
+from lillux.integrity import canonical_json
 from ryeos.cas.materializer import mode_of
 from ryeos.remote.places import RemotePlaceError
 
 _FOLDER_MODE = 0o700
+_MEMORY_BYTES = 16 * 1024 * 1024
 
 
 @contextmanager
@@ -52,13 +56,18 @@ def forget_incoming(folder: Path) -> None:
 
 
 class Incoming:
-    """Blobs in files of ``folder``; objects, which are few, go into the store. One user at a time.
+    """Blobs in files of ``folder``; objects in memory, or in the store where they are many.
+
+    One user at a time. ``memory_bytes`` is how much of objects stays in memory.
 
     Raises FileSystemError from everything that reads or writes.
     """
 
-    def __init__(self, folder: Path, store: Store) -> None:
+    def __init__(self, folder: Path, store: Store, *, memory_bytes: int = _MEMORY_BYTES) -> None:
         self._folder, self._store = folder, store
+        self._objects: dict[str, bytes] = {}
+        self._room = memory_bytes
+        self._has_stored_blobs = store.has_any(Space.BLOB)
         self._place = f"{folder}{os.sep}"
         self._own: set[str] = set()
         try:
@@ -72,11 +81,13 @@ class Incoming:
 
     def has_blob(self, digest: str) -> bool:
         """Whether it has come, or was in the store before."""
-        return digest in self._own or digest in self._left or self._store.has_blob(digest)
+        if digest in self._own or digest in self._left:
+            return True
+        return self._has_stored_blobs and self._store.has_blob(digest)
 
     def has_object(self, digest: str) -> bool:
-        """Whether the store has it."""
-        return self._store.has_object(digest)
+        """Whether it has come, or was in the store before."""
+        return digest in self._objects or self._store.has_object(digest)
 
     def get_blob(self, digest: str) -> bytes:
         """The bytes of a digest, hashed again. Raises ObjectMissingError, and as a store does."""
@@ -90,17 +101,18 @@ class Incoming:
         return data
 
     def get_object(self, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
-        """The value of a digest, of the store."""
-        return self._store.get_object(digest)
+        """The value of a digest. Raises as a store does."""
+        data = self._objects.get(digest)
+        return self._store.get_object(digest) if data is None else json.loads(data)
 
-    def file_of(self, digest: str) -> Path | None:
+    def file_of(self, digest: str) -> str | None:
         """A file with these bytes that may become a file of the project; None for none of ours."""
-        return Path(self._place + digest) if digest in self._own else None
+        return self._place + digest if digest in self._own else None
 
     def keep(self, space: Space, digest: str, data: bytes, durability: Durability) -> None:
-        """Keep bytes whose digest was just computed: a blob until `discard`."""
+        """Keep bytes whose digest was just computed, until `discard` at least."""
         if space is Space.OBJECT:
-            self._store.keep(space, digest, data, durability)
+            self._keep_object(digest, data, durability)
         elif digest not in self._own:
             try:
                 self._write(self._place + digest, data)
@@ -115,8 +127,11 @@ class Incoming:
         return digest
 
     def put_object(self, value: Any, durability: Durability) -> str:  # noqa: ANN401 - JSON
-        """Keep a value in the store. Its digest."""
-        return self._store.put_object(value, durability)
+        """Keep a value until `discard` at least. Its digest."""
+        data = canonical_json(value)
+        digest = sha256_hex(data)
+        self.keep(Space.OBJECT, digest, data, durability)
+        return digest
 
     def sync(self) -> None:
         """Nothing: the files are only for now, and the store is forced once, at the end."""
@@ -130,6 +145,13 @@ class Incoming:
         """Remove the files: what was in them is where it belongs. The store is on the disk."""
         self._store.sync()
         forget_incoming(self._folder)
+
+    def _keep_object(self, digest: str, data: bytes, durability: Durability) -> None:
+        if len(data) > self._room:
+            self._store.keep(Space.OBJECT, digest, data, durability)
+        elif digest not in self._objects:
+            self._objects[digest] = data
+            self._room -= len(data)
 
     @staticmethod
     def _write(path: str, data: bytes) -> None:

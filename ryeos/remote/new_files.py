@@ -29,8 +29,8 @@ class NewFiles:
         self._root, self._is_supported = root, is_supported
         self._folder, self._descriptor = "", -1
 
-    def put(self, relative: str, content: Path) -> bool:
-        """Have a file there which is ``content``; that is there no more. Whether it can be done.
+    def put(self, relative: str, content: str) -> bool:
+        """Have a file there which is that at ``content``, and no longer so. Whether it can be done.
 
         Where it cannot, nothing was changed. ``relative`` has passed
         `ryeos.cas.safe_paths.path_problem`. Raises FileExistsError where something is already, and

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any, Protocol
 
 from ryeos.cas.errors import EntryError
+from ryeos.cas.framed_entries import MEDIA_TYPE, read_entries
 from ryeos.cas.sync import Entry, decode, encode_json
 from ryeos.remote.errors import (
     HeadMovedError,
@@ -37,7 +38,7 @@ from ryeos.remote.replies import (
     read_user_space,
     rows_at,
 )
-from ryeos.remote.transport import MAX_SMALL_REPLY, MIB, Query, Transport
+from ryeos.remote.transport import MAX_SMALL_REPLY, MIB, Query, Reply, Transport
 
 COMPATIBLE_ENGINES = frozenset({"0.1"})
 """The first two parts of the versions whose nodes take what this program pushes."""
@@ -148,7 +149,7 @@ class Node:
         """What the node has of these, each hashed again; nothing that was not asked for."""
         return self.entries_of(self.get_reply(digests, max_response_bytes), digests)
 
-    def get_reply(self, digests: Sequence[str], max_response_bytes: int) -> bytes:
+    def get_reply(self, digests: Sequence[str], max_response_bytes: int) -> Reply:
         """What `entries_of` reads: waiting for it and reading it can be two threads' work."""
         self.verify()
         return self._reply(
@@ -158,12 +159,16 @@ class Node:
             max_response_bytes=max_response_bytes,
         )
 
-    def entries_of(self, reply: bytes, digests: Sequence[str]) -> tuple[Entry, ...]:
+    def entries_of(self, reply: Reply, digests: Sequence[str]) -> tuple[Entry, ...]:
         """The pieces in a reply, each hashed again; nothing that was not asked for."""
         what = self._what("/objects/get")
-        rows = rows_at(parse_reply(reply, what), "entries", what)
         try:
-            entries = tuple(map(decode, rows))
+            if reply.media_type == MEDIA_TYPE:
+                entries = tuple(read_entries(reply.body))
+            else:  # a node that knows only JSON
+                entries = tuple(
+                    map(decode, rows_at(parse_reply(reply.body, what), "entries", what))
+                )
         except EntryError as error:
             raise RemoteReplyError(what, str(error)) from error
         foreign = {entry.digest for entry in entries} - {*digests}
@@ -306,7 +311,7 @@ class Node:
         body: Mapping[str, Any] | bytes | None,
         **request: Any,  # noqa: ANN401
     ) -> dict[str, Any]:
-        return parse_reply(self._reply(method, path, body, **request), self._what(path))
+        return parse_reply(self._reply(method, path, body, **request).body, self._what(path))
 
     def _reply(
         self,
@@ -318,7 +323,7 @@ class Node:
         timeout_s: float | None = None,
         max_response_bytes: int = MAX_SMALL_REPLY,
         may_repeat: bool = True,
-    ) -> bytes:
+    ) -> Reply:
         reply = self._transport.exchange(
             method,
             path,
@@ -331,7 +336,7 @@ class Node:
         if reply.status >= _REFUSED:
             detail, hint = detail_of(reply.body), self._hints.get(reply.status, "")
             raise RemoteError(reply.status, detail, what=self._what(path), hint=hint)
-        return reply.body
+        return reply
 
     def _history(self, project_path: str, limit: int) -> dict[str, Any]:
         query = [("project_path", project_path), ("limit", str(limit))]

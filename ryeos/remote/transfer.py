@@ -16,7 +16,7 @@ from ryeos.cas.contents import ReadContents
 from ryeos.cas.sync import MAX_ENTRIES, Entry, Sized, batches, export_entries
 from ryeos.remote.errors import RemoteReplyError, ReplyTooLargeError
 from ryeos.remote.node import MAX_GET_REPLY, Node
-from ryeos.remote.transport import MIB
+from ryeos.remote.transport import MIB, Reply
 
 MAX_ASKED = 4000
 """Digests in one question whether the node has them: 270 kB."""
@@ -177,7 +177,7 @@ def _got_all(node: Node, digests: Sequence[str]) -> Iterator[tuple[Sequence[str]
     pending = deque(digests)
     again: deque[Sequence[str]] = deque()
     size = MAX_FETCHED
-    flying: deque[tuple[Sequence[str], Future[bytes]]] = deque()
+    flying: deque[tuple[Sequence[str], Future[Reply]]] = deque()
     at_once = IN_FLIGHT
     with ThreadPoolExecutor(IN_FLIGHT, "rye-remote-get") as pool:
         try:

@@ -23,6 +23,11 @@ class Reply:
     headers: Mapping[str, str]
     body: bytes = field(repr=False)
 
+    @property
+    def media_type(self) -> str:
+        """What the body is, in lower case and without parameters; ``""`` where nobody says."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
 
 class Transport(Protocol):
     """Carries one request at a time; may be used from several threads."""

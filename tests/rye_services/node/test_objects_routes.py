@@ -6,6 +6,8 @@ from typing import Literal
 import pytest
 
 from lillux.digests import sha256_hex
+from ryeos.cas.framed_entries import MEDIA_TYPE, read_entries
+from ryeos.cas.sync import decode
 from tests.support.node import Node, User, running_node
 from tests.support.node_sync import blob_entry, contents_of, object_entry, put
 
@@ -35,6 +37,32 @@ def test_what_is_put_is_there_and_comes_back(user: User, auth: Literal["signed",
         {"present": [value["hash"], blob["hash"]], "missing": [NOWHERE]},
     )
     assert got.answer == (200, {"entries": [value, blob, value]})
+
+
+def test_who_accepts_frames_gets_the_same_without_json(user: User) -> None:
+    blob, value = blob_entry(b"\0\xff"), object_entry({"kind": "mine", "n": [1]})
+    put(user, [blob, value])
+    asked = {"hashes": [value["hash"], NOWHERE, blob["hash"]]}
+
+    got = user.ask("POST", "/objects/get", asked, headers={"Accept": f"{MEDIA_TYPE}, */*;q=0.1"})
+
+    assert got.headers["content-type"] == MEDIA_TYPE
+    assert got.headers["vary"] == "Accept"
+    assert list(read_entries(got.body)) == [decode(value), decode(blob)]
+
+
+@pytest.mark.parametrize(
+    "accept", ["*/*", "application/json", f"{MEDIA_TYPE};q=0", f"{MEDIA_TYPE}; q=0.000, */*", ";,;"]
+)
+def test_who_does_not_accept_frames_gets_json(user: User, accept: str) -> None:
+    blob = blob_entry(b"plain")
+    put(user, [blob])
+    asked = {"hashes": [blob["hash"]]}
+
+    got = user.ask("POST", "/objects/get", asked, headers={"Accept": accept})
+
+    assert got.headers["content-type"] == "application/json"
+    assert got.json == {"entries": [blob]}
 
 
 def test_one_user_cannot_see_what_another_has(user: User, shared_node: Node) -> None:

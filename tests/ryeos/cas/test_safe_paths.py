@@ -12,6 +12,7 @@ from ryeos.cas.safe_paths import (
     check_manifest_paths,
     clashes,
     fold,
+    path_problem,
     safe_target,
 )
 
@@ -40,6 +41,23 @@ PATHS = st.lists(st.lists(NAMES, min_size=1, max_size=3).map("/".join), max_size
 )
 def test_an_ordinary_path_is_accepted(path: str) -> None:
     check_manifest_paths([path])
+
+
+SEGMENTS = st.sampled_from(
+    ["a", "con", "CON.txt", "con1", "com1", "nul.", "aux-", "x.", "x ", "..", ".", "", ".git"]
+    + [".GIT", ".ai", ".AI", "state", "State", "states", "git~1", "a:b", "a\\b", "\x7f", "a\n"]
+    + ["x" * 101, "a_b-c@d=e+f.g", "lpt\u00b9", "conin$"]
+)
+
+
+@pytest.mark.property
+@given(segments=st.lists(SEGMENTS, min_size=1, max_size=12))
+def test_a_plain_path_is_judged_as_one_that_needs_a_closer_look(segments: list[str]) -> None:
+    path = "/".join(segments)
+    plain, other = path_problem(f"{path}/a"), path_problem(f"{path}/\u00e4")
+
+    assert plain == other
+    assert path_problem(path) == "" or plain != ""
 
 
 def test_ordinary_paths_stand_side_by_side() -> None:

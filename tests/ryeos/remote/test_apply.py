@@ -119,7 +119,7 @@ def test_what_is_written_already_becomes_the_file(tmp_path: Path) -> None:
     root, file = tmp_path / "root", tmp_path / "file"
     root.mkdir()
     file.write_bytes(b"new")
-    file_of = {NEW: file}.get
+    file_of = {NEW: str(file)}.get
 
     applied = apply_changes(
         root, [Change("deep/a", None, NEW)], BLOBS.__getitem__, tmp_path, file_of
@@ -136,7 +136,7 @@ def test_two_files_with_the_same_bytes_are_two_files(tmp_path: Path) -> None:
     file.write_bytes(b"new")
     changed = [Change("a", None, NEW), Change("b", None, NEW)]
 
-    apply_changes(root, changed, BLOBS.__getitem__, tmp_path, {NEW: file}.get)
+    apply_changes(root, changed, BLOBS.__getitem__, tmp_path, {NEW: str(file)}.get)
 
     assert [(root / name).read_bytes() for name in "ab"] == [b"new", b"new"]
     assert [(root / name).stat().st_nlink for name in "ab"] == [1, 1]
@@ -147,9 +147,9 @@ def test_what_is_written_already_does_not_replace_a_file_that_appeared(tmp_path:
     root.mkdir()
     file.write_bytes(b"new")
 
-    def meddling(digest: str) -> Path | None:
+    def meddling(digest: str) -> str | None:
         (root / "a").write_bytes(b"mine")
-        return {NEW: file}.get(digest)
+        return {NEW: str(file)}.get(digest)
 
     with pytest.raises(LocalChangeError, match="meantime: a"):
         apply_changes(root, [Change("a", None, NEW)], BLOBS.__getitem__, tmp_path, meddling)
@@ -165,10 +165,10 @@ def test_a_folder_that_became_a_link_while_others_are_written_is_not_entered(
     elsewhere.mkdir()
     file.write_bytes(b"new")
 
-    def meddling(digest: str) -> Path | None:
+    def meddling(digest: str) -> str | None:
         (root / "deep").rmdir()
         (root / "deep").symlink_to(elsewhere)
-        return {NEW: file}.get(digest)
+        return {NEW: str(file)}.get(digest)
 
     with pytest.raises(UnsafeManifestError, match="is a link"):
         apply_changes(root, [Change("deep/a", None, NEW)], BLOBS.__getitem__, tmp_path, meddling)
@@ -179,7 +179,7 @@ def test_a_folder_that_became_a_link_while_others_are_written_is_not_entered(
 def test_what_was_written_already_and_is_gone_is_written_anew(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
-    file_of = {NEW: tmp_path / "gone"}.get
+    file_of = {NEW: str(tmp_path / "gone")}.get
 
     apply_changes(root, [Change("a", None, NEW)], BLOBS.__getitem__, tmp_path, file_of)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lillux.cas.errors import ObjectMissingError
-from lillux.cas.store import Store
+from lillux.cas.store import Durability, Store
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from ryeos.remote.incoming import Incoming, forget_incoming, incoming_at
@@ -79,8 +79,8 @@ def test_only_what_was_written_just_now_is_given_away(tmp_path: Path, opened: Op
     assert again.file_of(digest) is None
     again.put_blob(b"#!/bin/sh\n")
     file = again.file_of(digest)
-    assert file == tmp_path / "incoming" / digest
-    assert file.read_bytes() == b"#!/bin/sh\n"
+    assert file == str(tmp_path / "incoming" / digest)
+    assert Path(file).read_bytes() == b"#!/bin/sh\n"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has neither")
@@ -121,7 +121,30 @@ def test_a_piece_that_names_its_interpreter_can_be_run(opened: Open) -> None:
 
     assert runnable is not None and plain is not None  # noqa: PT018 - for mypy
     assert os.access(runnable, os.X_OK)
-    assert not plain.stat().st_mode & 0o111
+    assert not Path(plain).stat().st_mode & 0o111
+
+
+def test_objects_stay_in_memory_as_long_as_they_are_small(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    incoming = Incoming(tmp_path / "incoming", store, memory_bytes=20)
+
+    small = incoming.put_object({"a": 1}, Durability.AT_SYNC)
+    large = incoming.put_object({"a": "more than there is room for"}, Durability.AT_SYNC)
+
+    assert incoming.get_object(small) == {"a": 1}
+    assert incoming.has_object(large)
+    assert not store.has_object(small)
+    assert store.has_object(large)
+
+
+def test_what_the_store_had_before_need_not_come(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    digest = store.put_blob(b"from before")
+
+    incoming = Incoming(tmp_path / "incoming", store)
+
+    assert incoming.has_blob(digest)
+    assert incoming.get_blob(digest) == b"from before"
 
 
 def test_a_file_in_the_place_of_the_folder_is_told(tmp_path: Path, opened: Open) -> None:

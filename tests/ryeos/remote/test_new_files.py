@@ -20,11 +20,11 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def content(tmp_path: Path, text: bytes = b"new") -> Path:
+def content(tmp_path: Path, text: bytes = b"new") -> str:
     """A file of ours that is to become one of the project."""
     path = tmp_path / "content"
     path.write_bytes(text)
-    return path
+    return str(path)
 
 
 def test_a_file_comes_to_its_place_and_has_no_other_name(tmp_path: Path, root: Path) -> None:
@@ -35,7 +35,7 @@ def test_a_file_comes_to_its_place_and_has_no_other_name(tmp_path: Path, root: P
 
     assert root.joinpath("deep/er/a").read_bytes() == b"new"
     assert root.joinpath("deep/er/a").stat().st_nlink == 1
-    assert not file.exists()
+    assert not Path(file).exists()
 
 
 def test_files_of_several_folders_come_to_theirs(tmp_path: Path, root: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_file_that_came_meanwhile_stays(tmp_path: Path, root: Path) -> None:
         new_files.put("a", file)
 
     assert root.joinpath("a").read_bytes() == b"mine"
-    assert file.read_bytes() == b"new"
+    assert Path(file).read_bytes() == b"new"
 
 
 def test_a_link_that_came_meanwhile_stays_and_leads_nobody(tmp_path: Path, root: Path) -> None:
@@ -143,5 +143,5 @@ def test_a_system_without_such_calls_changes_nothing(tmp_path: Path, root: Path)
     with NewFiles(root, is_supported=False) as new_files:
         assert not new_files.put("a", file)
 
-    assert file.exists()
+    assert Path(file).exists()
     assert list(root.iterdir()) == []

@@ -1,0 +1,105 @@
+"""Entries of a transfer as plain bytes."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lillux.digests import sha256_hex
+from lillux.integrity import canonical_json
+from ryeos.cas.errors import EntryError
+from ryeos.cas.framed_entries import START, end_of, head_of, read_entries
+from ryeos.cas.sync import Entry
+
+BLOBS = st.binary(max_size=200).map(lambda data: Entry(sha256_hex(data), "blob", data))
+VALUES = st.dictionaries(st.text(max_size=5), st.none() | st.integers() | st.text(max_size=9))
+
+
+def object_of(value: object) -> Entry:
+    data = canonical_json(value)
+    return Entry(sha256_hex(data), "object", data)
+
+
+def framed(*entries: Entry) -> bytes:
+    parts = (head_of(entry) + entry.data for entry in entries)
+    return START + b"".join(parts) + end_of(len(entries))
+
+
+def refusal(data: bytes) -> str:
+    with pytest.raises(EntryError) as refused:
+        list(read_entries(data))
+    return refused.value.problem
+
+
+def test_an_answer_is_its_start_each_entry_and_the_end() -> None:
+    found = framed(Entry(sha256_hex(b"hi"), "blob", b"hi"), object_of({"a": 1}))
+
+    assert found == b'rye entries 1\nb\0\0\0\x02hio\0\0\0\x07{"a":1}e\0\0\0\x02'
+
+
+@pytest.mark.property
+@given(entries=st.lists(BLOBS | VALUES.map(object_of), max_size=5))
+def test_what_is_read_is_what_was_framed(entries: list[Entry]) -> None:
+    assert list(read_entries(framed(*entries))) == entries
+
+
+@pytest.mark.property
+@given(entries=st.lists(BLOBS, max_size=4), data=st.data())
+def test_an_answer_that_is_cut_short_is_refused(entries: list[Entry], data: st.DataObject) -> None:
+    whole = framed(*entries)
+    length = data.draw(st.integers(0, len(whole) - 1))
+
+    refusal(whole[:length])
+
+
+@pytest.mark.property
+@given(junk=st.binary(max_size=60))
+def test_other_bytes_are_refused_and_never_crash(junk: bytes) -> None:
+    for data in (junk, START + junk):
+        try:
+            list(read_entries(data))
+        except EntryError:
+            continue
+        assert data == framed(*read_entries(data))
+
+
+def test_a_length_that_reaches_behind_the_end_is_told() -> None:
+    data = START + b"b\xff\xff\xff\xffhi" + end_of(1)
+
+    assert refusal(data) == "expected 4294967295 bytes of a blob, found 7"
+
+
+def test_what_stands_behind_the_end_is_refused() -> None:
+    assert refusal(framed() + b"more").startswith("expected the end after 0 entries")
+
+
+def test_an_end_that_counts_wrong_is_refused() -> None:
+    entry = Entry(sha256_hex(b""), "blob", b"")
+    data = START + head_of(entry) + end_of(2)
+
+    assert refusal(data) == r"expected the end after 1 entries, found b'e\x00\x00\x00\x02'"
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b'{"b":1,"a":2}', "data: expected canonical JSON, found another form"),
+        (b'{"a": 1}', "data: expected canonical JSON, found another form"),
+        ('{"a":"ä"}'.encode(), "data: expected canonical JSON, found another form"),
+        (b"{", "data: expected an object's JSON: "),
+        (b"\xff", "data: expected an object's JSON: "),
+        (b"[" * 100_000, "data: expected an object's JSON: "),
+        (b"NaN", "data: expected an object's JSON: "),
+    ],
+)
+def test_an_object_has_only_its_canonical_form(content: bytes, problem: str) -> None:
+    entry = Entry(sha256_hex(content), "object", content)
+
+    assert refusal(framed(entry)).startswith(problem)
+
+
+def test_an_object_is_read_as_json_says() -> None:
+    (entry,) = read_entries(framed(object_of({"kind": "mine", "n": [1]})))
+
+    assert json.loads(entry.data) == {"kind": "mine", "n": [1]}
