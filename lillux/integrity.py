@@ -62,6 +62,9 @@ def _require_json(value: object, path: tuple[str | int, ...]) -> None:
             limit = f"at most {MAX_DEPTH} levels of nesting"
             raise CanonicalJsonError(json_pointer(path), limit, "more")
         case dict():
+            # (Most are text alone: told without a step for each.)
+            if {*map(type, value)} <= _TEXT and {*map(type, value.values())} <= _ALWAYS_JSON:
+                return
             for key, child in value.items():
                 if not isinstance(key, str):
                     found = f"one of type {type(key).__name__}"
@@ -76,6 +79,7 @@ def _require_json(value: object, path: tuple[str | int, ...]) -> None:
             _require_scalar(value, path)
 
 
+_TEXT = frozenset({str})
 _ALWAYS_JSON = frozenset({str, bool, type(None)})  # most leaves: spares them a call
 
 

@@ -14,7 +14,7 @@ from lillux.cas.store import Durability, Store
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import read_bytes, write_atomic
-from lillux.integrity import canonical_json, compute_integrity
+from lillux.integrity import canonical_json
 from lillux.values import dataclass, replace
 from rye_services.node.local_objects import Promoted, promote, stored_bytes
 from rye_services.node.outputs import is_own, output_files, sign_page
@@ -213,6 +213,8 @@ class Harvester:
     def _without_telling_names(self, sound: Sound, base: SourceManifest) -> Sound:
         """Without files whose names hold a secret."""
         found = sound.tree.manifest
+        if found == base:
+            return sound
         manifest = SourceManifest(
             "project",
             {
@@ -228,8 +230,7 @@ class Harvester:
         )
         if manifest == found:
             return sound
-        digest = compute_integrity(manifest.as_object())
-        return replace(sound, tree=replace(sound.tree, manifest=manifest, manifest_hash=digest))
+        return replace(sound, tree=sound.tree.with_manifest(manifest))
 
     def _output_files(self, project: Path) -> dict[str, int]:
         found = output_files(project, self._warn)
@@ -258,7 +259,7 @@ class Harvester:
     ) -> int:
         here = (tree.root / path for path in changed)
         files = sum(path.stat().st_size + 1024 for path in here if path.is_file())
-        manifest = len(canonical_json(tree.manifest.as_object())) if files else 0
+        manifest = len(tree.manifest_data) if files else 0
         result = len(canonical_json(dict(ran.envelope)))
         needed = files + manifest + result + stored_bytes(local) + sum(outputs) + _SPARE_BYTES
         self._usage.reserve(self._user_id, needed, max_bytes=self._max_bytes, store=self._store)
@@ -343,6 +344,8 @@ def local_store(project: Path) -> Store:
 
 def changed_paths(base: SourceManifest, now: SourceManifest) -> list[str]:
     """Paths that were added, changed or removed, sorted."""
+    if base == now:
+        return []
     before, after = {**base.files, **base.items}, {**now.files, **now.items}
     differing = {path for path, digest in after.items() if before.get(path) != digest}
     return sorted(differing | (before.keys() - after.keys()))

@@ -6,8 +6,7 @@ A head that the next push or execution refuses would be the end of the project o
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
-from lillux.integrity import compute_integrity
-from lillux.values import dataclass, replace
+from lillux.values import dataclass
 from rye_services.node.validation import MAX_PATHS
 from ryeos.cas.admission import problem_of
 from ryeos.cas.objects import SourceManifest
@@ -32,7 +31,8 @@ def sound_tree(tree: Tree, base: SourceManifest, untouched: AbstractSet[str]) ->
     now = {*tree.manifest.items, *tree.manifest.files}
     kept = {*untouched, *_hidden(base, skipped)} - now
     known = {*base.items, *base.files}
-    left_out = list(_unsound(now | kept, known, tree.manifest))
+    # The base is sound, and so is any part of it.
+    left_out = list(_unsound(now | kept, known, tree.manifest)) if now - known else []
     refused = {one.path for one in left_out}
     if not kept and not refused:
         return Sound(tree, tuple(skipped))
@@ -41,8 +41,7 @@ def sound_tree(tree: Tree, base: SourceManifest, untouched: AbstractSet[str]) ->
         _joined(base.items, kept, tree.manifest.items, refused),
         _joined(base.files, kept, tree.manifest.files, refused),
     )
-    digest = compute_integrity(manifest.as_object())
-    return Sound(replace(tree, manifest=manifest, manifest_hash=digest), (*skipped, *left_out))
+    return Sound(tree.with_manifest(manifest), (*skipped, *left_out))
 
 
 def _hidden(base: SourceManifest, skipped: Iterable[Skipped]) -> set[str]:

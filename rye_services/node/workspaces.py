@@ -116,11 +116,12 @@ class Workspaces:
 
 
 class _Slot:
-    """One workspace, used or new."""
+    """One workspace, used or new, for one checkout: what is wanted in it stays the same."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.is_used = folder.is_dir()
+        self._tables: dict[str, StatTable] = {}
 
     def lock(self, held: ExitStack) -> None:
         """Have it for oneself until the stack is closed. Raises LockTimeoutError."""
@@ -166,9 +167,14 @@ class _Slot:
             raise file_system_error(self.folder, error) from error
 
     def _filled(self, name: str, manifest: SourceManifest, contents: ReadContents) -> StatTable:
-        table = StatTable(self._beside("json" if name == "project" else "user.json"))
-        table.load()
-        write_tree(manifest, contents, self.folder / name, table=table)
+        table = self._tables.get(name)
+        if table is None:
+            table = StatTable(self._beside("json" if name == "project" else "user.json"))
+            table.load()
+        root = self.folder / name
+        # (After the run nothing needs to be read or checked again that was so before it.)
+        write_tree(manifest, contents, root, table=table, is_checked=name in self._tables)
+        self._tables[name] = table
         # The table knows files as they were written here, and never learns from a run.
         table.save()
         return table

@@ -7,6 +7,7 @@ reasons: ``docs/cas.md``, What is taken in.
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from ryeos.cas.item_files import kind_of
 from ryeos.cas.objects import SourceManifest
@@ -107,30 +108,43 @@ def problem_of(path: str, *, is_item: bool) -> str:
         return f"expected at most {MAX_FOLDERS} folders above a file"
     if is_item and kind_of(path) is None:
         return "expected an item below .ai/{directives,tools,knowledge,config}/"
-    if not is_item and _folded(path).partition("/")[0] == AI_DIRECTORY:
+    folded = _folded(path)
+    if not is_item and folded.partition("/")[0] == AI_DIRECTORY:
         return "below .ai/ there are only items"
-    return why_never(path, is_item=is_item)
+    return _why_never(path, folded, is_item=is_item)
 
 
 def why_never(path: str, *, is_item: bool) -> str:
     """Why a file never travels, by its path alone; ``""`` where it may."""
-    folder, _, name = path.rpartition("/")
-    problem = why_never_below(folder, is_item=is_item) if folder else ""
-    if problem:
-        return problem
-    folded = _folded(name)
-    if folded == _REPOSITORY:  # a file of this name leads to a repository
-        return f"{_REPOSITORY} never travels"
-    if folded in _NEVER_NAMES or _FLOOR_NAMES.forbids(name) or _FLOOR_NAMES.forbids(folded):
-        return "files of this name never travel"
-    if stays_by_path(path) or stays_by_path(_unlike(path)):
-        return "private keys and pins of nodes never travel"
-    return ""
+    return _why_never(path, _folded(path), is_item=is_item)
 
 
 def why_never_below(folder: str, *, is_item: bool) -> str:
     """Why no file below a folder travels; ``""`` where some may."""
-    folded = _folded(folder)
+    return _why_never_below(_folded(folder), is_item)
+
+
+def _why_never(path: str, folded: str, *, is_item: bool) -> str:
+    """``folded`` is what the path may come to on a disk; the rules of files hold for both."""
+    folder = folded.rpartition("/")[0]
+    problem = (folder and _why_never_below(folder, is_item)) or _why_no_file(folded)
+    return problem if problem or path == folded else _why_no_file(path)
+
+
+def _why_no_file(path: str) -> str:
+    name = path.rpartition("/")[2]
+    if name == _REPOSITORY:  # a file of this name leads to a repository
+        return f"{_REPOSITORY} never travels"
+    if name in _NEVER_NAMES or _FLOOR_NAMES.forbids(name):
+        return "files of this name never travel"
+    if stays_by_path(path):
+        return "private keys and pins of nodes never travel"
+    return ""
+
+
+@lru_cache(maxsize=1024)
+def _why_never_below(folded: str, is_item: bool) -> str:  # noqa: FBT001 - one key of the cache
+    """Asked for each file, and most files of a folder come one after the other."""
     segments = folded.split("/")
     found = _NEVER_FOLDERS.intersection(segments)
     if not is_item and _PACKAGES in segments:
@@ -141,12 +155,6 @@ def why_never_below(folder: str, *, is_item: bool) -> str:
         if f"/{programs}" in f"/{folded}/":
             return f"programs of {programs} never travel"
     return ""
-
-
-def _unlike(path: str) -> str:
-    """The form of a path that others may come to on a disk; ``""`` for one that has that form."""
-    folded = _folded(path)
-    return "" if folded == path else folded
 
 
 def _folded(path: str) -> str:

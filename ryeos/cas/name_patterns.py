@@ -36,6 +36,8 @@ class NamePatterns:
         """Whether one of them matches. A name too long to tell does, to be left out."""
         if self._quick and self._quick.match(name):
             return True
+        if not self._slow:
+            return False
         try:
             return any(search(pattern, name) for pattern in self._slow)
         except TextTooLongError:

@@ -21,6 +21,8 @@ def stays_by_path(path: str) -> bool:
     In a project too, which may be the folder of a user space at the same time.
     """
     folded = path.casefold()  # a file system that does not tell case apart has one file for both
+    if not folded.startswith(_CONFIG):
+        return False
     if folded.startswith(_KEYS):
         return path not in _PUBLIC
     return folded.startswith((f"{_PINS}/", f"{_PINS}."))

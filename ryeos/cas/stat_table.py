@@ -10,12 +10,11 @@ import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from time import time_ns
-from typing import Any
+from typing import Any, NamedTuple
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import make_directory, read_bytes, write_atomic
-from lillux.values import dataclass
 
 _VERSION = 1
 _MAX_BYTES = 512 * 1024 * 1024
@@ -27,8 +26,7 @@ _TICK_NS = 100_000_000
 _COARSE_TICK_NS = 2_100_000_000  # of file systems that count seconds, or two at a time
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):  # made for each file, each time: a tuple is made in a third of the time
     """The digest of a file's bytes; of an item that of its item_source too, and the object."""
 
     blob: str
@@ -36,8 +34,10 @@ class Entry:
     item: Mapping[str, Any] | None = None
 
 
-_Key = tuple[int, int, int, int]
-_Row = tuple[_Key, Entry]
+_Row = list[Any]
+"""As in the file: size, mtime_ns, ctime_ns, inode, then the three of an `Entry`."""
+
+_FIELDS = 7
 
 
 class StatTable:
@@ -65,7 +65,9 @@ class StatTable:
     def entry(self, relative: str, status: os.stat_result) -> Entry | None:
         """What is known of a file, if it is still the one that was recorded."""
         row = self._rows.get(relative)
-        return row[1] if row is not None and row[0] == _key(status) else None
+        if row is None or row[:4] != _key(status):
+            return None
+        return Entry(row[4], row[5], row[6])
 
     def record(
         self, relative: str, status: os.stat_result, entry: Entry, *, now_ns: int | None = None
@@ -78,7 +80,7 @@ class StatTable:
         if _is_racy(status, time_ns() if now_ns is None else now_ns):
             self._rows.pop(relative, None)
         else:
-            self._rows[relative] = (_key(status), entry)
+            self._rows[relative] = [*_key(status), entry.blob, entry.item_digest, entry.item]
             self._learned += 1
             self._learned_bytes += status.st_size
 
@@ -115,7 +117,7 @@ class StatTable:
         """Write the table if it has changed, whole or not at all. Raises FileSystemError."""
         if self.path is None or not self._changed:
             return
-        text = json.dumps({"version": _VERSION, "files": _values(self._rows)})
+        text = json.dumps({"version": _VERSION, "files": self._rows}, separators=(",", ":"))
         data = text.encode("ascii")
         make_directory(self.path.parent, mode=0o700)
         write_atomic(self.path, f"{sha256_hex(data)}\n".encode() + data, mode=0o600)
@@ -123,10 +125,10 @@ class StatTable:
         self._learned = self._learned_bytes = 0
 
 
-def _key(status: os.stat_result) -> _Key:
+def _key(status: os.stat_result) -> list[int]:
     # On Windows a folder's listing has no inodes, and asking for each costs what this spares.
     inode = 0 if os.name == "nt" else status.st_ino
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, inode
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, inode]
 
 
 def _is_racy(status: os.stat_result, now_ns: int) -> bool:
@@ -135,19 +137,9 @@ def _is_racy(status: os.stat_result, now_ns: int) -> bool:
     return now_ns - max(status.st_mtime_ns, status.st_ctime_ns) < tick
 
 
-def _values(rows: Mapping[str, _Row]) -> dict[str, list[Any]]:
-    return {
-        path: [*key, entry.blob, entry.item_digest, entry.item]
-        for path, (key, entry) in rows.items()
-    }
-
-
 def _rows(value: Mapping[str, Any]) -> dict[str, _Row]:
-    if value["version"] != _VERSION:
-        return {}
-    return {
-        path: ((size, mtime_ns, ctime_ns, inode), Entry(blob, item_digest, item))
-        for path, (size, mtime_ns, ctime_ns, inode, blob, item_digest, item) in value[
-            "files"
-        ].items()
-    }
+    """Raises ValueError, TypeError, KeyError for what `StatTable.save` has not written."""
+    rows: dict[str, _Row] = value["files"] if value["version"] == _VERSION else {}
+    if {*map(type, rows.values())} - {list} or {*map(len, rows.values())} - {_FIELDS}:
+        raise ValueError("expected rows")
+    return rows

@@ -15,8 +15,8 @@ from lillux.cas.errors import ObjectMissingError
 from lillux.cas.layout import Space
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
-from lillux.integrity import compute_integrity
-from lillux.values import dataclass
+from lillux.integrity import canonical_json
+from lillux.values import dataclass, field, replace
 from ryeos.cas.admission import problem_of, why_never, why_never_below
 from ryeos.cas.errors import TreeChangedError
 from ryeos.cas.item_files import item_source, kind_of
@@ -40,6 +40,7 @@ class Tree:
 
     manifest       which files it has
     manifest_hash  the digest of that
+    manifest_data  its canonical JSON
     item_sources   the ``item_source`` of each item, by digest
     blobs          a file that has the bytes, by digest: a path relative to ``root``
     skipped        what was left out though its place says that it should travel, sorted
@@ -48,10 +49,17 @@ class Tree:
     root: Path
     manifest: SourceManifest
     manifest_hash: str
+    manifest_data: bytes = field(repr=False)
     item_sources: Mapping[str, Mapping[str, Any]]
     blobs: Mapping[str, str]
     skipped: tuple[Skipped, ...]
     table: StatTable
+
+    def with_manifest(self, manifest: SourceManifest) -> "Tree":
+        """The same folder with another manifest for it."""
+        data = canonical_json(manifest.as_object())
+        digest = sha256(data).hexdigest()
+        return replace(self, manifest=manifest, manifest_hash=digest, manifest_data=data)
 
     def has_blob(self, digest: str) -> bool:
         """Whether a file of the tree has these bytes."""
@@ -140,10 +148,12 @@ class _Building:
         """What was added."""
         self._table.retain(self._items.keys() | self._files.keys())
         manifest = SourceManifest(self._space, self._items, self._files)
+        data = canonical_json(manifest.as_object())
         return Tree(
             root=self._root,
             manifest=manifest,
-            manifest_hash=compute_integrity(manifest.as_object()),
+            manifest_hash=sha256(data).hexdigest(),
+            manifest_data=data,
             item_sources=self._sources,
             blobs=self._blobs,
             skipped=tuple(sorted(self._skipped, key=lambda one: one.path)),

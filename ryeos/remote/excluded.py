@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 from ryeos.cas.objects import SourceManifest
-from ryeos.remote.apply import changed_paths, entry_at
 
 
 def excluded_paths(root: Path, base: SourceManifest | None, ours: SourceManifest) -> list[str]:
@@ -14,7 +13,7 @@ def excluded_paths(root: Path, base: SourceManifest | None, ours: SourceManifest
     """
     if base is None or base == ours:
         return []
-    gone = [path for path in changed_paths(ours, base) if entry_at(ours, path) is None]
+    gone = sorted({*base.items, *base.files}.difference(ours.items, ours.files))
     if not gone:
         return []
     others = {path.casefold(): path for path in ours.paths()}

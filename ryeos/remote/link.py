@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lillux.cas.layout import is_digest
+from lillux.cas.layout import Space, is_digest
 from lillux.cas.store import Durability, Store
 from lillux.file_locks import locked
-from lillux.values import dataclass
+from lillux.values import dataclass, field
 from ryeos.cas.admission import check_admissible
 from ryeos.cas.objects import SourceManifest, manifest_of
 from ryeos.cas.safe_paths import check_manifest_paths
@@ -52,6 +52,7 @@ class Link:
     progress: Progress = no_progress
     tell_merged: TellMerged = _tell_nobody
     clock: Clock = utc_now
+    _manifests: dict[str, SourceManifest] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def contents(self) -> RemoteContents:
@@ -87,10 +88,9 @@ class Link:
                 break
         return head
 
-    def attempt(self, manifest: SourceManifest) -> None:
+    def attempt(self, tree: Tree) -> None:
         """Remember what is about to be pushed, until `record`: the answer may never come."""
-        digest = self.store.put_object(manifest.as_object(), Durability.AT_SYNC)
-        self.store.sync()
+        digest = self._keep_manifest(tree)
         self.heads.write_attempt(self.node.name, Attempt(digest, *self._there))
 
     @property
@@ -109,10 +109,11 @@ class Link:
         is_other = head and head.url == self.url and head.project_path != self.project_path
         return (head.project_path or None) if head and is_other else None
 
-    def record(self, snapshot_hash: str, manifest: SourceManifest, user_manifest_hash: str) -> None:
+    def record(
+        self, snapshot_hash: str, common: SourceManifest | Tree, user_manifest_hash: str
+    ) -> None:
         """Both have this in common from now on."""
-        digest = self.store.put_object(manifest.as_object(), Durability.AT_SYNC)
-        self.store.sync()
+        digest = self._keep_manifest(common)
         self.heads.write(
             self.node.name,
             LocalHead(
@@ -126,11 +127,25 @@ class Link:
         )
         self.heads.forget_attempt(self.node.name)
 
+    def _keep_manifest(self, common: SourceManifest | Tree) -> str:
+        """Have a manifest in the store, and on the disk. Its digest."""
+        if isinstance(common, Tree):
+            digest = common.manifest_hash
+            self.store.keep(Space.OBJECT, digest, common.manifest_data, Durability.AT_SYNC)
+        else:
+            digest = self.store.put_object(common.as_object(), Durability.AT_SYNC)
+        self.store.sync()
+        return digest
+
     def manifest(self, digest: str, tree: Tree | None = None) -> SourceManifest:
         """A manifest that is here or on the node. Raises CasObjectError, RemoteReplyError."""
         if tree and tree.manifest_hash == digest:
             return tree.manifest
-        return manifest_of(self.contents.get_object(digest), f"manifest {digest}")
+        known = self._manifests.get(digest)
+        if known is None:
+            known = manifest_of(self.contents.get_object(digest), f"manifest {digest}")
+            self._manifests[digest] = known
+        return known
 
     def received(self, digest: str, tree: Tree) -> SourceManifest:
         """The manifest that a node says it is at: nothing in it that no honest node has.

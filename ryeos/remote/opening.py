@@ -1,7 +1,7 @@
 """A link to a remote by its name: configuration, credentials, pins and the project put together."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from lillux.process import Cancellation
 from lillux.values import dataclass, replace
@@ -9,11 +9,7 @@ from ryeos import __version__
 from ryeos.cache_place import cache_place
 from ryeos.config import ConfigReader
 from ryeos.context import Context
-from ryeos.envelope import Answer
 from ryeos.errors import NoProjectError, NoSigningKeyError
-from ryeos.executor.engine import PrimitiveExecutor
-from ryeos.executor.model import Request
-from ryeos.items import Reference, Resolution
 from ryeos.remote.conflicts import ConflictFolder
 from ryeos.remote.credentials import BearerCredentials, Credentials, credentials_for
 from ryeos.remote.heads import LocalHeads
@@ -28,6 +24,12 @@ from ryeos.resolver import Resolver
 from ryeos.signing_key import SigningKey
 from ryeos.verify import VerifiedItem, Verifier
 
+if TYPE_CHECKING:  # a push executes nothing
+    from ryeos.envelope import Answer
+    from ryeos.executor.engine import PrimitiveExecutor
+    from ryeos.executor.model import Request
+    from ryeos.items import Reference, Resolution
+
 
 class Workspace(Protocol):
     """What remotes are opened for: the public API. See `ryeos.app.Rye`."""
@@ -39,13 +41,15 @@ class Workspace(Protocol):
     warn: Callable[[str], None]
 
     @property
-    def executor(self) -> PrimitiveExecutor:
+    def executor(self) -> "PrimitiveExecutor":
         """What finds and verifies a tool with all that it needs."""
 
-    def load(self, reference: Reference, *, source: str = "") -> tuple[Resolution, VerifiedItem]:
+    def load(
+        self, reference: "Reference", *, source: str = ""
+    ) -> "tuple[Resolution, VerifiedItem]":
         """The verified item that a reference names."""
 
-    def check(self, reference: Reference, request: Request) -> Answer:
+    def check(self, reference: "Reference", request: "Request") -> "Answer":
         """Whether a run of an item would begin, here or elsewhere."""
 
     def signing_key(self) -> SigningKey:

@@ -153,7 +153,7 @@ def _push_alone(link: Link, *, force: bool, drops_excluded: bool) -> Pushed:
                     raise
                 continue
             link.record(  # (7)
-                pushed.snapshot_hash, trees.project.manifest, pushed.user_manifest_hash
+                pushed.snapshot_hash, trees.project, pushed.user_manifest_hash
             )
             if force:
                 link.conflicts.clear()
@@ -255,7 +255,7 @@ def _bring(
         _push_user_space(link, new_user_hash)  # (5)
     version = link.node.system_version()
     manifest_hash = trees.project.manifest_hash
-    link.attempt(trees.project.manifest)
+    link.attempt(trees.project)
     return sent, link.node.push(link.project_path, manifest_hash, expected, version)  # (6)
 
 

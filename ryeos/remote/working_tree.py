@@ -88,4 +88,6 @@ def sized(tree: Tree, digest: str) -> Sized:
             return Sized(digest, os.stat(f"{tree.root}{os.sep}{path}").st_size, path)  # noqa: PTH116 - many times
         except OSError:  # reading it will say what is wrong
             return Sized(digest, 0, path)
+    if digest == tree.manifest_hash:
+        return Sized(digest, len(tree.manifest_data))
     return Sized(digest, len(canonical_json(tree.get_object(digest))))

@@ -94,6 +94,7 @@ def a_tree(paths: list[str], skipped: list[str]) -> Tree:
         root=None,  # type: ignore[arg-type]
         manifest=manifest,
         manifest_hash="",
+        manifest_data=b"",
         item_sources={},
         blobs={},
         skipped=tuple(Skipped(path, "no file") for path in skipped),
