@@ -165,8 +165,14 @@ def _first_pushes(
 ) -> None:
     machine.use(watched.node)
     git.begin(watched.node.data.name)
-    times["git"].append(elapsed_ms(git.push))
-    times["rye"].append(elapsed_ms(lambda: machine.remote("push")))
+    for name, push in (("git", git.push), ("rye", lambda: machine.remote("push"))):
+        _settle()
+        times[name].append(elapsed_ms(push))
+
+
+def _settle() -> None:
+    """Have on disk what was written so far: nobody is to wait for what another has left behind."""
+    os.sync()
 
 
 def _pushed_rows(times: Mapping[str, list[float]]) -> Iterator[Figure]:
@@ -180,12 +186,14 @@ def _transfers(machine: Machine, git: GitPeer) -> Iterator[Figure]:
     for number in range(CHANGES):
         machine.change(f"rye {number}\n")
         git.change(_CHANGED, f"git {number}\n")
+        _settle()
         pushed["git"].append(elapsed_ms(git.push))
+        _settle()
         pushed["rye"].append(elapsed_ms(lambda: machine.remote("push")))
     found = {name: statistics.median(values) for name, values in pushed.items()}
     name = "remote, push of one changed file"
     yield Figure(name, found["rye"], "git push", found["git"], "at most 0.5 s")
-    found = medians({"rye": machine.pull, "git": git.clone}, PULLS)
+    found = medians({"rye": machine.pull, "git": git.clone}, PULLS, before=_settle)
     yield Figure(
         "remote, pull into an empty folder", found["rye"], "git clone", found["git"], "at most 1.5"
     )

@@ -34,13 +34,21 @@ class Figure:
         return self.measured - self.floor
 
 
-def medians(contenders: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The median time of each contender in milliseconds, over ``rounds`` interleaved rounds."""
+def medians(
+    contenders: Mapping[str, Callable[[], object]],
+    rounds: int,
+    before: Callable[[], object] = lambda: None,
+) -> dict[str, float]:
+    """The median time of each contender in milliseconds, over ``rounds`` interleaved rounds.
+
+    ``before`` is done before each of them, and not measured.
+    """
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         names = list(contenders)
         random.shuffle(names)
         for name in names:
+            before()
             times[name].append(elapsed_ms(contenders[name]))
     return {name: statistics.median(values) for name, values in times.items()}
 

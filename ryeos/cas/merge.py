@@ -67,7 +67,10 @@ def three_way_merge(
 
     Raises CasObjectError, and what ``contents`` raises but for what is missing.
     """
-    sides = _Sides(base or SourceManifest(ours.space), ours, theirs)
+    common = base or SourceManifest(ours.space)
+    if ours == common and not any(clashes(theirs.paths())):
+        return Merged(theirs)  # as (1) would have it, path by path
+    sides = _Sides(common, ours, theirs)
     taken: dict[str, _Entry] = {}
     conflicts: list[Conflict] = []
     for path in sides.paths():

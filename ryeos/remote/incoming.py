@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from lillux.cas.disk import EarlyForce
 from lillux.cas.errors import ObjectMissingError
 from lillux.cas.layout import Space, is_digest
 from lillux.cas.store import MAX_BYTES, Durability, Store
@@ -28,6 +29,7 @@ from ryeos.remote.places import RemotePlaceError
 
 _FOLDER_MODE = 0o700
 _MEMORY_BYTES = 16 * 1024 * 1024
+_MANY = 64
 
 
 @contextmanager
@@ -70,6 +72,7 @@ class Incoming:
         self._has_stored_blobs = store.has_any(Space.BLOB)
         self._place = f"{folder}{os.sep}"
         self._own: set[str] = set()
+        self._early: list[EarlyForce] = []
         try:
             with suppress(FileExistsError):
                 folder.mkdir(_FOLDER_MODE)
@@ -134,7 +137,9 @@ class Incoming:
         return digest
 
     def sync(self) -> None:
-        """Nothing: the files are only for now, and the store is forced once, at the end."""
+        """Have the system begin to write where the files are many: they are forced at the end."""
+        if len(self._own) >= _MANY and not self._early:
+            self._early.append(EarlyForce(str(self._folder)))
 
     def close(self) -> None:
         """Keep the files for another time."""
@@ -143,6 +148,8 @@ class Incoming:
 
     def discard(self) -> None:
         """Remove the files: what was in them is where it belongs. The store is on the disk."""
+        for force in self._early:
+            force.finish()
         self._store.sync()
         forget_incoming(self._folder)
 

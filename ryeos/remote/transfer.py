@@ -13,7 +13,7 @@ from lillux.cas.layout import Space
 from lillux.cas.store import Durability
 from lillux.integrity import canonical_json
 from ryeos.cas.contents import ReadContents
-from ryeos.cas.sync import MAX_ENTRIES, Entry, Sized, batches, export_entries
+from ryeos.cas.sync import Entry, Sized, batches, export_entries
 from ryeos.remote.errors import RemoteReplyError, ReplyTooLargeError
 from ryeos.remote.node import MAX_GET_REPLY, Node
 from ryeos.remote.transport import MIB, Reply
@@ -26,6 +26,9 @@ IN_FLIGHT = 2
 
 MAX_FETCHED = 200
 """Pieces that are asked for before it is known how large they are."""
+
+MAX_GOT = 2000
+"""Pieces in one question for content, when it is known how small they are."""
 
 GOOD_REPLY = 4 * MIB
 """Of content: larger ones are no faster, and each is held in memory some times."""
@@ -209,7 +212,7 @@ def _got_all(node: Node, digests: Sequence[str]) -> Iterator[tuple[Sequence[str]
 def _fitting(entries: Sequence[Entry]) -> int:
     """How many pieces like these a reply of a good size has, 0 where nobody can tell."""
     size = sum(len(entry.data) for entry in entries)
-    return min(max(len(entries) * GOOD_REPLY // size, 1), MAX_ENTRIES) if size else 0
+    return min(max(len(entries) * GOOD_REPLY // size, 1), MAX_GOT) if size else 0
 
 
 def _first(pending: deque[str], size: int) -> Sequence[str]:

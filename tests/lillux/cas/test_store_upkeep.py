@@ -1,15 +1,18 @@
 """What a sweep and an upload need of a store: listing, ages, removal, refs, the disk."""
 
+import errno
 import os
 import sys
 from pathlib import Path
+from threading import Event
 
 import pytest
 
-from lillux.cas.disk import force_file_system
+from lillux.cas.disk import EarlyForce, force_file_system
 from lillux.cas.errors import DigestError, RefUnreadableError, StoreLinkError
 from lillux.cas.layout import Space
 from lillux.cas.store import Durability, Store, Stored
+from lillux.errors import FileSystemError
 
 links = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
 LONG_AGO = 1_000_000_000.0
@@ -224,6 +227,33 @@ def test_a_whole_file_system_is_forced_in_one_call(tmp_path: Path) -> None:
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
 def test_where_there_is_no_such_call_it_says_so(tmp_path: Path, platform: str) -> None:
     assert not force_file_system(str(tmp_path), platform=platform)
+
+
+def test_forcing_may_begin_while_others_work(tmp_path: Path) -> None:
+    begun, may_end = Event(), Event()
+
+    def slow(_: str) -> int:
+        begun.set()
+        assert may_end.wait(30)
+        return 0
+
+    early = EarlyForce(str(tmp_path), force=slow)
+
+    assert begun.wait(30)
+    may_end.set()
+    early.finish()
+
+
+def test_what_could_not_be_written_early_is_told(tmp_path: Path) -> None:
+    early = EarlyForce(str(tmp_path), force=lambda _: errno.EIO)
+
+    with pytest.raises(FileSystemError, match=str(tmp_path)):
+        early.finish()
+
+
+@pytest.mark.parametrize("place", [".", "none"])
+def test_early_forcing_is_no_duty(tmp_path: Path, place: str) -> None:
+    EarlyForce(str(tmp_path / place)).finish()
 
 
 def test_a_folder_that_is_not_there_is_not_forced(tmp_path: Path) -> None:

@@ -183,6 +183,13 @@ def test_names_that_differ_in_case_only_are_a_conflict(tree: Tree) -> None:
     assert types(merged) == {"README": "path_case", "readme": "path_case"}
 
 
+def test_a_side_that_cannot_be_is_a_conflict_also_where_nothing_changed_here(tree: Tree) -> None:
+    here = tree.files(a="1")
+    merged = tree.merge(here, here, tree.files(a="1", readme="1", README="2"))
+
+    assert types(merged) == {"README": "path_case", "readme": "path_case"}
+
+
 def test_an_item_that_the_other_side_has_as_a_file_is_a_conflict(tree: Tree) -> None:
     path = ".ai/tools/a/b.py"
     file = SourceManifest("project", {}, {path: tree.blob(BASE)})

@@ -137,6 +137,17 @@ def test_objects_stay_in_memory_as_long_as_they_are_small(tmp_path: Path) -> Non
     assert store.has_object(large)
 
 
+def test_many_pieces_are_on_their_way_to_the_disk_before_they_are_files(opened: Open) -> None:
+    incoming = opened()
+    digests = [incoming.put_blob(b"%d" % number) for number in range(100)]
+
+    incoming.sync()
+    incoming.sync()
+
+    assert all(map(incoming.has_blob, digests))
+    incoming.discard()
+
+
 def test_what_the_store_had_before_need_not_come(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     digest = store.put_blob(b"from before")

@@ -81,7 +81,8 @@ def test_replies_that_are_too_large_are_asked_for_in_parts(
 @pytest.mark.parametrize(
     ("count", "size", "requests"),
     [
-        (1200, 8, 4),  # the first two not knowing: 200 and 200, then 500 and 300
+        (1200, 8, 3),  # 200 and 200, then all the others
+        (4000, 8, 4),  # and never more than 2000
         (600, 1024, 6),  # 200 and 200, then 64 at a time
     ],
 )
