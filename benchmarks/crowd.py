@@ -16,6 +16,7 @@ from benchmarks.timing import Figure
 from lillux.cas.store import Store
 from lillux.signing import save_keypair
 from lillux.values import dataclass
+from rye_services.node.stores import UserStores
 from ryeos.bundles import embedded_bundle
 from ryeos.cas.objects import manifest_of, snapshot_of
 from ryeos.remote.errors import HeadMovedError, RemoteError
@@ -117,7 +118,7 @@ def lost_updates(updates: Iterable[Update], workspace: Workspace, node: Node) ->
 
     Read from the node's own store: nothing that a client says counts here.
     """
-    store = Store(node.settings.cas_base_path / workspace.fingerprint / ".ai/state/objects")
+    store = UserStores(node.settings.cas_base_path).of(workspace.fingerprint)
     link = open_link(Surroundings(workspace=workspace.rye()), None)
     link.node.verify()
     head = link.node.head(link.project_path)
