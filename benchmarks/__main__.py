@@ -1,8 +1,9 @@
-"""``python -m benchmarks [PYZ]``: print the table of ratios."""
+"""``python -m benchmarks [PYZ] [NAME ...]``: print the table of ratios, of all parts or of some."""
 
 import os
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks import (
@@ -20,37 +21,51 @@ from benchmarks import (
     startup,
     trees,
 )
-from benchmarks.timing import table
+from benchmarks.timing import Figure, table
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def main() -> int:
-    """Measure everything and print the table."""
-    pyz = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "dist" / "rye.pyz").resolve()
+def parts(pyz: Path, scratch: Path) -> dict[str, Callable[[], Iterator[Figure]]]:
+    """What can be measured, in the order of the table."""
+    return {
+        "startup": lambda: startup.figures(pyz, scratch),
+        "engine": lambda: engine.figures(scratch),
+        "functions": lambda: functions.figures(scratch),
+        "graphs": lambda: graphs.figures(scratch),
+        "items": lambda: items.figures(scratch),
+        "search": lambda: search.figures(scratch),
+        "grep": lambda: grep.figures(scratch),
+        "mcp": lambda: mcp.figures(pyz, scratch),
+        "programs": lambda: programs.figures(scratch),
+        "trees": lambda: trees.figures(scratch),
+        "remote": lambda: remote.figures(pyz, scratch),
+        "bundle_pull": lambda: bundle_pull.figures(pyz, scratch),
+        "registry": lambda: registry.figures(scratch),
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """Measure and print the table; what is being measured is said on standard error."""
+    files = [one for one in arguments if one.endswith(".pyz")]
+    wanted = [one for one in arguments if one not in files]
+    pyz = Path(files[-1] if files else ROOT / "dist" / "rye.pyz").resolve()
     if not pyz.is_file():
         sys.stderr.write(f"{pyz}: not there; build it with: scripts/build\n")
         return 2
-    print(f"python {sys.version.split()[0]}, {os.cpu_count()} cores, {pyz}")
     with tempfile.TemporaryDirectory(prefix="rye-benchmarks-") as folder:
-        scratch = Path(folder)
-        rows = [
-            *startup.figures(pyz, scratch),
-            *engine.figures(scratch),
-            *functions.figures(scratch),
-            *graphs.figures(scratch),
-            *items.figures(scratch),
-            *search.figures(scratch),
-            *grep.figures(scratch),
-            *mcp.figures(pyz, scratch),
-            *programs.figures(scratch),
-            *trees.figures(scratch),
-            *remote.figures(pyz, scratch),
-            *bundle_pull.figures(pyz, scratch),
-            *registry.figures(scratch),
-        ]
+        known = parts(pyz, Path(folder))
+        unknown = [name for name in wanted if name not in known]
+        if unknown:
+            sys.stderr.write(f"{unknown[0]}: expected one of {', '.join(known)}\n")
+            return 2
+        rows: list[Figure] = []
+        for name in [name for name in known if name in wanted or not wanted]:
+            sys.stderr.write(f"measuring {name}\n")
+            rows += known[name]()
+    print(f"python {sys.version.split()[0]}, {os.cpu_count()} cores, {pyz}")
     print(table(rows))
     return 0
 
 
-sys.exit(main())
+sys.exit(main(sys.argv[1:]))

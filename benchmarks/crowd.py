@@ -61,14 +61,16 @@ class Update:
     thread: str = ""
 
 
-def crowd(folder: Path, node: Node) -> Iterator[Figure]:
+def crowd(
+    folder: Path, node: Node, *, clients: int = CLIENTS, processes: int = PROCESSES
+) -> Iterator[Figure]:
     """Rows for what was lost, and for how long it took all of them."""
     workspace = _seeded(folder, node)
     started = perf_counter()
-    updates = [Update(**row) for row in _crowd(folder)]
+    updates = [Update(**row) for row in _crowd(folder, clients, processes)]
     elapsed_s = perf_counter() - started
     lost = lost_updates(updates, workspace, node)
-    name = f"remote, {CLIENTS} clients on one project"
+    name = f"remote, {clients} clients on one project"
     yield Figure(f"{name}, lost", float(len(lost)), "updates", len(updates), "0 lost", "updates")
     yield Figure(name, elapsed_s, "updates", len(updates), unit="s")
 
@@ -93,9 +95,9 @@ def _save_user(workspace: Workspace, node: Node) -> None:
     workspace.user.write("config/remotes/remotes.yaml", remotes)
 
 
-def _crowd(folder: Path) -> Iterator[dict[str, str]]:
+def _crowd(folder: Path, clients: int, processes: int) -> Iterator[dict[str, str]]:
     """What all clients were told."""
-    each = CLIENTS // PROCESSES
+    each = clients // processes
     parts = [
         subprocess.Popen(
             [sys.executable, "-m", "benchmarks.crowd", str(folder), str(first), str(first + each)],
@@ -104,7 +106,7 @@ def _crowd(folder: Path) -> Iterator[dict[str, str]]:
             stdout=subprocess.PIPE,
             encoding="utf-8",
         )
-        for first in range(0, CLIENTS, each)
+        for first in range(0, clients, each)
     ]
     for part in parts:
         told, _ = part.communicate()

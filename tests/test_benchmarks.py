@@ -1,0 +1,14 @@
+"""The benchmarks that are more than stopwatches: what they find out has to be so."""
+
+from pathlib import Path
+
+from benchmarks.crowd import crowd
+from tests.support.node import Node
+
+pytest_plugins = ("tests.support.node",)
+
+
+def test_a_small_crowd_on_one_project_loses_no_update(tmp_path: Path, node: Node) -> None:
+    lost, _ = crowd(tmp_path / "crowd", node, clients=4, processes=2)
+
+    assert (lost.measured, lost.floor) == (0, 8)
