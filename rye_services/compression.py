@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rye_services.accepted import weight_of
 from rye_services.problems import Problem
 
 MIN_PACKED_BYTES = 1000
@@ -130,11 +131,7 @@ class _UnpackedBody:
 
 
 def _accepts_gzip(headers: Headers) -> bool:
-    for accepted in headers.get("accept-encoding", "").lower().split(","):
-        name, _, weight = accepted.partition(";")
-        if name.strip() in {"gzip", "*"}:
-            return weight.replace(" ", "") not in {"q=0", "q=0.0", "q=0.00", "q=0.000"}
-    return False
+    return weight_of(headers.getlist("accept-encoding"), "gzip", "*") > 0
 
 
 def _is_worth_it(headers: MutableHeaders, message: Message) -> bool:

@@ -1,14 +1,15 @@
-"""The whole of a file system to the disk, in one call, where the system has one."""
+"""Files forced to the disk; many at once where the system has a call for that."""
 
-import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from threading import Thread
 
 from lillux.files import file_system_error
 
-_UNSUPPORTED = errno.ENOSYS
+MANY = 64
+"""Files, from which on one call for the whole file system is cheaper than one for each."""
 
 
 def force_file_system(path: str, *, platform: str = sys.platform) -> bool:
@@ -17,22 +18,17 @@ def force_file_system(path: str, *, platform: str = sys.platform) -> bool:
     Linux only, whose kernels tell of a failed write since 5.8. For many small files it takes a
     tenth of the time that each by itself would, as the journal is written once.
     """
-    return errno_of_force(path, platform=platform) == 0
-
-
-def errno_of_force(path: str, *, platform: str = sys.platform) -> int:
-    """As `force_file_system`: 0, or the number of what went wrong."""
     if platform != "linux":
-        return _UNSUPPORTED
+        return False
     import ctypes
 
     try:
         syncfs = ctypes.CDLL(None, use_errno=True).syncfs
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (OSError, AttributeError):  # a libc without it; a folder that may not be read
-        return _UNSUPPORTED
+        return False
     try:
-        return ctypes.get_errno() if syncfs(descriptor) else 0
+        return int(syncfs(descriptor)) == 0
     finally:
         os.close(descriptor)
 
@@ -40,22 +36,45 @@ def errno_of_force(path: str, *, platform: str = sys.platform) -> int:
 class EarlyForce:
     """`force_file_system` in a thread of its own, while files are still being made.
 
-    Whoever forces the same again has less to wait for. A failure is told once, to who asks first:
-    so `finish` has to be called before anything is said to be on the disk.
+    Whoever forces the same again has less to wait for. A failure is told to who asks first, and
+    maybe to nobody after that: where this one failed, each file has to be asked.
     """
 
-    def __init__(self, path: str, *, force: Callable[[str], int] = errno_of_force) -> None:
+    def __init__(self, path: str, *, force: Callable[[str], bool] = force_file_system) -> None:
         self._path, self._force = path, force
-        self._problem = 0
+        self._succeeded = False
         self._thread = Thread(target=self._run, name="rye-early-force", daemon=True)
         self._thread.start()
 
-    def finish(self) -> None:
-        """Wait for it. Raises FileSystemError where the system could not write."""
+    def succeeded(self) -> bool:
+        """Wait for it. Whether the system could do it."""
         self._thread.join()
-        if self._problem not in (0, _UNSUPPORTED):
-            error = OSError(self._problem, os.strerror(self._problem))
-            raise file_system_error(self._path, error)
+        return self._succeeded
 
     def _run(self) -> None:
-        self._problem = self._force(self._path)
+        self._succeeded = self._force(self._path)
+
+
+def force_files(root: Path, paths: Sequence[str], early: EarlyForce | None = None) -> None:
+    """Have files below a folder on the disk; one that is gone needs no writing.
+
+    ``early`` was begun when their content was written. Raises FileSystemError.
+    """
+    is_sound = len(paths) >= MANY and (early is None or early.succeeded())
+    if is_sound and force_file_system(str(root)):
+        return
+    for path in paths:
+        _force_file(root / path)
+
+
+def _force_file(path: Path) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
+    except OSError:  # removed, or read-only: nothing of ours is waiting there
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        raise file_system_error(path, error) from error
+    finally:
+        os.close(descriptor)

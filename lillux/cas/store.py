@@ -30,7 +30,6 @@ MAX_BYTES = 256 * 1024 * 1024
 _MAX_REF_BYTES = 64 * 1024
 _REFS = "refs"
 _FRESH_S = 60.0  # younger than this, no sweep takes a file however short its grace
-_MANY = 64  # files, from which on one call for the whole file system is cheaper
 
 
 class Durability(Enum):
@@ -120,7 +119,7 @@ class Store:
         """Whether there is such an object; a text that is no digest names nothing."""
         return self._has(Space.OBJECT, digest)
 
-    def has_any(self, space: Space) -> bool:
+    def may_have(self, space: Space) -> bool:
         """Whether there may be any: the folder for them is there. Raises StoreLinkError."""
         return self._folders.require_plain((space.folder,), make=False)
 
@@ -216,7 +215,9 @@ class Store:
         """Have on disk whatever was written with `Durability.AT_SYNC`. Raises FileSystemError."""
         with self._lock:
             unsynced, self._unsynced = self._unsynced, {}
-        if len(unsynced) < _MANY or not self._force_everything():
+        from lillux.cas.disk import MANY, force_file_system
+
+        if len(unsynced) < MANY or not force_file_system(str(self.root)):
             self._force(unsynced)
 
     def sync_objects(self, digests: Iterable[str]) -> None:
@@ -316,11 +317,6 @@ class Store:
     def _remember(self, folders: tuple[str, ...], name: str) -> None:
         with self._lock:
             self._unsynced[folders, name] = None
-
-    def _force_everything(self) -> bool:
-        from lillux.cas.disk import force_file_system
-
-        return force_file_system(str(self.root))
 
     def _force(self, files: Iterable[tuple[tuple[str, ...], str]]) -> None:
         touched = set()

@@ -1,20 +1,16 @@
-"""Bodies of requests as values, read where nobody waits for it; and what answers may be.
+"""Bodies of requests as values, read where nobody waits for it.
 
 FastAPI would parse a body on the event loop: 50 MiB would keep every other request waiting. The
 schema of a body still appears in the description of the interface: `described`. Who reads them:
 `rye_services.node.store_threads`.
 """
 
-import re
-from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
 Body = TypeVar("Body", bound=BaseModel)
-
-_REFUSED = re.compile(r"(?:.*;)?q=0(?:\.0{0,3})?")
 
 
 def parse_body(body: bytes, model: type[Body]) -> Body:
@@ -25,15 +21,6 @@ def parse_body(body: bytes, model: type[Body]) -> Body:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         details = [{**one, "loc": ("body", *one["loc"])} for one in found]
         raise RequestValidationError(details) from error
-
-
-def accepted_types(headers: Iterable[str]) -> frozenset[str]:
-    """The media types that ``Accept`` names (RFC 9110, 12.5.1) and does not refuse."""
-    ranges = (one.strip().lower() for header in headers for one in header.split(","))
-    found = (one.partition(";") for one in ranges)
-    return frozenset(
-        name.strip() for name, _, weight in found if not _REFUSED.fullmatch(weight.replace(" ", ""))
-    )
 
 
 def described(model: type[BaseModel]) -> dict[str, Any]:

@@ -108,7 +108,7 @@ def answer_pieces(
     longer sound, is left out; what is asked for twice is there twice.
     Raises ResponseTooLargeError, before the first piece.
     """
-    if len(set(digests)) < len(digests):  # each once is no more than a user may store
+    if len(set(digests)) < len(digests):  # each once is no more than the user has stored
         sizes = {digest: _size(store, digest) for digest in dict.fromkeys(digests)}
         size = sum(sizes[digest] for digest in digests)
         if size > max_bytes:
@@ -178,7 +178,8 @@ def _joined(parts: Iterable[bytes]) -> Iterator[bytes]:
         if size >= _PIECE_BYTES:
             yield b"".join(piece)
             piece, size = [], 0
-    yield b"".join(piece)
+    if piece:
+        yield b"".join(piece)
 
 
 def _read(store: Store, digest: str) -> Entry | None:

@@ -1,6 +1,6 @@
 """Routes for blobs and objects: ``/objects/has``, ``/objects/put``, ``/objects/get``."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -8,9 +8,10 @@ from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
+from rye_services.accepted import weight_of
 from rye_services.auth.callers import caller
 from rye_services.auth.principal import Principal
-from rye_services.node.bodies import accepted_types, described
+from rye_services.node.bodies import described
 from rye_services.node.entries import (
     Put,
     ResponseTooLargeError,
@@ -29,6 +30,7 @@ MAX_DIGESTS = 200_000
 
 Syncing = Annotated[Principal, caller(OBJECTS)]
 
+_JSON = "application/json"
 _ENTRIES_ANSWERED: dict[int | str, dict[str, Any]] = {
     200: {"content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
 }
@@ -64,13 +66,18 @@ def router(services: NodeServices) -> APIRouter:
     @routes.post("/get", openapi_extra=described(Hashes), responses=_ENTRIES_ANSWERED)
     async def get(principal: Syncing, request: Request) -> StreamingResponse:
         """Blobs and objects by digest. What is not there is left out."""
-        is_framed = MEDIA_TYPE in accepted_types(request.headers.getlist("accept"))
+        is_framed = _wants_frames(request.headers.getlist("accept"))
         work = partial(_get, services, principal, is_framed=is_framed)
         pieces = await threads.answer(request, Hashes, work)
-        media_type = MEDIA_TYPE if is_framed else "application/json"
+        media_type = MEDIA_TYPE if is_framed else _JSON
         return StreamingResponse(pieces, media_type=media_type, headers={"Vary": "Accept"})
 
     return routes
+
+
+def _wants_frames(accept: Sequence[str]) -> bool:
+    """Whether a client names frames, and likes nothing better."""
+    return 0 < weight_of(accept, MEDIA_TYPE) >= weight_of(accept, _JSON, "application/*", "*/*")
 
 
 def _has(services: NodeServices, principal: Principal, asked: Hashes) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from ryeos.cas.item_files import kind_of
 from ryeos.cas.objects import SourceManifest
 from ryeos.cas.private_files import stays_by_path
 from ryeos.cas.rules import ManifestRules, NameRules, PathPatterns, rules_of
-from ryeos.cas.safe_paths import fold
+from ryeos.cas.safe_paths import MAX_PATH_BYTES, fold
 from ryeos.cas.tree_walk import Skipped
 from ryeos.errors import RyeError
 from ryeos.items import AI_DIRECTORY
@@ -121,13 +121,15 @@ def why_never(path: str, *, is_item: bool) -> str:
 
 def why_never_below(folder: str, *, is_item: bool) -> str:
     """Why no file below a folder travels; ``""`` where some may."""
-    return _why_never_below(_folded(folder), is_item)
+    return _why_never_below.__wrapped__(_folded(folder), is_item)
 
 
 def _why_never(path: str, folded: str, *, is_item: bool) -> str:
     """``folded`` is what the path may come to on a disk; the rules of files hold for both."""
     folder = folded.rpartition("/")[0]
-    problem = (folder and _why_never_below(folder, is_item)) or _why_no_file(folded)
+    # (What is longer is no path anywhere, and nobody's to be kept in memory.)
+    below = _why_never_below if len(folder) <= MAX_PATH_BYTES else _why_never_below.__wrapped__
+    problem = (folder and below(folder, is_item)) or _why_no_file(folded)
     return problem if problem or path == folded else _why_no_file(path)
 
 

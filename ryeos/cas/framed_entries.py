@@ -6,13 +6,11 @@ canonical JSON. At the end: ``e``, and the number of entries in four bytes. A di
 whoever reads computes it. Format: ``docs/sync.md``, Entries in frames.
 """
 
-import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from lillux.digests import sha256_hex
-from lillux.integrity import CanonicalJsonError, canonical_json
 from ryeos.cas.errors import EntryError
-from ryeos.cas.sync import UNKNOWN, Entry, EntryKind
+from ryeos.cas.sync import UNKNOWN, Entry, EntryKind, canonical
 
 MEDIA_TYPE = "application/vnd.rye.entries"
 START = b"rye entries 1\n"
@@ -33,11 +31,15 @@ def end_of(count: int) -> bytes:
     return _END + count.to_bytes(4, "big")
 
 
-def read_entries(data: bytes) -> Iterator[Entry]:
-    """The entries of a whole answer, each under the digest of its bytes. Raises EntryError."""
+def read_entries(data: bytes, asked: Collection[str]) -> Iterator[Entry]:
+    """The entries of a whole answer, each under the digest of its bytes.
+
+    ``asked`` are the digests that were asked for; a set answers fast. One that is not among them,
+    or comes twice, is refused before anything else is done with it. Raises EntryError.
+    """
     if not data.startswith(START):
         raise EntryError(UNKNOWN, f"expected {START!r} first, found {data[: len(START)]!r}")
-    position, count = len(START), 0
+    position, came = len(START), set[str]()
     while position < len(data) and (kind := _KINDS.get(data[position])):
         start = position + _HEAD_BYTES
         end = start + int.from_bytes(data[position + 1 : start], "big")
@@ -46,20 +48,13 @@ def read_entries(data: bytes) -> Iterator[Entry]:
             problem = f"expected {end - start} bytes of a {kind}, found {len(content)}"
             raise EntryError(UNKNOWN, problem)
         digest = sha256_hex(content)
-        if kind == "object":
-            _check_canonical(digest, content)
+        if digest in came or digest not in asked:
+            raise EntryError(digest, "came twice" if digest in came else "was not asked for")
+        if kind == "object" and canonical(digest, content) != content:
+            raise EntryError(digest, "data: expected canonical JSON, found another form")
         yield Entry(digest, kind, content)
-        position, count = end, count + 1
-    if data[position:] != end_of(count):
+        came.add(digest)
+        position = end
+    if data[position:] != end_of(len(came)):
         found = data[position : position + _HEAD_BYTES]
-        raise EntryError(UNKNOWN, f"expected the end after {count} entries, found {found!r}")
-
-
-def _check_canonical(digest: str, content: bytes) -> None:
-    """Raises EntryError."""
-    try:
-        is_canonical = canonical_json(json.loads(content.decode("utf-8"))) == content
-    except (ValueError, RecursionError, CanonicalJsonError) as error:
-        raise EntryError(digest, f"data: expected an object's JSON: {str(error)[:200]}") from None
-    if not is_canonical:
-        raise EntryError(digest, "data: expected canonical JSON, found another form")
+        raise EntryError(UNKNOWN, f"expected the end after {len(came)} entries, found {found!r}")

@@ -69,7 +69,7 @@ def three_way_merge(
     """
     common = base or SourceManifest(ours.space)
     if ours == common and not any(clashes(theirs.paths())):
-        return Merged(theirs)  # as (1) would have it, path by path
+        return Merged(SourceManifest(ours.space, theirs.items, theirs.files))  # (1) for all of them
     sides = _Sides(common, ours, theirs)
     taken: dict[str, _Entry] = {}
     conflicts: list[Conflict] = []

@@ -35,7 +35,7 @@ class Entry(NamedTuple):  # made for each file, each time: a tuple is made in a 
 
 
 _Row = list[Any]
-"""As in the file: size, mtime_ns, ctime_ns, inode, then the three of an `Entry`."""
+"""As in the file: size, mtime_ns, ctime_ns, inode, the three of an `Entry`. Never written into."""
 
 _FIELDS = 7
 
@@ -140,6 +140,10 @@ def _is_racy(status: os.stat_result, now_ns: int) -> bool:
 def _rows(value: Mapping[str, Any]) -> dict[str, _Row]:
     """Raises ValueError, TypeError, KeyError for what `StatTable.save` has not written."""
     rows: dict[str, _Row] = value["files"] if value["version"] == _VERSION else {}
-    if {*map(type, rows.values())} - {list} or {*map(len, rows.values())} - {_FIELDS}:
+    if (
+        type(rows) is not dict
+        or {*map(type, rows.values())} - {list}
+        or {*map(len, rows.values())} - {_FIELDS}
+    ):
         raise ValueError("expected rows")
     return rows

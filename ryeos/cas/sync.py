@@ -71,11 +71,19 @@ def decode(entry: Mapping[str, Any]) -> Entry:
     digest, kind, data = _parts(entry)
     content = _from_base64(digest, data)
     if kind == "object":
-        content = _canonical(digest, content)
+        content = canonical(digest, content)
     computed = sha256_hex(content)
     if computed != digest:
         raise EntryError(digest, f"hash: expected that of the data, {computed}, found this")
     return Entry(digest, kind, content)
+
+
+def canonical(digest: str, content: bytes) -> bytes:
+    """The canonical JSON of an object's JSON; ``digest`` is for the message. Raises EntryError."""
+    try:
+        return canonical_json(json.loads(content.decode("utf-8")))
+    except (ValueError, RecursionError, CanonicalJsonError) as error:
+        raise EntryError(digest, f"data: expected an object's JSON: {str(error)[:200]}") from None
 
 
 def collect_object_hashes(manifest: SourceManifest, contents: ReadContents) -> tuple[str, ...]:
@@ -188,13 +196,6 @@ def _from_base64(digest: str, text: str) -> bytes:
     if last != text[-4:]:  # bits behind the end say nothing, and hide
         raise EntryError(digest, "data: expected base64 in its one form, found another")
     return b"".join(parts)
-
-
-def _canonical(digest: str, content: bytes) -> bytes:
-    try:
-        return canonical_json(json.loads(content.decode("utf-8")))
-    except (ValueError, RecursionError, CanonicalJsonError) as error:
-        raise EntryError(digest, f"data: expected an object's JSON: {str(error)[:200]}") from None
 
 
 def _export(digest: str, contents: ReadContents) -> Entry | None:

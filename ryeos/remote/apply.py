@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
-from lillux.cas.disk import force_file_system
+from lillux.cas.disk import EarlyForce, force_files
 from lillux.cas.store import MAX_BYTES
 from lillux.digests import sha256_hex
 from lillux.files import (
@@ -30,7 +30,6 @@ from ryeos.cas.safe_paths import PresentTargets, check_manifest_paths, safe_targ
 from ryeos.remote.errors import LocalChangeError
 from ryeos.remote.new_files import NewFiles
 
-_MANY = 64
 _PLAIN, _RUNNABLE = 0o644, 0o755
 
 FileOf: TypeAlias = Callable[[str], str | None]
@@ -119,14 +118,16 @@ def apply_changes(
     get_blob: Callable[[str], bytes],
     through: Path,
     file_of: FileOf = no_file_of,
+    *,
+    early: EarlyForce | None = None,
 ) -> Applied:
     """Carry out the changes below ``root``.
 
     Done twice it is the same as once. ``through`` is where files are written before they come to
     their places: a killed process leaves none beside those of the project. What ``file_of`` has
-    is written already, and becomes the file where that is new. Raises LocalChangeError before the
-    first file is written, or later where one changes in this very moment; UnsafeManifestError,
-    FileSystemError.
+    is written already, and becomes the file where that is new; ``early`` was begun to force it.
+    Raises LocalChangeError before the first file is written, or later where one changes in this
+    very moment; UnsafeManifestError, FileSystemError.
     """
     making_room = {change.path for change in changed if change.after is None}
     targets = PresentTargets(root)
@@ -151,7 +152,7 @@ def apply_changes(
             if file is None or not _put(new_files, change, file):
                 data = get_blob(str(change.after))
                 _write(safe_target(root, change.path), change, data, through)
-    _force_to_disk(root, _paths(written))  # (4)
+    force_files(root, _paths(written), early)  # (4)
     added = [change for change in written if change.before is None]
     return Applied(_paths(written), _paths(removed), _paths(added))
 
@@ -254,21 +255,3 @@ def _above(root: Path, target: Path) -> Iterator[Path]:
         if folder in {root, root / ".ai"}:
             return
         yield folder
-
-
-def _force_to_disk(root: Path, paths: Sequence[str]) -> None:
-    """What is recorded next says that these hold what they hold: also after a loss of power."""
-    if len(paths) > _MANY and force_file_system(str(root)):
-        return
-    for path in paths:
-        target = root / path
-        try:
-            descriptor = os.open(target, os.O_RDWR | getattr(os, "O_BINARY", 0))
-        except OSError:  # removed, or read-only: nothing of ours is waiting there
-            continue
-        try:
-            os.fsync(descriptor)
-        except OSError as error:
-            raise file_system_error(target, error) from error
-        finally:
-            os.close(descriptor)

@@ -1,8 +1,9 @@
 """Content on its way into the project: a file for each piece, which becomes the file it is for.
 
 What a pull writes into the project is there afterwards, and the node has it too: nobody asks the
-store for it again. Cut off, the files stay, and the next pull goes on from there. Objects say what
-an item is, as anybody can tell from its file: of those that are small they stay in memory.
+store for it again. Objects say what an item is, as anybody can tell from its file: 16 MiB of them
+are in memory only, the others in the store. Cut off, all of it stays, and the next pull goes on
+from there; but after a kill those of the memory come again.
 
 A file is called by the digest of its bytes. Only one that this very object has written is ever
 given away; of one from before nobody knows who wrote it, so that it is read and hashed again.
@@ -16,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from lillux.cas.disk import EarlyForce
+from lillux.cas.disk import MANY, EarlyForce
 from lillux.cas.errors import ObjectMissingError
 from lillux.cas.layout import Space, is_digest
 from lillux.cas.store import MAX_BYTES, Durability, Store
@@ -29,7 +30,6 @@ from ryeos.remote.places import RemotePlaceError
 
 _FOLDER_MODE = 0o700
 _MEMORY_BYTES = 16 * 1024 * 1024
-_MANY = 64
 
 
 @contextmanager
@@ -58,9 +58,9 @@ def forget_incoming(folder: Path) -> None:
 
 
 class Incoming:
-    """Blobs in files of ``folder``; objects in memory, or in the store where they are many.
+    """Blobs in files of ``folder``; objects in memory as long as there is room, then in the store.
 
-    One user at a time. ``memory_bytes`` is how much of objects stays in memory.
+    One user at a time. ``memory_bytes`` is that room, ``early`` the forcing that has begun.
 
     Raises FileSystemError from everything that reads or writes.
     """
@@ -69,10 +69,10 @@ class Incoming:
         self._folder, self._store = folder, store
         self._objects: dict[str, bytes] = {}
         self._room = memory_bytes
-        self._has_stored_blobs = store.has_any(Space.BLOB)
+        self._has_stored_blobs = store.may_have(Space.BLOB)
         self._place = f"{folder}{os.sep}"
         self._own: set[str] = set()
-        self._early: list[EarlyForce] = []
+        self.early: EarlyForce | None = None
         try:
             with suppress(FileExistsError):
                 folder.mkdir(_FOLDER_MODE)
@@ -138,18 +138,18 @@ class Incoming:
 
     def sync(self) -> None:
         """Have the system begin to write where the files are many: they are forced at the end."""
-        if len(self._own) >= _MANY and not self._early:
-            self._early.append(EarlyForce(str(self._folder)))
+        if len(self._own) >= MANY and self.early is None:
+            self.early = EarlyForce(str(self._folder))
 
     def close(self) -> None:
-        """Keep the files for another time."""
+        """Keep all that came for another time."""
         with suppress(LilluxError):  # whatever cut this off is what has to be told
+            for digest, data in self._objects.items():
+                self._store.keep(Space.OBJECT, digest, data, Durability.UNFORCED)
             self._store.sync()
 
     def discard(self) -> None:
         """Remove the files: what was in them is where it belongs. The store is on the disk."""
-        for force in self._early:
-            force.finish()
         self._store.sync()
         forget_incoming(self._folder)
 

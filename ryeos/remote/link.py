@@ -6,9 +6,12 @@ from pathlib import Path
 
 from lillux.cas.layout import Space, is_digest
 from lillux.cas.store import Durability, Store
+from lillux.digests import sha256_hex
 from lillux.file_locks import locked
+from lillux.integrity import canonical_json
 from lillux.values import dataclass, field
 from ryeos.cas.admission import check_admissible
+from ryeos.cas.errors import CasObjectError
 from ryeos.cas.objects import SourceManifest, manifest_of
 from ryeos.cas.safe_paths import check_manifest_paths
 from ryeos.cas.tree import Tree
@@ -90,7 +93,7 @@ class Link:
 
     def attempt(self, tree: Tree) -> None:
         """Remember what is about to be pushed, until `record`: the answer may never come."""
-        digest = self._keep_manifest(tree)
+        digest = self._keep(tree.manifest_data)
         self.heads.write_attempt(self.node.name, Attempt(digest, *self._there))
 
     @property
@@ -110,10 +113,14 @@ class Link:
         return (head.project_path or None) if head and is_other else None
 
     def record(
-        self, snapshot_hash: str, common: SourceManifest | Tree, user_manifest_hash: str
+        self,
+        snapshot_hash: str,
+        manifest: SourceManifest,
+        user_manifest_hash: str,
+        manifest_data: bytes = b"",
     ) -> None:
-        """Both have this in common from now on."""
-        digest = self._keep_manifest(common)
+        """Both have this in common from now on. ``manifest_data``: as JSON, where that is known."""
+        digest = self._keep(manifest_data or canonical_json(manifest.as_object()))
         self.heads.write(
             self.node.name,
             LocalHead(
@@ -127,13 +134,10 @@ class Link:
         )
         self.heads.forget_attempt(self.node.name)
 
-    def _keep_manifest(self, common: SourceManifest | Tree) -> str:
+    def _keep(self, manifest_data: bytes) -> str:
         """Have a manifest in the store, and on the disk. Its digest."""
-        if isinstance(common, Tree):
-            digest = common.manifest_hash
-            self.store.keep(Space.OBJECT, digest, common.manifest_data, Durability.AT_SYNC)
-        else:
-            digest = self.store.put_object(common.as_object(), Durability.AT_SYNC)
+        digest = sha256_hex(manifest_data)
+        self.store.keep(Space.OBJECT, digest, manifest_data, Durability.AT_SYNC)
         self.store.sync()
         return digest
 
@@ -153,6 +157,9 @@ class Link:
         Raises as `manifest`, UnsafeManifestError, InadmissibleError.
         """
         manifest = self.manifest(digest, tree)
+        if manifest.space != "project":
+            problem = f'space: expected "project", found "{manifest.space}"'
+            raise CasObjectError(f"manifest {digest}", problem)
         check_admissible(manifest)
         check_manifest_paths(manifest.paths())
         return manifest

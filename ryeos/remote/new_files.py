@@ -30,7 +30,7 @@ class NewFiles:
         self._folder, self._descriptor = "", -1
 
     def put(self, relative: str, content: str) -> bool:
-        """Have a file there which is that at ``content``, and no longer so. Whether it can be done.
+        """Move the file at the path ``content`` there. Whether that can be done.
 
         Where it cannot, nothing was changed. ``relative`` has passed
         `ryeos.cas.safe_paths.path_problem`. Raises FileExistsError where something is already, and

@@ -164,11 +164,12 @@ class Node:
         what = self._what("/objects/get")
         try:
             if reply.media_type == MEDIA_TYPE:
-                entries = tuple(read_entries(reply.body))
-            else:  # a node that knows only JSON
-                entries = tuple(
-                    map(decode, rows_at(parse_reply(reply.body, what), "entries", what))
-                )
+                return tuple(read_entries(reply.body, frozenset(digests)))
+            rows = rows_at(parse_reply(reply.body, what), "entries", what)
+            if len(rows) > len(digests):
+                problem = f"expected at most {len(digests)} entries, found {len(rows)}"
+                raise RemoteReplyError(what, problem)
+            entries = tuple(map(decode, rows))
         except EntryError as error:
             raise RemoteReplyError(what, str(error)) from error
         foreign = {entry.digest for entry in entries} - {*digests}

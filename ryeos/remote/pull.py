@@ -5,6 +5,7 @@ as it is   (4) all three merged   (5) what that changes is written, over nothing
 here meanwhile   (6) the head is recorded. Cut off anywhere, doing it again comes to the same.
 """
 
+from lillux.cas.disk import force_files
 from lillux.cas.layout import Space
 from lillux.values import dataclass, replace
 from ryeos.cas.admission import check_incoming
@@ -53,9 +54,21 @@ def merge_head(link: Link, head: Head, tree: Tree) -> Pulled:
     base = link.base(tree)
     _check_incoming(link, tree, base, theirs)
     applied = _merge_in(link, ConflictRecord(head.snapshot_hash), base, tree, theirs)
+    _force_others(link, base, theirs, applied)
     link.record(head.snapshot_hash, theirs, head.user_manifest_hash)  # (6)
     link.conflicts.clear()
     return Pulled(snapshot_hash=head.snapshot_hash, applied=applied)
+
+
+def _force_others(
+    link: Link, base: SourceManifest | None, theirs: SourceManifest, applied: Applied
+) -> None:
+    """Have on the disk what is new in common and was here before: by a pull that failed, maybe."""
+    if base == theirs:
+        return
+    written = {*applied.written}
+    new = changed_paths(base or SourceManifest("project"), theirs)
+    force_files(link.working_tree.project, [path for path in new if path not in written])
 
 
 def _check_incoming(
@@ -133,6 +146,7 @@ def _merge_in(
             contents.get_blob,
             link.incoming(),
             incoming.file_of,
+            early=incoming.early,
         )
 
 

@@ -153,7 +153,10 @@ def _push_alone(link: Link, *, force: bool, drops_excluded: bool) -> Pushed:
                     raise
                 continue
             link.record(  # (7)
-                pushed.snapshot_hash, trees.project, pushed.user_manifest_hash
+                pushed.snapshot_hash,
+                trees.project.manifest,
+                pushed.user_manifest_hash,
+                trees.project.manifest_data,
             )
             if force:
                 link.conflicts.clear()

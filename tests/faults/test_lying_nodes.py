@@ -10,6 +10,7 @@ import pytest
 
 from lillux.digests import sha256_hex
 from lillux.integrity import canonical_json
+from ryeos.cas.framed_entries import START, end_of
 from ryeos.cas.objects import SourceManifest
 from tests.support.node import Node, Reply, running_node
 from tests.support.node_proxy import Proxy, proxy_to
@@ -37,7 +38,33 @@ def with_body(reply: Reply, body: bytes, **headers: str) -> Reply:
 
 def with_json(reply: Reply, value: object) -> Reply:
     """Another document of the same reply."""
-    return with_body(reply, json.dumps(value).encode())
+    return with_body(reply, json.dumps(value).encode(), **{"content-type": "application/json"})
+
+
+def frames_of(reply: Reply) -> list[tuple[bytes, bytes]]:
+    """Kind and content of each entry of a reply in frames."""
+    frames, position, data = [], len(START), reply.body
+    while data[position : position + 1] != b"e":
+        end = position + 5 + int.from_bytes(data[position + 1 : position + 5], "big")
+        frames.append((data[position : position + 1], data[position + 5 : end]))
+        position = end
+    return frames
+
+
+def in_frames(frames: list[tuple[bytes, bytes]]) -> bytes:
+    """The body of these."""
+    parts = (kind + len(data).to_bytes(4, "big") + data for kind, data in frames)
+    return START + b"".join(parts) + end_of(len(frames))
+
+
+def entries_of(reply: Reply) -> dict[str, Any]:
+    """What a node that knows no frames would have answered."""
+    kinds = {b"b": "blob", b"o": "object"}
+    entries = [
+        {"hash": sha256_hex(data), "kind": kinds[kind], "data": b64encode(data).decode()}
+        for kind, data in frames_of(reply)
+    ]
+    return {"entries": entries}
 
 
 def pull_is_refused(client: Client) -> str:
@@ -83,7 +110,7 @@ def test_content_that_is_not_what_it_is_called_is_refused(
     def lie(path: str, reply: Reply) -> Reply:
         if path != "/objects/get":
             return reply
-        value = reply.json
+        value = entries_of(reply)
         change(value["entries"][0])
         return with_json(reply, value)
 
@@ -98,12 +125,66 @@ def test_bytes_that_are_right_and_called_something_else_do_no_harm(
     def lie(path: str, reply: Reply) -> Reply:
         if path != "/objects/get":
             return reply
-        value = reply.json
+        value = entries_of(reply)
         for entry in value["entries"]:
             other_kind(entry)
         return with_json(reply, value)
 
     proxy.rewrite = lie
+
+    pulled = behind("remote", "pull")
+
+    assert pulled.status == 0, pulled.stderr
+    assert behind.files() == other.files()
+
+
+def test_more_entries_than_were_asked_for_are_refused(proxy: Proxy, behind: Client) -> None:
+    def lie(path: str, reply: Reply) -> Reply:
+        if path != "/objects/get":
+            return reply
+        entries = entries_of(reply)["entries"]
+        return with_json(reply, {"entries": entries * 2})
+
+    proxy.rewrite = lie
+
+    assert "expected at most " in pull_is_refused(behind)
+
+
+Frames = list[tuple[bytes, bytes]]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda frames: in_frames([(frames[0][0], b"something else"), *frames[1:]]),
+        lambda frames: in_frames([*frames, frames[0]]),
+        lambda frames: in_frames([*frames, (b"b", b"not asked for")]),
+        lambda frames: in_frames([*frames, (b"x", b"of no kind")]),
+        lambda frames: in_frames(frames)[:-1],
+        lambda frames: in_frames(frames) + b"more",
+        lambda frames: in_frames(frames).replace(START, b"rye entries 2\n"),
+        lambda _: json.dumps({"entries": []}).encode(),
+        lambda _: START + b"b" + b"\xff" * 4,
+        lambda _: START + b"b\0\0\0\0" * 100_000 + end_of(100_000),
+    ],
+    ids=["bytes", "twice", "foreign", "kind", "cut", "more", "version", "JSON", "long", "many"],
+)
+def test_frames_that_are_not_what_was_asked_for_are_refused(
+    proxy: Proxy, behind: Client, change: Callable[[Frames], bytes]
+) -> None:
+    proxy.rewrite = lambda path, reply: (
+        with_body(reply, change(frames_of(reply))) if path == "/objects/get" else reply
+    )
+
+    assert "remote default: /objects/get: " in pull_is_refused(behind)
+
+
+def test_frames_of_another_kind_do_no_harm(proxy: Proxy, behind: Client, other: Client) -> None:
+    proxy.rewrite = lambda path, reply: (
+        with_body(reply, in_frames([(b"b", data) for _, data in frames_of(reply)]))
+        if path == "/objects/get"
+        else reply
+    )
 
     pulled = behind("remote", "pull")
 

@@ -1,6 +1,5 @@
 """What a sweep and an upload need of a store: listing, ages, removal, refs, the disk."""
 
-import errno
 import os
 import sys
 from pathlib import Path
@@ -8,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from lillux.cas.disk import EarlyForce, force_file_system
+from lillux.cas.disk import EarlyForce, force_file_system, force_files
 from lillux.cas.errors import DigestError, RefUnreadableError, StoreLinkError
 from lillux.cas.layout import Space
 from lillux.cas.store import Durability, Store, Stored
@@ -232,28 +231,49 @@ def test_where_there_is_no_such_call_it_says_so(tmp_path: Path, platform: str) -
 def test_forcing_may_begin_while_others_work(tmp_path: Path) -> None:
     begun, may_end = Event(), Event()
 
-    def slow(_: str) -> int:
+    def slow(_: str) -> bool:
         begun.set()
-        assert may_end.wait(30)
-        return 0
+        return may_end.wait(30)
 
     early = EarlyForce(str(tmp_path), force=slow)
 
     assert begun.wait(30)
     may_end.set()
-    early.finish()
+    assert early.succeeded()
 
 
-def test_what_could_not_be_written_early_is_told(tmp_path: Path) -> None:
-    early = EarlyForce(str(tmp_path), force=lambda _: errno.EIO)
-
-    with pytest.raises(FileSystemError, match=str(tmp_path)):
-        early.finish()
+def test_an_early_forcing_that_breaks_off_did_not_succeed(tmp_path: Path) -> None:
+    assert not EarlyForce(str(tmp_path / "none")).succeeded()
+    assert not EarlyForce(str(tmp_path), force=lambda _: False).succeeded()
 
 
-@pytest.mark.parametrize("place", [".", "none"])
-def test_early_forcing_is_no_duty(tmp_path: Path, place: str) -> None:
-    EarlyForce(str(tmp_path / place)).finish()
+def with_a_pipe(folder: Path, count: int) -> list[str]:
+    """The names of so many files, of which one can never be forced, and one is not there."""
+    names = [f"{number}" for number in range(count)]
+    for name in names[2:]:
+        folder.joinpath(name).write_bytes(b"new")
+    os.mkfifo(folder / names[1])
+    return names
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="syncfs is Linux's")
+def test_many_files_are_forced_in_one_call(tmp_path: Path) -> None:
+    names = with_a_pipe(tmp_path, 100)
+
+    force_files(tmp_path, names)
+    force_files(tmp_path, names, EarlyForce(str(tmp_path)))
+
+    assert not tmp_path.joinpath(names[0]).exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no pipes in folders")
+def test_each_file_is_asked_where_they_are_few_or_forcing_all_has_failed(tmp_path: Path) -> None:
+    names = with_a_pipe(tmp_path, 100)
+    failed = EarlyForce(str(tmp_path), force=lambda _: False)
+
+    for few, early in ((names[:3], None), (names, failed)):
+        with pytest.raises(FileSystemError, match=str(tmp_path / names[1])):
+            force_files(tmp_path, few, early)
 
 
 def test_a_folder_that_is_not_there_is_not_forced(tmp_path: Path) -> None:

@@ -12,6 +12,11 @@ from ryeos.cas.errors import EntryError
 from ryeos.cas.framed_entries import START, end_of, head_of, read_entries
 from ryeos.cas.sync import Entry
 
+
+def _digest(entry: Entry) -> str:
+    return entry.digest
+
+
 BLOBS = st.binary(max_size=200).map(lambda data: Entry(sha256_hex(data), "blob", data))
 VALUES = st.dictionaries(st.text(max_size=5), st.none() | st.integers() | st.text(max_size=9))
 
@@ -26,9 +31,16 @@ def framed(*entries: Entry) -> bytes:
     return START + b"".join(parts) + end_of(len(entries))
 
 
+class Everything(frozenset[str]):
+    """The digests of somebody who takes all there is."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
 def refusal(data: bytes) -> str:
     with pytest.raises(EntryError) as refused:
-        list(read_entries(data))
+        list(read_entries(data, Everything()))
     return refused.value.problem
 
 
@@ -39,13 +51,15 @@ def test_an_answer_is_its_start_each_entry_and_the_end() -> None:
 
 
 @pytest.mark.property
-@given(entries=st.lists(BLOBS | VALUES.map(object_of), max_size=5))
+@given(entries=st.lists(BLOBS | VALUES.map(object_of), max_size=5, unique_by=_digest))
 def test_what_is_read_is_what_was_framed(entries: list[Entry]) -> None:
-    assert list(read_entries(framed(*entries))) == entries
+    asked = {entry.digest for entry in entries}
+
+    assert list(read_entries(framed(*entries), asked)) == entries
 
 
 @pytest.mark.property
-@given(entries=st.lists(BLOBS, max_size=4), data=st.data())
+@given(entries=st.lists(BLOBS, max_size=4, unique_by=_digest), data=st.data())
 def test_an_answer_that_is_cut_short_is_refused(entries: list[Entry], data: st.DataObject) -> None:
     whole = framed(*entries)
     length = data.draw(st.integers(0, len(whole) - 1))
@@ -58,10 +72,10 @@ def test_an_answer_that_is_cut_short_is_refused(entries: list[Entry], data: st.D
 def test_other_bytes_are_refused_and_never_crash(junk: bytes) -> None:
     for data in (junk, START + junk):
         try:
-            list(read_entries(data))
+            entries = list(read_entries(data, Everything()))
         except EntryError:
             continue
-        assert data == framed(*read_entries(data))
+        assert data == framed(*entries)
 
 
 def test_a_length_that_reaches_behind_the_end_is_told() -> None:
@@ -100,6 +114,20 @@ def test_an_object_has_only_its_canonical_form(content: bytes, problem: str) -> 
 
 
 def test_an_object_is_read_as_json_says() -> None:
-    (entry,) = read_entries(framed(object_of({"kind": "mine", "n": [1]})))
+    mine = object_of({"kind": "mine", "n": [1]})
+    (entry,) = read_entries(framed(mine), {mine.digest})
 
     assert json.loads(entry.data) == {"kind": "mine", "n": [1]}
+
+
+def test_what_was_not_asked_for_is_refused_before_it_is_read() -> None:
+    asked, other = object_of({"a": 1}), Entry(sha256_hex(b"[" * 9), "object", b"[" * 9)
+
+    with pytest.raises(EntryError, match=f"entry {other.digest}: was not asked for"):
+        list(read_entries(framed(asked, other), {asked.digest}))
+
+
+def test_what_comes_twice_is_refused() -> None:
+    entry = Entry(sha256_hex(b""), "blob", b"")
+
+    assert refusal(framed(entry, entry)) == "came twice"

@@ -137,6 +137,16 @@ def test_objects_stay_in_memory_as_long_as_they_are_small(tmp_path: Path) -> Non
     assert store.has_object(large)
 
 
+def test_objects_of_a_pull_that_was_cut_off_come_once(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    incoming = Incoming(tmp_path / "incoming", store)
+    digest = incoming.put_object({"a": 1}, Durability.AT_SYNC)
+
+    incoming.close()
+
+    assert store.get_object(digest) == {"a": 1}
+
+
 def test_many_pieces_are_on_their_way_to_the_disk_before_they_are_files(opened: Open) -> None:
     incoming = opened()
     digests = [incoming.put_blob(b"%d" % number) for number in range(100)]

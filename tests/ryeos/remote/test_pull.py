@@ -1,8 +1,13 @@
+import os
+import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from ryeos.cas.admission import InadmissibleError
+from ryeos.cas.errors import CasObjectError
+from ryeos.cas.objects import SourceManifest
 from ryeos.cas.safe_paths import UnsafeManifestError
 from ryeos.remote.difference import ADDED, CHANGED, REMOVED, Difference, compare
 from ryeos.remote.errors import (
@@ -57,6 +62,38 @@ def test_a_new_folder_gets_the_whole_project(
     assert pulled.applied.written == (".ai/tools/mine/run.sh", "src/deep/a.txt")
     assert (other.root / ".ai/tools/mine/run.sh").stat().st_mode & 0o111
     assert not (other.root / "src/deep/a.txt").stat().st_mode & 0o111
+
+
+def test_what_was_here_already_is_on_the_disk_before_both_have_it_in_common(
+    project: RemoteProject, make_project: MakeProject
+) -> None:
+    files = {"src/a.txt": "a\n", "src/b.txt": "b\n"}
+    project.write(files)
+    push(project.link)
+    other = make_project("there")
+    other.write(files)  # as a pull has left it that failed, or was killed, before the disk had it
+    opened: set[str] = set()
+    watched = [opened]
+
+    def note(event: str, arguments: tuple[Any, ...]) -> None:
+        if watched and event == "open" and arguments[2] & os.O_RDWR:  # as what is forced is opened
+            watched[0].add(str(arguments[0]))
+
+    sys.addaudithook(note)  # (never goes away: it looks at nothing after this test)
+    assert pull(other.link).applied.paths == ()
+    watched.clear()
+
+    assert opened >= {str(other.root / path) for path in files}
+
+
+def test_a_manifest_of_another_space_is_no_project(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
+    push(project.link)
+    digest = memory_node.store.put_object(SourceManifest("user").as_object())
+
+    with pytest.raises(CasObjectError, match='expected "project", found "user"'):
+        project.link.received(digest, project.link.working_tree.project_tree())
 
 
 def test_a_second_pull_has_nothing_to_do(project: RemoteProject, memory_node: MemoryNode) -> None:
