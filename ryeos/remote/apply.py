@@ -1,7 +1,8 @@
 """What a merge changed, brought into the project: never over anything that was changed here.
 
 (1) every target is a plain file of the project, or is to be one   (2) each holds what it held when
-the merge began   (3) each is written whole, looked at once more right before   (4) on the disk
+the merge began   (3) what moves from one file to another is copied   (4) each is written whole,
+looked at once more right before   (5) on the disk
 """
 
 import os
@@ -9,7 +10,7 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -142,19 +143,43 @@ def apply_changes(
         raise LocalChangeError(meddled)
     left = [change for change in changed if current[change.path] != change.after]
     removed = [change for change in left if change.after is None]
-    for change in removed:  # (3) these first: a file may have to make room for a folder
-        _remove(root, safe_target(root, change.path), change)
     written = [change for change in left if change.after is not None]
     once = {digest for digest, count in Counter(one.after for one in written).items() if count == 1}
-    with NewFiles(root) as new_files:
+    moving = {str(one.after) for one in written} & {current[one.path] for one in left}
+    with NewFiles(root) as new_files, _copies(moving, get_blob, through) as copies:  # (3)
+        for change in removed:  # (4) these first: a file may have to make room for a folder
+            _remove(root, safe_target(root, change.path), change)
         for change in written:
-            file = file_of(str(change.after)) if change.after in once else None
-            if file is None or not _put(new_files, change, file):
-                data = get_blob(str(change.after))
-                _write(safe_target(root, change.path), change, data, through)
-    force_files(root, _paths(written), early)  # (4)
+            digest = str(change.after)
+            file = copies.get(digest) or file_of(digest)
+            if change.after in once and file and _put(new_files, change, file):
+                continue
+            data = Path(copies[digest]).read_bytes() if digest in copies else get_blob(digest)
+            _write(safe_target(root, change.path), change, data, through)
+    force_files(root, _paths(written), early)  # (5)
     added = [change for change in written if change.before is None]
     return Applied(_paths(written), _paths(removed), _paths(added))
+
+
+@contextmanager
+def _copies(
+    digests: Iterable[str], get_blob: Callable[[str], bytes], through: Path
+) -> Iterator[dict[str, str]]:
+    """Files with content that some file of the project has until it is removed or overwritten."""
+    copies: dict[str, str] = {}
+    try:
+        for digest in digests:
+            data, copy = get_blob(digest), temporary_for(through / digest)
+            copies[digest] = str(copy)
+            try:
+                _create(copy, data)
+            except OSError as error:
+                raise file_system_error(copy, error) from error
+        yield copies
+    finally:
+        for left in copies.values():
+            with suppress(OSError):
+                os.unlink(left)  # noqa: PTH108 - text
 
 
 def _is_below_any(path: str, folders: AbstractSet[str]) -> bool:
@@ -191,10 +216,9 @@ def _put(new_files: NewFiles, change: Change, file: str) -> bool:
 def _write(target: Path, change: Change, data: bytes, through: Path) -> None:
     """Elsewhere, then in its place: readers see the old file or the new one."""
     make_directory(target.parent)
-    mode = _RUNNABLE if data.startswith(b"#!") else _PLAIN
     temporary = temporary_for(target, through)
     try:
-        _create(temporary, data, mode)
+        _create(temporary, data)
         if change.before is None:
             _put_new(temporary, target, change)
             return
@@ -211,7 +235,8 @@ def _write(target: Path, change: Change, data: bytes, through: Path) -> None:
             temporary.unlink()
 
 
-def _create(path: Path, data: bytes, mode: int) -> None:
+def _create(path: Path, data: bytes) -> None:
+    mode = _RUNNABLE if data.startswith(b"#!") else _PLAIN
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     with open(os.open(path, flags, mode), "wb") as file:  # noqa: PTH123 - a descriptor, not a path
         file.write(data)

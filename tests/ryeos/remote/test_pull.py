@@ -1,9 +1,12 @@
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ryeos.cas.admission import InadmissibleError
 from ryeos.cas.errors import CasObjectError
@@ -84,6 +87,67 @@ def test_what_was_here_already_is_on_the_disk_before_both_have_it_in_common(
     watched.clear()
 
     assert opened >= {str(other.root / path) for path in files}
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        {"src/a.txt": "src/b.txt"},
+        {"src/b.txt": "src/a2.txt"},
+        {"src/a.txt": ".ai/knowledge/a.txt"},
+        {"src/deep/c.txt": "src/other/c.txt", "src/deep/d.txt": "src/other/d.txt"},
+        {"src/a.txt": "src/b.txt", "src/b.txt": "src/a.txt"},
+        {"src/a.txt": "src/a.txt/inside", "src/deep/c.txt": "src/deep"},
+    ],
+    ids=["renamed", "sorted first", "now an item", "a folder", "swapped", "a folder for a file"],
+)
+def test_what_others_have_moved_is_moved_here(
+    project: RemoteProject, make_project: MakeProject, moves: dict[str, str]
+) -> None:
+    files = {f"src/{name}.txt": f"{name}\n" for name in ("a", "b", "deep/c", "deep/d")}
+    project.write(files)
+    push(project.link)
+    other = make_project("there")
+    pull(other.link)
+    texts = {path: project.read(path) for path in moves}
+    for path in moves:
+        (project.root / path).unlink()
+    for path in moves:
+        with suppress(OSError):
+            (project.root / path).parent.rmdir()
+    if "src/deep" in moves.values():
+        (project.root / "src/deep/d.txt").unlink()
+        (project.root / "src/deep").rmdir()
+    project.write({new: texts[old] for old, new in moves.items()})
+    push(project.link)
+
+    pull(other.link)
+
+    assert other.files() == project.files()
+    assert pull(other.link).applied.paths == ()
+
+
+PLACES = st.sampled_from(["src/a", "src/b", "src/c", "src/d/e", "src/d/f", ".ai/knowledge/g.md"])
+TREES = st.dictionaries(PLACES, st.sampled_from([b"1\n", b"2\n", b"#!/bin/sh\n"]), max_size=6)
+
+
+@pytest.mark.property
+@settings(deadline=None, max_examples=60)
+@given(before=TREES, after=TREES)
+def test_whatever_others_have_made_of_it_is_here_after_a_pull(
+    tmp_path_factory: pytest.TempPathFactory, before: dict[str, bytes], after: dict[str, bytes]
+) -> None:
+    folder = tmp_path_factory.mktemp("moves")
+    node = MemoryNode(folder / "node")
+    here = RemoteProject(folder / "here", node)
+    here.write({path: data.decode() for path, data in before.items()})
+    push(here.link)
+    node.edit({**dict.fromkeys(before), **after})
+
+    pull(here.link)
+
+    assert {path: here.read(path).encode() for path in after} == after
+    assert not [path for path in before if path not in after and (here.root / path).exists()]
 
 
 def test_a_manifest_of_another_space_is_no_project(
