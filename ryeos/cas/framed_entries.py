@@ -45,7 +45,7 @@ def read_entries(data: bytes, asked: Collection[str]) -> Iterator[Entry]:
         end = start + int.from_bytes(data[position + 1 : start], "big")
         content = data[start:end]
         if end > len(data):
-            problem = f"expected {end - start} bytes of a {kind}, found {len(content)}"
+            problem = f"{kind}: expected {end - start} bytes, found {len(content)}"
             raise EntryError(UNKNOWN, problem)
         digest = sha256_hex(content)
         if digest in came or digest not in asked:
@@ -55,6 +55,10 @@ def read_entries(data: bytes, asked: Collection[str]) -> Iterator[Entry]:
         yield Entry(digest, kind, content)
         came.add(digest)
         position = end
-    if data[position:] != end_of(len(came)):
-        found = data[position : position + _HEAD_BYTES]
-        raise EntryError(UNKNOWN, f"expected the end after {len(came)} entries, found {found!r}")
+    found = data[position : position + _HEAD_BYTES]
+    if found != end_of(len(came)):
+        problem = f"expected an entry, or the end that counts {len(came)}, found {found!r}"
+        raise EntryError(UNKNOWN, problem)
+    behind = len(data) - position - _HEAD_BYTES
+    if behind:
+        raise EntryError(UNKNOWN, f"expected nothing behind the end, found {behind} bytes")

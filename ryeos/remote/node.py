@@ -47,7 +47,7 @@ MAX_GET_REPLY = 64 * MIB
 """Of the encoded entries of one request: base64 of the largest file, and then some."""
 
 ACCEPT_TIMEOUT_S = 30.0
-_NOT_FOUND, _CONFLICT, _REFUSED = 404, 409, 400
+_OK, _MOVED, _NOT_FOUND, _CONFLICT = 200, 300, 404, 409
 _UNKNOWN_NAMES = "secret "
 """How a node begins what it says about secrets that it has not; no other 404 begins like this."""
 
@@ -288,7 +288,7 @@ class Node:
     ) -> dict[str, Any]:
         """The JSON that a route answers, asked with credentials. A body of bytes is JSON already.
 
-        Raises RemoteError for a status of 400 or more, RemoteReplyError, RemoteUnreachableError,
+        Raises RemoteError for what is no success, RemoteReplyError, RemoteUnreachableError,
         and as `verify`.
         """
         self.verify()
@@ -334,7 +334,7 @@ class Node:
             max_response_bytes=max_response_bytes,
             may_repeat=may_repeat,
         )
-        if reply.status >= _REFUSED:
+        if not _OK <= reply.status < _MOVED:  # what leads elsewhere is no answer either
             detail, hint = detail_of(reply.body), self._hints.get(reply.status, "")
             raise RemoteError(reply.status, detail, what=self._what(path), hint=hint)
         return reply
