@@ -11,7 +11,7 @@ _HINTS = {
     413: "the node takes no request of this size",
     429: "the node asks for patience: try again later",
     503: "the node is busy: try again in a moment",
-    507: "your storage there, or the disk of the node, is full: ask who runs it for room, or a collection",
+    507: "your storage there, or the disk of the node, is full: ask who runs it for room",
 }
 _SHOWN = 500
 _MANY_PATHS = 5
