@@ -146,7 +146,9 @@ def test_whatever_others_have_made_of_it_is_here_after_a_pull(
 
     pull(here.link)
 
-    assert {path: here.read(path).encode() for path in after} == after
+    assert {path: here.read(path) for path in after} == {
+        path: data.decode() for path, data in after.items()
+    }
     assert not [path for path in before if path not in after and (here.root / path).exists()]
 
 
