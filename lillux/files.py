@@ -266,6 +266,16 @@ def _is_free_of_links(root: Path, segments: Sequence[str]) -> bool:
     return True
 
 
+def force_and_close(descriptor: int, path: str | Path) -> None:
+    """Have an open file, or folder, on the disk. Raises FileSystemError; it is closed anyhow."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        raise file_system_error(path, error) from error
+    finally:
+        os.close(descriptor)
+
+
 def check_relative(relative: str) -> None:
     """Refuse a relative path that is not plain on every platform. Raises UnsafePathError."""
     problem = _path_problem(relative)

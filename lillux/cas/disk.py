@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Thread
 
-from lillux.files import file_system_error
+from lillux.files import force_and_close
 
 MANY = 64
 """Files, from which on one call for the whole file system is cheaper than one for each."""
@@ -72,9 +72,4 @@ def _force_file(path: Path) -> None:
         descriptor = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
     except OSError:  # removed, or read-only: nothing of ours is waiting there
         return
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        raise file_system_error(path, error) from error
-    finally:
-        os.close(descriptor)
+    force_and_close(descriptor, path)

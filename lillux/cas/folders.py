@@ -13,7 +13,13 @@ from pathlib import Path
 from time import time
 
 from lillux.cas.errors import StoreLinkError
-from lillux.files import NEW_FILE, PLAIN_FILE, FileTooLargeError, file_system_error
+from lillux.files import (
+    NEW_FILE,
+    PLAIN_FILE,
+    FileTooLargeError,
+    file_system_error,
+    force_and_close,
+)
 
 JUST_NOW_S = 20.0
 """A third of the shortest grace of a sweep."""
@@ -205,12 +211,7 @@ class StoreFolders:
             return
         except OSError as error:
             raise file_system_error(path, error) from error
-        try:
-            os.fsync(descriptor)
-        except OSError as error:
-            raise file_system_error(path, error) from error
-        finally:
-            os.close(descriptor)
+        force_and_close(descriptor, path)
 
     def _is_plain(self, path: str, *, is_root: bool, make: bool) -> bool:
         if make:
