@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lillux.integrity import json_pointer
+from lillux.schema.checks import Path
 from lillux.schema.expectation import expected_by, found_for
 from lillux.schema.judge import Judge
 from lillux.schema.keywords import (
@@ -29,9 +30,6 @@ _OWN_KEYWORDS = (
 )  # fmt: skip
 _MAX_GUESSES = 16
 _MAX_COMPARED = 64
-
-Path = tuple[str | int, ...]
-
 
 @dataclass(frozen=True, slots=True)
 class Violation:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from ryeos.graph.expressions import Warn
 from ryeos.graph.pipes import is_number, kind_of, number_in, text_of
 
-Warn: TypeAlias = Callable[[str], None]
 Operator: TypeAlias = Callable[[Any, Any, Warn], bool]
 
 ALIASES: Mapping[str, str] = {
