@@ -13,8 +13,8 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.timing import Figure
-from lillux.cas.store import Store
 from lillux.signing import save_keypair
+from lillux.store import Store
 from lillux.values import dataclass
 from rye_services.node.stores import UserStores
 from ryeos.bundles import embedded_bundle

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.timing import Figure, elapsed_ms, medians
-from lillux.process import Outcome
+from lillux.process.model import Outcome
 from ryeos.executor.function_host import Function, FunctionHost
 from ryeos.executor.model import Invocation, Request
 from tests.support.workspace import Workspace, publish

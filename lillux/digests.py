@@ -4,8 +4,16 @@ The interpreter's own implementation is several times slower per byte; items are
 something else has loaded that library, as who speaks HTTP has, it is used for everything.
 """
 
+import json
 import sys
+from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
+from math import isfinite
 from typing import TYPE_CHECKING
+
+from lillux.errors import LilluxError
+
+# --- digests --------------------------------------------------------------------------------------
 
 if TYPE_CHECKING:
     from hashlib import _Hash, sha256
@@ -33,3 +41,137 @@ def sha256_hex(data: bytes) -> str:
 def rolling_sha256() -> "_Hash":
     """A SHA-256 that takes its bytes part by part: ``update``, ``hexdigest``."""
     return sha256()
+
+
+# --- base64 text ----------------------------------------------------------------------------------
+# Base64 of both alphabets, read strictly: one text, but for its padding, stands for each value.
+
+
+def encode_base64(data: bytes) -> str:
+    """The standard alphabet, padded."""
+    return b64encode(data).decode("ascii")
+
+
+def encode_base64url(data: bytes) -> str:
+    """The alphabet for URLs, without padding."""
+    return urlsafe_b64encode(data).decode("ascii").rstrip("=")
+
+
+def decode_base64(text: str) -> bytes | None:
+    """What a padded text of the standard alphabet stands for; None for any other text."""
+    data = _decoded(text, b64decode)
+    return data if data is not None and encode_base64(data) == text else None
+
+
+def decode_base64url(text: str) -> bytes | None:
+    """What a text of the alphabet for URLs stands for, padded or not; None for any other text."""
+    bare = text.rstrip("=")
+    data = _decoded(bare + "=" * (-len(bare) % 4), urlsafe_b64decode)
+    if data is None or encode_base64url(data) != bare:
+        return None
+    return data if text in (bare, urlsafe_b64encode(data).decode("ascii")) else None
+
+
+def _decoded(text: str, decode: Callable[[str], bytes]) -> bytes | None:
+    try:
+        # The decoder skips what is not in its alphabet; callers compare with the text it makes.
+        return decode(text)
+    except ValueError:
+        return None
+
+
+# --- integrity ------------------------------------------------------------------------------------
+# Canonical JSON and SHA-256: one value, one text, one digest on every machine.
+
+MAX_DEPTH = 128
+"""Levels of nesting a JSON value may have; the usual limit of parsers in other languages too."""
+
+MAX_INTEGER_BITS = 10_000
+"""Python refuses to print integers not much larger than this."""
+
+
+class CanonicalJsonError(LilluxError):
+    """A value has no canonical JSON. ``pointer`` (RFC 6901) is where, ``""`` the value itself."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, pointer: str, expected: str, found: str) -> None:
+        self.pointer, self.expected, self.found = pointer, expected, found
+        super().__init__(f"{pointer or '(root)'}: expected {expected}, found {found}")
+
+
+def canonical_json(value: object) -> bytes:
+    """The one JSON text of a value: keys sorted, no blanks, everything but ASCII escaped.
+
+    Two values that differ only in the order of keys have the same text. See `require_json` for
+    what counts as a value. Format: docs/formats.md, Canonical JSON.
+
+    Raises CanonicalJsonError, naming the path.
+    """
+    require_json(value)
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def compute_integrity(value: object) -> str:
+    """The digest of a value: hex SHA-256 of its canonical JSON. Raises CanonicalJsonError."""
+    return sha256_hex(canonical_json(value))
+
+
+def require_json(value: object) -> None:
+    """Nothing, when the value is one that JSON can hold.
+
+    That is: ``dict`` with text keys, ``list``, ``tuple``, ``str``, finite numbers, ``bool`` and
+    ``None``, nested at most `MAX_DEPTH` levels. A value that contains itself is deeper than that.
+
+    Raises CanonicalJsonError for the first part that is something else.
+    """
+    _require_json(value, ())
+
+
+def json_pointer(path: tuple[str | int, ...]) -> str:
+    """The JSON pointer (RFC 6901) of a path of keys and indices; ``""`` for the empty path."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+
+
+def _require_json(value: object, path: tuple[str | int, ...]) -> None:
+    match value:
+        case dict() | list() | tuple() if len(path) == MAX_DEPTH:
+            limit = f"at most {MAX_DEPTH} levels of nesting"
+            raise CanonicalJsonError(json_pointer(path), limit, "more")
+        case dict():
+            # (Most are text alone: told without a step for each.)
+            if {*map(type, value)} <= _TEXT and {*map(type, value.values())} <= _ALWAYS_JSON:
+                return
+            for key, child in value.items():
+                if not isinstance(key, str):
+                    found = f"one of type {type(key).__name__}"
+                    raise CanonicalJsonError(json_pointer(path), "keys that are text", found)
+                if type(child) not in _ALWAYS_JSON:
+                    _require_json(child, (*path, key))
+        case list() | tuple():
+            for index, child in enumerate(value):
+                if type(child) not in _ALWAYS_JSON:
+                    _require_json(child, (*path, index))
+        case _:
+            _require_scalar(value, path)
+
+
+_TEXT = frozenset({str})
+_ALWAYS_JSON = frozenset({str, bool, type(None)})  # most leaves: spares them a call
+
+
+def _require_scalar(value: object, path: tuple[str | int, ...]) -> None:
+    match value:
+        case str() | bool() | None:
+            return
+        case int() if value.bit_length() <= MAX_INTEGER_BITS:
+            return
+        case float() if isfinite(value):
+            return
+        case int():
+            expected, found = f"an integer of at most {MAX_INTEGER_BITS} bits", "a larger one"
+        case float():
+            expected, found = "a finite number", json.dumps(value)
+        case _:
+            expected, found = "a JSON value", type(value).__name__
+    raise CanonicalJsonError(json_pointer(path), expected, found)

@@ -5,18 +5,23 @@ resolved, never the engine's own.
 """
 
 import os
+import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lillux.env_values import as_text, as_texts
-from lillux.errors import ConfigurationError
-from lillux.values import dataclass, field
+from lillux.errors import ConfigurationError, LilluxError
+from lillux.files import is_inside, read_bytes
+from lillux.values import dataclass, field, replace
+from lillux.variables import as_text, as_texts
 
-if TYPE_CHECKING:  # an import that only the type `command` needs
-    from lillux.process import Outcome, ProcessRunner
+if TYPE_CHECKING:
+    from lillux.process.model import Outcome, ProcessRunner
+
+
+# --- interpreter searches -------------------------------------------------------------------------
 
 COMMAND_TIMEOUT_S = 5.0
 MAX_COMMAND_OUTPUT_BYTES = 64 * 1024
@@ -180,7 +185,8 @@ def search_system_binary(block: InterpreterBlock, around: Surroundings) -> Searc
 
 def search_command(block: InterpreterBlock, around: Surroundings) -> Search:
     """The program that ``resolve_cmd`` names in the first line of its output."""
-    from lillux.process import Command, ProcessManager, SpawnError
+    from lillux.process import ProcessManager
+    from lillux.process.model import Command, SpawnError
 
     name, *arguments = block.some_texts("resolve_cmd")
     program = search_names((name,), around)
@@ -287,3 +293,298 @@ def is_folder(path: str) -> bool:
 
 def _is_bare(name: str, platform: str) -> bool:
     return "/" not in name and not (platform == "win32" and "\\" in name)
+
+
+# --- folder searches ------------------------------------------------------------------------------
+# The types of interpreter blocks that know by themselves which folders to look into.
+#
+# Loaded only when a block has such a type: see `lillux.interpreters.SEARCHES`.
+
+_NODE = "node"
+_NODE_FOLDERS = ("node_modules/.bin",)
+_PROGRAM_FOLDERS = (".ai/bin", ".venv/bin", ".venv/Scripts", "node_modules/.bin", "bin")
+
+
+def search_node_modules(block: InterpreterBlock, around: Surroundings) -> Search:
+    """``binary`` in the ``search_paths`` of the project."""
+    folders = block.texts("search_paths") or _NODE_FOLDERS
+    return _search_space("project", (block.name("binary", _NODE),), folders, around)
+
+
+def search_venv_node(block: InterpreterBlock, around: Surroundings) -> Search:
+    """``binary`` in the ``search_paths`` of each space in ``search``; ``system`` is PATH."""
+    folders = block.texts("search_paths") or _NODE_FOLDERS
+    spaces = spaces_of(block, default=("project", "system"))
+    return _search_spaces(spaces, (block.name("binary", _NODE),), folders, around)
+
+
+def search_binary(block: InterpreterBlock, around: Surroundings) -> Search:
+    """``binary`` in the usual program folders of each space in ``search``."""
+    name = block.name("binary", Path(block.fallback).name)
+    spaces = spaces_of(block, default=("project", "user", "system"))
+    return _search_spaces(spaces, (name,), _PROGRAM_FOLDERS, around)
+
+
+def _search_spaces(
+    spaces: tuple[str, ...], names: tuple[str, ...], folders: tuple[str, ...], around: Surroundings
+) -> Search:
+    search = Search(found=None, names=names)
+    for space in spaces:
+        one = _search_space(space, names, folders, around)
+        if one.found:
+            return one
+        search = replace(search, directories=unique((*search.directories, *one.directories)))
+    return search
+
+
+def _search_space(
+    space: str, names: tuple[str, ...], folders: tuple[str, ...], around: Surroundings
+) -> Search:
+    if space == "system":
+        return search_names(names, around)
+    base = around.project_path if space == "project" else around.user_base
+    places = tuple(str(base / folder) for folder in folders) if base else ()
+    return search_folders(places, names, around)
+
+
+# --- version managers -----------------------------------------------------------------------------
+# Interpreters that a version manager has installed, found by looking at its folders.
+#
+# No manager is run: nvm is a shell function, and the others answer about the folder they stand in.
+# The files that name a version (``.python-version`` and kin) come with the project and are
+# unsigned: a version is a name below the manager's own folder, and nothing else.
+
+MAX_VERSION_FILE_BYTES = 64 * 1024
+
+_LONGEST_SHOWN = 60
+_VERSION = re.compile(r"(?=[^0-9]*[0-9])[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+_RELEASE = re.compile(r"[0-9]+(?:\.[0-9]+)*")
+_TOOL_VERSIONS = ".tool-versions"
+_EXPECTED = "expected one like 3.11 or v20.10.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manager:
+    """How one version manager lays out its folders. Roots are tried in order.
+
+    roots     ``$NAME/...`` begins with a variable of the process, ``~/...`` with the home folder
+    versions  folder of the versions below a root; ``{plugin}`` is what is installed
+    programs  folders of programs below one version
+    binary    the program, unless the block says another; "" when it must say
+    files     where a project names its version
+    plugins   program -> plugin, for those that have another name
+    """
+
+    roots: tuple[str, ...]
+    versions: str
+    binary: str
+    files: tuple[str, ...]
+    programs: tuple[str, ...] = ("bin",)
+    plugins: Mapping[str, str] | None = None
+
+
+MANAGERS: Mapping[str, Manager] = {
+    "pyenv": Manager(
+        roots=("$PYENV_ROOT", "~/.pyenv"),
+        versions="versions",
+        binary="python",
+        files=(".python-version",),
+    ),
+    "nvm": Manager(
+        roots=("$NVM_DIR", "~/.nvm"), versions="versions/node", binary="node", files=(".nvmrc",)
+    ),
+    "rbenv": Manager(
+        roots=("$RBENV_ROOT", "~/.rbenv"),
+        versions="versions",
+        binary="ruby",
+        files=(".ruby-version",),
+    ),
+    "asdf": Manager(
+        roots=("$ASDF_DATA_DIR", "~/.asdf"),
+        versions="installs/{plugin}",
+        binary="",
+        files=(_TOOL_VERSIONS,),
+        plugins={"node": "nodejs", "python3": "python"},
+    ),
+    "mise": Manager(
+        roots=("$MISE_DATA_DIR", "$XDG_DATA_HOME/mise", "~/.local/share/mise"),
+        versions="installs/{plugin}",
+        binary="",
+        files=(_TOOL_VERSIONS,),
+        plugins={"python3": "python"},
+    ),
+    "fnm": Manager(
+        roots=(
+            *("$FNM_DIR", "$XDG_DATA_HOME/fnm", "~/.local/share/fnm", "~/.fnm"),
+            "~/Library/Application Support/fnm",
+        ),
+        versions="node-versions",
+        programs=("installation/bin",),
+        binary="node",
+        files=(".node-version", ".nvmrc"),
+    ),
+}
+# Programs lie beside the version's own files there, and the folders have other names.
+WINDOWS_MANAGERS: Mapping[str, Manager] = {
+    "pyenv": Manager(
+        roots=("$PYENV_ROOT", "$PYENV", "~/.pyenv/pyenv-win"),
+        versions="versions",
+        programs=("", "Scripts"),
+        binary="python",
+        files=(".python-version",),
+    ),
+    "nvm": Manager(
+        roots=("$NVM_HOME", "$APPDATA/nvm"),
+        versions="",
+        programs=("",),
+        binary="node",
+        files=(".nvmrc",),
+    ),
+    "mise": Manager(
+        roots=("$MISE_DATA_DIR", "$LOCALAPPDATA/mise"),
+        versions="installs/{plugin}",
+        programs=("bin", ""),
+        binary="",
+        files=(_TOOL_VERSIONS,),
+        plugins={"python3": "python"},
+    ),
+    "fnm": Manager(
+        roots=("$FNM_DIR", "$APPDATA/fnm"),
+        versions="node-versions",
+        programs=("installation",),
+        binary="node",
+        files=(".node-version", ".nvmrc"),
+    ),
+}
+
+
+def search_version_manager(block: InterpreterBlock, around: Surroundings) -> Search:
+    """The program of a version that ``manager`` has installed.
+
+    1. ``version`` of the block, else the first file of the project that names one.
+    2. The folder of exactly that version, else the highest release that begins with it: ``3.11``
+       finds ``3.11.10`` before ``3.11.9``, and never ``3.1`` or ``3.12-dev``.
+
+    What is missing is told even where a fallback is found: it is likely another version.
+    """
+    manager = _manager(block, around.platform)
+    name = block.name("binary", manager.binary)
+    plugin = block.name("plugin", (manager.plugins or {}).get(name, name))
+    folders = tuple(_version_folders(manager, plugin, around))
+    wanted, source = _wanted(block, manager, plugin, around)  # (1)
+    if not wanted:
+        return _in_vain(name, folders, source)
+    for version in wanted:
+        if not _VERSION.fullmatch(version):
+            return _in_vain(name, folders, f"{source} is not known, {_EXPECTED}")
+        found = _installed(version, name, manager, folders, around.platform)  # (2)
+        if found:
+            return Search(found=found, names=(name,))
+    places = ", ".join(folders) or "no folder at all"
+    return _in_vain(name, folders, f"no {name} of {source} in {places}")
+
+
+def _manager(block: InterpreterBlock, platform: str) -> Manager:
+    known = WINDOWS_MANAGERS if platform == "win32" else MANAGERS
+    name = block.text("manager")
+    if name not in known:
+        expected = either(tuple(sorted(known)))
+        raise ConfigurationError(f"{block.where}.manager", f"expected {expected}, got {name!r}")
+    return known[name]
+
+
+def _in_vain(name: str, folders: tuple[str, ...], problem: str) -> Search:
+    return Search(found=None, names=(name,), directories=folders, problem=problem, told=True)
+
+
+# --- which version
+
+
+def _wanted(
+    block: InterpreterBlock, manager: Manager, plugin: str, around: Surroundings
+) -> tuple[tuple[str, ...], str]:
+    """The versions in order of preference and where they stand; none, and what is wrong."""
+    if "version" in block.keys:
+        version = block.text("version")
+        return (version,), f"version {_shown((version,))}"
+    for name in manager.files:
+        path = around.project_path / name if around.project_path else None
+        if path is None or not os.path.lexists(path):
+            continue
+        try:
+            versions = _read_versions(path, plugin)
+        except (LilluxError, OSError, UnicodeDecodeError, ValueError):
+            return (), f"{path} is no text file of the project of at most 64 KiB"
+        if versions:
+            return versions, f"version {_shown(versions)} of {path}"
+    files = either(manager.files)
+    return (), f"no version is named, neither by the block nor by {files} of the project"
+
+
+def _read_versions(path: Path, plugin: str) -> tuple[str, ...]:
+    if not is_inside(path, path.parent):
+        raise ValueError(path)
+    text = read_bytes(path, MAX_VERSION_FILE_BYTES).decode()
+    lines = (line.partition("#")[0].split() for line in text.splitlines())
+    if path.name == _TOOL_VERSIONS:
+        return next((tuple(words[1:]) for words in lines if words[:1] == [plugin]), ())
+    return tuple(words[0] for words in lines if words)
+
+
+def _shown(versions: tuple[str, ...]) -> str:
+    """Versions as a message has them: one line of plain characters, and not a long one."""
+    return ascii(" ".join(versions)[:_LONGEST_SHOWN])
+
+
+# --- where it is
+
+
+def _version_folders(manager: Manager, plugin: str, around: Surroundings) -> Iterator[str]:
+    roots = (_expanded(root, around) for root in manager.roots)
+    below = manager.versions.format(plugin=plugin)
+    yield from unique(str(root / below) for root in roots if root)
+
+
+def _expanded(root: str, around: Surroundings) -> Path | None:
+    """The folder; None where its variable is not set to an absolute path."""
+    first, _, rest = root.partition("/")
+    home = "USERPROFILE" if around.platform == "win32" else "HOME"
+    start = around.process_variables.get(home if first == "~" else first[1:], "")
+    return Path(start, rest) if start and Path(start).is_absolute() else None
+
+
+def _installed(
+    version: str, name: str, manager: Manager, folders: tuple[str, ...], platform: str
+) -> str | None:
+    for folder in folders:
+        for installed in _matching(version, folder):
+            programs = (Path(folder, installed, below, name) for below in manager.programs)
+            found = first_program(programs, platform)
+            if found:
+                return found
+    return None
+
+
+def _matching(version: str, folder: str) -> tuple[str, ...]:
+    """The names in a folder that mean the version: exactly it, then releases, highest first."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - names are what is wanted
+    except (OSError, ValueError):
+        return ()
+    wanted = _plain(version)
+    exact = sorted(name for name in names if _plain(name) == wanted)
+    releases = [
+        name
+        for name in names
+        if _plain(name).startswith(f"{wanted}.") and _RELEASE.fullmatch(_plain(name))
+    ]
+    return (*exact, *sorted(releases, key=_numbers, reverse=True))
+
+
+def _plain(version: str) -> str:
+    """Without the ``v`` that some write before the number."""
+    return version[1:] if re.match(r"v[0-9]", version) else version
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in _plain(version).split("."))

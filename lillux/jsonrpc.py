@@ -7,14 +7,19 @@ Both sides use it. What comes in is never trusted: whatever the bytes, `parse_me
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 
 from lillux.values import dataclass, field
 
-TYPE_CHECKING = False  # `typing` is not worth its time at a start
+TYPE_CHECKING = False  # importing typing costs more than this start may take
+
 if TYPE_CHECKING:
     from typing import Any, NoReturn
+
+
+# --- jsonrpc --------------------------------------------------------------------------------------
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -144,22 +149,16 @@ def _messages(value: object, text: bytes) -> tuple[Incoming, ...]:
 def _is_deeper(value: object, text: bytes, max_depth: int) -> bool:
     if text.count(b"{") + text.count(b"[") <= max_depth:  # what nearly every message shows at once
         return False
-    from lillux.json_depth import is_deeper
-
     return is_deeper(value, max_depth)
 
 
 def _unreadably_deep(text: bytes, max_depth: int | None) -> Malformed:
     if max_depth is None:
         return Malformed("expected JSON", _shown(text), PARSE_ERROR)
-    from lillux.json_depth import begins_an_answer, id_of_text
-
     return _too_deep(text, max_depth, id_of_text(text), is_answer=begins_an_answer(text))
 
 
 def _unreadably_long(text: bytes) -> Malformed:
-    from lillux.json_depth import begins_an_answer, id_of_text
-
     problem = f"expected integers of at most {sys.get_int_max_str_digits()} digits, found more"
     given, is_answer = id_of_text(text), begins_an_answer(text)
     return Malformed(problem, _shown(text), id=given, is_answer=is_answer)
@@ -277,8 +276,70 @@ class LineDecoder:
             return
         if len(self._begun) + len(part) > self._max_line_bytes:
             self._is_dropping = True
-            start = bytes(self._begun[:_START_BYTES] + part[:_START_BYTES])[:_START_BYTES]
+            shown = min(_START_BYTES, self._max_line_bytes)  # the same however the stream was split
+            start = bytes(self._begun[:shown] + part[:shown])[:shown]
             self._begun.clear()
             yield OverlongLine(self._max_line_bytes, start)
             return
         self._begun += part
+
+
+# --- json depth -----------------------------------------------------------------------------------
+# How deep JSON is nested, and the id of a message that is nested too deep. Nothing recurs.
+#
+# An object or a list is one level deeper than what holds it; the outermost is at level one.
+
+# The ends of a message that are looked at for its id, however long the rest is.
+SEARCHED_BYTES = 4096
+# Characters are taken for good, groups are not: before 3.11.5 possessive groups lose matches.
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*"'
+_SCALAR = rb"(?:" + _STRING + rb"|[-+.0-9A-Za-z]++)"
+_MEMBER = _STRING + rb"\s*+:\s*+" + _SCALAR
+_ID = rb'"id"\s*+:\s*+(' + _STRING + rb"|-?[0-9]++)\s*+"
+_AT_THE_START = re.compile(rb"\s*+\{\s*+(?:(?!\"id\")" + _MEMBER + rb"\s*+,\s*+)*" + _ID + rb"[,}]")
+_ANSWER = re.compile(rb"\s*+\{\s*+(?:" + _MEMBER + rb"\s*+,\s*+)*\"(?:result|error)\"\s*+:")
+_AT_THE_END = re.compile(rb",\s*+" + _ID + rb"(?:,\s*+" + _MEMBER + rb"\s*+)*\}\s*+\Z")
+
+
+def is_deeper(value: Any, max_depth: int) -> bool:  # noqa: ANN401 - JSON
+    """Whether a value has more levels than this. Takes about as long as reading it did."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(max_depth):
+        if not level:
+            return False
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+    return bool(level)
+
+
+def id_of_text(text: bytes) -> str | int | None:
+    """The ``id`` of an object that was not read; None where it lies between two deep members.
+
+    Found is one that has nothing but scalars between it and an end of the object.
+    """
+    if not text.lstrip().startswith(b"{"):
+        return None
+    found = _AT_THE_START.match(text[:SEARCHED_BYTES])
+    return _read(found or _AT_THE_END.search(text[-SEARCHED_BYTES:]))
+
+
+def id_at_start(text: bytes) -> str | int | None:
+    """The ``id`` of an object of which only the start is there; None where it is not in it."""
+    return _read(_AT_THE_START.match(text[:SEARCHED_BYTES]))
+
+
+def begins_an_answer(text: bytes) -> bool:
+    """Whether an object has a ``result`` or an ``error`` before any member that is no scalar."""
+    return _ANSWER.match(text[:SEARCHED_BYTES]) is not None
+
+
+def _read(found: re.Match[bytes] | None) -> str | int | None:
+    try:
+        given = json.loads(found[1]) if found else None
+    except ValueError:
+        return None
+    return given if isinstance(given, str | int) else None

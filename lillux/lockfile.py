@@ -10,9 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from lillux.digests import CanonicalJsonError, json_pointer, require_json
 from lillux.errors import LilluxError
 from lillux.files import FileTooLargeError, read_bytes, write_atomic
-from lillux.integrity import CanonicalJsonError, json_pointer, require_json
 from lillux.values import dataclass, field
 
 LOCKFILE_VERSION = 1

@@ -9,8 +9,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from lillux.base64_text import decode_base64url, encode_base64url
-from lillux.digests import sha256_hex
+from lillux.digests import decode_base64url, encode_base64url, sha256_hex
 from lillux.errors import LilluxError
 
 BOX_KEY_BYTES = 32

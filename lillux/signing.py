@@ -4,6 +4,9 @@ Formats, each with an example: docs/keys.md. A private key is never copied to a 
 and no ``repr`` or message shows it.
 """
 
+from __future__ import annotations
+
+import binascii
 import os
 import stat
 import sys
@@ -12,11 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 
-from lillux import ed25519, pem
+from lillux import ed25519
 from lillux.digests import sha256_hex
 from lillux.errors import ConfigurationError, LilluxError
 from lillux.files import create_file, make_directory, read_bytes
 from lillux.values import dataclass, field
+
+# --- signing --------------------------------------------------------------------------------------
 
 PRIVATE_KEY_FILE = "private_key.pem"
 PUBLIC_KEY_FILE = "public_key.pem"
@@ -127,8 +132,8 @@ def verify_signature(content_hash: str, signature: str, public_pem: bytes) -> bo
     if raw is None or not _is_content_hash(content_hash):
         return False
     try:
-        public_key = pem.decode_public(public_pem)
-    except pem.PemError:
+        public_key = decode_public(public_pem)
+    except PemError:
         return False
     return _verifier.verify(public_key, content_hash.encode("ascii"), raw)
 
@@ -210,7 +215,7 @@ def generate_keypair() -> KeyPair:
     from nacl.bindings import crypto_sign_keypair
 
     public_key, secret = crypto_sign_keypair()
-    return KeyPair(pem.encode_private(secret[: pem.SEED_BYTES]), pem.encode_public(public_key))
+    return KeyPair(encode_private(secret[:SEED_BYTES]), encode_public(public_key))
 
 
 def public_pem_of(private_pem: bytes) -> bytes:
@@ -220,12 +225,12 @@ def public_pem_of(private_pem: bytes) -> bytes:
     NativeCryptoMissingError.
     """
     public_key, _ = _derive(private_pem)
-    return pem.encode_public(public_key)
+    return encode_public(public_key)
 
 
 def canonical_public_pem(public_pem: bytes) -> bytes:
     """The one text of a public key: LF line ends, one final newline. Raises PemError."""
-    return pem.encode_public(pem.decode_public(public_pem))
+    return encode_public(decode_public(public_pem))
 
 
 def compute_key_fingerprint(public_pem: bytes) -> str:
@@ -235,7 +240,7 @@ def compute_key_fingerprint(public_pem: bytes) -> str:
 
 def _derive(private_pem: bytes) -> tuple[bytes, bytes]:
     """The public key, and the 64 bytes (seed and public key) that libsodium signs with."""
-    seed, stored = pem.decode_private(private_pem), pem.stored_public_half(private_pem)
+    seed, stored = decode_private(private_pem), stored_public_half(private_pem)
     _require_libsodium()
     from nacl.bindings import crypto_sign_seed_keypair
 
@@ -247,7 +252,7 @@ def _derive(private_pem: bytes) -> tuple[bytes, bytes]:
 
 def _require_same_key(subject: str, expected: bytes, found: bytes) -> None:
     if expected != found:
-        expected_pem, found_pem = pem.encode_public(expected), pem.encode_public(found)
+        expected_pem, found_pem = encode_public(expected), encode_public(found)
         raise KeyMismatchError(
             subject, compute_key_fingerprint(expected_pem), compute_key_fingerprint(found_pem)
         )
@@ -293,16 +298,16 @@ def load_keypair(directory: Path) -> KeyPair:
     """
     private, public = directory / PRIVATE_KEY_FILE, directory / PUBLIC_KEY_FILE
     try:
-        private_pem = read_bytes(private, pem.MAX_PEM_BYTES)
+        private_pem = read_bytes(private, MAX_PEM_BYTES)
     except FileNotFoundError:
         raise KeyNotFoundError(str(private)) from None
     public_pem = _about(private, public_pem_of, private_pem)
     try:
-        stored_pem = read_bytes(public, pem.MAX_PEM_BYTES)
+        stored_pem = read_bytes(public, MAX_PEM_BYTES)
     except FileNotFoundError:
         return KeyPair(private_pem, public_pem)
-    stored = _about(public, pem.decode_public, stored_pem)
-    _require_same_key(str(public), pem.decode_public(public_pem), stored)
+    stored = _about(public, decode_public, stored_pem)
+    _require_same_key(str(public), decode_public(public_pem), stored)
     return KeyPair(private_pem, public_pem)
 
 
@@ -335,5 +340,169 @@ def _about(path: Path, read: Callable[[bytes], bytes], text: bytes) -> bytes:
     """What ``read`` makes of the text, its PemError naming the file."""
     try:
         return read(text)
-    except pem.PemError as error:
-        raise pem.PemError(str(path), error.problem, hint=error.hint) from None
+    except PemError as error:
+        raise PemError(str(path), error.problem, hint=error.hint) from None
+
+
+# --- pem ------------------------------------------------------------------------------------------
+# Ed25519 keys as PEM text, in the forms that OpenSSL reads and writes (RFC 7468, 8410, 5958).
+#
+# A key is 44 to 83 bytes of DER, all constant but the key bytes themselves: so a prefix is compared
+# instead of DER being parsed. The forms, with examples: docs/keys.md.
+#
+# No message of this module shows anything that stood between two armour lines, or a line that only
+# looks like one: it may be private. On the start-up path: imports `binascii` and our errors.
+
+SEED_BYTES = 32
+PUBLIC_KEY_BYTES = 32
+MAX_PEM_BYTES = 4096
+"""An Ed25519 key has at most 168; what is larger than this is not looked at."""
+
+_COLUMNS = 64
+_PRIVATE, _PUBLIC = "PRIVATE KEY", "PUBLIC KEY"
+
+_SPKI = bytes.fromhex("302a300506032b6570032100")
+_PKCS8_V1 = bytes.fromhex("302e020100300506032b657004220420")
+_PKCS8_V2 = bytes.fromhex("3051020101300506032b657004220420")
+_PUBLIC_HALF = bytes.fromhex("812100")  # in version 2, between the seed and the public key
+
+_SPKI_BYTES = len(_SPKI) + PUBLIC_KEY_BYTES
+_PKCS8_V1_BYTES = len(_PKCS8_V1) + SEED_BYTES
+_PKCS8_V2_BYTES = len(_PKCS8_V2) + SEED_BYTES + len(_PUBLIC_HALF) + PUBLIC_KEY_BYTES
+
+_NAMEABLE = frozenset(
+    {
+        _PRIVATE,
+        _PUBLIC,
+        "CERTIFICATE",
+        "EC PRIVATE KEY",
+        "ENCRYPTED PRIVATE KEY",
+        "OPENSSH PRIVATE KEY",
+        "RSA PRIVATE KEY",
+        "RSA PUBLIC KEY",
+    }
+)
+_HINTS = {
+    _PRIVATE: "openssl genpkey -algorithm ed25519 writes what is expected",
+    _PUBLIC: "openssl pkey -in private_key.pem -pubout writes what is expected",
+}
+
+
+class PemError(LilluxError):
+    """A text is not the PEM of an Ed25519 key. ``subject`` names the text: its role or file."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, subject: str, problem: str, *, hint: str = "") -> None:
+        self.subject, self.problem = subject, problem
+        super().__init__(f"{subject}: {problem}", hint=hint)
+
+
+def encode_private(seed: bytes) -> bytes:
+    """The PEM of a private key: PKCS#8 version 1, unencrypted, which every reader knows.
+
+    Raises PemError if the seed is not 32 bytes long.
+    """
+    if len(seed) != SEED_BYTES:
+        raise _error(_PRIVATE, f"expected a seed of {SEED_BYTES} bytes, found {len(seed)}")
+    return _armoured(_PRIVATE, _PKCS8_V1 + seed)
+
+
+def encode_public(key: bytes) -> bytes:
+    """The PEM of a public key (SubjectPublicKeyInfo): the text that fingerprints are made of.
+
+    Raises PemError if the key is not 32 bytes long.
+    """
+    if len(key) != PUBLIC_KEY_BYTES:
+        raise _error(_PUBLIC, f"expected a key of {PUBLIC_KEY_BYTES} bytes, found {len(key)}")
+    return _armoured(_PUBLIC, _SPKI + key)
+
+
+def decode_private(pem: bytes) -> bytes:
+    """The seed (32 bytes) in the PEM of a private key, PKCS#8 version 1 or 2.
+
+    What version 2 stores beside the seed is not used: see `stored_public_half`. Raises PemError.
+    """
+    return _private_der(pem)[len(_PKCS8_V1) : _PKCS8_V1_BYTES]
+
+
+def stored_public_half(pem: bytes) -> bytes | None:
+    """The public key (32 bytes) that a version 2 private key carries; None in version 1.
+
+    Only stored: whether it is the public key of the seed can be said by who can derive that.
+    Raises PemError.
+    """
+    der = _private_der(pem)
+    return der[-PUBLIC_KEY_BYTES:] if len(der) == _PKCS8_V2_BYTES else None
+
+
+def decode_public(pem: bytes) -> bytes:
+    """The public key (32 bytes) in its PEM. Raises PemError."""
+    der = _der(pem, _PUBLIC)
+    if len(der) != _SPKI_BYTES or not der.startswith(_SPKI):
+        raise _error(_PUBLIC, _another_key(f"{_SPKI_BYTES}", der))
+    return der[len(_SPKI) :]
+
+
+def _private_der(pem: bytes) -> bytes:
+    der = _der(pem, _PRIVATE)
+    is_v1 = len(der) == _PKCS8_V1_BYTES and der.startswith(_PKCS8_V1)
+    is_v2 = (
+        len(der) == _PKCS8_V2_BYTES
+        and der.startswith(_PKCS8_V2)
+        and der.startswith(_PUBLIC_HALF, _PKCS8_V1_BYTES)
+    )
+    if not is_v1 and not is_v2:
+        raise _error(_PRIVATE, _another_key(f"{_PKCS8_V1_BYTES} or {_PKCS8_V2_BYTES}", der))
+    return der
+
+
+def _der(pem: bytes, label: str) -> bytes:
+    """The bytes between the armour lines.
+
+    Forgiving about what editors, mail and Windows change: CRLF, blank lines and blanks around the
+    text, a missing final newline. Strict about the rest, so that a key has one text.
+    """
+    if len(pem) > MAX_PEM_BYTES:
+        raise _error(label, f"expected at most {MAX_PEM_BYTES} bytes of PEM, found {len(pem)}")
+    begin, end = _armour(label)
+    text = pem.replace(b"\r\n", b"\n").strip(b" \t\n")
+    first, _, rest = text.partition(b"\n")
+    body, _, last = rest.rpartition(b"\n")
+    if first != begin:
+        raise _error(label, f"expected {begin.decode()}, found {_nameable(first)}")
+    if last != end:
+        raise _error(label, f"expected {end.decode()} at the end, found {_nameable(last)}")
+    try:
+        der = binascii.a2b_base64(body.replace(b"\n", b""), strict_mode=True)
+    except binascii.Error:
+        der = b""
+    if _armoured(label, der) != text + b"\n":
+        raise _error(label, f"expected base64 in lines of {_COLUMNS}, found something else")
+    return der
+
+
+def _armoured(label: str, der: bytes) -> bytes:
+    begin, end = _armour(label)
+    base64 = binascii.b2a_base64(der, newline=False)
+    lines = [base64[start : start + _COLUMNS] for start in range(0, len(base64), _COLUMNS)]
+    return b"\n".join([begin, *lines, end, b""])
+
+
+def _armour(label: str) -> tuple[bytes, bytes]:
+    return f"-----BEGIN {label}-----".encode(), f"-----END {label}-----".encode()
+
+
+def _nameable(line: bytes) -> str:
+    """The line, if it is armour known to hold no secret; else a description of it."""
+    if any(line in _armour(label) for label in _NAMEABLE):
+        return line.decode()
+    return "a line that is not PEM armour" if line else "nothing"
+
+
+def _another_key(sizes: str, der: bytes) -> str:
+    return f"expected the DER of an Ed25519 key, {sizes} bytes, found {len(der)} bytes of other DER"
+
+
+def _error(label: str, problem: str) -> PemError:
+    return PemError(label.lower(), problem, hint=_HINTS[label])

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lillux.jsonc import TextStructureError, TextSyntaxError, dotted
+from lillux.json_edits import TextStructureError, TextSyntaxError, dotted
 from lillux.values import dataclass
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)

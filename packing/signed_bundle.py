@@ -4,8 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lillux.files import read_bytes
-from lillux.pem import MAX_PEM_BYTES
-from lillux.signing import KeyPair, generate_keypair, public_pem_of
+from lillux.signing import MAX_PEM_BYTES, KeyPair, generate_keypair, public_pem_of
 from packing.editions import Edition, selected
 from packing.errors import BuildError
 from packing.moment import Moment

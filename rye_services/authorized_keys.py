@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
-from lillux.file_locks import locked
-from lillux.files import file_system_error, make_directory, read_bytes, write_atomic
+from lillux.files import file_system_error, locked, make_directory, read_bytes, write_atomic
 from lillux.signing import compute_key_fingerprint
 from lillux.values import dataclass
 from rye_services.keys import NodeKeys

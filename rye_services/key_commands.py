@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.files import read_bytes
-from lillux.pem import MAX_PEM_BYTES
+from lillux.signing import MAX_PEM_BYTES
 from lillux.values import dataclass
 from rye_services.scopes import EVERYTHING
 from ryeos.errors import RyeError, UsageError

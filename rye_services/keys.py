@@ -18,7 +18,6 @@ from tempfile import mkdtemp
 
 from lillux.errors import LilluxError
 from lillux.files import create_file, file_system_error, make_directory, read_bytes
-from lillux.pem import MAX_PEM_BYTES
 from lillux.sealing import (
     SealingError,
     box_public,
@@ -28,6 +27,7 @@ from lillux.sealing import (
 )
 from lillux.signing import (
     BOX_KEY_FILE,
+    MAX_PEM_BYTES,
     PRIVATE_KEY_FILE,
     KeyPair,
     exposed_key_files,

@@ -13,7 +13,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from lillux.files import create_file, make_directory, read_bytes, safe_join, write_atomic
-from lillux.process import Cancellation, ProcessRunner
+from lillux.process.cancellation import Cancellation
+from lillux.process.model import ProcessRunner
 from lillux.values import replace
 from ryeos.approvals import Approvals
 from ryeos.config import ConfigReader

@@ -8,8 +8,7 @@ import json
 import os
 from pathlib import Path
 
-from lillux.file_locks import locked
-from lillux.files import make_directory, read_bytes, write_atomic
+from lillux.files import locked, make_directory, read_bytes, write_atomic
 from ryeos.errors import KeyDocumentError
 
 MAX_APPROVALS_BYTES = 1024 * 1024

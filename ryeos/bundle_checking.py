@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from lillux.digests import compute_integrity
 from lillux.errors import LilluxError
-from lillux.integrity import compute_integrity
 from lillux.signing import canonical_public_pem, compute_key_fingerprint, verify_signature
 from lillux.values import dataclass, field
 from ryeos.app import Rye

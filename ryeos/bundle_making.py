@@ -11,8 +11,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from lillux.digests import compute_integrity
 from lillux.files import file_system_error, make_directory
-from lillux.integrity import compute_integrity
 from lillux.values import dataclass
 from ryeos.app import Rye
 from ryeos.cas.item_files import item_source

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any
 
-from lillux.integrity import CanonicalJsonError, require_json
+from lillux.digests import CanonicalJsonError, require_json
 from ryeos.errors import DirectiveInputError
 from ryeos.input_references import PATTERN as INPUT_PATTERN
 from ryeos.items import ItemRef

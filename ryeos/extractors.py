@@ -12,7 +12,8 @@ from typing import Any
 from lillux.values import dataclass
 from ryeos.file_types import FileType, Rule
 from ryeos.items import ItemRef, Kind
-from ryeos.metadata import MetadataError, parse_header
+from ryeos.metadata import parse_header
+from ryeos.metadata.errors import MetadataError
 from ryeos.specs import ABSENT, SPELLINGS, header_field, type_name
 
 _SEMVER = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")

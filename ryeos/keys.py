@@ -12,12 +12,12 @@ from pathlib import Path
 
 from lillux.errors import LilluxError
 from lillux.files import file_system_error, make_directory, read_bytes, write_atomic
-from lillux.pem import PemError
 from lillux.signing import (
     PRIVATE_KEY_FILE,
     PUBLIC_KEY_FILE,
     KeyExistsError,
     KeyPair,
+    PemError,
     canonical_public_pem,
     compute_key_fingerprint,
     load_keypair,

@@ -112,7 +112,7 @@ class Resolver:
         """Up to three references the user may have meant, best first."""
         from difflib import get_close_matches
 
-        from lillux.edit_distance import edit_distance
+        from lillux.text import edit_distance
 
         found = (ref for kind in EXECUTABLE_KINDS for ref in self.known(kind, start))
         asked = {str(ref) for ref in reference.refs()}

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lillux.errors import LilluxError
-from lillux.file_locks import locked
-from lillux.files import is_inside, read_bytes, write_atomic
+from lillux.files import is_inside, locked, read_bytes, write_atomic
 from lillux.values import dataclass
 from ryeos.errors import (
     ItemNotFoundError,

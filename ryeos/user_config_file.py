@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from lillux.file_locks import locked
-from lillux.files import make_directory, write_atomic
+from lillux.files import locked, make_directory, write_atomic
 from ryeos.items import Kind, Space
 from ryeos.signature import SignedText, form_for, split
 from ryeos.signing_key import SigningKey

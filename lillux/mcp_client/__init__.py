@@ -1,4 +1,1 @@
-"""A client of the Model Context Protocol: calls one tool of one server, in either era.
-
-`session` is the protocol without input and output, `stdio` and `http` are its transports.
-"""
+"""The client side of MCP: one call of one tool of a server, over stdio or HTTP, in both eras."""

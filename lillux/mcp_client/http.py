@@ -2,30 +2,260 @@
 
 (1) the session's messages are posted, one after the other; 404 for a session that the server has
     forgotten begins a new one, once
-(2) a server that takes no POST at its address is one of 2024-11-05: `lillux.mcp_client.http_sse`
+(2) a server that takes no POST at its address is one of 2024-11-05: `lillux.mcp_client.http`
 (3) a session of the older era is deleted at the end
 """
 
-from lillux.http_client import HttpClient, HttpStream
+import base64
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from time import monotonic
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from lillux.http.client import HttpClient, wait_for
+from lillux.http.model import (
+    ExchangeCancelledError,
+    ExchangeTimeoutError,
+    HttpClientError,
+    HttpRequest,
+    HttpStream,
+    ResponseTooLargeError,
+)
 from lillux.jsonrpc import (
     INTERNAL_ERROR,
     Failure,
     Incoming,
     Message,
+    Notification,
     Request,
     Result,
     encode,
     parse_messages,
 )
-from lillux.mcp_client.endings import raise_unless_answered
-from lillux.mcp_client.errors import McpAuthError, McpProtocolError
-from lillux.mcp_client.http_headers import message_headers, usable_session_id
-from lillux.mcp_client.http_line import HttpServer, Line, OnText
-from lillux.mcp_client.listing import ToolListing
-from lillux.mcp_client.session import Answer, ClientInfo, ClientSession, State, ToolCall, Turn
-from lillux.mcp_client.versions import Wanted
-from lillux.process import Cancellation
-from lillux.sse import EventParser
+from lillux.mcp_client.session import (
+    Answer,
+    ClientInfo,
+    ClientSession,
+    McpAnswerTooLargeError,
+    McpAuthError,
+    McpCancelledError,
+    McpProtocolError,
+    McpTimeoutError,
+    State,
+    ToolCall,
+    ToolListing,
+    Turn,
+    raise_unless_answered,
+)
+from lillux.mcp_client.versions import MODERN, VERSION_KEY, Wanted
+from lillux.process.cancellation import Cancellation
+from lillux.process.conversation import remaining_s
+from lillux.sse import EventParser, EventTooLargeError
+from lillux.values import dataclass, field
+
+# --- http headers ---------------------------------------------------------------------------------
+# What the headers of a POST say about the message in it. Pure.
+#
+# From 2026-07-28 on a server may route and refuse by headers alone, so method, name and revision
+# stand there as well, and the arguments that the tool's schema marks with ``x-mcp-header``.
+
+_PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
+_WRAPPED = re.compile(r"=\?base64\?.*\?=")
+_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_SESSION_ID = re.compile(r"[\x21-\x7e]{1,1024}")
+_DEPTH = 20
+
+
+def message_headers(
+    message: Message, *, version: str, session_id: str, schema: Mapping[str, Any] | None
+) -> dict[str, str]:
+    """The headers for one message.
+
+    version     the negotiated one, ``""`` before that
+    session_id  of the older era, ``""`` for none
+    schema      of the tool's arguments
+    """
+    headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    if isinstance(message, Request) and _is_modern(message):
+        headers |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": message.method}
+        name = message.params.get("name")
+        if isinstance(name, str):
+            headers["Mcp-Name"] = header_value(name)
+            headers |= dict(_argument_headers(schema or {}, message.params.get("arguments")))
+        return headers
+    if version:
+        headers["MCP-Protocol-Version"] = version
+    if session_id:
+        headers["Mcp-Session-Id"] = session_id
+    return headers
+
+
+def header_value(text: str) -> str:
+    """The text, wrapped in base64 unless a header carries it unchanged."""
+    if _PLAIN.fullmatch(text) and not _WRAPPED.fullmatch(text):
+        return text
+    encoded = base64.b64encode(text.encode("utf-8", "surrogatepass")).decode("ascii")
+    return f"=?base64?{encoded}?="
+
+
+def usable_session_id(text: str) -> str:
+    """The id if it has the shape that one must have, else ``""``."""
+    return text if _SESSION_ID.fullmatch(text) else ""
+
+
+def _is_modern(message: Request | Notification) -> bool:
+    meta = message.params.get("_meta")
+    return isinstance(meta, Mapping) and meta.get(VERSION_KEY) == MODERN
+
+
+def _argument_headers(schema: object, value: object, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """A header for every marked property that has a value, through objects inside objects."""
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    if not isinstance(properties, Mapping) or not isinstance(value, Mapping) or depth > _DEPTH:
+        return
+    for name, part in properties.items():
+        given = value.get(name)
+        if given is None or not isinstance(part, Mapping):
+            continue
+        marked = part.get("x-mcp-header")
+        if isinstance(marked, str) and _HEADER_NAME.fullmatch(marked):
+            match given:
+                case bool():
+                    yield f"Mcp-Param-{marked}", "true" if given else "false"
+                case str() | int():
+                    yield f"Mcp-Param-{marked}", header_value(str(given))
+        yield from _argument_headers(part, given, depth + 1)
+
+
+# --- http line ------------------------------------------------------------------------------------
+# What requests to one MCP server over HTTP have in common, whichever transport they belong to.
+
+OnText = Callable[[bytes], None]
+
+GOODBYE_S = 2.0
+_ENVELOPE_BYTES = 64 * 1024
+_SHORTEST_S = 0.001
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpServer:
+    """An address to talk to.
+
+    headers      of every request; never shown, and none follows a redirect to another host
+    name         how messages call it
+    schema       of the tool's arguments, for those that headers repeat
+    timeout_s    of the whole call; None for no limit
+    max_message_bytes  of one message
+    """
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    name: str
+    schema: Mapping[str, Any] | None = None
+    timeout_s: float | None
+    max_message_bytes: int
+
+
+class Line:
+    """What requests to one server have in common: limits, headers, and words for failures."""
+
+    def __init__(
+        self,
+        client: HttpClient,
+        server: HttpServer,
+        cancellation: Cancellation | None,
+        on_text: OnText | None,
+    ) -> None:
+        self.client, self.server = client, server
+        self._cancellation = cancellation
+        self._on_text = on_text
+        self._deadline = None if server.timeout_s is None else monotonic() + server.timeout_s
+        self.max_bytes = server.max_message_bytes + _ENVELOPE_BYTES
+        self.stage = "start of the conversation"
+
+    @contextmanager
+    def stream(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
+    ) -> Iterator[HttpStream]:
+        """The response, as long as the whole call may take."""
+        left_s = remaining_s(self._deadline)
+        request = HttpRequest(
+            method=method,
+            url=url,
+            headers={**self.server.headers, **headers},
+            body=body,
+            timeout_s=None if left_s is None else max(left_s, _SHORTEST_S),
+            max_response_bytes=None,
+            secret_headers=frozenset(self.server.headers),
+        )
+        with self.client.stream(request, self._cancellation) as stream:
+            yield stream
+
+    def goodbye(self, headers: Mapping[str, str]) -> None:
+        """End a session; whether that works is the server's own business."""
+        request = HttpRequest(
+            method="DELETE",
+            url=self.server.url,
+            headers={**self.server.headers, **headers},
+            timeout_s=GOODBYE_S,
+            max_response_bytes=_ENVELOPE_BYTES,
+            secret_headers=frozenset(self.server.headers),
+        )
+        with suppress(HttpClientError):
+            self.client.send(request)
+
+    def body(self, stream: HttpStream) -> bytes:
+        """The whole body. Raises McpAnswerTooLargeError."""
+        body = bytearray()
+        for chunk in stream.chunks():
+            body += chunk
+            if len(body) > self.max_bytes:
+                raise McpAnswerTooLargeError(self.server.name, self.server.max_message_bytes)
+        return bytes(body)
+
+    def parser(self) -> EventParser:
+        """A reader of events within the limits."""
+        return EventParser(max_event_bytes=self.max_bytes)
+
+    def tell(self, turn: Turn) -> None:
+        """Hand the notices of a turn on."""
+        for notice in turn.notices:
+            if self._on_text is not None:
+                self._on_text(f"{notice}\n".encode("utf-8", "replace"))
+
+    def wait(self, milliseconds: int) -> None:
+        """Wait, but not longer than the call may take."""
+        left_s = remaining_s(self._deadline)
+        seconds = milliseconds / 1000
+        wait_for(seconds if left_s is None else min(seconds, left_s), self._cancellation)
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Failures of HTTP as those of this client, where it has words of its own."""
+        try:
+            yield
+        except ExchangeTimeoutError as error:
+            timeout_s = self.server.timeout_s or 0
+            raise McpTimeoutError(self.server.name, self.stage, timeout_s) from error
+        except ExchangeCancelledError as error:
+            raise McpCancelledError(self.server.name) from error
+        except (EventTooLargeError, ResponseTooLargeError) as error:
+            limit = self.server.max_message_bytes
+            raise McpAnswerTooLargeError(self.server.name, limit) from error
+
+
+def refused_twice(server: str, post: str, get: str) -> McpProtocolError:
+    """Neither of the two transports over HTTP is there."""
+    return McpProtocolError(
+        server,
+        f"it takes neither a POST ({post}) nor a stream of events ({get})",
+        hint="is this the address of an MCP server, often one that ends in /mcp or /sse?",
+    )
+
+
+# --- http -----------------------------------------------------------------------------------------
 
 _MAX_RESUMPTIONS = 20
 _DEFAULT_RETRY_MS = 500
@@ -61,8 +291,6 @@ def call_over_http(
             finally:
                 exchange.say_goodbye()  # (3)
         if exchange.takes_no_post:  # (2)
-            from lillux.mcp_client.http_sse import call_over_events
-
             session = ClientSession(call, info, wanted.legacy_only)
             call_over_events(line, session, session_refusal=exchange.refusal)
         return raise_unless_answered(session.outcome, server.name)
@@ -192,3 +420,71 @@ class _Exchange:
 
 def _is_answer(message: Incoming, request: Request) -> bool:
     return isinstance(message, Result | Failure) and message.id == request.id
+
+
+# --- http sse -------------------------------------------------------------------------------------
+# The transport of 2024-11-05: one stream of events to listen to, which names where to post.
+#
+# (1) GET the address; the first event, ``endpoint``, says where messages go: on the same host
+# (2) every other event is a message; answers to what is posted come here and nowhere else
+
+_POST_HEADERS = {"Content-Type": "application/json", "Accept": "application/json"}
+
+
+def call_over_events(line: Line, session: ClientSession, *, session_refusal: str) -> None:
+    """Hold the session's conversation. ``session_refusal`` is what a POST had been answered."""
+    headers = {"Accept": "text/event-stream"}
+    name = line.server.name
+    with line.stream("GET", line.server.url, headers) as stream:  # (1)
+        if stream.status in (401, 403):
+            raise McpAuthError(name, stream.status)
+        kind = stream.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if stream.status != 200 or kind != "text/event-stream":  # noqa: PLR2004 - success
+            raise refused_twice(name, session_refusal, f"HTTP {stream.status}")
+        channel = _Channel(line, session)
+        parser = line.parser()
+        for chunk in stream.chunks():
+            for event in parser.feed(chunk):
+                channel.take(event.event, event.data)  # (2)
+                if session.outcome is not None:
+                    return
+    raise McpProtocolError(name, "its stream of events ended before it answered")
+
+
+class _Channel:
+    """Posts what the session says in answer to events."""
+
+    def __init__(self, line: Line, session: ClientSession) -> None:
+        self._line, self._session = line, session
+        self._endpoint = ""
+
+    def take(self, event: str, data: str) -> None:
+        if event == "endpoint" and not self._endpoint:
+            self._endpoint = self._checked_endpoint(data)
+            self._follow(self._session.start())
+        elif event == "message" and self._endpoint:
+            for message in parse_messages(data.encode("utf-8", "replace")):
+                self._follow(self._session.receive(message))
+
+    def _checked_endpoint(self, data: str) -> str:
+        base = self._line.server.url
+        try:
+            endpoint = urljoin(base, data.strip())
+            same = urlsplit(endpoint)[:2] == urlsplit(base)[:2]
+        except ValueError:
+            same = False
+        if not same:
+            raise McpProtocolError(
+                self._line.server.name, "expected an endpoint on its own host, found another"
+            )
+        return endpoint
+
+    def _follow(self, turn: Turn) -> None:
+        self._line.tell(turn)
+        self._line.stage = self._session.stage
+        for message in turn.send:
+            with self._line.stream("POST", self._endpoint, _POST_HEADERS, encode(message)) as taken:
+                if not 200 <= taken.status < 300:  # noqa: PLR2004 - success
+                    raise McpProtocolError(
+                        self._line.server.name, f"HTTP {taken.status} for a message"
+                    )

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, ClassVar
 
+from lillux.errors import LilluxError
 from lillux.jsonrpc import (
     METHOD_NOT_FOUND,
     Failure,
@@ -26,7 +27,6 @@ from lillux.jsonrpc import (
     Request,
     Result,
 )
-from lillux.mcp_client.listing import Pages, ToolListing
 from lillux.mcp_client.versions import (
     CAPABILITIES_KEY,
     CLIENT_KEY,
@@ -37,6 +37,49 @@ from lillux.mcp_client.versions import (
     Wanted,
 )
 from lillux.values import dataclass, field
+
+# --- listing --------------------------------------------------------------------------------------
+# All tools of a server, asked for page by page. Pure.
+
+MAX_TOOLS, MAX_PAGES = 1000, 40
+
+
+@dataclass(frozen=True, slots=True)
+class ToolListing:
+    """Asks for every tool; the answer's result is ``{"tools": [...], "truncated": bool}``."""
+
+    method: ClassVar[str] = "tools/list"
+
+
+class Pages:
+    """The tools that came so far. ``next_cursor`` asks for more, ``""`` where that is all."""
+
+    def __init__(self) -> None:
+        self._tools: list[Mapping[str, Any]] = []
+        self._count = 0
+        self._is_cut = False
+        self.next_cursor = ""
+
+    def add(self, result: Mapping[str, Any]) -> str:
+        """Take a page; what is wrong with it, ``""`` for nothing."""
+        tools = result.get("tools")
+        if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
+            return "expected a result whose tools is a list of objects"
+        cursor = result.get("nextCursor")
+        if not isinstance(cursor, str | None):
+            return "expected a result whose nextCursor is a string"
+        self._count += 1
+        self._tools += tools
+        self._is_cut = len(self._tools) > MAX_TOOLS or bool(cursor and self._count == MAX_PAGES)
+        self.next_cursor = "" if self._is_cut else cursor or ""
+        return ""
+
+    def result(self) -> dict[str, Any]:
+        """All of them, at most `MAX_TOOLS`."""
+        return {"tools": self._tools[:MAX_TOOLS], "truncated": self._is_cut}
+
+
+# --- session --------------------------------------------------------------------------------------
 
 UNSUPPORTED_VERSION = -32022
 PROBE_ID, INITIALIZE_ID, CALL_ID = 1, 2, 3
@@ -340,3 +383,127 @@ def _result_problem(result: Mapping[str, Any]) -> str:
     if not isinstance(result.get("isError", False), bool):
         return "expected a result whose isError is a boolean"
     return ""
+
+
+# --- errors ---------------------------------------------------------------------------------------
+# Why a tool of an MCP server could not be called: a class per failure.
+
+
+class McpClientError(LilluxError):
+    """A conversation that gave no answer of the tool. ``server`` is its command or address.
+
+    ``kind`` is one word for programs: timeout, cancelled, transport, protocol, server, auth.
+    """
+
+    code, exit_status = "EXECUTION_FAILED", 1
+    kind = "transport"
+
+    def __init__(self, server: str, problem: str, *, hint: str = "") -> None:
+        self.server, self.problem = server, problem
+        super().__init__(f"MCP server {server}: {problem}", hint=hint)
+
+
+class McpServerEndedError(McpClientError):
+    """The server's process ended, or closed its output, before it had answered.
+
+    ``ending`` says how; ``was_probed`` that it had been asked nothing but for its revisions.
+    """
+
+    def __init__(self, server: str, ending: str, stderr: str, *, was_probed: bool) -> None:
+        self.ending, self.stderr, self.was_probed = ending, stderr, was_probed
+        last = stderr.strip().rpartition("\n")[2]
+        super().__init__(
+            server,
+            f"{ending} before it answered" + (f": {last[:500]}" if last else ""),
+            hint="run the server by itself and look at what it writes",
+        )
+
+
+class McpTimeoutError(McpClientError):
+    """No answer in time. ``stage`` is what was being waited for."""
+
+    code, exit_status = "TIMEOUT", 124
+    kind = "timeout"
+
+    def __init__(self, server: str, stage: str, timeout_s: float) -> None:
+        self.stage, self.timeout_s = stage, timeout_s
+        super().__init__(server, f"{stage}: no answer within {timeout_s:g} seconds")
+
+
+class McpCancelledError(McpClientError):
+    """Somebody asked for the end."""
+
+    code, exit_status = "CANCELLED", 130
+    kind = "cancelled"
+
+    def __init__(self, server: str) -> None:
+        super().__init__(server, "the call was cancelled")
+
+
+class McpAnswerTooLargeError(McpClientError):
+    """A message of the server is larger than allowed."""
+
+    code = "RESOURCE_EXCEEDED"
+
+    def __init__(self, server: str, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        super().__init__(
+            server,
+            f"output too large: expected a message of at most {max_bytes} bytes, got more",
+            hint="ask the tool for less, or raise config.max_output_bytes",
+        )
+
+
+class McpProtocolError(McpClientError):
+    """The server speaks another language, or another revision of it."""
+
+    kind = "protocol"
+
+
+class McpRefusedError(McpClientError):
+    """The server answered with an error. ``rpc_code`` is its number."""
+
+    kind = "server"
+
+    def __init__(self, server: str, rpc_code: int, message: str) -> None:
+        self.rpc_code, self.message = rpc_code, message
+        super().__init__(server, f"{message} ({rpc_code})")
+
+
+class McpAuthError(McpClientError):
+    """The server wants other credentials. ``status`` is its HTTP status."""
+
+    code, exit_status = "AUTH_FAILED", 7
+    kind = "auth"
+
+    def __init__(self, server: str, status: int) -> None:
+        self.status = status
+        super().__init__(
+            server,
+            f"it refuses the credentials (HTTP {status})",
+            hint="put them into the headers of the server item, like Authorization",
+        )
+
+
+# --- endings --------------------------------------------------------------------------------------
+# From the end of a conversation to its answer, or to the error that says why there is none.
+
+
+def raise_unless_answered(outcome: Outcome | None, server: str) -> Answer:
+    """The answer. Raises McpRefusedError, McpProtocolError."""
+    match outcome:
+        case Answer():
+            return outcome
+        case Refusal():
+            raise _refused(outcome, server)
+        case Misunderstanding():
+            raise McpProtocolError(server, outcome.problem)
+        case None:
+            raise McpProtocolError(server, "the conversation ended without an answer")
+
+
+def _refused(refusal: Refusal, server: str) -> McpRefusedError:
+    message = " ".join(refusal.message.split())[:2000]
+    if refusal.stage not in ("tools/call", "tools/list"):
+        message = f"{refusal.stage} was refused: {message}"
+    return McpRefusedError(server, refusal.code, message)

@@ -9,27 +9,25 @@ from collections.abc import Callable
 from time import monotonic
 
 from lillux.jsonrpc import LineDecoder, OverlongLine, encode_line, parse_messages
-from lillux.mcp_client.endings import raise_unless_answered
-from lillux.mcp_client.errors import (
-    McpAnswerTooLargeError,
-    McpCancelledError,
-    McpServerEndedError,
-    McpTimeoutError,
-)
-from lillux.mcp_client.listing import ToolListing
 from lillux.mcp_client.session import (
     Answer,
     ClientInfo,
     ClientSession,
+    McpAnswerTooLargeError,
+    McpCancelledError,
+    McpServerEndedError,
+    McpTimeoutError,
     State,
     ToolCall,
+    ToolListing,
     Turn,
     cancelled,
+    raise_unless_answered,
 )
 from lillux.mcp_client.versions import Wanted
-from lillux.process import Cancellation, Command, signal_name
-from lillux.process.capture import BoundedCapture
+from lillux.process.cancellation import Cancellation
 from lillux.process.conversation import Conversation, converse, remaining_s
+from lillux.process.model import BoundedCapture, Command, signal_name
 from lillux.values import dataclass, replace
 
 # A server that does not know the probe may keep silent, or take a while to start.

@@ -13,13 +13,11 @@ from threading import Thread
 from time import monotonic
 from typing import IO
 
+from lillux.process import DRAIN_S, GRACE_S, pump_until
 from lillux.process.cancellation import Cancellation
-from lillux.process.child import SpawnedChild
+from lillux.process.children import SpawnedChild, spawn, tree_of
 from lillux.process.model import Command, SpawnError
-from lillux.process.pump import Pump, Sink, pump_for
-from lillux.process.runner import DRAIN_S, GRACE_S, pump_until
-from lillux.process.spawn import spawn
-from lillux.process.tree import tree_of
+from lillux.process.pumps import Pump, Sink, pump_for
 
 _LAST_WORDS_S = 0.1
 

@@ -3,8 +3,8 @@
 import logging
 from threading import Lock
 
-from lillux.cas.disk import force_file_system
-from lillux.cas.store import Store
+from lillux.store import Store
+from lillux.store_files import force_file_system
 
 _log = logging.getLogger(__name__)
 

@@ -9,16 +9,16 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from lillux.cas.errors import (
+from lillux.digests import canonical_json
+from lillux.errors import LilluxError
+from lillux.store import Store
+from lillux.store_files import (
     DigestError,
     ObjectChangedError,
     ObjectMissingError,
     ObjectUnreadableError,
+    Space,
 )
-from lillux.cas.layout import Space
-from lillux.cas.store import Store
-from lillux.errors import LilluxError
-from lillux.integrity import canonical_json
 from lillux.values import dataclass
 from rye_services.node.known_items import KnownItems
 from rye_services.node.usage import Usage

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import ryeos
-from lillux.cas.store import Store
+from lillux.digests import CanonicalJsonError
 from lillux.errors import LilluxError
-from lillux.integrity import CanonicalJsonError
-from lillux.process import Cancellation
+from lillux.process.cancellation import Cancellation
+from lillux.store import Store
 from lillux.values import dataclass, field, replace
 from rye_services.keys import NodeKeys
 from rye_services.node.fold_back import Change, FoldBack, Folded

@@ -12,9 +12,9 @@ from typing import Any
 from sqlalchemy import Connection
 
 import ryeos
-from lillux.cas.errors import ObjectMissingError
 from lillux.errors import LilluxError
-from lillux.process import Cancellation
+from lillux.process.cancellation import Cancellation
+from lillux.store_files import ObjectMissingError
 from rye_services.database import Database
 from rye_services.keys import NodeKeys
 from rye_services.node.capacity import Capacity

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from random import SystemRandom
 from typing import Any, Literal, Protocol
 
-from lillux.cas.store import Durability, Store
+from lillux.store import Durability, Store
 from lillux.values import dataclass, field
 from rye_services.moments import stamp
 from rye_services.node.durable import Durable

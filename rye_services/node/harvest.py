@@ -9,12 +9,11 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lillux.cas.layout import is_digest
-from lillux.cas.store import Durability, Store
-from lillux.digests import sha256_hex
+from lillux.digests import canonical_json, sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import read_bytes, write_atomic
-from lillux.integrity import canonical_json
+from lillux.store import Durability, Store
+from lillux.store_files import is_digest
 from lillux.values import dataclass, replace
 from rye_services.node.local_objects import Promoted, promote, stored_bytes
 from rye_services.node.outputs import is_own, output_files, sign_page
@@ -27,7 +26,8 @@ from ryeos.cas.objects import ExecutionSnapshot, OutputsBundle, SourceManifest
 from ryeos.cas.rules import ManifestRules
 from ryeos.cas.stat_table import StatTable
 from ryeos.cas.sync import MAX_ENTRY_BYTES
-from ryeos.cas.tree import Skipped, Tree, build_project_tree
+from ryeos.cas.tree import Tree, build_project_tree
+from ryeos.cas.tree_walk import Skipped
 from ryeos.signing_key import SigningKey
 
 LOCAL_STORE = ".ai/state/objects"

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from lillux.cas.errors import ObjectChangedError, ObjectMissingError, ObjectUnreadableError
-from lillux.cas.store import Store
+from lillux.store import Store
+from lillux.store_files import ObjectChangedError, ObjectMissingError, ObjectUnreadableError
 from ryeos.cas.errors import CasObjectError
 from ryeos.cas.objects import snapshot_of
 

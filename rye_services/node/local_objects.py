@@ -7,10 +7,9 @@ then all that names it is written anew as well, so that nothing leads to what is
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lillux.cas.layout import Space
-from lillux.cas.store import Durability, Store
-from lillux.digests import sha256_hex
-from lillux.integrity import compute_integrity
+from lillux.digests import compute_integrity, sha256_hex
+from lillux.store import Durability, Store
+from lillux.store_files import Space
 from lillux.values import dataclass
 from rye_services.node.redaction import Redaction
 

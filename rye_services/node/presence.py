@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from lillux.errors import LilluxError
-from lillux.file_locks import LockTimeoutError, locked
+from lillux.files import LockTimeoutError, locked
 
 
 class Presence:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lillux.integrity import MAX_INTEGER_BITS
+from lillux.digests import MAX_INTEGER_BITS
 from rye_services.node.redaction import Redaction
 from rye_services.node.workspaces import Workspace
 

@@ -6,8 +6,8 @@ Format of requests and answers: ``docs/sync.md``. Nothing here knows of HTTP.
 from collections.abc import Sequence
 
 import ryeos
-from lillux.cas.store import Durability, Store
 from lillux.errors import LilluxError
+from lillux.store import Durability, Store
 from lillux.values import dataclass
 from rye_services.moments import stamp
 from rye_services.node.durable import Durable

@@ -6,8 +6,7 @@ It opens for the same row only: copied to another user or name, it does not.
 from collections.abc import Mapping
 from typing import Any
 
-from lillux.base64_text import decode_base64url, encode_base64url
-from lillux.integrity import canonical_json
+from lillux.digests import canonical_json, decode_base64url, encode_base64url
 from lillux.sealing import SealingError, open_sealed, seal
 from ryeos.errors import RyeError
 

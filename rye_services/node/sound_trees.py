@@ -11,7 +11,8 @@ from rye_services.node.validation import MAX_PATHS
 from ryeos.cas.admission import problem_of
 from ryeos.cas.objects import SourceManifest
 from ryeos.cas.safe_paths import Neighbours, path_problem
-from ryeos.cas.tree import Skipped, Tree
+from ryeos.cas.tree import Tree
+from ryeos.cas.tree_walk import Skipped
 
 
 @dataclass(frozen=True, slots=True)

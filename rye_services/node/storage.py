@@ -9,8 +9,8 @@ from typing import Literal
 
 from sqlalchemy import Table, select
 
-from lillux.cas.layout import is_digest
 from lillux.errors import LilluxError
+from lillux.store_files import is_digest
 from lillux.values import dataclass
 from rye_services.database import Database
 from rye_services.node.old_executions import OldExecutions

@@ -3,7 +3,7 @@
 from pathlib import Path
 from threading import Lock
 
-from lillux.cas.store import Store
+from lillux.store import Store
 from rye_services.users import UserIdError, check_user_id
 
 _STORE = Path(".ai", "state", "objects")

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from lillux.cas.store import Store
 from lillux.errors import LilluxError
+from lillux.store import Store
 from rye_services.auth.callers import caller
 from rye_services.auth.principal import Principal
 from rye_services.node.services import NodeServices

@@ -7,9 +7,9 @@ it too large, until `Usage.measure` counts the files, as every collection of gar
 from sqlalchemy import insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from lillux.cas.layout import Space
-from lillux.cas.store import Store
 from lillux.errors import LilluxError
+from lillux.store import Store
+from lillux.store_files import Space
 from rye_services.database import Database
 from rye_services.moments import stamp
 from rye_services.tables import users

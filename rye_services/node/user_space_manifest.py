@@ -5,7 +5,7 @@ space. It is left out of what is kept, not refused: else none of them could use 
 (ADR 0106).
 """
 
-from lillux.cas.store import Durability, Store
+from lillux.store import Durability, Store
 from lillux.values import dataclass, replace
 from rye_services.node.validation import read_pushed_manifest
 from ryeos.cas.admission import why_never

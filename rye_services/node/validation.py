@@ -13,14 +13,15 @@ What the head of the project leads to is known to be sound, and is not looked at
 from collections.abc import Iterator
 from itertools import chain
 
-from lillux.cas.errors import (
+from lillux.store import Store
+from lillux.store_files import (
     ObjectChangedError,
     ObjectMissingError,
     ObjectUnreadableError,
+    Space,
     StoreLinkError,
+    is_digest,
 )
-from lillux.cas.layout import Space, is_digest
-from lillux.cas.store import Store
 from rye_services.node.known_items import KnownItems
 from rye_services.node.manifest_errors import ManifestGraphError
 from ryeos.cas.admission import InadmissibleError, check_admissible

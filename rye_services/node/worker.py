@@ -6,7 +6,9 @@ import sys
 from collections.abc import Mapping
 
 from lillux.errors import LilluxError
-from lillux.process import MIB, Cancellation, Command, Outcome, ProcessManager, ProcessRunner
+from lillux.process import ProcessManager
+from lillux.process.cancellation import Cancellation
+from lillux.process.model import MIB, Command, Outcome, ProcessRunner
 from lillux.values import dataclass, replace
 from rye_services.node.jobs import Finished, Job, failed, read_finished
 from rye_services.node.worker_process import ENDING_GRACE_S, SWEEP_S, Ending

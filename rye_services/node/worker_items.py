@@ -7,9 +7,8 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from lillux.errors import LilluxError
-from lillux.landlock import confine
-from lillux.process import Cancellation
-from lillux.seccomp import refuse_unix_sockets
+from lillux.process.cancellation import Cancellation
+from lillux.sandbox import confine, refuse_unix_sockets
 from lillux.values import replace
 from rye_services.node.jobs import Action, Finished, Job
 from rye_services.node.leaked_limits import LEAKED, without_leaked_limits

@@ -24,7 +24,7 @@ from lillux.values import dataclass
 from rye_services.node.jobs import Job, read_job
 
 if TYPE_CHECKING:
-    from lillux.process import Cancellation
+    from lillux.process.cancellation import Cancellation
 
 ENDING_GRACE_S = 3.0
 """How long a runner that was asked to end has for ending its tools."""
@@ -53,7 +53,7 @@ def main() -> int:
     job = read_job(sys.stdin.buffer.read())  # (1)
     if not hasattr(os, "fork"):
         return _work_here(job)
-    from lillux.process.descendants import adopt_orphans, end_descendants
+    from lillux.process.children import adopt_orphans, end_descendants
 
     adopt_orphans()
     runner = os.fork()  # (2)
@@ -105,7 +105,7 @@ def _next(heard: "SimpleQueue[_Exited | Ending]", limit_s: float) -> "_Exited | 
 
 
 def _await_server(job: Job) -> None:
-    from lillux.process.parent import await_end_of_parent
+    from lillux.process.children import await_end_of_parent
 
     await_end_of_parent(job.parent_pid)
 
@@ -174,8 +174,8 @@ def _run(job: Job, answer: int) -> None:
 
 def _cancelled_by_end(keeper: int) -> "Cancellation":
     """What ends the tools: a signal, or that the keeper is gone."""
-    from lillux.process import Cancellation
-    from lillux.process.parent import await_end_of_parent
+    from lillux.process.cancellation import Cancellation
+    from lillux.process.children import await_end_of_parent
 
     cancellation = Cancellation()
 

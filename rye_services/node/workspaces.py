@@ -19,8 +19,7 @@ from pathlib import Path
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
-from lillux.file_locks import LockTimeoutError, locked
-from lillux.files import file_system_error, make_directory
+from lillux.files import LockTimeoutError, file_system_error, locked, make_directory
 from lillux.values import dataclass
 from rye_services.users import check_user_id
 from ryeos.cas.contents import ReadContents

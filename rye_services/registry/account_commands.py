@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.files import read_bytes
-from lillux.pem import MAX_PEM_BYTES
+from lillux.signing import MAX_PEM_BYTES
 from rye_services.key_commands import Answer, Declare
 from ryeos.errors import UsageError
 

@@ -7,10 +7,9 @@ the registry changes not a byte. Format: docs/bundles.md, docs/registry.md.
 from collections.abc import Mapping
 from typing import Any
 
-from lillux.digests import sha256_hex
+from lillux.digests import compute_integrity, sha256_hex
 from lillux.errors import LilluxError, UnsafePathError
 from lillux.files import check_relative
-from lillux.integrity import compute_integrity
 from lillux.values import dataclass, field
 from rye_services.registry.names import version_of
 from rye_services.registry.publication import PublicationError, check_sender

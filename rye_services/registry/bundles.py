@@ -19,9 +19,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from lillux.cas.layout import Space
-from lillux.cas.store import Durability, Store
 from lillux.digests import sha256_hex
+from lillux.store import Durability, Store
+from lillux.store_files import Space
 from lillux.values import dataclass, field
 from rye_services.database import Database
 from rye_services.moments import stamp

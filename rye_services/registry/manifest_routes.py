@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from sqlalchemy import insert, select, update
 
-from lillux.integrity import compute_integrity
+from lillux.digests import compute_integrity
 from rye_services.auth.principal import Principal
 from rye_services.authorized_keys import AuthorizedKey
 from rye_services.moments import stamp

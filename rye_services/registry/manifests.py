@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from lillux.cas.store import Store
 from lillux.errors import LilluxError
+from lillux.store import Store
 from lillux.values import dataclass
 from rye_services.database import Database
 from rye_services.moments import stamp

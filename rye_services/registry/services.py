@@ -1,6 +1,6 @@
 """What the routes of a registry stand on, made once at its start."""
 
-from lillux.cas.store import Store
+from lillux.store import Store
 from lillux.values import dataclass
 from rye_services.api_keys import ApiKeys
 from rye_services.auth.authenticator import Authenticator

@@ -2,7 +2,7 @@
 
 from typing import Any, Protocol
 
-from lillux.cas.errors import ObjectMissingError
+from lillux.store_files import ObjectMissingError
 
 
 class ReadContents(Protocol):
@@ -26,7 +26,7 @@ class ReadContents(Protocol):
 
 
 class Contents(ReadContents, Protocol):
-    """Contents that more can be put into: a `lillux.cas.store.Store` is one."""
+    """Contents that more can be put into: a `lillux.store.Store` is one."""
 
     def put_blob(self, data: bytes) -> str:
         """Keep bytes. Their digest."""

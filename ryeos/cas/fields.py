@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lillux.cas.layout import is_digest
+from lillux.store_files import is_digest
 from ryeos.cas.errors import CasObjectError
 from ryeos.errors import RyeError
 

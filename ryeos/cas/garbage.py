@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lillux.cas.errors import ObjectMissingError
-from lillux.cas.layout import Space, check_digest, is_digest
-from lillux.cas.store import Store
 from lillux.errors import LilluxError
+from lillux.store import Store
+from lillux.store_files import ObjectMissingError, Space, check_digest, is_digest
 from lillux.values import dataclass
 from ryeos.cas.references import Reference, references_of
 from ryeos.errors import RyeError

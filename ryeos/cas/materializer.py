@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lillux.cas.store import Store
 from lillux.files import file_system_error, make_directory
+from lillux.store import Store
 from lillux.values import dataclass
 from ryeos.cas.contents import ReadContents
 from ryeos.cas.errors import CasObjectError

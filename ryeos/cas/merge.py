@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from lillux.cas.errors import ObjectMissingError
+from lillux.store_files import ObjectMissingError
 from lillux.values import dataclass
 from ryeos.cas.contents import Contents
 from ryeos.cas.item_files import item_source

@@ -7,8 +7,14 @@ a machine busy.
 import re
 from collections.abc import Iterable
 
-from lillux.regex_parts import PatternError
-from lillux.regex_search import SearchPattern, TextTooLongError, compile_pattern, search, tries
+from lillux.text import (
+    PatternError,
+    SearchPattern,
+    TextTooLongError,
+    compile_pattern,
+    search,
+    tries,
+)
 
 _LONGEST_NAME = 255
 _FEW_TRIES = 300_000

@@ -7,7 +7,7 @@ An object that is not what its kind says names what can be read of it: to judge 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from lillux.cas.layout import Space, is_digest
+from lillux.store_files import Space, is_digest
 from lillux.values import dataclass
 
 _HASH, _HASHES = "_hash", "_hashes"

@@ -14,9 +14,10 @@ from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.files import read_bytes, safe_join
+from lillux.text import PatternError
 from lillux.values import dataclass
 from ryeos.cas.errors import RulesUnreadableError
-from ryeos.cas.name_patterns import NamePatterns, PatternError
+from ryeos.cas.name_patterns import NamePatterns
 from ryeos.errors import SpecError
 from ryeos.items import AI_DIRECTORY
 from ryeos.specs import type_name

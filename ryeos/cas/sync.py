@@ -11,11 +11,9 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from lillux.cas.errors import ObjectMissingError
-from lillux.cas.layout import Space, is_digest
-from lillux.cas.store import Durability, Store
-from lillux.digests import sha256_hex
-from lillux.integrity import CanonicalJsonError, canonical_json
+from lillux.digests import CanonicalJsonError, canonical_json, sha256_hex
+from lillux.store import Durability, Store
+from lillux.store_files import ObjectMissingError, Space, is_digest
 from lillux.values import dataclass
 from ryeos.cas.contents import ReadContents
 from ryeos.cas.errors import EntryError, EntryTooLargeError, ImportFailedError

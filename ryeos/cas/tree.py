@@ -11,11 +11,10 @@ from pathlib import Path
 from time import time_ns
 from typing import Any
 
-from lillux.cas.errors import ObjectMissingError
-from lillux.cas.layout import Space
+from lillux.digests import canonical_json
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
-from lillux.integrity import canonical_json
+from lillux.store_files import ObjectMissingError, Space
 from lillux.values import dataclass, field, replace
 from ryeos.cas.admission import problem_of, why_never, why_never_below
 from ryeos.cas.errors import TreeChangedError

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lillux.process import Command, ProcessManager, ProcessRunner, SpawnError
+from lillux.process import ProcessManager
+from lillux.process.model import Command, ProcessRunner, SpawnError
 from lillux.values import dataclass
 from ryeos.cli.findings import FAIL, OK, WARN, Check
 from ryeos.cli.output import one_line

@@ -74,7 +74,7 @@ def _needs(session: Session, env: Mapping[str, str]) -> Iterator[_Need]:
 def _needs_of(
     session: Session, runtime: str, header: Mapping[str, Any], process_env: Mapping[str, str]
 ) -> Iterator[_Need]:
-    from lillux.env_resolver import EnvResolver
+    from lillux.interpreters import EnvResolver
 
     declared = header.get("env_config") or {}
     resolver = EnvResolver(

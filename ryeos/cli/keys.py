@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 from lillux.files import create_file, make_directory, read_bytes
-from lillux.pem import MAX_PEM_BYTES, PemError
-from lillux.signing import KeyPair, generate_keypair, public_pem_of
+from lillux.signing import MAX_PEM_BYTES, KeyPair, PemError, generate_keypair, public_pem_of
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
 from ryeos.context import PRIVATE_KEY_VARIABLE

@@ -20,12 +20,12 @@ def run_program(name: str, arguments: list[str]) -> int:
         with suppress(OSError):  # a policy forbids to run it: then Python does the same
             os.execv(compiled, [name, *arguments])  # noqa: S606 - that is the point
     if name == "lillux-proc":
-        from lillux.programs import proc
+        from lillux.helper_programs import proc_main
 
-        return proc.main(arguments, os.environ)
-    from lillux.programs import watch
+        return proc_main(arguments, os.environ)
+    from lillux.helper_programs import watch_main
 
-    return watch.main(arguments)
+    return watch_main(arguments)
 
 
 def _compiled(name: str) -> str | None:
@@ -36,9 +36,9 @@ def _compiled(name: str) -> str | None:
 
 def usage(name: str) -> str:
     """What the program says about its command line."""
-    from lillux.programs import proc, watch
+    from lillux.helper_programs import PROC_USAGE, WATCH_USAGE
 
-    return {"lillux-proc": proc.USAGE, "lillux-watch": watch.USAGE}[name]
+    return {"lillux-proc": PROC_USAGE, "lillux-watch": WATCH_USAGE}[name]
 
 
 def lillux_proc() -> int:

@@ -11,8 +11,8 @@ from ryeos.errors import NoSigningKeyError, RyeError, UsageError
 from ryeos.keys import require_user_space
 from ryeos.remote.pins import Pins
 from ryeos.remote.remote_url import is_loopback, normal_url
-from ryeos.remote.remote_values import RemoteConfigError, check_setting, is_name
-from ryeos.remote.remotes import CONFIG_PATH, Remotes, read_remotes
+from ryeos.remote.remote_values import CONFIG_PATH, RemoteConfigError, check_setting, is_name
+from ryeos.remote.remotes import Remotes, read_remotes
 from ryeos.remote.remotes_file import RemotesFile
 from ryeos.signing_key import SigningKey
 

@@ -175,7 +175,7 @@ def _pulled(link: Link, snapshot_hash: str, applied: Applied) -> dict[str, Any]:
 
 
 def _fetch(session: Session) -> int:
-    from lillux.cas.layout import check_digest
+    from lillux.store_files import check_digest
     from ryeos.remote.errors import ContentNotThereError
     from ryeos.remote.transfer import fetch_available
 

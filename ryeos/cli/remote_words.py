@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from lillux.process import Cancellation
+from lillux.process.cancellation import Cancellation
 from ryeos.cli.output import one_line
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.progress_bar import ProgressBar

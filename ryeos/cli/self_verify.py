@@ -10,8 +10,7 @@ from pathlib import Path
 
 from lillux.digests import sha256_hex
 from lillux.files import FileTooLargeError, file_system_error, read_bytes
-from lillux.pem import MAX_PEM_BYTES
-from lillux.signing import compute_key_fingerprint, verify_signature
+from lillux.signing import MAX_PEM_BYTES, compute_key_fingerprint, verify_signature
 from ryeos.cli.places import require_packed_program
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session

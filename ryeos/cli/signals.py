@@ -3,7 +3,7 @@
 import signal
 from types import FrameType
 
-from lillux.process import Cancellation
+from lillux.process.cancellation import Cancellation
 
 _ASKS_TO_END = ("SIGINT", "SIGTERM", "SIGHUP")
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable
 from time import time
 
-from lillux.cas.layout import Space
-from lillux.cas.store import Stored
+from lillux.store import Stored
+from lillux.store_files import Space
 from ryeos.cas.garbage import GRACE_S, collect_garbage
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session

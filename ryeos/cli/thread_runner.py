@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from lillux.errors import LilluxError
-from lillux.process import Cancellation
+from lillux.process.cancellation import Cancellation
 from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.run import MAX_INPUT_BYTES, live_stderr, show, undo_ignored_child_signals
 from ryeos.cli.session import Command, Session

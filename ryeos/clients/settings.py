@@ -18,7 +18,7 @@ from lillux.files import (
     read_bytes,
     write_atomic,
 )
-from lillux.jsonc import Dialect, TextStructureError, TextSyntaxError, parse
+from lillux.json_edits import Dialect, TextStructureError, TextSyntaxError, parse
 from lillux.values import dataclass
 from ryeos.clients.launch import Launch, is_ours, started_by
 from ryeos.clients.table import ENTRY_NAME, Client, Format
@@ -239,7 +239,7 @@ def _edited(settings: Settings, values: Mapping[str, Any], *, text: str | None =
             from lillux.toml_edits import set_table
 
             return set_table(edited, path, values)
-        from lillux.jsonc_edits import set_member
+        from lillux.json_edits import set_member
 
         dialect = _DIALECTS[settings.client.format]
         if settings.entry() is None or text is not None:
@@ -259,7 +259,7 @@ def _emptied(settings: Settings) -> str:
             from lillux.toml_edits import remove_table
 
             return remove_table(settings.text, path)
-        from lillux.jsonc_edits import remove_member
+        from lillux.json_edits import remove_member
 
         return remove_member(settings.text, path, _DIALECTS[settings.client.format])
     except (TextSyntaxError, TextStructureError) as error:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from lillux.env_resolver import ResolvedEnv
+from lillux.interpreters import ResolvedEnv
 from lillux.templating import Names, fill
 from lillux.values import dataclass, field
 from ryeos.errors import SpecError

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lillux.env_resolver import ResolvedEnv
-from lillux.process import Cancellation, ProcessRunner
+from lillux.interpreters import ResolvedEnv
+from lillux.process.cancellation import Cancellation
+from lillux.process.model import ProcessRunner
 from lillux.values import dataclass, field
 from ryeos.dependencies import DependencyRules
 from ryeos.executor.anchor import Anchor

@@ -23,7 +23,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
-from lillux.process import Cancellation, ProcessManager, ProcessRunner
+from lillux.process import ProcessManager
+from lillux.process.cancellation import Cancellation
+from lillux.process.model import ProcessRunner
 from lillux.values import dataclass, replace
 from ryeos.context import Context, LockMode
 from ryeos.dependencies import DependencyRules, verify_tree

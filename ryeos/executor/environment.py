@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lillux.env_resolver import EnvResolver, ResolvedEnv, child_environment
-from lillux.process import ProcessRunner
+from lillux.interpreters import EnvResolver, ResolvedEnv, child_environment
+from lillux.process.model import ProcessRunner
 from ryeos.context import Context
 from ryeos.errors import SpecError
 from ryeos.executor.anchor import Anchor

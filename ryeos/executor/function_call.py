@@ -8,7 +8,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lillux.digests import sha256_hex
-from lillux.process import Cancellation, Outcome
+from lillux.process.cancellation import Cancellation
+from lillux.process.model import Outcome
 from lillux.values import dataclass, replace
 from ryeos.errors import SpecError
 from ryeos.executor.calls import Materials, OnStderr, Services

@@ -16,7 +16,9 @@ from threading import Lock
 from time import monotonic
 from typing import Any
 
-from lillux.process import Cancellation, Captured, Outcome, ProcessManager, SpawnError
+from lillux.process import ProcessManager
+from lillux.process.cancellation import Cancellation
+from lillux.process.model import Captured, Outcome, SpawnError
 from lillux.values import dataclass, field, replace
 from ryeos.executor.function_worker import FunctionWorker, LoadedTool, LostError
 from ryeos.executor.model import Invocation

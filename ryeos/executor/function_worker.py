@@ -14,10 +14,9 @@ from pathlib import Path
 from threading import Lock
 from typing import IO, Any
 
-from lillux.process import Command
-from lillux.process.pump import Pump, Sink
-from lillux.process.selector_pump import SelectorPump
-from lillux.process.spawn import spawn
+from lillux.process.children import spawn
+from lillux.process.model import Command
+from lillux.process.pumps import Pump, SelectorPump, Sink
 from lillux.values import dataclass
 
 LENGTH_BYTES = 4
@@ -31,7 +30,7 @@ class LostError(Exception):
 
 @dataclass(slots=True)
 class Pipes:
-    """Our ends of the pipes of a forked process, in the shape of `lillux.process.pump.Piped`."""
+    """Our ends of the pipes of a forked process, in the shape of `lillux.process.pumps.Piped`."""
 
     stdin: IO[bytes] | None
     stdout: IO[bytes] | None
@@ -91,7 +90,7 @@ class FunctionWorker:
 
 
 class LoadingTool:
-    """A forked process while it imports a tool. A `lillux.process.child.Child`.
+    """A forked process while it imports a tool. A `lillux.process.children.Child`.
 
     ``answer`` is what came of the import: ``ready``, ``threads``, or ``exit N``.
     """
@@ -164,7 +163,7 @@ class LoadedTool:
 
 
 class RunningCall:
-    """A forked process that makes one call. A `lillux.process.child.Child`.
+    """A forked process that makes one call. A `lillux.process.children.Child`.
 
     ``answer`` is how it ended: ``exit N``, ``stale`` or ``error REASON`` when it was not begun,
     nothing when its parent was lost.

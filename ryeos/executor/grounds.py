@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lillux.env_resolver import ResolvedEnv
-from lillux.process import ProcessRunner
+from lillux.interpreters import ResolvedEnv
+from lillux.process.model import ProcessRunner
 from lillux.values import dataclass, field
 from ryeos.config import ConfigReader, Layer
 from ryeos.context import Context, LockMode

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from lillux.http_client import MIB, SECRET_HEADERS, Backoff, HttpRequest, Retry, is_loopback
+from lillux.http.model import MIB, SECRET_HEADERS, Backoff, HttpRequest, Retry, is_loopback
 from lillux.templating import Names, as_text, empty_variables, fill, unknown_names
 from lillux.values import dataclass, field, replace
 from ryeos.errors import SpecError

@@ -11,15 +11,9 @@ from time import monotonic
 from typing import Any
 
 from lillux.errors import LilluxError
-from lillux.http_client import (
-    HttpClient,
-    HttpClientError,
-    HttpRequest,
-    HttpResponse,
-    HttpStream,
-    check_request,
-)
-from lillux.process import Cancellation
+from lillux.http.client import HttpClient
+from lillux.http.model import HttpClientError, HttpRequest, HttpResponse, HttpStream, check_request
+from lillux.process.cancellation import Cancellation
 from lillux.sse import EventParser
 from lillux.templating import Names
 from lillux.values import dataclass, field, replace

@@ -15,7 +15,7 @@ from typing import Any
 
 from lillux.interpreter_searches import either, find_on_path
 from lillux.interpreters import MissingInterpreter
-from lillux.process import MIB, ProgramNotFoundError
+from lillux.process.model import MIB, ProgramNotFoundError
 from lillux.templating import Names, as_text, fill
 from lillux.values import replace
 from ryeos.errors import SpecError

@@ -7,10 +7,9 @@ once more.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lillux.mcp_client.errors import McpClientError
-from lillux.mcp_client.listing import ToolListing
-from lillux.mcp_client.session import Answer, ClientInfo, ToolCall
-from lillux.process import Cancellation, Command
+from lillux.mcp_client.session import Answer, ClientInfo, McpClientError, ToolCall, ToolListing
+from lillux.process.cancellation import Cancellation
+from lillux.process.model import Command
 from lillux.values import dataclass, field
 from ryeos import __version__
 from ryeos.executor.calls import Call, Materials, OnStderr, Services, network_env
@@ -22,7 +21,7 @@ from ryeos.executor.results import MappedResult
 from ryeos.verify import VerifiedItem, unchanged
 
 if TYPE_CHECKING:  # HTTP is for those who use it
-    from lillux.http_client import Address
+    from lillux.http.model import Address
 
 CLIENT = ClientInfo("rye", __version__)
 
@@ -41,7 +40,7 @@ def mcp_stdio_call(materials: Materials, services: Services) -> Call:
 
 def mcp_http_call(materials: Materials, services: Services) -> Call:
     """The call for a server at an address. Raises SpecError, InvalidUrlError and kin."""
-    from lillux.http_client import parse_address
+    from lillux.http.model import parse_address
 
     found, url, headers = address(materials, services)
     place = parse_address(url)
@@ -59,7 +58,7 @@ def mcp_http_call(materials: Materials, services: Services) -> Call:
 
 
 def _plain_text_warnings(place: "Address", headers: Mapping[str, str]) -> tuple[str, ...]:
-    from lillux.http_client import is_loopback
+    from lillux.http.model import is_loopback
 
     if place.scheme == "https" or not headers or is_loopback(place.host):
         return ()
@@ -153,9 +152,9 @@ class McpHttpCall:
         self, *, cancellation: Cancellation | None = None, on_stderr: OnStderr | None = None
     ) -> MappedResult:
         """Call the tool. Raises IntegrityError for a server item that has changed."""
-        from lillux.http_client import HttpClient, HttpClientError
-        from lillux.mcp_client.http import call_over_http
-        from lillux.mcp_client.http_line import HttpServer
+        from lillux.http.client import HttpClient
+        from lillux.http.model import HttpClientError
+        from lillux.mcp_client.http import HttpServer, call_over_http
 
         _look_again(self.found, ())
         name = self.found.tool_name

@@ -345,7 +345,7 @@ def _url(found: ServerConfig) -> str:
 
 def _require_own_host(found: ServerConfig, url: str, variables: Mapping[str, str]) -> None:
     """Headers may hold secrets: they go to no host that an unsigned ``.env`` chooses."""
-    from lillux.http_client import parse_address
+    from lillux.http.model import parse_address
 
     signed = _url(replace(found, names=replace(found.names, variables=variables)))
     if signed and parse_address(signed).origin == parse_address(url).origin:

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lillux.errors import LilluxError
-from lillux.mcp_client.errors import McpClientError
-from lillux.mcp_client.session import Answer
+from lillux.mcp_client.session import Answer, McpClientError
 from ryeos.executor.results import STDERR_TAIL_CHARACTERS, MappedResult
 
 

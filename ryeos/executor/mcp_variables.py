@@ -2,15 +2,15 @@
 
 Later ones win: ``.ai/.env`` of the user, ``.ai/.env``, ``.env`` and ``.env.local`` of the project,
 over what the process has; and over all of them what the chain itself sets. The files are unsigned:
-what `lillux.dotenv` never takes from one, it does not take here either.
+what `lillux.variables` never takes from one, it does not take here either.
 """
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from lillux.dotenv import read_dotenv
 from lillux.values import dataclass, field
+from lillux.variables import read_dotenv
 from ryeos.executor.calls import Materials, Services
 from ryeos.items import AI_DIRECTORY
 

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from lillux.digests import CanonicalJsonError, require_json
 from lillux.flat_schema import fitted
-from lillux.integrity import CanonicalJsonError, require_json
 from ryeos.errors import ParameterError
 
 RESOLVED_CONFIG = "resolved_config"

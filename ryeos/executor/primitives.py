@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
-from lillux.process import Command, Outcome, ProcessManager, ProcessRunner
+from lillux.process import ProcessManager
+from lillux.process.model import Command, Outcome, ProcessRunner
 from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass
 from ryeos.errors import SpecError, StateGraphsNotAvailableError

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from lillux.process import Cancellation, Command, Outcome, ProcessRunner
+from lillux.process.cancellation import Cancellation
+from lillux.process.model import Command, Outcome, ProcessRunner
 from lillux.values import dataclass
 from ryeos.executor.calls import Materials, OnStderr, Services
 from ryeos.executor.invocation import build_invocation

@@ -12,7 +12,7 @@ import re
 from math import isfinite
 from typing import Any, NoReturn
 
-from lillux.process import Captured, Outcome, signal_name
+from lillux.process.model import Captured, Outcome, signal_name
 from lillux.values import dataclass, field
 
 STDERR_TAIL_CHARACTERS = 8192

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from lillux.integrity import CanonicalJsonError, require_json
+from lillux.digests import CanonicalJsonError, require_json
 from lillux.values import dataclass, replace
 from ryeos.graph.errors import GraphInputError, NodeNotFoundError, RunNotResumableError
 from ryeos.graph.model import Graph

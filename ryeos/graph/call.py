@@ -10,9 +10,8 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from lillux.digests import sha256_hex
-from lillux.integrity import canonical_json
-from lillux.process import Cancellation
+from lillux.digests import canonical_json, sha256_hex
+from lillux.process.cancellation import Cancellation
 from lillux.values import dataclass
 from ryeos.errors import SpecError
 from ryeos.executor.calls import Materials, OnStderr

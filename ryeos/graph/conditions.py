@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
-from lillux.regex_parts import PatternError
-from lillux.regex_search import TextTooLongError, compile_pattern
+from lillux.text import PatternError, TextTooLongError, compile_pattern
 from lillux.values import dataclass
 from ryeos.graph.expression_errors import SYNTAX_HINT, VALUE_HINT, ExpressionError
 from ryeos.graph.expressions import Document, Warn, fill

@@ -7,7 +7,7 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Self
 
-from lillux.process import Cancellation
+from lillux.process.cancellation import Cancellation
 
 LOOK_S = 0.5
 

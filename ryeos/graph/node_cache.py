@@ -7,8 +7,8 @@ anything, so it may be lost or damaged at any time: that is a miss.
 from collections.abc import Callable
 from typing import Any
 
-from lillux.cas.store import Durability, Store
 from lillux.errors import LilluxError
+from lillux.store import Durability, Store
 from lillux.values import dataclass
 from ryeos.graph.records import NodeInput, result_object, result_of
 from ryeos.log import log_warning

@@ -84,7 +84,7 @@ def _ends_with(actual: Any, value: Any, _: Warn) -> bool:  # noqa: ANN401
 
 
 def _regex(actual: Any, value: Any, _: Warn) -> bool:  # noqa: ANN401
-    from lillux.regex_search import compile_pattern, search
+    from lillux.text import compile_pattern, search
 
     if not _are_there(actual, value):
         return False

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
-from lillux.integrity import CanonicalJsonError, require_json
+from lillux.digests import CanonicalJsonError, require_json
 from lillux.values import dataclass
 
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,300}")

@@ -7,7 +7,7 @@ and a wrong type is a RecordError that names the object and the key.
 from collections.abc import Mapping
 from typing import Any
 
-from lillux.integrity import compute_integrity
+from lillux.digests import compute_integrity
 from lillux.values import dataclass, field
 from ryeos.cas import objects
 from ryeos.cas.fields import SCHEMA, Fields

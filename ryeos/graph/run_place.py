@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from lillux.cas.store import Store
 from lillux.errors import UnsafePathError
 from lillux.files import create_file, is_directory, is_inside, make_directory, safe_join
+from lillux.store import Store
 from lillux.values import dataclass
 from ryeos.graph.run_errors import RunPlaceError
 from ryeos.graph.run_ids import check_run_id

@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lillux.cas.errors import ObjectChangedError, ObjectMissingError, RefUnreadableError
-from lillux.cas.layout import is_digest
-from lillux.cas.store import Store
-from lillux.integrity import compute_integrity
+from lillux.digests import compute_integrity
+from lillux.store import Store
+from lillux.store_files import ObjectChangedError, ObjectMissingError, RefUnreadableError, is_digest
 from lillux.values import dataclass, field
 from ryeos.graph.records import (
     ExecutionSnapshot,

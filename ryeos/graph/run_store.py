@@ -16,11 +16,9 @@ from contextlib import ExitStack
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
-from lillux.cas.store import Durability, Store
-from lillux.digests import sha256_hex
-from lillux.file_locks import LockTimeoutError, locked
-from lillux.files import file_system_error
-from lillux.integrity import canonical_json, compute_integrity
+from lillux.digests import canonical_json, compute_integrity, sha256_hex
+from lillux.files import LockTimeoutError, file_system_error, locked
+from lillux.store import Durability, Store
 from lillux.values import dataclass, replace
 from ryeos.graph.records import (
     COMPLETED,

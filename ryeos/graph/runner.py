@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any, Literal, Protocol
 
-from lillux.process import Cancellation
+from lillux.process.cancellation import Cancellation
 from lillux.values import dataclass
 from ryeos.graph.commands import Act, Acted, Enter, Fan, Left, Outcome, Pause
 from ryeos.graph.deadline import RunEnd

@@ -6,7 +6,7 @@ what JSON cannot hold fails the node that it comes from, for the run could not b
 
 from collections.abc import Mapping
 
-from lillux.integrity import CanonicalJsonError, require_json
+from lillux.digests import CanonicalJsonError, require_json
 
 MAX_SIZE = 16 * 1024 * 1024
 """Of one value: its characters and its parts, together. What is larger belongs into a file."""

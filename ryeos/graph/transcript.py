@@ -11,9 +11,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lillux.digests import rolling_sha256, sha256_hex
+from lillux.digests import canonical_json, rolling_sha256, sha256_hex
 from lillux.files import file_system_error
-from lillux.integrity import canonical_json
 
 if TYPE_CHECKING:
     from hashlib import _Hash

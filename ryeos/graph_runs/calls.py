@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lillux.errors import LilluxError
-from lillux.process import Cancellation
+from lillux.process.cancellation import Cancellation
 from ryeos.envelope import Answer, error_envelope
 from ryeos.errors import ItemNotFoundError, UnsupportedError
 from ryeos.executor.model import Request

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lillux.digests import sha256_hex
-from lillux.integrity import canonical_json
+from lillux.digests import canonical_json, sha256_hex
 from ryeos.config import ConfigReader, merge_layers
 from ryeos.executor.calls import Materials
 from ryeos.graph.call import Lineage, Recordings

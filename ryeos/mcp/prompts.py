@@ -27,8 +27,8 @@ from ryeos.mcp.elicitation import (
 from ryeos.mcp.eras import RpcError
 from ryeos.mcp.offered import offered, verified
 from ryeos.mcp.pages import listed
-from ryeos.metadata import MetadataError
 from ryeos.metadata.directive import DirectiveInput, parse_directive
+from ryeos.metadata.errors import MetadataError
 from ryeos.search.records import Record
 
 MAX_NAME_CHARACTERS = 64

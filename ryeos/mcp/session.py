@@ -171,7 +171,7 @@ class Session:
                 return
 
     def _overlong(self, line: OverlongLine) -> Iterator[Event]:
-        from lillux.json_depth import begins_an_answer, id_at_start
+        from lillux.jsonrpc import begins_an_answer, id_at_start
 
         if begins_an_answer(line.start):
             return

@@ -29,8 +29,8 @@ from ryeos.mcp.skill_trees import (
     skill_trees,
     verified_skill,
 )
-from ryeos.metadata import MetadataError
 from ryeos.metadata.directive import parse_directive
+from ryeos.metadata.errors import MetadataError
 from ryeos.metadata.knowledge import parse_knowledge
 from ryeos.search.records import as_text
 from ryeos.verify import VerifiedItem

@@ -7,9 +7,8 @@ by, another one, signs a document about each answer (docs/registry.md); the pin 
 from collections.abc import Mapping
 from typing import Any
 
-from lillux.digests import sha256_hex
+from lillux.digests import compute_integrity, sha256_hex
 from lillux.errors import LilluxError
-from lillux.integrity import compute_integrity
 from lillux.signing import compute_key_fingerprint
 from ryeos.items import ItemRef
 from ryeos.registry.errors import PulledItemError

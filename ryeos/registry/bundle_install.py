@@ -14,8 +14,7 @@ from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
 from lillux.errors import LilluxError
-from lillux.file_locks import locked
-from lillux.files import file_system_error, is_directory, make_directory, read_bytes
+from lillux.files import file_system_error, is_directory, locked, make_directory, read_bytes
 from lillux.values import dataclass, replace
 from ryeos.bundles import Manifest, read_manifest
 from ryeos.errors import RyeError

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from lillux.integrity import compute_integrity
+from lillux.digests import compute_integrity
 from ryeos.cas.item_files import item_source
 from ryeos.items import AI_DIRECTORY
 from ryeos.registry.attestations import check_bundle_attestation

@@ -10,8 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from lillux.file_locks import locked
-from lillux.files import make_directory, read_bytes, write_atomic
+from lillux.files import locked, make_directory, read_bytes, write_atomic
 from lillux.values import dataclass
 from ryeos.errors import RyeError
 from ryeos.items import ItemRef, Space, parse_reference

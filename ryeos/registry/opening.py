@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from lillux.process import Cancellation
+from lillux.process.cancellation import Cancellation
 from ryeos import __version__
 from ryeos.config import ConfigReader
 from ryeos.context import Context
@@ -41,7 +41,7 @@ def open_registry(
     cancellation: Cancellation | None = None,
 ) -> Registry:
     """A registry that is configured; nothing is asked yet."""
-    from lillux.http_client import HttpClient
+    from lillux.http.client import HttpClient
     from ryeos.remote.http_transport import HttpTransport
 
     transport = HttpTransport(

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
-from lillux.file_locks import locked
-from lillux.files import file_system_error, make_directory, read_bytes, write_atomic
+from lillux.files import file_system_error, locked, make_directory, read_bytes, write_atomic
 from lillux.signing import canonical_public_pem, compute_key_fingerprint
 from lillux.values import dataclass, field
 from ryeos.items import AI_DIRECTORY, USER, Kind, Space

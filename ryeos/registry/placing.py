@@ -7,8 +7,7 @@ from itertools import count
 from pathlib import Path
 
 from lillux.errors import LilluxError
-from lillux.file_locks import locked
-from lillux.files import create_file, make_directory, read_bytes, safe_join, write_atomic
+from lillux.files import create_file, locked, make_directory, read_bytes, safe_join, write_atomic
 from lillux.values import dataclass
 from ryeos.items import ItemRef, Space
 from ryeos.registry.errors import LocalEditError

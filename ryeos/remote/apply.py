@@ -14,8 +14,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
-from lillux.cas.disk import EarlyForce, force_files
-from lillux.cas.store import MAX_BYTES
 from lillux.digests import sha256_hex
 from lillux.files import (
     create_file,
@@ -24,6 +22,8 @@ from lillux.files import (
     read_bytes,
     temporary_for,
 )
+from lillux.store import MAX_BYTES
+from lillux.store_files import EarlyForce, force_files
 from lillux.values import dataclass
 from ryeos.cas.contents import ReadContents
 from ryeos.cas.objects import SourceManifest, item_source_of

@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lillux.cas.layout import is_digest
 from lillux.files import file_system_error, is_inside, make_directory, read_bytes, write_atomic
+from lillux.store_files import is_digest
 from lillux.values import dataclass, field, replace
 from ryeos.cas import merge
 from ryeos.cas.objects import SourceManifest

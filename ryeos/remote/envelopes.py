@@ -8,9 +8,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from lillux.base64_text import decode_base64url
+from lillux.digests import canonical_json, decode_base64url
 from lillux.errors import LilluxError
-from lillux.integrity import canonical_json
 from lillux.sealing import SealingError, box_fingerprint, box_public, open_sealed, seal
 from ryeos.errors import RyeError
 from ryeos.remote.secret_names import MAX_TOTAL_BYTES, SecretValuesError, check_values

@@ -312,7 +312,7 @@ def _short(digest: str | None) -> str:
 
 def _shown(path: str) -> str:
     """A name that somebody else gave a file, on one line: what steers terminals is escaped."""
-    from lillux.schema.wording import printable
+    from lillux.schema_keywords import printable
 
     return printable(path, _SHOWN)
 

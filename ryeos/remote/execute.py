@@ -162,7 +162,7 @@ class _Aftermath:
         executed = self._executed
         if executed.merge_type not in _UNMERGED:
             return
-        from lillux.schema.wording import printable
+        from lillux.schema_keywords import printable
 
         is_conflict = executed.merge_type == "conflict"
         paths = ", ".join(map(printable, sorted(executed.conflicts)[:5])) if is_conflict else ""

@@ -9,11 +9,10 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from lillux.cas.errors import RefUnreadableError
-from lillux.cas.layout import is_digest
-from lillux.cas.store import Store
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
+from lillux.store import Store
+from lillux.store_files import RefUnreadableError, is_digest
 from lillux.values import dataclass
 
 _FOLDER, _ATTEMPTS = "remotes", "remote-attempts"

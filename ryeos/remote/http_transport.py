@@ -5,17 +5,20 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
-from lillux.http_client import HttpClient, HttpClientError, HttpRequest, Retry
-from lillux.http_client.client import Wait, wait_for
-from lillux.http_client.errors import (
+from lillux.http.client import HttpClient, Wait, wait_for
+from lillux.http.model import (
     ExchangeCancelledError,
     ExchangeTimeoutError,
+    HttpClientError,
+    HttpRequest,
     ResponseTooLargeError,
+    Retry,
     TlsError,
     UnreachableError,
+    delay_s,
+    parse_retry_after,
 )
-from lillux.http_client.retries import delay_s, parse_retry_after
-from lillux.process import Cancellation
+from lillux.process.cancellation import Cancellation
 from ryeos.cas.framed_entries import MEDIA_TYPE
 from ryeos.remote.credentials import Credentials
 from ryeos.remote.errors import RemoteTimeoutError, RemoteUnreachableError, ReplyTooLargeError
@@ -26,7 +29,7 @@ from ryeos.remote.transport import Query, Reply
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lillux.http_client import HttpResponse
+    from lillux.http.model import HttpResponse
 
 ATTEMPTS = 4
 MAX_SKEW_S = 240

@@ -7,7 +7,7 @@ and nothing about whose node that is: pins do (`ryeos.remote.pins`).
 from collections.abc import Mapping
 from typing import Any
 
-from lillux.base64_text import decode_base64, encode_base64
+from lillux.digests import decode_base64, encode_base64
 from lillux.errors import LilluxError
 from lillux.sealing import decode_box_key, encode_box_key
 from lillux.signing import canonical_public_pem, compute_key_fingerprint

@@ -17,14 +17,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from lillux.cas.disk import MANY, EarlyForce
-from lillux.cas.errors import ObjectMissingError
-from lillux.cas.layout import Space, is_digest
-from lillux.cas.store import MAX_BYTES, Durability, Store
-from lillux.digests import sha256_hex
+from lillux.digests import canonical_json, sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import NEW_FILE, PLAIN_FILE, file_system_error
-from lillux.integrity import canonical_json
+from lillux.store import MAX_BYTES, Durability, Store
+from lillux.store_files import MANY, EarlyForce, ObjectMissingError, Space, is_digest
 from ryeos.cas.materializer import mode_of
 from ryeos.remote.places import RemotePlaceError
 

@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lillux.cas.layout import Space, is_digest
-from lillux.cas.store import Durability, Store
-from lillux.digests import sha256_hex
-from lillux.file_locks import locked
-from lillux.integrity import canonical_json
+from lillux.digests import canonical_json, sha256_hex
+from lillux.files import locked
+from lillux.store import Durability, Store
+from lillux.store_files import Space, is_digest
 from lillux.values import dataclass, field
 from ryeos.cas.admission import check_admissible
 from ryeos.cas.errors import CasObjectError

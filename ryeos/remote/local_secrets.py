@@ -10,8 +10,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from lillux.errors import LilluxError
-from lillux.file_locks import locked
-from lillux.files import make_directory, read_bytes, write_atomic
+from lillux.files import locked, make_directory, read_bytes, write_atomic
 from lillux.sealing import SealingError, decrypt, encrypt
 from ryeos.errors import RyeError
 from ryeos.items import AI_DIRECTORY

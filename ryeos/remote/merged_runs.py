@@ -8,9 +8,9 @@ import json
 import logging
 from pathlib import Path
 
-from lillux.cas.layout import is_digest
 from lillux.errors import LilluxError
 from lillux.files import make_directory, read_bytes, write_atomic
+from lillux.store_files import is_digest
 
 MOST = 1000
 _MAX_BYTES = 1024 * 1024

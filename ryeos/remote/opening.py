@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from lillux.process import Cancellation
+from lillux.process.cancellation import Cancellation
 from lillux.values import dataclass, replace
 from ryeos import __version__
 from ryeos.cache_place import cache_place
@@ -17,7 +17,8 @@ from ryeos.remote.link import Link, TellMerged
 from ryeos.remote.node import Node
 from ryeos.remote.pins import Pins
 from ryeos.remote.places import project_store
-from ryeos.remote.remotes import CONFIG_PATH, RemoteConfig, Remotes, read_remotes
+from ryeos.remote.remote_values import CONFIG_PATH
+from ryeos.remote.remotes import RemoteConfig, Remotes, read_remotes
 from ryeos.remote.transfer import Progress, no_progress
 from ryeos.remote.working_tree import TABLES, WorkingTree
 from ryeos.resolver import Resolver
@@ -83,7 +84,7 @@ def open_node(
 
     Without ``credentials`` requests show what the remote is configured with.
     """
-    from lillux.http_client import HttpClient
+    from lillux.http.client import HttpClient
     from ryeos.remote.http_transport import HttpTransport
 
     context = around.context

@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from lillux.cas.layout import is_digest
-from lillux.cas.store import MAX_BYTES
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import make_directory, read_bytes, write_atomic
+from lillux.store import MAX_BYTES
+from lillux.store_files import is_digest
 from lillux.values import dataclass
 from ryeos.cas.admission import why_never
 from ryeos.cas.objects import OutputsBundle

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from lillux.digests import sha256_hex
 from lillux.errors import FileSystemError, LilluxError
-from lillux.file_locks import locked
-from lillux.files import file_system_error, make_directory, read_bytes, write_atomic
+from lillux.files import file_system_error, locked, make_directory, read_bytes, write_atomic
 from lillux.sealing import decode_box_key, encode_box_key
 from lillux.values import dataclass
 from ryeos.errors import RyeError

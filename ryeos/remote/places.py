@@ -3,8 +3,8 @@
 from contextlib import suppress
 from pathlib import Path
 
-from lillux.cas.store import Store
 from lillux.files import create_file, is_inside, make_directory
+from lillux.store import Store
 from ryeos.errors import RyeError
 
 INCOMING = "incoming"

@@ -5,8 +5,7 @@ as it is   (4) all three merged   (5) what that changes is written, over nothing
 here meanwhile   (6) the head is recorded. Cut off anywhere, doing it again comes to the same.
 """
 
-from lillux.cas.disk import force_files
-from lillux.cas.layout import Space
+from lillux.store_files import Space, force_files
 from lillux.values import dataclass, replace
 from ryeos.cas.admission import check_incoming
 from ryeos.cas.contents import Layered

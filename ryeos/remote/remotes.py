@@ -193,7 +193,7 @@ def _not_approved(name: str, url: str, key_env: str, *, is_own_url: bool) -> Rem
 
 
 def _similar(name: str, known: Sequence[str]) -> tuple[str, ...]:
-    from lillux.edit_distance import edit_distance
+    from lillux.text import edit_distance
 
     near = {other: edit_distance(name[:80].lower(), other.lower(), _CLOSE) for other in known}
     return tuple(sorted((o for o in known if near[o] <= _CLOSE), key=lambda o: (near[o], o)))[:3]

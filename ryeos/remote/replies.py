@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from lillux.cas.layout import is_digest
+from lillux.store_files import is_digest
 from lillux.values import dataclass, field
 from ryeos.remote.errors import RemoteReplyError
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
-from lillux.cas.store import MAX_BYTES
 from lillux.digests import sha256_hex
 from lillux.files import file_system_error, read_bytes
+from lillux.store import MAX_BYTES
 from ryeos.cas.admission import InadmissibleError, problem_of
 from ryeos.cas.safe_paths import safe_target
 from ryeos.cas.tree_walk import Skipped

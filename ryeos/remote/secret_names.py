@@ -7,7 +7,7 @@ by, or that says where things are, is never set. No message here shows a value.
 import re
 from collections.abc import Mapping
 
-from lillux.dotenv import NEVER_FROM_DOTENV
+from lillux.variables import NEVER_FROM_DOTENV
 from ryeos.errors import RyeError
 
 MAX_SECRETS = 256

@@ -6,8 +6,8 @@ Signed is the digest of the canonical JSON of all other keys. Format: docs/remot
 from collections.abc import Mapping
 from typing import Any
 
+from lillux.digests import compute_integrity
 from lillux.errors import LilluxError
-from lillux.integrity import compute_integrity
 from lillux.signing import compute_key_fingerprint, verify_signature
 from ryeos.errors import RyeError
 from ryeos.remote.signed_requests import principal_id

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlencode
 
 from lillux.digests import sha256_hex
-from lillux.pem import PemError
-from lillux.signing import compute_key_fingerprint, verify_signature
+from lillux.signing import PemError, compute_key_fingerprint, verify_signature
 from lillux.values import dataclass, field
 from ryeos.errors import RyeError
 from ryeos.signing_key import SigningKey

@@ -8,10 +8,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from lillux.cas.errors import ObjectMissingError
-from lillux.cas.layout import Space
-from lillux.cas.store import Durability
-from lillux.integrity import canonical_json
+from lillux.digests import canonical_json
+from lillux.store import Durability
+from lillux.store_files import ObjectMissingError, Space
 from ryeos.cas.contents import ReadContents
 from ryeos.cas.sync import Entry, Sized, batches, export_entries
 from ryeos.remote.errors import RemoteReplyError, ReplyTooLargeError

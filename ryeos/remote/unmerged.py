@@ -6,7 +6,7 @@ is what the run was in conflict with   (5) the snapshot is merged, with what the
 the base. The next push brings what comes of it.
 """
 
-from lillux.cas.layout import is_digest
+from lillux.store_files import is_digest
 from lillux.values import dataclass
 from ryeos.remote.apply import Applied
 from ryeos.remote.errors import NothingUnmergedError

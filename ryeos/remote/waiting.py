@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from lillux.http_client.client import Wait, wait_for
-from lillux.http_client.errors import ExchangeCancelledError
-from lillux.process import Cancellation
+from lillux.http.client import Wait, wait_for
+from lillux.http.model import ExchangeCancelledError
+from lillux.process.cancellation import Cancellation
 from ryeos.remote.errors import StillRunningError
 from ryeos.remote.node import Node
 

@@ -4,9 +4,8 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lillux.digests import sha256_hex
+from lillux.digests import canonical_json, sha256_hex
 from lillux.errors import LilluxError
-from lillux.integrity import canonical_json
 from ryeos.cas.rules import ManifestRules, read_rules
 from ryeos.cas.stat_table import StatTable
 from ryeos.cas.sync import Sized
@@ -75,7 +74,7 @@ class WorkingTree:
 
 def _on_one_line(text: str) -> str:
     """With the names of files in it: what steers terminals is escaped."""
-    from lillux.schema.wording import printable
+    from lillux.schema_keywords import printable
 
     return printable(text, _MAX_TOLD)
 

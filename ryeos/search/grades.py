@@ -11,7 +11,7 @@ from collections.abc import Callable
 from fnmatch import translate
 from itertools import pairwise
 
-from lillux.edit_distance import edit_distance
+from lillux.text import edit_distance
 from lillux.values import dataclass
 from ryeos.search.words import Word, folded
 

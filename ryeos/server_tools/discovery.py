@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from lillux.process import Cancellation
+from lillux.process.cancellation import Cancellation
 from lillux.values import dataclass
 from ryeos.app import Rye
 from ryeos.envelope import Answer

@@ -126,7 +126,7 @@ def _stdio(options: ServerOptions) -> dict[str, Any]:
 
 
 def _http(options: ServerOptions) -> dict[str, Any]:
-    from lillux.http_client import parse_address
+    from lillux.http.model import parse_address
 
     if options.env:
         raise UsageError("--env: expected with a program, found --url")

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
-from lillux.file_locks import locked
-from lillux.files import create_file, make_directory, read_bytes, write_atomic
+from lillux.files import create_file, locked, make_directory, read_bytes, write_atomic
 from lillux.values import dataclass
 from ryeos.app import Rye
 from ryeos.items import ItemRef, Kind, Location, Space

@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lillux.regex_parts import PatternError
-from lillux.regex_search import compile_pattern
 from lillux.schema import violations
+from lillux.text import PatternError, compile_pattern
 from lillux.values import dataclass, field
 from ryeos.items import TEST_SUFFIX
 from ryeos.metadata.yaml_documents import parse_yaml

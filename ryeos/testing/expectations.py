@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from lillux.regex_search import TextTooLongError, compile_pattern, search
+from lillux.text import TextTooLongError, compile_pattern, search
 from lillux.values import dataclass
 from ryeos.testing.declared import as_texts
 

@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import Any
 
 from lillux.errors import LilluxError
-from lillux.process import Cancellation
+from lillux.process.cancellation import Cancellation
 from lillux.values import dataclass
 from ryeos.app import Rye
 from ryeos.envelope import error_envelope

@@ -2,8 +2,7 @@
 
 import json
 
-from lillux.file_locks import locked
-from lillux.files import write_atomic
+from lillux.files import locked, write_atomic
 from ryeos.threads.place import DOCUMENT
 from ryeos.threads.registry import Registry
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lillux.errors import FileSystemError, LilluxError
-from lillux.file_locks import locked
-from lillux.files import file_system_error
+from lillux.files import file_system_error, locked
 from ryeos.errors import UnsupportedError
 from ryeos.threads.errors import RegistryBusyError, RegistryError
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lillux.errors import LilluxError
-from lillux.file_locks import locked
-from lillux.files import make_directory, read_bytes, write_atomic
+from lillux.files import locked, make_directory, read_bytes, write_atomic
 from lillux.values import dataclass
 from ryeos.threads.errors import UnknownRunnerError
 from ryeos.threads.place import RUNNER, ThreadsPlace

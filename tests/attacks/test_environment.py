@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lillux.env_resolver import EnvResolver, ResolvedEnv, child_environment
-from lillux.process import Command, ProcessManager
+from lillux.interpreters import EnvResolver, ResolvedEnv, child_environment
+from lillux.process import ProcessManager
+from lillux.process.model import Command
 from tests.support.executables import make_program
 from tests.support.programs import require_program
 

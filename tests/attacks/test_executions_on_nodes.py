@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.landlock import landlock_version
+from lillux.sandbox import landlock_version
 from tests.support.node import Node
 from tests.support.remote_projects import RemoteProject
 from tests.support.workspace import Workspace
@@ -64,7 +64,7 @@ def test_a_link_in_place_of_the_runs_store_leads_nowhere(
 ) -> None:
     victim = shared_node.user()
     folder = shared_node.data / "cas" / victim.user_id / ".ai" / "state" / "objects"
-    from lillux.cas.store import Store
+    from lillux.store import Store
 
     secret = Store(folder).put_blob(b"of the victim")
     script = f"rm -rf .ai/state; mkdir -p .ai/state; ln -s {folder} .ai/state/objects"

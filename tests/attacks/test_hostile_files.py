@@ -11,7 +11,7 @@ import pytest
 
 from lillux.errors import FileSystemError, LilluxError
 from ryeos.errors import IntegrityError, ItemNotFoundError, SignatureFormatError, UnsignedError
-from ryeos.metadata import MetadataError
+from ryeos.metadata.errors import MetadataError
 from ryeos.verify import Target
 from tests.support.workspace import Workspace
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.metadata import PARSERS, MetadataError, parse_header
+from ryeos.metadata import PARSERS, parse_header
 from ryeos.metadata.directive import parse_directive
+from ryeos.metadata.errors import MetadataError
 from ryeos.metadata.knowledge import parse_knowledge
 
 MANY = 100_000

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from lillux.digests import canonical_json
 from lillux.errors import LilluxError
-from lillux.integrity import canonical_json
 from ryeos.items import Kind
 from ryeos.remote.signed_documents import check_document
 from ryeos.remote.signed_requests import principal_id

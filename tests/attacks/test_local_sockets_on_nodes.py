@@ -10,7 +10,7 @@ from shlex import quote
 
 import pytest
 
-from lillux.seccomp import can_refuse_unix_sockets
+from lillux.sandbox import can_refuse_unix_sockets
 from tests.support.node import Node, running_node
 from tests.support.remote_projects import FUNCTION, RemoteProject
 from tests.support.workspace import Workspace

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lillux.process import Cancellation, Command, Outcome, ProcessManager
+from lillux.process import ProcessManager
+from lillux.process.cancellation import Cancellation
+from lillux.process.model import Command, Outcome
 from ryeos.executor.model import Request
 from tests.support.workspace import Workspace
 

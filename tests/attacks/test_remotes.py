@@ -10,13 +10,8 @@ from ryeos.errors import UntrustedKeyError
 from ryeos.items import USER
 from ryeos.remote.identity import identity_document, read_identity
 from ryeos.remote.pins import PinMismatchError, Pins
-from ryeos.remote.remotes import (
-    CONFIG_PATH,
-    RemoteConfigError,
-    RemoteNotApprovedError,
-    Remotes,
-    read_remotes,
-)
+from ryeos.remote.remote_values import CONFIG_PATH, RemoteConfigError
+from ryeos.remote.remotes import RemoteNotApprovedError, Remotes, read_remotes
 from ryeos.remote.remotes_file import RemotesFile
 from ryeos.signing_key import SigningKey
 from tests.support.signed_files import put_key_document

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from lillux.digests import sha256_hex
-from lillux.integrity import canonical_json
+from lillux.digests import canonical_json, sha256_hex
 from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair, verify_signature
 from rye_services.authorized_keys import AuthorizedKeys

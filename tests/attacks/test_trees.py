@@ -9,7 +9,8 @@ import pytest
 from ryeos.cas.errors import LinkedFolderError
 from ryeos.cas.rules import read_rules, rules_of
 from ryeos.cas.stat_table import StatTable
-from ryeos.cas.tree import Skipped, build_project_tree, build_user_tree
+from ryeos.cas.tree import build_project_tree, build_user_tree
+from ryeos.cas.tree_walk import Skipped
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
 EVERYTHING = rules_of([("test", {"sync": {"include": ["*"]}})])

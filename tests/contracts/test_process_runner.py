@@ -7,13 +7,9 @@ from pathlib import Path
 import pytest
 
 from lillux.errors import LilluxError
-from lillux.process import (
-    Cancellation,
-    Command,
-    ProcessManager,
-    ProcessRunner,
-    ProgramNotFoundError,
-)
+from lillux.process import ProcessManager
+from lillux.process.cancellation import Cancellation
+from lillux.process.model import Command, ProcessRunner, ProgramNotFoundError
 from tests.support.children import shell
 from tests.support.scripted_process import Answer, ScriptedProcess
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from lillux.process import MIB, Cancellation
+from lillux.process.cancellation import Cancellation
+from lillux.process.model import MIB
 from ryeos.errors import SpecError
 from ryeos.executor.function_host import FunctionHost
 from ryeos.executor.model import ExecutionResult, Request

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from lillux.digests import sha256_hex
-from lillux.integrity import canonical_json
+from lillux.digests import canonical_json, sha256_hex
 from ryeos.cas.framed_entries import START, end_of
 from ryeos.cas.objects import SourceManifest
 from tests.support.node import Node, Reply, running_node

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.edit_distance import edit_distance
+from lillux.text import edit_distance
 
 WORDS = st.text("abc", max_size=8)
 

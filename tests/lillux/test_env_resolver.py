@@ -8,9 +8,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lillux.env_resolver import EnvResolver, ResolvedEnv, child_environment, expand_variables
 from lillux.errors import ConfigurationError
-from lillux.interpreters import MissingInterpreter
+from lillux.interpreters import (
+    EnvResolver,
+    MissingInterpreter,
+    ResolvedEnv,
+    child_environment,
+    expand_variables,
+)
 from tests.support.executables import make_program
 from tests.support.scripted_process import Answer, ScriptedProcess
 

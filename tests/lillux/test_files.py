@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from lillux.errors import FileSystemError, UnsafePathError
-from lillux.file_locks import LockTimeoutError, locked
 from lillux.files import (
     FileChangedError,
     FileTooLargeError,
+    LockTimeoutError,
     create_file,
     file_system_error,
     is_directory,
     is_inside,
+    locked,
     make_directory,
     read_bytes,
     safe_join,
@@ -382,7 +383,7 @@ def test_whatever_is_no_folder_is_none(tmp_path: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from lillux.file_locks import locked
+from lillux.files import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.digests import sha256_hex
-from lillux.integrity import (
+from lillux.digests import (
     CanonicalJsonError,
     canonical_json,
     compute_integrity,
     json_pointer,
+    sha256_hex,
 )
 
 JSON_VALUES = st.recursive(

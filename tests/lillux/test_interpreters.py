@@ -18,7 +18,8 @@ from lillux.interpreters import (
     find_interpreter,
     parse_interpreter,
 )
-from lillux.process import ProcessManager, ProcessRunner, SpawnError
+from lillux.process import ProcessManager
+from lillux.process.model import ProcessRunner, SpawnError
 from tests.support.executables import make_program
 from tests.support.scripted_process import Answer, ScriptedProcess
 

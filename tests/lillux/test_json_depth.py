@@ -7,8 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.json_depth import SEARCHED_BYTES, id_of_text, is_deeper
-from lillux.jsonrpc import INVALID_REQUEST, Malformed, Request, parse_messages
+from lillux.jsonrpc import (
+    INVALID_REQUEST,
+    SEARCHED_BYTES,
+    Malformed,
+    Request,
+    id_of_text,
+    is_deeper,
+    parse_messages,
+)
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=8)
 JSON: st.SearchStrategy[Any] = st.recursive(

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.jsonc import Dialect, TextStructureError, parse
-from lillux.jsonc_edits import remove_member, set_member
+from lillux.json_edits import Dialect, TextStructureError, parse, remove_member, set_member
 
 PATH = ("servers", "rye")
 ENTRY = {"command": "/usr/bin/python3", "args": ["/home/me/rye.pyz", "mcp"]}

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from lillux.landlock import confine, landlock_version
+from lillux.sandbox import confine, landlock_version
 
 needs_landlock = pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")
 
 CODE = """
 import sys
 from pathlib import Path
-from lillux.landlock import confine
+from lillux.sandbox import confine
 
 assert confine(map(Path, sys.argv[1].split(":")), map(Path, sys.argv[2].split(":")))
 exec(sys.stdin.read())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.pem import (
+from lillux.signing import (
     PemError,
     decode_private,
     decode_public,
@@ -312,11 +312,11 @@ def test_only_binascii_and_our_errors_are_imported() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
         "import lillux.errors; before = set(sys.modules)\n"
-        "import lillux.pem; print(*sorted(set(sys.modules) - before))"
+        "import lillux.signing; print(*sorted(set(sys.modules) - before))"
     )
 
     printed = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code], check=True, capture_output=True, encoding="utf-8"
     ).stdout
 
-    assert set(printed.split()) <= {"__future__", "binascii", "lillux.pem"}
+    assert set(printed.split()) <= {"__future__", "binascii", "lillux.signing"}

@@ -7,13 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lillux.regex_parts import PatternError
-from lillux.regex_search import (
-    TextTooLongError,
-    _search_all_at_once,
-    compile_pattern,
-    search,
-)
+from lillux.text import PatternError, TextTooLongError, _search_all_at_once, compile_pattern, search
 
 
 @pytest.mark.parametrize(

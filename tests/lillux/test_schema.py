@@ -4,10 +4,15 @@ from typing import Any
 
 import pytest
 
-from lillux.schema import SchemaValidator, ValidationResult, Violation, violations
-from lillux.schema.definition import read_definition
-from lillux.schema.judge import Judge
-from lillux.schema.walk import collect_violations
+from lillux.schema import (
+    Judge,
+    SchemaValidator,
+    ValidationResult,
+    Violation,
+    collect_violations,
+    read_definition,
+    violations,
+)
 
 
 def lines(value: object, schema: dict[str, Any]) -> list[str]:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from lillux.schema import SchemaError, check_schema, schema_from_parameter_list, violations
+from lillux.schema import check_schema, schema_from_parameter_list, violations
+from lillux.schema_keywords import SchemaError
 
 
 def nested(levels: int) -> dict[str, Any]:

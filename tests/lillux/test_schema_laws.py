@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from lillux.schema import SchemaError, Violation, violations, with_defaults
+from lillux.schema import Violation, violations, with_defaults
+from lillux.schema_keywords import SchemaError
 
 pytestmark = pytest.mark.property
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.base64_text import decode_base64url
+from lillux.digests import decode_base64url
 from lillux.sealing import (
     SealingError,
     box_fingerprint,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.seccomp import can_refuse_unix_sockets, instructions, refuse_unix_sockets
+from lillux.sandbox import can_refuse_unix_sockets, instructions, refuse_unix_sockets
 
 ROOT = Path(__file__).parents[2]
 needs_seccomp = pytest.mark.skipif(
@@ -18,7 +18,7 @@ needs_x86 = pytest.mark.skipif(
 )
 CODE = """
 import asyncio, ctypes, errno, multiprocessing, os, socket, subprocess, sys, threading
-from lillux.seccomp import refuse_unix_sockets
+from lillux.sandbox import refuse_unix_sockets
 
 def refused(action):
     try:

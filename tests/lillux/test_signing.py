@@ -13,18 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nacl.bindings import crypto_sign_seed_keypair
 
-from lillux import ed25519, pem
+from lillux import ed25519
 from lillux.errors import ConfigurationError, FileSystemError, LilluxError
 from lillux.files import FileTooLargeError
-from lillux.pem import PemError
 from lillux.signing import (
     KeyExistsError,
     KeyMismatchError,
     KeyNotFoundError,
     KeyPair,
+    PemError,
     SignatureVerifier,
     canonical_public_pem,
     compute_key_fingerprint,
+    decode_private,
+    encode_private,
     exposed_key_files,
     generate_keypair,
     load_keypair,
@@ -44,7 +46,7 @@ def public_pem(body: str) -> bytes:
 
 # The key of the seed 00 01 .. 1f, and its signature over one hash: docs/keys.md.
 SEED = bytes(range(32))
-PRIVATE_PEM = pem.encode_private(SEED)
+PRIVATE_PEM = encode_private(SEED)
 PUBLIC_PEM = public_pem("MCowBQYDK2VwAyEAA6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=")
 FINGERPRINT = "f0ff50dacf109dea"
 HASH = "61a0a341ba5987c0739b53c96d1edb02673d22d453f5411cd03e29bc252532e7"
@@ -52,7 +54,7 @@ SIGNATURE = (
     "oJkKAkTvGVvvh9xRgSV7ob-11tKxAtJ7sVIfTd8nSlUZLynYBwqUktONM2vBk4BgTYrTaIl9qckwn1v6NCX-AA=="
 )
 
-OTHER_PRIVATE_PEM = pem.encode_private(bytes(32))
+OTHER_PRIVATE_PEM = encode_private(bytes(32))
 OTHER_PUBLIC_PEM = public_pem_of(OTHER_PRIVATE_PEM)
 OTHER_FINGERPRINT = compute_key_fingerprint(OTHER_PUBLIC_PEM)
 
@@ -130,7 +132,7 @@ def test_a_private_key_with_the_public_half_of_another_signs_nothing() -> None:
 @pytest.mark.property
 @given(seed=seeds, content_hash=hashes)
 def test_what_was_signed_verifies(seed: bytes, content_hash: str) -> None:
-    private_pem = pem.encode_private(seed)
+    private_pem = encode_private(seed)
 
     signature = sign_hash(content_hash, private_pem)
 
@@ -344,7 +346,7 @@ def test_a_new_key_pair_belongs_together_and_is_new() -> None:
     first, second = generate_keypair(), generate_keypair()
 
     assert public_pem_of(first.private_pem) == first.public_pem
-    assert first.private_pem == pem.encode_private(pem.decode_private(first.private_pem))
+    assert first.private_pem == encode_private(decode_private(first.private_pem))
     assert first.private_pem != second.private_pem
 
 

@@ -7,8 +7,7 @@ from threading import Thread
 
 import pytest
 
-from lillux.folder_watch import watch_folder
-from lillux.watch import TERMINAL_STATUSES, await_status, terminal_status
+from lillux.watch import TERMINAL_STATUSES, await_status, terminal_status, watch_folder
 from tests.support.threads_database import ThreadsDatabase
 
 

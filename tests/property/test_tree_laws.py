@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lillux.cas.store import Store
+from lillux.store import Store
 from ryeos.cas.contents import Layered
 from ryeos.cas.materializer import write_tree
 from ryeos.cas.merge import three_way_merge

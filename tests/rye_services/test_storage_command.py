@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from lillux.cas.layout import Space
+from lillux.store_files import Space
 from rye_services.commands import main
 from rye_services.database import Database
 from rye_services.node.stores import UserStores

@@ -10,7 +10,7 @@ from ryeos.declared_types import BLOCK_COMMENTS, LINE_COMMENTS, read_extractor
 from ryeos.errors import ItemNotFoundError, SpecError
 from ryeos.file_types import FileType, Rule
 from ryeos.items import Kind, parse_reference
-from ryeos.metadata import MetadataError
+from ryeos.metadata.errors import MetadataError
 from ryeos.sign_targets import target_of_path
 from ryeos.verify import Target
 from tests.support.workspace import SpaceFolder, Workspace

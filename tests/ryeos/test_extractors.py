@@ -2,7 +2,7 @@ import pytest
 
 from ryeos.extractors import EXTRACTORS, extract, problems
 from ryeos.items import ItemRef, Kind
-from ryeos.metadata import MetadataError
+from ryeos.metadata.errors import MetadataError
 
 TOOL = {"version": "1.0.0", "tool_type": "python", "category": "a", "description": "d"}
 DIRECTIVE = {

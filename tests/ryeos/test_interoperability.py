@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.pem import encode_public
-from lillux.signing import compute_key_fingerprint
+from lillux.signing import compute_key_fingerprint, encode_public
 from ryeos.errors import IntegrityError, UntrustedKeyError
 from ryeos.items import Kind
 from ryeos.trust import document_path, write_key_document

@@ -18,7 +18,7 @@ from ryeos.errors import (
     UntrustedKeyError,
 )
 from ryeos.items import ItemRef, Kind
-from ryeos.metadata import MetadataError
+from ryeos.metadata.errors import MetadataError
 from ryeos.sign import Signer, check_item
 from ryeos.sign_targets import SignTarget
 from ryeos.signature import MAX_ITEM_BYTES

@@ -10,7 +10,7 @@ from typing import TypedDict, Unpack
 
 import pytest
 
-from lillux.file_locks import locked
+from lillux.files import locked
 from packing.checkout import source_digest
 from packing.folders import remove_outdated
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from lillux.process import Command
+from lillux.process.model import Command
 
 PATIENCE_MS = 20_000
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lillux.process import Cancellation
+from lillux.process.cancellation import Cancellation
 from ryeos.app import Rye
 from ryeos.envelope import Answer
 from ryeos.executor.function_host import FunctionHost

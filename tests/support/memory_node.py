@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from lillux.cas.errors import ObjectMissingError
-from lillux.cas.store import Store
 from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair
+from lillux.store import Store
+from lillux.store_files import ObjectMissingError
 from ryeos.cas.contents import Layered
 from ryeos.cas.errors import ImportFailedError
 from ryeos.cas.merge import conflict_record, three_way_merge

@@ -4,8 +4,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lillux.digests import sha256_hex
-from lillux.integrity import canonical_json
+from lillux.digests import canonical_json, sha256_hex
 from lillux.values import dataclass
 from ryeos.cas.objects import ItemSource, ManifestSpace, SourceManifest
 from tests.support.node import Reply, User

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.file_locks import locked
+from lillux.files import locked
 from packing.wheels import requirements
 from tests.support.built import ROOT
 

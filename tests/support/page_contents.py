@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lillux.cas.store import Store
+from lillux.store import Store
 from rye_services.database import Database
 from rye_services.node.stores import UserStores
 from rye_services.tables import project_refs, threads

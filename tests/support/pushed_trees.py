@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from lillux.cas.store import Durability, Store
+from lillux.store import Durability, Store
 from ryeos.cas.objects import ItemSource, SourceManifest
 
 

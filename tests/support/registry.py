@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lillux.integrity import compute_integrity
+from lillux.digests import compute_integrity
 from lillux.signing import KeyPair, generate_keypair
 from rye_services.database import Database
 from rye_services.registry.services import open_registry_alone

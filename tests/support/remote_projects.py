@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from lillux.integrity import canonical_json
+from lillux.digests import canonical_json
 from ryeos.cas.objects import SourceManifest, manifest_of
 from ryeos.cas.rules import read_rules
 from ryeos.cas.stat_table import StatTable

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lillux.errors import LilluxError
-from lillux.process import Cancellation, Captured, Command, Outcome
-from lillux.process.capture import BoundedCapture
+from lillux.process.cancellation import Cancellation
+from lillux.process.model import BoundedCapture, Captured, Command, Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,13 @@
 
 from pathlib import Path
 
-from lillux.pem import encode_private
-from lillux.signing import KeyPair, compute_key_fingerprint, public_pem_of, sign_hash
+from lillux.signing import (
+    KeyPair,
+    compute_key_fingerprint,
+    encode_private,
+    public_pem_of,
+    sign_hash,
+)
 from lillux.values import dataclass, replace
 from ryeos.items import Kind, Space
 from ryeos.signature import CommentForm, content_hash, form_for, hashed_text, split

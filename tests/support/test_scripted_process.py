@@ -1,6 +1,7 @@
 import pytest
 
-from lillux.process import Cancellation, Command
+from lillux.process.cancellation import Cancellation
+from lillux.process.model import Command
 from tests.support.scripted_process import Answer, ScriptedProcess
 
 ONE = Command(argv=("one",), env={})

@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lillux import pem
-from lillux.signing import KeyPair, public_pem_of
+from lillux.signing import KeyPair, encode_private, public_pem_of
 from ryeos.signing_key import SigningKey
 from tests.support.workspace import fixed_clock
 
@@ -16,7 +15,7 @@ VECTORS: dict[str, Any] = json.loads(
 
 def vector_key(role: str) -> SigningKey:
     """The signing key of ``caller`` or ``node``."""
-    private_pem = pem.encode_private(bytes.fromhex(VECTORS["keys"][f"{role}_seed_hex"]))
+    private_pem = encode_private(bytes.fromhex(VECTORS["keys"][f"{role}_seed_hex"]))
     return SigningKey(KeyPair(private_pem, public_pem_of(private_pem)), fixed_clock)
 
 

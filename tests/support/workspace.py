@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from lillux.process import Command, ProcessRunner
+from lillux.process.model import Command, ProcessRunner
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
 from lillux.values import replace
 from ryeos.app import Rye

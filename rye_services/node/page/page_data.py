@@ -5,9 +5,9 @@ from typing import Any
 
 from sqlalchemy import Row, select
 
-from lillux.cas.layout import Space
-from lillux.cas.store import Store
 from lillux.errors import LilluxError
+from lillux.store import Store
+from lillux.store_files import Space
 from rye_services.node.page.lanes import newest_first
 from rye_services.node.page.model import (
     Absence,

@@ -21,7 +21,7 @@ def answer(
     rye: Rye, name: str, arguments: Mapping[str, object], calling: Calling | None = None
 ) -> Answer:
     """The answer of one of `READERS`, also for what it refuses."""
-    module = import_module(f"ryeos.mcp.tools.{name}")
+    module = import_module(f"ryeos.app.{name}")
     lasting: dict[str, Any] = {}
     if calling and name in LASTING:
         progress = StepProgress(calling.progress)

@@ -18,7 +18,7 @@ from ryeos.mcp.parameters import DEFAULT_WINDOW, REGISTRY
 from ryeos.mcp.references import item_reference, project_of, rye_of
 from ryeos.mcp.siblings import Sibling, siblings_of
 from ryeos.mcp.tool_table import TOOLS
-from ryeos.metadata import MetadataError
+from ryeos.metadata.errors import MetadataError
 from ryeos.request_errors import ArgumentError
 from ryeos.verify import VerifiedItem
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lillux.errors import LilluxError
-from lillux.process import Cancellation
+from lillux.process.cancellation import Cancellation
 from ryeos.app import Rye
 from ryeos.collecting import exclusions
 from ryeos.envelope import Answer, error_answer, error_envelope

@@ -7,7 +7,7 @@ import pytest
 
 from lillux.background import end_process, is_alive, start_detached
 from lillux.errors import ConfigurationError, FileSystemError
-from lillux.process import ProgramNotFoundError
+from lillux.process.model import ProgramNotFoundError
 from tests.support.children import Lifeline
 from tests.support.endings import wait_until
 

@@ -4,8 +4,7 @@ import sys
 
 import pytest
 
-from lillux.background import is_alive, start_token
-from lillux.background.liveness import look
+from lillux.background import is_alive, look, start_token
 from tests.support.endings import zombie
 
 

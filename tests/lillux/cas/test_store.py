@@ -9,20 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lillux.cas.errors import (
+from lillux.digests import CanonicalJsonError, canonical_json, sha256_hex
+from lillux.errors import FileSystemError
+from lillux.store import Durability, Store
+from lillux.store_files import (
     DigestError,
     ObjectChangedError,
     ObjectMissingError,
     ObjectUnreadableError,
     RefNameError,
     RefUnreadableError,
+    Space,
     StoreLinkError,
 )
-from lillux.cas.layout import Space
-from lillux.cas.store import Durability, Store
-from lillux.digests import sha256_hex
-from lillux.errors import FileSystemError
-from lillux.integrity import CanonicalJsonError, canonical_json
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "cas.json").read_text("utf-8"))
 EMPTY_BLOB = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

@@ -7,11 +7,17 @@ from threading import Event
 
 import pytest
 
-from lillux.cas.disk import EarlyForce, force_file_system, force_files
-from lillux.cas.errors import DigestError, RefUnreadableError, StoreLinkError
-from lillux.cas.layout import Space
-from lillux.cas.store import Durability, Store, Stored
 from lillux.errors import FileSystemError
+from lillux.store import Durability, Store, Stored
+from lillux.store_files import (
+    DigestError,
+    EarlyForce,
+    RefUnreadableError,
+    Space,
+    StoreLinkError,
+    force_file_system,
+    force_files,
+)
 
 links = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
 LONG_AGO = 1_000_000_000.0

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from lillux.cas.layout import Space
-from lillux.cas.store import Durability, Store
+from lillux.store import Durability, Store
+from lillux.store_files import Space
 
 
 @pytest.fixture

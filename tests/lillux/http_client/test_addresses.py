@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.http_client import (
+from lillux.http.model import (
     HttpRequest,
     InvalidRequestError,
     InvalidUrlError,

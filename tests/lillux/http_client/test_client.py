@@ -14,20 +14,20 @@ from time import monotonic
 import pytest
 
 from lillux.errors import ConfigurationError
-from lillux.http_client import (
+from lillux.http.client import HttpClient
+from lillux.http.model import (
     MIB,
     Backoff,
     BrokenConnectionError,
     ExchangeCancelledError,
     ExchangeTimeoutError,
-    HttpClient,
     HttpRequest,
     ResponseTooLargeError,
     Retry,
     UndecodableBodyError,
     UnreachableError,
 )
-from lillux.process import Cancellation
+from lillux.process.cancellation import Cancellation
 from tests.support.http_servers import Exchange, Server, closed_port
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)

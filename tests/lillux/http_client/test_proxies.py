@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from lillux.http_client import HttpClient, HttpRequest, ProxyError, TlsError, parse_address
-from lillux.http_client.proxies import proxy_for
+from lillux.http.client import HttpClient
+from lillux.http.model import HttpRequest, ProxyError, TlsError, parse_address
+from lillux.http.proxies import proxy_for
 from tests.support.certificates import authority_file, context_for
 from tests.support.http_servers import Server, closed_port, proxy
 

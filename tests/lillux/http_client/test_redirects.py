@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from lillux.http_client import HttpClient, HttpRequest, RedirectError, parse_address
-from lillux.http_client.redirects import Sending, redirected
+from lillux.http.client import HttpClient
+from lillux.http.model import HttpRequest, RedirectError, Sending, parse_address, redirected
 from tests.support.http_servers import Exchange, Server
 
 SECRETS = {

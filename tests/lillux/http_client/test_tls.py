@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from lillux.errors import ConfigurationError
-from lillux.http_client import ExchangeTimeoutError, HttpClient, HttpRequest, TlsError
-from lillux.http_client.trust_roots import CA_FILES
+from lillux.http.client import HttpClient
+from lillux.http.model import ExchangeTimeoutError, HttpRequest, TlsError
+from lillux.http.proxies import CA_FILES
 from tests.support.certificates import authority_file, context_for
 from tests.support.http_servers import Server
 

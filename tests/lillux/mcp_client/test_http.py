@@ -8,20 +8,22 @@ from typing import Any
 
 import pytest
 
-from lillux.http_client import HttpClient, HttpClientError, InvalidRequestError
-from lillux.mcp_client.errors import (
+from lillux.http.client import HttpClient
+from lillux.http.model import HttpClientError, InvalidRequestError
+from lillux.mcp_client.http import HttpServer, call_over_http
+from lillux.mcp_client.session import (
+    Answer,
+    ClientInfo,
     McpAnswerTooLargeError,
     McpAuthError,
     McpCancelledError,
     McpProtocolError,
     McpRefusedError,
     McpTimeoutError,
+    ToolCall,
 )
-from lillux.mcp_client.http import call_over_http
-from lillux.mcp_client.http_line import HttpServer
-from lillux.mcp_client.session import Answer, ClientInfo, ToolCall
 from lillux.mcp_client.versions import LEGACY, MODERN, NEWEST_LEGACY, wanted
-from lillux.process import Cancellation
+from lillux.process.cancellation import Cancellation
 from tests.support.http_servers import Exchange, Server
 from tests.support.mcp_servers import sdk_over_http
 

@@ -21,8 +21,8 @@ from lillux.jsonrpc import (
     Result,
     as_json,
 )
-from lillux.mcp_client.listing import MAX_TOOLS, ToolListing
 from lillux.mcp_client.session import (
+    MAX_TOOLS,
     Answer,
     ClientInfo,
     ClientSession,
@@ -30,6 +30,7 @@ from lillux.mcp_client.session import (
     Refusal,
     State,
     ToolCall,
+    ToolListing,
     Turn,
     cancelled,
 )

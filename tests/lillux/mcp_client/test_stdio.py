@@ -9,18 +9,20 @@ from typing import Any
 
 import pytest
 
-from lillux.mcp_client.errors import (
+from lillux.mcp_client.session import (
+    ClientInfo,
     McpAnswerTooLargeError,
     McpCancelledError,
     McpProtocolError,
     McpRefusedError,
     McpServerEndedError,
     McpTimeoutError,
+    ToolCall,
 )
-from lillux.mcp_client.session import ClientInfo, ToolCall
 from lillux.mcp_client.stdio import StdioAnswer, StdioServer, call_over_stdio
 from lillux.mcp_client.versions import LEGACY, MODERN, NEWEST_LEGACY, wanted
-from lillux.process import Cancellation, Command, ProgramNotFoundError
+from lillux.process.cancellation import Cancellation
+from lillux.process.model import Command, ProgramNotFoundError
 from tests.support.children import Lifeline
 
 SUPPORT = Path(__file__).resolve().parents[2] / "support"

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.process.pump import OpenPump
-from lillux.process.selector_pump import SelectorPump
-from lillux.process.thread_pump import ThreadPump
+from lillux.process.pumps import OpenPump, SelectorPump, ThreadPump
 from tests.support.children import Lifeline
 
 PUMPS: dict[str, OpenPump] = {

@@ -3,8 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.process import Captured
-from lillux.process.capture import BoundedCapture
+from lillux.process.model import BoundedCapture, Captured
 
 
 def capture(max_bytes: int, *chunks: bytes) -> Captured:

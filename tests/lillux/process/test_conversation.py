@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lillux.process import Cancellation, Command, ProgramNotFoundError
+from lillux.process.cancellation import Cancellation
 from lillux.process.conversation import Conversation, converse
+from lillux.process.model import Command, ProgramNotFoundError
 from lillux.values import replace
 from tests.support.children import Lifeline, python, shell
 

@@ -11,8 +11,10 @@ from types import FrameType
 
 import pytest
 
-from lillux.process import Cancellation, Command, Outcome, ProcessManager
-from lillux.process.pump import OpenPump
+from lillux.process import ProcessManager
+from lillux.process.cancellation import Cancellation
+from lillux.process.model import Command, Outcome
+from lillux.process.pumps import OpenPump
 from tests.support.children import Lifeline, python, shell
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="children here are shell scripts")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lillux.errors import ConfigurationError
-from lillux.process import Command, signal_name
+from lillux.process.model import Command, signal_name
 
 
 @pytest.mark.parametrize(

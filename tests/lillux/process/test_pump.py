@@ -7,9 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from lillux.process.pump import pump_for
-from lillux.process.selector_pump import Bell, SelectorPump, open_pidfd, rung_by_signals
-from lillux.process.thread_pump import ThreadPump
+from lillux.process.pumps import (
+    Bell,
+    SelectorPump,
+    ThreadPump,
+    open_pidfd,
+    pump_for,
+    rung_by_signals,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a selector of pipes is POSIX")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lillux.process import MIB, Command, ProcessManager, SpawnError
-from lillux.process.pump import OpenPump
-from lillux.process.selector_pump import SelectorPump
+from lillux.process import ProcessManager
+from lillux.process.model import MIB, Command, SpawnError
+from lillux.process.pumps import OpenPump, SelectorPump
 from tests.support.children import python, shell
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="children here are shell scripts")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.process.tree import PosixGroup, WindowsTree, tree_of
+from lillux.process.children import PosixGroup, WindowsTree, tree_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="stands in for Windows' taskkill")
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from lillux.cas.layout import Space
-from lillux.cas.store import Store
 from lillux.digests import sha256_hex
+from lillux.store import Store
+from lillux.store_files import Space
 from rye_services.database import Database
 from rye_services.node.entries import (
     Presence,

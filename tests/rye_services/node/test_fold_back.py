@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.cas.store import Store
+from lillux.store import Store
 from lillux.values import replace
 from rye_services.node.durable import Durable
 from rye_services.node.fold_back import JITTER_MS, MAX_RETRIES, Change, FoldBack, pause_s

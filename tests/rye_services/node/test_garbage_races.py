@@ -9,8 +9,8 @@ from threading import Event
 
 import pytest
 
-from lillux.cas.layout import Space
-from lillux.cas.store import Store
+from lillux.store import Store
+from lillux.store_files import Space
 from rye_services.node.history import first_parents
 from rye_services.node.known_items import KnownItems
 from rye_services.node.manifest_errors import ManifestGraphError

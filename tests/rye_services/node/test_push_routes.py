@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from lillux.cas.layout import Space
+from lillux.store_files import Space
 from rye_services.node.stores import UserStores
 from tests.support.node import Node, User
 from tests.support.node_sync import (

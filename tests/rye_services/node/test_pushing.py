@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import ryeos
-from lillux.cas.store import Store
+from lillux.store import Store
 from rye_services.database import Database
 from rye_services.node.durable import Durable
 from rye_services.node.heads import Head, Heads

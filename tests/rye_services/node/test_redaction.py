@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.cas.layout import Space
-from lillux.cas.store import Store
+from lillux.store import Store
+from lillux.store_files import Space
 from rye_services.node.local_objects import promote
 from rye_services.node.redaction import MASK, SHORTEST, Redaction
 

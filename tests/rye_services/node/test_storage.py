@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from lillux.cas.layout import Space
-from lillux.cas.store import Store
+from lillux.store import Store
+from lillux.store_files import Space
 from rye_services.database import Database
 from rye_services.moments import stamp
 from rye_services.node.pushing import ProjectPush

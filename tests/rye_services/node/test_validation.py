@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from lillux.cas.layout import Space
-from lillux.cas.store import Store
+from lillux.store import Store
+from lillux.store_files import Space
 from rye_services.node.known_items import KnownItems
 from rye_services.node.manifest_errors import ManifestGraphError
 from rye_services.node.validation import check_graph

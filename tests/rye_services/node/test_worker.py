@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from lillux.files import make_directory
-from lillux.landlock import landlock_version
-from lillux.process import Cancellation
+from lillux.process.cancellation import Cancellation
+from lillux.sandbox import landlock_version
 from rye_services.node.jobs import Action, Finished, Job
 from rye_services.node.worker import Launch, WorkerDiedError, WorkerEndedError, do_job
 from ryeos.app import Rye

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from lillux.cas.errors import ObjectMissingError
-from lillux.cas.store import Store
+from lillux.store import Store
+from lillux.store_files import ObjectMissingError
 from rye_services.node.workspaces import Wanted, Workspaces
 from ryeos.cas.objects import SourceManifest, manifest_of
 from tests.support.pushed_trees import put_project, put_user_space

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from lillux.cas.layout import Space
-from lillux.cas.store import Store
 from lillux.signing import generate_keypair
+from lillux.store import Store
+from lillux.store_files import Space
 from rye_services.registry.services import open_registry_alone
 from ryeos.remote.signed_documents import check_document
 from ryeos.signing_key import SigningKey

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from lillux.cas.errors import ObjectMissingError
-from lillux.cas.store import Store
+from lillux.store import Store
+from lillux.store_files import ObjectMissingError
 from ryeos.cas.contents import Contents, Layered
 
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.digests import sha256_hex
-from lillux.integrity import canonical_json
+from lillux.digests import canonical_json, sha256_hex
 from ryeos.cas.errors import EntryError
 from ryeos.cas.framed_entries import START, end_of, head_of, read_entries
 from ryeos.cas.sync import Entry

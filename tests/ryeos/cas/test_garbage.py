@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lillux.cas.errors import DigestError
-from lillux.cas.layout import Space
-from lillux.cas.store import Durability, Store
+from lillux.store import Durability, Store
+from lillux.store_files import DigestError, Space
 from ryeos.cas.garbage import Collected, GarbageRefusedError, collect_garbage
 from ryeos.cas.objects import PUSH, ItemSource, ProjectSnapshot, SourceManifest
 

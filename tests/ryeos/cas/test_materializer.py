@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lillux.cas.errors import ObjectMissingError
-from lillux.cas.store import Durability, Store
+from lillux.store import Durability, Store
+from lillux.store_files import ObjectMissingError
 from ryeos.cas.errors import CasObjectError
 from ryeos.cas.materializer import Written, cleanup, materialize, read_manifest, write_tree
 from ryeos.cas.objects import ItemSource, ManifestSpace, SourceManifest

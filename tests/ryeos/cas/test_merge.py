@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lillux.cas.store import Durability, Store
+from lillux.store import Durability, Store
 from ryeos.cas.errors import CasObjectError
 from ryeos.cas.merge import Conflict, Merged, conflict_record, three_way_merge
 from ryeos.cas.objects import ItemSource, SourceManifest, item_source_of

@@ -1,6 +1,7 @@
 import pytest
 
-from ryeos.cas.name_patterns import NamePatterns, PatternError
+from lillux.text import PatternError
+from ryeos.cas.name_patterns import NamePatterns
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lillux.integrity import compute_integrity
+from lillux.digests import compute_integrity
 from ryeos.cas.errors import CasObjectError
 from ryeos.cas.objects import (
     ExecutionSnapshot,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.cas.layout import Space
+from lillux.store_files import Space
 from ryeos.cas.objects import (
     ExecutionSnapshot,
     ItemSource,

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.cas.layout import Space
-from lillux.cas.store import Store
-from lillux.digests import sha256_hex
-from lillux.integrity import canonical_json, compute_integrity
+from lillux.digests import canonical_json, compute_integrity, sha256_hex
+from lillux.store import Store
+from lillux.store_files import Space
 from ryeos.cas.errors import EntryError, EntryTooLargeError, ImportFailedError
 from ryeos.cas.objects import ItemSource, SourceManifest
 from ryeos.cas.sync import (

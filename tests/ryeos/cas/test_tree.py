@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from lillux.cas.errors import ObjectMissingError
-from lillux.cas.store import Store
-from lillux.digests import sha256_hex
+from lillux.digests import compute_integrity, sha256_hex
 from lillux.errors import FileSystemError
-from lillux.integrity import compute_integrity
+from lillux.store import Store
+from lillux.store_files import ObjectMissingError
 from ryeos.cas.contents import Contents, Layered
 from ryeos.cas.errors import TreeChangedError
 from ryeos.cas.item_files import item_source
@@ -18,7 +17,8 @@ from ryeos.cas.objects import SourceManifest, manifest_of
 from ryeos.cas.rules import ManifestRules, rules_of
 from ryeos.cas.stat_table import Entry, StatTable
 from ryeos.cas.sync import collect_object_hashes
-from ryeos.cas.tree import Skipped, Tree, build_project_tree, build_user_tree
+from ryeos.cas.tree import Tree, build_project_tree, build_user_tree
+from ryeos.cas.tree_walk import Skipped
 
 LONG_AGO = 1_000_000_000.5
 links = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from lillux.cas.store import Store
 from lillux.digests import sha256_hex
+from lillux.store import Store
 from tests.support.command_line import CommandLine
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from lillux.errors import LilluxError
-from lillux.process import MIB, Cancellation
+from lillux.process.cancellation import Cancellation
+from lillux.process.model import MIB
 from ryeos.errors import ChainValidationError
 from ryeos.executor.model import ExecutionResult, Request
 from tests.support.children import Lifeline

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lillux.process import MIB
+from lillux.process.model import MIB
 from ryeos.errors import SpecError
 from ryeos.executor.template_names import params_text
 from ryeos.items import Space

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.schema import SchemaError
+from lillux.schema_keywords import SchemaError
 from ryeos.errors import ParameterError
 from ryeos.executor.parameters import checked_parameters
 from tests.support.workspace import Workspace

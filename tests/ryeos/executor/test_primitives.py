@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lillux.errors import ConfigurationError
-from lillux.process import SpawnError
+from lillux.process.model import SpawnError
 from ryeos.executor.engine import PrimitiveExecutor
 from ryeos.executor.primitives import (
     ExecutePrimitive,

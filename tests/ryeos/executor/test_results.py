@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.process import Captured, Outcome
+from lillux.process.model import Captured, Outcome
 from ryeos.executor.results import map_outcome, parse_output
 
 JSON = st.recursive(

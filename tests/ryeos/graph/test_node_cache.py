@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from lillux.cas.store import Store
-from lillux.integrity import CanonicalJsonError
+from lillux.digests import CanonicalJsonError
+from lillux.store import Store
 from lillux.values import replace
 from ryeos.graph.node_cache import NodeCache
 from ryeos.graph.records import NodeInput

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lillux.cas.errors import ObjectChangedError
 from lillux.errors import FileSystemError
 from lillux.signing import generate_keypair
+from lillux.store_files import ObjectChangedError
 from ryeos.errors import RyeError
 from ryeos.graph.records import Receipt
 from ryeos.graph.run_errors import (

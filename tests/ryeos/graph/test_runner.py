@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lillux.process import Cancellation
+from lillux.process.cancellation import Cancellation
 from ryeos.graph.commands import Act, Enter, Left, Outcome
 from ryeos.graph.deadline import RunEnd
 from ryeos.graph.fan import side_by_side

@@ -3,7 +3,7 @@ from typing import Any, NoReturn
 import pytest
 
 from lillux.mcp_client.versions import MODERN
-from lillux.process import Cancellation
+from lillux.process.cancellation import Cancellation
 from ryeos.app import Rye
 from ryeos.errors import NoProjectError
 from ryeos.mcp.eras import Caller, RpcError

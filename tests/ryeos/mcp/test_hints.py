@@ -14,7 +14,7 @@ from ryeos.graph.expression_errors import SYNTAX_HINT
 from ryeos.mcp.asked import refusal
 from ryeos.mcp.hints import for_callers
 from ryeos.mcp.results import tool_result
-from ryeos.metadata import MetadataError
+from ryeos.metadata.errors import MetadataError
 from ryeos.request_errors import InvalidQueryError
 
 VALIDATE = '{"validate": true}'

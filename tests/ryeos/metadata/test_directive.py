@@ -1,6 +1,5 @@
 import pytest
 
-from ryeos.metadata import MetadataError
 from ryeos.metadata.directive import (
     Directive,
     DirectiveAction,
@@ -9,6 +8,7 @@ from ryeos.metadata.directive import (
     DirectiveStep,
     parse_directive,
 )
+from ryeos.metadata.errors import MetadataError
 
 
 def directive(inside: str = "", attributes: str = "") -> Directive:

@@ -4,9 +4,11 @@ import sys
 import pytest
 
 from lillux.errors import LilluxError
-from ryeos.metadata import MAX_HEADER_BYTES, PARSERS, MetadataError, parse_header
+from ryeos.metadata import PARSERS, parse_header
 from ryeos.metadata.directive import parse_directive
+from ryeos.metadata.errors import MetadataError
 from ryeos.metadata.knowledge import parse_knowledge
+from ryeos.metadata.values import MAX_HEADER_BYTES
 
 EMPTY = {".json": "{}", ".yaml": "{}", ".yml": "{}"}
 SIGNATURE = ":2026-02-26T05:52:24Z:" + "a" * 64 + ":" + "B_-" * 28 + "aa==:" + "c" * 16

@@ -1,6 +1,6 @@
 import pytest
 
-from ryeos.metadata import MetadataError
+from ryeos.metadata.errors import MetadataError
 from ryeos.metadata.json_documents import parse_json
 
 TOO_DEEP = ": expected at most 64 levels of nesting, found more"

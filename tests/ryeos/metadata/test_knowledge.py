@@ -1,6 +1,6 @@
 import pytest
 
-from ryeos.metadata import MetadataError
+from ryeos.metadata.errors import MetadataError
 from ryeos.metadata.knowledge import Knowledge, parse_knowledge
 
 SIGNED = "<!-- rye:signed:x -->\n"

@@ -10,8 +10,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.metadata import PARSERS, MetadataError, parse_header
+from ryeos.metadata import PARSERS, parse_header
 from ryeos.metadata.directive import DirectiveInput, parse_directive
+from ryeos.metadata.errors import MetadataError
 from ryeos.metadata.knowledge import Knowledge, parse_knowledge
 
 pytestmark = pytest.mark.property

@@ -2,7 +2,7 @@ import warnings
 
 import pytest
 
-from ryeos.metadata import MetadataError
+from ryeos.metadata.errors import MetadataError
 from ryeos.metadata.python import parse_python
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from ryeos.metadata import MetadataError
+from ryeos.metadata.errors import MetadataError
 from ryeos.metadata.toml import parse_toml
 
 

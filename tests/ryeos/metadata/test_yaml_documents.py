@@ -1,7 +1,7 @@
 import pytest
 import yaml
 
-from ryeos.metadata import MetadataError
+from ryeos.metadata.errors import MetadataError
 from ryeos.metadata.yaml_documents import parse_yaml
 
 

@@ -2,8 +2,7 @@ from typing import Any
 
 import pytest
 
-from lillux.digests import sha256_hex
-from lillux.integrity import compute_integrity
+from lillux.digests import compute_integrity, sha256_hex
 from lillux.signing import generate_keypair
 from lillux.values import replace
 from ryeos.items import ItemRef, Kind

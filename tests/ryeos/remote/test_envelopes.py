@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.base64_text import encode_base64url
-from lillux.integrity import canonical_json
+from lillux.digests import canonical_json, encode_base64url
 from lillux.sealing import box_public, generate_box_pair, seal
 from ryeos.remote.envelopes import EnvelopeError, open_envelope, seal_secrets
 from ryeos.remote.secret_names import SecretValuesError

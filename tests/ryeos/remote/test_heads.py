@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from lillux.cas.errors import RefNameError
-from lillux.cas.store import Store
+from lillux.store import Store
+from lillux.store_files import RefNameError
 from ryeos.remote.heads import LocalHead, LocalHeads
 
 SNAPSHOT, MANIFEST = "a" * 64, "b" * 64

@@ -7,8 +7,8 @@ from time import time
 import pytest
 
 from lillux.digests import sha256_hex
-from lillux.http_client import HttpClient
-from lillux.process import Cancellation
+from lillux.http.client import HttpClient
+from lillux.process.cancellation import Cancellation
 from lillux.signing import generate_keypair
 from ryeos.remote.credentials import BearerCredentials, Credentials, SignedCredentials
 from ryeos.remote.errors import RemoteUnreachableError, ReplyTooLargeError

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lillux.cas.errors import ObjectMissingError
-from lillux.cas.store import Durability, Store
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
+from lillux.store import Durability, Store
+from lillux.store_files import ObjectMissingError
 from ryeos.remote.incoming import Incoming, forget_incoming, incoming_at
 from ryeos.remote.places import RemotePlaceError
 

@@ -1,7 +1,7 @@
 import pytest
 
-from lillux.cas.layout import Space
 from lillux.digests import sha256_hex
+from lillux.store_files import Space
 from ryeos.envelope import error_envelope
 from ryeos.remote.apply import Applied
 from ryeos.remote.difference import ADDED, CHANGED

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from ryeos.config import Layer
+from ryeos.remote.remote_values import RemoteConfigError
 from ryeos.remote.remotes import (
     InsecureRemoteError,
-    RemoteConfigError,
     RemoteNotApprovedError,
     RemoteNotFoundError,
     Remotes,

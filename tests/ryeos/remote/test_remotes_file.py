@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 
 from ryeos.errors import IntegrityError, TargetExistsError
 from ryeos.metadata.yaml_documents import parse_yaml
-from ryeos.remote.remotes import CONFIG_PATH, RemoteConfigError, RemoteNotFoundError, read_remotes
+from ryeos.remote.remote_values import CONFIG_PATH, RemoteConfigError
+from ryeos.remote.remotes import RemoteNotFoundError, read_remotes
 from ryeos.remote.remotes_file import RemotesFile
 from ryeos.remote.remotes_text import NEW_TEXT, with_remote, without_remote
 from ryeos.signing_key import SigningKey

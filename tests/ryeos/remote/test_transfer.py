@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from lillux.cas.layout import Space
-from lillux.cas.store import Durability, Store
 from lillux.digests import sha256_hex
+from lillux.store import Durability, Store
+from lillux.store_files import Space
 from ryeos.cas.sync import Sized
 from ryeos.remote import transfer
 from ryeos.remote.errors import RemoteReplyError, ReplyTooLargeError

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lillux.http_client import HttpClient
+from lillux.http.client import HttpClient
 from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair
 from ryeos.errors import UsageError

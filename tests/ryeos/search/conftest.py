@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from ryeos.search import Catalog, SearchRequest, SearchResult, search
+from ryeos.search import search
+from ryeos.search.catalog import Catalog
+from ryeos.search.requests import SearchRequest, SearchResult
 from tests.support.workspace import Workspace
 
 Search = Callable[..., SearchResult]

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from ryeos.items import EXECUTABLE_KINDS, PROJECT, SYSTEM, USER, Kind
-from ryeos.search import Catalog
-from ryeos.search.catalog import Snapshot
+from ryeos.search.catalog import Catalog, Snapshot
 from ryeos.search.pool import Document
 from ryeos.search.records import preview
 from tests.support.corpus import record

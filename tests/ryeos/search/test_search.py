@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 
 from ryeos.items import SYSTEM, USER, Kind, Space
-from ryeos.search import SearchResult, SortBy
+from ryeos.search.requests import SearchResult, SortBy
 from tests.support.corpus import ids
 from tests.support.workspace import Workspace
 

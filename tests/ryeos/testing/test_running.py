@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.process import Cancellation
+from lillux.process.cancellation import Cancellation
 from lillux.signing import compute_key_fingerprint, generate_keypair
 from ryeos.errors import ItemNotFoundError
 from ryeos.testing.errors import NoCasesError

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from lillux.background import is_alive, start_token
-from lillux.process import ProgramNotFoundError
+from lillux.process.model import ProgramNotFoundError
 from ryeos.executor.model import Request
 from ryeos.items import parse_reference
 from ryeos.threads.ending import kill_thread

@@ -1,0 +1,133 @@
+"""Which proxy a request goes through, by the variables that everybody has. Pure.
+
+The lower-case name of a variable wins over the upper-case one. What is asked of NO_PROXY is what
+curl does: names with their subdomains, addresses, networks, ``*``, each perhaps with a port.
+"""
+
+import ssl
+from base64 import b64encode
+from collections.abc import Mapping
+from ipaddress import ip_address, ip_network
+from urllib.parse import unquote, urlsplit
+
+from lillux.errors import ConfigurationError
+from lillux.http.model import Address, InvalidUrlError, ProxyError, parse_address, shown
+from lillux.values import dataclass, field
+
+# --- proxies --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proxy:
+    """A proxy, and the value of ``Proxy-Authorization`` for it, if it wants any."""
+
+    address: Address
+    authorization: str = field(default="", repr=False)
+
+
+def proxy_for(address: Address, env: Mapping[str, str]) -> Proxy | None:
+    """The proxy for an address; None for none. Raises ProxyError for one we cannot use."""
+    # A web server hands the header "Proxy:" of anybody to its scripts as HTTP_PROXY.
+    upper = () if address.scheme == "http" and "REQUEST_METHOD" in env else ("HTTP_PROXY",)
+    own = ("http_proxy", *upper) if address.scheme == "http" else ("https_proxy", "HTTPS_PROXY")
+    value = next((env[name] for name in (*own, "all_proxy", "ALL_PROXY") if env.get(name)), "")
+    if not value or _is_exempt(address, env.get("no_proxy") or env.get("NO_PROXY") or ""):
+        return None
+    return _parsed(value, address)
+
+
+def _parsed(value: str, address: Address) -> Proxy:
+    url = value if "://" in value else f"http://{value}"
+    scheme, _, rest = url.partition("://")
+    authority = rest.partition("/")[0]
+    userinfo, _, site = authority.rpartition("@")
+    if scheme.lower() not in {"http", "https"}:
+        raise ProxyError(
+            address.shown, shown(url), f"expected an http or https proxy, got {scheme[:20]}"
+        )
+    try:
+        parsed = parse_address(f"{scheme.lower()}://{site}")
+    except InvalidUrlError as error:
+        raise ProxyError(address.shown, shown(url), error.problem) from None
+    return Proxy(address=parsed, authorization=_basic(userinfo))
+
+
+def _basic(userinfo: str) -> str:
+    if not userinfo:
+        return ""
+    user, _, password = userinfo.partition(":")
+    pair = f"{unquote(user)}:{unquote(password)}".encode()
+    return f"Basic {b64encode(pair).decode('ascii')}"
+
+
+def _is_exempt(address: Address, exceptions: str) -> bool:
+    entries = (entry.strip().lower() for entry in exceptions.split(","))
+    return any(_matches(entry, address) for entry in entries if entry)
+
+
+def _matches(entry: str, address: Address) -> bool:
+    if entry == "*":
+        return True
+    if "/" in entry:
+        return _is_in_network(entry, address.host)
+    host, port = _host_and_port(entry)
+    if port is not None and port != address.port:
+        return False
+    host = host.lstrip(".").removeprefix("*.").rstrip(".")
+    name = address.host.rstrip(".")
+    return bool(host) and (name == host or (name.endswith(f".{host}") and not _is_ip(name)))
+
+
+def _host_and_port(entry: str) -> tuple[str, int | None]:
+    if (entry.count(":") > 1) is not entry.startswith("["):
+        return entry, None  # an IPv6 address, or a bracket too many
+    parts = urlsplit(f"//{entry}")
+    try:
+        port = parts.port
+    except ValueError:
+        return entry, None
+    return parts.hostname or "", port
+
+
+def _is_in_network(entry: str, host: str) -> bool:
+    try:
+        return ip_address(host) in ip_network(entry, strict=False)
+    except ValueError:
+        return False
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+# --- trust roots ----------------------------------------------------------------------------------
+# Which certificate authorities a connection trusts.
+
+CA_FILES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+"""The variables that name a file of authorities; the first one that is set counts."""
+
+
+def tls_context(env: Mapping[str, str]) -> ssl.SSLContext:
+    """Checks certificates and names, against the named authorities, else those of the system.
+
+    Raises ConfigurationError for a file that cannot be read.
+    """
+    # (Not `ssl.create_default_context`: it reads SSLKEYLOGFILE from the process.)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    name = next((name for name in CA_FILES if env.get(name)), None)
+    if name is None:
+        context.load_default_certs()
+        return context
+    try:
+        context.load_verify_locations(cafile=env[name])
+    except OSError as error:  # ssl.SSLError is one
+        raise ConfigurationError(
+            name,
+            f"expected a PEM file of certificate authorities at {env[name]}: {error}",
+            hint="unset it to trust what the system trusts",
+        ) from error
+    return context

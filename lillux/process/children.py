@@ -1,0 +1,393 @@
+"""Starting a child: its program found, its isolation, and a reason when the system refuses."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from subprocess import Popen, TimeoutExpired
+from typing import Protocol
+
+from lillux.errors import ConfigurationError, LilluxError
+from lillux.process.model import Command, ProgramNotFoundError, SpawnError
+from lillux.process.pumps import OpenPump, Pump, Sink, pump_for
+
+# --- spawn ----------------------------------------------------------------------------------------
+
+# CREATE_NEW_PROCESS_GROUP | CREATE_NO_WINDOW; `subprocess` has the names on Windows only.
+_WINDOWS_ISOLATION = 0x0000_0200 | 0x0800_0000
+_WINDOWS_EXTENSIONS = ".COM;.EXE;.BAT;.CMD"
+_MAX_INTERPRETER_LINE = 256
+
+
+def spawn(
+    command: Command, *, control: int | None = None, platform: str = sys.platform
+) -> "subprocess.Popen[bytes]":
+    """The started child, leader of its own session, with pipes for its output.
+
+    ``stdin`` is a pipe when there is something to write, else the null device. With ``control``, a
+    descriptor, that is its standard input instead, and its output goes to the null device.
+    Raises ProgramNotFoundError, SpawnError, and ConfigurationError for a missing ``cwd``.
+    """
+    on_windows = platform == "win32"
+    if not on_windows and signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        # The system would throw exit codes away, and every failure would look like a success.
+        raise SpawnError(
+            command.argv[0],
+            "expected to learn how it ends, but this process ignores SIGCHLD",
+            hint="start this process with the default action for SIGCHLD",
+        )
+    path = find_program(command, platform=platform)
+    stdin = subprocess.PIPE if command.stdin else subprocess.DEVNULL
+    output = subprocess.PIPE if control is None else subprocess.DEVNULL
+    try:
+        return subprocess.Popen(
+            command.argv,
+            executable=path,
+            env=command.env,
+            cwd=command.cwd,
+            stdin=stdin if control is None else control,
+            stdout=output,
+            stderr=output,
+            bufsize=0,
+            start_new_session=not on_windows,
+            creationflags=_WINDOWS_ISOLATION if on_windows else 0,
+        )
+    except OSError as error:
+        raise spawn_error(command, path, error) from error
+
+
+def find_program(command: Command, *, platform: str = sys.platform) -> str:
+    """The path by which the system starts the program of the command.
+
+    A name is looked up in the absolute directories of ``env["PATH"]``, the system's own directories
+    when there is none. Relative and empty entries are passed over: they would let a file of the
+    working directory stand in for a program of the machine. A name with a separator is returned as
+    the system needs it, unchecked. Raises ProgramNotFoundError.
+    """
+    on_windows = platform == "win32"
+    name = command.argv[0]
+    if "/" in name or (on_windows and "\\" in name):
+        # Windows looks from here and not from the child's directory.
+        return str((command.cwd or Path()) / name) if on_windows else name
+    path = command.env.get("PATH", "" if on_windows else os.defpath)
+    directories = tuple(filter(os.path.isabs, path.split(";" if on_windows else ":")))
+    file_names = tuple(_windows_names(name, command.env)) if on_windows else (name,)
+    for directory in directories:
+        for file_name in file_names:
+            candidate = Path(directory, file_name)
+            if os.access(candidate, os.X_OK) and candidate.is_file():
+                return str(candidate)
+    places = ", ".join(directories) or "nothing: PATH names no absolute directory"
+    raise ProgramNotFoundError(name, f"not found, searched {places}", searched=directories)
+
+
+def _windows_names(name: str, env: Mapping[str, str]) -> Iterable[str]:
+    extensions = env.get("PATHEXT", _WINDOWS_EXTENSIONS).split(";")
+    if name.upper().endswith(tuple(extension.upper() for extension in extensions if extension)):
+        return (name,)
+    return (name + extension for extension in extensions)
+
+
+def spawn_error(command: Command, path: str, error: OSError) -> LilluxError:
+    """Why the system refused to start ``path``, as found by `find_program`, in our own words."""
+    program, cwd = command.argv[0], command.cwd
+    if cwd is not None and not cwd.is_dir():
+        return ConfigurationError("cwd", f"expected an existing directory, got {str(cwd)!r}")
+    file = (cwd or Path()) / path
+    if not file.exists():
+        return ProgramNotFoundError(program, "not found")
+    reason, hint = _objection(file, error)
+    return SpawnError(program, reason, hint=hint)
+
+
+def _objection(file: Path, error: OSError) -> tuple[str, str]:
+    """What the system has against a file that exists, and how to mend it."""
+    if file.is_dir():
+        return "expected an executable file, found a directory", ""
+    match error.errno:
+        case errno.EACCES if not os.access(file, os.X_OK):
+            return "expected permission to execute it, found none", f"chmod +x {file}"
+        case errno.ENOENT if line := _interpreter_line(file):
+            return f"its first line names an interpreter that does not exist: {line!r}", ""
+        case errno.ENOEXEC:
+            return "expected a program of this system or a script with a '#!' line", ""
+        case errno.E2BIG:
+            hint = "pass large values through standard input or a file"
+            return "its arguments and environment are larger than this system allows", hint
+        case _:
+            return (error.strerror or str(error)).lower(), ""
+
+
+def _interpreter_line(file: Path) -> str:
+    try:
+        with file.open("rb") as script:
+            first_line = script.readline(_MAX_INTERPRETER_LINE)
+    except OSError:
+        return ""
+    return first_line.decode(errors="replace").strip() if first_line.startswith(b"#!") else ""
+
+
+# --- tree -----------------------------------------------------------------------------------------
+# A child and its descendants, as far as the system can name them together.
+
+
+class ProcessTree(Protocol):
+    """What can be ended as one. Both calls return at once and never raise for what is gone."""
+
+    def terminate(self) -> None:
+        """Ask all of it to end."""
+        ...
+
+    def kill(self) -> None:
+        """End all of it."""
+        ...
+
+
+class PosixGroup:
+    """The process group that a child leads.
+
+    Its number stays taken until the child is reaped and its last member is gone, so it is safe to
+    use until then.
+    """
+
+    def __init__(self, leader_pid: int) -> None:
+        self._group = leader_pid
+
+    def terminate(self) -> None:
+        """Send TERM to every member."""
+        self._send(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send KILL to every member."""
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: signal.Signals) -> None:
+        # Permission is missing when all that is left is a zombie (macOS) or has another user's
+        # rights; in both cases there is nothing that we could do.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._group, number)
+
+
+class WindowsTree:
+    """A running child and the processes that descend from it.
+
+    ``system_root`` is the folder of the system, as ``SYSTEMROOT`` in the child's environment.
+    """
+
+    def __init__(self, process: "subprocess.Popen[bytes]", system_root: Path) -> None:
+        self._process = process
+        # By its full path: Windows would look in the working directory first.
+        self._taskkill = system_root / "System32" / "taskkill.exe"
+
+    def terminate(self) -> None:
+        """The same as `kill`: nothing gentler reaches a process without a window."""
+        self.kill()
+
+    def kill(self) -> None:
+        """End the tree while its root runs; without the root its members cannot be found."""
+        if self._process.poll() is not None:
+            return
+        with suppress(OSError):
+            subprocess.run(
+                [self._taskkill, "/T", "/F", "/PID", str(self._process.pid)],
+                check=False,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        with suppress(OSError):
+            self._process.kill()
+
+
+def tree_of(
+    process: "subprocess.Popen[bytes]", env: Mapping[str, str], *, platform: str = sys.platform
+) -> ProcessTree:
+    """The tree that a child started by `spawn`, with this environment, is the root of."""
+    if platform != "win32":
+        return PosixGroup(process.pid)
+    return WindowsTree(process, Path(env.get("SYSTEMROOT", r"C:\Windows")))
+
+
+# --- child ----------------------------------------------------------------------------------------
+# What a `ProcessManager` sees to: something that runs, with three pipes and an end.
+
+
+class Child(ProcessTree, Protocol):
+    """A running child with all that descends from it, see `ProcessTree`."""
+
+    def open_pump(self, stdin: bytes, on_stdout: Sink, on_stderr: Sink) -> Pump:
+        """What moves its pipes. Raises SpawnError when the system has no means left for one."""
+        ...
+
+    def reap(self, limit_s: float) -> int | None:
+        """Its exit code, or the negative number of the signal that ended it.
+
+        None when it has not ended within the limit. Called once, after `kill`.
+        """
+        ...
+
+
+class SpawnedChild:
+    """A program that was started for one command. See `Child`."""
+
+    def __init__(
+        self, program: str, process: Popen[bytes], tree: ProcessTree, open_pump: OpenPump
+    ) -> None:
+        self._program, self._process, self._tree = program, process, tree
+        self._open_pump = open_pump
+
+    def terminate(self) -> None:
+        """Ask its group to end."""
+        self._tree.terminate()
+
+    def kill(self) -> None:
+        """End its group."""
+        self._tree.kill()
+
+    def open_pump(self, stdin: bytes, on_stdout: Sink, on_stderr: Sink) -> Pump:
+        """What the platform does best. Raises SpawnError."""
+        try:
+            return self._open_pump(self._process, stdin, on_stdout, on_stderr)
+        except (OSError, RuntimeError) as error:  # no more descriptors, or threads, to be had
+            raise SpawnError(self._program, str(error).lower()) from error
+
+    def reap(self, limit_s: float) -> int | None:
+        """Its exit code."""
+        # Not even KILL ends what took another user's rights. `subprocess` reaps it when it ends.
+        with suppress(TimeoutExpired):
+            self._process.wait(limit_s)
+        return self._process.returncode
+
+
+def spawned_child(command: Command, open_pump: OpenPump | None = None) -> SpawnedChild:
+    """Start a command. Raises ProgramNotFoundError, SpawnError, ConfigurationError."""
+    process = spawn(command)
+    tree = tree_of(process, command.env)
+    return SpawnedChild(command.argv[0], process, tree, open_pump or pump_for())
+
+
+# --- descendants ----------------------------------------------------------------------------------
+# Ending all that descends from this process, wherever it moved to.
+
+_SET_CHILD_SUBREAPER = 36
+_PARENT = 1  # of the fields of /proc/PID/stat behind the program's name
+_PAUSE_S = 0.002
+
+
+def adopt_orphans(*, platform: str = sys.platform) -> bool:
+    """Become the parent of every descendant whose own parent ends; False where none can.
+
+    With it `end_descendants` finds daemons too. Linux only.
+    """
+    if platform != "linux":
+        return False
+    import ctypes
+
+    return bool(ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+
+
+def end_descendants(limit_s: float, *, platform: str = sys.platform) -> bool:
+    """Kill the children of this process, and theirs as they become ours, until none is left.
+
+    False when some still are there after the limit: they took another user's rights, or wait for a
+    device. Every child is reaped, whoever waited for it.
+    """
+    deadline = time.monotonic() + limit_s
+    while True:
+        for child in _children(platform):
+            with suppress(OSError):
+                os.kill(child, signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_PAUSE_S)
+
+
+def _children(platform: str) -> list[int]:
+    """The numbers of the processes whose parent this one is."""
+    if platform != "linux":
+        return []
+    own = os.getpid()
+    pids = (int(entry.name) for entry in os.scandir("/proc") if entry.name.isdecimal())
+    return [pid for pid in pids if _parent(pid) == own]
+
+
+def _parent(pid: int) -> int:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return 0
+    return int(status[status.rindex(b")") + 2 :].split()[_PARENT])
+
+
+# --- parent ---------------------------------------------------------------------------------------
+# Noticing that the process which has started this one is gone.
+
+POLL_S = 5.0
+_SYNCHRONIZE = 0x00100000
+_FOREVER_MS = 0xFFFFFFFF
+
+Wait = Callable[[int], bool]
+
+
+def await_end_of_parent(
+    parent: int,
+    *,
+    platform: str = sys.platform,
+    waits: "dict[str, Wait] | None" = None,
+    current: Callable[[], int] = os.getppid,
+    poll_s: float = POLL_S,
+) -> None:
+    """Return when the process ``parent``, which has started this one, is no more.
+
+    The system tells where it can: Linux by a descriptor of the process, Windows by a handle, one
+    for each platform in ``waits``. Elsewhere the number of the parent (``current``) is looked at
+    every ``poll_s`` seconds: it becomes another's.
+    """
+    wait = ({"linux": _on_linux, "win32": _on_windows} if waits is None else waits).get(platform)
+    if current() == parent and wait and wait(parent):
+        return
+    while current() == parent:
+        time.sleep(poll_s)
+
+
+def _on_linux(parent: int) -> bool:
+    """Wait for a process; False when it cannot be waited for."""
+    if not hasattr(os, "pidfd_open"):
+        return False
+    import select
+
+    try:
+        descriptor = os.pidfd_open(parent)
+    except OSError:  # an old kernel, or a parent outside of this container
+        return False
+    try:
+        if os.getppid() == parent:  # else the number may be another's by now
+            select.select([descriptor], [], [])
+    except (OSError, ValueError):  # a number that `select` does not take
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _on_windows(parent: int) -> bool:
+    """Wait for a process; False when it cannot be waited for."""
+    import ctypes
+
+    kernel = getattr(ctypes, "windll").kernel32  # noqa: B009 - only there on Windows
+    kernel.OpenProcess.restype = ctypes.c_void_p
+    kernel.WaitForSingleObject.argtypes = [ctypes.c_void_p, ctypes.c_uint32]
+    handle = kernel.OpenProcess(_SYNCHRONIZE, False, parent)  # noqa: FBT003 - not inherited
+    if not handle:
+        return False
+    return bool(kernel.WaitForSingleObject(handle, _FOREVER_MS) == 0)

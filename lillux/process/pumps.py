@@ -1,0 +1,356 @@
+"""What moves the bytes of one child, whatever the platform offers for it."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
+from threading import RLock, Semaphore, Thread
+from typing import IO, Protocol
+
+# --- pump -----------------------------------------------------------------------------------------
+
+Sink = Callable[[bytes], None]
+CHUNK_BYTES = 64 * 1024
+
+
+class Piped(Protocol):
+    """What has the pipes: a `subprocess.Popen`, or something like one."""
+
+    pid: int
+    stdin: IO[bytes] | None
+    stdout: IO[bytes] | None
+    stderr: IO[bytes] | None
+
+    def wait(self) -> int:
+        """Block until it has ended."""
+        ...
+
+
+class Pump(Protocol):
+    """The three pipes of one child, moved at the same time, and the news of its end."""
+
+    @property
+    def has_exited(self) -> bool:
+        """Whether the child has ended; its descendants may live on."""
+        ...
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether both output pipes were read to their end."""
+        ...
+
+    def wait(self, timeout_s: float | None) -> None:
+        """Move what can be moved; sleep first while there is nothing, at most ``timeout_s``.
+
+        Sinks are called from here. Returns early after a `wake`.
+        """
+        ...
+
+    def wake(self) -> None:
+        """Make a `wait` return, from any thread and at any time, even after `close`."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything, whether or not it was moved."""
+        ...
+
+
+OpenPump = Callable[[Piped, bytes, Sink, Sink], Pump]
+
+
+def pump_for(platform: str = sys.platform) -> OpenPump:
+    """How pipes are moved there: ``open_pump(process, stdin, on_stdout, on_stderr)``."""
+    if platform == "win32":  # whose pipes cannot be waited for together
+        return ThreadPump
+    return SelectorPump
+
+
+def await_exit(process: Piped) -> None:
+    """Block until the child has ended.
+
+    It is left unreaped where the system allows that, so that its group can still be signalled.
+    """
+    if hasattr(os, "waitid"):
+        with suppress(ChildProcessError):
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    else:
+        process.wait()
+
+
+# --- selector pump --------------------------------------------------------------------------------
+# The pump of POSIX: one thread that sleeps until a pipe, the child or a waker has news.
+
+_NOBODY = -1
+
+
+def open_pidfd(pid: int) -> int | None:
+    """A descriptor that is readable once the child has ended; None where there is no such thing.
+
+    Linux from 5.3 on has it, unless a sandbox forbids it.
+    """
+    pidfd_open: Callable[[int], int] | None = getattr(os, "pidfd_open", None)
+    if pidfd_open is None:
+        return None
+    try:
+        return pidfd_open(pid)
+    except OSError:
+        return None
+
+
+class SelectorPump:
+    """Moves the pipes of one child in the thread that waits. See `lillux.process.pumps.Pump`."""
+
+    def __init__(
+        self,
+        process: Piped,
+        stdin: bytes,
+        on_stdout: Sink,
+        on_stderr: Sink,
+        *,
+        open_exit_fd: Callable[[int], int | None] = open_pidfd,
+    ) -> None:
+        self._unsent = memoryview(stdin)
+        self._open_outputs = 0
+        self._has_exited = False
+        with ExitStack() as opened:
+            for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
+                opened.callback(pipe.close)
+            self._selector = opened.enter_context(DefaultSelector())
+            self._bell = Bell()
+            opened.callback(self._bell.close)
+            self._selector.register(self._bell, EVENT_READ, self._bell.silence)
+            self._watch_output(process.stdout, on_stdout)
+            self._watch_output(process.stderr, on_stderr)
+            if process.stdin is not None:
+                self._watch_input(process.stdin)
+            self._watch_exit(process, open_exit_fd(process.pid), opened)
+            opened.enter_context(rung_by_signals(self._bell))
+            self._opened = opened.pop_all()
+
+    @property
+    def has_exited(self) -> bool:
+        """Whether the child has ended."""
+        return self._has_exited
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether both outputs were read to their end."""
+        return self._open_outputs == 0
+
+    def wait(self, timeout_s: float | None) -> None:
+        """Sleep until there is news, and act on it."""
+        for key, _events in self._selector.select(timeout_s):
+            key.data()
+
+    def wake(self) -> None:
+        """Make a `wait` return."""
+        self._bell.ring()
+
+    def close(self) -> None:
+        """Close all pipes."""
+        self._opened.close()
+
+    def _watch_output(self, pipe: IO[bytes] | None, sink: Sink) -> None:
+        if pipe is None:
+            return
+
+        def read() -> None:
+            chunk = os.read(pipe.fileno(), CHUNK_BYTES)
+            if chunk:
+                sink(chunk)
+            else:
+                self._selector.unregister(pipe)
+                pipe.close()
+                self._open_outputs -= 1
+
+        self._selector.register(pipe, EVENT_READ, read)
+        self._open_outputs += 1
+
+    def _watch_input(self, pipe: IO[bytes]) -> None:
+        os.set_blocking(pipe.fileno(), False)
+
+        def write() -> None:
+            try:
+                sent = os.write(pipe.fileno(), self._unsent[:CHUNK_BYTES])
+            except BlockingIOError:
+                return
+            except OSError:  # nobody reads it any more, which is for the child to decide
+                sent = len(self._unsent)
+            self._unsent = self._unsent[sent:]
+            if not self._unsent:
+                self._selector.unregister(pipe)
+                pipe.close()
+
+        self._selector.register(pipe, EVENT_WRITE, write)
+
+    def _watch_exit(self, process: Piped, exit_fd: int | None, opened: ExitStack) -> None:
+        if exit_fd is None:
+            Thread(target=self._report_exit, args=(process,), daemon=True).start()
+            return
+        opened.callback(os.close, exit_fd)
+
+        def note() -> None:
+            self._selector.unregister(exit_fd)
+            self._has_exited = True
+
+        self._selector.register(exit_fd, EVENT_READ, note)
+
+    def _report_exit(self, process: Piped) -> None:
+        await_exit(process)
+        self._has_exited = True
+        self._bell.ring()
+
+
+@contextmanager
+def rung_by_signals(bell: "Bell") -> Iterator[None]:
+    """Inside the block a signal that has a handler rings: one that comes just before a wait, too.
+
+    Handlers run in the main thread only, and there between two instructions: a wait that has
+    begun meanwhile would know nothing. Who listens to the signals of this process already goes on.
+    """
+    try:
+        before = signal.set_wakeup_fd(bell.ringer, warn_on_full_buffer=False)
+    except ValueError:  # not the main thread, which hears no signal
+        yield
+        return
+    if before != _NOBODY:
+        signal.set_wakeup_fd(before)
+    try:
+        yield
+    finally:
+        if before == _NOBODY:
+            signal.set_wakeup_fd(_NOBODY)
+
+
+class Bell:
+    """A pipe to itself: what wakes a selector. ``ring`` is safe in any thread, signal and state."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
+        self._is_closed = False
+        # Reentrant: a signal handler may ring while its own thread closes.
+        self._lock = RLock()
+
+    def fileno(self) -> int:
+        """The descriptor that is readable after a `ring`."""
+        return self._reader
+
+    @property
+    def ringer(self) -> int:
+        """The descriptor that rings when anything is written to it, and never blocks."""
+        return self._writer
+
+    def ring(self) -> None:
+        """Make the descriptor readable."""
+        with self._lock, suppress(BlockingIOError):  # a full pipe is readable already
+            if not self._is_closed:  # the number may be another file's by now
+                os.write(self._writer, b"!")
+
+    def silence(self) -> None:
+        """Make it unreadable again, once it was rung."""
+        os.read(self._reader, CHUNK_BYTES)
+
+    def close(self) -> None:
+        """Close both ends."""
+        with self._lock:
+            self._is_closed = True
+            os.close(self._reader)
+            os.close(self._writer)
+
+
+# --- thread pump ----------------------------------------------------------------------------------
+# The pump of platforms whose pipes cannot be waited for together: a thread for each.
+
+# Windows notices Ctrl-C only between two waits of the main thread.
+_LONGEST_WAIT_S = 0.5
+_CHUNKS_IN_FLIGHT = 8
+
+
+class ThreadPump:
+    """Moves the pipes of one child by threads. See `lillux.process.pumps.Pump`.
+
+    The threads hand everything over to the one that waits, which alone calls the sinks. Each owns
+    its pipe, and closes it when it is done: to close it under a thread that reads would be unsafe.
+    One that a stray descendant keeps busy is left behind with its pipe until that one ends.
+    """
+
+    def __init__(self, process: Piped, stdin: bytes, on_stdout: Sink, on_stderr: Sink) -> None:
+        self._news: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._permits = Semaphore(_CHUNKS_IN_FLIGHT)
+        self._busy_pipes = 0
+        self._has_exited = self._is_closed = False
+        if process.stdin is not None:
+            self._move(partial(self._feed, process.stdin, stdin))
+        if process.stdout is not None:
+            self._move(partial(self._read, process.stdout, on_stdout))
+        if process.stderr is not None:
+            self._move(partial(self._read, process.stderr, on_stderr))
+        _start(partial(self._report_exit, process))
+
+    @property
+    def has_exited(self) -> bool:
+        """Whether the child has ended."""
+        return self._has_exited
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether both outputs were read to their end, and the input was let go of."""
+        return self._busy_pipes == 0
+
+    def wait(self, timeout_s: float | None) -> None:
+        """Sleep until a thread has news, and act on it."""
+        longest = _LONGEST_WAIT_S if timeout_s is None else min(timeout_s, _LONGEST_WAIT_S)
+        with suppress(Empty):
+            self._news.get(timeout=longest)()
+
+    def wake(self) -> None:
+        """Make a `wait` return."""
+        self._news.put(lambda: None)
+
+    def close(self) -> None:
+        """Tell the threads that nobody listens any more."""
+        self._is_closed = True
+        self._permits.release(2)  # one for each reader that may wait for one
+
+    def _move(self, work: Callable[[], None]) -> None:
+        def move_and_tell() -> None:
+            try:
+                work()
+            finally:
+                self._news.put(self._count_down)
+
+        self._busy_pipes += 1
+        _start(move_and_tell)
+
+    def _feed(self, pipe: IO[bytes], stdin: bytes) -> None:
+        unsent = memoryview(stdin)
+        with suppress(OSError), pipe:  # nobody reads it any more, which is for the child to decide
+            while unsent:
+                unsent = unsent[pipe.write(unsent[:CHUNK_BYTES]) :]
+
+    def _read(self, pipe: IO[bytes], sink: Sink) -> None:
+        with pipe:
+            while not self._is_closed and (chunk := pipe.read(CHUNK_BYTES)):
+                self._permits.acquire()
+                self._news.put(partial(self._deliver, sink, chunk))
+
+    def _deliver(self, sink: Sink, chunk: bytes) -> None:
+        self._permits.release()
+        sink(chunk)
+
+    def _count_down(self) -> None:
+        self._busy_pipes -= 1
+
+    def _report_exit(self, process: Piped) -> None:
+        await_exit(process)
+        self._has_exited = True
+        self.wake()
+
+
+def _start(work: Callable[[], None]) -> None:
+    Thread(target=work, name="lillux-process", daemon=True).start()

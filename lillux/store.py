@@ -1,0 +1,338 @@
+"""Blobs and objects by their digest, and refs that name them: one folder, any number of writers.
+
+Formats: ``docs/store.md``. What is stored never changes, so writers of the same thing agree.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from enum import Enum, auto
+from pathlib import Path
+from threading import Lock
+from time import time
+from typing import Any
+
+from lillux.digests import canonical_json, sha256_hex
+from lillux.errors import FileSystemError
+from lillux.files import read_bytes
+from lillux.store_files import (
+    ObjectChangedError,
+    ObjectMissingError,
+    ObjectTooLargeError,
+    ObjectUnreadableError,
+    RefUnreadableError,
+    Space,
+    StoreFolders,
+    check_digest,
+    is_digest,
+    is_shard,
+    ref_folders,
+    shard,
+)
+from lillux.values import dataclass
+
+# --- store ----------------------------------------------------------------------------------------
+
+MAX_BYTES = 256 * 1024 * 1024
+_MAX_REF_BYTES = 64 * 1024
+_REFS = "refs"
+_FRESH_S = 60.0  # younger than this, no sweep takes a file however short its grace
+
+
+class Durability(Enum):
+    """When something written is safe from a loss of power. From a crash of ours it always is.
+
+    NOW       when the call returns
+    AT_SYNC   when the next `Store.sync` returns
+    UNFORCED  when the system gets to it, or when `Store.sync_objects` names it
+    """
+
+    NOW = auto()
+    AT_SYNC = auto()
+    UNFORCED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A blob or an object that is there. ``modified_s``: since the epoch; a touch renews it."""
+
+    digest: str
+    size: int
+    modified_s: float
+
+
+class Store:
+    """The store in folder ``root``, which is made with the first write. Thread-safe.
+
+    ``levels`` of folders are above a file, of 256 each: two is the layout that programs share. One
+    is for a store that only its owner reads; new content then makes few folders.
+    """
+
+    def __init__(self, root: Path, *, levels: int = 2) -> None:
+        self.root = root
+        self._levels = levels
+        self._folders = StoreFolders(root)
+        self._unsynced: dict[tuple[tuple[str, ...], str], None] = {}
+        self._lock = Lock()
+
+    def put_blob(self, data: bytes, durability: Durability = Durability.NOW) -> str:
+        """Store bytes. The digest. Raises ObjectTooLargeError, StoreLinkError, FileSystemError."""
+        return self._put(Space.BLOB, data, durability)
+
+    def put_object(self, value: object, durability: Durability = Durability.NOW) -> str:
+        """Store a JSON value. Its digest. Raises CanonicalJsonError, and as `put_blob`."""
+        return self._put(Space.OBJECT, canonical_json(value), durability)
+
+    def keep(
+        self, space: Space, digest: str, data: bytes, durability: Durability = Durability.NOW
+    ) -> None:
+        """Store bytes whose digest the caller has just computed; of an object its canonical JSON.
+
+        Raises DigestError, and as `put_blob`.
+        """
+        if len(data) > MAX_BYTES:
+            raise ObjectTooLargeError(len(data), MAX_BYTES)
+        folders, name = self._shard(space, check_digest(digest)), space.file_name(digest)
+        # One of another size was cut short by a power loss: it is written again.
+        if not self._keep(folders, name, len(data)):
+            self._write(folders, name, data, durability)
+        elif durability is Durability.NOW:  # another writer may not have forced it
+            self._force([(folders, name)])
+        elif durability is Durability.AT_SYNC:
+            self._remember(folders, name)
+
+    def get_blob(self, digest: str) -> bytes:
+        """The bytes of a digest, hashed again.
+
+        Raises DigestError, ObjectMissingError, ObjectChangedError, StoreLinkError,
+        FileSystemError.
+        """
+        return self._get(Space.BLOB, digest)
+
+    def get_object(self, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
+        """The value of a digest, hashed again. Raises as `get_blob`, ObjectUnreadableError."""
+        data = self._get(Space.OBJECT, digest)
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError) as error:
+            path = str(self.path_of(Space.OBJECT, digest))
+            raise ObjectUnreadableError(path, str(error)) from error
+
+    def has_blob(self, digest: str) -> bool:
+        """Whether there is such a blob; a text that is no digest names nothing."""
+        return self._has(Space.BLOB, digest)
+
+    def has_object(self, digest: str) -> bool:
+        """Whether there is such an object; a text that is no digest names nothing."""
+        return self._has(Space.OBJECT, digest)
+
+    def may_have(self, space: Space) -> bool:
+        """Whether there may be any: the folder for them is there. Raises StoreLinkError."""
+        return self._folders.require_plain((space.folder,), make=False)
+
+    def size(self, space: Space, digest: str) -> int | None:
+        """How many bytes it has; None when it is not there, or is no digest."""
+        if not is_digest(digest):
+            return None
+        return self._folders.size(self._shard(space, digest), space.file_name(digest))
+
+    def path_of(self, space: Space, digest: str) -> Path:
+        """Where it is, or would be. Raises DigestError."""
+        folders = self._shard(space, check_digest(digest))
+        return Path(self._folders.path(folders, space.file_name(digest)))
+
+    def touch(self, space: Space, digest: str) -> bool:
+        """Have it be as young as one stored now. False when it is not there, or is no digest.
+
+        Raises StoreLinkError, FileSystemError.
+        """
+        if not is_digest(digest):
+            return False
+        return self._folders.touch(self._shard(space, digest), space.file_name(digest))
+
+    def remove(self, space: Space, digest: str) -> None:
+        """Have it no longer there. Raises DigestError, StoreLinkError, FileSystemError."""
+        self._folders.remove(self._shard(space, check_digest(digest)), space.file_name(digest))
+
+    def remove_older(self, space: Space, digest: str, before_s: float) -> bool:
+        """Have it no longer there if nobody wrote or touched it since a time. Whether that was so.
+
+        ``before_s``: since the epoch. A touch at the same moment either keeps it or finds nothing.
+        Raises DigestError, StoreLinkError, FileSystemError.
+        """
+        folders = self._shard(space, check_digest(digest))
+        return self._folders.remove_older(folders, space.file_name(digest), before_s)
+
+    def remove_leftovers(self, before_s: float) -> None:
+        """Remove the half files that killed writers left before a time (since the epoch).
+
+        Raises StoreLinkError, FileSystemError.
+        """
+        for space in Space:
+            for folders in self._shards((space.folder,), self._levels):
+                self._folders.remove_leftovers(folders, before_s)
+
+    def stored(self, space: Space) -> Iterator[Stored]:
+        """All there is of a kind, by digest. What no store has written there is passed over.
+
+        What is removed meanwhile may be missing. Raises StoreLinkError, FileSystemError.
+        """
+        for folders in self._shards((space.folder,), self._levels):
+            yield from self._stored_in(space, folders)
+
+    def write_ref(self, name: str, value: object, durability: Durability = Durability.NOW) -> None:
+        """Replace a ref, like ``graphs/my-run``: readers see the old value or the new one.
+
+        Raises RefNameError, CanonicalJsonError, StoreLinkError, FileSystemError.
+        """
+        folders, file = ref_folders(name)
+        self._write((_REFS, *folders), file, canonical_json(value), durability)
+
+    def read_ref(self, name: str) -> dict[str, Any] | None:
+        """The value of a ref, None for one that is not there.
+
+        Raises RefNameError, RefUnreadableError, StoreLinkError, FileSystemError.
+        """
+        folders, file = ref_folders(name)
+        return self._read_named((_REFS, *folders), file)
+
+    def refs(self, prefix: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+        """Every ref whose name starts like that, by name, with its value. Raises as `read_ref`."""
+        for name in self._ref_names((_REFS,), ""):
+            if name.startswith(prefix):
+                value = self.read_ref(name)
+                if value is not None:
+                    yield name, value
+
+    def remove_ref(self, name: str) -> None:
+        """Have the ref no longer there. Raises RefNameError, StoreLinkError, FileSystemError."""
+        folders, file = ref_folders(name)
+        self._folders.remove((_REFS, *folders), file)
+
+    def write_cached(self, kind: str, key: str, value: object) -> None:
+        """Write an entry of ``cache/<kind>/``, which may be lost at any time. Raises as above."""
+        name = f"{check_digest(key)}.json"
+        self._write(("cache", kind), name, canonical_json(value), Durability.UNFORCED)
+
+    def read_cached(self, kind: str, key: str) -> dict[str, Any] | None:
+        """An entry of ``cache/<kind>/``. Raises DigestError, and as `read_ref`."""
+        return self._read_named(("cache", kind), f"{check_digest(key)}.json")
+
+    def sync(self) -> None:
+        """Have on disk whatever was written with `Durability.AT_SYNC`. Raises FileSystemError."""
+        with self._lock:
+            unsynced, self._unsynced = self._unsynced, {}
+        from lillux.store_files import MANY, force_file_system
+
+        if len(unsynced) < MANY or not force_file_system(str(self.root)):
+            self._force(unsynced)
+
+    def sync_objects(self, digests: Iterable[str]) -> None:
+        """Have these objects on disk. Raises DigestError, FileSystemError."""
+        space = Space.OBJECT
+        self._force(
+            (self._shard(space, check_digest(digest)), space.file_name(digest))
+            for digest in digests
+        )
+
+    def _put(self, space: Space, data: bytes, durability: Durability) -> str:
+        if len(data) > MAX_BYTES:  # not worth the time of hashing it
+            raise ObjectTooLargeError(len(data), MAX_BYTES)
+        digest = sha256_hex(data)
+        self.keep(space, digest, data, durability)
+        return digest
+
+    def _keep(self, folders: tuple[str, ...], name: str, size: int) -> bool:
+        """Whether it is there, made young again: a sweep goes by age, and may be on its way."""
+        status = self._folders.status(folders, name)
+        if status is None or status.st_size != size:
+            return False
+        if time() - status.st_mtime < _FRESH_S:
+            return True
+        try:
+            return self._folders.touch(folders, name)
+        except FileSystemError:  # somebody else's, who may read only: he does not sweep either
+            return True
+
+    def _get(self, space: Space, digest: str) -> bytes:
+        folders, name = self._shard(space, check_digest(digest)), space.file_name(digest)
+        data = self._folders.read(folders, name, MAX_BYTES)
+        if data is None:
+            raise ObjectMissingError(space.value, digest, str(self.root))
+        found = sha256_hex(data)
+        if found != digest:
+            raise ObjectChangedError(str(self.path_of(space, digest)), digest, found)
+        return data
+
+    def _has(self, space: Space, digest: str) -> bool:
+        return self.size(space, digest) is not None
+
+    def _shard(self, space: Space, digest: str) -> tuple[str, ...]:
+        return shard(space, digest, self._levels)
+
+    def _shards(self, folders: tuple[str, ...], levels: int) -> Iterator[tuple[str, ...]]:
+        """The folders of files that are so many levels below a folder."""
+        if not levels:
+            yield folders
+            return
+        for entry in self._folders.entries(folders):
+            if is_shard(entry.name) and entry.is_dir(follow_symlinks=False):
+                yield from self._shards((*folders, entry.name), levels - 1)
+
+    def _stored_in(self, space: Space, folders: tuple[str, ...]) -> Iterator[Stored]:
+        for entry in self._folders.entries(folders):
+            digest = space.digest_of(entry.name)
+            if digest is None or self._shard(space, digest) != folders:
+                continue
+            status = self._folders.status(folders, entry.name)
+            if status is not None:
+                yield Stored(digest, status.st_size, status.st_mtime)
+
+    def _ref_names(self, folders: tuple[str, ...], above: str) -> Iterator[str]:
+        for entry in self._folders.entries(folders):
+            if entry.name.startswith("."):  # being written, or nobody's
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                yield from self._ref_names((*folders, entry.name), f"{above}{entry.name}/")
+            elif entry.name.endswith(".json"):
+                yield above + entry.name.removesuffix(".json")
+
+    def _write(
+        self, folders: tuple[str, ...], name: str, data: bytes, durability: Durability
+    ) -> None:
+        now = durability is Durability.NOW
+        self._folders.put(folders, name, data, force=now)
+        if now:
+            self._force_folders({folders})
+        elif durability is Durability.AT_SYNC:
+            self._remember(folders, name)
+
+    def _read_named(self, folders: tuple[str, ...], name: str) -> dict[str, Any] | None:
+        if self._folders.size(folders, name) is None:
+            return None
+        path = self._folders.path(folders, name)
+        try:
+            value = json.loads(read_bytes(Path(path), _MAX_REF_BYTES))
+        except FileNotFoundError:
+            return None
+        except (ValueError, RecursionError) as error:
+            raise RefUnreadableError(path, str(error)) from error
+        if not isinstance(value, dict):
+            raise RefUnreadableError(path, f"found {type(value).__name__}")
+        return value
+
+    def _remember(self, folders: tuple[str, ...], name: str) -> None:
+        with self._lock:
+            self._unsynced[folders, name] = None
+
+    def _force(self, files: Iterable[tuple[tuple[str, ...], str]]) -> None:
+        touched = set()
+        for folders, name in files:
+            self._folders.force(folders, name)
+            touched.add(folders)
+        self._force_folders(touched)
+
+    def _force_folders(self, touched: Iterable[tuple[str, ...]]) -> None:
+        """Each folder and those above it: a file is found again only if its folders are."""
+        above = {folders[:length] for folders in touched for length in range(len(folders) + 1)}
+        for folders in sorted(above, key=len, reverse=True):
+            self._folders.force(folders)

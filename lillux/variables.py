@@ -1,0 +1,243 @@
+"""Values read from an ``env_config``, checked: each problem is an error with the value's path."""
+
+import io
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from lillux.errors import ConfigurationError, LilluxError
+from lillux.files import read_bytes
+from lillux.values import dataclass
+
+# --- env values -----------------------------------------------------------------------------------
+
+
+def as_text(where: str, value: object) -> str:
+    """The value, if it is a string that programs can be given; else ConfigurationError."""
+    if not isinstance(value, str):
+        raise ConfigurationError(where, f"expected a string, got {kind_of(value)}")
+    return require_passable(where, value)
+
+
+def as_texts(where: str, value: object) -> tuple[str, ...]:
+    """The strings of a list; none where there is no list at all. Else ConfigurationError."""
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple):
+        raise ConfigurationError(where, f"expected a list of strings, got {kind_of(value)}")
+    return tuple(as_text(f"{where}[{index}]", item) for index, item in enumerate(value))
+
+
+def as_variable_name(where: str, value: object) -> str:
+    """The value, if it can name an environment variable; else ConfigurationError."""
+    name = as_text(where, value)
+    if not name or "=" in name:
+        raise ConfigurationError(where, f"expected the name of a variable, got {name!r}")
+    return name
+
+
+def require_passable(where: str, text: str) -> str:
+    """The text, if it can be passed to a program; else ConfigurationError."""
+    if "\0" in text:
+        raise ConfigurationError(where, "expected text without NUL characters")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError as error:
+        found = ascii(text[error.start])
+        problem = f"expected text this system can encode, found {found}"
+        raise ConfigurationError(where, problem) from error
+    return text
+
+
+def kind_of(value: object) -> str:
+    """What an error says it found: the name of the value's type, ``nothing`` for None."""
+    return "nothing" if value is None else type(value).__name__
+
+
+def canonical_name(name: str, platform: str) -> str:
+    """The one spelling of an environment variable's name: upper case where case says nothing."""
+    return name.upper() if platform == "win32" else name
+
+
+# --- dotenv ---------------------------------------------------------------------------------------
+# What a project's ``.env`` file may add to the environment: the door of python-dotenv.
+#
+# The file is unsigned input. Ordinary names lie over the process environment; names that would make
+# another program run other code are never taken; names that say where things are fill gaps only.
+# No deny-list is complete, so whoever needs more asks for ``env_policy: minimal`` in a signed item.
+
+MAX_DOTENV_BYTES = 1024 * 1024
+MAX_WARNINGS = 50
+
+# A trailing ``*`` stands for any ending.
+NEVER_FROM_DOTENV = (
+    # the dynamic linker and the C library load code these name
+    *("LD_*", "DYLD_*", "GCONV_PATH", "GLIBC_TUNABLES"),
+    # shells run what these hold, or the file they name
+    *("BASH_ENV", "ENV", "BASH_FUNC_*", "BASHOPTS", "SHELLOPTS", "PROMPT_COMMAND", "PS4"),
+    *("ZDOTDIR", "FPATH"),
+    # interpreters import unsigned files because of these, instead of or before signed ones
+    *("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "PYTHONPLATLIBDIR"),
+    *("PYTHONPYCACHEPREFIX", "PYTHONBREAKPOINT", "PYTHONWARNINGS", "PYTHONINSPECT"),
+    *("PYTHONEXECUTABLE", "NODE_OPTIONS", "NODE_PATH", "PERL5DB", "PERL5LIB", "PERL5OPT"),
+    *("PERLLIB", "RUBYLIB", "RUBYOPT", "LUA_INIT*", "LUA_PATH*", "LUA_CPATH*", "PHPRC"),
+    *("NODE_COMPILE_CACHE", "ESBUILD_BINARY_PATH", "TSX_TSCONFIG_PATH"),
+    *("PHP_INI_SCAN_DIR", "CLASSPATH", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"),
+    # programs start other programs, or load modules, because of these
+    *("GIT_ASKPASS", "GIT_CONFIG*", "GIT_EXEC_PATH", "GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND"),
+    *("GIT_SSH*", "SSH_ASKPASS", "OPENSSL_CONF", "OPENSSL_ENGINES", "OPENSSL_MODULES"),
+    *("GIT_TEMPLATE_DIR", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER", "EDITOR", "VISUAL"),
+    *("PAGER", "MANPAGER", "LESSOPEN", "LESSCLOSE", "BROWSER"),
+    # settings in these folders name programs: git's filters, the agent that gpg starts
+    *("XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "GNUPGHOME"),
+    # what is encrypted could be read with what is written there
+    "SSLKEYLOGFILE",
+    # whoever answers a request is known by the authorities that these name
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL*"),
+    *("NODE_EXTRA_CA_CERTS", "NODE_TLS_REJECT_UNAUTHORIZED"),
+    # a tool that calls this program again would trust other keys, or check nothing at all
+    *("USER_SPACE", "RYE_BUNDLE_PATH", "RYE_DEV_MODE", "RYE_KERNEL_PYTHON"),
+    *("RYE_PARENT_THREAD_ID", "RYE_PROTECT_CORE", "RYE_SIGNING_KEY_DIR"),
+)
+ONLY_IF_ABSENT = (
+    *("PATH", "HOME", "IFS", "PYTHON*", "RYE_*", "LILLUX_*"),
+    *("COMSPEC", "PATHEXT", "SYSTEMROOT", "USERPROFILE", "WINDIR"),
+)
+
+# The library looks for ``blanks, then #`` from every blank anew: one run of a million blanks would
+# keep it busy for many minutes.
+_MAX_BLANKS = 256
+_BLANKS = re.compile(r"[^\S\r\n]+")
+_LONGEST_SHOWN_NAME = 80
+
+
+@dataclass(frozen=True, slots=True)
+class DotenvValues:
+    """What a ``.env`` file adds: ``variables`` to lay over the environment, and ``warnings``.
+
+    A warning is one line. It names what was refused and never shows a value.
+    """
+
+    variables: Mapping[str, str]
+    warnings: tuple[str, ...]
+
+
+def read_dotenv(
+    project_path: Path,
+    present: Mapping[str, str],
+    *,
+    platform: str = sys.platform,
+    name: str = ".env",
+) -> DotenvValues:
+    """The values of ``<project_path>/.env`` that may be laid over the environment ``present``.
+
+    ``name`` is for a file of the same kind that is called otherwise.
+
+    Quotes, escapes, comments, values over several lines and ``export`` are python-dotenv's;
+    ``${NAME}`` is left as it stands. The file is a regular one, at most 1 MiB of UTF-8; a symbolic
+    link must lead to a file inside the project. Any other file is ignored with a warning, a missing
+    one without. On Windows names come in upper case, as they do from the system.
+    """
+    path = project_path / name
+    try:
+        text = _read_text(path)
+    except FileNotFoundError:
+        return DotenvValues({}, ())
+    except _IgnoredFileError as reason:
+        return DotenvValues({}, (f"{path}: ignored: {reason}",))
+    admitted: dict[str, str] = {}
+    refused: dict[str, None] = {}  # a set that keeps the order of the file
+    for assigned, value, line in _assignments(text):
+        key = canonical_name(assigned, platform)
+        problem = _problem(key, value, line, present)
+        if problem:
+            refused[f"{path}: {problem}"] = None
+        else:
+            admitted[key] = value or ""
+    return DotenvValues(admitted, _bounded(path, list(refused)))
+
+
+class _IgnoredFileError(Exception):
+    """The file is there, and not one that we read."""
+
+
+def _read_text(path: Path) -> str:
+    target = _inside_project(path)
+    try:
+        return _decode(read_bytes(target, MAX_DOTENV_BYTES))
+    except LilluxError as error:
+        raise _IgnoredFileError(str(error).removeprefix(f"{target}: ")) from error
+
+
+def _inside_project(path: Path) -> Path:
+    try:
+        target = Path(os.path.realpath(path, strict=True))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _IgnoredFileError((error.strerror or str(error)).lower()) from error
+    if not target.is_relative_to(os.path.realpath(path.parent)):
+        raise _IgnoredFileError("it is a symbolic link that leaves the project")
+    return target
+
+
+def _decode(data: bytes) -> str:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _IgnoredFileError(f"expected UTF-8, found another byte at {error.start}") from error
+    if any(len(blanks) > _MAX_BLANKS for blanks in _BLANKS.findall(text)):
+        raise _IgnoredFileError(f"expected at most {_MAX_BLANKS} blanks in a row, found more")
+    return text
+
+
+def _assignments(text: str) -> Iterator[tuple[str, str | None, int]]:
+    """Name, value and line of every statement; no value, or no name, where it assigns nothing."""
+    from dotenv.parser import parse_stream
+
+    for binding in parse_stream(io.StringIO(text)):
+        if binding.key is None and not binding.error:
+            continue  # a comment, or blank lines
+        source = binding.original.string
+        blank = source[: len(source) - len(source.lstrip())]
+        yield binding.key or "", binding.value, binding.original.line + blank.count("\n")
+
+
+def _problem(name: str, value: str | None, line: int, present: Mapping[str, str]) -> str:
+    if not name or value is None:
+        return f"line {line} is ignored: expected NAME=value"
+    shown = _shown(name)
+    if "=" in name or "\0" in name:
+        return f"{shown} is not taken: a name must not contain '=' or NUL"
+    if "\0" in value:
+        return f"{shown} is not taken: its value contains NUL"
+    if _matches(name, NEVER_FROM_DOTENV):
+        return f"{shown} is not taken: it is never read from an unsigned file"
+    if name in present and _matches(name, ONLY_IF_ABSENT):
+        return f"{shown} is not taken: it is protected and already set"
+    return ""
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(
+        name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+        for pattern in patterns
+    )
+
+
+def _shown(name: str) -> str:
+    """The name as a warning may print it: on one line, with no control character, and short."""
+    printable = name if name.isprintable() else ascii(name)
+    if len(printable) <= _LONGEST_SHOWN_NAME:
+        return printable
+    return f"{printable[:_LONGEST_SHOWN_NAME]}..."
+
+
+def _bounded(path: Path, warnings: list[str]) -> tuple[str, ...]:
+    """At most MAX_WARNINGS lines: a hostile file must not flood whoever reads them."""
+    more = len(warnings) - MAX_WARNINGS
+    if more <= 0:
+        return tuple(warnings)
+    return (*warnings[:MAX_WARNINGS], f"{path}: {more} more statements are not taken")
