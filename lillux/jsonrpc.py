@@ -276,7 +276,8 @@ class LineDecoder:
             return
         if len(self._begun) + len(part) > self._max_line_bytes:
             self._is_dropping = True
-            shown = min(_START_BYTES, self._max_line_bytes)  # the same however the stream was split
+            # As much as is known of any overlong line, however the stream was split.
+            shown = min(_START_BYTES, self._max_line_bytes + 1)
             start = bytes(self._begun[:shown] + part[:shown])[:shown]
             self._begun.clear()
             yield OverlongLine(self._max_line_bytes, start)
