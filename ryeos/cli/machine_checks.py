@@ -62,7 +62,7 @@ def program(_: Session) -> Iterator[Check]:
 
 def cache(_: Session) -> Iterator[Check]:
     """Whether `rye.pyz` can keep files, and has room for them."""
-    from ryeos.cli.places import packed_program
+    from ryeos.cli.session import packed_program
 
     packed = packed_program()
     if packed is None:

@@ -1,10 +1,9 @@
 """Where this program and its files are, in words for a person."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ryeos.cli.session import Session
+from ryeos.cli.session import Session, packed_program
 from ryeos.errors import RyeError
 
 if TYPE_CHECKING:  # runs before this package, and only in `rye.pyz`
@@ -25,13 +24,6 @@ class NotPackedError(RyeError):
 def modules_path() -> Path:
     """The file or folder that this program's modules are loaded from."""
     return Path(__file__).parents[2]
-
-
-def packed_program() -> "Program | None":
-    """What `rye.pyz` knows about itself; None when something else runs."""
-    launch = sys.modules.get("zipboot.launch")
-    program: Program | None = launch.program if launch else None
-    return program
 
 
 def require_packed_program(*, hint: str = "") -> "Program":

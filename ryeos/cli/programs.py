@@ -4,9 +4,8 @@ import os
 import sys
 from contextlib import suppress
 
-from ryeos.cli.places import packed_program
 from ryeos.cli.plain_arguments import Arguments
-from ryeos.cli.session import Command, Session
+from ryeos.cli.session import Command, Session, packed_program
 from ryeos.errors import UsageError
 
 

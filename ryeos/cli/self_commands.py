@@ -9,12 +9,11 @@ from lillux.files import file_system_error, make_directory
 from lillux.values import dataclass, replace
 from ryeos.cli.places import (
     modules_path,
-    packed_program,
     project_reason,
     require_packed_program,
 )
 from ryeos.cli.plain_arguments import Arguments
-from ryeos.cli.session import Command, Session, program_path
+from ryeos.cli.session import Command, Session, packed_program, program_path
 from ryeos.errors import TargetExistsError
 
 if TYPE_CHECKING:  # only in `rye.pyz`

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the engine is imported by the commands that use it
     from ryeos.context import Context
     from ryeos.items import Space
     from ryeos.threads.starting import Program
+    from zipboot.launch import Program as PackedProgram
 
 USAGE = 2
 """The exit status of a command line that makes no sense."""
@@ -211,6 +212,13 @@ def program_path() -> Path | None:
 
     path = Path(sys.argv[0])
     return path.absolute() if sys.argv[0] and path.is_file() else None
+
+
+def packed_program() -> PackedProgram | None:
+    """What `rye.pyz` knows about itself; None when something else runs."""
+    launch = sys.modules.get("zipboot.launch")
+    program: PackedProgram | None = launch.program if launch else None
+    return program
 
 
 def own_words() -> tuple[str, ...]:
