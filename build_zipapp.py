@@ -30,7 +30,7 @@ from packing.programs import built_programs
 from packing.signed_bundle import publisher_key
 from packing.stage import Recipe, stage
 from ryeos import __version__
-from ryeos.signing_key import SigningKey
+from ryeos.trust.keys import SigningKey
 
 CHECKOUT = Path(__file__).resolve().parent
 NAME = "rye.pyz"

@@ -21,8 +21,8 @@ def main() -> int:
 
     from lillux.errors import LilluxError
     from packing.checkout import staged_bundle, tool_programs
-    from ryeos.bundles import BundleFolder
-    from ryeos.cli import entry
+    from ryeos.cli.entry import main
+    from ryeos.trust.bundles import BundleFolder
 
     try:
         bundle = staged_bundle(checkout)
@@ -31,7 +31,7 @@ def main() -> int:
         if error.hint:
             sys.stderr.write(f"  hint: {error.hint}\n")
         return error.exit_status
-    return entry.main(bundle=BundleFolder(bundle, lambda: tool_programs(checkout)))
+    return main(bundle=BundleFolder(bundle, lambda: tool_programs(checkout)))
 
 
 def missing_libraries(names: Sequence[str]) -> int:

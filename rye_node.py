@@ -20,8 +20,8 @@ def main() -> int:
     from lillux.errors import LilluxError
     from packing.checkout import staged_bundle, tool_programs
     from rye_services import commands
-    from ryeos.bundles import BundleFolder
     from ryeos.cli.failures import report
+    from ryeos.trust.bundles import BundleFolder
 
     checkout = Path(__file__).resolve().parent
     try:

@@ -17,13 +17,13 @@ from lillux.signing import save_keypair
 from lillux.store import Store
 from lillux.values import dataclass
 from rye_services.node.stores import UserStores
-from ryeos.bundles import embedded_bundle
-from ryeos.cas.objects import manifest_of, snapshot_of
 from ryeos.remote.errors import HeadMovedError, RemoteError
-from ryeos.remote.execute import RemoteRun, execute
-from ryeos.remote.opening import Surroundings, open_link
+from ryeos.remote.link import Surroundings, open_link
 from ryeos.remote.pull import pull
 from ryeos.remote.push import push
+from ryeos.remote.run import RemoteRun, execute
+from ryeos.sync.objects import manifest_of, snapshot_of
+from ryeos.trust.bundles import embedded_bundle
 from tests.support.node import Node
 from tests.support.workspace import PLAIN_ENV, ROOT, VERSION, Workspace, publish
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.timing import Figure, medians
-from ryeos.executor.model import Request
+from ryeos.run.model import Request
 from tests.support.workspace import Workspace, publish
 
 ROUNDS = 200

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.timing import Figure, medians
-from ryeos.executor.function_host import FunctionHost
-from ryeos.executor.model import Request
+from ryeos.run.functions import FunctionHost
+from ryeos.run.model import Request
 from tests.support.workspace import Workspace, publish
 
 ROUNDS = 200

@@ -10,8 +10,8 @@ from typing import Any
 
 from benchmarks.timing import Figure, elapsed_ms, medians
 from lillux.process.model import Outcome
-from ryeos.executor.function_host import Function, FunctionHost
-from ryeos.executor.model import Invocation, Request
+from ryeos.run.functions import Function, FunctionHost
+from ryeos.run.model import Invocation, Request
 from tests.support.workspace import Workspace, publish
 
 ROOT = Path(__file__).resolve().parents[1]

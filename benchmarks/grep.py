@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.timing import Figure, medians
-from ryeos.executor.function_host import FunctionHost
-from ryeos.executor.model import Request
+from ryeos.run.functions import FunctionHost
+from ryeos.run.model import Request
 from tests.support.workspace import Workspace, publish
 
 ROUNDS = 15

@@ -14,7 +14,7 @@ from rye_services.moments import stamp
 from rye_services.registry.search_index import PUBLIC, Document, index_for
 from rye_services.registry.services import open_registry_alone
 from rye_services.registry.tables import items
-from ryeos.moments import utc_now
+from ryeos.items.context import utc_now
 from tests.support.registry import Registry, running_registry
 
 COUNT = 100_000

@@ -9,9 +9,8 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.timing import Figure, medians
-from ryeos.cas.rules import ManifestRules, rules_of
-from ryeos.cas.stat_table import StatTable
-from ryeos.cas.tree import build_project_tree
+from ryeos.sync.rules import ManifestRules, rules_of
+from ryeos.sync.tree import StatTable, build_project_tree
 
 FILES = 10_000
 FILE_BYTES = 4096
@@ -24,9 +23,9 @@ _MIB = 1024 * 1024
 _PEAK = """
 import sys
 from pathlib import Path
-from ryeos.cas.rules import rules_of
-from ryeos.cas.stat_table import StatTable
-from ryeos.cas.tree import build_project_tree
+from ryeos.sync.rules import rules_of
+from ryeos.sync.tree import StatTable
+from ryeos.sync.tree import build_project_tree
 rules = rules_of([("benchmark", {"sync": {"include": ["src/"]}})])
 if sys.argv[2] == "build":
     tree = build_project_tree(Path(sys.argv[1]), rules, StatTable())

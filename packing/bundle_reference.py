@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ryeos.extractors import extract
-from ryeos.items import Kind
-from ryeos.metadata.directive import parse_directive
+from ryeos.items.markdown import parse_directive
+from ryeos.items.refs import Kind
+from ryeos.trust.file_types import extract
 
 INTRODUCTION = """\
 # The bundle

@@ -4,7 +4,7 @@ import shutil
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
-from ryeos.bundles import CORE_ID, EMBEDDED_ID
+from ryeos.trust.bundles import CORE_ID, EMBEDDED_ID
 
 _CORE = PurePosixPath("rye/core")
 _CONFIG = "config"

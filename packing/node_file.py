@@ -25,7 +25,7 @@ from packing.programs import ProgramsPart
 from packing.signed_bundle import stage_bundle
 from packing.stage import Stage, copy_notes_of_shiv
 from packing.wheels import requirements
-from ryeos.signing_key import SigningKey
+from ryeos.trust.keys import SigningKey
 
 NAME = "rye-node.pyz"
 ENTRY_POINT = "rye_services.commands:main"

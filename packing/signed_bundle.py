@@ -9,8 +9,8 @@ from packing.editions import Edition, selected
 from packing.errors import BuildError
 from packing.moment import Moment
 from ryeos import __version__
-from ryeos.publish import publish_bundle
-from ryeos.signing_key import SigningKey
+from ryeos.trust.bundles_publish import publish_bundle
+from ryeos.trust.keys import SigningKey
 
 
 def publisher_key(pem_file: Path | None, moment: Moment) -> SigningKey:

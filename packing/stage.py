@@ -15,7 +15,7 @@ from packing.platforms import Platform, this_platform
 from packing.programs import NativeProgram, ProgramsPart, programs_part
 from packing.signed_bundle import stage_bundle
 from packing.wheels import all_wheels
-from ryeos.signing_key import SigningKey
+from ryeos.trust.keys import SigningKey
 
 PACKAGES = ("lillux", "ryeos", "zipboot")
 

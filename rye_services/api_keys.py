@@ -14,8 +14,8 @@ from rye_services.moments import stamp
 from rye_services.scopes import check_scopes
 from rye_services.tables import api_keys
 from rye_services.users import check_user_id, ensure_user
-from ryeos.errors import RyeError
-from ryeos.moments import Clock, utc_now
+from ryeos.items.context import Clock, utc_now
+from ryeos.items.errors import RyeError
 
 PREFIX = "rye_sk_"
 _RANDOM_BYTES = 32

@@ -18,11 +18,11 @@ from lillux.values import dataclass
 from rye_services.keys import NodeKeys
 from rye_services.public_keys import typed_public_key
 from rye_services.scopes import EVERYTHING, MANAGE, allows, check_scopes
-from ryeos.errors import RyeError
-from ryeos.items import Kind
-from ryeos.moments import Clock, utc_now
-from ryeos.remote.identity import decode_public_key, encode_public_key
-from ryeos.signature import SignedText, content_hash, decode, form_for, split
+from ryeos.items.context import Clock, utc_now
+from ryeos.items.errors import RyeError
+from ryeos.items.refs import Kind
+from ryeos.remote.requests import decode_public_key, encode_public_key
+from ryeos.trust.signature import SignedText, content_hash, decode, form_for, split
 
 MAX_DOCUMENT_BYTES = 64 * 1024
 MAX_LABEL_CHARACTERS = 200
@@ -218,7 +218,7 @@ class AuthorizedKeys:
         return self._directory / f"{fingerprint}{_SUFFIX}"
 
     def _read(self, data: bytes, where: str) -> AuthorizedKey:
-        from ryeos.remote.signed_requests import principal_id
+        from ryeos.remote.requests import principal_id
 
         signed = split(decode(data, where), form_for(Kind.TOOL, _SUFFIX), where)
         signature = signed.signature
@@ -238,7 +238,7 @@ class AuthorizedKeys:
 
 
 def _key_of(body: str, where: str) -> AuthorizedKey:
-    from ryeos.metadata.toml import parse_toml
+    from ryeos.items.header_values import parse_toml
 
     header = parse_toml(body)
     public_pem = decode_public_key(header.get("public_key"), where)

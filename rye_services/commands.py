@@ -14,11 +14,11 @@ from typing import Any, NoReturn
 from rye_services import key_commands, storage_command
 from rye_services.registry import account_commands
 from ryeos import __version__
-from ryeos.bundles import BundleHome
 from ryeos.cli.entry import ended_quietly
 from ryeos.cli.failures import report
 from ryeos.cli.output import Output
-from ryeos.errors import UsageError
+from ryeos.items.errors import UsageError
+from ryeos.trust.bundles import BundleHome
 
 _INVALID_CHOICE = re.compile(r"invalid choice: '(.*?)' \(choose from")
 _EXAMPLES = """\

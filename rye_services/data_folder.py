@@ -6,7 +6,7 @@ from pathlib import Path
 from lillux.errors import LilluxError
 from lillux.files import make_directory
 from rye_services.settings import SettingError, Settings
-from ryeos.errors import RyeError
+from ryeos.items.errors import RyeError
 
 
 class NoDataError(RyeError):

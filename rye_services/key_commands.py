@@ -10,8 +10,8 @@ from lillux.files import read_bytes
 from lillux.signing import MAX_PEM_BYTES
 from lillux.values import dataclass
 from rye_services.scopes import EVERYTHING
-from ryeos.errors import RyeError, UsageError
-from ryeos.moments import utc_now
+from ryeos.items.context import utc_now
+from ryeos.items.errors import RyeError, UsageError
 
 _REMOTE = "remote:*"
 _LONGEST_DAYS = 36_500

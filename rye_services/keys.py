@@ -36,8 +36,8 @@ from lillux.signing import (
     save_keypair,
 )
 from lillux.values import dataclass, field
-from ryeos.moments import Clock, utc_now
-from ryeos.signing_key import SigningKey
+from ryeos.items.context import Clock, utc_now
+from ryeos.trust.keys import SigningKey
 
 BOX_PUBLIC_FILE = "box_pub.pem"
 ITEMS_FOLDER, REGISTRY_FOLDER = "items", "registry"

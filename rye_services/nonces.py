@@ -6,8 +6,8 @@ from sqlalchemy.exc import IntegrityError
 from lillux.digests import sha256_hex
 from rye_services.database import Database
 from rye_services.tables import request_nonces
-from ryeos.moments import Clock, utc_now
-from ryeos.remote.signed_requests import NONCE_S
+from ryeos.items.context import Clock, utc_now
+from ryeos.remote.requests import NONCE_S
 
 
 class Nonces:

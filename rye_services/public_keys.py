@@ -1,7 +1,7 @@
 """Public keys as people type them."""
 
-from ryeos.errors import RyeError
-from ryeos.remote.identity import IdentityError, decode_public_key
+from ryeos.items.errors import RyeError
+from ryeos.remote.requests import IdentityError, decode_public_key
 
 
 class PublicKeyError(RyeError):

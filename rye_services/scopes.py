@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ryeos.errors import RyeError
+from ryeos.items.errors import RyeError
 
 OBJECTS, PUSH, EXECUTE = "remote:objects", "remote:push", "remote:execute"
 THREADS, SECRETS, WEBHOOKS = "remote:threads", "remote:secrets", "remote:webhook-bindings"

@@ -17,8 +17,8 @@ from rye_services.node.services import open_services
 from rye_services.public_keys import PublicKeyError
 from rye_services.serving import listen, log_to_stderr, serve
 from rye_services.settings import SettingError, Settings, settings_of
-from ryeos.errors import UsageError
-from ryeos.remote.remote_url import normal_url
+from ryeos.items.errors import UsageError
+from ryeos.remote.settings import normal_url
 
 _LOG_IN = "rye registry login --url {url}"
 

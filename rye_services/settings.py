@@ -12,9 +12,9 @@ from typing import Any
 
 from lillux.files import read_bytes
 from lillux.values import dataclass
-from ryeos.errors import RyeError
-from ryeos.metadata.errors import MetadataError
-from ryeos.metadata.yaml_documents import parse_yaml
+from ryeos.items.errors import RyeError
+from ryeos.items.header_values import MetadataError
+from ryeos.items.yaml import parse_yaml
 
 MIB, GIB = 1024**2, 1024**3
 CONFIG_FILE = "node.yaml"

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rye_services.key_commands import Answer, Declare
-from ryeos.errors import RyeError
-from ryeos.moments import utc_now
+from ryeos.items.context import utc_now
+from ryeos.items.errors import RyeError
 
 
 class GarbageKeptError(RyeError):

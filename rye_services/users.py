@@ -5,7 +5,7 @@ import re
 from sqlalchemy import Connection, select
 
 from rye_services.tables import users
-from ryeos.errors import RyeError
+from ryeos.items.errors import RyeError
 
 # One case only, since some file systems have no other; a key's fingerprint is such a name.
 _USER_ID = re.compile(r"[0-9a-z][0-9a-z_-]{0,63}")

@@ -16,8 +16,7 @@ sys.path.insert(0, str(ROOT))
 from lillux.errors import LilluxError  # noqa: E402 - of this checkout, wherever we are started
 from packing.bundle_reference import bundle_page  # noqa: E402
 from packing.command_reference import commands_page  # noqa: E402
-from ryeos.mcp.parameters import ABSENT, Parameter  # noqa: E402
-from ryeos.mcp.tool_table import TOOLS, Tool  # noqa: E402
+from ryeos.app.verbs import ABSENT, TOOLS, Parameter, Tool  # noqa: E402  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"
 PACKAGES = ("lillux", "rye_services", "ryeos")
@@ -48,7 +47,7 @@ An item is named as `tool:a/b`, as `a/b` with `item_type`, or as `a/b` alone whe
 it. Backslashes count as slashes, and a file suffix may be there. `project_path` is a folder; a
 relative one starts at the server's project.
 
-This page is written by `scripts/generate_reference.py` from `ryeos/mcp/tool_table.py`.
+This page is written by `scripts/generate_reference.py` from `ryeos/app/verbs.py`.
 """
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from ryeos.items import Space
+from ryeos.items.refs import Space
 from tests.support.workspace import Workspace, publish
 
 pytest_plugins = ["tests.support.node", "tests.support.registry"]

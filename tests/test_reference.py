@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from ryeos.cli.client_settings import CLIENTS, Format, Machine
 from ryeos.cli.commands import TABLE, Entry
 from ryeos.cli.session import Command
-from ryeos.clients.places import Machine
-from ryeos.clients.table import CLIENTS, Format
-from ryeos.extractors import EXTRACTORS
-from ryeos.items import Kind
-from ryeos.signature import FORMS
+from ryeos.items.refs import Kind
+from ryeos.trust.file_types import EXTRACTORS
+from ryeos.trust.signature import FORMS
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

@@ -14,8 +14,8 @@ from rye_services.auth.principal import Principal
 from rye_services.authorized_keys import AuthorizedKey, AuthorizedKeys
 from rye_services.nonces import Nonces
 from rye_services.problems import Unauthorized
-from ryeos.moments import Clock
-from ryeos.remote.signed_requests import (
+from ryeos.items.context import Clock
+from ryeos.remote.requests import (
     RequestSignatureError,
     SignedRequest,
     check_signature,

@@ -15,8 +15,8 @@ from rye_services.authorized_keys import (
 from rye_services.node.services import NodeServices
 from rye_services.problems import Problem
 from rye_services.scopes import EVERYTHING, MANAGE, check_scopes
-from ryeos.errors import RyeError
-from ryeos.remote.identity import decode_public_key
+from ryeos.items.errors import RyeError
+from ryeos.remote.requests import decode_public_key
 
 Manager = Annotated[Principal, caller(MANAGE)]
 

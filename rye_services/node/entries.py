@@ -22,10 +22,8 @@ from lillux.store_files import (
 from lillux.values import dataclass
 from rye_services.node.known_items import KnownItems
 from rye_services.node.usage import Usage
-from ryeos.cas.errors import CasObjectError, EntryError
-from ryeos.cas.framed_entries import START, end_of, head_of
-from ryeos.cas.objects import item_source_of
-from ryeos.cas.sync import Entry, decode, encode_json, store_entry
+from ryeos.sync.entries import START, Entry, decode, encode_json, end_of, head_of, store_entry
+from ryeos.sync.objects import CasObjectError, EntryError, item_source_of
 
 _PIECE_BYTES = 256 * 1024
 _log = logging.getLogger(__name__)
@@ -104,7 +102,7 @@ def answer_pieces(
 ) -> Iterator[bytes]:
     """The entries in pieces, each entry read when its piece is asked for.
 
-    As ``{"entries": [...]}``, or as `ryeos.cas.framed_entries` has them. What is not there, or no
+    As ``{"entries": [...]}``, or as `ryeos.sync.entries` has them. What is not there, or no
     longer sound, is left out; what is asked for twice is there twice.
     Raises ResponseTooLargeError, before the first piece.
     """

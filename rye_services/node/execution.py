@@ -29,13 +29,12 @@ from rye_services.node.worker import Launch, WorkerDiedError, do_job
 from rye_services.node.workspaces import Wanted, Workspace, Workspaces
 from rye_services.problems import is_full
 from rye_services.settings import Settings
-from ryeos.cas.materializer import read_manifest
-from ryeos.cas.objects import SourceManifest
-from ryeos.cas.rules import ManifestRules, read_rules
-from ryeos.errors import SpecError
-from ryeos.moments import Clock
-from ryeos.remote.envelopes import open_envelope
-from ryeos.remote.secret_names import injectable
+from ryeos.items.context import Clock
+from ryeos.items.errors import SpecError
+from ryeos.remote.secrets import injectable, open_envelope
+from ryeos.sync.checkout import read_manifest
+from ryeos.sync.objects import SourceManifest
+from ryeos.sync.rules import ManifestRules, read_rules
 
 SUCCESS = "success"
 MOST_CONFLICTS = 1000

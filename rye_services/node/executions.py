@@ -45,10 +45,10 @@ from rye_services.node.worker import Launch, WorkerEndedError
 from rye_services.node.workspaces import Workspaces
 from rye_services.problems import Problem, is_full
 from rye_services.settings import Settings
-from ryeos.cas.errors import CasObjectError
-from ryeos.cas.safe_paths import UnsafeManifestError
-from ryeos.moments import Clock
-from ryeos.remote.envelopes import EnvelopeError
+from ryeos.items.context import Clock
+from ryeos.remote.secrets import EnvelopeError
+from ryeos.sync.objects import CasObjectError
+from ryeos.sync.paths import UnsafeManifestError
 
 RETRY_AFTER = {"Retry-After": "5"}
 _LAST_GRACE_S = 20.0

@@ -13,10 +13,10 @@ from lillux.values import dataclass, field
 from rye_services.moments import stamp
 from rye_services.node.durable import Durable
 from rye_services.node.heads import Head
-from ryeos.cas.materializer import read_manifest
-from ryeos.cas.merge import Merged, conflict_record, three_way_merge
-from ryeos.cas.objects import EXECUTION, MERGE, ProjectSnapshot
-from ryeos.moments import Clock
+from ryeos.items.context import Clock
+from ryeos.sync.checkout import read_manifest
+from ryeos.sync.merge import Merged, conflict_record, three_way_merge
+from ryeos.sync.objects import EXECUTION, MERGE, ProjectSnapshot
 
 MAX_RETRIES = 5
 JITTER_MS = 50

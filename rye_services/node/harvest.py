@@ -22,13 +22,12 @@ from rye_services.node.redaction import Redaction
 from rye_services.node.sound_trees import Sound, sound_tree
 from rye_services.node.usage import Usage
 from rye_services.node.workspaces import Workspace
-from ryeos.cas.objects import ExecutionSnapshot, OutputsBundle, SourceManifest
-from ryeos.cas.rules import ManifestRules
-from ryeos.cas.stat_table import StatTable
-from ryeos.cas.sync import MAX_ENTRY_BYTES
-from ryeos.cas.tree import Tree, build_project_tree
-from ryeos.cas.tree_walk import Skipped
-from ryeos.signing_key import SigningKey
+from ryeos.sync.entries import MAX_ENTRY_BYTES
+from ryeos.sync.objects import ExecutionSnapshot, OutputsBundle, SourceManifest
+from ryeos.sync.paths import Skipped
+from ryeos.sync.rules import ManifestRules
+from ryeos.sync.tree import StatTable, Tree, build_project_tree
+from ryeos.trust.keys import SigningKey
 
 LOCAL_STORE = ".ai/state/objects"
 _NO_STORE = ".none"  # beside the project, where no run can put anything

@@ -5,8 +5,7 @@ from typing import Any
 
 from lillux.store import Store
 from lillux.store_files import ObjectChangedError, ObjectMissingError, ObjectUnreadableError
-from ryeos.cas.errors import CasObjectError
-from ryeos.cas.objects import snapshot_of
+from ryeos.sync.objects import CasObjectError, snapshot_of
 
 
 def first_parents(store: Store, snapshot_hash: str) -> Iterator[tuple[str, dict[str, Any]]]:

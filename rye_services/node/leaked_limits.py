@@ -7,8 +7,8 @@ them: a tool that takes nothing but what it lists would refuse every such call (
 from collections.abc import Mapping
 from typing import Any
 
-from ryeos.executor.model import Chain
-from ryeos.executor.primitives import is_graph
+from ryeos.run.model import Chain
+from ryeos.run.primitives import is_graph
 
 LEAKED = ("max_steps", "max_concurrency")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ryeos.errors import RyeError
+from ryeos.items.errors import RyeError
 
 MAX_NAMED = 20
 """Defects that a message lists; the rest is a number."""

@@ -6,7 +6,7 @@ The SDK would tell it too, in the words of its validator, which repeat what was 
 import json
 from typing import Any
 
-from ryeos.specs import type_name
+from ryeos.items.specs import type_name
 
 _PARSE_ERROR, _INVALID_REQUEST, _INVALID_PARAMS = -32700, -32600, -32602
 

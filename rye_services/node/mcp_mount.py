@@ -35,7 +35,7 @@ from rye_services.node.mcp_tools import TOOLS, Call, ToolNameError, call_of
 from rye_services.node.services import NodeServices
 from rye_services.scopes import EXECUTE
 from ryeos import __version__
-from ryeos.request_errors import ArgumentError
+from ryeos.items.errors import ArgumentError
 
 Answer = Callable[[Principal, Call], Mapping[str, Any]]
 """What answers the request of a call; it may take long, and runs in a thread. Raises Problem."""

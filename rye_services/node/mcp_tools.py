@@ -4,10 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from lillux.values import dataclass
-from ryeos.mcp.arguments import check_arguments
-from ryeos.mcp.parameters import Parameter
-from ryeos.mcp.tool_table import Tool
-from ryeos.request_errors import ArgumentError
+from ryeos.app.verbs import Parameter, Tool, check_arguments
+from ryeos.items.errors import ArgumentError
 
 _RUNNABLE = ("tool", "directive", "knowledge")
 

@@ -23,7 +23,7 @@ from rye_services.node.services import NodeServices
 from rye_services.node.usage import QuotaExceededError
 from rye_services.problems import Problem
 from rye_services.scopes import OBJECTS
-from ryeos.cas.framed_entries import MEDIA_TYPE
+from ryeos.sync.entries import MEDIA_TYPE
 
 MAX_DIGESTS = 200_000
 """Of one request, which keeps a thread for some seconds."""

@@ -12,7 +12,7 @@ from rye_services.database import Database
 from rye_services.moments import stamp
 from rye_services.node.thread_rows import RUNNING
 from rye_services.tables import threads
-from ryeos.moments import Clock
+from ryeos.items.context import Clock
 
 _AT_ONCE = 500
 """Rows of one transaction: nothing else is written meanwhile."""

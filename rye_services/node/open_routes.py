@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from rye_services.node.services import NodeServices
 from ryeos import __version__
-from ryeos.remote.identity import identity_document
+from ryeos.remote.requests import identity_document
 
 
 def router(services: NodeServices) -> APIRouter:

@@ -8,8 +8,8 @@ from rye_services.auth.authenticator import WebhookDelivery
 from rye_services.node.jobs import Action
 from rye_services.node.project_names import check_project_path
 from rye_services.node.webhook_rules import WebhookFieldError, checked_vault_keys
-from ryeos.errors import InvalidRefError, RyeError
-from ryeos.items import EXECUTABLE_KINDS, Kind, parse_reference
+from ryeos.items.errors import InvalidRefError, RyeError
+from ryeos.items.refs import EXECUTABLE_KINDS, Kind, parse_reference
 
 INLINE, FORK = "inline", "fork"
 _FETCH = ("item_id", "item_type", "query", "scope", "source", "destination", "version", "limit")

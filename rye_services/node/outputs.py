@@ -12,11 +12,11 @@ from pathlib import Path
 
 from lillux.errors import LilluxError
 from lillux.files import read_bytes, write_atomic
-from ryeos.cas.safe_paths import UnsafeManifestError, check_manifest_paths, is_link
-from ryeos.cas.sync import MAX_ENTRY_BYTES
-from ryeos.items import Kind
-from ryeos.signature import MAX_ITEM_BYTES, decode, form_for, split
-from ryeos.signing_key import SigningKey
+from ryeos.items.refs import Kind
+from ryeos.sync.entries import MAX_ENTRY_BYTES
+from ryeos.sync.paths import UnsafeManifestError, check_manifest_paths, is_link
+from ryeos.trust.keys import SigningKey
+from ryeos.trust.signature import MAX_ITEM_BYTES, decode, form_for, split
 
 STATE, PAGES, REFS = ".ai/state/", ".ai/knowledge/state/", ".ai/state/objects/refs/"
 MAX_FILES = 10_000

@@ -15,8 +15,8 @@ from rye_services.node.heads import Head, Heads
 from rye_services.node.known_items import KnownItems
 from rye_services.node.user_space_refs import UserSpaceRef, UserSpaceRefs
 from rye_services.node.validation import check_graph
-from ryeos.cas.objects import PUSH, ProjectSnapshot
-from ryeos.moments import Clock
+from ryeos.items.context import Clock
+from ryeos.sync.objects import PUSH, ProjectSnapshot
 
 
 class HeadMovedError(LilluxError):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rye_services.problems import Problem
-from ryeos.errors import RyeError
+from ryeos.items.errors import RyeError
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 from lillux.digests import canonical_json, decode_base64url, encode_base64url
 from lillux.sealing import SealingError, open_sealed, seal
-from ryeos.errors import RyeError
+from ryeos.items.errors import RyeError
 
 _INFO = b"rye-node/row/v1"
 

@@ -15,8 +15,7 @@ from rye_services.node.services import NodeServices
 from rye_services.node.vault import VaultFullError
 from rye_services.problems import Problem
 from rye_services.scopes import SECRETS
-from ryeos.remote.envelopes import EnvelopeError
-from ryeos.remote.secret_names import SecretNameError, SecretValuesError, why_unsafe
+from ryeos.remote.secrets import EnvelopeError, SecretNameError, SecretValuesError, why_unsafe
 
 Owner = Annotated[Principal, caller(SECRETS)]
 

@@ -20,7 +20,7 @@ from rye_services.node.webhook_check import webhook_check
 from rye_services.node.webhooks import Webhooks
 from rye_services.nonces import Nonces
 from rye_services.settings import Settings
-from ryeos.moments import Clock, utc_now
+from ryeos.items.context import Clock, utc_now
 
 _log = logging.getLogger(__name__)
 

@@ -8,11 +8,9 @@ from collections.abc import Set as AbstractSet
 
 from lillux.values import dataclass
 from rye_services.node.validation import MAX_PATHS
-from ryeos.cas.admission import problem_of
-from ryeos.cas.objects import SourceManifest
-from ryeos.cas.safe_paths import Neighbours, path_problem
-from ryeos.cas.tree import Tree
-from ryeos.cas.tree_walk import Skipped
+from ryeos.sync.objects import SourceManifest
+from ryeos.sync.paths import Neighbours, Skipped, path_problem, problem_of
+from ryeos.sync.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)

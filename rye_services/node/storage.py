@@ -18,8 +18,8 @@ from rye_services.node.stores import UserStores
 from rye_services.node.uploads import Uploads
 from rye_services.node.usage import Usage
 from rye_services.tables import project_refs, published_manifests, threads, user_space_refs
-from ryeos.cas.garbage import collect_garbage
-from ryeos.moments import Clock
+from ryeos.items.context import Clock
+from ryeos.sync.garbage import collect_garbage
 
 # Each has a user in it, and names objects in its columns.
 _NAMING: tuple[Table, ...] = (project_refs, user_space_refs, threads, published_manifests)

@@ -14,7 +14,7 @@ from rye_services.node.uploads import Uploads
 from rye_services.node.usage import Usage
 from rye_services.node.user_space_refs import UserSpaceRefs
 from rye_services.settings import Settings
-from ryeos.moments import Clock
+from ryeos.items.context import Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

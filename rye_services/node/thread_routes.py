@@ -12,7 +12,7 @@ from rye_services.auth.principal import Principal
 from rye_services.node.services import NodeServices
 from rye_services.problems import Problem
 from rye_services.scopes import THREADS
-from ryeos.cas.objects import execution_snapshot_of, outputs_bundle_of
+from ryeos.sync.objects import execution_snapshot_of, outputs_bundle_of
 
 MAX_THREADS = 200
 _DEFAULT_THREADS = 20

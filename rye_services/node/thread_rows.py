@@ -16,7 +16,7 @@ from rye_services.database import Database
 from rye_services.moments import stamp
 from rye_services.node.presentable import shortened
 from rye_services.tables import threads
-from ryeos.moments import Clock
+from ryeos.items.context import Clock
 
 RUNNING, COMPLETED, ERROR = "running", "completed", "error"
 LEASE_S, HEARTBEAT_S = 60.0, 15.0

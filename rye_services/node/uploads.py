@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from rye_services.database import Database
 from rye_services.tables import uploads_in_flight
-from ryeos.moments import Clock
+from ryeos.items.context import Clock
 
 LEASE_S = 900.0
 _RENEWED_AFTER_S = 60.0

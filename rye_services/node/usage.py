@@ -13,7 +13,7 @@ from lillux.store_files import Space
 from rye_services.database import Database
 from rye_services.moments import stamp
 from rye_services.tables import users
-from ryeos.moments import Clock
+from ryeos.items.context import Clock
 
 
 class QuotaExceededError(LilluxError):

@@ -8,8 +8,7 @@ space. It is left out of what is kept, not refused: else none of them could use 
 from lillux.store import Durability, Store
 from lillux.values import dataclass, replace
 from rye_services.node.validation import read_pushed_manifest
-from ryeos.cas.admission import why_never
-from ryeos.cas.tree_walk import Skipped
+from ryeos.sync.paths import Skipped, why_never
 
 
 @dataclass(frozen=True, slots=True)

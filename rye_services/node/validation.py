@@ -24,10 +24,19 @@ from lillux.store_files import (
 )
 from rye_services.node.known_items import KnownItems
 from rye_services.node.manifest_errors import ManifestGraphError
-from ryeos.cas.admission import InadmissibleError, check_admissible
-from ryeos.cas.errors import CasObjectError
-from ryeos.cas.objects import ManifestSpace, SourceManifest, item_source_of, manifest_of
-from ryeos.cas.safe_paths import UnsafeManifestError, check_manifest_paths
+from ryeos.sync.objects import (
+    CasObjectError,
+    ManifestSpace,
+    SourceManifest,
+    item_source_of,
+    manifest_of,
+)
+from ryeos.sync.paths import (
+    InadmissibleError,
+    UnsafeManifestError,
+    check_admissible,
+    check_manifest_paths,
+)
 
 MAX_PATHS = 200_000
 """Of one manifest. More would keep a worker busy for the better part of a minute."""

@@ -13,10 +13,16 @@ from lillux.values import dataclass
 from rye_services.database import Database
 from rye_services.node.sealed_rows import SealedRowError, open_row, seal_row
 from rye_services.tables import user_secrets
-from ryeos.errors import RyeError
-from ryeos.moments import Clock
-from ryeos.remote.envelopes import EnvelopeError, open_envelope
-from ryeos.remote.secret_names import MAX_SECRETS, check_values, injectable, require_safe
+from ryeos.items.context import Clock
+from ryeos.items.errors import RyeError
+from ryeos.remote.secrets import (
+    MAX_SECRETS,
+    EnvelopeError,
+    check_values,
+    injectable,
+    open_envelope,
+    require_safe,
+)
 
 
 class SecretNotFoundError(RyeError):

@@ -17,7 +17,7 @@ from rye_services.node.webhooks import (
 )
 from rye_services.problems import Problem, Unauthorized
 from rye_services.scopes import EXECUTE
-from ryeos.remote.webhook_signatures import DELIVERY_ID, SIGNATURE, TIMESTAMP
+from ryeos.remote.requests import DELIVERY_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP
 
 
 def webhook_check(webhooks: Webhooks) -> Callable[[RequestFacts], WebhookDelivery]:
@@ -50,7 +50,8 @@ def webhook_check(webhooks: Webhooks) -> Callable[[RequestFacts], WebhookDeliver
 
 def _signed(facts: RequestFacts) -> SignedDelivery:
     timestamp, signature, delivery_id = (
-        facts.headers.get(name.lower(), "") for name in (TIMESTAMP, SIGNATURE, DELIVERY_ID)
+        facts.headers.get(name.lower(), "")
+        for name in (WEBHOOK_TIMESTAMP, WEBHOOK_SIGNATURE, DELIVERY_ID)
     )
     return SignedDelivery(
         timestamp=timestamp, signature=signature, delivery_id=delivery_id, body=facts.body

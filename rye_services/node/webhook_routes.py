@@ -20,7 +20,7 @@ from rye_services.node.webhook_rules import (
 from rye_services.node.webhooks import BindingLimitError
 from rye_services.problems import Problem
 from rye_services.scopes import WEBHOOKS
-from ryeos.remote.envelopes import EnvelopeError
+from ryeos.remote.secrets import EnvelopeError
 
 Owner = Annotated[Principal, caller(WEBHOOKS)]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from lillux.values import dataclass, field
 from rye_services.node.project_names import check_project_path
-from ryeos.errors import InvalidRefError, RyeError
-from ryeos.items import parse_reference
-from ryeos.remote.secret_names import MAX_SECRETS, why_unsafe
+from ryeos.items.errors import InvalidRefError, RyeError
+from ryeos.items.refs import parse_reference
+from ryeos.remote.secrets import MAX_SECRETS, why_unsafe
 
 LONGEST_DESCRIPTION = 1000
 

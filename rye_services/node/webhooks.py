@@ -23,10 +23,10 @@ from rye_services.node.webhook_rules import (
     required_hook_id,
 )
 from rye_services.tables import webhook_bindings, webhook_deliveries_replay
-from ryeos.errors import RyeError
-from ryeos.moments import Clock
-from ryeos.remote.envelopes import open_envelope
-from ryeos.remote.webhook_signatures import DeliverySignatureError, check_delivery, is_delivery_id
+from ryeos.items.context import Clock
+from ryeos.items.errors import RyeError
+from ryeos.remote.requests import DeliverySignatureError, check_delivery, is_delivery_id
+from ryeos.remote.secrets import open_envelope
 
 KEPT_S = 48 * 3600
 """How long the id of a delivery is remembered. A signature counts for minutes only; a sender that

@@ -12,13 +12,13 @@ from lillux.sandbox import confine, refuse_unix_sockets
 from lillux.values import replace
 from rye_services.node.jobs import Action, Finished, Job
 from rye_services.node.leaked_limits import LEAKED, without_leaked_limits
-from ryeos.app import Rye
-from ryeos.approvals import Approvals
-from ryeos.bundles import embedded_bundle
-from ryeos.context import Context, context_from
-from ryeos.envelope import Answer, error_answer
-from ryeos.executor.model import Request
-from ryeos.items import USER, Kind, Space, parse_reference
+from ryeos.app.workspace import Rye
+from ryeos.items.context import Context, context_from
+from ryeos.items.errors import Answer, error_answer
+from ryeos.items.refs import USER, Kind, Space, parse_reference
+from ryeos.run.model import Request
+from ryeos.trust.bundles import embedded_bundle
+from ryeos.trust.store import Approvals
 
 # What programs of a system need of it. Nobody keeps data of a node there.
 _SYSTEM = (
@@ -101,7 +101,7 @@ def _answer(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
         case Action.EXECUTE:
             return _execute(rye, job, cancellation)
         case Action.FETCH:
-            from ryeos.mcp.tools.fetch import fetch
+            from ryeos.app.search import fetch
 
             return fetch(rye, job.parameters)
         case Action.SIGN:
@@ -128,10 +128,10 @@ def _execute(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
 def _sign(rye: Rye, job: Job) -> Answer:
     """Sign with the node's key for items, which counts for as long as that takes."""
     from lillux.signing import KeyPair, public_pem_of
-    from ryeos.mcp.tools.sign import batch_answer, is_glob, single_answer, targets_of
-    from ryeos.sign import Signer
-    from ryeos.signing_key import SigningKey
-    from ryeos.trust import document_path, write_key_document
+    from ryeos.app.sign import batch_answer, is_glob, single_answer, targets_of
+    from ryeos.trust.keys import SigningKey
+    from ryeos.trust.sign import Signer
+    from ryeos.trust.store import document_path, write_key_document
 
     private_pem = job.signing_pem.encode()
     key = SigningKey(KeyPair(private_pem, public_pem_of(private_pem)))

@@ -22,11 +22,9 @@ from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError, file_system_error, locked, make_directory
 from lillux.values import dataclass
 from rye_services.users import check_user_id
-from ryeos.cas.contents import ReadContents
-from ryeos.cas.materializer import write_tree
-from ryeos.cas.objects import SourceManifest
-from ryeos.cas.stat_table import StatTable
-from ryeos.cas.tree_files import remove_tree
+from ryeos.sync.checkout import remove_tree, write_tree
+from ryeos.sync.objects import ReadContents, SourceManifest
+from ryeos.sync.tree import StatTable
 
 _PRIVATE = 0o700
 _KEY_DIGITS = 24

@@ -8,7 +8,7 @@ from typing import Any
 from lillux.files import read_bytes
 from lillux.signing import MAX_PEM_BYTES
 from rye_services.key_commands import Answer, Declare
-from ryeos.errors import UsageError
+from ryeos.items.errors import UsageError
 
 _FIRST_KEY = "first"
 _SCOPES = ("registry:read", "registry:write")

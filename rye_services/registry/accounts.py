@@ -17,8 +17,8 @@ from rye_services.moments import stamp
 from rye_services.registry.names import folded_namespace, is_reserved, namespace_name
 from rye_services.registry.tables import account_keys, accounts, namespaces
 from rye_services.users import check_user_id, ensure_user
-from ryeos.errors import RyeError
-from ryeos.moments import Clock, utc_now
+from ryeos.items.context import Clock, utc_now
+from ryeos.items.errors import RyeError
 
 MAX_ACCOUNT_KEYS = 50
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")

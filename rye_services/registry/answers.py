@@ -7,8 +7,8 @@ from rye_services.registry.bundles import PulledBundle, ShownBundle
 from rye_services.registry.item_values import PublishedVersion, ShownItem, ShownVersion
 from rye_services.registry.names import ItemName
 from rye_services.registry.services import RegistryServices
-from ryeos.cas.item_files import signature_info
-from ryeos.remote.signed_documents import sign_document
+from ryeos.remote.requests import sign_document
+from ryeos.sync.paths import signature_info
 
 ATTESTATION, BUNDLE_ATTESTATION = "registry-item/v1", "registry-bundle/v1"
 

@@ -13,11 +13,11 @@ from lillux.files import check_relative
 from lillux.values import dataclass, field
 from rye_services.registry.names import version_of
 from rye_services.registry.publication import PublicationError, check_sender
-from ryeos.bundles import MANIFEST_FORM
-from ryeos.cas.item_files import item_source
-from ryeos.items import AI_DIRECTORY, kind_of_directory
-from ryeos.metadata.yaml_documents import parse_yaml
-from ryeos.signature import decode, split
+from ryeos.items.refs import AI_DIRECTORY, kind_of_directory
+from ryeos.items.yaml import parse_yaml
+from ryeos.sync.paths import item_source
+from ryeos.trust.bundles import MANIFEST_FORM
+from ryeos.trust.signature import decode, split
 
 MAX_FILES = 5000
 MAX_FILE_BYTES = 8 * 1024 * 1024

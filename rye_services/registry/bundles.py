@@ -39,7 +39,7 @@ from rye_services.registry.tables import (
     bundles,
     namespaces,
 )
-from ryeos.moments import Clock, utc_now
+from ryeos.items.context import Clock, utc_now
 
 _BEING_PUBLISHED_S = 3600.0
 _A_QUERY = 500  # values; every database takes so many

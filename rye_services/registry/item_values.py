@@ -7,7 +7,7 @@ from sqlalchemy import Row, RowMapping
 
 from lillux.values import dataclass, field
 from rye_services.registry.names import ItemName
-from ryeos.errors import RyeError
+from ryeos.items.errors import RyeError
 
 
 class ItemGoneError(RyeError):

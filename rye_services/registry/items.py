@@ -39,8 +39,8 @@ from rye_services.registry.namespaces import NamespaceError, claim_in
 from rye_services.registry.publication import Publication
 from rye_services.registry.search_index import PUBLIC, Document, SearchIndex, Wanted
 from rye_services.registry.tables import items, namespaces, versions
-from ryeos.items import Kind
-from ryeos.moments import Clock, utc_now
+from ryeos.items.context import Clock, utc_now
+from ryeos.items.refs import Kind
 
 _SIGNATURE_LINES = re.compile(r"^.{0,8}rye:(signed|covers):.*$", re.MULTILINE)
 

@@ -6,9 +6,8 @@ Without one, anybody could have the key of somebody else counted as theirs.
 from collections.abc import Mapping
 
 from rye_services.keys import NodeKeys
-from ryeos.errors import RyeError
-from ryeos.remote.identity import decode_public_key
-from ryeos.remote.signed_documents import check_document
+from ryeos.items.errors import RyeError
+from ryeos.remote.requests import check_document, decode_public_key
 
 KIND = "registry-key/v1"
 

@@ -22,9 +22,7 @@ from rye_services.registry.names import namespace_name, place, version_of
 from rye_services.registry.refusals import refusing
 from rye_services.registry.services import RegistryServices
 from rye_services.registry.tables import identities
-from ryeos.remote.identity import read_identity
-from ryeos.remote.signed_documents import check_document
-from ryeos.remote.signed_requests import principal_id
+from ryeos.remote.requests import check_document, principal_id, read_identity
 
 CLAIM = "namespace-claim/v1"
 _MAX_RESULTS = 100

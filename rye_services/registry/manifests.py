@@ -21,9 +21,9 @@ from rye_services.registry.names import version_of
 from rye_services.registry.namespaces import claim_in
 from rye_services.registry.tables import namespaces
 from rye_services.tables import published_manifests
-from ryeos.cas.objects import manifest_of
-from ryeos.errors import RyeError
-from ryeos.moments import Clock, utc_now
+from ryeos.items.context import Clock, utc_now
+from ryeos.items.errors import RyeError
+from ryeos.sync.objects import manifest_of
 
 KINDS = ("tool", "directive", "knowledge", "bundle")
 _columns = published_manifests.c

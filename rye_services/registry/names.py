@@ -9,8 +9,8 @@ import re
 from lillux.errors import UnsafePathError
 from lillux.files import check_relative
 from lillux.values import dataclass
-from ryeos.errors import RyeError
-from ryeos.items import EXECUTABLE_KINDS, ItemRef, Kind
+from ryeos.items.errors import RyeError
+from ryeos.items.refs import EXECUTABLE_KINDS, ItemRef, Kind
 
 ITEM_TYPES = tuple(kind.value for kind in EXECUTABLE_KINDS)
 MAX_ID_CHARACTERS = 256

@@ -15,8 +15,8 @@ from rye_services.database import Database
 from rye_services.moments import stamp
 from rye_services.registry.names import folded_namespace, is_reserved, namespace_name
 from rye_services.registry.tables import accounts, namespaces
-from ryeos.errors import RyeError
-from ryeos.moments import Clock, utc_now
+from ryeos.items.context import Clock, utc_now
+from ryeos.items.errors import RyeError
 
 MAX_NAMESPACES = 20
 """Of one account: claims cost nothing, and nobody else gets what is claimed."""

@@ -9,7 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from rye_services.registry.services import RegistryServices
 from ryeos import __version__
-from ryeos.remote.identity import identity_document
+from ryeos.remote.requests import identity_document
 
 PEM_TYPE = "application/x-pem-file"
 

@@ -26,7 +26,7 @@ from rye_services.registry.page.views import (
 )
 from rye_services.registry.search_index import MAX_QUERY_CHARACTERS, MOST_FOUND, Wanted, words_of
 from rye_services.registry.services import RegistryServices
-from ryeos.cas.item_files import signature_info
+from ryeos.sync.paths import signature_info
 
 _FILES = {"style.css": "text/css", "icon.svg": "image/svg+xml"}
 _FILE_AGE_S = 300

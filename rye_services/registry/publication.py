@@ -13,13 +13,13 @@ from lillux.errors import LilluxError
 from lillux.signing import verify_signature
 from lillux.values import dataclass, replace
 from rye_services.registry.names import ItemName, Version
-from ryeos.errors import ItemValidationError
-from ryeos.extractors import extract
-from ryeos.items import PROJECT, Kind, Space
-from ryeos.metadata import parse_header
-from ryeos.sign import check_item, is_module
-from ryeos.sign_targets import SignTarget
-from ryeos.signature import (
+from ryeos.items.errors import ItemValidationError
+from ryeos.items.headers import parse_header
+from ryeos.items.refs import PROJECT, Kind, Space
+from ryeos.trust.file_types import extract
+from ryeos.trust.keys import SigningKey
+from ryeos.trust.sign import SignTarget, check_item, is_module
+from ryeos.trust.signature import (
     DETACHED_SUFFIXES,
     FORMS,
     Signature,
@@ -30,7 +30,6 @@ from ryeos.signature import (
     hashed_text,
     split,
 )
-from ryeos.signing_key import SigningKey
 
 MAX_CONTENT_BYTES = 1024 * 1024
 PROVIDER = "rye-registry"

@@ -17,8 +17,7 @@ from rye_services.registry.namespaces import NamespaceError
 from rye_services.registry.publication import PublicationError
 from rye_services.scopes import ScopeError
 from rye_services.users import UserIdError
-from ryeos.remote.identity import IdentityError
-from ryeos.remote.signed_documents import SignedDocumentError
+from ryeos.remote.requests import IdentityError, SignedDocumentError
 
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")

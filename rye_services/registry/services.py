@@ -20,8 +20,8 @@ from rye_services.registry.rates import RateLimit
 from rye_services.registry.search_index import index_for
 from rye_services.registry.tables import METADATA, SCHEMA_VERSION, schema_versions
 from rye_services.settings import Settings
-from ryeos.moments import Clock, utc_now
-from ryeos.signing_key import SigningKey
+from ryeos.items.context import Clock, utc_now
+from ryeos.trust.keys import SigningKey
 
 _STORE = "registry"
 SIGN_UPS_PER_MINUTE = 10

@@ -1,19 +1,44 @@
 """``rye bundle create|verify|inspect``: bundles in folders, as publishers make them."""
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from lillux.files import is_directory
-from ryeos.bundle_checking import LookedAt, items_of, look_at
-from ryeos.bundle_making import Recipe, chosen_files, make_bundle
+from ryeos.app.bundles import LookedAt, Recipe, chosen_files, items_of, look_at, make_bundle
+from ryeos.app.sign import targets_of
+from ryeos.cli.arguments import Arguments
 from ryeos.cli.output import one_line
-from ryeos.cli.plain_arguments import Arguments
+from ryeos.cli.registry import (
+    page_of,
+    registry_of,
+    take_page,
+    take_registry,
+    tell_new_pin,
+    total_of,
+    word,
+)
 from ryeos.cli.session import Command, Session
-from ryeos.errors import ItemNotFoundError, UsageError
-from ryeos.items import PROJECT, SYSTEM, USER
-from ryeos.mcp.tools.sign import targets_of
-from ryeos.registry.ids import check_bundle_id, check_version
+from ryeos.items.context import utc_now
+from ryeos.items.errors import ItemNotFoundError, TargetExistsError, UsageError
+from ryeos.items.refs import PROJECT, SYSTEM, USER
+from ryeos.remote.registry_bundles import (
+    BundleState,
+    CheckedBundle,
+    Installation,
+    InstalledBundles,
+    bundle_id_of,
+    check_bundle,
+    fetched_bundle,
+    push_bundle,
+    read_bundle_files,
+    write_bundle_files,
+)
+from ryeos.remote.registry_settings import check_bundle_id, check_version, is_bundle_id
+from ryeos.trust.keys import require_user_space
+
+# --- bundle ---------------------------------------------------------------------------------------
 
 _FINGERPRINT_DIGITS = 16
 
@@ -67,7 +92,7 @@ def _configure_verify(parser: Arguments) -> None:
 
 def _verify(session: Session) -> int:
     found = _looked_at(session)
-    envelope = _described(session, found)
+    envelope = _bundle_envelope(session, found)
     if found.problems:
         problem = f"{len(found.problems)} files are not as they were signed"
         envelope |= {"status": "error", "error": problem, "code": "INTEGRITY"}
@@ -81,7 +106,7 @@ def _inspect(session: Session) -> int:
     items = list(items_of(found))
     kinds = Counter(item["ref"].partition(":")[0] for item in items)
     about = {key: value for key, value in found.readable.items() if isinstance(value, str)}
-    envelope = {**_described(session, found), "about": about, "items": items, "kinds": kinds}
+    envelope = {**_bundle_envelope(session, found), "about": about, "items": items, "kinds": kinds}
     lines = [_item_line(item) for item in items]
     if about.get("description"):
         lines.insert(0, one_line(about["description"]))
@@ -102,7 +127,7 @@ def _looked_at(session: Session) -> LookedAt:
     return look_at(session.rye, Path(named).absolute(), "", expected)
 
 
-def _described(session: Session, found: LookedAt) -> dict[str, Any]:
+def _bundle_envelope(session: Session, found: LookedAt) -> dict[str, Any]:
     return {
         "status": "success",
         "bundle": found.bundle_id,
@@ -139,6 +164,269 @@ def _configure_inspect(parser: Arguments) -> None:
     parser.add_argument("bundle", metavar="DIR|ID", help="a folder, or a bundle that is used here")
 
 
+# --- bundle registry ------------------------------------------------------------------------------
+# ``rye bundle search|install|uninstall|list|pull|push``: bundles of a registry, and here.
+
+
+def _take_version(parser: Arguments) -> None:
+    parser.add_argument("--release", metavar="X.Y.Z", help="this one (default: the latest)")
+    parser.add_argument("--key", metavar="FINGERPRINT", help="of its publisher's key")
+
+
+# --- search ---------------------------------------------------------------------------------------
+
+
+def _configure_search(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("query", metavar="WORD", nargs="*", help="what to look for; without one all there is")
+    add("--namespace", metavar="NAME", help="only those of this account")
+    add("--mine", action="store_true", help="your own too, unlisted ones as well")
+    take_page(parser)
+    take_registry(parser)
+
+
+def _search(session: Session) -> int:
+    arguments = session.arguments
+    asked = {
+        "query": " ".join(arguments.query),
+        "namespace": arguments.namespace,
+        "include_mine": "true" if arguments.mine else None,
+    }
+    query = [(key, value) for key, value in asked.items() if value]
+    registry = registry_of(session)
+    reply = registry.search_bundles([*query, *page_of(session)])
+    rows = reply["results"]
+    envelope = {
+        "status": "success",
+        "registry": registry.config.url,
+        "results": rows,
+        "total": total_of(reply, len(rows)),
+    }
+    session.output.answer(envelope, "\n".join(map(_row_line, rows)))
+    return 0
+
+
+def _row_line(row: Mapping[str, Any]) -> str:
+    version = word(row, "version") if row.get("version") else word(row, "latest_version")
+    author = word(row, "author") if row.get("author") else word(row, "owner")
+    return f"{word(row, 'bundle_id')}  {version}  {author}  {word(row, 'description', 80)}"
+
+
+# --- install, uninstall, list ---------------------------------------------------------------------
+
+
+def _configure_install(parser: Arguments) -> None:
+    parser.add_argument("bundle", metavar="ID|DIR", help="a published bundle, or a bundle's folder")
+    _take_version(parser)
+    take_registry(parser)
+
+
+def _install(session: Session) -> int:
+    arguments = session.arguments
+    bundles = InstalledBundles(require_user_space(session.context))
+    expected = _expected_key(session)
+    if _is_folder(session, arguments.bundle):
+        bundle = _bundle_in(Path(arguments.bundle), expected)
+        source, author = str(Path(arguments.bundle).absolute()), ""
+    else:
+        known = bundles.pins.all().get(check_bundle_id(arguments.bundle))
+        bundle, source, author = _fetched(session, expected or (known.fingerprint if known else ""))
+    done = bundles.install(
+        bundle,
+        source=source,
+        author=author,
+        now=utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+        may_be_older=bool(arguments.release) or not author,
+    )
+    _show_installed(session, bundle, done, source, author)
+    return 0
+
+
+def _is_folder(session: Session, word: str) -> bool:
+    """Whether somebody means a folder. A word that can be an id is one, whatever lies here.
+
+    Else a folder that came with a clone would be installed in place of the published bundle.
+    """
+    folder = Path(word)
+    if not is_bundle_id(word):
+        return "/" in word or is_directory(folder)
+    if is_directory(folder):
+        session.output.note(f"the folder {word} here is not looked at; if you mean it: ./{word}")
+    return False
+
+
+def _show_installed(
+    session: Session, bundle: CheckedBundle, done: Installation, source: str, author: str
+) -> None:
+    if done.is_new_key:
+        session.output.note(
+            f"its publisher's key is {bundle.fingerprint}; from now on no other will do"
+        )
+    envelope = {
+        "status": "success",
+        "bundle": bundle.bundle_id,
+        "version": bundle.version,
+        "state": done.state.value,
+        "previous": done.previous or None,
+        "fingerprint": bundle.fingerprint,
+        "is_new_key": done.is_new_key,
+        "author": author or None,
+        "source": source,
+        "files": len(bundle.files),
+        "path": str(done.space.base),
+    }
+    by = f" by {one_line(author)}" if author else ""
+    text = f"{bundle.bundle_id} {bundle.version}{by}: {done.state.value}, {len(bundle.files)} files"
+    session.output.answer(envelope, text)
+
+
+def _configure_uninstall(parser: Arguments) -> None:
+    parser.add_argument("bundle", metavar="ID", help="an installed bundle")
+    parser.add_argument("--forget", action="store_true", help="its publisher's key, too")
+
+
+def _uninstall(session: Session) -> int:
+    arguments = session.arguments
+    bundles = InstalledBundles(require_user_space(session.context))
+    pin = bundles.uninstall(arguments.bundle, forget=arguments.forget)
+    envelope = {
+        "status": "success",
+        "bundle": pin.bundle_id,
+        "version": pin.version or None,
+        "fingerprint": pin.fingerprint,
+        "forgotten": arguments.forget,
+    }
+    kept = "" if arguments.forget else f"; its key {pin.fingerprint} is still expected of it"
+    session.output.answer(envelope, f"{pin.bundle_id}: uninstalled{kept}")
+    return 0
+
+
+def _configure_nothing(_: Arguments) -> None:
+    """No arguments of its own."""
+
+
+def _list(session: Session) -> int:
+    states = list(InstalledBundles(session.context.spaces.user).states())
+    rows = [_installed_row(state) for state in states]
+    is_fine = not any(state.problem for state in states)
+    envelope: dict[str, Any] = {"status": "success" if is_fine else "error", "bundles": rows}
+    if not is_fine:
+        envelope |= {"error": "a bundle is not as it was signed", "code": "INTEGRITY"}
+    session.output.answer(envelope, "\n".join(_line(session, row) for row in rows))
+    if not rows and not session.output.as_json:
+        session.output.note("no bundle is installed; find some with: rye bundle search")
+    return 0 if is_fine else 1
+
+
+def _installed_row(state: BundleState) -> dict[str, Any]:
+    pin = state.pin
+    return {
+        "bundle": pin.bundle_id,
+        "version": pin.version,
+        "state": "tampered" if state.problem else "valid",
+        "fingerprint": pin.fingerprint,
+        "source": pin.source,
+        "author": pin.author or None,
+        "installed_at": pin.installed_at,
+        "files": state.files,
+        "path": str(state.space.base),
+        **({"problem": state.problem} if state.problem else {}),
+    }
+
+
+def _line(session: Session, row: Mapping[str, Any]) -> str:
+    color = "green" if row["state"] == "valid" else "red"
+    head = f"{session.output.paint(row['state'], color)}  {row['bundle']} {row['version']}"
+    source = one_line(str(row["source"]), 200)
+    problem = f"\n       {one_line(row['problem'])}" if "problem" in row else ""
+    return f"{head}  {row['files']} files  {row['fingerprint']}  {source}{problem}"
+
+
+# --- pull, push -----------------------------------------------------------------------------------
+
+
+def _configure_pull(parser: Arguments) -> None:
+    parser.add_argument("bundle", metavar="ID", help="a published bundle")
+    parser.add_argument("--to", metavar="DIR", help="a folder that is not there yet (default: ID)")
+    _take_version(parser)
+    take_registry(parser)
+
+
+def _pull(session: Session) -> int:
+    """Bring a bundle to a folder, to be read; nothing of it counts there."""
+    arguments = session.arguments
+    target = Path(arguments.to or check_bundle_id(arguments.bundle)).absolute()
+    if target.exists():
+        raise TargetExistsError(str(target), "a file or folder", "name another with --to DIR")
+    bundle, source, author = _fetched(session, _expected_key(session))
+    write_bundle_files(target, bundle.files)
+    envelope = {
+        "status": "success",
+        "bundle": bundle.bundle_id,
+        "version": bundle.version,
+        "fingerprint": bundle.fingerprint,
+        "author": author,
+        "source": source,
+        "files": len(bundle.files),
+        "path": str(target),
+    }
+    session.output.note(f"read it, then: rye bundle install {target} --key {bundle.fingerprint}")
+    session.output.answer(envelope, str(target))
+    return 0
+
+
+def _configure_push(parser: Arguments) -> None:
+    parser.add_argument("folder", metavar="DIR", help="a bundle, as rye bundle create makes them")
+    parser.add_argument("--unlisted", action="store_true", help="searches do not find it")
+    take_registry(parser)
+
+
+def _push(session: Session) -> int:
+    arguments = session.arguments
+    bundle = _bundle_in(Path(arguments.folder), "")
+    registry = registry_of(session)
+    reply = push_bundle(registry, bundle)
+    tell_new_pin(session, registry)
+    if arguments.unlisted:
+        registry.set_bundle_visibility(bundle.bundle_id, "unlisted")
+    is_skipped = reply.get("skipped") is True
+    envelope = {
+        "status": "success",
+        "bundle": bundle.bundle_id,
+        "version": bundle.version,
+        "registry": registry.config.url,
+        "files": len(bundle.files),
+        "skipped": is_skipped,
+    }
+    done = "is there already" if is_skipped else f"published, {len(bundle.files)} files"
+    session.output.answer(envelope, f"{bundle.bundle_id} {bundle.version}: {done}")
+    return 0
+
+
+def _fetched(session: Session, expected: str) -> tuple[CheckedBundle, str, str]:
+    """A published bundle, checked; where it came from, and whose account published it."""
+    arguments = session.arguments
+    bundle_id = check_bundle_id(arguments.bundle)
+    version = arguments.release and check_version(arguments.release)
+    registry = registry_of(session)
+    bundle, author = fetched_bundle(registry, bundle_id, version or "", expected)
+    tell_new_pin(session, registry)
+    return bundle, registry.config.url, author
+
+
+def _bundle_in(folder: Path, expected: str) -> CheckedBundle:
+    if not is_directory(folder):
+        raise UsageError(f"{folder}: expected a folder that holds .ai and public_key.pem")
+    return check_bundle(read_bundle_files(folder), bundle_id_of(folder), expected=expected)
+
+
+def _expected_key(session: Session) -> str:
+    key = (session.arguments.key or "").lower()
+    if key and (len(key) != _FINGERPRINT_DIGITS or key.strip("0123456789abcdef")):
+        raise UsageError(f"--key: expected a fingerprint of 16 hex digits, found {key[:60]!a}")
+    return key
+
+
 COMMANDS = {
     "bundle create": Command(
         _configure_create,
@@ -149,4 +437,19 @@ COMMANDS = {
         _configure_verify, _verify, ["rye bundle verify ./ada-tools", "rye bundle verify ryeos"]
     ),
     "bundle inspect": Command(_configure_inspect, _inspect, ["rye bundle inspect ./ada-tools"]),
+    "bundle search": Command(_configure_search, _search, ["rye bundle search text"]),
+    "bundle install": Command(
+        _configure_install,
+        _install,
+        [
+            "rye bundle install ada-tools --key 07097e6443239d36",
+            "rye bundle install ./ada-tools",
+        ],
+    ),
+    "bundle uninstall": Command(
+        _configure_uninstall, _uninstall, ["rye bundle uninstall ada-tools"]
+    ),
+    "bundle list": Command(_configure_nothing, _list, ["rye bundle list"]),
+    "bundle pull": Command(_configure_pull, _pull, ["rye bundle pull ada-tools --to /tmp/look"]),
+    "bundle push": Command(_configure_push, _push, ["rye bundle push ./ada-tools"]),
 }

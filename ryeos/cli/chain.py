@@ -1,24 +1,28 @@
 """``rye chain``: what runs a tool, element by element."""
 
 import itertools
+import json
 from typing import Any
 
-from ryeos.cli.plain_arguments import Arguments
+from lillux.lockfile import dump_lockfile
+from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import Command, Session
-from ryeos.errors import UsageError
-from ryeos.executor.model import Chain, ChainElement
-from ryeos.executor.validator import ChainValidator
-from ryeos.graph.mermaid import mermaid
-from ryeos.graph.picture import Arrow, Box, Picture
-from ryeos.items import Kind
+from ryeos.graph.pictures import Arrow, Box, Picture, mermaid
+from ryeos.items.errors import ItemNotFoundError, NoProjectError, UsageError
+from ryeos.items.refs import Kind
+from ryeos.run.chain import ChainValidator
+from ryeos.run.lockfiles import version_of
+from ryeos.run.model import Chain, ChainElement
+
+# --- chain ----------------------------------------------------------------------------------------
 
 
-def _configure(parser: Arguments) -> None:
+def _configure_chain(parser: Arguments) -> None:
     parser.add_argument("ref", metavar="REF", help="a tool")
     parser.add_argument("--mermaid", action="store_true", help="a picture, as Mermaid text")
 
 
-def _run(session: Session) -> int:
+def _run_chain(session: Session) -> int:
     reference = session.rye.reference(session.arguments.ref)
     if reference.kind not in (None, Kind.TOOL):
         raise UsageError(f"{reference}: only tools have a chain")
@@ -40,7 +44,7 @@ def _run(session: Session) -> int:
         envelope["mermaid"] = picture
         session.output.answer(envelope, picture)
     else:
-        text = "\n".join(_text(session, chain, envelope["issues"]))
+        text = "\n".join(_chain_text(session, chain, envelope["issues"]))
         session.output.answer(envelope, text)
     return 0 if result.valid else 5
 
@@ -58,7 +62,7 @@ def _describe(element: ChainElement) -> dict[str, Any]:
     }
 
 
-def _text(session: Session, chain: Chain, issues: list[str]) -> list[str]:
+def _chain_text(session: Session, chain: Chain, issues: list[str]) -> list[str]:
     lines = []
     for depth, element in enumerate(chain.elements):
         arrow = "   " * (depth - 1) + "└─ " if depth else ""
@@ -87,6 +91,67 @@ def picture_of(chain: Chain) -> Picture:
     return Picture(title=chain.tool.item_id, boxes=boxes, arrows=arrows)
 
 
+# --- lock -----------------------------------------------------------------------------------------
+# ``rye lock``: show, write anew and remove what pins a tool's chain.
+
+
+def _configure_lock(parser: Arguments) -> None:
+    parser.add_argument("ref", metavar="REF", help="a tool")
+
+
+def _show_lock(session: Session) -> int:
+    item_id, version = _tool(session)
+    found = session.rye.executor.lockfiles.get_lockfile(item_id, version)
+    if found is None:
+        raise ItemNotFoundError(f"lockfile of {item_id}@{version}", _searched(session))
+    text = dump_lockfile(found.lockfile).decode()
+    envelope = {
+        "status": "success",
+        "item_id": item_id,
+        "path": str(found.path),
+        "lockfile": json.loads(text),
+    }
+    session.output.note(str(found.path))
+    session.output.answer(envelope, text)
+    return 0
+
+
+def _update(session: Session) -> int:
+    reference = session.rye.reference(session.arguments.ref)
+    path = session.rye.executor.lock(reference.id)
+    if path is None:
+        raise NoProjectError("no .ai folder to keep the lockfile in")
+    item_id, _ = _tool(session)
+    envelope = {"status": "success", "item_id": item_id, "path": str(path)}
+    session.output.answer(envelope, f"wrote {path}")
+    return 0
+
+
+def _delete(session: Session) -> int:
+    item_id, version = _tool(session)
+    path = session.rye.executor.lockfiles.delete_lockfile(item_id, version)
+    if path is None:
+        raise ItemNotFoundError(f"lockfile of {item_id}@{version}", _searched(session))
+    envelope = {"status": "success", "item_id": item_id, "path": str(path)}
+    session.output.answer(envelope, f"removed {path}")
+    return 0
+
+
+def _tool(session: Session) -> tuple[str, str]:
+    reference = session.rye.reference(session.arguments.ref)
+    tool = session.rye.executor.build_chain(reference.id).tool
+    return tool.item_id, version_of(tool)
+
+
+def _searched(session: Session) -> tuple[str, ...]:
+    return session.rye.resolver.searched()
+
+
 COMMANDS = {
-    "chain": Command(_configure, _run, ["rye chain rye/bash/bash", "rye chain mine/x --mermaid"])
+    "chain": Command(
+        _configure_chain, _run_chain, ["rye chain rye/bash/bash", "rye chain mine/x --mermaid"]
+    ),
+    "lock show": Command(_configure_lock, _show_lock, ["rye lock show mine/hello"]),
+    "lock update": Command(_configure_lock, _update, ["rye lock update mine/hello"]),
+    "lock delete": Command(_configure_lock, _delete, ["rye lock delete mine/hello"]),
 }

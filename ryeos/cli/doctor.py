@@ -1,15 +1,38 @@
 """``rye doctor``: is everything there that Rye needs, and what to do where it is not."""
 
+import os
+import stat
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from ryeos.cli.checks import all_checks
-from ryeos.cli.findings import DONE, FAIL, OK, WARN, Check
-from ryeos.cli.mending import mend
-from ryeos.cli.output import steers_nothing
-from ryeos.cli.plain_arguments import Arguments
+from lillux.errors import LilluxError
+from ryeos.cli.arguments import Arguments
+from ryeos.cli.doctor_probes import (
+    CLIENT_PROBES,
+    INTERPRETER_PROBES,
+    MACHINE_PROBES,
+    REMOTE_PROBES,
+    clock,
+    handshake,
+    relative_user_space,
+    windows,
+)
+from ryeos.cli.findings import (
+    DONE,
+    FAIL,
+    OK,
+    WARN,
+    Check,
+    Probe,
+    keep_from_others,
+    make_user_space,
+    mend,
+)
+from ryeos.cli.output import one_line, steers_nothing
 from ryeos.cli.session import Command, Session
+
+# --- doctor ---------------------------------------------------------------------------------------
 
 _COLORS = {OK: "green", WARN: "yellow", FAIL: "red", DONE: "green"}
 
@@ -55,8 +78,189 @@ def _lines(session: Session, checks: list[Check]) -> Iterator[str]:
             yield f"{'':<20}fix: {steers_nothing(check.fix)}"
 
 
+# --- checks ---------------------------------------------------------------------------------------
+# What ``rye doctor`` looks at: a function for each part of an installation.
+#
+# Each yields what it found: fine, worth a look, or broken, with what to do about it, and how, where
+# ``--fix`` may do it. Nothing is changed before that; only remotes of the user are asked over the
+# network, unless ``--offline`` is given.
+
+_MAX_NAMED = 5
+
+
+def all_checks(session: Session) -> list[Check]:
+    """Everything, in an order that puts causes before effects."""
+    found = _collect(session, MACHINE_PROBES)
+    if any(check.name == "settings" and check.status == FAIL for check in found):
+        return found  # nothing else can be looked at
+    return found + _collect(session, (*_QUICK, *_ITEMS))
+
+
+def quick_checks(session: Session) -> list[Check]:
+    """What can be said without reading items."""
+    return _collect(session, _QUICK)
+
+
+def _collect(session: Session, probes: tuple[tuple[str, Probe], ...]) -> list[Check]:
+    found: list[Check] = []
+    for name, probe in probes:
+        try:
+            found += probe(session)
+        except LilluxError as error:
+            found.append(Check(name, FAIL, str(error), error.hint))
+    return found
+
+
+# --- the bundle, user space, keys, the project ----------------------------------------------------
+
+
+def _bundles(session: Session) -> Iterator[Check]:
+    from ryeos.trust.bundles import manifest_signer, read_manifest
+
+    for bundle in session.context.spaces.bundles:
+        key = session.rye.trust.get_key(manifest_signer(bundle), bundle.label)
+        public_pem = bundle.pinned_pem or (key.public_pem if key else b"")
+        manifest = read_manifest(bundle, public_pem) if public_pem else None
+        if manifest:
+            message = f"{bundle.label} {bundle.version}: {len(manifest.files)} files, signed"
+            yield Check("bundle", OK, f"{message}, {bundle.base}")
+        else:
+            message = f"{bundle.label}: no manifest; each file is verified by itself"
+            yield Check("bundle", WARN, f"{message}, {bundle.base}")
+
+
+def _user_space(session: Session) -> Iterator[Check]:
+    from ryeos.trust.keys import require_user_space
+
+    ai = require_user_space(session.context).ai
+    # What may not even be looked at counts as missing here: os.path never raises.
+    there = os.path.isdir(ai)  # noqa: PTH112
+    above = next((folder for folder in ai.parents if os.path.exists(folder)), ai.parent)  # noqa: PTH110
+    if not there and not os.access(above, os.W_OK | os.X_OK):
+        message = f"{ai}: not there, and {above} cannot be written to"
+        yield Check("user space", WARN, message, "name another: USER_SPACE=DIR")
+    elif not there:
+        fix = "only needed to sign, and for items of your own: rye init"
+        # Whoever named it so would find it nowhere else.
+        is_lasting = not relative_user_space(session)
+        mend = make_user_space(require_user_space(session.context)) if is_lasting else None
+        yield Check("user space", WARN, f"{ai}: not there yet", fix, mend)
+    elif not os.access(ai, os.W_OK):
+        message = f"{ai}: read-only; keys and approvals cannot be kept"
+        yield Check("user space", WARN, message, "name another: USER_SPACE=DIR")
+    else:
+        yield Check("user space", OK, str(ai))
+
+
+def _signing_key(session: Session) -> Iterator[Check]:
+    from lillux.files import others_may
+    from lillux.signing import exposed_key_files
+    from ryeos.items.errors import NoSigningKeyError
+    from ryeos.items.refs import USER
+
+    try:
+        key = session.rye.signing_key()
+    except NoSigningKeyError as error:
+        yield Check("signing key", WARN, str(error), "only needed to sign: rye keys generate")
+        return
+    yield Check("signing key", OK, f"{key.fingerprint}, {session.context.key_directory}")
+    directory = session.context.key_directory
+    for path in exposed_key_files(directory):
+        message = f"{path}: other users of this machine can read or write it"
+        yield Check("signing key", FAIL, message, f"chmod 600 {path}", keep_from_others(path))
+    if others_may(directory, 0o022) and not directory.stat().st_mode & stat.S_ISVTX:
+        message = f"{directory}: other users of this machine can replace the key"
+        fix = f"chmod 700 {directory}"
+        yield Check("signing key", FAIL, message, fix, keep_from_others(directory))
+    if session.rye.trust.get_key(key.fingerprint, USER) is None:
+        message = f"{key.fingerprint} does not count, so what you sign is refused"
+        yield Check("signing key", FAIL, message, "rye init")
+
+
+def _trust(session: Session) -> Iterator[Check]:
+    from ryeos.trust.keys import key_states
+
+    approvals = session.rye.approvals
+    approvals.is_approved(session.context.working_directory, "")  # a broken file is said here
+    states = key_states(session.rye.trust, approvals)
+    counting = {state.fingerprint for state in states if state.counts}
+    yield Check("trust", OK, f"{len(counting)} keys count")
+    for state in states:
+        if not state.counts:
+            message = f"{state.path}: {one_line(state.problem)}"
+            yield Check("trust", WARN, message, state.hint or "rye keys list")
+
+
+def _project(session: Session) -> Iterator[Check]:
+    from ryeos.cli.program import project_reason
+
+    path, reason = session.context.project_path, project_reason(session)
+    if path is None:
+        yield Check("project", OK, reason)
+    elif path.is_dir() and not os.access(path, os.W_OK):
+        yield Check("project", WARN, f"{path} ({reason}): read-only, no lockfiles are written")
+    else:
+        yield Check("project", OK, f"{path} ({reason})")
+
+
+# --- items ----------------------------------------------------------------------------------------
+
+
+def _signatures(session: Session) -> Iterator[Check]:
+    from ryeos.items.refs import SYSTEM
+    from ryeos.trust.sign import SKIPPED, VALID, counts, targets_in_spaces
+
+    own = [space for space in session.rye.context.spaces if space.tier != SYSTEM]
+    reports = session.rye.audit(list(targets_in_spaces(own)))
+    found = {state: n for state, n in counts(reports).items() if state != SKIPPED}
+    message = ", ".join(f"{number} {state}" for state, number in found.items()) or "no items yet"
+    bad = [report for report in reports if report.state not in (VALID, SKIPPED)]
+    broken = [report for report in bad if report.state in ("tampered", "bad-format")]
+    fix = f"rye verify {bad[0].target.path}" if bad else ""
+    yield Check("items", FAIL if broken else WARN if bad else OK, message, fix)
+
+
+def _shadowing(session: Session) -> Iterator[Check]:
+    from ryeos.items.refs import EXECUTABLE_KINDS, SYSTEM
+    from ryeos.trust.resolver import CORE_PREFIXES, locations
+
+    below: set[object] = set()
+    hiding = []
+    for space in reversed(list(session.rye.context.spaces)):
+        refs = {found.ref for kind in EXECUTABLE_KINDS for found in locations(space, kind)}
+        hiding += [(ref, space) for ref in sorted(refs & below) if space.tier != SYSTEM]
+        below |= refs
+    core = [(ref, space) for ref, space in hiding if ref.id.startswith(CORE_PREFIXES)]
+    named = ", ".join(f"{ref} ({space.label})" for ref, space in hiding[:_MAX_NAMED])
+    more = f" and {len(hiding) - _MAX_NAMED} more" if len(hiding) > _MAX_NAMED else ""
+    if hiding:
+        yield Check("shadowing", OK, f"{len(hiding)} items hide others: {named}{more}")
+    for ref, space in core:
+        message = f"{ref}: the {space.label} space replaces a part of the core"
+        yield Check("core", WARN, message, "remove it, or set RYE_PROTECT_CORE=1")
+
+
+_QUICK: tuple[tuple[str, Probe], ...] = (
+    ("bundle", _bundles),
+    ("user space", _user_space),
+    ("signing key", _signing_key),
+    ("trust", _trust),
+    ("project", _project),
+)
+_ITEMS: tuple[tuple[str, Probe], ...] = (
+    *INTERPRETER_PROBES,
+    ("items", _signatures),
+    ("shadowing", _shadowing),
+    ("clock", clock),
+    ("windows", windows),
+    *CLIENT_PROBES,
+    ("mcp", handshake),
+    *REMOTE_PROBES,
+)
+
+
 COMMANDS = {
     "doctor": Command(
         _configure, _run, ["rye doctor", "rye doctor --fix", "rye doctor --offline --json"]
-    )
+    ),
 }

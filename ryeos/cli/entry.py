@@ -11,11 +11,15 @@ import sys
 from ryeos import __version__
 from ryeos.cli import commands
 
-TYPE_CHECKING = False  # `typing` would cost more than everything else here
+TYPE_CHECKING = False  # importing typing costs more than this start may take
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ryeos.bundles import BundleHome
+    from ryeos.trust.bundles import BundleHome
+
+
+# --- entry ----------------------------------------------------------------------------------------
 
 INTERRUPTED, BROKEN_PIPE = 130, 141
 _HELP_FLAGS = {"-h", "--help"}
@@ -62,7 +66,7 @@ def _dispatch(arguments: list[str], bundle: BundleHome | None) -> int:
         sys.stdout.write(f"rye {__version__}\n")
         return 0
     if arguments and arguments[0] in commands.PROGRAMS:
-        from ryeos.cli.programs import run_program
+        from ryeos.cli.helper_programs import run_program
 
         return run_program(arguments[0], arguments[1:])
     words, flags = _split(arguments)

@@ -35,7 +35,7 @@ def report(error: Exception, *, as_json: bool) -> int:
 def _answered(error: LilluxError) -> bool:
     """Write the envelope of a failure; whether standard output took it."""
     from ryeos.cli.output import Output, OutputError
-    from ryeos.envelope import error_envelope
+    from ryeos.items.errors import error_envelope
 
     if isinstance(error, OutputError):
         return False
@@ -61,7 +61,7 @@ def unknown_command(words: list[str]) -> LilluxError:
     """The failure to raise for words that are no command, with the closest one."""
     from difflib import get_close_matches
 
-    from ryeos.errors import UsageError
+    from ryeos.items.errors import UsageError
 
     actions = commands.actions(words[0])
     typed = words[1] if actions and len(words) > 1 else words[0]

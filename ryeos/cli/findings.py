@@ -1,9 +1,15 @@
 """What a check of ``rye doctor`` comes to."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
+from lillux.errors import LilluxError
+from lillux.files import make_directory
 from lillux.values import dataclass
 from ryeos.cli.session import Session
+from ryeos.items.refs import Kind, Space
+
+# --- findings -------------------------------------------------------------------------------------
 
 OK, WARN, FAIL, DONE = "ok", "warn", "fail", "done"
 
@@ -32,3 +38,74 @@ class Check:
 
 
 Probe = Callable[[Session], Iterator[Check]]
+
+
+# --- mending --------------------------------------------------------------------------------------
+# What ``rye doctor --fix`` may do: what loses nothing, leaves no choice, and trusts nobody.
+#
+# Keys, signatures, approvals and settings of clients are never touched.
+
+
+def mend(checks: Iterable[Check]) -> Iterator[Check]:
+    """Put right what can be; a finding for each, that says what was done, or why it was not."""
+    for check in checks:
+        if check.mend is None:
+            continue
+        try:
+            yield Check(check.name, DONE, check.mend())
+        except LilluxError as error:
+            yield Check(check.name, FAIL, f"not mended: {error}", error.hint or check.fix)
+
+
+def keep_from_others(path: Path) -> Mend | None:
+    """How to take the permissions of other users away; None for a link, which leads elsewhere."""
+
+    def take() -> str:
+        from lillux.files import take_from_others
+
+        take_from_others(path)
+        return f"{path}: only for you now"
+
+    return None if path.is_symlink() else take
+
+
+def make_user_space(user: Space) -> Mend:
+    """How to make the folders of user space, as ``rye init`` does."""
+
+    def make() -> str:
+        space_folders(user, make=True, mode=0o700)
+        return f"{user.ai}: made, with a folder for each kind of item"
+
+    return make
+
+
+# --- steps ----------------------------------------------------------------------------------------
+# What ``rye init`` did, step by step, and the step that ``rye doctor --fix`` takes too.
+
+MADE, THERE, WOULD_MAKE = "made", "there already", "would make"
+LEFT = "left to you"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that was made, or need not be. ``status`` is one of the words above."""
+
+    what: str
+    path: Path
+    status: str
+
+
+def space_folders(space: Space, *, make: bool, mode: int) -> Step:
+    """Make the folders of a space that are missing, or say that it would."""
+    folders = (space.ai, *(space.directory(kind) for kind in Kind))
+    missing = [path for path in folders if not path.is_dir()]
+    for path in missing if make else ():
+        make_directory(path, mode=mode)
+    return Step(f"{space.label} space", space.ai, step_status(missing=bool(missing), make=make))
+
+
+def step_status(*, missing: bool, make: bool) -> str:
+    """The word for a thing that was missing or not, and was to be made or not."""
+    if not missing:
+        return THERE
+    return MADE if make else WOULD_MAKE

@@ -1,23 +1,24 @@
 """``rye help``: the commands by group, one command, a group of commands, or a topic."""
 
 import json
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 
+from ryeos import __version__
+from ryeos.app.topics import OVERVIEW
+from ryeos.app.topics import TOPICS as SHARED
+from ryeos.cli.arguments import Arguments
 from ryeos.cli.commands import ALIASES, PROGRAMS, TABLE, Entry, actions, find, first_words
-from ryeos.cli.plain_arguments import Arguments
 from ryeos.cli.session import Command, Session
-from ryeos.cli.topics import TOPICS
-from ryeos.errors import UsageError
-from ryeos.mcp.topics import OVERVIEW
-from ryeos.mcp.topics import TOPICS as SHARED
-from ryeos.schemas import NAMES as SCHEMAS
-from ryeos.schemas import schema_named
+from ryeos.items.errors import UsageError
+
+# --- help -----------------------------------------------------------------------------------------
 
 LIVE_TOPICS = ("item:", "error:")
 
 
-def _configure(parser: Arguments) -> None:
+def _configure_help(parser: Arguments) -> None:
     parser.add_argument(
         "words",
         metavar="COMMAND|TOPIC",
@@ -27,12 +28,12 @@ def _configure(parser: Arguments) -> None:
     parser.add_argument(
         "--schema",
         metavar="FILE",
-        choices=SCHEMAS,
+        choices=("graph", "runtime", "test", "tool"),
         help="the JSON Schema of graph, runtime, test or tool files, for editors",
     )
 
 
-def _run(session: Session) -> int:
+def _run_help(session: Session) -> int:
     words = " ".join(session.arguments.words).split()
     if session.arguments.schema:
         return _show_schema(session, session.arguments.schema)
@@ -48,7 +49,7 @@ def _run(session: Session) -> int:
     text = "\n\n".join(texts)
     envelope = {"status": "success", "topic": asked, "text": text}
     if asked in SHARED:
-        from ryeos.mcp.tools.help import help as help_tool
+        from ryeos.app.help import help as help_tool
 
         envelope |= help_tool(session.rye, {"topic": asked}).envelope
     session.output.answer(envelope, text)
@@ -61,7 +62,9 @@ def _show_schema(session: Session, name: str) -> int:
         raise UsageError(
             "expected --schema or a topic, found both", hint=f"rye help --schema {name}"
         )
-    schema = schema_named(name)
+    from ryeos.graph.schemas import SCHEMAS
+
+    schema = SCHEMAS[name]
     text = json.dumps(schema, indent=2, ensure_ascii=False)
     session.output.answer({"status": "success", "name": name, "schema": schema}, text)
     return 0
@@ -69,8 +72,8 @@ def _show_schema(session: Session, name: str) -> int:
 
 def _show_live(session: Session, topic: str) -> int:
     """What depends on the machine: what is set up, an item, an error code."""
-    from ryeos.mcp.tools.help import AVAILABLE
-    from ryeos.mcp.tools.help import help as help_tool
+    from ryeos.app.help import AVAILABLE
+    from ryeos.app.help import help as help_tool
 
     envelope = help_tool(session.rye, {"topic": topic}).envelope
     if envelope["topic"] == AVAILABLE:
@@ -119,7 +122,7 @@ def _command_texts(words: list[str]) -> Iterator[str]:
     entry = find(words)
     if entry and len(entry.words.split()) == len(words):
         if entry.words in PROGRAMS:
-            from ryeos.cli.programs import usage
+            from ryeos.cli.helper_programs import usage
 
             yield usage(entry.words).rstrip()
             return
@@ -156,10 +159,79 @@ def _unknown(words: list[str]) -> UsageError:
     return UsageError(f"no help on {typed[:60]!r}: no such command or topic", hint=hint)
 
 
+# --- topics ---------------------------------------------------------------------------------------
+# What ``rye help TOPIC`` prints: the topics of agents, and those of the command line. Data.
+
+TOPICS: Mapping[str, str] = {
+    **SHARED,
+    "exit-status": """\
+What a command ends with
+
+  0    done; for verify, everything is valid
+  1    it ran and failed: the tool failed, or some item is not valid
+  2    usage: the command line makes no sense as typed
+  3    not found: item, thread, remote, key
+  4    trust: unsigned, tampered, untrusted key, no signing key
+  5    chain: circle, depth, missing executor, space or version rule, lockfile mismatch
+  6    the item's metadata, configuration or parameters are wrong
+  7    remote or registry: unreachable, refused, conflict
+  124  timeout
+  130  interrupted
+
+With --json a failure is a document on standard output too: {"status": "error", "error", "code",
+"hint"}. The codes: rye help errors
+""",
+    "environment": """\
+Variables that are read
+
+  USER_SPACE             folder that holds the user's .ai (default: the home folder)
+  RYE_PROJECT            the project, as --project; CLAUDE_PROJECT_DIR counts too
+  RYE_SIGNING_KEY_DIR    where the private key is (default: config/keys/signing in user space)
+  RYE_SIGNING_KEY        a private key as PEM, for `rye keys import`
+  RYE_CACHE_DIR          where rye.pyz unpacks itself
+  RYE_BUNDLE_PATH        further bundles: folders that hold .ai
+  RYE_BUNDLE_ENTRY_POINTS=1   bundles of installed Python packages too
+  RYE_PROTECT_CORE=1     core items come from the bundle, whatever project and user space hold
+  RYE_LOCK               lockfiles: strict (the default), warn, off
+  RYE_DEV_MODE=1         unsigned and tampered items run, with a loud warning
+  RYE_LOG                debug, info, warning, error; debug also shows where an error came from
+  NO_COLOR, FORCE_COLOR  never, always; --color wins
+
+Flags win over variables.
+""",
+}
+
+
+# --- version --------------------------------------------------------------------------------------
+# ``rye version``.
+
+MCP_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+
+
+def _configure_version(_: Arguments) -> None:
+    """No arguments of its own."""
+
+
+def _run_version(session: Session) -> int:
+    envelope = {
+        "status": "success",
+        "name": "rye",
+        "version": __version__,
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "platform": sys.platform,
+        "edition": session.edition if session.output.as_json else None,
+        "bundle": session.bundle_version if session.output.as_json else None,
+        "mcp_versions": list(MCP_VERSIONS),
+    }
+    session.output.answer(envelope, f"rye {__version__}")
+    return 0
+
+
 COMMANDS = {
     "help": Command(
-        _configure,
-        _run,
+        _configure_help,
+        _run_help,
         ["rye help", "rye help run", "rye help exit-status", "rye help item:tool:rye/bash/bash"],
-    )
+    ),
+    "version": Command(_configure_version, _run_version, ["rye version", "rye version --json"]),
 }

@@ -8,14 +8,13 @@ from collections.abc import Iterator
 
 from lillux.files import create_file
 from lillux.signing import PRIVATE_KEY_FILE, generate_keypair, load_keypair, save_keypair
-from ryeos.cli.plain_arguments import Arguments
+from ryeos.cli.arguments import Arguments
+from ryeos.cli.findings import MADE, THERE, WOULD_MAKE, Step, space_folders, step_status
 from ryeos.cli.session import Command, Session
-from ryeos.cli.steps import MADE, THERE, WOULD_MAKE, Step, space_folders, step_status
-from ryeos.errors import UsageError
-from ryeos.items import AI_DIRECTORY, PROJECT, Space
-from ryeos.keys import require_user_space, trust_own_key
-from ryeos.signing_key import SigningKey
-from ryeos.trust import document_path
+from ryeos.items.errors import UsageError
+from ryeos.items.refs import AI_DIRECTORY, PROJECT, Space
+from ryeos.trust.keys import SigningKey, require_user_space, trust_own_key
+from ryeos.trust.store import document_path
 
 REPOSITORY_MARKS = (".git", ".hg", ".svn", ".jj", "_darcs", ".fslckout")
 GITIGNORE = """\
@@ -49,7 +48,7 @@ def _run(session: Session) -> int:
     arguments = session.arguments
     if arguments.user and arguments.project:
         raise UsageError("--user, --project: expected one of them")
-    from ryeos.cli.init_clients import chosen_clients, client_steps
+    from ryeos.cli.mcp_clients import chosen_clients, client_steps
 
     user = require_user_space(session.context)
     project = None if arguments.user else _project(session)
@@ -116,7 +115,7 @@ def _gitignore(project: Space, *, make: bool) -> Step:
 
 
 def _show(session: Session, steps: list[Step], project: Space | None) -> None:
-    from ryeos.cli.checks import quick_checks
+    from ryeos.cli.doctor import quick_checks
     from ryeos.cli.findings import OK
 
     checks = [] if session.arguments.dry_run else quick_checks(session)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Mapping
+
 from lillux.errors import LilluxError
-from ryeos.cli.plain_arguments import Arguments
+from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import Command, Session
 
-TYPE_CHECKING = False  # `typing` is not worth its time at a start
-if TYPE_CHECKING:  # the engine comes with the first call
-    from ryeos.context import Context
-    from ryeos.threads.starting import Program
+TYPE_CHECKING = False  # importing typing costs more than this start may take
+
+if TYPE_CHECKING:
+    from ryeos.items.context import Context
+    from ryeos.run.thread_control import Program
+
+
+# --- mcp ------------------------------------------------------------------------------------------
 
 PROFILES = ("five", "node", "all")
 PROMPTS = ("tagged", "all", "none")
@@ -42,16 +49,14 @@ def _configure(arguments: Arguments) -> None:
 
 
 def _run(session: Session) -> int:
-    from ryeos.cli.server_log import server_log
-
     log = server_log(session.arguments.log_file, session.environ)
     from ryeos.mcp.wire import take_over
 
     wire = take_over()  # before the rest: what is printed from here on is no message
     from ryeos import __version__
     from ryeos.mcp.features import RyeFeatures, server
-    from ryeos.mcp.opening import serve
-    from ryeos.mcp.session import Session as Conversation
+    from ryeos.mcp.protocol import Session as Conversation
+    from ryeos.mcp.serve import serve
 
     features = RyeFeatures(
         lambda: session.server_rye(session.output.warn, GRACE_S),
@@ -84,11 +89,65 @@ def _refused(error: LilluxError) -> None:
     answer_first_request(error)
 
 
+# --- server log -----------------------------------------------------------------------------------
+# What the MCP server writes down of itself: on standard error if ``RYE_LOG`` asks, and in a file.
+#
+# Nothing by default: many clients show whatever is on standard error as a failure. One line for
+# each event, ``rye[PID] LEVEL text``; values of parameters never.
+
+MAX_BYTES = 5_000_000
+
+
+def server_log(path: str | None, environ: Mapping[str, str]) -> Callable[[str, str], None]:
+    """Takes a level and a text. Raises FileSystemError for a file that cannot be written."""
+    level = environ.get("RYE_LOG", "").upper()
+    if environ.get("RYE_DEBUG") == "true":
+        level = level or "DEBUG"
+    if not level and path is None:
+        from ryeos.mcp.wire import quiet
+
+        return quiet
+    import logging
+    from logging.handlers import RotatingFileHandler
+    from pathlib import Path
+
+    line = logging.Formatter(f"rye[{os.getpid()}] %(levelname)s %(message)s")
+    handlers: list[logging.Handler] = []
+    if level:
+        handlers.append(logging.StreamHandler())
+        handlers[0].setLevel(level)
+    if path is not None:
+        line_in_file = logging.Formatter(
+            f"%(asctime)s rye[{os.getpid()}] %(levelname)s %(message)s"
+        )
+        try:
+            file = RotatingFileHandler(
+                Path(path).expanduser(), maxBytes=MAX_BYTES, backupCount=1, encoding="utf-8"
+            )
+        except OSError as error:
+            from lillux.files import file_system_error
+
+            raise file_system_error(path, error) from error
+        file.setLevel(level or "INFO")
+        file.setFormatter(line_in_file)
+        handlers.append(file)
+    if level:
+        handlers[0].setFormatter(line)
+    logging.raiseExceptions = False  # standard error may have no reader any more
+    logging.basicConfig(level=logging.DEBUG, handlers=handlers, force=True)
+    log = logging.getLogger("ryeos.mcp")
+
+    def say(name: str, text: str) -> None:
+        log.log(logging.getLevelNamesMapping()[name.upper()], "%s", text)
+
+    return say
+
+
 COMMANDS = {
     "mcp": Command(
         configure=_configure,
         run=_run,
         examples=["rye mcp", "rye mcp --tools all --project ~/shop"],
         refused=_refused,
-    )
+    ),
 }

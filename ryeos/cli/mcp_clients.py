@@ -2,32 +2,47 @@
 
 import json
 import shlex
+import sys
 from collections.abc import Iterator
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
-from ryeos.cli.output import one_line
-from ryeos.cli.plain_arguments import Arguments
-from ryeos.cli.server_launch import machine_of, server_launch
-from ryeos.cli.session import Command, Session
-from ryeos.clients.choice import Scope, launch_for, settings_path, user_path
-from ryeos.clients.launch import Launch, is_ours
-from ryeos.clients.settings import (
-    Change,
+from ryeos.cli.arguments import Arguments
+from ryeos.cli.client_settings import (
+    CLIENTS,
+    ENTRY_NAME,
+    Client,
+    EntryChange,
+    Format,
+    Interpreter,
+    Launch,
+    Machine,
+    Scope,
     Settings,
+    find_client,
+    is_ours,
+    launch_for,
     read_settings,
+    settings_path,
+    stable_executable,
+    this_interpreter,
+    user_path,
     with_entry,
     without_entry,
     write_settings,
 )
-from ryeos.clients.table import CLIENTS, ENTRY_NAME, Client, Format, find_client
-from ryeos.errors import UnsupportedError, UsageError
+from ryeos.cli.findings import LEFT, MADE, THERE, WOULD_MAKE, Step
+from ryeos.cli.output import one_line
+from ryeos.cli.session import Command, Session, program_path
+from ryeos.items.errors import UnsupportedError, UsageError
+
+# --- mcp clients ----------------------------------------------------------------------------------
 
 # The user's own may hold keys of other servers; those of a project are for everybody who has it.
 _MODES = {Scope.USER: 0o600, Scope.PROJECT: 0o644}
-_SAID = {Change.ADDED: "add", Change.UPDATED: "update", Change.REMOVED: "remove"}
+_SAID = {EntryChange.ADDED: "add", EntryChange.UPDATED: "update", EntryChange.REMOVED: "remove"}
 
 
 def _configure_client(parser: Arguments) -> None:
@@ -131,7 +146,7 @@ def _uninstall(session: Session) -> int:
     return 0
 
 
-def install_for_user(session: Session, client: Client, *, make: bool) -> tuple[Change, Path]:
+def install_for_user(session: Session, client: Client, *, make: bool) -> tuple[EntryChange, Path]:
     """Install with default choices, in the user's settings; what changed, and the file.
 
     Raises UnsupportedError for a client whose settings only it writes, and all that `mcp install`
@@ -140,7 +155,7 @@ def install_for_user(session: Session, client: Client, *, make: bool) -> tuple[C
     launch = _launch(session, client, Scope.USER)
     settings = _settings(session, client, Scope.USER, launch.command_line(client))
     change, text = with_entry(settings, launch)
-    if make and change is not Change.ALREADY:
+    if make and change is not EntryChange.ALREADY:
         write_settings(settings, text, mode=_MODES[Scope.USER])
     return change, settings.path
 
@@ -176,7 +191,9 @@ def _settings(session: Session, client: Client, scope: Scope, own: tuple[str, ..
     return read_settings(client, path, project=project)
 
 
-def _finish(session: Session, settings: Settings, scope: Scope, change: Change, text: str) -> None:
+def _finish(
+    session: Session, settings: Settings, scope: Scope, change: EntryChange, text: str
+) -> None:
     """Write what changed, unless it is only to be shown; and say so."""
     client, dry_run = settings.client, session.arguments.dry_run
     is_change = change in _SAID
@@ -201,7 +218,7 @@ def _finish(session: Session, settings: Settings, scope: Scope, change: Change, 
         session.output.note(f"the file as it was: {backup}")
     if is_change and not dry_run:
         session.output.note(f"restart {client.title}, or let it read its settings again")
-    if scope is Scope.PROJECT and change in (Change.ADDED, Change.UPDATED):
+    if scope is Scope.PROJECT and change in (EntryChange.ADDED, EntryChange.UPDATED):
         session.output.note("it names paths of this machine: not for others who have the project")
     session.output.answer(envelope, f"{line}\n{diff}" if dry_run and diff else line)
 
@@ -248,6 +265,128 @@ def _row(session: Session, client: Client) -> dict[str, Any]:
     if entry is None:
         return row | {"state": "found"}
     return row | {"state": "installed" if is_ours(entry, _any_launch(session)) else "other entry"}
+
+
+# --- server launch --------------------------------------------------------------------------------
+# How a client starts this program as its server: read from how it was started itself.
+
+
+def machine_of(session: Session) -> Machine:
+    """The platform and the environment of this invocation."""
+    return Machine(session.context.platform, session.environ)
+
+
+def server_launch(session: Session, python: str = "", program: str = "") -> Launch:
+    """The command line of the server, by absolute paths; ``python`` and ``program`` choose others.
+
+    Raises UsageError for what is no file, or if this program was not started from one.
+    """
+    found = _file("--program", program) if program else program_path()
+    if found is None:
+        raise UsageError(
+            "this program was not started from a file that a client could start",
+            hint="name one: --program /path/to/rye.pyz",
+        )
+    chosen = str(_file("--python", python)) if python else ""
+    argv = (*_interpreter(found, chosen, this_interpreter()), str(_plain(found)), "mcp")
+    return Launch(argv=argv, env=_needed_env(session))
+
+
+def _file(flag: str, typed: str) -> Path:
+    path = Path(typed).expanduser().absolute()
+    if "\0" in typed or not path.is_file():
+        raise UsageError(f"{flag}: {typed!r} is not a file")
+    return path
+
+
+def _plain(path: Path) -> Path:
+    """The path without ``..``. The file itself may be a link, and stays the one that was named."""
+    return path.parent.resolve() / path.name if ".." in path.parts else path
+
+
+def _interpreter(program: Path, chosen: str, interpreter: Interpreter) -> tuple[str, ...]:
+    """What stands before the program. A script of an installation needs nothing there.
+
+    `rye.pyz` brings its libraries and runs with any Python; a checkout needs the very one that has
+    them, also in a virtual environment.
+    """
+    if chosen:
+        return (chosen,)
+    match program.suffix.lower():
+        case ".pyz":
+            return (stable_executable(interpreter),)
+        case ".py":
+            return (interpreter.executable,)
+        case _:
+            return ()
+
+
+def _needed_env(session: Session) -> dict[str, str]:
+    """The variables that the server must be given: user space, where it is not at home."""
+    base, home = session.context.spaces.user.base, machine_of(session).home
+    return {} if home and base.resolve() == home.resolve() else {"USER_SPACE": str(base)}
+
+
+# --- init clients ---------------------------------------------------------------------------------
+# The clients that ``rye init`` adds Rye to: those that are named, or agreed to at a terminal.
+
+
+def chosen_clients(session: Session) -> tuple[Client, ...]:
+    """The clients of ``--client``; without any, those found here that the user says yes to.
+
+    All are tried before anything is made. Raises UsageError for an unknown name, and what
+    `mcp install` raises for settings that cannot be changed.
+    """
+    found = map(find_client, session.arguments.client or ())
+    named = tuple({client.name: client for client in found}.values())
+    for client in named:
+        _step(session, client, make=False)
+    return named or _agreed(session)
+
+
+def client_steps(session: Session, clients: tuple[Client, ...], *, make: bool) -> list[Step]:
+    """What became of each client."""
+    return [_step(session, client, make=make) for client in clients]
+
+
+def _step(session: Session, client: Client, *, make: bool) -> Step:
+    try:
+        change, path = install_for_user(session, client, make=make)
+    except UnsupportedError as error:
+        own = user_path(client, machine_of(session))  # raises for a client without a known place
+        return Step(f"rye in {client.title}: {error.hint}", own, LEFT)
+    if change is EntryChange.ALREADY:
+        return Step(f"rye in {client.title}", path, THERE)
+    return Step(f"rye in {client.title}", path, MADE if make else WOULD_MAKE)
+
+
+def _agreed(session: Session) -> tuple[Client, ...]:
+    """What a person at a terminal agrees to; nobody else is asked."""
+    arguments = session.arguments
+    silent = arguments.json or arguments.no_input or arguments.quiet or arguments.dry_run
+    if silent or session.environ.get("CI") or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return ()
+    offered = tuple(_addable(session))
+    if not offered:
+        return ()
+    titles = ", ".join(client.title for client in offered)
+    sys.stderr.write(f"add rye to the settings of {titles}? [y/N] ")
+    sys.stderr.flush()
+    return offered if sys.stdin.readline().strip().lower() in ("y", "yes") else ()
+
+
+def _addable(session: Session) -> Iterator[Client]:
+    """The clients found here that Rye is not in, and could be added to."""
+    machine = machine_of(session)
+    for client in CLIENTS:
+        if not client.is_there(machine) or client.user_is_its_own:
+            continue
+        try:
+            change, _ = install_for_user(session, client, make=False)
+        except LilluxError:
+            continue  # doctor tells what is wrong with it
+        if change is EntryChange.ADDED:
+            yield client
 
 
 COMMANDS = {

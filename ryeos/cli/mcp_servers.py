@@ -6,39 +6,38 @@ from pathlib import Path
 from typing import Any
 
 from lillux.files import read_bytes
-from ryeos.cli.output import one_line
-from ryeos.cli.plain_arguments import Arguments
-from ryeos.cli.run import live_stderr, show
-from ryeos.cli.session import Command, Session
-from ryeos.cli.signals import cancelled_by_signals
-from ryeos.errors import ExecutorNotFoundError, TargetExistsError, UsageError
-from ryeos.items import PROJECT, USER
-from ryeos.keys import require_user_space
-from ryeos.server_tools.discovery import Wish, ask_server, bring_up_to_date
-from ryeos.server_tools.names import check_server_name
-from ryeos.server_tools.servers import (
+from ryeos.app.server_tools import (
     RUNTIMES,
     ServerOptions,
-    described_servers,
-    server_location,
-    server_text,
-)
-from ryeos.server_tools.writing import (
-    Change,
-    State,
+    ToolChange,
+    ToolState,
+    Wish,
+    ask_server,
+    bring_up_to_date,
     change_without_offer,
     changes,
+    check_server_name,
+    described_servers,
     remove_untouched,
+    server_location,
+    server_text,
     target_of,
     write_signed,
 )
-from ryeos.signature import MAX_ITEM_BYTES
+from ryeos.cli.arguments import Arguments
+from ryeos.cli.output import one_line
+from ryeos.cli.run import live_stderr, show
+from ryeos.cli.session import Command, Session, cancelled_by_signals
+from ryeos.items.errors import ExecutorNotFoundError, TargetExistsError, UsageError
+from ryeos.items.refs import PROJECT, USER
+from ryeos.trust.keys import require_user_space
+from ryeos.trust.signature import MAX_ITEM_BYTES
 
 _NEEDS_RUNTIME = (
     "a server that can be asked has a runtime as its executor_id,"
     f" {' or '.join(RUNTIMES.values())}: rye mcp add writes it so"
 )
-_COLORS = {State.ADDED: "green", State.CHANGED: "yellow", State.CONFLICT: "red"}
+_COLORS = {ToolState.ADDED: "green", ToolState.CHANGED: "yellow", ToolState.CONFLICT: "red"}
 
 
 def _configure_add(parser: Arguments) -> None:
@@ -158,7 +157,7 @@ def _bring_up_to_date(session: Session, *, update: bool, prune: bool) -> int:
         "server": arguments.name,
         "dry_run": dry_run,
         "tools": [change.describe(done=is_done) for change, is_done in done],
-        "counts": {state.value: counts[state.value] for state in State},
+        "counts": {state.value: counts[state.value] for state in ToolState},
         "truncated": listed.envelope["data"]["truncated"],
     }
     if not dry_run:
@@ -169,7 +168,7 @@ def _bring_up_to_date(session: Session, *, update: bool, prune: bool) -> int:
     return 0
 
 
-def _change_line(session: Session, change: Change, is_done: bool) -> str:  # noqa: FBT001
+def _change_line(session: Session, change: ToolChange, is_done: bool) -> str:  # noqa: FBT001
     state = session.output.paint(change.state.value, _COLORS.get(change.state, "dim"))
     what = one_line(str(change.ref)) if change.ref else one_line(change.tool, 80)
     reason = f": {one_line(change.reason)}" if change.reason else ""
@@ -177,15 +176,15 @@ def _change_line(session: Session, change: Change, is_done: bool) -> str:  # noq
 
 
 def _note_what_is_left(
-    session: Session, done: list[tuple[Change, bool]], *, update: bool, prune: bool
+    session: Session, done: list[tuple[ToolChange, bool]], *, update: bool, prune: bool
 ) -> None:
     left = {change.state for change, is_done in done if not is_done}
     name = session.arguments.name
-    if State.CHANGED in left and not update:
+    if ToolState.CHANGED in left and not update:
         session.output.note(f"to write anew what has changed: rye mcp refresh {name}")
-    if State.REMOVED in left and not prune:
+    if ToolState.REMOVED in left and not prune:
         session.output.note(f"to remove what it no longer has: rye mcp refresh {name} --prune")
-    if State.CONFLICT in left:
+    if ToolState.CONFLICT in left:
         session.output.note("what was edited stays; to have it anew, delete the file and refresh")
 
 
@@ -199,7 +198,7 @@ def _remove(session: Session) -> int:
     removed: list[str] = []
     kept: list[str] = []
     for change in found:
-        is_gone = change.state is State.REMOVED and remove_untouched(change)
+        is_gone = change.state is ToolState.REMOVED and remove_untouched(change)
         (removed if is_gone else kept).append(str(change.ref))
     folder = Path(server.path.parent.parent, server.ref.name)
     if folder.is_dir() and not any(folder.iterdir()):

@@ -17,11 +17,11 @@ from types import SimpleNamespace
 from ryeos.cli.commands import COMPLETE, first_words
 from ryeos.cli.output import Output
 from ryeos.cli.session import Session, own_bundle
-from ryeos.items import EXECUTABLE_KINDS, MAX_REF_BYTES, SYSTEM, TEST_SUFFIX, Kind, Space
+from ryeos.items.refs import EXECUTABLE_KINDS, MAX_REF_BYTES, SYSTEM, TEST_SUFFIX, Kind, Space
 
 TYPE_CHECKING = False  # `typing` is not worth its time when a key is pressed
 if TYPE_CHECKING:
-    from ryeos.bundles import BundleHome
+    from ryeos.trust.bundles import BundleHome
 
 MAX_FILES, MAX_FOLDERS = 20_000, 4_000
 """So many of a folder are looked at: a key press must not wait for a huge one."""
@@ -63,7 +63,7 @@ def offer(arguments: Sequence[str], bundle: BundleHome | None) -> int:
 def names(session: Session, what: str, typed: str) -> Iterator[str]:
     """The names of a sort, see `SORTS`, that begin with what was typed."""
     if what not in SORTS:
-        from ryeos.errors import UsageError
+        from ryeos.items.errors import UsageError
 
         raise UsageError(
             f"{COMPLETE}: expected one of {', '.join(SORTS)}, found {what[:60]!r}",
@@ -123,7 +123,7 @@ def _ids(spaces: Iterable[Space], kind: Kind) -> Iterator[str]:
 
 def _threads(session: Session, _: str) -> Iterator[str]:
     """The threads that have left a document."""
-    from ryeos.threads.place import DOCUMENT, threads_place
+    from ryeos.run.threads import DOCUMENT, threads_place
 
     place = threads_place(session.context.spaces)
     place.require_inside()
@@ -134,8 +134,8 @@ def _threads(session: Session, _: str) -> Iterator[str]:
 
 def _topics(session: Session, typed: str) -> Iterator[str]:
     """Commands and topics; items by ``item:REF``."""
-    from ryeos.cli.topics import TOPICS
-    from ryeos.mcp.topics import OVERVIEW
+    from ryeos.app.topics import OVERVIEW
+    from ryeos.cli.help import TOPICS
 
     if typed.startswith(_ITEM):
         asked = typed.removeprefix(_ITEM)
@@ -146,7 +146,7 @@ def _topics(session: Session, typed: str) -> Iterator[str]:
 
 def _files(root: str) -> Iterator[tuple[str, str]]:
     """Files below a folder: the POSIX path of their folder, ``""`` or with a slash, and a name."""
-    from ryeos.resolver import folders_below
+    from ryeos.trust.resolver import folders_below
 
     seen = 0
     for number, (folder, files) in enumerate(folders_below(root), 1):

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from ryeos import __version__
+from ryeos.cli.arguments import Arguments, declare_shared
 from ryeos.cli.commands import Entry
-from ryeos.cli.plain_arguments import Arguments, declare_shared
-from ryeos.errors import UsageError
+from ryeos.items.errors import UsageError
 
 _INVALID_CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*?)' \(choose from")
 

@@ -1,20 +1,28 @@
 """``rye registry login|logout|status|pin|pins|forget|trust``: what is known of registries."""
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from lillux.errors import LilluxError
-from ryeos.cli.plain_arguments import Arguments
-from ryeos.cli.registry_words import config_of, registry_of, take_registry, tell_new_pin
-from ryeos.cli.session import Command, Session
-from ryeos.errors import RyeError, UsageError
-from ryeos.items import USER
-from ryeos.keys import OfferedKey, require_user_space, trust_key, trust_own_key
-from ryeos.registry.errors import RegistryRefusedError
-from ryeos.registry.opening import key_if_any, pins_of, registries_of
-from ryeos.registry.settings import DEFAULT_NAME, RegistryConfig
-from ryeos.registry.settings_file import RegistriesFile
-from ryeos.remote.remote_url import is_loopback, normal_url
-from ryeos.remote.remote_values import RemoteConfigError, check_setting, is_name
+from ryeos.cli.arguments import Arguments
+from ryeos.cli.output import one_line
+from ryeos.cli.session import Command, Session, cancelled_by_signals
+from ryeos.items.context import utc_now
+from ryeos.items.errors import RyeError, UsageError
+from ryeos.items.refs import PROJECT, USER, Reference, parse_reference
+from ryeos.remote.registry import Registry, key_if_any, open_registry, pins_of, registries_of
+from ryeos.remote.registry_settings import (
+    DEFAULT_NAME,
+    RegistriesFile,
+    RegistryConfig,
+    RegistryRefusedError,
+    check_namespace,
+)
+from ryeos.remote.settings import RemoteConfigError, check_setting, is_loopback, is_name, normal_url
+from ryeos.trust.keys import OfferedKey, require_user_space, trust_key, trust_own_key
+
+# --- registry -------------------------------------------------------------------------------------
 
 _WRONG_KEY = (401, 403)
 TRUSTED_OWNER = "rye-registry"
@@ -119,8 +127,8 @@ def _config(session: Session, name: str, settings: dict[str, object]) -> Registr
     """What these settings will come to. Raises RegistryConfigError, InsecureRegistryError."""
     from pathlib import Path
 
-    from ryeos.config import Layer
-    from ryeos.registry.settings import SECTION, Registries
+    from ryeos.remote.registry_settings import SECTION, Registries
+    from ryeos.trust.config import Layer
 
     url = str(settings["url"])
     if url.startswith("http:") and not is_loopback(url):
@@ -167,7 +175,7 @@ def _status(session: Session) -> int:
     if named:
         registries.resolve(named)
     rows = [_row(session, name) for name in registries.names if named in (None, name)]
-    lines = "\n".join(_line(session, row) for row in rows)
+    lines = "\n".join(_registry_line(session, row) for row in rows)
     is_fine = all(row["usable"] for row in rows)
     envelope = {"status": "success" if is_fine else "error", "registries": rows}
     if not is_fine:
@@ -193,7 +201,7 @@ def _row(session: Session, name: str) -> dict[str, Any]:
     return {**row, "usable": True, "trusted": trusted}
 
 
-def _line(session: Session, row: dict[str, Any]) -> str:
+def _registry_line(session: Session, row: dict[str, Any]) -> str:
     head = f"{row['name']:<12}  {row.get('url', '-')}"
     if not row["usable"]:
         mark = session.output.paint("not used", "red")
@@ -298,6 +306,210 @@ def _file(session: Session) -> RegistriesFile:
     return RegistriesFile(user, session.rye.verifier, lambda: key_if_any(session.rye))
 
 
+# --- registry words -------------------------------------------------------------------------------
+# What the commands about registries share: their flags, the registry itself, and words for it.
+
+MAX_ROWS = 100
+_SHOWN_ROWS = 20
+
+
+def take_registry(parser: Arguments) -> None:
+    """Declare which registry is meant."""
+    parser.add_argument("--registry", metavar="NAME", help="the registry (default)")
+
+
+def take_page(parser: Arguments) -> None:
+    """Declare which part of a long list is shown."""
+    parser.add_argument(
+        "--limit", metavar="N", type=int, help=f"at most so many ({_SHOWN_ROWS}, up to {MAX_ROWS})"
+    )
+    parser.add_argument("--offset", metavar="N", type=int, help="leave out so many before")
+
+
+def take_space(parser: Arguments, what: str) -> None:
+    """Declare a space."""
+    parser.add_argument("--space", choices=(PROJECT, USER), help=what)
+
+
+def config_of(session: Session) -> RegistryConfig:
+    """The registry that was named. Raises RegistryNotConfiguredError, RegistryConfigError."""
+    return registries_of(session.rye).resolve(session.arguments.registry)
+
+
+def registry_of(session: Session, config: RegistryConfig | None = None) -> Registry:
+    """The registry that was named, or the one given; nothing is asked yet."""
+    return open_registry(session.rye, config or config_of(session), cancelled_by_signals())
+
+
+def tell_new_pin(session: Session, registry: Registry) -> None:
+    """Say that a registry was pinned just now, and which key it has."""
+    if registry.is_new:
+        session.output.note(
+            f"pinned the registry {registry.config.netloc}: its key is {registry.pin().fingerprint}"
+        )
+
+
+def page_of(session: Session) -> list[tuple[str, str]]:
+    """The part of a list that was asked for. Raises UsageError."""
+    limit, offset = session.arguments.limit, session.arguments.offset
+    limit = _SHOWN_ROWS if limit is None else limit
+    if not 1 <= limit <= MAX_ROWS:
+        raise UsageError(f"--limit: expected a number from 1 to {MAX_ROWS}, found {limit}")
+    if offset is not None and offset < 0:
+        raise UsageError(f"--offset: expected a number from 0 up, found {offset}")
+    return [("limit", str(limit)), ("offset", str(offset or 0))]
+
+
+def reference_of(text: str) -> Reference:
+    """The item of a registry that was typed. Raises InvalidRefError."""
+    return parse_reference(text)
+
+
+def total_of(reply: Mapping[str, Any], shown: int) -> int:
+    """How many there are in all, as far as the registry says so."""
+    total = reply.get("total")
+    return total if isinstance(total, int) and total >= shown else shown
+
+
+def word(row: Mapping[str, Any], key: str, width: int = 0) -> str:
+    """A value that a registry sent, safe to show."""
+    value = row.get(key)
+    return one_line(str(value), width) if value not in (None, "") else "-"
+
+
+# --- registry account -----------------------------------------------------------------------------
+# ``rye registry keys|signers|namespaces``: what an account has on a registry.
+
+KEY_ACTIONS = ("create", "list", "revoke")
+SIGNING_ACTIONS = ("add", "list", "remove")
+NAMESPACE_ACTIONS = ("claim", "list")
+_FINGERPRINT = re.compile(r"[0-9a-f]{16}")
+SCOPES = ("registry:read", "registry:write")
+
+
+def _configure_keys(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("action", metavar="ACTION", choices=KEY_ACTIONS, help=", ".join(KEY_ACTIONS))
+    add("name", metavar="NAME", nargs="?", help="create, revoke: what the key is called")
+    add("--read-only", action="store_true", help="create: it may not publish")
+    add("--days", metavar="N", type=int, help="create: it ends after so many days")
+    take_registry(parser)
+
+
+def _keys(session: Session) -> int:
+    return _DO[session.arguments.action](session)
+
+
+def _create(session: Session) -> int:
+    arguments = session.arguments
+    if arguments.days is not None and arguments.days < 1:
+        raise UsageError(f"--days: expected a number from 1 up, found {arguments.days}")
+    scopes = list(SCOPES[:1] if arguments.read_only else SCOPES)
+    reply = registry_of(session).create_key(_name(session), scopes, arguments.days)
+    session.output.note("it is shown this once: put it where your shell finds it")
+    session.output.answer({"status": "success", **_without_status(reply)}, word(reply, "key"))
+    return 0
+
+
+def _list(session: Session) -> int:
+    if session.arguments.name:
+        raise UsageError("NAME: expected none for list")
+    rows = registry_of(session).keys()
+    session.output.answer({"status": "success", "keys": rows}, "\n".join(map(_api_key_line, rows)))
+    return 0
+
+
+def _api_key_line(row: Mapping[str, Any]) -> str:
+    scopes = row.get("scopes")
+    said = ",".join(map(str, scopes)) if isinstance(scopes, list) else ""
+    state = "revoked" if row.get("revoked_at") else f"until {word(row, 'expires_at')}"
+    return f"{word(row, 'name'):<16}  {word(row, 'key_prefix')}  {word({'s': said}, 's')}  {state}"
+
+
+def _revoke(session: Session) -> int:
+    name = _name(session)
+    reply = registry_of(session).revoke_key(name)
+    session.output.answer({"status": "success", **_without_status(reply)}, f"revoked {name}")
+    return 0
+
+
+def _name(session: Session) -> str:
+    name = session.arguments.name
+    if not name or not is_name(name):
+        raise UsageError(
+            f"NAME: expected the name of an API key, of letters, digits, . _ -, found {name!a:.80}"
+        )
+    return str(name)
+
+
+def _without_status(reply: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in reply.items() if key != "status"}
+
+
+_DO = {"create": _create, "list": _list, "revoke": _revoke}
+
+
+# --- keys that the account signs with -------------------------------------------------------------
+
+
+def _configure_signing(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("action", metavar="ACTION", choices=SIGNING_ACTIONS, help=", ".join(SIGNING_ACTIONS))
+    add("fingerprint", metavar="FINGERPRINT", nargs="?", help="remove: which key")
+    take_registry(parser)
+
+
+def _signing(session: Session) -> int:
+    arguments = session.arguments
+    if (arguments.action == "remove") is not bool(arguments.fingerprint):
+        raise UsageError("FINGERPRINT: expected for remove, and only there")
+    registry = registry_of(session)
+    envelope: dict[str, Any] = {"status": "success"}
+    if arguments.action == "add":
+        now = utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        key = session.rye.signing_key()
+        envelope["fingerprint"] = word(registry.add_signing_key(key, now), "fingerprint")
+        text = f"what you push is checked by your key {key.fingerprint} from now on"
+    elif arguments.action == "remove":
+        fingerprint = arguments.fingerprint.lower()
+        if not _FINGERPRINT.fullmatch(fingerprint):
+            raise UsageError(f"FINGERPRINT: expected 16 hex digits, found {fingerprint[:60]!a}")
+        registry.remove_signing_key(fingerprint)
+        envelope["fingerprint"] = fingerprint
+        text = f"{fingerprint} is no key of your account any more"
+    else:
+        envelope["signing_keys"] = registry.account().get("signing_keys", [])
+        text = "\n".join(word({"f": one}, "f") for one in envelope["signing_keys"])
+    session.output.answer(envelope, text)
+    return 0
+
+
+# --- namespaces -----------------------------------------------------------------------------------
+
+
+def _configure_namespaces(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("action", metavar="ACTION", choices=NAMESPACE_ACTIONS, help=", ".join(NAMESPACE_ACTIONS))
+    add("name", metavar="NAME", nargs="?", help="claim: which one")
+    take_registry(parser)
+
+
+def _namespaces(session: Session) -> int:
+    arguments = session.arguments
+    if (arguments.action == "claim") is not bool(arguments.name):
+        raise UsageError("NAME: expected for claim, and only there")
+    if arguments.action == "claim":
+        name = check_namespace(arguments.name)
+        is_known = registry_of(session).claim_namespace(name).get("skipped") is True
+        envelope = {"status": "success", "name": name, "unchanged": is_known}
+        session.output.answer(envelope, f"{name} is yours")
+        return 0
+    rows = registry_of(session).namespaces()
+    lines = (f"{word(row, 'name'):<24}  {word(row, 'claimed_at')}" for row in rows)
+    session.output.answer({"status": "success", "namespaces": rows}, "\n".join(lines))
+    return 0
+
+
 COMMANDS = {
     "registry login": Command(
         _configure_login,
@@ -315,4 +527,17 @@ COMMANDS = {
     "registry pins": Command(_configure_nothing, _pins, ["rye registry pins"]),
     "registry forget": Command(_configure_forget, _forget, ["rye registry forget default"]),
     "registry trust": Command(_configure_trust, _trust, ["rye registry trust 07097e6443239d36"]),
+    "registry keys": Command(
+        _configure_keys,
+        _keys,
+        ["rye registry keys list", "rye registry keys create ci --days 90"],
+    ),
+    "registry signers": Command(
+        _configure_signing, _signing, ["rye registry signers add", "rye registry signers list"]
+    ),
+    "registry namespaces": Command(
+        _configure_namespaces,
+        _namespaces,
+        ["rye registry namespaces list", "rye registry namespaces claim ada"],
+    ),
 }

@@ -1,18 +1,24 @@
 """A run on a remote, as ``rye run --target`` and ``rye remote execute`` both begin it."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from lillux.errors import LilluxError
+from lillux.process.cancellation import Cancellation
+from ryeos.cli.arguments import Arguments
 from ryeos.cli.output import one_line
-from ryeos.cli.remote_words import surroundings
-from ryeos.cli.session import Session
-from ryeos.cli.signals import cancelled_by_signals
-from ryeos.envelope import Answer
-from ryeos.executor.model import Request
-from ryeos.items import Reference
-from ryeos.remote.options import RemoteOptions
-from ryeos.remote.running import execute_on
+from ryeos.cli.progress import ProgressBar
+from ryeos.cli.session import Session, cancelled_by_signals
+from ryeos.items.errors import Answer, UsageError
+from ryeos.items.refs import Reference
+from ryeos.remote.apply import Applied
+from ryeos.remote.link import Link, Surroundings, open_link
+from ryeos.remote.run import RemoteOptions, execute_on
+from ryeos.run.model import Request
+
+# --- remote run -----------------------------------------------------------------------------------
 
 GRAPH_REFS = ".ai/state/objects/refs/graphs/"
 
@@ -34,7 +40,7 @@ def run_on(
 
 def _write_pages(session: Session, answer: Answer) -> None:
     """A page of each run of a graph that came back: a node has no key of the user's to sign one."""
-    from ryeos.graph_runs.pages import write_run_page
+    from ryeos.graph.recording import write_run_page
 
     envelope = answer.envelope
     written = envelope.get("remote", {}).get("outputs_materialized", ())
@@ -72,3 +78,87 @@ def show_started(session: Session, answer: Answer) -> int:
             f"  rye remote pull --remote {name}"
         )
     return answer.exit_status
+
+
+# --- remote words ---------------------------------------------------------------------------------
+# What the commands about remotes share: their flags, the link to a node, and words for it.
+
+SHOWN_PATHS = 20
+_THREAD_ID = re.compile(r"[A-Za-z0-9._:-]{1,300}")
+
+
+def take_remote(parser: Arguments) -> None:
+    """Declare which remote is meant."""
+    parser.add_argument("--remote", metavar="NAME", help="the remote (default)")
+
+
+def take_limit(parser: Arguments, shown: int) -> None:
+    """Declare how many rows are shown."""
+    parser.add_argument("--limit", metavar="N", type=int, help=f"at most so many ({shown})")
+
+
+def limit_of(session: Session, shown: int) -> int:
+    """The rows that were asked for. Raises UsageError."""
+    limit = session.arguments.limit
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit: expected a number from 1 up, found {limit}")
+    return shown if limit is None else int(limit)
+
+
+@contextmanager
+def surroundings(
+    session: Session, cancellation: Cancellation | None = None
+) -> Iterator[Surroundings]:
+    """What remotes are opened with: signals end what is asked, a line says how far it is."""
+    bar = ProgressBar(session.output)
+
+    def tell_merged(remote: str, applied: Applied) -> None:
+        bar.end()
+        if not session.output.as_json:
+            session.output.note(f"merged in from {remote}:\n{listed(marked(applied))}")
+
+    try:
+        yield Surroundings(
+            workspace=session.rye,
+            progress=bar.tell,
+            tell_merged=tell_merged,
+            cancellation=cancellation or cancelled_by_signals(),
+        )
+    finally:
+        bar.end()
+
+
+@contextmanager
+def linked(session: Session) -> Iterator[Link]:
+    """The project and its counterpart on the remote that was named."""
+    with surroundings(session) as around:
+        yield open_link(around, session.arguments.remote)
+
+
+def listed(
+    paths: tuple[str, ...] | list[str], paint: Callable[[str], str] = lambda text: text
+) -> str:
+    """Paths, one a line, the first of many."""
+    lines = [paint(f"  {one_line(path)}") for path in paths[:SHOWN_PATHS]]
+    if len(paths) > SHOWN_PATHS:
+        lines.append(f"  and {len(paths) - SHOWN_PATHS} more")
+    return "\n".join(lines)
+
+
+def marked(applied: Applied) -> list[str]:
+    """What was changed here: ``+`` added, ``~`` changed, ``-`` removed, by path."""
+    marks = dict.fromkeys(applied.written, "~") | dict.fromkeys(applied.added, "+")
+    marks |= dict.fromkeys(applied.removed, "-")
+    return [f"{marks[path]} {one_line(path)}" for path in sorted(marks)]
+
+
+def check_thread_id(thread_id: str) -> str:
+    """An id that can be a part of an address. Raises UsageError."""
+    if not _THREAD_ID.fullmatch(thread_id):
+        raise UsageError(f"{thread_id[:80]!r}: expected the id of a run on the node")
+    return thread_id
+
+
+def short(digest: str | None) -> str:
+    """As much of a digest as tells it apart."""
+    return digest[:12] if digest else "none"

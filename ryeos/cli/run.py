@@ -8,18 +8,16 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from lillux.files import read_bytes
+from ryeos.cli.arguments import Arguments
 from ryeos.cli.output import escaped
-from ryeos.cli.plain_arguments import Arguments
-from ryeos.cli.session import Command, Session
-from ryeos.cli.signals import cancelled_by_signals
-from ryeos.envelope import Answer
-from ryeos.errors import UsageError
-from ryeos.executor.model import Request
+from ryeos.cli.session import Command, Session, cancelled_by_signals
+from ryeos.items.errors import Answer, UsageError
+from ryeos.run.model import Request
 
 if TYPE_CHECKING:
-    from ryeos.cli.step_list import StepList
+    from ryeos.cli.progress import StepList
     from ryeos.graph.runner import StepEvent
-    from ryeos.items import Reference
+    from ryeos.items.refs import Reference
 
 LOCAL, REMOTE = "local", "remote"
 MAX_INPUT_BYTES = 64 * 1024 * 1024
@@ -65,7 +63,7 @@ def run(session: Session) -> int:
 
 def _run_elsewhere(session: Session, reference: "Reference", request: Request) -> int:
     from ryeos.cli.remote_run import run_on
-    from ryeos.remote.options import RemoteOptions
+    from ryeos.remote.run import RemoteOptions
 
     arguments = session.arguments
     options = RemoteOptions(is_async=arguments.detached)
@@ -120,7 +118,7 @@ class _LateSteps:
     def tell(self, event: "StepEvent") -> None:
         """Show what has happened."""
         if self._steps is None:
-            from ryeos.cli.step_list import StepList
+            from ryeos.cli.progress import StepList
 
             self._steps = StepList(self._session.output)
         self._steps.tell(event)

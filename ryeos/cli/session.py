@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 
 from lillux.errors import LilluxError
+from lillux.process.cancellation import Cancellation
 from lillux.values import dataclass, field
 from ryeos import __version__
+from ryeos.cli.arguments import Arguments, PlainArguments, declare_shared
 from ryeos.cli.commands import Entry
 from ryeos.cli.output import Output
-from ryeos.cli.plain_arguments import Arguments, PlainArguments, declare_shared
 
-TYPE_CHECKING = False  # `typing` is not worth its time at a start
-if TYPE_CHECKING:  # the engine is imported by the commands that use it
+TYPE_CHECKING = False  # importing typing costs more than this start may take
+
+if TYPE_CHECKING:
     from pathlib import Path
 
-    from ryeos.app import Rye
-    from ryeos.bundles import BundleHome
-    from ryeos.context import Context
-    from ryeos.items import Space
-    from ryeos.threads.starting import Program
+    from ryeos.app.workspace import Rye
+    from ryeos.items.context import Context
+    from ryeos.items.refs import Space
+    from ryeos.run.thread_control import Program
+    from ryeos.trust.bundles import BundleHome
     from zipboot.launch import Program as PackedProgram
+
+
+# --- session --------------------------------------------------------------------------------------
 
 USAGE = 2
 """The exit status of a command line that makes no sense."""
@@ -51,7 +57,7 @@ class Session:
     def rye(self) -> Rye:
         """The public API on this context."""
         if self._rye is None:
-            from ryeos.app import Rye
+            from ryeos.app.workspace import Rye
 
             if self.context.dev_mode:
                 self.output.warn("RYE_DEV_MODE=1: integrity errors are only warnings")
@@ -66,8 +72,8 @@ class Session:
     def server_rye(self, warn: Callable[[str], None], grace_s: float) -> Rye:
         """The public API for many calls: with warm workers, and less patience at the end."""
         from lillux.process import ProcessManager
-        from ryeos.app import Rye
-        from ryeos.executor.function_host import FunctionHost
+        from ryeos.app.workspace import Rye
+        from ryeos.run.functions import FunctionHost
 
         manager = ProcessManager(grace_s=grace_s)
         return Rye(
@@ -87,14 +93,14 @@ class Session:
     @property
     def edition(self) -> str:
         """``core`` or ``full``, by the bundle that came with this program."""
-        from ryeos.bundles import CORE_ID
+        from ryeos.trust.bundles import CORE_ID
 
         own = self._own_bundle
         return "core" if own and own.bundle_id == CORE_ID else "full"
 
     @property
     def _own_bundle(self) -> Space | None:
-        from ryeos.bundles import CORE_ID, EMBEDDED_ID
+        from ryeos.trust.bundles import CORE_ID, EMBEDDED_ID
 
         own = (b for b in self.context.spaces.bundles if b.bundle_id in (EMBEDDED_ID, CORE_ID))
         return next((b for b in own if b.pinned_pem), None)
@@ -102,8 +108,8 @@ class Session:
     def _make_context(self) -> Context:
         from pathlib import Path
 
-        from ryeos.bundles import discover, embedded_bundle
-        from ryeos.context import context_from
+        from ryeos.items.context import context_from
+        from ryeos.trust.bundles import discover, embedded_bundle
 
         try:
             root = Path(self.bundle.locate())
@@ -131,7 +137,7 @@ def _with_installed_bundles(context: Context) -> Context:
     if not is_directory(spaces.user.ai / "bundles"):
         return context
     from lillux.values import replace
-    from ryeos.installed_bundles import installed_bundles
+    from ryeos.trust.bundles import installed_bundles
 
     installed = installed_bundles(spaces.user, {bundle.label for bundle in spaces.bundles})
     return replace(context, spaces=replace(spaces, bundles=(*spaces.bundles, *installed)))
@@ -139,7 +145,7 @@ def _with_installed_bundles(context: Context) -> Context:
 
 def own_program(context: Context) -> Program:
     """How to start this program once more, as a thread is, in the same spaces."""
-    from ryeos.threads.starting import Program
+    from ryeos.run.thread_control import Program
 
     flags = ["--user-space", str(context.spaces.user.base)]
     if context.project_path:
@@ -199,7 +205,7 @@ def own_bundle() -> BundleHome:
     """The bundle beside this package, where a wheel has it."""
     from pathlib import Path
 
-    from ryeos.bundles import BundleFolder
+    from ryeos.trust.bundles import BundleFolder
 
     # An installer puts the scripts of a wheel beside the interpreter.
     scripts = str(Path(sys.executable).parent)
@@ -241,7 +247,7 @@ def _working_directory() -> Path:
     try:
         return Path.cwd()
     except OSError as error:
-        from ryeos.errors import UsageError
+        from ryeos.items.errors import UsageError
 
         raise UsageError(
             f"the current folder cannot be used: {error.strerror}",
@@ -257,10 +263,39 @@ def _configure_logging(*, verbose: int) -> None:
 
     names = logging.getLevelNamesMapping()
     if level not in names:
-        from ryeos.errors import UsageError
+        from ryeos.items.errors import UsageError
 
         raise UsageError(
             f"RYE_LOG: expected one of {', '.join(names)}, found {level!r}",
             hint="see: rye help environment",
         )
     logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
+
+
+# --- signals --------------------------------------------------------------------------------------
+# Signals that ask a command to end: a run ends its tool first, and waiting is interrupted.
+
+_ASKS_TO_END = ("SIGINT", "SIGTERM", "SIGHUP")
+
+
+def cancelled_by_signals() -> Cancellation:
+    """A cancellation that the first such signal sets; a second one ends this program at once."""
+    cancellation = Cancellation()
+
+    def cancel(number: int, _: FrameType | None) -> None:
+        cancellation.cancel()
+        signal.signal(number, signal.SIG_DFL)
+
+    for name in _ASKS_TO_END:
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, cancel)
+    return cancellation
+
+
+def interrupt_on_signals() -> None:
+    """Let whatever asks this command to end interrupt it, as Ctrl-C does."""
+    for name in _ASKS_TO_END:
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)

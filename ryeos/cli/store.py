@@ -6,12 +6,12 @@ from time import time
 
 from lillux.store import Stored
 from lillux.store_files import Space
-from ryeos.cas.garbage import GRACE_S, collect_garbage
-from ryeos.cli.plain_arguments import Arguments
+from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import Command, Session
-from ryeos.errors import UsageError
-from ryeos.graph.run_place import RunPlace, run_place
-from ryeos.graph.run_roots import roots_of_runs
+from ryeos.graph.run_log import RunPlace, run_place
+from ryeos.graph.run_store import roots_of_runs
+from ryeos.items.errors import UsageError
+from ryeos.sync.garbage import GRACE_S, collect_garbage
 
 
 def _configure_show(_: Arguments) -> None:

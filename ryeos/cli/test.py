@@ -5,21 +5,26 @@ from pathlib import Path
 from typing import Any
 
 from lillux.files import write_atomic
+from ryeos.app.item_tests import (
+    NoCasesError,
+    Planned,
+    Result,
+    State,
+    case_files,
+    junit_xml,
+    planned,
+    run_cases,
+)
+from ryeos.cli.arguments import Arguments
 from ryeos.cli.output import one_line
-from ryeos.cli.plain_arguments import Arguments
-from ryeos.cli.session import Command, Session
-from ryeos.cli.signals import cancelled_by_signals
-from ryeos.errors import UsageError
-from ryeos.testing.errors import NoCasesError
-from ryeos.testing.junit import junit_xml
-from ryeos.testing.running import Planned, Result, State, planned, run_cases
-from ryeos.testing.selection import case_files
+from ryeos.cli.session import Command, Session, cancelled_by_signals
+from ryeos.items.errors import UsageError
 
 INTERRUPTED = 130
 _COLORS = {State.PASSED: "green", State.FAILED: "red", State.SKIPPED: "yellow"}
 
 
-def _configure(parser: Arguments) -> None:
+def _configure_test(parser: Arguments) -> None:
     add = parser.add_argument
     add("what", metavar="REF|GLOB", nargs="*", help="tools; without one all of the project")
     add("-k", "--containing", metavar="TEXT", help="only cases with this in id or name")
@@ -28,7 +33,7 @@ def _configure(parser: Arguments) -> None:
     add("--jobs", metavar="N", type=int, default=0, help="cases at once, default up to 4")
 
 
-def _run(session: Session) -> int:
+def _run_test(session: Session) -> int:
     arguments = session.arguments
     if arguments.jobs < 0:
         raise UsageError(f"--jobs: expected 1 or more, found {arguments.jobs}")
@@ -48,7 +53,7 @@ def _run(session: Session) -> int:
     )
     if arguments.junit:
         write_atomic(Path(arguments.junit), junit_xml(results).encode())
-    status = _show(session, results)
+    status = _show_tests(session, results)
     return INTERRUPTED if cancellation.is_set else status
 
 
@@ -78,7 +83,7 @@ def _tell(session: Session, result: Result) -> None:
     session.output.text("\n".join(lines))
 
 
-def _show(session: Session, results: list[Result]) -> int:
+def _show_tests(session: Session, results: list[Result]) -> int:
     counts = Counter(result.state.value for result in results)
     found = {state.value: counts[state.value] for state in State}
     summary = ", ".join(f"{number} {state}" for state, number in found.items() if number)
@@ -96,8 +101,8 @@ def _show(session: Session, results: list[Result]) -> int:
 
 COMMANDS = {
     "test": Command(
-        _configure,
-        _run,
+        _configure_test,
+        _run_test,
         ["rye test", "rye test mine/hello", "rye test 'shop/**' -k price --junit results.xml"],
     )
 }

@@ -13,17 +13,13 @@ from typing import TYPE_CHECKING
 
 from lillux.errors import LilluxError
 from lillux.process.cancellation import Cancellation
-from ryeos.cli.plain_arguments import Arguments
+from ryeos.cli.arguments import Arguments
 from ryeos.cli.run import MAX_INPUT_BYTES, live_stderr, show, undo_ignored_child_signals
 from ryeos.cli.session import Command, Session
-from ryeos.envelope import Answer, error_answer
-from ryeos.errors import UsageError
-from ryeos.items import parse_reference
-from ryeos.threads.documents import write_document
-from ryeos.threads.model import Status
-from ryeos.threads.payload import Payload, parse_payload
-from ryeos.threads.registry import Registry
-from ryeos.threads.seal import Runner, RunnerSeals
+from ryeos.items.errors import Answer, UsageError, error_answer
+from ryeos.items.refs import parse_reference
+from ryeos.run.thread_registry import Registry, write_document
+from ryeos.run.threads import Payload, Runner, RunnerSeals, Status, parse_payload
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

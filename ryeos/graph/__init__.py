@@ -1,1 +1,1 @@
-"""State graphs: their files as values, and the walk through them."""
+"""State graphs: many steps, each recorded before the next begins."""

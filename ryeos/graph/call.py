@@ -1,41 +1,139 @@
-"""A run of a graph, as the engine's end of a chain. See `ryeos.executor.calls.Call`.
+"""A run of a graph, as the engine's end of a chain. See `ryeos.run.calls.Call`.
 
 (1) the caller's parameters: inputs, and what steers the run   (2) the graph, without problems
 (3) what it may call, and how deep it is   (4) where to begin: at the start, or where an earlier
 run ended   (5) written down as begun   (6) walked   (7) written down as ended
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from lillux.digests import canonical_json, sha256_hex
+from lillux.digests import CanonicalJsonError, canonical_json, require_json, sha256_hex
 from lillux.process.cancellation import Cancellation
-from lillux.values import dataclass
-from ryeos.errors import SpecError
-from ryeos.executor.calls import Materials, OnStderr
-from ryeos.executor.results import MappedResult
-from ryeos.graph.beginning import SavedRun, checked_inputs, fresh_position, resumed_position
-from ryeos.graph.calls import CallRules
-from ryeos.graph.capabilities import Capabilities
-from ryeos.graph.commands import Outcome
-from ryeos.graph.deadline import RunEnd
-from ryeos.graph.endings import mapped, timed_out
+from lillux.values import dataclass, replace
+from ryeos.graph.commands import INPUTS, RETRIES, CallRules, Outcome, Position, Settings, retries_of
 from ryeos.graph.errors import (
     DepthExceededError,
+    GraphChangedError,
+    GraphInputError,
     GraphInvalidError,
     MissingEnvironmentError,
     NodeNotFoundError,
     NoPermissionsError,
+    RunCompletedError,
+    RunNotResumableError,
 )
-from ryeos.graph.model import Graph, Hook
-from ryeos.graph.options import Options, taken_apart
-from ryeos.graph.progress import Position, Settings
+from ryeos.graph.model import Capabilities, Graph, Hook, Options, taken_apart
 from ryeos.graph.reading import Reading, read_graph
-from ryeos.graph.runner import Calls, Keeping, OnStep, Records, Runner
-from ryeos.graph.walker import Walk
-from ryeos.metadata import parse_header
+from ryeos.graph.run_log import COMPLETED
+from ryeos.graph.runner import Calls, Keeping, OnStep, Records, RunEnd, Runner
+from ryeos.graph.walk import Walk
+from ryeos.items.errors import SpecError
+from ryeos.items.headers import parse_header
+from ryeos.run.calls import MappedResult, Materials, OnStderr
+
+# --- beginning ------------------------------------------------------------------------------------
+# Where a run begins: at the start with checked inputs, or where an earlier one ended. Pure.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedRun:
+    """An earlier run, as it was written down last.
+
+    node        where it goes on; None at an end
+    graph_id, graph_hash  of the graph that it walked
+    is_alive    a process works on it
+    """
+
+    run_id: str
+    status: str
+    state: Mapping[str, Any]
+    node: str | None
+    step: int
+    errors: tuple[Mapping[str, Any], ...] = ()
+    graph_id: str = ""
+    graph_hash: str = ""
+    is_alive: bool = False
+
+
+def checked_inputs(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs with the schema's defaults. Raises GraphInputError with every problem."""
+    try:
+        require_json(dict(inputs))
+    except CanonicalJsonError as error:
+        raise GraphInputError(graph.graph_id, [str(error)]) from error
+    schema = graph.config_schema
+    if not schema:
+        return dict(inputs)
+    from lillux.schema import check_schema, violations, with_defaults
+
+    check_schema(schema)
+    filled = with_defaults(inputs, schema)
+    given = filled if isinstance(filled, dict) else {}
+    missing = [name for name in schema.get("required") or () if name not in given]
+    problems = [f"missing required input: '{name}'" for name in missing]
+    without = {name: value for name, value in schema.items() if name != "required"}
+    problems += [str(violation) for violation in violations(filled, without)]
+    if problems or not isinstance(filled, dict):
+        raise GraphInputError(graph.graph_id, problems)
+    return filled
+
+
+def fresh_position(graph: Graph, options: Options, inputs: Mapping[str, Any]) -> Position:
+    """The start, or the one node that is asked for."""
+    state = {**deepcopy(dict(graph.state)), **options.inject_state, INPUTS: dict(inputs)}
+    return Position(node=options.node or graph.start, state=state)
+
+
+def resumed_position(
+    graph: Graph, options: Options, saved: SavedRun, graph_hash: str, inputs: Mapping[str, Any]
+) -> Position:
+    """Where the saved run goes on.
+
+    Its own inputs count, unless ``override_inputs`` lays the given ones over them. Raises
+    RunNotResumableError, RunCompletedError, GraphChangedError, NodeNotFoundError, GraphInputError.
+    """
+    if saved.graph_id and saved.graph_id != graph.graph_id:
+        raise RunNotResumableError(
+            saved.run_id,
+            f"it is a run of {saved.graph_id}, and not of {graph.graph_id}",
+            hint=f"go on with it by: rye graph resume {saved.run_id}",
+        )
+    _require_resumable(saved, options, graph_hash)
+    node = options.node or saved.node or ""
+    if node not in graph.nodes:
+        raise NodeNotFoundError(node, list(graph.nodes))
+    state = {**saved.state, **options.inject_state}
+    retries = {name: n for name, n in retries_of(state).items() if name != node}
+    state.pop(RETRIES, None)
+    if retries:
+        state[RETRIES] = retries
+    if options.override_inputs:
+        state[INPUTS] = checked_inputs(graph, {**(state.get(INPUTS) or {}), **inputs})
+    return replace(Position(node=node, state=state), step=saved.step, errors=tuple(saved.errors))
+
+
+def _require_resumable(saved: SavedRun, options: Options, graph_hash: str) -> None:
+    if saved.is_alive:
+        raise RunNotResumableError(
+            saved.run_id,
+            "a process is working on it",
+            hint=f"wait for it (rye threads wait {saved.run_id}), or end it: rye threads kill",
+        )
+    if options.node:  # a step of its own, that only begins with the state of the run
+        return
+    if saved.status in COMPLETED:
+        raise RunCompletedError(saved.run_id, saved.status)
+    if saved.node is None:
+        raise RunNotResumableError(saved.run_id, "it does not say which node comes next")
+    if saved.graph_hash != graph_hash and not options.force:
+        raise GraphChangedError(saved.run_id, saved.graph_hash, graph_hash)
+
+
+# --- call -----------------------------------------------------------------------------------------
 
 DEPTH = 5
 _KEPT_READINGS = 64
@@ -287,3 +385,66 @@ def _inner(lineage: Lineage) -> Lineage:
     """What the calls of a run get."""
     depth = None if lineage.depth is None else lineage.depth - 1
     return Lineage(grants=lineage.lists, depth=depth)
+
+
+# --- endings --------------------------------------------------------------------------------------
+# From the outcome of a walk to the result that a caller gets. Pure. Shapes: ``docs/graphs.md``.
+
+TIMED_OUT = "timed_out"
+_CODES = {"cancelled": "CANCELLED", TIMED_OUT: "TIMEOUT"}
+
+
+def timed_out(outcome: Outcome, limit_s: float | None) -> Outcome:
+    """The outcome of a run that was ended for its time: a failure, not somebody's wish."""
+    if outcome.status != "cancelled":  # it was done by then
+        return outcome
+    error = f"the graph timed out after {limit_s or 0:g} seconds"
+    return replace(outcome, status="error", error=error, code=TIMED_OUT)
+
+
+def mapped(graph: Graph, outcome: Outcome, run_id: str) -> MappedResult:
+    """The result of a run."""
+    success = outcome.status in {"completed", "completed_with_errors", "stepped"}
+    data: dict[str, Any] = {"success": success}
+    if outcome.status == "stepped":
+        data |= {
+            "state": outcome.state,
+            "executed_node": outcome.node,
+            "next_node": outcome.next_node,
+            "step_count": outcome.steps,
+        }
+    else:
+        data |= {"status": outcome.status, **_shape(graph, outcome), "steps": outcome.steps}
+    data["graph_run_id"] = run_id
+    if outcome.terminated:
+        data["terminated"] = outcome.terminated
+    if outcome.errors:
+        data["errors_suppressed"] = len(outcome.errors)
+    if outcome.errors or not success:
+        data["errors"] = [*map(dict, outcome.errors), *_own_error(outcome)]
+    if outcome.warnings:
+        data["warnings"] = list(outcome.warnings)
+    if success:
+        return MappedResult(success=True, data=data, error=None, code="")
+    error, code = outcome.error or outcome.status, _CODES.get(outcome.code, "EXECUTION_FAILED")
+    data |= {"error": error} | ({"node": outcome.node} if outcome.node else {})
+    return MappedResult(success=False, data=data, error=error, code=code)
+
+
+def _shape(graph: Graph, outcome: Outcome) -> dict[str, Any]:
+    """What of output and state is told: of a failure the state, else as ``config.result`` says."""
+    if outcome.error is not None:
+        return {"state": outcome.state}
+    shown: dict[str, Any] = {}
+    if graph.result in {"output", "both"}:
+        shown["output"] = outcome.output
+    if graph.result in {"state", "both"} or not outcome.has_output:
+        shown["state"] = outcome.state
+    return shown
+
+
+def _own_error(outcome: Outcome) -> list[dict[str, Any]]:
+    if outcome.error is None:
+        return []
+    entry: dict[str, Any] = {"code": outcome.code, "message": outcome.error}
+    return [entry | ({"node": outcome.node} if outcome.node else {})]

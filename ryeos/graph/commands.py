@@ -3,10 +3,28 @@
 A walk is a generator: it gives a command, and gets the reply that the command names.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import deepcopy
+from datetime import datetime
 from typing import Any, TypeAlias
 
+from lillux.errors import LilluxError
 from lillux.values import dataclass, field
+from ryeos.graph.expressions import ExpressionError, fill
+from ryeos.graph.model import (
+    Action,
+    ActionNode,
+    Capabilities,
+    ForeachNode,
+    Graph,
+    Hook,
+    denial,
+    storage_problem,
+)
+from ryeos.items.errors import InvalidRefError
+from ryeos.items.refs import Kind, parse_reference
+
+# --- commands -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,3 +166,250 @@ class Outcome:
     terminated: str = ""
     errors: Sequence[Mapping[str, Any]] = ()
     warnings: Sequence[str] = ()
+
+
+# --- calls ----------------------------------------------------------------------------------------
+# From what a node or a hook wants called to a call with nothing left to fill in. Pure.
+#
+# (1) expressions filled in   (2) the item named   (3) allowed by every list of capabilities
+
+Warn = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRules:
+    """What calls are allowed: each of these lists must have a capability for one."""
+
+    grants: Sequence[Capabilities]
+
+
+class RefusedCallError(LilluxError):
+    """A call that is not made; the node that wants it fails with this. ``reason`` is a code."""
+
+    exit_status = 6
+
+    def __init__(self, problem: str, reason: str) -> None:
+        self.problem, self.reason = problem, reason
+        super().__init__(problem)
+
+
+def act_of(
+    node: ActionNode | ForeachNode,
+    document: Mapping[str, Any],
+    rules: CallRules,
+    *,
+    index: int | None,
+    warn: Warn,
+) -> Act:
+    """The call of a node, or of one element of a foreach. Raises RefusedCallError."""
+    filled = _filled(node.action, node.remote, document, warn)
+    return _allowed(
+        Act(
+            node=node.name,
+            primary=node.action.primary,
+            kind=filled.kind,
+            item_id=filled.item_id,
+            params=filled.params,
+            index=index,
+            remote=filled.remote,
+            timeout_s=node.timeout_s,
+            caches=node.cache_result,
+            cache_ttl_s=node.cache_ttl_s,
+            is_async=isinstance(node, ActionNode) and node.is_async,
+        ),
+        rules,
+    )
+
+
+def act_of_hook(
+    hook: Hook, action: Action, document: Mapping[str, Any], rules: CallRules, warn: Warn
+) -> Act:
+    """The call of a hook. Raises RefusedCallError."""
+    filled = _filled(action, None, document, warn)
+    return _allowed(
+        Act(
+            node=f"hook:{hook.event}",
+            primary=action.primary,
+            kind=filled.kind,
+            item_id=filled.item_id,
+            params=filled.params,
+        ),
+        rules,
+    )
+
+
+def without_nulls(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """The value without members and elements that are null, so that a tool's defaults count."""
+    if isinstance(value, Mapping):
+        return {name: without_nulls(inner) for name, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [without_nulls(inner) for inner in value if inner is not None]
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Filled:
+    kind: str | None
+    item_id: str
+    params: Mapping[str, Any]
+    remote: str | None
+
+
+def _filled(action: Action, remote: str | None, document: Mapping[str, Any], warn: Warn) -> _Filled:
+    try:
+        item_id = fill(action.item_id, document, warn)
+        params = without_nulls(fill(dict(action.params), document, warn))
+        where = None if remote is None else fill(remote, document, warn)
+    except ExpressionError as error:
+        raise RefusedCallError(str(error), error.code) from error
+    kind, bare = _named(action, item_id)
+    problem = storage_problem(params)
+    if problem:
+        raise RefusedCallError(f"action.params: {problem}", "INVALID_PARAMS")
+    return _Filled(
+        kind=kind, item_id=bare, params=params, remote=None if where is None else str(where)
+    )
+
+
+def _named(action: Action, item_id: object) -> tuple[str | None, str]:
+    """The kind and the bare id. Raises RefusedCallError."""
+    if not isinstance(item_id, str) or (not item_id and action.primary != "fetch"):
+        raise RefusedCallError(
+            f"action.item_id: expected an item, {action.item_id!r} gave {item_id!r:.100}",
+            "INVALID_REF",
+        )
+    if not item_id:
+        return None, ""
+    try:
+        reference = parse_reference(item_id)
+    except InvalidRefError as error:
+        raise RefusedCallError(str(error), error.code) from error
+    kind = reference.kind.value if reference.kind else action.kind or Kind.TOOL.value
+    return kind, reference.id
+
+
+def _allowed(act: Act, rules: CallRules) -> Act:
+    denied = denial(act.primary, act.kind, act.item_id, rules.grants)
+    if denied:
+        raise RefusedCallError(denied, "PERMISSION_DENIED")
+    return act
+
+
+# --- progress -------------------------------------------------------------------------------------
+# How far a walk has come, and what it knows on its way: state, errors, warnings.
+
+LAST_ERROR, RETRIES, INPUTS = "_last_error", "_retries", "inputs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where a walk begins: at the start, or where an earlier one ended.
+
+    state   with the run's inputs under ``inputs``; copied, never changed
+    step    how many steps were taken before
+    errors  those that were put up with before
+    """
+
+    node: str
+    state: Mapping[str, Any]
+    step: int = 0
+    errors: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What holds for a walk besides its graph.
+
+    max_steps  how many steps this walk may take
+    single     whether it ends behind the first node
+    env_names  the environment variables that there are
+    """
+
+    max_steps: int
+    max_concurrency: int
+    rules: CallRules
+    single: bool = False
+    env_names: Collection[str] = ()
+
+
+def retries_of(state: Mapping[str, Any]) -> dict[str, int]:
+    """How often hooks have had each node tried again; what a caller has injected may be odd."""
+    known = state.get(RETRIES)
+    if not isinstance(known, Mapping):
+        return {}
+    return {name: n for name, n in known.items() if isinstance(n, int)}
+
+
+class Progress:
+    """One walk's state. ``node`` is the one that is worked on, or comes next; None at an end."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        position: Position,
+        settings: Settings,
+        now: Callable[[], datetime],
+    ) -> None:
+        self.graph, self.settings, self._now = graph, settings, now
+        self.state: dict[str, Any] = deepcopy(dict(position.state))
+        self.node: str | None = position.node
+        self.step = self._first_step = position.step
+        self.errors: list[Mapping[str, Any]] = list(position.errors)
+        self._warnings: dict[str, None] = {}
+
+    @property
+    def steps_taken(self) -> int:
+        """How many steps this walk has taken, apart from those of the run before."""
+        return self.step - self._first_step
+
+    @property
+    def is_over_limit(self) -> bool:
+        """Whether no further step may be taken."""
+        return self.steps_taken >= self.settings.max_steps
+
+    def document(self) -> dict[str, Any]:
+        """What expressions see."""
+        now = self._now()
+        return {
+            "state": dict(self.state),  # a copy: what is assigned ``${state}`` must not hold itself
+            "inputs": self.state.get(INPUTS) or {},
+            "_now": now.isoformat(),
+            "_timestamp": int(now.timestamp() * 1000),
+        }
+
+    def warn(self, text: str) -> None:
+        """Note what is odd and no error, once."""
+        self._warnings[text] = None
+
+    def assign(self, assign: Mapping[str, Any], result: Any) -> None:  # noqa: ANN401 - JSON
+        """Assign in order; each template sees what was assigned before. Raises ExpressionError."""
+        for key, template in assign.items():
+            value = fill(template, {**self.document(), "result": result}, self.warn)
+            problem = storage_problem(value)
+            if problem:
+                raise ExpressionError(str(template), f"{key}: {problem}")
+            if value is None:
+                self.warn(f"{self.node}: {key} is assigned nothing: {template!r:.100} has none")
+            self.state[key] = value
+
+    def outcome(self, status: str, **fields: Any) -> Outcome:  # noqa: ANN401 - those of Outcome
+        """The end of the walk, as it is now."""
+        fields.setdefault("next_node", self.node if status in {"error", "cancelled"} else None)
+        return Outcome(
+            status=status,
+            state=self.state,
+            steps=self.step,
+            errors=tuple(self.errors),
+            warnings=tuple(self._warnings),
+            **fields,
+        )
+
+    def completed(self, **fields: Any) -> Outcome:  # noqa: ANN401 - those of Outcome
+        """The end that is no failure."""
+        return self.outcome("completed_with_errors" if self.errors else "completed", **fields)
+
+    def cancelled(self) -> Outcome:
+        """The end that somebody from outside wants."""
+        return self.outcome(
+            "cancelled", error="the run was cancelled", node=self.node, code="cancelled"
+        )

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
-from ryeos.errors import RyeError
 from ryeos.graph.problems import Problem
+from ryeos.items.errors import RyeError
+
+# --- errors ---------------------------------------------------------------------------------------
 
 
 class GraphInvalidError(RyeError):
@@ -134,3 +136,149 @@ class RunNotResumableError(RyeError):
     def __init__(self, run_id: str, problem: str, *, hint: str = "") -> None:
         self.run_id, self.problem = run_id, problem
         super().__init__(f"Cannot resume {run_id}: {problem}", hint=hint)
+
+
+# --- run errors -----------------------------------------------------------------------------------
+# What can be wrong with the records of a run, or with resuming from them.
+
+
+class RunIdError(RyeError):
+    """A run id that could not be the name of a run's folder."""
+
+    code, exit_status = "INVALID_REF", 2
+
+    def __init__(self, run_id: str, problem: str) -> None:
+        self.run_id, self.problem = run_id, problem
+        super().__init__(
+            f"run id {run_id[:200]!r}: {problem}",
+            hint="a run id is printed when the run starts, like mine-build-1763725437000-00ff",
+        )
+
+
+class RunPlaceError(RyeError):
+    """The folder of runs, or a file in it, is not Rye's own: a link leads elsewhere."""
+
+    code, exit_status = "INTEGRITY", 4
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"{path}: {problem}", hint="remove the link; runs follow none")
+
+
+class RunExistsError(RyeError):
+    """A run of that id has been recorded already."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(f"run {run_id} exists already", hint="resume it, or take another run id")
+
+
+class RunBusyError(RyeError):
+    """Another process is recording this run right now."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(f"run {run_id} is still running", hint="wait for its end, or cancel it")
+
+
+class RecordError(RyeError):
+    """An object of a run has another shape than its kind. ``key`` is where in it."""
+
+    code, exit_status = "INTEGRITY", 4
+
+    def __init__(self, where: str, key: str, expected: str, found: str) -> None:
+        self.where, self.key, self.expected, self.found = where, key, expected, found
+        super().__init__(f"{where}: {key}: expected {expected}, found {found}")
+
+
+class TranscriptError(RyeError):
+    """A line of a transcript that no run has written. ``line`` counts from 1."""
+
+    code, exit_status = "INTEGRITY", 4
+
+    def __init__(self, path: str, line: int, problem: str) -> None:
+        self.path, self.line, self.problem = path, line, problem
+        super().__init__(f"{path}, line {line}: {problem}")
+
+
+class CheckpointMismatchError(RyeError):
+    """What stands before a checkpoint is not what was there when it was made."""
+
+    code, exit_status = "INTEGRITY", 4
+
+    def __init__(self, path: str, line: int, problem: str) -> None:
+        self.path, self.line, self.problem = path, line, problem
+        super().__init__(
+            f"{path}, line {line}: checkpoint does not match: {problem}",
+            hint="somebody changed the record of this run; start a new run",
+        )
+
+
+class CheckpointSignerError(RyeError):
+    """A checkpoint was signed by a key that does not count here."""
+
+    code, exit_status = "UNTRUSTED_KEY", 4
+
+    def __init__(self, path: str, line: int, fingerprint: str) -> None:
+        self.path, self.line, self.fingerprint = path, line, fingerprint
+        super().__init__(
+            f"{path}, line {line}: checkpoint by the key {fingerprint}, which is not trusted",
+            hint=f"if you know whose key it is: rye keys trust {fingerprint}",
+        )
+
+
+class ResumeStateNotFoundError(RyeError):
+    """No state was recorded of a run, so it cannot go on."""
+
+    code, exit_status = "RUN_NOT_FOUND", 3
+
+    def __init__(self, run_id: str, searched: str) -> None:
+        self.run_id, self.searched = run_id, searched
+        super().__init__(
+            f"Cannot resume: state not found: {run_id} (searched: {searched})",
+            hint="check the run id and the project; runs are kept where they were started",
+        )
+
+
+class RunCompletedError(RyeError):
+    """A run that came to its end has nothing to go on with."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, run_id: str, status: str) -> None:
+        self.run_id, self.status = run_id, status
+        super().__init__(
+            f"Cannot resume {run_id}: already completed ({status})",
+            hint="run the graph again for a new run",
+        )
+
+
+class GraphChangedError(RyeError):
+    """The graph is not the one that the run was started with. Both are digests."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, run_id: str, expected: str, found: str) -> None:
+        self.run_id, self.expected, self.found = run_id, expected, found
+        super().__init__(
+            f"Cannot resume {run_id}: the graph has changed since:"
+            f" expected {expected[:12]}, found {found[:12]}",
+            hint="resume with --force if the change fits the steps done, or start a new run",
+        )
+
+
+class StateTooLargeError(RyeError):
+    """The state of a run has become larger than what is written down after each step."""
+
+    code, exit_status = "RESOURCE_EXCEEDED", 6
+
+    def __init__(self, run_id: str, size: int, largest: int) -> None:
+        self.run_id, self.size, self.largest = run_id, size, largest
+        super().__init__(
+            f"{run_id}: its state has {size} bytes, expected at most {largest}",
+            hint="let the tools write what is large to files, and keep the paths in the state",
+        )

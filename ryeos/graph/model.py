@@ -4,13 +4,20 @@
 template here and is kept as it was written; every other field has its final type.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from lillux.digests import CanonicalJsonError, require_json
 from lillux.values import dataclass, field
+from ryeos.items.errors import ParameterError
+from ryeos.items.specs import type_name
 
 if TYPE_CHECKING:
     from ryeos.graph.conditions import Condition
+
+
+# --- model ----------------------------------------------------------------------------------------
 
 Primary: TypeAlias = Literal["execute", "fetch", "sign"]
 OnError: TypeAlias = Literal["fail", "continue"]
@@ -208,3 +215,205 @@ def edges_of(node: Node) -> tuple[Edge, ...]:
 def error_target(node: Node) -> str | None:
     """Where a node goes when its call fails, or None."""
     return node.on_error if isinstance(node, (ActionNode, ForeachNode)) else None
+
+
+# --- capabilities ---------------------------------------------------------------------------------
+# What a run may call: capability strings, as ``docs/graphs.md`` defines them. Pure.
+#
+# A call needs ``rye.<primary>.<kind>.<id>``, the slashes of the id as dots. A capability is such a
+# string with the wildcards of a shell, of which ``*`` crosses dots. There may be several lists: of
+# whoever started the run, of the caller, of the graph. Each must have a capability that covers the
+# call, and there must be one list at least: what nobody allowed is denied.
+
+SEARCH = "search"
+# What steers a run from inside of it, and does nothing else: where it is the program's own.
+ALWAYS_ALLOWED = "rye/agent/threads/internal/"
+
+Capabilities = tuple[str, ...]
+
+
+def required_capability(primary: str, kind: str | None, item_id: str) -> str:
+    """What a call needs; ``item_id`` is bare, and ``""`` for a search."""
+    if not item_id:
+        return f"rye.{primary}.{SEARCH}"
+    return ".".join(["rye", primary, kind or "tool", *item_id.split("/")])
+
+
+def denial(
+    primary: str, kind: str | None, item_id: str, grants: Sequence[Capabilities]
+) -> str | None:
+    """Why a call is not allowed; None if it is."""
+    if primary == "execute" and item_id.startswith(ALWAYS_ALLOWED):
+        return None
+    return unlisted(primary, kind, item_id, grants)
+
+
+def unlisted(
+    primary: str, kind: str | None, item_id: str, grants: Sequence[Capabilities]
+) -> str | None:
+    """As `denial`, without the exception for what steers a run."""
+    if not any(grants) or not all(grants):
+        return "Permission denied: no capabilities"
+    required = required_capability(primary, kind, item_id)
+    for capabilities in grants:
+        if not any(fnmatchcase(required, capability) for capability in capabilities):
+            return f"Permission denied: '{required}' not covered by capabilities"
+    return None
+
+
+# --- options --------------------------------------------------------------------------------------
+# A caller's parameters, taken apart: inputs of the graph, and what steers the run. Pure.
+#
+# A name that the graph's own ``config_schema`` declares is an input, whatever it is otherwise.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What steers a run. Page: ``docs/graphs.md``.
+
+    run_id           of the run to begin, or with ``resume`` of the one to go on with
+    node             the one node to work on, then stop
+    inject_state     laid over the state before that
+    capabilities     a further list that must allow every call; None for none
+    max_steps, max_concurrency, depth  None leaves them to the graph and the configuration
+    override_inputs  a resumed run takes the inputs of this call
+    force            a resumed run may be of another version of the graph
+    """
+
+    max_steps: int | None = None
+    max_concurrency: int | None = None
+    run_id: str = ""
+    resume: bool = False
+    node: str = ""
+    inject_state: Mapping[str, Any] = field(default_factory=dict)
+    validate: bool = False
+    capabilities: tuple[str, ...] | None = None
+    depth: int | None = None
+    override_inputs: bool = False
+    force: bool = False
+
+
+Check = Callable[[object], bool]
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _is_depth(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _is(kind: type) -> Check:
+    return lambda value: isinstance(value, kind)
+
+
+# What the engine takes from the parameters of any tool.
+_ENGINES = frozenset({"timeout", "cwd"})
+# name of the parameter -> what it must be, in words and as a check
+_KNOWN: Mapping[str, tuple[str, Check]] = {
+    "max_steps": ("a whole number above 0", _is_count),
+    "max_concurrency": ("a whole number above 0", _is_count),
+    "resume": ("true or false", _is(bool)),
+    "graph_run_id": ("the id of a run", _is(str)),
+    "resume_run_id": ("the id of a run", _is(str)),
+    "node": ("the name of a node", _is(str)),
+    "inject_state": ("a mapping", _is(dict)),
+    "validate": ("true or false", _is(bool)),
+    "capabilities": ("a list of texts", _is_names),
+    "depth": ("a whole number from 0 up", _is_depth),
+    "limits": ("a mapping", _is(dict)),
+    "override_inputs": ("true or false", _is(bool)),
+    "force": ("true or false", _is(bool)),
+    "async": ("true or false", _is(bool)),
+}
+
+
+def taken_apart(
+    parameters: Mapping[str, Any], schema: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], Options]:
+    """Inputs and options. Raises ParameterError with every option that is of a wrong type."""
+    declared = (schema or {}).get("properties") or {}
+    given = {name: parameters[name] for name in _KNOWN if name in parameters}
+    given = {name: value for name, value in given.items() if name not in declared}
+    problems = [
+        f"{name}: expected {words}, got {type_name(given[name])}"
+        for name, (words, fits) in _KNOWN.items()
+        if name in given and not fits(given[name])
+    ]
+    injected = given.get("inject_state")
+    if isinstance(injected, dict) and not isinstance(injected.get("inputs", {}), dict):
+        found = type_name(injected["inputs"])
+        problems.append(f"inject_state.inputs: expected a mapping, got {found}")
+    depth = (given.get("limits") or {}).get("depth") if not problems else None
+    if depth is not None and not _is_depth(depth):
+        problems.append(f"limits.depth: expected a whole number from 0 up, got {type_name(depth)}")
+    if problems:
+        raise ParameterError(problems, hint="what steers a run of a graph: rye help graphs")
+    taken = given.keys() | (_ENGINES - declared.keys())
+    inputs = {name: value for name, value in parameters.items() if name not in taken}
+    return inputs, _options(given, depth)
+
+
+def _options(given: Mapping[str, Any], depth: int | None) -> Options:
+    resumed = given.get("resume_run_id", "")
+    depths = [one for one in (given.get("depth"), depth) if one is not None]
+    listed = given.get("capabilities")
+    return Options(
+        max_steps=given.get("max_steps"),
+        max_concurrency=given.get("max_concurrency"),
+        run_id=resumed or given.get("graph_run_id", ""),
+        resume=bool(resumed) or given.get("resume", False),
+        node=given.get("node", ""),
+        inject_state=given.get("inject_state", {}),
+        validate=given.get("validate", False),
+        capabilities=None if listed is None else tuple(listed),
+        depth=min(depths) if depths else None,
+        override_inputs=given.get("override_inputs", False),
+        force=given.get("force", False),
+    )
+
+
+# --- storable -------------------------------------------------------------------------------------
+# Values that can be written down. Pure.
+#
+# A tool may answer ``NaN``, a pipe may give an infinite number, a loop may nest a value ever
+# deeper: what JSON cannot hold fails the node that it comes from, for the run could not be resumed
+# with it.
+
+MAX_SIZE = 16 * 1024 * 1024
+"""Of one value: its characters and its parts, together. What is larger belongs into a file."""
+
+
+def storage_problem(value: object) -> str | None:
+    """Why a value cannot be part of a run; None if it can.
+
+    It has levels of nesting to spare for the objects and lists that it is written down in.
+    """
+    if is_too_large(value):  # first: what is small in memory may be endless written down
+        return f"expected at most {MAX_SIZE} characters and parts, found more"
+    try:
+        require_json([[[[value]]]])
+    except CanonicalJsonError as error:
+        return f"expected {error.expected}, found {error.found}"
+    return None
+
+
+def is_too_large(value: object) -> bool:
+    """Whether a value is larger than `MAX_SIZE`, written down; stops counting there."""
+    left, parts = MAX_SIZE, [value]
+    while parts and left >= 0:
+        part = parts.pop()
+        left -= 1
+        if isinstance(part, str):
+            left -= len(part)
+        elif isinstance(part, Mapping):
+            left -= sum(map(len, part)) if all(isinstance(key, str) for key in part) else 0
+            parts.extend(part.values())
+        elif isinstance(part, list | tuple):
+            parts.extend(part)
+    return left < 0

@@ -8,8 +8,16 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
+from lillux.files import is_inside, make_directory, safe_join, write_atomic
 from lillux.values import dataclass
+from ryeos.graph.errors import RunPlaceError
+from ryeos.graph.run_log import RunPlace, check_run_id
+from ryeos.items.refs import ItemRef, Kind, check_id
+from ryeos.trust.sign import Signer, SignTarget
+
+# --- page -----------------------------------------------------------------------------------------
 
 _MARKS = {"completed": "✅", "error": "❌", "running": "🔄", "waiting": "⏳"}
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$:@-])")
@@ -179,3 +187,32 @@ def _number(value: object) -> int:
 
 def _seconds(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
+
+
+# --- page file ------------------------------------------------------------------------------------
+# The page of a run as a file: written whole, signed with the user's key where there is one.
+
+
+def page_path(place: RunPlace, graph_id: str, run_id: str) -> Path:
+    """Where the page is. Raises InvalidRefError, RunIdError, RunPlaceError."""
+    folder = place.space.directory(Kind.KNOWLEDGE)
+    if not is_inside(folder, place.ai):
+        raise RunPlaceError(str(folder), "expected a folder, found a link")
+    return safe_join(folder, f"{_item_id(graph_id, run_id)}.md")
+
+
+def write_page(place: RunPlace, page: RunPage, signer: Signer | None) -> Path:
+    """Write the page, and sign it. Raises as `page_path`, FileSystemError, and as `Signer.sign`."""
+    path = page_path(place, page.graph_id, page.run_id)
+    make_directory(path.parent)
+    write_atomic(path, render_page(page).encode("utf-8", "backslashreplace"))
+    if signer is not None:
+        ref = ItemRef(Kind.KNOWLEDGE, _item_id(page.graph_id, page.run_id))
+        target = SignTarget(path=path, kind=Kind.KNOWLEDGE, space=place.space, ref=ref)
+        signer.sign(target, force=True)
+    return path
+
+
+def _item_id(graph_id: str, run_id: str) -> str:
+    check_id(graph_id)
+    return f"state/graphs/{graph_id}/{check_run_id(run_id)}"

@@ -3,19 +3,141 @@
 (1) a command of the walk   (2) carried out   (3) its reply   ... until the walk has an outcome
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import count
+from threading import Event, Lock, Thread
 from time import perf_counter
-from typing import Any, Literal, Protocol
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 from lillux.process.cancellation import Cancellation
 from lillux.values import dataclass
 from ryeos.graph.commands import Act, Acted, Enter, Fan, Left, Outcome, Pause
-from ryeos.graph.deadline import RunEnd
-from ryeos.graph.fan import side_by_side
-from ryeos.graph.node_calls import NOT_MADE
-from ryeos.graph.results import failed, unwrapped
-from ryeos.graph.storable import storage_problem
-from ryeos.graph.walker import Walk
+from ryeos.graph.model import storage_problem
+from ryeos.graph.walk import NOT_MADE, Walk, failed, unwrapped
+
+# --- fan ------------------------------------------------------------------------------------------
+# Several calls side by side: so many threads, each taking the next call that nobody has.
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def side_by_side(
+    work: Callable[[T], R], items: Sequence[T], most: int, on_done: Callable[[R], None]
+) -> list[R]:
+    """What ``work`` gives for each item, in their order, at most ``most`` at once.
+
+    ``on_done`` hears of each result as it comes, from one thread at a time. Raises the first
+    exception that one of them raised, once all have ended.
+    """
+    results: dict[int, R] = {}
+    problems: list[BaseException] = []
+    places, lock = count(), Lock()
+
+    def serve() -> None:
+        while not problems:
+            with lock:
+                place = next(places)
+            if place >= len(items):
+                return
+            try:
+                result = work(items[place])
+                with lock:
+                    results[place] = result
+                    on_done(result)
+            except BaseException as problem:  # noqa: BLE001 - raised again where it is heard
+                problems.append(problem)
+
+    threads = [
+        Thread(target=serve, name="rye-graph", daemon=True)
+        for _ in range(min(most, len(items)) - 1)
+    ]
+    for thread in threads:
+        thread.start()
+    serve()
+    for thread in threads:
+        thread.join()
+    if problems:
+        raise problems[0]
+    return [results[place] for place in range(len(items))]
+
+
+# --- deadline -------------------------------------------------------------------------------------
+# What ends a run from outside: its caller, its time, and a file that somebody puts there.
+
+LOOK_S = 0.5
+
+
+class RunEnd:
+    """The end of a run. As a context it watches; ``cancellation`` ends whatever the run does.
+
+    caller      ends the run when it is set
+    timeout_s   how long the run may take; None for no limit
+    is_asked    tells whether somebody wants it ended; looked at every half second
+    """
+
+    def __init__(
+        self,
+        caller: Cancellation | None,
+        timeout_s: float | None,
+        is_asked: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.cancellation = Cancellation()
+        self.has_timed_out = False
+        self._caller, self._timeout_s, self._is_asked = caller, timeout_s, is_asked
+        self._over = Event()
+        self._stack = ExitStack()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether another step may be taken."""
+        return not self.cancellation.is_set
+
+    def pause(self, seconds: float) -> bool:
+        """Wait, unless the run is ended meanwhile; whether it goes on."""
+        woken = Event()
+        with self.cancellation.waking(woken.set):
+            if self.goes_on and seconds > 0:
+                woken.wait(seconds)
+        return self.goes_on
+
+    def __enter__(self) -> Self:
+        if self._caller:
+            self._stack.enter_context(self._caller.waking(self.cancellation.cancel))
+            if self._caller.is_set:
+                self.cancellation.cancel()
+        Thread(target=self._watch, name="rye-graph-end", daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        self._stack.close()
+
+    def _watch(self) -> None:
+        ends_at = None if self._timeout_s is None else time.monotonic() + self._timeout_s
+        while not self._over.wait(self._next_look(ends_at)):
+            if ends_at is not None and time.monotonic() >= ends_at:
+                self.has_timed_out = True
+            elif not self._is_asked():
+                continue
+            self.cancellation.cancel()
+            return
+
+    def _next_look(self, ends_at: float | None) -> float:
+        if ends_at is None:
+            return LOOK_S
+        return max(0.0, min(LOOK_S, ends_at - time.monotonic()))
+
+
+# --- runner ---------------------------------------------------------------------------------------
 
 
 class Calls(Protocol):

@@ -12,22 +12,20 @@ from importlib import import_module
 
 from lillux.errors import LilluxError
 from lillux.jsonrpc import INVALID_PARAMS
-from ryeos.mcp.eras import TASKS_EXTENSION, RpcError
-from ryeos.mcp.events import Call, Pace, Server, Watch, Watched
-from ryeos.mcp.internal_errors import MESSAGE, Log, quiet, reported
+from ryeos.mcp.revisions import TASKS_EXTENSION, Call, Pace, RpcError, Server, Watch, Watched
+from ryeos.mcp.wire import MESSAGE, Log, quiet, reported
 
 TYPE_CHECKING = False  # `typing` is not worth its time at a start
 if TYPE_CHECKING:  # the engine comes with the first call
     from typing import Any
 
     from lillux.process.cancellation import Cancellation
-    from ryeos.app import Rye
-    from ryeos.context import Context
-    from ryeos.mcp.calling import Calling, Progress
-    from ryeos.mcp.elicitation import States
-    from ryeos.mcp.prior_values import PriorValues
+    from ryeos.app.progress import Calling, Progress
+    from ryeos.app.workspace import Rye
+    from ryeos.items.context import Context
+    from ryeos.mcp.questions import PriorValues, States
     from ryeos.mcp.watching import Watching
-    from ryeos.threads.starting import Program
+    from ryeos.run.thread_control import Program
 
 _TRACE_FIELDS = ("traceparent", "tracestate", "baggage")
 _FIRST_LOOK_S = 5.0
@@ -43,7 +41,7 @@ _RESOURCES = {
     "resources/templates/list": ("resources", "list_templates"),
     "resources/read": ("resources", "read_resource"),
 }
-_COMPLETIONS = {"completion/complete": ("completion", "complete")}
+_COMPLETIONS = {"completion/complete": ("prompts", "complete")}
 _TASKS = {
     "tasks/get": ("tasks", "get_task"),
     "tasks/update": ("tasks", "update_task"),
@@ -112,7 +110,7 @@ class RyeFeatures:
         with self._ready_lock:
             if self._is_ready:
                 return
-            import ryeos.mcp.tools.execute  # noqa: F401 - for what it brings along
+            import ryeos.app.execute  # noqa: F401 - for what it brings along
 
             self._hold()
             self._is_ready = True
@@ -141,7 +139,7 @@ class RyeFeatures:
         return told_task(lambda: self.rye, task_id)
 
     def _state_of(self, name: Watched) -> Hashable:
-        from ryeos.mcp.states import state_of
+        from ryeos.mcp.watching import state_of
 
         return state_of(lambda: self.rye, name)
 
@@ -158,7 +156,7 @@ class RyeFeatures:
             case "tools/list":
                 if call.params.get("cursor") is not None:  # all tools are on one page
                     raise RpcError(INVALID_PARAMS, "cursor: expected one that this server gave")
-                from ryeos.mcp.tool_table import listed
+                from ryeos.app.verbs import listed
 
                 return {"tools": listed(self._profile)}
             case "tools/call":
@@ -166,7 +164,7 @@ class RyeFeatures:
         module, function = _ANSWERS[call.method]
         if "_watching" in self.__dict__:  # who hears of changes misses none after this answer
             self._watching.await_look(_FIRST_LOOK_S)
-        from ryeos.mcp.asked import Asked, refusal
+        from ryeos.mcp.questions import Asked, refusal
 
         states, prior_values = self._kept()
         asked = Asked(
@@ -191,8 +189,7 @@ class RyeFeatures:
 
     @cached_property
     def _kept_values(self) -> tuple[States, PriorValues]:
-        from ryeos.mcp.elicitation import States
-        from ryeos.mcp.prior_values import PriorValues
+        from ryeos.mcp.questions import PriorValues, States
 
         return States(), PriorValues()
 
@@ -201,8 +198,8 @@ class RyeFeatures:
     def _call_tool(
         self, call: Call, cancellation: Cancellation, progress: Progress
     ) -> dict[str, Any]:
-        from ryeos.mcp.calling import Calling
-        from ryeos.mcp.tool_table import tool_named
+        from ryeos.app.progress import Calling
+        from ryeos.app.verbs import tool_named
 
         self._make_ready()
         name, arguments = call.params.get("name"), call.params.get("arguments", {})
@@ -219,7 +216,7 @@ class RyeFeatures:
             wants_progress=call.caller.progress_token is not None,
             extra_env=_trace_variables(call.caller.meta),
         )
-        from ryeos.envelope import error_envelope
+        from ryeos.items.errors import error_envelope
         from ryeos.mcp.results import tool_result
 
         try:
@@ -242,7 +239,7 @@ class RyeFeatures:
         rye = self.rye
         envelope = self._tool_answer(rye, name, arguments, calling)
         if envelope.get("code") == "CONFLICT" and name in {"load", "fetch"}:
-            from ryeos.mcp.overwriting import confirmed
+            from ryeos.mcp.questions import confirmed
 
             states, _ = self._kept()
             asked = confirmed(states, call, envelope)
@@ -262,10 +259,10 @@ class RyeFeatures:
         self, rye: Rye, name: str, arguments: Mapping[str, object], calling: Calling
     ) -> Mapping[str, Any]:
         if name != "execute":
-            from ryeos.mcp.tools import answer
+            from ryeos.app.verbs import answer
 
             return answer(rye, name, arguments, calling).envelope
-        from ryeos.mcp.tools.execute import execute
+        from ryeos.app.execute import execute
 
         return execute(rye, arguments, calling, self._program).envelope
 

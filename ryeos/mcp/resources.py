@@ -10,16 +10,24 @@ from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.jsonrpc import INVALID_PARAMS
-from ryeos.errors import ItemNotFoundError
-from ryeos.items import PROJECT, USER, ItemRef, Kind, Reference
-from ryeos.mcp.asked import Asked, refusal, text_of
-from ryeos.mcp.eras import RpcError
-from ryeos.mcp.media_types import mime_type
-from ryeos.mcp.offered import LISTED_TIERS, offered, verified
-from ryeos.mcp.outputs import output_path
-from ryeos.mcp.pages import listed
-from ryeos.mcp.uris import TEMPLATES, HelpTopic, Output, item_uri, parse_uri
-from ryeos.search.records import Record
+from ryeos.items.errors import ItemNotFoundError
+from ryeos.items.refs import PROJECT, USER, ItemRef, Kind, Reference
+from ryeos.mcp.listing import (
+    LISTED_TIERS,
+    TEMPLATES,
+    HelpTopic,
+    Output,
+    item_uri,
+    listed,
+    mime_type,
+    offered,
+    parse_uri,
+    verified,
+)
+from ryeos.mcp.questions import Asked, refusal, text_of
+from ryeos.mcp.results import output_path
+from ryeos.mcp.revisions import RpcError
+from ryeos.search.index import Record
 
 UNKNOWN_IN_LEGACY = -32002
 _PRIORITIES = {PROJECT: 0.8, USER: 0.5}
@@ -98,7 +106,7 @@ def _output(asked: Asked, named: Output) -> dict[str, Any] | None:
     path = output_path(asked.rye.context, named.name)
     if path.is_symlink():
         return None
-    from ryeos.mcp.output_parts import read_output
+    from ryeos.mcp.results import read_output
 
     try:
         return read_output(path, named)
@@ -107,7 +115,7 @@ def _output(asked: Asked, named: Output) -> dict[str, Any] | None:
 
 
 def _help(asked: Asked, topic: str) -> tuple[str, str] | None:
-    from ryeos.mcp.tools.help import AVAILABLE, help_on
+    from ryeos.app.help import AVAILABLE, help_on
 
     envelope = help_on(lambda: asked.rye, topic.strip()).envelope
     known = envelope["topic"] != AVAILABLE and topic.strip()

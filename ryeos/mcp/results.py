@@ -5,15 +5,340 @@ content follows, and a link to what was too long to be shown.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+import re
+import stat
+import time
+import uuid
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
-from ryeos.context import Context
-from ryeos.mcp.compact_json import compact
-from ryeos.mcp.content_blocks import BLOCKS_KEY, checked_blocks
-from ryeos.mcp.hints import for_callers
-from ryeos.mcp.outputs import Kept, max_characters, windowed
+from lillux.files import make_directory, read_part, write_atomic
+from lillux.values import dataclass
+from ryeos.items.context import Context
+from ryeos.items.specs import type_name
+from ryeos.mcp.listing import MAX_PART_BYTES, Output, part_uri
+from ryeos.mcp.wire import compact
+
+# --- content blocks -------------------------------------------------------------------------------
+# Blocks of content that a tool gives, held against what the protocol says of each. Pure.
+#
+# A block that is not as the protocol has it ends the whole answer for a strict client: it is left
+# out, and its tool is told why.
+
+BLOCKS_KEY = "mcp_content"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_ROLES = frozenset({"user", "assistant"})
+_MOST_PROBLEMS = 5
+
+# What is wrong with a value, as `expected ..., found ...`; nothing where it is right.
+Rule = Callable[[Any], str]
+
+
+def checked_blocks(blocks: Iterable[object]) -> tuple[list[dict[str, Any]], list[str]]:
+    """The blocks that are right, and what is wrong with each of the others."""
+    good, problems = [], []
+    for number, block in enumerate(blocks):
+        problem = problem_of(block)
+        if problem:
+            problems.append(f"{BLOCKS_KEY}[{number}] is left out: {problem}")
+        elif isinstance(block, dict):
+            good.append(block)
+    more = len(problems) - _MOST_PROBLEMS
+    if more > 0:
+        problems[_MOST_PROBLEMS:] = [f"{more} more blocks are left out"]
+    return good, problems
+
+
+def problem_of(block: object) -> str:
+    """What keeps a block from being sent; nothing where it may be."""
+    if not isinstance(block, dict):
+        return f"expected an object, found {type_name(block)}"
+    kind = block.get("type")
+    required = _REQUIRED.get(kind) if isinstance(kind, str) else None
+    if required is None:
+        return f"type: expected one of {', '.join(_REQUIRED)}, found {kind!r:.60}"
+    for name, rule in required.items():
+        if name not in block:
+            return f"{name}: expected by {kind}, found nothing"
+        problem = rule(block[name])
+        if problem:
+            return f"{name}: {problem}"
+    optional = _OPTIONAL_OF_LINKS if kind == "resource_link" else _OPTIONAL
+    wrong = (
+        f"{n}: {rule(block[n])}" for n, rule in optional.items() if n in block and rule(block[n])
+    )
+    return next(wrong, "")
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - JSON
+    return "" if isinstance(value, str) else f"expected a string, found {type_name(value)}"
+
+
+def _base64(value: Any) -> str:  # noqa: ANN401 - JSON
+    if not isinstance(value, str):
+        return _text(value)
+    try:
+        b64decode(value, validate=True)
+    except (NotBase64, ValueError):
+        return "expected base64"
+    return ""
+
+
+def _uri(value: Any) -> str:  # noqa: ANN401 - JSON
+    if isinstance(value, str) and not _SCHEME.match(value):
+        return f"expected a URI, found {value[:60]!r}"
+    return _text(value)
+
+
+def _size(value: Any) -> str:  # noqa: ANN401 - JSON
+    is_size = isinstance(value, int) and not isinstance(value, bool)
+    return "" if is_size else f"expected an integer, found {type_name(value)}"
+
+
+def _object(value: Any) -> str:  # noqa: ANN401 - JSON
+    return "" if isinstance(value, dict) else f"expected an object, found {type_name(value)}"
+
+
+def _annotations(value: Any) -> str:  # noqa: ANN401 - JSON
+    if not isinstance(value, dict):
+        return _object(value)
+    audience = value.get("audience", [])
+    if not isinstance(audience, list) or not all(
+        isinstance(one, str) and one in _ROLES for one in audience
+    ):
+        return "audience: expected a list of user and assistant"
+    priority = value.get("priority", 0)
+    is_number = isinstance(priority, int | float) and not isinstance(priority, bool)
+    if not is_number or not 0 <= priority <= 1:
+        return "priority: expected a number from 0 to 1"
+    problem = _text(value.get("lastModified", ""))
+    return f"lastModified: {problem}" if problem else ""
+
+
+def _icons(value: Any) -> str:  # noqa: ANN401 - JSON
+    is_list = isinstance(value, list)
+    right = is_list and all(isinstance(one, dict) and not _uri(one.get("src")) for one in value)
+    return "" if right else "expected a list of objects with src"
+
+
+_REQUIRED: Mapping[str, Mapping[str, Rule]] = {
+    "text": {"text": _text},
+    "image": {"data": _base64, "mimeType": _text},
+    "audio": {"data": _base64, "mimeType": _text},
+    "resource_link": {"uri": _uri, "name": _text},
+}
+_OPTIONAL: Mapping[str, Rule] = {"annotations": _annotations, "_meta": _object}
+_OPTIONAL_OF_LINKS: Mapping[str, Rule] = {
+    **_OPTIONAL,
+    "title": _text,
+    "description": _text,
+    "mimeType": _text,
+    "size": _size,
+    "icons": _icons,
+}
+
+
+# --- hints ----------------------------------------------------------------------------------------
+# Hints for those who call tools: a tool where they name a command, an argument for a flag. Pure.
+#
+# A command that no tool stands for (``rye keys generate``) stays as it is.
+
+_Wordings = Iterable[tuple[re.Pattern[str], str]]
+
+_COMMANDS: _Wordings = (
+    (
+        re.compile(r"copy it first: rye load (\S+) --to (project|user)"),
+        r"copy it first: load with item_id \1 and destination \2",
+    ),
+    (
+        re.compile(r"list what there is with: rye search '\*' --type (\w+)"),
+        r"list what there is: search for * with item_type \1",
+    ),
+    (re.compile(r"list what there is with: rye search '\*'"), "list what there is: search for *"),
+    (re.compile(r"rye load (\S+)"), r"help with topic item:\1"),
+    (re.compile(r"rye help (\S+)"), r"help with topic \1"),
+    # What a file is called below its space is the id of its item.
+    (
+        re.compile(r"rye sign .*/\.ai/(tool|directive)s/(.+)\.[^./]+$"),
+        r"sign with item_id \1:\2",
+    ),
+    (re.compile(r"rye sign .*/\.ai/knowledge/(.+)\.[^./]+$"), r"sign with item_id knowledge:\1"),
+    (re.compile(r"rye sign \S.*$"), "sign with its item_id"),
+    (
+        re.compile(r"rye graph validate shows"),
+        'execute with parameters {"validate": true} shows',
+    ),
+    (
+        re.compile(r"rye graph validate (\S+)"),
+        r'execute with item_id \1 and parameters {"validate": true}',
+    ),
+    (re.compile(r"rye graph resume (\S+)"), r"execute with resume_thread_id \1"),
+)
+_FLAGS: _Wordings = (
+    (re.compile(r"--async\b"), "async"),
+    (re.compile(r"--overwrite\b"), "overwrite"),
+    (re.compile(r"--target local\b"), "target local"),
+    (re.compile(r"--project DIR, or make one with: rye init --project"), "project_path"),
+    (re.compile(r"--project DIR\b"), "project_path"),
+    (
+        re.compile(r"(\S+)=\.\.\. is text; give JSON with \1:=\.\.\."),
+        r"give \1 as JSON, not as text",
+    ),
+)
+
+
+def for_callers(envelope: Mapping[str, Any]) -> dict[str, Any]:
+    """The envelope of a tool, with its hint in the words of tools and of their arguments."""
+    hint = envelope.get("hint")
+    if not isinstance(hint, str):
+        return dict(envelope)
+    return {**envelope, "hint": _reworded(naming_tools(hint), _FLAGS)}
+
+
+def naming_tools(hint: str) -> str:
+    """The hint, for who can call tools but has called none: flags are those of the server."""
+    return _reworded(hint, _COMMANDS)
+
+
+def _reworded(hint: str, wordings: _Wordings) -> str:
+    for found, told in wordings:
+        hint = found.sub(told, hint)
+    return hint
+
+
+# --- outputs --------------------------------------------------------------------------------------
+# Results that are too large for a message: a window on them, and the whole kept in a file.
+#
+# Kept below the state folder of the project, else of the user, as ``outputs/ID.log``; read again as
+# the resource ``rye://output/ID``. How long is for `ryeos.mcp.results`.
+
+VARIABLE = "RYE_MAX_OUTPUT_CHARS"
+MAX_CHARACTERS = 100_000
+# Two streams of that many characters, each as long as JSON can make it, fit into a message.
+MIN_CHARACTERS, MOST_CHARACTERS = 1000, 250_000
+_STREAMS = ("stdout", "stderr")
+# Of both streams, with what JSON puts before their characters.
+_MOST_OF_STREAMS = 14
+PRIVATE = 0o600
+SUFFIX = ".log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """An output that was kept: how large it is, where it lies, and what it is called."""
+
+    size_bytes: int
+    path: Path
+    uri: str
+
+    def describe(self) -> dict[str, Any]:
+        """As results show it."""
+        return {"bytes": self.size_bytes, "path": str(self.path), "resource": self.uri}
+
+
+def outputs_folder(context: Context) -> Path:
+    """Where outputs are kept."""
+    space = context.spaces.project or context.spaces.user
+    return space.ai / "state" / "outputs"
+
+
+def output_path(context: Context, name: str) -> Path:
+    """The file of an output that was kept under this name."""
+    return outputs_folder(context) / f"{name}{SUFFIX}"
+
+
+def max_characters(context: Context) -> tuple[int, list[str]]:
+    """How much of a text is shown, by ``RYE_MAX_OUTPUT_CHARS``, and what is wrong with that."""
+    given = context.process_env.get(VARIABLE, "")
+    if not given:
+        return MAX_CHARACTERS, []
+    if given.isascii() and given.isdigit() and MIN_CHARACTERS <= int(given) <= MOST_CHARACTERS:
+        return int(given), []
+    wanted = f"expected a number from {MIN_CHARACTERS} to {MOST_CHARACTERS}, found {given[:20]!r}"
+    return MAX_CHARACTERS, [f"{VARIABLE}: {wanted}; {MAX_CHARACTERS} is used"]
+
+
+def windowed(
+    envelope: dict[str, Any], context: Context | None, limit: int, *, name: str = ""
+) -> tuple[dict[str, Any], Kept | None]:
+    """The envelope with its long values cut to size, and what was kept of them.
+
+    Of a program's streams, and of texts, each is cut in the middle; any other value becomes the
+    window on its JSON. Without a context nothing is kept. ``name`` is for an output that is told of
+    more than once: 32 hex digits. Raises FileSystemError.
+    """
+    long = {name: value for name, value in envelope.items() if _is_long(name, value, limit)}
+    if not long:
+        return envelope, None
+    cut = {**envelope, **{name: _cut(value, limit) for name, value in long.items()}}
+    if context is None:
+        return cut, None
+    whole = "".join(_readable(key, value) for key, value in long.items())
+    kept = _keep(whole, context, name or uuid.uuid4().hex)
+    return {**cut, "truncated": kept.describe()}, kept
+
+
+def _is_long(name: str, value: Any, limit: int) -> bool:  # noqa: ANN401 - JSON
+    if name == "data" and _is_streams(value):
+        return any(len(value[stream]) > limit for stream in _STREAMS)
+    return len(value if isinstance(value, str) else _json(value)) > limit
+
+
+def _cut(value: Any, limit: int) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(value, str):
+        return window(value, limit)
+    if isinstance(value, dict):
+        cut = {
+            name: window(inner, limit) if isinstance(inner, str) else inner
+            for name, inner in value.items()
+        }
+        if len(_json(cut)) <= limit * _MOST_OF_STREAMS:
+            return cut
+    return window(_json(value), limit)
+
+
+def _readable(name: str, value: Any) -> str:  # noqa: ANN401 - JSON
+    """What is kept of a value: text as it is."""
+    if name == "data" and _is_streams(value):
+        return "".join(f"--- {stream} ---\n{value[stream]}\n" for stream in _STREAMS)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+    return text if name == "data" else f"--- {name} ---\n{text}\n"
+
+
+def _json(value: Any) -> str:  # noqa: ANN401 - JSON
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def window(text: str, max_characters: int) -> str:
+    """The first and the last half of a text, and between them how much was left out."""
+    if len(text) <= max_characters:
+        return text
+    half = max_characters // 2
+    left_out = len(text) - 2 * half
+    return f"{text[:half]}\n... [{left_out} characters left out] ...\n{text[-half:]}"
+
+
+def _is_streams(data: object) -> bool:
+    return isinstance(data, dict) and all(isinstance(data.get(name), str) for name in _STREAMS)
+
+
+def _keep(text: str, context: Context, name: str) -> Kept:
+    folder = outputs_folder(context)
+    make_directory(folder)
+    path = output_path(context, name)
+    data = text.encode("utf-8", "replace")
+    write_atomic(path, data, mode=PRIVATE)
+    remove_old_outputs(folder, path.name)
+    return Kept(size_bytes=len(data), path=path, uri=f"rye://output/{name}")
+
+
+# --- results --------------------------------------------------------------------------------------
 
 # Of a line of 8 MiB; the rest is for what is around it.
 MAX_RESULT_BYTES = 7_500_000
@@ -115,3 +440,138 @@ def _links(kept: Kept | None) -> list[dict[str, Any]]:
             "size": kept.size_bytes,
         }
     ]
+
+
+# --- old outputs ----------------------------------------------------------------------------------
+# Which kept outputs are removed again, whenever one more is kept.
+#
+# (1) those older than ``MAX_AGE_S``
+# (2) the oldest, until the rest are at most ``MAX_OUTPUTS`` and ``MAX_TOTAL_BYTES``
+# (3) never the one just kept, nor one younger than ``FRESH_S``: its call may still be running, and
+#     whoever was told of it has yet to read it
+#
+# Only plain files with a name as we give it, in a folder that is reached without links.
+
+MAX_TOTAL_BYTES = 256 * 1024 * 1024
+MAX_OUTPUTS = 1000
+MAX_AGE_S = 7 * 24 * 3600.0
+FRESH_S = 600.0
+_OURS = re.compile(r"[0-9a-f]{32}\.log")
+# The folder itself, and those that hold it up to the space's own.
+_FOLDERS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """A kept output: when it was written (seconds), how large it is, and where it lies."""
+
+    written_s: float
+    size_bytes: int
+    path: Path
+
+
+def remove_old_outputs(
+    folder: Path, kept: str, *, clock: Callable[[], float] = time.time
+) -> tuple[str, ...]:
+    """Remove what is too old and too much, but never the one named ``kept``.
+
+    Gives the names of those removed, the oldest first. What cannot be looked at or removed stays,
+    and is no error: the output was kept.
+    """
+    if any(one.is_symlink() for one in (folder, *folder.parents[: _FOLDERS - 1])):
+        return ()
+    try:
+        outputs = sorted(_outputs(folder), key=lambda one: (-one.written_s, one.path))
+    except OSError:
+        return ()
+    now_s = clock()
+    removed = []
+    for one in _too_many(outputs, now_s):
+        if one.path.name == kept or now_s - one.written_s < FRESH_S:  # (3)
+            continue
+        with suppress(OSError):
+            one.path.unlink()
+            removed.append(one.path.name)
+    return tuple(removed)
+
+
+def _too_many(newest_first: Sequence[_Output], now_s: float) -> Iterable[_Output]:
+    """Of the outputs, those beyond one of the bounds, the oldest first."""
+    total_bytes = 0
+    beyond = []
+    for number, one in enumerate(newest_first, 1):
+        total_bytes += one.size_bytes
+        is_old = now_s - one.written_s > MAX_AGE_S  # (1)
+        if is_old or number > MAX_OUTPUTS or total_bytes > MAX_TOTAL_BYTES:  # (2)
+            beyond.append(one)
+    return reversed(beyond)
+
+
+def _outputs(folder: Path) -> Iterable[_Output]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not _OURS.fullmatch(entry.name):
+                continue
+            try:
+                mark = entry.stat(follow_symlinks=False)
+            except OSError:  # another server has removed it
+                continue
+            if stat.S_ISREG(mark.st_mode):
+                yield _Output(mark.st_mtime, mark.st_size, Path(entry.path))
+
+
+# --- output parts ---------------------------------------------------------------------------------
+# Reading kept outputs: whole where a message can hold them, else in parts.
+#
+# A part is told by its bytes in the file. Where it would end within a character, it ends before it;
+# the next part begins there. One that is shorter than its first character is as long as that. One
+# that begins within a character shows that as U+FFFD.
+
+# Of a line of 8 MiB; the rest is for what is around it.
+MAX_WHOLE_BYTES = 7_500_000
+NEXT_KEY, TOTAL_KEY = "rye/next", "rye/totalBytes"
+_LONGEST_CHARACTER = 4
+
+
+def read_output(path: Path, asked: Output) -> dict[str, Any]:
+    """The ``text`` of an output, and in ``_meta`` where the next part of it is, if there is one.
+
+    Raises FileNotFoundError, FileSystemError.
+    """
+    if asked.length is None:
+        data, total_bytes = read_part(path, 0, MAX_WHOLE_BYTES + 1)
+        text = data.decode("utf-8", "replace")
+        if total_bytes == len(data) and len(compact(text).encode()) <= MAX_WHOLE_BYTES:
+            return {"text": text}
+    size = MAX_PART_BYTES if asked.length is None else min(asked.length, MAX_PART_BYTES)
+    data, total_bytes = read_part(path, asked.offset, max(size, _LONGEST_CHARACTER))
+    data = _part(data, size, reaches_end=asked.offset + size >= total_bytes)
+    meta: dict[str, Any] = {TOTAL_KEY: total_bytes}
+    end = asked.offset + len(data)
+    if data and end < total_bytes:
+        meta[NEXT_KEY] = part_uri(asked.name, end, size)
+    return {"text": data.decode("utf-8", "replace"), "_meta": meta}
+
+
+def _part(data: bytes, size: int, *, reaches_end: bool) -> bytes:
+    """So many bytes of the data, but whole characters, and at least one."""
+    part = data[:size]
+    if reaches_end or not part:
+        return part
+    return _whole_characters(part) or data[: _length(data[0])]
+
+
+def _whole_characters(data: bytes) -> bytes:
+    """The data without the beginning of a character at its end."""
+    for back in range(1, min(_LONGEST_CHARACTER, len(data)) + 1):
+        byte = data[-back]
+        if byte < 0x80:  # noqa: PLR2004 - ASCII
+            return data
+        if byte >= 0xC0:  # noqa: PLR2004 - the first byte of a longer character
+            return data[:-back] if back < _length(byte) else data
+    return data
+
+
+def _length(first: int) -> int:
+    """Of a character of more than one byte, by its first."""
+    return 2 if first < 0xE0 else 3 if first < 0xF0 else 4  # noqa: PLR2004 - UTF-8

@@ -1,6 +1,6 @@
 """A server on two pipes: one thread reads, others carry out calls, everything ends with the pipe.
 
-`ryeos.mcp.opening` has answered what came first, and hands over.
+`ryeos.mcp.serve` has answered what came first, and hands over.
 
 (1) the reader hands bytes to the session; what the session answers by itself is written at once,
     and so is what takes no time, so that nothing of it waits behind work
@@ -27,13 +27,21 @@ from threading import Event as Flag
 from threading import Lock, RLock, Thread
 
 from lillux.jsonrpc import INTERNAL_ERROR, Id
-from ryeos.mcp.ending import SignalWatch, leave
-from ryeos.mcp.eras import RpcError
-from ryeos.mcp.events import Begin, Call, Cancel, Event, Pace, Send, TaskId, Watch, Watched
-from ryeos.mcp.internal_errors import MESSAGE, Log, quiet, reported
-from ryeos.mcp.lanes import Lane
-from ryeos.mcp.session import Session
-from ryeos.mcp.wire import Wire
+from ryeos.mcp.protocol import Session
+from ryeos.mcp.revisions import (
+    Begin,
+    Call,
+    Cancel,
+    Event,
+    Pace,
+    RpcError,
+    Send,
+    TaskId,
+    Watch,
+    Watched,
+)
+from ryeos.mcp.wire import MESSAGE, Log, SignalWatch, Wire, leave, quiet, reported
+from ryeos.mcp.worker_pools import Lane
 
 TYPE_CHECKING = False  # `typing` is not worth its time at a start
 if TYPE_CHECKING:  # the first answers need none

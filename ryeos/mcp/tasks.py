@@ -11,14 +11,12 @@ from typing import Any
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.jsonrpc import INVALID_PARAMS
-from ryeos.app import Rye
-from ryeos.mcp.asked import Asked, object_of, refusal, text_of
-from ryeos.mcp.eras import TASKS_EXTENSION, Caller, RpcError, missing_extension
+from ryeos.app.workspace import Rye
+from ryeos.mcp.questions import Asked, object_of, refusal, text_of
 from ryeos.mcp.results import tool_result
-from ryeos.threads.ending import GRACE_S, kill_thread
-from ryeos.threads.errors import ThreadNotFoundError
-from ryeos.threads.model import Status, Thread
-from ryeos.threads.watching import refreshed, wait_for
+from ryeos.mcp.revisions import TASKS_EXTENSION, Caller, RpcError, missing_extension
+from ryeos.run.thread_control import GRACE_S, kill_thread, refreshed, wait_for
+from ryeos.run.threads import Status, Thread, ThreadNotFoundError
 
 POLL_INTERVAL_MS = 2000
 _STATUSES: Mapping[str, str] = {

@@ -3,13 +3,26 @@
 What a dependency prints, or a child, must never get between two messages.
 """
 
+from __future__ import annotations
+
+import json
 import os
+import signal
 import sys
 import time
-from _thread import allocate_lock  # of `threading`, which is not worth its time at a start
+from _thread import allocate_lock, start_new_thread
+from collections.abc import Callable
+from contextlib import suppress
 
 from lillux.jsonrpc import INTERNAL_ERROR, Failure, Message, Result, as_json
-from ryeos.mcp.compact_json import compact
+
+TYPE_CHECKING = False  # importing typing costs more than this start may take
+
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+
+# --- wire -----------------------------------------------------------------------------------------
 
 MAX_SENT_BYTES = 8 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
@@ -44,8 +57,6 @@ class Wire:
 
     def await_hang_up(self) -> None:
         """Return when nobody writes to us any more, though there may be something left to read."""
-        from ryeos.mcp.hanging_up import await_hang_up
-
         await_hang_up(self._reader)
 
 
@@ -81,3 +92,167 @@ def take_over() -> Wire:
             os.set_blocking(descriptor, True)
     sys.stdout = sys.stderr
     return Wire(reader, writer)
+
+
+# --- compact json ---------------------------------------------------------------------------------
+# JSON as it goes over the wire: one line, no spaces, nothing that a strict reader refuses.
+
+
+def compact(value: Any) -> str:  # noqa: ANN401 - JSON, and what can be told as text
+    """The value as JSON that every encoding of Unicode can hold.
+
+    Half characters are replaced, numbers that JSON does not have are null, and what is no JSON is
+    told as text.
+    """
+    try:
+        text = _dumps(value)
+    except ValueError:
+        text = _dumps(_finite(value))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text)
+    return text
+
+
+def _dumps(value: object) -> str:
+    return json.dumps(
+        value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str
+    )
+
+
+def _finite(value: Any) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(value, float):
+        return value if abs(value) < float("inf") else None
+    if isinstance(value, dict):
+        return {name: _finite(inner) for name, inner in value.items()}
+    return [_finite(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+# --- ending ---------------------------------------------------------------------------------------
+# How a server comes to its end: at once, and by signals, which a thread of its own waits for.
+#
+# Nothing depends on the main thread: one that waits for a read hears of no signal which another
+# thread has got, nor of one that came just before it began to wait.
+
+_SIGNALS = [
+    getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
+]
+
+
+class SignalWatch:
+    """Calls `end` at the first signal to end, from a thread of its own.
+
+    Made in the main thread, once in a process. `end` may be set anew.
+    """
+
+    def __init__(self, end: Callable[[], object]) -> None:
+        self.end = end
+        reader, writer = os.pipe()
+        if sys.platform != "win32":  # where a pipe need not be told, and cannot
+            os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        for number in _SIGNALS:
+            signal.signal(number, _go_on)
+        start_new_thread(self._await, (reader,))
+
+    def _await(self, reader: int) -> None:
+        while not set(os.read(reader, 1)) & set(_SIGNALS):
+            """Another signal that somebody catches."""
+        self.end()
+
+
+def leave() -> NoReturn:
+    """End the process, now."""
+    with suppress(OSError, ValueError):  # nobody reads standard error
+        sys.stderr.flush()
+    os._exit(0)
+
+
+def _go_on(_number: int, _frame: object) -> None:
+    """Leave the main thread at its work: the pipe has been told."""
+
+
+# --- internal errors ------------------------------------------------------------------------------
+# Failures of our own: what the client is told, and where the rest is to be read.
+
+MESSAGE = "internal error"
+Log = Callable[[str, str], None]
+
+
+def quiet(_level: str, _text: str) -> None:
+    """A log that keeps nothing."""
+
+
+def reported(error: BaseException, log: Log = quiet) -> str:
+    """The number of a failure, under which its traceback stands on standard error and in the log.
+
+    Never raises: nobody may be reading there.
+    """
+    import traceback
+    import uuid
+
+    reference = uuid.uuid4().hex[:12]
+    text = f"{MESSAGE} {reference}\n{''.join(traceback.format_exception(error))}"
+    with suppress(OSError, ValueError):
+        sys.stderr.write(f"rye: {text}")
+        sys.stderr.flush()
+    log("error", text)
+    return reference
+
+
+# --- hanging up -----------------------------------------------------------------------------------
+# Noticing that the other end of a pipe was closed, without reading what is left in it.
+
+POLL_S = 0.25
+_BROKEN_PIPE = 109
+
+HasHungUp = Callable[[int], bool]
+
+
+def await_hang_up(
+    descriptor: int,
+    *,
+    platform: str = sys.platform,
+    looks: dict[str, HasHungUp] | None = None,
+    poll_s: float = POLL_S,
+) -> None:
+    """Return when nobody can write to a pipe or a socket any more; for a file that is never.
+
+    Linux tells when it happens. Elsewhere it is looked at (``looks``, by platform) every ``poll_s``
+    seconds: macOS tells only those who wait for bytes as well.
+    """
+    if platform == "linux":
+        _wait_on_linux(descriptor)
+        return
+    look = ({"win32": _windows_looks} if looks is None else looks).get(platform, _posix_looks)
+    while not look(descriptor):
+        time.sleep(poll_s)
+
+
+def _wait_on_linux(descriptor: int) -> None:
+    import select
+
+    poll = select.poll()
+    poll.register(descriptor, getattr(select, "POLLRDHUP", 0))  # of sockets; of pipes it is told
+    poll.poll()
+
+
+def _posix_looks(descriptor: int) -> bool:
+    import select
+
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN | getattr(select, "POLLRDHUP", 0))
+    ended = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
+    return any(found & ended for _, found in poll.poll(0))
+
+
+def _windows_looks(descriptor: int) -> bool:
+    import ctypes
+    import msvcrt
+
+    kernel = getattr(ctypes, "windll").kernel32  # noqa: B009 - only there on Windows
+    handle = ctypes.c_void_p(getattr(msvcrt, "get_osfhandle")(descriptor))  # noqa: B009
+    if kernel.PeekNamedPipe(handle, None, 0, None, None, None):
+        return False
+    return bool(kernel.GetLastError() == _BROKEN_PIPE)

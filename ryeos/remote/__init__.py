@@ -1,1 +1,1 @@
-"""The client of a node: identity, sync, execution elsewhere."""
+"""The client of nodes and registries."""

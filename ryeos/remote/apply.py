@@ -5,6 +5,7 @@ the merge began   (3) what moves from one file to another is copied   (4) each i
 looked at once more right before   (5) on the disk
 """
 
+import errno
 import os
 import stat
 from collections import Counter
@@ -12,24 +13,115 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeAlias
+from types import TracebackType
+from typing import Self, TypeAlias
 
 from lillux.digests import sha256_hex
-from lillux.files import (
-    create_file,
-    file_system_error,
-    make_directory,
-    read_bytes,
-    temporary_for,
-)
+from lillux.files import create_file, file_system_error, make_directory, read_bytes, temporary_for
 from lillux.store import MAX_BYTES
 from lillux.store_files import EarlyForce, force_files
 from lillux.values import dataclass
-from ryeos.cas.contents import ReadContents
-from ryeos.cas.objects import SourceManifest, item_source_of
-from ryeos.cas.safe_paths import PresentTargets, check_manifest_paths, safe_target
 from ryeos.remote.errors import LocalChangeError
-from ryeos.remote.new_files import NewFiles
+from ryeos.sync.objects import ReadContents, SourceManifest, item_source_of
+from ryeos.sync.paths import PresentTargets, UnsafeManifestError, check_manifest_paths, safe_target
+
+# --- new files ------------------------------------------------------------------------------------
+# Files that are new to a project, put into its folders: many, and each by its last step alone.
+#
+# The content of each is on the disk already, in a file of ours in another folder. Every folder on
+# the way is opened by its name in the one above it, and nothing through a link: who puts a link
+# there a moment later leads nobody anywhere. Systems that have no such calls are not asked to.
+
+IS_SUPPORTED = {os.open, os.mkdir, os.link} <= os.supports_dir_fd and (
+    os.link in os.supports_follow_symlinks
+)
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+_PLAIN_FOLDER = _FOLDER | getattr(os, "O_NOFOLLOW", 0)
+_FOLDER_MODE = 0o755
+
+
+class NewFiles:
+    """Puts files into the folders below ``root``. One user at a time; leaving it closes folders."""
+
+    def __init__(self, root: Path, *, is_supported: bool = IS_SUPPORTED) -> None:
+        self._root, self._is_supported = root, is_supported
+        self._folder, self._descriptor = "", -1
+
+    def put(self, relative: str, content: str) -> bool:
+        """Move the file at the path ``content`` there. Whether that can be done.
+
+        Where it cannot, nothing was changed. ``relative`` has passed
+        `ryeos.sync.paths.path_problem`. Raises FileExistsError where something is already, and
+        it stays; FileNotFoundError where ``content`` is gone; UnsafeManifestError,
+        FileSystemError.
+        """
+        if not self._is_supported:
+            return False
+        folder, _, name = relative.rpartition("/")
+        descriptor = self._entered(folder, relative)
+        try:
+            os.link(content, name, dst_dir_fd=descriptor, follow_symlinks=False)
+        except (FileExistsError, FileNotFoundError):
+            raise
+        except OSError:  # a file system without links, or another one
+            return False
+        os.unlink(content)  # noqa: PTH108 - many times
+        return True
+
+    def close(self) -> None:
+        """Let go of the folder that was used last."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        """Itself; leaving closes it."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _entered(self, folder: str, relative: str) -> int:
+        """A descriptor of the folder, made where it is missing. The next call may close it."""
+        if self._descriptor >= 0 and folder == self._folder:
+            return self._descriptor
+        self.close()
+        try:
+            self._descriptor = os.open(self._root, _FOLDER)
+        except OSError as error:
+            raise file_system_error(self._root, error) from error
+        above = self._root
+        for segment in folder.split("/") if folder else ():
+            above /= segment
+            self._descend(segment, above, relative)
+        self._folder = folder
+        return self._descriptor
+
+    def _descend(self, segment: str, path: Path, relative: str) -> None:
+        try:
+            try:
+                inner = os.open(segment, _PLAIN_FOLDER, dir_fd=self._descriptor)
+            except FileNotFoundError:
+                os.mkdir(segment, _FOLDER_MODE, dir_fd=self._descriptor)
+                inner = os.open(segment, _PLAIN_FOLDER, dir_fd=self._descriptor)
+        except OSError as error:
+            self.close()
+            # (Of a link to a folder systems say either: no loop is wanted, or no folder found.)
+            if error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and path.is_symlink()):
+                raise UnsafeManifestError(relative, f"{path} is a link") from None
+            if error.errno == errno.ENOTDIR:
+                raise UnsafeManifestError(relative, f"{path} is no folder") from None
+            raise file_system_error(path, error) from error
+        os.close(self._descriptor)
+        self._descriptor = inner
+
+
+# --- apply ----------------------------------------------------------------------------------------
 
 _PLAIN, _RUNNABLE = 0o644, 0o755
 

@@ -13,13 +13,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lillux.files import file_system_error, is_inside, make_directory, read_bytes, write_atomic
+from lillux.files import (
+    create_file,
+    file_system_error,
+    is_inside,
+    make_directory,
+    read_bytes,
+    write_atomic,
+)
+from lillux.store import Store
 from lillux.store_files import is_digest
 from lillux.values import dataclass, field, replace
-from ryeos.cas import merge
-from ryeos.cas.objects import SourceManifest
-from ryeos.cas.safe_paths import PATH_CASE, PATH_PREFIX, safe_target
+from ryeos.items.errors import RyeError
 from ryeos.remote.errors import ConflictRecordError
+from ryeos.sync.merge import ADD_ADD, CONTENT, DELETE_MODIFY, ITEM_FILE_TYPE, MODIFY_DELETE
+from ryeos.sync.objects import SourceManifest
+from ryeos.sync.paths import PATH_CASE, PATH_PREFIX, safe_target
+
+# --- conflicts ------------------------------------------------------------------------------------
 
 RECORD = "conflicts.json"
 BASE, OURS, THEIRS = "base", "ours", "theirs"
@@ -27,11 +38,11 @@ _MAX_RECORD_BYTES = 16 * 1024 * 1024
 _FORMAT = 1
 
 _WORDS = {
-    merge.CONTENT: "both changed it",
-    merge.ADD_ADD: "both added it",
-    merge.MODIFY_DELETE: "changed here, removed there",
-    merge.DELETE_MODIFY: "removed here, changed there",
-    merge.ITEM_FILE_TYPE: "an item on one side, another file on the other",
+    CONTENT: "both changed it",
+    ADD_ADD: "both added it",
+    MODIFY_DELETE: "changed here, removed there",
+    DELETE_MODIFY: "removed here, changed there",
+    ITEM_FILE_TYPE: "an item on one side, another file on the other",
 }
 
 
@@ -232,3 +243,53 @@ def _conflict_of(value: object, where: str) -> KeptConflict:
         is_seen=value.get("is_seen") is True,
         other=str(value.get("other") or ""),
     )
+
+
+# --- places ---------------------------------------------------------------------------------------
+# Where a project keeps what it has in common with nodes. No link in it leads anywhere else.
+
+INCOMING = "incoming"
+_IGNORE = b"# Of this machine only.\n*\n"
+
+
+class RemotePlaceError(RyeError):
+    """A folder of the project's state is a link, or leads outside ``.ai``."""
+
+    code, exit_status = "INTEGRITY", 4
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{path}: expected a folder of the project's own, found a link",
+            hint="remove the link, and look who put it there",
+        )
+
+
+def project_store(ai: Path) -> Store:
+    """The store of a project. Raises RemotePlaceError, FileSystemError."""
+    folder = ai / "state" / "objects"
+    return Store(own_folder(folder, ai))
+
+
+def own_folder(folder: Path, ai: Path) -> Path:
+    """The folder, made if it is missing and kept out of version control. Raises as above."""
+    if not is_inside(folder, ai) or folder.is_symlink() or folder.parent.is_symlink():
+        raise RemotePlaceError(str(folder))
+    make_directory(folder)
+    with suppress(FileExistsError):
+        create_file(folder / ".gitignore", _IGNORE)
+    return folder
+
+
+def incoming_folder(remote_folder: Path, ai: Path) -> Path:
+    """Where files are written before they come to their places. Raises as `own_folder`."""
+    return own_folder(remote_folder / INCOMING, ai)
+
+
+def new_incoming_folder(remote_folder: Path, ai: Path) -> Path:
+    """The same without what a killed process left in it."""
+    folder = incoming_folder(remote_folder, ai)
+    for left in folder.glob(".*.tmp"):
+        with suppress(OSError):
+            left.unlink()
+    return folder

@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ryeos.errors import RyeError
+from ryeos.items.errors import RyeError
+
+# --- errors ---------------------------------------------------------------------------------------
 
 _HINTS = {
     401: "is your key authorised there, and your clock right? show the key: rye keys show",

@@ -1,28 +1,251 @@
 """A project and the node that it is pushed to: what every command about both stands on."""
 
-from collections.abc import Callable, Iterator
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lillux.digests import canonical_json, sha256_hex
-from lillux.files import locked
+from lillux.errors import LilluxError
+from lillux.files import locked, read_bytes
+from lillux.process.cancellation import Cancellation
 from lillux.store import Durability, Store
-from lillux.store_files import Space, is_digest
-from lillux.values import dataclass, field
-from ryeos.cas.admission import check_admissible
-from ryeos.cas.errors import CasObjectError
-from ryeos.cas.objects import SourceManifest, manifest_of
-from ryeos.cas.safe_paths import check_manifest_paths
-from ryeos.cas.tree import Tree
-from ryeos.moments import Clock, utc_now
+from lillux.store_files import RefUnreadableError, Space, is_digest
+from lillux.values import dataclass, field, replace
+from ryeos import __version__
+from ryeos.items.context import Clock, Context, cache_place, utc_now
+from ryeos.items.errors import NoProjectError, NoSigningKeyError
 from ryeos.remote.apply import Applied
-from ryeos.remote.conflicts import ConflictFolder
-from ryeos.remote.heads import Attempt, LocalHead, LocalHeads
-from ryeos.remote.node import Node
-from ryeos.remote.places import new_incoming_folder, own_folder
-from ryeos.remote.replies import Head
+from ryeos.remote.conflicts import ConflictFolder, new_incoming_folder, own_folder, project_store
+from ryeos.remote.node import BearerCredentials, Credentials, Head, Node, credentials_for
+from ryeos.remote.pins import Pins
+from ryeos.remote.settings import CONFIG_PATH, RemoteConfig, Remotes, read_remotes
 from ryeos.remote.transfer import Progress, RemoteContents, no_progress
-from ryeos.remote.working_tree import WorkingTree
+from ryeos.sync.entries import Sized
+from ryeos.sync.objects import CasObjectError, SourceManifest, manifest_of
+from ryeos.sync.paths import check_admissible, check_manifest_paths
+from ryeos.sync.rules import ManifestRules, read_rules
+from ryeos.sync.tree import StatTable, Tree, build_project_tree, build_user_tree
+from ryeos.trust.config import ConfigReader
+from ryeos.trust.keys import SigningKey
+from ryeos.trust.resolver import Resolver
+from ryeos.trust.verify import VerifiedItem, Verifier
+
+if TYPE_CHECKING:
+    from ryeos.items.errors import Answer
+    from ryeos.items.refs import Reference, Resolution
+    from ryeos.run.engine import PrimitiveExecutor
+    from ryeos.run.model import Request
+
+
+# --- heads ----------------------------------------------------------------------------------------
+# The snapshot that a project and a remote last had in common: ``refs/remotes/NAME`` of its store.
+#
+# It is the base of the next merge, and nothing else depends on it: a lost one costs a merge without
+# base, where every difference is a conflict.
+
+_FOLDER, _ATTEMPTS = "remotes", "remote-attempts"
+_MAX_BYTES = 64 * 1024
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalHead:
+    """What a remote had when it was last pushed to or pulled from.
+
+    project_path  what the project is called there
+    url           of the node; a head of another address is no base
+    updated_at    UTC, ISO 8601
+    """
+
+    snapshot_hash: str
+    project_manifest_hash: str
+    project_path: str
+    url: str
+    updated_at: str
+    user_manifest_hash: str = ""
+
+    def as_ref(self) -> dict[str, str]:
+        """The value of the ref."""
+        return {name: getattr(self, name) for name in _FIELDS}
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A push that was sent, and whose answer this project has not seen yet."""
+
+    project_manifest_hash: str
+    project_path: str
+    url: str
+
+
+_FIELDS = (
+    *("snapshot_hash", "project_manifest_hash", "project_path", "url", "updated_at"),
+    "user_manifest_hash",
+)
+
+
+class LocalHeads:
+    """The heads in a project's store. Names of remotes are checked where they are configured."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def read(self, remote: str) -> LocalHead | None:
+        """The head of a remote; None where there is none, or none that makes sense.
+
+        Raises RefNameError, StoreLinkError, FileSystemError.
+        """
+        try:
+            value = self._store.read_ref(f"{_FOLDER}/{remote}")
+        except RefUnreadableError as error:
+            _LOG.warning("the head of remote %s cannot be read: %s", remote, error)
+            return None
+        return _head_of(self._elsewhere(remote) if value is None else value)
+
+    def write(self, remote: str, head: LocalHead) -> None:
+        """Replace the head of a remote, and have it on disk. Raises as `Store.write_ref`."""
+        self._store.write_ref(f"{_FOLDER}/{remote}", head.as_ref())
+
+    def forget(self, remote: str) -> None:
+        """Remove the head of a remote; none there is fine. Raises as `Store.remove_ref`."""
+        self._store.remove_ref(f"{_FOLDER}/{remote}")
+        self.forget_attempt(remote)
+
+    def attempt(self, remote: str) -> Attempt | None:
+        """The push that was sent last, None where its answer came. Raises as `read`."""
+        try:
+            value = self._store.read_ref(f"{_ATTEMPTS}/{remote}")
+        except RefUnreadableError as error:
+            _LOG.warning("the last push to remote %s cannot be read: %s", remote, error)
+            return None
+        if not isinstance(value, Mapping) or not is_digest(value.get("project_manifest_hash")):
+            return None
+        return Attempt(
+            value["project_manifest_hash"], _text(value, "project_path"), _text(value, "url")
+        )
+
+    def write_attempt(self, remote: str, attempt: Attempt) -> None:
+        """Remember a push before it is sent. Raises as `Store.write_ref`."""
+        value = {
+            "project_manifest_hash": attempt.project_manifest_hash,
+            "project_path": attempt.project_path,
+            "url": attempt.url,
+        }
+        self._store.write_ref(f"{_ATTEMPTS}/{remote}", value)
+
+    def forget_attempt(self, remote: str) -> None:
+        """Its answer came; none there is fine. Raises as `Store.remove_ref`."""
+        self._store.remove_ref(f"{_ATTEMPTS}/{remote}")
+
+    def _elsewhere(self, remote: str) -> object:
+        """What another program wrote: it left heads where its store was before."""
+        path = self._store.root.parent.parent / "objects" / "refs" / _FOLDER / f"{remote}.json"
+        try:
+            return json.loads(read_bytes(path, _MAX_BYTES))
+        except (OSError, LilluxError, ValueError, RecursionError):
+            return None
+
+
+def _head_of(value: object) -> LocalHead | None:
+    if not isinstance(value, Mapping) or not is_digest(value.get("snapshot_hash")):
+        return None
+    return LocalHead(**{name: _text(value, name) for name in _FIELDS})
+
+
+def _text(value: Mapping[str, Any], name: str) -> str:
+    text = value.get(name)
+    return text if isinstance(text, str) else ""
+
+
+# --- working tree ---------------------------------------------------------------------------------
+# The folders that travel, read anew whenever somebody asks: the project, and the user space.
+
+TABLES = "trees"
+_MAX_TOLD = 2000
+
+
+class WorkingTree:
+    """A project and its user space on this machine.
+
+    bundles  the folders that contain the ``.ai`` of each bundle
+    user     the folder that contains the user's ``.ai``
+    cache    a folder of this user's for what is known of files, named by digests so that
+             ``self clean`` knows them; None for none. Never one of the project, which others write
+    """
+
+    def __init__(
+        self,
+        *,
+        project: Path,
+        user: Path,
+        bundles: Sequence[Path] = (),
+        cache: Path | None = None,
+        warn: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.project, self.user = project, user
+        self._bundles, self._cache, self._warn = bundles, cache, warn
+
+    def rules(self) -> ManifestRules:
+        """Which files of the project travel, as configured now.
+
+        Raises SpecError, and RulesUnreadableError: without its rules a project looks as if most of
+        it had been removed.
+        """
+        return read_rules(
+            bundles=self._bundles, user=self.user, project=self.project, is_strict=True
+        )
+
+    def project_tree(self) -> Tree:
+        """The project as it is now. Raises as `ryeos.sync.tree.build_project_tree`."""
+        return self._built(build_project_tree, self.project)
+
+    def user_tree(self) -> Tree:
+        """What of the user space runs on a node may see."""
+        return self._built(build_user_tree, self.user)
+
+    def _built(self, build: Callable[[Path, ManifestRules, StatTable], Tree], root: Path) -> Tree:
+        table = StatTable(self._table_path(root))
+        table.load()
+        tree = build(root, self.rules(), table)
+        try:
+            table.save_if_worth_it()
+        except LilluxError as error:  # it only saves time
+            self._warn(f"file digests are not kept: {error}")
+        for skipped in tree.skipped:
+            self._warn(_on_one_line(f"{skipped.path}: stays here: {skipped.problem}"))
+        return tree
+
+    def _table_path(self, root: Path) -> Path | None:
+        if self._cache is None:
+            return None
+        return self._cache / sha256_hex(str(root.absolute()).encode())
+
+
+def _on_one_line(text: str) -> str:
+    """With the names of files in it: what steers terminals is escaped."""
+    from lillux.schema_keywords import printable
+
+    return printable(text, _MAX_TOLD)
+
+
+def sized(tree: Tree, digest: str) -> Sized:
+    """How large a piece of a tree is, and the name of its file."""
+    path = tree.blobs.get(digest)
+    if path is not None:
+        try:
+            return Sized(digest, os.stat(f"{tree.root}{os.sep}{path}").st_size, path)  # noqa: PTH116 - many times
+        except OSError:  # reading it will say what is wrong
+            return Sized(digest, 0, path)
+    if digest == tree.manifest_hash:
+        return Sized(digest, len(tree.manifest_data))
+    return Sized(digest, len(canonical_json(tree.get_object(digest))))
+
+
+# --- link -----------------------------------------------------------------------------------------
 
 LOCK = "lock"
 TellMerged = Callable[[str, Applied], None]
@@ -183,3 +406,134 @@ MakeLink = Callable[[Path], Link]
 def is_same_head(recorded: LocalHead | None, head: Head | None) -> bool:
     """Whether the node is where it was when this project last looked."""
     return (recorded and recorded.snapshot_hash) == (head and head.snapshot_hash)
+
+
+# --- opening --------------------------------------------------------------------------------------
+# A link to a remote by its name: configuration, credentials, pins and the project put together.
+
+
+class Workspace(Protocol):
+    """What remotes are opened for: the public API. See `ryeos.app.workspace.Rye`."""
+
+    context: Context
+    config: ConfigReader
+    verifier: Verifier
+    resolver: Resolver
+    warn: Callable[[str], None]
+
+    @property
+    def executor(self) -> "PrimitiveExecutor":
+        """What finds and verifies a tool with all that it needs."""
+
+    def load(
+        self, reference: "Reference", *, source: str = ""
+    ) -> "tuple[Resolution, VerifiedItem]":
+        """The verified item that a reference names."""
+
+    def check(self, reference: "Reference", request: "Request") -> "Answer":
+        """Whether a run of an item would begin, here or elsewhere."""
+
+    def signing_key(self) -> SigningKey:
+        """The user's private key at work. Raises NoSigningKeyError where there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What opening a remote needs of this program, who is told how far it is, and what came."""
+
+    workspace: Workspace
+    progress: Progress = no_progress
+    tell_merged: TellMerged | None = None
+    cancellation: Cancellation | None = None
+
+    @property
+    def context(self) -> Context:
+        """Where this program runs."""
+        return self.workspace.context
+
+
+def remotes_of(around: Surroundings) -> Remotes:
+    """The remotes that are configured. Raises IntegrityError, RemoteConfigError."""
+    return read_remotes(around.workspace.config.layers(CONFIG_PATH), around.context.process_env)
+
+
+def open_node(
+    around: Surroundings, remote: RemoteConfig, credentials: Credentials | None = None
+) -> Node:
+    """The node of a remote; nothing is asked yet. Raises NoSigningKeyError.
+
+    Without ``credentials`` requests show what the remote is configured with.
+    """
+    from lillux.http.client import HttpClient
+    from ryeos.remote.node import HttpTransport
+
+    context = around.context
+    shown = credentials or credentials_for(remote, around.workspace.signing_key)
+    transport = HttpTransport(
+        remote,
+        shown,
+        HttpClient(context.process_env, user_agent=f"rye/{__version__}"),
+        cancellation=around.cancellation,
+    )
+    pins = Pins(context.spaces.user.base, _key_if_any(around))
+    return Node(transport, pins, remote.node_id or None, _hints(remote, shown))
+
+
+def open_link(around: Surroundings, name: str | None) -> Link:
+    """The project and its counterpart on a remote; ``default`` without a name.
+
+    Raises NoProjectError, RemoteNotFoundError, and as `open_node`.
+    """
+    remotes = remotes_of(around)
+    remote = remotes.resolve(name)
+    return link_to(around, remotes, remote, open_node(around, remote))
+
+
+def link_to(around: Surroundings, remotes: Remotes, remote: RemoteConfig, node: Node) -> Link:
+    """The project and its counterpart on a node. Raises NoProjectError."""
+    project = around.context.spaces.project
+    if project is None:
+        raise NoProjectError("this folder is the home folder or a file system root")
+    store = project_store(project.ai)
+    link = Link(
+        node=node,
+        working_tree=working_tree_of(around),
+        store=store,
+        heads=LocalHeads(store),
+        conflicts=ConflictFolder(project.ai, remote.name),
+        project_path=remote.project_path or remotes.project_name(project.base),
+        url=remote.url,
+        progress=around.progress,
+    )
+    return replace(link, tell_merged=around.tell_merged) if around.tell_merged else link
+
+
+def working_tree_of(around: Surroundings) -> WorkingTree:
+    """The project and the user space. Raises NoProjectError."""
+    context = around.context
+    if context.spaces.project is None:
+        raise NoProjectError("this folder is the home folder or a file system root")
+    return WorkingTree(
+        project=context.spaces.project.base,
+        user=context.spaces.user.base,
+        bundles=[bundle.base for bundle in context.spaces.bundles],
+        cache=cache_place(context.process_env, TABLES, context.platform),
+        warn=around.workspace.warn,
+    )
+
+
+def _hints(remote: RemoteConfig, shown: Credentials) -> dict[int, str]:
+    """What to do about a refusal of what requests show."""
+    if not isinstance(shown, BearerCredentials) or not remote.key_env:
+        return {}
+    return {
+        401: f"is the API key in {remote.key_env} one of this node's, and not revoked? without"
+        f" {remote.key_env}, requests are signed with your key"
+    }
+
+
+def _key_if_any(around: Surroundings) -> SigningKey | None:
+    try:
+        return around.workspace.signing_key()
+    except NoSigningKeyError:
+        return None

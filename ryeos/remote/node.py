@@ -5,13 +5,28 @@ The formats: ``docs/remote-wire.md``.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from urllib.parse import urlencode, urlsplit
 
-from ryeos.cas.errors import EntryError
-from ryeos.cas.framed_entries import MEDIA_TYPE, read_entries
-from ryeos.cas.sync import Entry, decode, encode_json
+from lillux.http.client import HttpClient, Wait, wait_for
+from lillux.http.model import (
+    ExchangeCancelledError,
+    ExchangeTimeoutError,
+    HttpClientError,
+    HttpRequest,
+    ResponseTooLargeError,
+    Retry,
+    TlsError,
+    UnreachableError,
+    delay_s,
+    parse_retry_after,
+)
+from lillux.process.cancellation import Cancellation
+from lillux.store_files import is_digest
+from lillux.values import dataclass, field
 from ryeos.remote.errors import (
     HeadMovedError,
     RemoteError,
@@ -19,26 +34,279 @@ from ryeos.remote.errors import (
     RemoteSecretNotFoundError,
     RemoteThreadNotFoundError,
     RemoteTimeoutError,
+    RemoteUnreachableError,
+    ReplyTooLargeError,
     RunGoesOnError,
 )
-from ryeos.remote.identity import NodeIdentity, read_identity
-from ryeos.remote.replies import (
-    Executed,
-    Head,
-    Health,
-    UserSpaceHead,
-    actual_head,
-    detail_of,
-    digest_at,
-    digests_at,
-    parse_reply,
-    read_executed,
-    read_head,
-    read_health,
-    read_user_space,
-    rows_at,
-)
-from ryeos.remote.transport import MAX_SMALL_REPLY, MIB, Query, Reply, Transport
+from ryeos.remote.requests import NodeIdentity, read_identity
+from ryeos.remote.settings import RemoteConfig, is_loopback
+from ryeos.sync.entries import MEDIA_TYPE, Entry, decode, encode_json, read_entries
+from ryeos.sync.objects import EntryError
+from ryeos.trust.keys import SigningKey
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lillux.http.model import HttpResponse
+
+
+# --- replies --------------------------------------------------------------------------------------
+# What nodes answer, as values. Pure. One of another shape is a RemoteReplyError.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """Where a project is on a node. ``user_manifest_hash`` is ``""`` where none was ever pushed."""
+
+    snapshot_hash: str
+    project_manifest_hash: str
+    user_manifest_hash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UserSpaceHead:
+    """Which user space runs on a node see, and how often it was replaced."""
+
+    user_manifest_hash: str
+    revision: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """``GET /health``; ``engine_version`` is what a push has to fit."""
+
+    status: str
+    version: str
+    engine_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executed:
+    """What came of a run on a node.
+
+    result            the envelope of the run, as ``rye run --json`` gives it here
+    merge_type        ``no-op``, ``fast-forward``, ``merge``, ``conflict`` or ``retry_exhausted``
+    new_objects       what the run made that the node did not have before
+    conflicts         by path, where the node could not merge what the run changed
+    warnings          what the node has to say about what the run left
+    left_out          files that the node did not take into the project, with the reason
+    masked_paths      files of the project in which the node found a secret, and masked it
+    is_accepted_only  it was started, and nothing of the result is known yet
+    """
+
+    thread_id: str
+    status: str
+    result: Mapping[str, Any] = field(default_factory=dict)
+    snapshot_hash: str = ""
+    merge_type: str = ""
+    execution_snapshot_hash: str = ""
+    outputs_bundle_hash: str = ""
+    new_objects: tuple[str, ...] = ()
+    conflicts: Mapping[str, Any] = field(default_factory=dict)
+    unmerged_snapshot: str = ""
+    masked_paths: tuple[str, ...] = ()
+    system_version: str = ""
+    left_out: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    is_accepted_only: bool = False
+
+
+def parse_reply(body: bytes, what: str) -> dict[str, Any]:
+    """The JSON object of a body."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        raise RemoteReplyError(what, f"expected JSON, found {body[:60]!r}") from None
+    if not isinstance(value, dict):
+        raise RemoteReplyError(what, f"expected a JSON object, found {type(value).__name__}")
+    return value
+
+
+def detail_of(body: bytes) -> object:
+    """What an error says: ``detail`` of its JSON, else its text."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return body[:2000].decode("utf-8", "replace").strip() or "no reason given"
+    return value.get("detail", value) if isinstance(value, dict) else value
+
+
+def digests_at(value: Mapping[str, Any], key: str, what: str) -> tuple[str, ...]:
+    """A list of digests."""
+    found = value.get(key)
+    if not isinstance(found, list) or not all(map(is_digest, found)):
+        raise RemoteReplyError(what, f"{key}: expected a list of digests")
+    return tuple(found)
+
+
+def rows_at(value: Mapping[str, Any], key: str, what: str) -> tuple[dict[str, Any], ...]:
+    """A list of objects."""
+    found = value.get(key)
+    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+        raise RemoteReplyError(what, f"{key}: expected a list of objects")
+    return tuple(found)
+
+
+def digest_at(value: Mapping[str, Any], key: str, what: str) -> str:
+    """A digest."""
+    found = value.get(key)
+    if not is_digest(found):
+        raise RemoteReplyError(what, f"{key}: expected a digest, found {found!r:.80}")
+    return str(found)
+
+
+def optional_digest_at(value: Mapping[str, Any], key: str, what: str) -> str:
+    """A digest, ``""`` for null, nothing or none."""
+    return digest_at(value, key, what) if value.get(key) else ""
+
+
+def text_at(value: Mapping[str, Any], key: str, what: str) -> str:
+    """A text."""
+    found = value.get(key)
+    if not isinstance(found, str):
+        raise RemoteReplyError(what, f"{key}: expected text, found {found!r:.80}")
+    return found
+
+
+def read_health(value: Mapping[str, Any], what: str) -> Health:
+    """``GET /health``; an older node has one version for all."""
+    version = text_at(value, "version", what)
+    engine = value.get("engine_version")
+    return Health(
+        status=text_at(value, "status", what),
+        version=version,
+        engine_version=engine if isinstance(engine, str) else version,
+    )
+
+
+def read_head(value: Mapping[str, Any], what: str) -> Head:
+    """The head of ``GET /history``, by its newest snapshot."""
+    snapshot_hash = digest_at(value, "head", what)
+    rows = rows_at(value, "snapshots", what)
+    if not rows or rows[0].get("_hash") != snapshot_hash:
+        raise RemoteReplyError(what, f"expected the snapshot {snapshot_hash} first")
+    return Head(
+        snapshot_hash=snapshot_hash,
+        project_manifest_hash=digest_at(rows[0], "project_manifest_hash", what),
+        user_manifest_hash=optional_digest_at(rows[0], "user_manifest_hash", what),
+    )
+
+
+def read_user_space(value: Mapping[str, Any], what: str) -> UserSpaceHead:
+    """``GET /user-space``; the counter has had two names."""
+    revision = value.get("revision", value.get("snapshot_revision"))
+    if not isinstance(revision, int) or isinstance(revision, bool):
+        raise RemoteReplyError(what, f"revision: expected a number, found {revision!r:.80}")
+    return UserSpaceHead(digest_at(value, "user_manifest_hash", what), revision)
+
+
+def read_executed(value: Mapping[str, Any], what: str) -> Executed:
+    """``POST /execute``."""
+    thread_id, status = text_at(value, "thread_id", what), text_at(value, "status", what)
+    if value.get("async") is True:
+        return Executed(thread_id=thread_id, status=status, is_accepted_only=True)
+    result = value.get("result")
+    return Executed(
+        thread_id=thread_id,
+        status=status,
+        result=result if isinstance(result, dict) else {"status": status, "data": result},
+        snapshot_hash=optional_digest_at(value, "snapshot_hash", what),
+        merge_type=str(value.get("merge_type") or ""),
+        execution_snapshot_hash=optional_digest_at(value, "execution_snapshot_hash", what),
+        outputs_bundle_hash=optional_digest_at(value, "runtime_outputs_bundle_hash", what),
+        new_objects=digests_at({"new_object_hashes": [], **value}, "new_object_hashes", what),
+        conflicts=_mapping(value.get("conflicts")),
+        unmerged_snapshot=optional_digest_at(value, "unmerged_snapshot", what),
+        masked_paths=_texts(value.get("masked_paths")),
+        system_version=str(value.get("system_version") or ""),
+        left_out=_left_out(value.get("left_out")),
+        warnings=_texts(value.get("warnings")),
+    )
+
+
+def actual_head(detail: object) -> tuple[bool, str | None]:
+    """Whether a refused push says that the head has moved, and where it is."""
+    if not isinstance(detail, dict) or "actual" not in detail:
+        return False, None
+    actual = detail["actual"]
+    return (actual is None or is_digest(actual)), actual
+
+
+def _left_out(value: object) -> tuple[str, ...]:
+    rows = value if isinstance(value, list) else []
+    return tuple(f"{row.get('path')!a}: {row.get('problem')}" for row in rows if _mapping(row))
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
+
+
+# --- transport ------------------------------------------------------------------------------------
+# What carries requests to a node and its replies back: the seam of everything that asks a node.
+#
+# Two implementations: `ryeos.remote.node.HttpTransport`, and a node in memory for tests.
+
+MIB = 1024 * 1024
+MAX_SMALL_REPLY = 4 * MIB
+"""Of a reply that holds no content: heads, lists of names, rows."""
+
+Query: TypeAlias = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a node answered. ``headers`` are by lower-case name, the body is decoded."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = field(repr=False)
+
+    @property
+    def media_type(self) -> str:
+        """What the body is, in lower case and without parameters; ``""`` where nobody says."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+class Transport(Protocol):
+    """Carries one request at a time; may be used from several threads."""
+
+    @property
+    def name(self) -> str:
+        """The name of the remote, for messages."""
+
+    @property
+    def netloc(self) -> str:
+        """Host and port of the node, for its pin."""
+
+    def exchange(
+        self,
+        method: str,
+        path: str,
+        query: Query,
+        body: bytes | None,
+        *,
+        timeout_s: float | None,
+        max_response_bytes: int,
+        may_repeat: bool = True,
+    ) -> Reply:
+        """The reply, whatever its status.
+
+        path        begins with a slash; no query, no character that needs escaping
+        body        JSON, or None for none
+        timeout_s   of one attempt, None for what is configured
+        may_repeat  whether asking twice does no more than asking once
+        Raises RemoteUnreachableError, ReplyTooLargeError.
+        """
+
+    def identify(self, fingerprint: str) -> None:
+        """Requests carry credentials from now on: the node is known to be this one."""
+
+
+# --- node -----------------------------------------------------------------------------------------
 
 COMPATIBLE_ENGINES = frozenset({"0.1"})
 """The first two parts of the versions whose nodes take what this program pushes."""
@@ -354,3 +622,246 @@ def _json(body: Mapping[str, Any]) -> bytes:
 def _encoded(entry: Entry, digests: list[str]) -> bytes:
     digests.append(entry.digest)
     return encode_json(entry)
+
+
+# --- credentials ----------------------------------------------------------------------------------
+# What shows a node who asks: an API key, or a signature over each request.
+
+
+class Credentials(Protocol):
+    """Makes the headers of one attempt at a request."""
+
+    @property
+    def depends_on_time(self) -> bool:
+        """Whether a wrong clock makes them worthless."""
+
+    def headers(
+        self, method: str, path: str, query: Query, body: bytes, *, audience: str, now_s: int
+    ) -> dict[str, str]:
+        """Headers for the node ``audience`` (``fp:...``), new ones each time."""
+
+
+class BearerCredentials:
+    """An API key, which the node knows by its digest."""
+
+    depends_on_time = False
+
+    def __init__(self, api_key: str) -> None:
+        self._api_key = api_key
+
+    def headers(
+        self,
+        method: str,  # noqa: ARG002 - the seam
+        path: str,  # noqa: ARG002
+        query: Query,  # noqa: ARG002
+        body: bytes,  # noqa: ARG002
+        *,
+        audience: str,  # noqa: ARG002
+        now_s: int,  # noqa: ARG002
+    ) -> dict[str, str]:
+        """The key itself."""
+        return {"Authorization": f"Bearer {self._api_key}"}
+
+
+class SignedCredentials:
+    """The user's signing key; what is signed is for one request and one node."""
+
+    depends_on_time = True
+
+    def __init__(self, key: SigningKey) -> None:
+        self._key = key
+
+    def headers(
+        self, method: str, path: str, query: Query, body: bytes, *, audience: str, now_s: int
+    ) -> dict[str, str]:
+        """The four headers of ``docs/remote-wire.md``."""
+        from ryeos.remote.requests import new_nonce, sign_request
+
+        return sign_request(
+            self._key,
+            method=method,
+            path=path,
+            query=urlencode(query),
+            body=body,
+            audience=audience,
+            now_s=now_s,
+            nonce=new_nonce(),
+        )
+
+
+def credentials_for(remote: RemoteConfig, key: Callable[[], SigningKey]) -> Credentials:
+    """The API key where one is configured and set, else the user's signing key.
+
+    ``key`` reads that one, and raises what it raises.
+    """
+    return BearerCredentials(remote.api_key) if remote.api_key else SignedCredentials(key())
+
+
+# --- http transport -------------------------------------------------------------------------------
+# Requests to a node over HTTP. Each attempt is signed anew, so that none is taken for a replay.
+
+ATTEMPTS = 4
+MAX_SKEW_S = 240
+"""A clock that is wrong by this much makes signatures worthless: a node takes 300 s."""
+_RETRY = Retry(max_attempts=ATTEMPTS, max_delay_s=20.0)
+_BUSY = (429, 503)
+_GATEWAY = (502, 504)
+_UNAUTHORIZED = 401
+_ACCEPTED = f"{MEDIA_TYPE}, application/json;q=0.9"
+
+
+class HttpTransport:
+    """See `ryeos.remote.node.Transport`. Connections are kept for the next requests.
+
+    now, wait, jitter   the clock, waiting, and chance from 0 to 1; passed for tests
+    """
+
+    def __init__(
+        self,
+        remote: RemoteConfig,
+        credentials: Credentials,
+        client: HttpClient,
+        *,
+        cancellation: Cancellation | None = None,
+        now: Callable[[], float] = time.time,
+        wait: Wait = wait_for,
+        jitter: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self._remote, self._credentials, self._client = remote, credentials, client
+        self._cancellation, self._now, self._wait = cancellation, now, wait
+        self._jitter = jitter
+        self._is_near = is_loopback(remote.url)  # packing takes longer there than it saves
+        self._audience = ""
+        self._ahead_s = 0.0
+
+    @property
+    def name(self) -> str:
+        """The name of the remote."""
+        return self._remote.name
+
+    @property
+    def netloc(self) -> str:
+        """Host and port, as the address has them."""
+        return urlsplit(self._remote.url).netloc
+
+    def identify(self, fingerprint: str) -> None:
+        """Credentials are for this node only: no other can use what it is sent."""
+        self._audience = f"fp:{fingerprint}"
+
+    def exchange(
+        self,
+        method: str,
+        path: str,
+        query: Query,
+        body: bytes | None,
+        *,
+        timeout_s: float | None,
+        max_response_bytes: int,
+        may_repeat: bool = True,
+    ) -> Reply:
+        """See the seam. Tried up to `ATTEMPTS` times where that may help and can do no harm."""
+        attempt, has_new_clock = 0, False
+        while True:
+            attempt += 1
+            is_last = attempt >= ATTEMPTS
+            try:
+                reply = self._send(
+                    method,
+                    path,
+                    query,
+                    body,
+                    timeout_s=timeout_s,
+                    max_response_bytes=max_response_bytes,
+                )
+            except HttpClientError as error:
+                was_sent = not isinstance(error, UnreachableError)
+                if is_last or not error.may_pass or (was_sent and not may_repeat):
+                    raise self._refused(error, path) from error
+                self._pause(delay_s(_RETRY, attempt, self._jitter), path)
+                continue
+            if reply.status == _UNAUTHORIZED and not has_new_clock and self._take_clock(reply):
+                has_new_clock = True
+                continue
+            busy = reply.status in _BUSY or (reply.status in _GATEWAY and may_repeat)
+            if not busy or is_last:
+                return Reply(reply.status, reply.headers, reply.body)
+            asked = parse_retry_after(reply.headers.get("retry-after", ""), _moment(self._now()))
+            self._pause(delay_s(_RETRY, attempt, self._jitter, asked), path)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        query: Query,
+        body: bytes | None,
+        *,
+        timeout_s: float | None,
+        max_response_bytes: int,
+    ) -> "HttpResponse":
+        headers = {"Accept": _ACCEPTED}
+        if self._is_near:
+            headers["Accept-Encoding"] = "identity"
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        if self._audience:
+            headers |= self._credentials.headers(
+                method,
+                path,
+                query,
+                body or b"",
+                audience=self._audience,
+                now_s=int(self._now() + self._ahead_s),
+            )
+        request = HttpRequest(
+            method=method,
+            url=f"{self._remote.url.rstrip('/')}{path}" + (f"?{urlencode(query)}" if query else ""),
+            headers=headers,
+            body=body,
+            timeout_s=self._remote.timeout_s if timeout_s is None else timeout_s,
+            max_response_bytes=max_response_bytes,
+            max_redirects=0,  # what was signed is for this address
+        )
+        return self._client.send(request, self._cancellation)
+
+    def _take_clock(self, reply: "HttpResponse") -> bool:
+        """Whether the node's clock is another than the one that was signed with; it is now ours."""
+        if not (self._audience and self._credentials.depends_on_time):
+            return False
+        moment = _date(reply.headers.get("date", ""))
+        if moment is None or abs(moment - self._now() - self._ahead_s) <= MAX_SKEW_S:
+            return False
+        self._ahead_s = moment - self._now()
+        return True
+
+    def _pause(self, seconds: float, path: str) -> None:
+        self._wait(seconds, self._cancellation)
+        if self._cancellation is not None and self._cancellation.is_set:
+            raise ExchangeCancelledError(f"{self._remote.url}{path}")
+
+    def _refused(self, error: HttpClientError, path: str) -> Exception:
+        """What callers are told. A cancelled request stays one."""
+        if isinstance(error, ExchangeCancelledError):
+            return error
+        if isinstance(error, ResponseTooLargeError):
+            return ReplyTooLargeError(f"remote {self.name}: {path}", error.problem)
+        problem = f"{error.url}: {error.problem}"
+        if isinstance(error, ExchangeTimeoutError):
+            return RemoteTimeoutError(self.name, problem, error.timeout_s)
+        hint = error.hint if isinstance(error, TlsError) else ""
+        return RemoteUnreachableError(self.name, problem, hint=hint)
+
+
+def _moment(now_s: float) -> "datetime":
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(now_s, UTC)
+
+
+def _date(text: str) -> float | None:
+    """The seconds since the epoch that an HTTP date means."""
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return parsedate_to_datetime(text).timestamp() if text else None
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None

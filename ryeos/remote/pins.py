@@ -17,13 +17,12 @@ from lillux.errors import FileSystemError, LilluxError
 from lillux.files import file_system_error, locked, make_directory, read_bytes, write_atomic
 from lillux.sealing import decode_box_key, encode_box_key
 from lillux.values import dataclass
-from ryeos.errors import RyeError
-from ryeos.items import AI_DIRECTORY, USER, Kind, Space
-from ryeos.keys import verifies_with
-from ryeos.remote.identity import NodeIdentity
-from ryeos.signature import SignedText, form_for
-from ryeos.signing_key import SigningKey
-from ryeos.trust import (
+from ryeos.items.errors import RyeError
+from ryeos.items.refs import AI_DIRECTORY, USER, Kind, Space
+from ryeos.remote.requests import NodeIdentity
+from ryeos.trust.keys import SigningKey, verifies_with
+from ryeos.trust.signature import SignedText, form_for
+from ryeos.trust.store import (
     MAX_DOCUMENT_BYTES,
     TRUSTED_FOLDER,
     KeyDocument,
@@ -268,7 +267,7 @@ def _is_to_complete(pin: Pin, identity: NodeIdentity) -> bool:
 
 def _box_key(document: KeyDocument) -> str:
     """The box key in a pin; empty where there is none. Raises SealingError for what is none."""
-    from ryeos.metadata.toml import parse_toml
+    from ryeos.items.header_values import parse_toml
 
     found = parse_toml(document.signed_text).get("box_key")
     return "" if found is None else encode_box_key(decode_box_key(str(found)))

@@ -11,11 +11,10 @@ from typing import Any, Protocol, TypeAlias
 from lillux.digests import canonical_json
 from lillux.store import Durability
 from lillux.store_files import ObjectMissingError, Space
-from ryeos.cas.contents import ReadContents
-from ryeos.cas.sync import Entry, Sized, batches, export_entries
 from ryeos.remote.errors import RemoteReplyError, ReplyTooLargeError
-from ryeos.remote.node import MAX_GET_REPLY, Node
-from ryeos.remote.transport import MIB, Reply
+from ryeos.remote.node import MAX_GET_REPLY, MIB, Node, Reply
+from ryeos.sync.entries import Entry, Sized, batches, export_entries
+from ryeos.sync.objects import ReadContents
 
 MAX_ASKED = 4000
 """Digests in one question whether the node has them: 270 kB."""

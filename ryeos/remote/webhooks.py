@@ -5,12 +5,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ryeos.errors import RyeError, UsageError
+from ryeos.items.errors import RyeError, UsageError
 from ryeos.remote.errors import RemoteError, RemoteReplyError
-from ryeos.remote.node import Node
-from ryeos.remote.replies import rows_at
-from ryeos.remote.transport import Query
-from ryeos.remote.webhook_signatures import delivery_headers, is_delivery_id
+from ryeos.remote.node import Node, Query, rows_at
+from ryeos.remote.requests import delivery_headers, is_delivery_id
 
 PATH = "/webhook-bindings"
 _HOOK_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -31,7 +29,7 @@ class WebhookMissingError(RyeError):
 
 
 class DeliveryCredentials:
-    """What a delivery shows instead of a key: see `ryeos.remote.credentials.Credentials`.
+    """What a delivery shows instead of a key: see `ryeos.remote.node.Credentials`.
 
     Sent again, it has the same id and a new time: the node runs it once.
     """

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from lillux.signing import generate_keypair
-from ryeos.errors import IntegrityError, ItemNotFoundError, SignatureFormatError
-from ryeos.items import Kind, parse_reference
-from ryeos.sign_targets import target_of_path
-from ryeos.verify import Target
+from ryeos.items.errors import IntegrityError, ItemNotFoundError, SignatureFormatError
+from ryeos.items.refs import Kind, parse_reference
+from ryeos.trust.sign import target_of_path
+from ryeos.trust.verify import Target
 from tests.support.workspace import Workspace
 
 PLACE = "tools/rye/core/extractors/tool/lua_extractor.yaml"

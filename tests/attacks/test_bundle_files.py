@@ -10,10 +10,10 @@ import pytest
 
 from lillux.errors import LilluxError
 from lillux.signing import generate_keypair
-from ryeos.bundles import manifest_path
-from ryeos.errors import IntegrityError, UntrustedKeyError
-from ryeos.items import Kind, Space
-from ryeos.verify import Target, VerifiedItem
+from ryeos.items.errors import IntegrityError, UntrustedKeyError
+from ryeos.items.refs import Kind, Space
+from ryeos.trust.bundles import manifest_path
+from ryeos.trust.verify import Target, VerifiedItem
 from tests.support.signed_files import put_key_document, sign_text
 from tests.support.workspace import Workspace, publish
 
@@ -218,7 +218,7 @@ def test_a_fifo_as_manifest_is_an_error_and_no_wait(workspace: Workspace, space:
 
 
 def test_every_file_of_a_bundle_is_listed(workspace: Workspace, bundle: Space) -> None:
-    from ryeos.audit import counts, targets_in_spaces
+    from ryeos.trust.sign import counts, targets_in_spaces
 
     workspace.bundles = (bundle,)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from lillux.signing import generate_keypair
-from ryeos.executor.model import ExecutionResult
-from ryeos.items import Space
+from ryeos.items.refs import Space
+from ryeos.run.model import ExecutionResult
 from tests.support.workspace import BUNDLE_SOURCE, Workspace, publish
 
 SCRIPT = "rye/core/runtimes/python/script"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.items import Space
+from ryeos.items.refs import Space
 from tests.support.command_line import CommandLine, Done
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from lillux.signing import KeyPair, generate_keypair
-from ryeos.errors import IntegrityError, SignatureFormatError
-from ryeos.items import Kind
-from ryeos.verify import Coverage, Verifier
+from ryeos.items.errors import IntegrityError, SignatureFormatError
+from ryeos.items.refs import Kind
+from ryeos.trust.verify import Coverage, Verifier
 from tests.support.signed_files import Shelf, sign_partly, sign_text
 from tests.support.workspace import Workspace
 

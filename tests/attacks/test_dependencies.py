@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from lillux.files import read_bytes
-from ryeos.executor.model import ExecutionResult
-from ryeos.items import Space
+from ryeos.items.refs import Space
+from ryeos.run.model import ExecutionResult
 from tests.support.workspace import BUNDLE_SOURCE, SpaceFolder, Workspace
 
 SCRIPT = "rye/core/runtimes/python/script"

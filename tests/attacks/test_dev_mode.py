@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from lillux.signing import generate_keypair
-from ryeos.context import context_from
-from ryeos.errors import IntegrityError, NoSignatureFormError, SignatureFormatError
-from ryeos.executor.model import Request
-from ryeos.verify import Coverage
+from ryeos.items.context import context_from
+from ryeos.items.errors import IntegrityError, NoSignatureFormError, SignatureFormatError
+from ryeos.run.model import Request
+from ryeos.trust.verify import Coverage
 from tests.support.workspace import Workspace
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from ryeos.graph.conditions import Comparison, holds, parse_condition
-from ryeos.graph.expression_errors import ExpressionError
-from ryeos.graph.expressions import fill, problems
+from ryeos.graph.expressions import ExpressionError, fill, problems
 
 HOSTILE = [
     *("${state.secret}", "$${state.secret}", "${'x' | upper}", "{input:secret}", "${", "}", "$"),

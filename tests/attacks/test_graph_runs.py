@@ -11,15 +11,13 @@ import pytest
 
 from lillux.signing import generate_keypair, save_keypair
 from ryeos.cli.output import Output
-from ryeos.cli.step_list import StepList
-from ryeos.graph.dot import dot
-from ryeos.graph.mermaid import mermaid
+from ryeos.cli.progress import StepList
+from ryeos.graph.pictures import dot, mermaid, picture_of
 from ryeos.graph.reading import read_graph
-from ryeos.graph.run_place import run_place
+from ryeos.graph.run_log import run_place
 from ryeos.graph.runner import StepEvent
-from ryeos.graph.shape import picture_of
 from ryeos.graph.svg import svg
-from ryeos.threads.payload import PARENT_VARIABLE
+from ryeos.run.threads import PARENT_VARIABLE
 from tests.support.graph_runs import GraphGround, ground
 
 __all__ = ["ground"]

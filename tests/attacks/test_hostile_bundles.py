@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from lillux.digests import sha256_hex
-from ryeos.bundles import MANIFEST_FORM
-from ryeos.items import Kind, Space
-from ryeos.signature import SignedText
-from ryeos.signing_key import SigningKey
+from ryeos.items.refs import Kind, Space
+from ryeos.trust.bundles import MANIFEST_FORM
+from ryeos.trust.keys import SigningKey
+from ryeos.trust.signature import SignedText
 from tests.support.bundles import Publisher, echo_tool
 from tests.support.command_line import CommandLine
 

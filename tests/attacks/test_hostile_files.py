@@ -10,9 +10,14 @@ from pathlib import Path
 import pytest
 
 from lillux.errors import FileSystemError, LilluxError
-from ryeos.errors import IntegrityError, ItemNotFoundError, SignatureFormatError, UnsignedError
-from ryeos.metadata.errors import MetadataError
-from ryeos.verify import Target
+from ryeos.items.errors import (
+    IntegrityError,
+    ItemNotFoundError,
+    SignatureFormatError,
+    UnsignedError,
+)
+from ryeos.items.header_values import MetadataError
+from ryeos.trust.verify import Target
 from tests.support.workspace import Workspace
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="FIFOs, devices, permissions")

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.metadata import PARSERS, parse_header
-from ryeos.metadata.directive import parse_directive
-from ryeos.metadata.errors import MetadataError
-from ryeos.metadata.knowledge import parse_knowledge
+from ryeos.items.header_values import MetadataError
+from ryeos.items.headers import PARSERS, parse_header
+from ryeos.items.markdown import parse_directive, parse_knowledge
 
 MANY = 100_000
 CPU_LIMIT_S = 4.0  # a text of this size takes milliseconds to a second; quadratic work, minutes
@@ -209,7 +208,7 @@ def test_a_hostile_python_file_does_not_crash_the_interpreter() -> None:
         *("if a:\n p\nelif ", "await ", "1 if 1 else ", "[{(", "\\\n", "a=", "a:=", "**", "'a'"),
     ]
     script = (
-        "from ryeos.metadata import MetadataError, parse_header\n"
+        "from ryeos.items.headers import MetadataError, parse_header\n"
         f"for piece in {pieces!r}:\n"
         "    try:\n"
         "        parse_header('.py', 'x = ' + piece * (900_000 // len(piece)) + '1')\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.items import Space
+from ryeos.items.refs import Space
 from tests.support.command_line import CommandLine
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no such names there")

@@ -4,16 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.cas.admission import InadmissibleError, check_admissible, problem_of
-from ryeos.cas.objects import ItemSource, SourceManifest
-from ryeos.cas.rules import rules_of
-from ryeos.cas.stat_table import StatTable
-from ryeos.cas.tree import build_project_tree
-from ryeos.remote.difference import compare
-from ryeos.remote.execute import RemoteRun, execute
-from ryeos.remote.outputs import why_refused
 from ryeos.remote.pull import pull
-from ryeos.remote.push import push
+from ryeos.remote.push import compare, push
+from ryeos.remote.run import RemoteRun, execute, why_refused
+from ryeos.sync.objects import ItemSource, SourceManifest
+from ryeos.sync.paths import InadmissibleError, check_admissible, problem_of
+from ryeos.sync.rules import rules_of
+from ryeos.sync.tree import StatTable, build_project_tree
 from tests.support.memory_node import MemoryNode
 from tests.support.remote_project import RemoteProject
 

@@ -6,10 +6,9 @@ import pytest
 
 from lillux.digests import canonical_json
 from lillux.errors import LilluxError
-from ryeos.items import Kind
-from ryeos.remote.signed_documents import check_document
-from ryeos.remote.signed_requests import principal_id
-from ryeos.signature import form_for, split
+from ryeos.items.refs import Kind
+from ryeos.remote.requests import check_document, principal_id
+from ryeos.trust.signature import form_for, split
 from tests.support.registry import Account, Registry, item_text
 
 

@@ -4,9 +4,8 @@ import sys
 
 import pytest
 
-from ryeos.envelope import error_envelope
-from ryeos.errors import InvalidRefError, ItemNotFoundError, SpecError
-from ryeos.items import parse_reference
+from ryeos.items.errors import InvalidRefError, ItemNotFoundError, SpecError, error_envelope
+from ryeos.items.refs import parse_reference
 from tests.support.workspace import Workspace
 
 CLIMBING = ["../outside", "../../outside", "a/../../../outside", "a/../../../../outside"]

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
-from ryeos.errors import IntegrityError, UntrustedKeyError
-from ryeos.items import PROJECT, USER, Space
-from ryeos.trust import document_path, write_key_document
-from ryeos.verify import VerifiedItem
+from ryeos.items.errors import IntegrityError, UntrustedKeyError
+from ryeos.items.refs import PROJECT, USER, Space
+from ryeos.trust.store import document_path, write_key_document
+from ryeos.trust.verify import VerifiedItem
 from tests.support.signed_files import put_key_document, seed_keypair, sign_partly, sign_text
 from tests.support.workspace import Workspace
 
@@ -23,7 +23,7 @@ def tool(workspace: Workspace, attacker: KeyPair) -> Path:
     """A tool of the project that the attacker signed."""
     path = workspace.project.tool("evil")
     text = path.read_text(encoding="utf-8")
-    from ryeos.items import Kind
+    from ryeos.items.refs import Kind
 
     path.write_text(sign_text(Kind.TOOL, ".py", text, attacker), encoding="utf-8")
     return path
@@ -188,7 +188,7 @@ def test_documents_in_two_spaces_do_not_double_the_work_at_each_step(workspace: 
 @pytest.fixture
 def half_covered(workspace: Workspace) -> tuple[Path, KeyPair]:
     """A directive whose covers line somebody took away, and the friend who signed it."""
-    from ryeos.items import Kind
+    from ryeos.items.refs import Kind
 
     friend = generate_keypair()
     path = workspace.project.directive("greet", body="Say hello.")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.errors import IntegrityError, SpecError
-from ryeos.items import PROJECT, Kind, parse_reference
+from ryeos.items.errors import IntegrityError, SpecError
+from ryeos.items.refs import PROJECT, Kind, parse_reference
 from tests.support.workspace import Workspace
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.cas.safe_paths import UnsafeManifestError, check_manifest_paths, safe_target
+from ryeos.sync.paths import UnsafeManifestError, check_manifest_paths, safe_target
 
 HOSTILE = {
     "nothing": "",

@@ -10,14 +10,10 @@ import pytest
 
 from lillux.errors import LilluxError
 from lillux.signing import generate_keypair
-from ryeos.errors import (
-    IntegrityError,
-    UnsignedError,
-    UntrustedKeyError,
-)
-from ryeos.executor.chain import CompanionError
-from ryeos.executor.grounds import Progress
-from ryeos.executor.model import Request
+from ryeos.items.errors import IntegrityError, UnsignedError, UntrustedKeyError
+from ryeos.run.chain import CompanionError
+from ryeos.run.engine import Progress
+from ryeos.run.model import Request
 from tests.support.http_servers import Exchange, Server
 from tests.support.mcp_servers import ODD_SERVER
 from tests.support.workspace import SpaceFolder, Workspace

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.errors import IntegrityError, SignatureFormatError, UnsignedError
-from ryeos.items import Kind
-from ryeos.verify import Verifier
+from ryeos.items.errors import IntegrityError, SignatureFormatError, UnsignedError
+from ryeos.items.refs import Kind
+from ryeos.trust.verify import Verifier
 from tests.support.signed_files import DIRECTIVE_BLOCK, Shelf, sign_text
 from tests.support.workspace import Workspace
 

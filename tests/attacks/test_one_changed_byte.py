@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lillux.errors import LilluxError
-from ryeos.items import Kind
-from ryeos.verify import Target, Verifier
+from ryeos.items.refs import Kind
+from ryeos.trust.verify import Target, Verifier
 from tests.support.signed_files import (
     DIRECTIVE_BLOCK,
     ITEM_TYPE_IDS,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ryeos.executor.model import ExecutionResult, Request
+from ryeos.run.model import ExecutionResult, Request
 from tests.support.workspace import Workspace
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the tools are shell scripts")

@@ -12,11 +12,9 @@ from pathlib import Path
 import pytest
 
 from lillux.background import start_token
-from ryeos.threads.errors import ThreadIdError, UnknownRunnerError
-from ryeos.threads.log import ThreadLog
-from ryeos.threads.model import Thread
-from ryeos.threads.registry import Registry
-from ryeos.threads.seal import Runner, RunnerSeals
+from ryeos.run.thread_control import ThreadLog
+from ryeos.run.thread_registry import Registry
+from ryeos.run.threads import Runner, RunnerSeals, Thread, ThreadIdError, UnknownRunnerError
 from tests.support.command_line import CommandLine
 from tests.support.workspace import Workspace
 

@@ -10,7 +10,7 @@ import pytest
 from lillux.process import ProcessManager
 from lillux.process.cancellation import Cancellation
 from lillux.process.model import Command, Outcome
-from ryeos.executor.model import Request
+from ryeos.run.model import Request
 from tests.support.workspace import Workspace
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the attacker is a shell script")

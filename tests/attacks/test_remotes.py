@@ -6,14 +6,19 @@ import pytest
 
 from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair
-from ryeos.errors import UntrustedKeyError
-from ryeos.items import USER
-from ryeos.remote.identity import identity_document, read_identity
+from ryeos.items.errors import UntrustedKeyError
+from ryeos.items.refs import USER
 from ryeos.remote.pins import PinMismatchError, Pins
-from ryeos.remote.remote_values import CONFIG_PATH, RemoteConfigError
-from ryeos.remote.remotes import RemoteNotApprovedError, Remotes, read_remotes
-from ryeos.remote.remotes_file import RemotesFile
-from ryeos.signing_key import SigningKey
+from ryeos.remote.requests import identity_document, read_identity
+from ryeos.remote.settings import (
+    CONFIG_PATH,
+    RemoteConfigError,
+    RemoteNotApprovedError,
+    Remotes,
+    RemotesFile,
+    read_remotes,
+)
+from ryeos.trust.keys import SigningKey
 from tests.support.signed_files import put_key_document
 from tests.support.workspace import Workspace
 

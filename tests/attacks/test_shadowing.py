@@ -6,9 +6,9 @@ import pytest
 
 from lillux.signing import KeyPair, generate_keypair
 from lillux.values import replace
-from ryeos.errors import IntegrityError, UnsignedError, UntrustedKeyError
-from ryeos.items import Spaces
-from ryeos.resolver import Resolver
+from ryeos.items.errors import IntegrityError, UnsignedError, UntrustedKeyError
+from ryeos.items.refs import Spaces
+from ryeos.trust.resolver import Resolver
 from tests.support.workspace import Workspace
 
 SCRIPT = "rye/core/runtimes/python/script"

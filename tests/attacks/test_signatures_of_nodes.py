@@ -14,18 +14,19 @@ from lillux.digests import canonical_json, sha256_hex
 from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair, verify_signature
 from rye_services.authorized_keys import AuthorizedKeys
-from ryeos.items import Kind
-from ryeos.remote.identity import (
+from ryeos.items.refs import Kind
+from ryeos.remote.requests import (
+    SIGNATURE_KEY,
     IdentityError,
     decode_public_key,
     encode_public_key,
     identity_document,
+    new_nonce,
     read_identity,
+    string_to_sign,
 )
-from ryeos.remote.signed_documents import SIGNATURE_KEY
-from ryeos.remote.signed_requests import new_nonce, string_to_sign
-from ryeos.signature import Signature, form_for, split
-from ryeos.signing_key import SigningKey
+from ryeos.trust.keys import SigningKey
+from ryeos.trust.signature import Signature, form_for, split
 from tests.support.node import Node
 from tests.support.remote_projects import RemoteProject
 from tests.support.workspace import Workspace

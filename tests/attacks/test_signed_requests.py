@@ -9,16 +9,17 @@ from hypothesis import strategies as st
 
 from lillux.digests import sha256_hex
 from lillux.signing import generate_keypair
-from ryeos.remote.identity import IdentityError, read_identity
-from ryeos.remote.signed_documents import sign_document
-from ryeos.remote.signed_requests import (
+from ryeos.remote.requests import (
     HEADERS,
+    IdentityError,
     RequestSignatureError,
     check_signature,
+    read_identity,
+    sign_document,
     sign_request,
     string_to_sign,
 )
-from ryeos.signing_key import SigningKey
+from ryeos.trust.keys import SigningKey
 from tests.support.wire_vectors import CALLER, NODE, VECTORS
 
 AUDIENCE = f"fp:{NODE.fingerprint}"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.audit import targets_in_spaces
-from ryeos.items import Kind
-from ryeos.resolver import locations
+from ryeos.items.refs import Kind
+from ryeos.trust.resolver import locations
+from ryeos.trust.sign import targets_in_spaces
 from tests.support.signing_process import SigningProcess
 from tests.support.workspace import Workspace
 

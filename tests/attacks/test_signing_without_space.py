@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lillux.errors import FileSystemError
-from ryeos.items import PROJECT, Space
+from ryeos.items.refs import PROJECT, Space
 from tests.support.programs import require_program
 from tests.support.signing_process import SigningProcess
 from tests.support.workspace import SpaceFolder, Workspace

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.cas.errors import LinkedFolderError
-from ryeos.cas.rules import read_rules, rules_of
-from ryeos.cas.stat_table import StatTable
-from ryeos.cas.tree import build_project_tree, build_user_tree
-from ryeos.cas.tree_walk import Skipped
+from ryeos.sync.objects import LinkedFolderError
+from ryeos.sync.paths import Skipped
+from ryeos.sync.rules import read_rules, rules_of
+from ryeos.sync.tree import StatTable, build_project_tree, build_user_tree
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
 EVERYTHING = rules_of([("test", {"sync": {"include": ["*"]}})])

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from lillux.process import ProcessManager
-from ryeos.errors import IntegrityError, SignatureFormatError
-from ryeos.items import Kind
-from ryeos.metadata.yaml_documents import parse_yaml
-from ryeos.verify import Verifier
+from ryeos.items.errors import IntegrityError, SignatureFormatError
+from ryeos.items.refs import Kind
+from ryeos.items.yaml import parse_yaml
+from ryeos.trust.verify import Verifier
 from tests.support.children import shell
 from tests.support.programs import require_program
 from tests.support.signed_files import Shelf, sign_text

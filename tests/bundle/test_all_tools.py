@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lillux.schema import violations
-from ryeos.extractors import extract
-from ryeos.items import Kind
+from ryeos.items.refs import Kind
+from ryeos.trust.file_types import extract
 from tests.support.workspace import BUNDLE_SOURCE
 
 TOOLS = BUNDLE_SOURCE / "tools"

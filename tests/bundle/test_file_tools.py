@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ryeos.metadata import parse_header
+from ryeos.items.headers import parse_header
 from tests.support.built import Machine
 from tests.support.programs import require_program
 from tests.support.workspace import BUNDLE_SOURCE

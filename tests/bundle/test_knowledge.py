@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.items import Kind, Space
-from ryeos.metadata.knowledge import parse_knowledge
+from ryeos.items.markdown import parse_knowledge
+from ryeos.items.refs import Kind, Space
 from tests.support.built import ROOT, Machine
 from tests.support.knowledge_pages import ANSWER, CALL, Block, blocks, holds
 from tests.support.mcp_client import McpClient

@@ -11,9 +11,9 @@ import pytest
 
 from lillux.process.cancellation import Cancellation
 from lillux.process.model import MIB
-from ryeos.errors import SpecError
-from ryeos.executor.function_host import FunctionHost
-from ryeos.executor.model import ExecutionResult, Request
+from ryeos.items.errors import SpecError
+from ryeos.run.functions import FunctionHost
+from ryeos.run.model import ExecutionResult, Request
 from tests.support.executables import make_program
 from tests.support.workspace import Workspace
 

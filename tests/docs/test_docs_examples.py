@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.items import Space
+from ryeos.items.refs import Space
 from tests.support.documents import Example, Step, examples, prints, steps
 from tests.support.programs import require_program
 
@@ -25,7 +25,7 @@ from pathlib import Path
 root = Path(sys.argv.pop(1))
 sys.path.insert(0, str(root))
 from packing.checkout import tool_programs
-from ryeos.bundles import BundleFolder
+from ryeos.trust.bundles import BundleFolder
 from ryeos.cli.entry import main
 bundle = BundleFolder(Path(sys.argv.pop(1)), lambda: tool_programs(root))
 sys.exit(main(bundle=bundle))" '{root}' '{bundle}' "$@"

@@ -261,7 +261,7 @@ def test_every_module_inside_can_be_imported(machine: Machine, built_pyz: Path) 
     ended = run([BASE_PYTHON, "-I", "-c", IMPORT_ALL], environ=environ)
 
     assert (ended.stderr, ended.returncode) == ("", 0)
-    assert {"yaml.cyaml", "nacl.bindings", "ryeos.app"} <= set(ended.stdout.splitlines())
+    assert {"yaml.cyaml", "nacl.bindings", "ryeos.app.workspace"} <= set(ended.stdout.splitlines())
 
 
 def test_what_only_builds_need_is_not_inside(built_pyz: Path) -> None:

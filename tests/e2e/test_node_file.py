@@ -11,7 +11,7 @@ from zipfile import ZipFile
 import pytest
 
 from ryeos import __version__
-from ryeos.remote.identity import read_identity
+from ryeos.remote.requests import read_identity
 from tests.support.built import BASE_PYTHON, ROOT, Machine, run
 from tests.support.node import Node, running_node
 from tests.support.other_pythons import require_python

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.items import Space
+from ryeos.items.refs import Space
 from tests.support.built import BASE_PYTHON, built_pyz
 from tests.support.node import Node, node, shared_node
 from tests.support.node_proxy import Proxy, proxy_to

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ryeos.items import Space
+from ryeos.items.refs import Space
 from tests.support.endings import wait_until
 from tests.support.node import Node, running_node
 from tests.support.programs import require_program

@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from ryeos.items import Space
+from ryeos.items.refs import Space
 from tests.support.endings import wait_until
 from tests.support.node import Node, running_node
 from tests.support.node_proxy import Proxy, Stage, proxy_to

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lillux.digests import canonical_json, sha256_hex
-from ryeos.cas.framed_entries import START, end_of
-from ryeos.cas.objects import SourceManifest
+from ryeos.sync.entries import START, end_of
+from ryeos.sync.objects import SourceManifest
 from tests.support.node import Node, Reply, running_node
 from tests.support.node_proxy import Proxy, proxy_to
 from tests.support.remote_client import Client, files_there

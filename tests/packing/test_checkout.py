@@ -8,7 +8,7 @@ import pytest
 
 from packing.checkout import source_digest, staged_bundle
 from ryeos import __version__
-from ryeos.bundles import embedded_bundle, read_manifest
+from ryeos.trust.bundles import embedded_bundle, read_manifest
 from tests.support.built import ROOT
 
 

@@ -5,8 +5,8 @@ import pytest
 from lillux.signing import generate_keypair
 from packing.editions import Edition, selected
 from packing.signed_bundle import stage_bundle
-from ryeos.bundles import CORE_ID, EMBEDDED_ID, embedded_bundle
-from ryeos.signing_key import SigningKey
+from ryeos.trust.bundles import CORE_ID, EMBEDDED_ID, embedded_bundle
+from ryeos.trust.keys import SigningKey
 from tests.support.workspace import BUNDLE_SOURCE, ROOT, fixed_clock
 
 

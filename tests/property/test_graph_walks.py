@@ -5,10 +5,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.graph.commands import Act, Acted, Left
+from ryeos.graph.commands import Act, Acted, Left, Position
 from ryeos.graph.model import Graph
-from ryeos.graph.progress import Position
-from ryeos.graph.results import unwrapped
+from ryeos.graph.walk import unwrapped
 from tests.support.graph_walks import CANCELLED, Walked, always, graph_of, walked
 
 NAMES = ["a", "b", "c", "d", "e"]

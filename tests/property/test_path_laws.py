@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from lillux.errors import UnsafePathError
 from lillux.files import check_relative, is_inside, safe_join
-from ryeos.errors import InvalidRefError
-from ryeos.items import PROJECT, ItemRef, Kind, Space, check_id, parse_reference
-from ryeos.resolver import candidates
+from ryeos.items.errors import InvalidRefError
+from ryeos.items.refs import PROJECT, ItemRef, Kind, Space, check_id, parse_reference
+from ryeos.trust.resolver import candidates
 
 pytestmark = pytest.mark.property
 

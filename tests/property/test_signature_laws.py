@@ -8,11 +8,19 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lillux.values import replace
-from ryeos.errors import IntegrityError, SignatureFormatError
-from ryeos.items import Kind
-from ryeos.signature import Covers, Signature, SignedText, compose, form_for, hashed_text, split
-from ryeos.signing_key import SigningKey
-from ryeos.verify import Verifier
+from ryeos.items.errors import IntegrityError, SignatureFormatError
+from ryeos.items.refs import Kind
+from ryeos.trust.keys import SigningKey
+from ryeos.trust.signature import (
+    Covers,
+    Signature,
+    SignedText,
+    compose,
+    form_for,
+    hashed_text,
+    split,
+)
+from ryeos.trust.verify import Verifier
 from tests.support.hash_rules import covered_by_the_rules, hash_by_the_rules
 from tests.support.signed_files import (
     DIRECTIVE_BLOCK,

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ryeos.cas.rules import rules_of
-from ryeos.cas.stat_table import StatTable
-from ryeos.cas.tree import build_project_tree
+from ryeos.sync.rules import rules_of
+from ryeos.sync.tree import StatTable, build_project_tree
 
 RULES = rules_of([("test", {"sync": {"include": ["src/"]}})])
 PATHS = [".ai/tools/a.py", ".ai/tools/b/c.py", "src/x", "src/y/z"]

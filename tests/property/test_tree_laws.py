@@ -7,12 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lillux.store import Store
-from ryeos.cas.contents import Layered
-from ryeos.cas.materializer import write_tree
-from ryeos.cas.merge import three_way_merge
-from ryeos.cas.rules import rules_of
-from ryeos.cas.stat_table import StatTable
-from ryeos.cas.tree import Tree, build_project_tree
+from ryeos.sync.checkout import write_tree
+from ryeos.sync.merge import three_way_merge
+from ryeos.sync.objects import Layered
+from ryeos.sync.rules import rules_of
+from ryeos.sync.tree import StatTable, Tree, build_project_tree
 
 pytestmark = pytest.mark.property
 

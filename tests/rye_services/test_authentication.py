@@ -9,7 +9,7 @@ from lillux.signing import generate_keypair
 from rye_services.api_keys import ApiKeys
 from rye_services.authorized_keys import AuthorizedKeys
 from rye_services.database import Database
-from ryeos.remote.signed_requests import sign_request
+from ryeos.remote.requests import sign_request
 from tests.support.node import Node, Reply, User
 
 UNAUTHORIZED = (401, {"detail": "unauthorized"})

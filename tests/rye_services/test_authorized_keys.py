@@ -17,9 +17,9 @@ from rye_services.authorized_keys import (
 from rye_services.keys import NodeKeys, open_keys
 from rye_services.public_keys import PublicKeyError
 from rye_services.scopes import ScopeError
-from ryeos.items import Kind
-from ryeos.remote.identity import encode_public_key
-from ryeos.signature import SignedText, form_for
+from ryeos.items.refs import Kind
+from ryeos.remote.requests import encode_public_key
+from ryeos.trust.signature import SignedText, form_for
 from tests.support.workspace import NOW, fixed_clock
 
 ADA, BOB = generate_keypair(), generate_keypair()

@@ -9,7 +9,7 @@ import pytest
 from lillux.sealing import box_public, decode_box_key
 from lillux.signing import compute_key_fingerprint, load_keypair
 from rye_services.keys import NodeKeysError, open_keys
-from ryeos.remote.identity import identity_document, read_identity
+from ryeos.remote.requests import identity_document, read_identity
 
 FILES = ["box_key.pem", "box_pub.pem", "items", "private_key.pem", "public_key.pem"]
 

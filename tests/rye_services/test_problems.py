@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ryeos.remote.identity import encode_public_key
+from ryeos.remote.requests import encode_public_key
 from tests.support.node import Node, User
 
 KEYS = "/admin/authorized-keys"

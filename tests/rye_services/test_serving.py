@@ -11,7 +11,7 @@ import pytest
 
 from lillux.signing import generate_keypair
 from rye_services.serving import AddressError, listen
-from ryeos.remote.identity import encode_public_key
+from ryeos.remote.requests import encode_public_key
 from tests.support.node import CHECKOUT_COMMAND, Node, Reply, User, running_node
 from tests.support.workspace import PLAIN_ENV
 

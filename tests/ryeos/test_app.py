@@ -9,17 +9,17 @@ import pytest
 
 from lillux.errors import LilluxError
 from lillux.signing import KeyPair, generate_keypair
-from ryeos.app import Rye
-from ryeos.envelope import Answer
-from ryeos.errors import (
+from ryeos.app.workspace import Rye
+from ryeos.items.errors import (
     AmbiguousItemError,
+    Answer,
     IntegrityError,
     ItemNotFoundError,
     NoProjectError,
     UsageError,
 )
-from ryeos.executor.model import Request
-from ryeos.items import Kind, Reference
+from ryeos.items.refs import Kind, Reference
+from ryeos.run.model import Request
 from tests.support.workspace import Workspace, publish
 
 

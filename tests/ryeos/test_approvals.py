@@ -9,8 +9,8 @@ import pytest
 
 from lillux.errors import FileSystemError
 from lillux.files import FileTooLargeError
-from ryeos.approvals import MAX_APPROVALS_BYTES, Approvals
-from ryeos.errors import KeyDocumentError
+from ryeos.items.errors import KeyDocumentError
+from ryeos.trust.store import MAX_APPROVALS_BYTES, Approvals
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE, TWO = "1" * 16, "2" * 16
@@ -165,7 +165,7 @@ def test_entries_of_another_type_approve_nothing(approvals: Approvals, project: 
 APPROVE_MANY = """
 import sys
 from pathlib import Path
-from ryeos.approvals import Approvals
+from ryeos.trust.store import Approvals
 approvals = Approvals(Path(sys.argv[1]))
 sys.stdin.readline()
 for number in range(20):

@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from ryeos.declared_types import read_rules
-from ryeos.extractors import EXTRACTORS
-from ryeos.items import EXTRACTORS_FOLDER, Kind
-from ryeos.metadata import NAMED_PARSERS, PARSERS, parse_header
-from ryeos.signature import FORMS, CommentForm
+from ryeos.items.headers import NAMED_PARSERS, PARSERS, parse_header
+from ryeos.items.refs import EXTRACTORS_FOLDER, Kind
+from ryeos.trust.file_types import EXTRACTORS, read_rules
+from ryeos.trust.signature import FORMS, CommentForm
 from tests.support.workspace import BUNDLE_SOURCE
 
 # Rye's own list of a bundle's files is no item.

@@ -9,7 +9,9 @@ import pytest
 
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
 from lillux.values import replace
-from ryeos.bundles import (
+from ryeos.items.errors import BundleError, IntegrityError
+from ryeos.items.refs import Kind, Space
+from ryeos.trust.bundles import (
     EMBEDDED_ID,
     MANIFEST_FORM,
     discover,
@@ -19,10 +21,8 @@ from ryeos.bundles import (
     manifest_signer,
     read_manifest,
 )
-from ryeos.errors import BundleError, IntegrityError
-from ryeos.items import Kind, Space
-from ryeos.signature import split
-from ryeos.signing_key import SigningKey
+from ryeos.trust.keys import SigningKey
+from ryeos.trust.signature import split
 from tests.support.workspace import BUNDLE_SOURCE, fixed_clock, publish
 
 INSTALL_AGAIN = "install the bundle (or rye.pyz) again"

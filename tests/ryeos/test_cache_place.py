@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.cache_place import cache_place
+from ryeos.items.context import cache_place
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="rights of POSIX")
 

@@ -1,5 +1,5 @@
-from ryeos.collecting import COLLECT_FILE, exclusions
-from ryeos.mcp.tools.sign import targets_of
+from ryeos.app.sign import targets_of
+from ryeos.trust.sign import COLLECT_FILE, exclusions
 from tests.support.workspace import SpaceFolder, Workspace
 
 

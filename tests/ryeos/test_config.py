@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.signing import generate_keypair
-from ryeos.config import ConfigReader, Layer, deep_merge, merge_layers
-from ryeos.errors import IntegrityError, SpecError, UntrustedKeyError
-from ryeos.metadata.errors import MetadataError
+from ryeos.items.errors import IntegrityError, SpecError, UntrustedKeyError
+from ryeos.items.header_values import MetadataError
+from ryeos.trust.config import ConfigReader, Layer, deep_merge, merge_layers
 from tests.support.workspace import SpaceFolder, Workspace, publish
 
 HEAD = 'version: "1.0.0"\ncategory: mine\n'

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.context import Context, LockMode, context_from
-from ryeos.errors import NoProjectError, UsageError
-from ryeos.items import Space
+from ryeos.items.context import Context, LockMode, context_from
+from ryeos.items.errors import NoProjectError, UsageError
+from ryeos.items.refs import Space
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
 

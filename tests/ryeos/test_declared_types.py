@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 
 from lillux.signing import compute_key_fingerprint, generate_keypair
-from ryeos.declared_types import BLOCK_COMMENTS, LINE_COMMENTS, read_extractor
-from ryeos.errors import ItemNotFoundError, SpecError
-from ryeos.file_types import FileType, Rule
-from ryeos.items import Kind, parse_reference
-from ryeos.metadata.errors import MetadataError
-from ryeos.sign_targets import target_of_path
-from ryeos.verify import Target
+from ryeos.items.errors import ItemNotFoundError, SpecError
+from ryeos.items.header_values import MetadataError
+from ryeos.items.refs import FileType, Kind, Rule, parse_reference
+from ryeos.trust.file_types import BLOCK_COMMENTS, LINE_COMMENTS, read_extractor
+from ryeos.trust.sign import target_of_path
+from ryeos.trust.verify import Target
 from tests.support.workspace import SpaceFolder, Workspace
 
 FOLDER = "tools/rye/core/extractors/tool"

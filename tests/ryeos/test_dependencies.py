@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from lillux.signing import generate_keypair
-from ryeos.dependencies import DEFAULT_EXCLUDED, DependencyRules, dependency_rules, verify_tree
-from ryeos.errors import (
+from ryeos.items.errors import (
     IntegrityError,
     SignatureFormatError,
     SpecError,
     UnsignedError,
     UntrustedKeyError,
 )
+from ryeos.trust.verify import DEFAULT_EXCLUDED, DependencyRules, dependency_rules, verify_tree
 from tests.support.workspace import Workspace
 
 PACK = "tools/pack"

@@ -7,11 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.directives import INSTRUCTIONS, checked_inputs, interpolate, render_directive
-from ryeos.errors import DirectiveInputError
-from ryeos.items import ItemRef, Kind
-from ryeos.metadata.directive import DirectiveInput
-from ryeos.metadata.errors import MetadataError
+from ryeos.items.errors import DirectiveInputError
+from ryeos.items.header_values import MetadataError
+from ryeos.items.markdown import DirectiveInput
+from ryeos.items.refs import ItemRef, Kind
+from ryeos.items.rendering import (
+    DIRECTIVE_INSTRUCTIONS,
+    checked_inputs,
+    interpolate,
+    render_directive,
+)
 from tests.support.workspace import Workspace
 
 REF = ItemRef(Kind.DIRECTIVE, "mine/do")
@@ -283,7 +288,7 @@ def test_an_envelope_has_the_directions_and_what_the_header_says() -> None:
         "inputs": {"page": "p", "depth": 2},
         "outputs": [{"name": "summary", "type": "string", "required": True, "description": "what"}],
         "permissions": ["rye.execute.tool.x.*"],
-        "instructions": INSTRUCTIONS,
+        "instructions": DIRECTIVE_INSTRUCTIONS,
         "metadata": {"version": "1.2.3", "description": "Do it"},
         "warnings": [],
     }

@@ -5,13 +5,16 @@ import json
 import pytest
 
 from lillux.errors import ConfigurationError, LilluxError
-from ryeos.envelope import EXIT_BY_CODE, Answer, error_answer, error_envelope
-from ryeos.errors import (
+from ryeos.items.errors import (
+    EXIT_BY_CODE,
+    Answer,
     ItemNotFoundError,
     LockfileMismatchError,
     NoSigningKeyError,
     ParameterError,
     UnsignedError,
+    error_answer,
+    error_envelope,
 )
 
 

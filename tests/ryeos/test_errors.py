@@ -4,8 +4,8 @@ from collections.abc import Iterator
 import pytest
 
 from lillux.errors import LilluxError
-from ryeos import errors
-from ryeos.errors import (
+from ryeos.items import errors
+from ryeos.items.errors import (
     AmbiguousItemError,
     BundleError,
     ChainError,
@@ -30,7 +30,7 @@ from ryeos.errors import (
     UnsignedError,
     UntrustedKeyError,
 )
-from ryeos.executor.chain import NothingToRunError
+from ryeos.run.chain import NothingToRunError
 
 
 def classes(root: type[LilluxError]) -> Iterator[type[LilluxError]]:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from lillux.signing import compute_key_fingerprint, encode_public
-from ryeos.errors import IntegrityError, UntrustedKeyError
-from ryeos.items import Kind
-from ryeos.trust import document_path, write_key_document
-from ryeos.verify import Coverage, Verifier
+from ryeos.items.errors import IntegrityError, UntrustedKeyError
+from ryeos.items.refs import Kind
+from ryeos.trust.store import document_path, write_key_document
+from ryeos.trust.verify import Coverage, Verifier
 from tests.support.signed_files import Shelf
 from tests.support.workspace import Workspace
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.errors import InvalidRefError
-from ryeos.items import (
+from ryeos.items.errors import InvalidRefError
+from ryeos.items.refs import (
     MAX_REF_BYTES,
     PROJECT,
     SYSTEM,

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
-from ryeos.key_states import KeyState, key_states
-from ryeos.trust import TrustStore
+from ryeos.trust.keys import KeyState, key_states
+from ryeos.trust.store import TrustStore
 from tests.support.command_line import key_document, place_document
 from tests.support.signed_files import put_key_document
 from tests.support.workspace import SpaceFolder, Workspace

@@ -5,7 +5,12 @@ import pytest
 
 from lillux.errors import FileSystemError
 from lillux.signing import KeyPair, generate_keypair, load_keypair
-from ryeos.keys import SigningKeyExistsError, install_keypair, own_fingerprint, replace_keypair
+from ryeos.trust.keys import (
+    SigningKeyExistsError,
+    install_keypair,
+    own_fingerprint,
+    replace_keypair,
+)
 
 
 @pytest.fixture

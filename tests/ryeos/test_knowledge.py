@@ -2,9 +2,9 @@
 
 import pytest
 
-from ryeos.items import ItemRef, Kind
-from ryeos.knowledge import INSTRUCTIONS, render_knowledge
-from ryeos.metadata.errors import MetadataError
+from ryeos.items.header_values import MetadataError
+from ryeos.items.refs import ItemRef, Kind
+from ryeos.items.rendering import KNOWLEDGE_INSTRUCTIONS, render_knowledge
 from tests.support.workspace import Workspace
 
 REF = ItemRef(Kind.KNOWLEDGE, "mine/fact")
@@ -21,7 +21,7 @@ def test_a_text_is_given_with_its_metadata_and_nothing_is_filled_in() -> None:
         "item_id": "mine/fact",
         "content": body,
         "data": {"id": "mine/fact", "title": "A fact", "content": body},
-        "your_directions": INSTRUCTIONS,
+        "your_directions": KNOWLEDGE_INSTRUCTIONS,
         "metadata": {"title": "A fact", "version": "1.0.0"},
     }
 

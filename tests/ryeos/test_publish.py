@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from lillux.signing import KeyPair
-from ryeos.bundles import manifest_path
-from ryeos.errors import BundleError, ItemValidationError
-from ryeos.items import Space
-from ryeos.publish import publish_bundle
-from ryeos.signing_key import SigningKey
-from ryeos.trust import document_path, parse_key_document
+from ryeos.items.errors import BundleError, ItemValidationError
+from ryeos.items.refs import Space
+from ryeos.trust.bundles import manifest_path
+from ryeos.trust.bundles_publish import publish_bundle
+from ryeos.trust.keys import SigningKey
+from ryeos.trust.store import document_path, parse_key_document
 from tests.support.signed_files import SEED_FINGERPRINT, seed_keypair
 from tests.support.workspace import fixed_clock
 

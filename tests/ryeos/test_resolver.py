@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from lillux.values import replace
-from ryeos.errors import AmbiguousItemError, IntegrityError, ItemNotFoundError
-from ryeos.items import PROJECT, SYSTEM, USER, ItemRef, Kind, Location, Spaces, parse_reference
-from ryeos.resolver import Resolver, candidates, check_inside, is_regular_file, locations
+from ryeos.items.errors import AmbiguousItemError, IntegrityError, ItemNotFoundError
+from ryeos.items.refs import PROJECT, SYSTEM, USER, ItemRef, Kind, Location, Spaces, parse_reference
+from ryeos.trust.resolver import Resolver, candidates, check_inside, is_regular_file, locations
 from tests.support.workspace import ROOT, Workspace
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
@@ -105,8 +105,8 @@ def test_the_order_does_not_depend_on_the_hash_seed(workspace: Workspace) -> Non
     for suffix in (".toml", ".yaml", ".py", ".sh", ".js"):
         workspace.project.write(f"tools/x{suffix}", "")
     code = (
-        "import sys; from pathlib import Path; from ryeos.items import *;"
-        "from ryeos.resolver import Resolver;"
+        "import sys; from pathlib import Path; from ryeos.items.refs import *;"
+        "from ryeos.trust.resolver import Resolver;"
         "s = Spaces(project=Space(PROJECT, Path(sys.argv[1])), user=Space(USER, Path('/none')));"
         "print(Resolver(s).find(ItemRef(Kind.TOOL, 'x')).location.path.name)"
     )

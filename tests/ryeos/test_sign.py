@@ -9,7 +9,7 @@ import pytest
 from lillux.errors import FileSystemError
 from lillux.files import FileChangedError, FileTooLargeError
 from lillux.signing import generate_keypair
-from ryeos.errors import (
+from ryeos.items.errors import (
     IntegrityError,
     ItemNotFoundError,
     ItemValidationError,
@@ -17,12 +17,11 @@ from ryeos.errors import (
     SystemImmutableError,
     UntrustedKeyError,
 )
-from ryeos.items import ItemRef, Kind
-from ryeos.metadata.errors import MetadataError
-from ryeos.sign import Signer, check_item
-from ryeos.sign_targets import SignTarget
-from ryeos.signature import MAX_ITEM_BYTES
-from ryeos.signing_key import SigningKey
+from ryeos.items.header_values import MetadataError
+from ryeos.items.refs import ItemRef, Kind
+from ryeos.trust.keys import SigningKey
+from ryeos.trust.sign import Signer, SignTarget, check_item
+from ryeos.trust.signature import MAX_ITEM_BYTES
 from tests.support.signed_files import sign_partly
 from tests.support.workspace import NOW, Workspace
 

@@ -4,15 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.errors import InvalidRefError, ItemNotFoundError
-from ryeos.items import ItemRef, Kind, Space, Spaces, parse_reference
-from ryeos.sign_targets import (
-    SignTarget,
-    target_of_path,
-    targets_of_glob,
-    targets_of_reference,
-)
-from ryeos.verify import Target
+from ryeos.items.errors import InvalidRefError, ItemNotFoundError
+from ryeos.items.refs import ItemRef, Kind, Space, Spaces, parse_reference
+from ryeos.trust.sign import SignTarget, target_of_path, targets_of_glob, targets_of_reference
+from ryeos.trust.verify import Target
 from tests.support.workspace import Workspace
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")

@@ -5,9 +5,9 @@ import pytest
 
 from lillux.signing import KeyPair, generate_keypair, verify_signature
 from lillux.values import replace
-from ryeos.errors import NoSignatureFormError, SignatureFormatError
-from ryeos.items import Kind
-from ryeos.signature import (
+from ryeos.items.errors import NoSignatureFormError, SignatureFormatError
+from ryeos.items.refs import Kind
+from ryeos.trust.signature import (
     FORMS,
     Signature,
     compose,

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
-from ryeos.errors import KeyDocumentError
-from ryeos.items import PROJECT, USER
-from ryeos.trust import (
+from ryeos.items.errors import KeyDocumentError
+from ryeos.items.refs import PROJECT, USER
+from ryeos.trust.store import (
     MAX_DOCUMENT_BYTES,
     MAX_VOUCHERS,
     TrustStore,
@@ -345,7 +345,7 @@ def test_a_space_without_a_folder_of_keys_has_none(tmp_path: Path) -> None:
 
 
 def test_a_document_signed_with_another_line_form_still_reads(friend: KeyPair) -> None:
-    from ryeos.items import Kind
+    from ryeos.items.refs import Kind
 
     text = write_key_document(friend.public_pem, "friend", covers_all=False)
     signed = "#!/bin/x\n" + sign_text(Kind.CONFIG, ".toml", text, friend)

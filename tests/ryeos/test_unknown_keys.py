@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from ryeos.specs import SPELLINGS, tool_spec
-from ryeos.unknown_keys import BLOCKS, unknown_key_warnings
+from ryeos.items.specs import BLOCKS, SPELLINGS, tool_spec, unknown_key_warnings
 
 RUNTIME = {"tool_type": "runtime", "executor_id": None}
 

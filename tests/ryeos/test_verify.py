@@ -5,16 +5,16 @@ import pytest
 
 from lillux.errors import FileSystemError
 from lillux.signing import generate_keypair
-from ryeos.errors import (
+from ryeos.items.errors import (
     IntegrityError,
     NoSignatureFormError,
     SignatureFormatError,
     UnsignedError,
     UntrustedKeyError,
 )
-from ryeos.items import PROJECT, ItemRef, Kind, Location
-from ryeos.signature import MAX_ITEM_BYTES
-from ryeos.verify import Coverage, Target, VerifiedItem, Verifier, unchanged
+from ryeos.items.refs import PROJECT, ItemRef, Kind, Location
+from ryeos.trust.signature import MAX_ITEM_BYTES
+from ryeos.trust.verify import Coverage, Target, VerifiedItem, Verifier, unchanged
 from tests.support.signed_files import Shelf, sign_partly, sign_text
 from tests.support.workspace import Workspace
 
@@ -210,7 +210,7 @@ def test_a_signature_beside_counts_only_where_there_can_be_none_inside(
 ) -> None:
     data = b"x = 1\n"
     target = shelf.put(Kind.TOOL, ".py", data)
-    from ryeos.signing_key import SigningKey
+    from ryeos.trust.keys import SigningKey
 
     line = SigningKey(workspace.keypair).detached_line(data)
     Path(f"{target.path}.sig").write_text(line, encoding="ascii")
@@ -346,7 +346,7 @@ def test_a_project_reached_through_a_link_is_the_same_project(
     path = workspace.project.signed_tool("x")
     link = workspace.folder / "link"
     link.symlink_to(workspace.project_path)
-    from ryeos.items import Space
+    from ryeos.items.refs import Space
 
     space = Space(PROJECT, link)
     through = link / path.relative_to(workspace.project_path)

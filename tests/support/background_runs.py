@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from ryeos.envelope import Answer
-from ryeos.executor.model import Request
-from ryeos.items import parse_reference
-from ryeos.threads.model import Thread
-from ryeos.threads.starting import Program
-from ryeos.threads.watching import wait_for
+from ryeos.items.errors import Answer
+from ryeos.items.refs import parse_reference
+from ryeos.run.model import Request
+from ryeos.run.thread_control import Program, wait_for
+from ryeos.run.threads import Thread
 from tests.support.workspace import ROOT, Workspace
 
 PATIENCE_S = 60.0
@@ -22,7 +21,7 @@ _RUN = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv.pop(1))
-from ryeos.bundles import BundleFolder
+from ryeos.trust.bundles import BundleFolder
 from ryeos.cli.entry import main
 sys.exit(main(bundle=BundleFolder(Path(sys.argv.pop(1)))))
 """

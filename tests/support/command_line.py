@@ -11,12 +11,12 @@ import pytest
 
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
 from packing.checkout import tool_programs
-from ryeos.bundles import BundleFolder
 from ryeos.cli.entry import main
-from ryeos.items import PROJECT, USER, Kind, Space
-from ryeos.signature import SignedText, form_for
-from ryeos.signing_key import SigningKey
-from ryeos.trust import document_path, write_key_document
+from ryeos.items.refs import PROJECT, USER, Kind, Space
+from ryeos.trust.bundles import BundleFolder
+from ryeos.trust.keys import SigningKey
+from ryeos.trust.signature import SignedText, form_for
+from ryeos.trust.store import document_path, write_key_document
 from tests.support.workspace import PLAIN_ENV
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -4,13 +4,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ryeos.items import PROJECT, ItemRef, Kind, Location, Space
-from ryeos.search.evaluation import Evaluation
-from ryeos.search.index import Index
-from ryeos.search.pool import Pool, document_of, texts_of
+from ryeos.items.refs import PROJECT, ItemRef, Kind, Location, Space
+from ryeos.search.index import Index, Pool, Record, document_of, texts_of
 from ryeos.search.query import parse_query
-from ryeos.search.records import Record
-from ryeos.search.requests import SearchResult
+from ryeos.search.search import Evaluation, SearchResult
 
 HERE = Space(PROJECT, Path("project"))
 

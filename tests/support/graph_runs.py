@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from lillux.process.cancellation import Cancellation
-from ryeos.app import Rye
-from ryeos.envelope import Answer
-from ryeos.executor.function_host import FunctionHost
-from ryeos.executor.model import Request
-from ryeos.graph.run_place import run_place
+from ryeos.app.workspace import Rye
+from ryeos.graph.run_log import run_place
 from ryeos.graph.runner import StepEvent
-from ryeos.items import Kind, Reference
-from ryeos.threads.model import Thread
+from ryeos.items.errors import Answer
+from ryeos.items.refs import Kind, Reference
+from ryeos.run.functions import FunctionHost
+from ryeos.run.model import Request
+from ryeos.run.threads import Thread
 from tests.support.workspace import Workspace
 
 FUNCTION = "rye/core/runtimes/python/function"

@@ -1,6 +1,6 @@
 """Walks through graphs without anything that is called: replies come from a script.
 
-`walked` drives the generator of `ryeos.graph.walker` to its end and keeps every command it gave.
+`walked` drives the generator of `ryeos.graph.walk` to its end and keeps every command it gave.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,15 +9,23 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from ryeos.graph.calls import CallRules
-from ryeos.graph.commands import Act, Acted, Command, Enter, Fan, Left, Outcome, Pause
+from ryeos.graph.commands import (
+    Act,
+    Acted,
+    CallRules,
+    Command,
+    Enter,
+    Fan,
+    Left,
+    Outcome,
+    Pause,
+    Position,
+    Settings,
+)
 from ryeos.graph.model import Graph
-from ryeos.graph.node_calls import CANCELLED
-from ryeos.graph.progress import Position, Settings
 from ryeos.graph.reading import read_graph
-from ryeos.graph.results import unwrapped
-from ryeos.graph.walker import Walk
-from ryeos.metadata.yaml_documents import parse_yaml
+from ryeos.graph.walk import CANCELLED, Walk, unwrapped
+from ryeos.items.yaml import parse_yaml
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ALLOWED = ("rye.*",)

@@ -1,12 +1,13 @@
 """The hash rules of ``docs/signatures.md`` a second time, as plain operations on strings.
 
-An oracle for property tests: shares no line with `ryeos.signature`, uses no regular expression for
-what a rule says in words, and knows nothing of errors: a text that Rye refuses has a hash here too.
+An oracle for property tests: shares no line with `ryeos.trust.signature`, uses no regular
+expression for what a rule says in words, and knows nothing of errors: a text that Rye refuses has a
+hash here too.
 """
 
 from hashlib import sha256
 
-from ryeos.items import Kind
+from ryeos.items.refs import Kind
 
 HASH_PREFIX, SLASH_PREFIX = "# ", "// "
 MARKDOWN_PREFIX, MARKDOWN_END = "<!-- ", "-->"

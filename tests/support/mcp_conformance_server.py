@@ -12,10 +12,9 @@ from typing import Any
 
 from lillux.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Notification
 from lillux.process.cancellation import Cancellation
-from ryeos.mcp.eras import RpcError
-from ryeos.mcp.events import Call, Pace, Server, Watch, Watched
-from ryeos.mcp.opening import serve
-from ryeos.mcp.session import Session
+from ryeos.mcp.protocol import Session
+from ryeos.mcp.revisions import Call, Pace, RpcError, Server, Watch, Watched
+from ryeos.mcp.serve import serve
 from ryeos.mcp.stdio import Progress
 from ryeos.mcp.wire import Wire, take_over
 

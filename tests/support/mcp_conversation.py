@@ -11,14 +11,13 @@ import fastjsonschema
 from lillux.jsonrpc import Id, as_json
 from lillux.mcp_client.versions import CAPABILITIES_KEY, MODERN, VERSION_KEY
 from lillux.process.cancellation import Cancellation
-from ryeos.app import Rye
+from ryeos.app.workspace import Rye
 from ryeos.cli.session import own_program
-from ryeos.context import Context
-from ryeos.mcp.eras import RpcError
-from ryeos.mcp.events import Begin, Event, Send
+from ryeos.items.context import Context
 from ryeos.mcp.features import RyeFeatures, server
-from ryeos.mcp.session import Session
-from ryeos.threads.starting import Program
+from ryeos.mcp.protocol import Session
+from ryeos.mcp.revisions import Begin, Event, RpcError, Send
+from ryeos.run.thread_control import Program
 
 VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "mcp"
 NEWEST_LEGACY = "2025-11-25"

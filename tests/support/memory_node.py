@@ -14,21 +14,21 @@ from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair
 from lillux.store import Store
 from lillux.store_files import ObjectMissingError
-from ryeos.cas.contents import Layered
-from ryeos.cas.errors import ImportFailedError
-from ryeos.cas.merge import conflict_record, three_way_merge
-from ryeos.cas.objects import (
+from ryeos.remote.node import Query, Reply
+from ryeos.remote.requests import identity_document
+from ryeos.sync.entries import encode, export_entries, import_entries
+from ryeos.sync.merge import conflict_record, three_way_merge
+from ryeos.sync.objects import (
+    ImportFailedError,
     ItemSource,
+    Layered,
     OutputsBundle,
     ProjectSnapshot,
     SourceManifest,
     item_source_of,
     manifest_of,
 )
-from ryeos.cas.sync import encode, export_entries, import_entries
-from ryeos.remote.identity import identity_document
-from ryeos.remote.transport import Query, Reply
-from ryeos.signing_key import SigningKey
+from ryeos.trust.keys import SigningKey
 
 STAMP = "2026-01-02T03:04:05.000000+00:00"
 Run = Callable[["MemoryNode", Mapping[str, Any], dict[str, bytes]], Mapping[str, Any]]
@@ -49,7 +49,7 @@ def echo(_: "MemoryNode", body: Mapping[str, Any], __: dict[str, bytes]) -> Mapp
 
 
 class MemoryNode:
-    """See `ryeos.remote.transport.Transport`.
+    """See `ryeos.remote.node.Transport`.
 
     asked    every request, as method and path
     before   called with the method and path of each request; what it returns is the reply

@@ -30,8 +30,8 @@ from rye_services.database import Database
 from rye_services.keys import NodeKeys, open_keys
 from rye_services.scopes import EVERYTHING
 from rye_services.settings import Settings, read_settings
-from ryeos.remote.signed_requests import new_nonce, sign_request
-from ryeos.signing_key import SigningKey
+from ryeos.remote.requests import new_nonce, sign_request
+from ryeos.trust.keys import SigningKey
 from tests.support.workspace import PLAIN_ENV, ROOT
 
 CHECKOUT_COMMAND = (sys.executable, str(ROOT / "rye_node.py"))

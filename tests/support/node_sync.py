@@ -6,7 +6,7 @@ from typing import Any
 
 from lillux.digests import canonical_json, sha256_hex
 from lillux.values import dataclass
-from ryeos.cas.objects import ItemSource, ManifestSpace, SourceManifest
+from ryeos.sync.objects import ItemSource, ManifestSpace, SourceManifest
 from tests.support.node import Reply, User
 
 PROJECT = "ada/project"

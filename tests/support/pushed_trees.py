@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from lillux.store import Durability, Store
-from ryeos.cas.objects import ItemSource, SourceManifest
+from ryeos.sync.objects import ItemSource, SourceManifest
 
 
 def put_item(store: Store, path: str, content: bytes) -> str:

@@ -18,11 +18,11 @@ from lillux.digests import compute_integrity
 from lillux.signing import KeyPair, generate_keypair
 from rye_services.database import Database
 from rye_services.registry.services import open_registry_alone
-from ryeos.bundles import MANIFEST_FORM
-from ryeos.cas.item_files import item_source
-from ryeos.items import Kind
-from ryeos.signature import SignedText
-from ryeos.signing_key import SigningKey
+from ryeos.items.refs import Kind
+from ryeos.sync.paths import item_source
+from ryeos.trust.bundles import MANIFEST_FORM
+from ryeos.trust.keys import SigningKey
+from ryeos.trust.signature import SignedText
 from tests.support.node import CHECKOUT_COMMAND, Node, Reply
 
 _NUMBERS = count(1)

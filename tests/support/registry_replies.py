@@ -7,11 +7,11 @@ from typing import Any
 
 from lillux.signing import compute_key_fingerprint, generate_keypair
 from lillux.values import dataclass, field, replace
-from ryeos.items import ItemRef, Kind
-from ryeos.registry.pins import RegistryPin
-from ryeos.registry.replies import PulledReply
-from ryeos.signature import SignedText, compose, form_for, split
-from ryeos.signing_key import SigningKey
+from ryeos.items.refs import ItemRef, Kind
+from ryeos.remote.registry import PulledReply
+from ryeos.remote.registry_settings import RegistryPin
+from ryeos.trust.keys import SigningKey
+from ryeos.trust.signature import SignedText, compose, form_for, split
 from tests.support.http_servers import Exchange, Server
 from tests.support.registry import item_text
 

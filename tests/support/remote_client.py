@@ -11,13 +11,12 @@ from typing import Any
 
 from lillux.digests import sha256_hex
 from lillux.signing import save_keypair
-from ryeos.cas.objects import item_source_of, manifest_of
-from ryeos.items import Space
-from ryeos.remote.heads import LocalHead, LocalHeads
-from ryeos.remote.opening import Surroundings, open_link
-from ryeos.remote.places import project_store
+from ryeos.items.refs import Space
+from ryeos.remote.conflicts import project_store
+from ryeos.remote.link import LocalHead, LocalHeads, Surroundings, open_link
 from ryeos.remote.pull import Pulled, pull
 from ryeos.remote.push import Pushed, push
+from ryeos.sync.objects import item_source_of, manifest_of
 from tests.support.node import Node, User
 from tests.support.workspace import ROOT, Workspace
 

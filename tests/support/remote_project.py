@@ -4,13 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ryeos.remote.apply import Applied
-from ryeos.remote.conflicts import ConflictFolder
-from ryeos.remote.heads import LocalHeads
-from ryeos.remote.link import Link
+from ryeos.remote.conflicts import ConflictFolder, project_store
+from ryeos.remote.link import Link, LocalHeads, WorkingTree
 from ryeos.remote.node import Node
 from ryeos.remote.pins import Pins
-from ryeos.remote.places import project_store
-from ryeos.remote.working_tree import WorkingTree
 from tests.support.memory_node import MemoryNode
 
 RULES = "sync: {include: ['src/', '*.txt']}\n"

@@ -10,11 +10,11 @@ from lillux.signing import (
     sign_hash,
 )
 from lillux.values import dataclass, replace
-from ryeos.items import Kind, Space
-from ryeos.signature import CommentForm, content_hash, form_for, hashed_text, split
-from ryeos.signing_key import SigningKey
-from ryeos.trust import document_path, write_key_document
-from ryeos.verify import Target
+from ryeos.items.refs import Kind, Space
+from ryeos.trust.keys import SigningKey
+from ryeos.trust.signature import CommentForm, content_hash, form_for, hashed_text, split
+from ryeos.trust.store import document_path, write_key_document
+from ryeos.trust.verify import Target
 from tests.support.workspace import fixed_clock
 
 SEED_FINGERPRINT = "f0ff50dacf109dea"

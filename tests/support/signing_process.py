@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ryeos.items import Space
+from ryeos.items.refs import Space
 from tests.support.workspace import ROOT, Workspace
 
 # argv: user base, project base, private key file, item path, how often, limit of file sizes
@@ -14,13 +14,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from lillux.errors import LilluxError
 from lillux.signing import load_keypair
-from ryeos.approvals import Approvals
-from ryeos.items import PROJECT, USER, Space, Spaces
-from ryeos.sign import Signer
-from ryeos.sign_targets import target_of_path
-from ryeos.signing_key import SigningKey
-from ryeos.trust import TrustStore
-from ryeos.verify import Verifier
+from ryeos.trust.store import Approvals
+from ryeos.items.refs import PROJECT, USER, Space, Spaces
+from ryeos.trust.sign import Signer
+from ryeos.trust.sign import target_of_path
+from ryeos.trust.keys import SigningKey
+from ryeos.trust.store import TrustStore
+from ryeos.trust.verify import Verifier
 
 user, project, keys, item = map(Path, sys.argv[1:5])
 times, limit = map(int, sys.argv[5:7])

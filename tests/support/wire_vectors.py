@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.signing import KeyPair, encode_private, public_pem_of
-from ryeos.signing_key import SigningKey
+from ryeos.trust.keys import SigningKey
 from tests.support.workspace import fixed_clock
 
 VECTORS: dict[str, Any] = json.loads(

@@ -11,18 +11,17 @@ from typing import Any
 from lillux.process.model import Command, ProcessRunner
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
 from lillux.values import replace
-from ryeos.app import Rye
-from ryeos.context import Context, LockMode, context_from
-from ryeos.envelope import Answer as Envelope
-from ryeos.executor.function_host import FunctionHost
-from ryeos.executor.model import ExecutionResult, Request
-from ryeos.items import PROJECT, USER, ItemRef, Kind, Space, parse_reference
-from ryeos.publish import publish_bundle
-from ryeos.sign import Signer, SignReport
-from ryeos.sign_targets import SignTarget
-from ryeos.signature import SignedText, form_for
-from ryeos.signing_key import SigningKey
-from ryeos.trust import document_path, write_key_document
+from ryeos.app.workspace import Rye
+from ryeos.items.context import Context, LockMode, context_from
+from ryeos.items.errors import Answer as Envelope
+from ryeos.items.refs import PROJECT, USER, ItemRef, Kind, Space, parse_reference
+from ryeos.run.functions import FunctionHost
+from ryeos.run.model import ExecutionResult, Request
+from ryeos.trust.bundles_publish import publish_bundle
+from ryeos.trust.keys import SigningKey
+from ryeos.trust.sign import Signer, SignReport, SignTarget
+from ryeos.trust.signature import SignedText, form_for
+from ryeos.trust.store import document_path, write_key_document
 from tests.support.scripted_process import Answer, ScriptedProcess
 
 ROOT = Path(__file__).resolve().parents[2]

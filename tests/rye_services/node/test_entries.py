@@ -22,7 +22,7 @@ from rye_services.node.entries import (
 )
 from rye_services.node.known_items import KnownItems
 from rye_services.node.usage import QuotaExceededError, Usage
-from ryeos.cas.objects import ItemSource
+from ryeos.sync.objects import ItemSource
 
 NOWHERE = "0" * 64
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

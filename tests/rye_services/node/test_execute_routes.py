@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rye_services.node.execution import MOST_CONFLICTS
-from ryeos.remote.webhook_signatures import sign_delivery
+from ryeos.remote.requests import sign_delivery
 from tests.support.node import Node, Reply
 from tests.support.remote_projects import RemoteProject
 from tests.support.workspace import Workspace

@@ -12,7 +12,7 @@ from rye_services.database import Database
 from rye_services.node.services import NodeServices, open_services
 from rye_services.node.thread_rows import LEASE_S, NewThread
 from rye_services.settings import read_settings
-from ryeos.items import Space
+from ryeos.items.refs import Space
 from tests.support.endings import wait_until
 from tests.support.node import Node, running_node
 from tests.support.remote_projects import TEXT, RemoteProject

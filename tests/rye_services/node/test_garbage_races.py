@@ -18,7 +18,7 @@ from rye_services.node.pushing import HeadMovedError, ProjectPush
 from rye_services.node.services import NodeServices, open_services
 from rye_services.node.validation import check_graph
 from rye_services.settings import read_settings
-from ryeos.cas.garbage import collect_garbage
+from ryeos.sync.garbage import collect_garbage
 from tests.support.pushed_trees import put_project
 
 USER = "3d4c030534b1c1c6"

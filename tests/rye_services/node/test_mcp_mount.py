@@ -18,7 +18,7 @@ from rye_services.node.mcp_tools import Call
 from rye_services.node.services import NodeServices, open_services
 from rye_services.problems import Problem
 from rye_services.settings import read_settings
-from ryeos.items import Space
+from ryeos.items.refs import Space
 from tests.support.node import Node, Reply
 
 MODERN, HANDSHAKE = "2026-07-28", "2025-06-18"

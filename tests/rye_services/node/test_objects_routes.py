@@ -6,8 +6,7 @@ from typing import Literal
 import pytest
 
 from lillux.digests import sha256_hex
-from ryeos.cas.framed_entries import MEDIA_TYPE, read_entries
-from ryeos.cas.sync import decode
+from ryeos.sync.entries import MEDIA_TYPE, decode, read_entries
 from tests.support.node import Node, User, running_node
 from tests.support.node_sync import blob_entry, contents_of, object_entry, put
 

@@ -2,8 +2,8 @@ import json
 
 from rye_services.node.open_routes import provided_tools
 from ryeos import __version__
-from ryeos.items import Space
-from ryeos.remote.identity import decode_public_key, read_identity
+from ryeos.items.refs import Space
+from ryeos.remote.requests import decode_public_key, read_identity
 from tests.support.node import Node
 
 

@@ -6,10 +6,9 @@ import sys
 import pytest
 
 from rye_services.node.sound_trees import sound_tree
-from ryeos.cas.objects import SourceManifest
-from ryeos.cas.stat_table import StatTable
-from ryeos.cas.tree import Tree
-from ryeos.cas.tree_walk import Skipped
+from ryeos.sync.objects import SourceManifest
+from ryeos.sync.paths import Skipped
+from ryeos.sync.tree import StatTable, Tree
 from tests.support.node import Node
 from tests.support.remote_projects import TEXT, RemoteProject
 from tests.support.workspace import Workspace

@@ -14,8 +14,13 @@ from rye_services.node.vault import (
     VaultFullError,
 )
 from rye_services.tables import user_secrets
-from ryeos.remote.envelopes import EnvelopeError, seal_secrets
-from ryeos.remote.secret_names import MAX_SECRETS, SecretNameError, SecretValuesError
+from ryeos.remote.secrets import (
+    MAX_SECRETS,
+    EnvelopeError,
+    SecretNameError,
+    SecretValuesError,
+    seal_secrets,
+)
 
 PRIVATE, PUBLIC = generate_box_pair()
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -28,8 +28,8 @@ from rye_services.node.webhooks import (
     record_delivery,
 )
 from rye_services.tables import webhook_deliveries_replay
-from ryeos.remote.envelopes import EnvelopeError, seal_secrets
-from ryeos.remote.webhook_signatures import sign_delivery
+from ryeos.remote.requests import sign_delivery
+from ryeos.remote.secrets import EnvelopeError, seal_secrets
 
 PRIVATE, PUBLIC = generate_box_pair()
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

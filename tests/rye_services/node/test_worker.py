@@ -16,8 +16,8 @@ from lillux.process.cancellation import Cancellation
 from lillux.sandbox import landlock_version
 from rye_services.node.jobs import Action, Finished, Job
 from rye_services.node.worker import Launch, WorkerDiedError, WorkerEndedError, do_job
-from ryeos.app import Rye
-from ryeos.items import Space
+from ryeos.app.workspace import Rye
+from ryeos.items.refs import Space
 from tests.support.children import Lifeline
 from tests.support.workspace import VERSION, Workspace
 

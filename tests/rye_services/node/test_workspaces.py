@@ -6,7 +6,7 @@ import pytest
 from lillux.store import Store
 from lillux.store_files import ObjectMissingError
 from rye_services.node.workspaces import Wanted, Workspaces
-from ryeos.cas.objects import SourceManifest, manifest_of
+from ryeos.sync.objects import SourceManifest, manifest_of
 from tests.support.pushed_trees import put_project, put_user_space
 
 Files = dict[str, bytes]

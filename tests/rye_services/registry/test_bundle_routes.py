@@ -8,8 +8,8 @@ from lillux.signing import generate_keypair
 from lillux.store import Store
 from lillux.store_files import Space
 from rye_services.registry.services import open_registry_alone
-from ryeos.remote.signed_documents import check_document
-from ryeos.signing_key import SigningKey
+from ryeos.remote.requests import check_document
+from ryeos.trust.keys import SigningKey
 from tests.support.registry import Registry, bundle_body, item_text, running_registry
 
 FILES = {

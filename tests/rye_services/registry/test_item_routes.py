@@ -2,9 +2,9 @@ import re
 
 from lillux.digests import sha256_hex
 from lillux.signing import compute_key_fingerprint, verify_signature
-from ryeos.items import Kind
-from ryeos.remote.signed_documents import check_document
-from ryeos.signature import content_hash, form_for, split
+from ryeos.items.refs import Kind
+from ryeos.remote.requests import check_document
+from ryeos.trust.signature import content_hash, form_for, split
 from tests.support.registry import Registry, item_text
 
 

@@ -9,8 +9,8 @@ from rye_services.registry.publication import (
     guessed_suffix,
     publication,
 )
-from ryeos.items import Kind
-from ryeos.signing_key import SigningKey
+from ryeos.items.refs import Kind
+from ryeos.trust.keys import SigningKey
 from tests.support.registry import item_text
 
 SIGNER = SigningKey(generate_keypair())

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.cas.admission import problem_of, why_never, why_never_below
-from ryeos.cas.safe_paths import fold
+from ryeos.sync.paths import fold, problem_of, why_never, why_never_below
 
 NAMES = st.sampled_from(
     [

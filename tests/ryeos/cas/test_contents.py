@@ -4,7 +4,7 @@ import pytest
 
 from lillux.store import Store
 from lillux.store_files import ObjectMissingError
-from ryeos.cas.contents import Contents, Layered
+from ryeos.sync.objects import Contents, Layered
 
 
 @pytest.fixture

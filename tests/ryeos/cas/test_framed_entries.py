@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.digests import canonical_json, sha256_hex
-from ryeos.cas.errors import EntryError
-from ryeos.cas.framed_entries import START, end_of, head_of, read_entries
-from ryeos.cas.sync import Entry
+from ryeos.sync.entries import START, Entry, end_of, head_of, read_entries
+from ryeos.sync.objects import EntryError
 
 
 def _digest(entry: Entry) -> str:

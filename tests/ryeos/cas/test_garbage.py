@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from lillux.store import Durability, Store
 from lillux.store_files import DigestError, Space
-from ryeos.cas.garbage import Collected, GarbageRefusedError, collect_garbage
-from ryeos.cas.objects import PUSH, ItemSource, ProjectSnapshot, SourceManifest
+from ryeos.sync.garbage import Collected, GarbageRefusedError, collect_garbage
+from ryeos.sync.objects import PUSH, ItemSource, ProjectSnapshot, SourceManifest
 
 ABSENT = "0" * 64
 

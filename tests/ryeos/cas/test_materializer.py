@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from lillux.store import Durability, Store
 from lillux.store_files import ObjectMissingError
-from ryeos.cas.errors import CasObjectError
-from ryeos.cas.materializer import Written, cleanup, materialize, read_manifest, write_tree
-from ryeos.cas.objects import ItemSource, ManifestSpace, SourceManifest
-from ryeos.cas.safe_paths import UnsafeManifestError
-from ryeos.cas.stat_table import Entry, StatTable
+from ryeos.sync.checkout import Written, cleanup, materialize, read_manifest, write_tree
+from ryeos.sync.objects import CasObjectError, ItemSource, ManifestSpace, SourceManifest
+from ryeos.sync.paths import UnsafeManifestError
+from ryeos.sync.tree import Entry, StatTable
 
 ABSENT = "0" * 64
 LONG_AFTER_NS = 2**62

@@ -5,9 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lillux.store import Durability, Store
-from ryeos.cas.errors import CasObjectError
-from ryeos.cas.merge import Conflict, Merged, conflict_record, three_way_merge
-from ryeos.cas.objects import ItemSource, SourceManifest, item_source_of
+from ryeos.sync.merge import Conflict, Merged, conflict_record, three_way_merge
+from ryeos.sync.objects import CasObjectError, ItemSource, SourceManifest, item_source_of
 
 BASE = "1\n2\n3\n4\n5\n6\n"
 OURS, THEIRS = BASE.replace("2", "2A"), BASE.replace("5", "5B")

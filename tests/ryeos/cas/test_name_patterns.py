@@ -1,7 +1,7 @@
 import pytest
 
 from lillux.text import PatternError
-from ryeos.cas.name_patterns import NamePatterns
+from ryeos.sync.rules import NamePatterns
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from lillux.digests import compute_integrity
-from ryeos.cas.errors import CasObjectError
-from ryeos.cas.objects import (
+from ryeos.graph.run_log import RunSnapshot, run_snapshot_object, run_snapshot_of
+from ryeos.sync.objects import (
+    CasObjectError,
     ExecutionSnapshot,
     ItemSource,
     OutputsBundle,
@@ -19,7 +20,6 @@ from ryeos.cas.objects import (
     outputs_bundle_of,
     snapshot_of,
 )
-from ryeos.graph import records
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "cas.json").read_text("utf-8"))
 A, B, C = "a" * 64, "b" * 64, "c" * 64
@@ -163,10 +163,10 @@ def test_an_empty_digest_is_none(none: str | None) -> None:
 
 
 def test_the_snapshot_of_a_graph_is_read_and_keeps_its_own_keys() -> None:
-    graph = records.ExecutionSnapshot(
+    graph = RunSnapshot(
         graph_run_id="r", graph_id="g", step=2, status="completed", state_hash=A, previous=B
     )
-    value = records.snapshot_object(graph)
+    value = run_snapshot_object(graph)
 
     read = execution_snapshot_of(value, "here")
 
@@ -175,7 +175,7 @@ def test_the_snapshot_of_a_graph_is_read_and_keeps_its_own_keys() -> None:
 
 
 def test_a_snapshot_of_ours_is_read_by_graphs() -> None:
-    read = records.snapshot_of(EXECUTION, "here")
+    read = run_snapshot_of(EXECUTION, "here")
 
     assert (read.graph_run_id, read.step, read.state_hash, read.previous) == ("t", 3, C, C)
 

@@ -1,6 +1,6 @@
 import pytest
 
-from ryeos.cas.private_files import stays_by_path, why_it_stays
+from ryeos.sync.paths import stays_by_path, why_it_stays
 
 PRIVATE_MARK = b"-----BEGIN PRIVATE " + b"KEY-----\n"
 RSA_MARK = b"x\n-----BEGIN RSA PRIVATE " + b"KEY-----\n"

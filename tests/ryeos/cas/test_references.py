@@ -5,14 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.store_files import Space
-from ryeos.cas.objects import (
+from ryeos.sync.objects import (
     ExecutionSnapshot,
     ItemSource,
     OutputsBundle,
     ProjectSnapshot,
+    Reference,
     SourceManifest,
+    references_of,
 )
-from ryeos.cas.references import Reference, references_of
 
 A, B, C, D = "a" * 64, "b" * 64, "c" * 64, "d" * 64
 

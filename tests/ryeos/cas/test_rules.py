@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from ryeos.cas.errors import RulesUnreadableError
-from ryeos.cas.rules import FLOOR, PLACE, NameRules, PathPatterns, read_rules, rules_of
-from ryeos.errors import SpecError
-from ryeos.metadata import parse_header
+from ryeos.items.errors import SpecError
+from ryeos.items.headers import parse_header
+from ryeos.sync.objects import RulesUnreadableError
+from ryeos.sync.rules import FLOOR, PLACE, NameRules, PathPatterns, read_rules, rules_of
 
 X1001 = ["x"] * 1001
 ROOT = Path(__file__).parents[3]

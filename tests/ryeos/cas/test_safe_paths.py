@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.cas.safe_paths import (
+from ryeos.sync.paths import (
     PATH_CASE,
     PATH_PREFIX,
     UnsafeManifestError,

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.cas.stat_table import Entry, StatTable
+from ryeos.sync.tree import Entry, StatTable
 
 LONG_AGO_NS = 1_000_000_000_123_456_789
 ENTRY = Entry("a" * 64)

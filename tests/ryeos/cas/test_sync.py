@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from lillux.digests import canonical_json, compute_integrity, sha256_hex
 from lillux.store import Store
 from lillux.store_files import Space
-from ryeos.cas.errors import EntryError, EntryTooLargeError, ImportFailedError
-from ryeos.cas.objects import ItemSource, SourceManifest
-from ryeos.cas.sync import (
+from ryeos.sync.entries import (
     MAX_BATCH_BYTES,
     MAX_ENTRIES,
     MAX_ENTRY_BYTES,
@@ -23,6 +21,13 @@ from ryeos.cas.sync import (
     encode,
     export_entries,
     import_entries,
+)
+from ryeos.sync.objects import (
+    EntryError,
+    EntryTooLargeError,
+    ImportFailedError,
+    ItemSource,
+    SourceManifest,
 )
 
 ZERO = "0" * 64

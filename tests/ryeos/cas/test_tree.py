@@ -10,15 +10,11 @@ from lillux.digests import compute_integrity, sha256_hex
 from lillux.errors import FileSystemError
 from lillux.store import Store
 from lillux.store_files import ObjectMissingError
-from ryeos.cas.contents import Contents, Layered
-from ryeos.cas.errors import TreeChangedError
-from ryeos.cas.item_files import item_source
-from ryeos.cas.objects import SourceManifest, manifest_of
-from ryeos.cas.rules import ManifestRules, rules_of
-from ryeos.cas.stat_table import Entry, StatTable
-from ryeos.cas.sync import collect_object_hashes
-from ryeos.cas.tree import Tree, build_project_tree, build_user_tree
-from ryeos.cas.tree_walk import Skipped
+from ryeos.sync.entries import collect_object_hashes
+from ryeos.sync.objects import Contents, Layered, SourceManifest, TreeChangedError, manifest_of
+from ryeos.sync.paths import Skipped, item_source
+from ryeos.sync.rules import ManifestRules, rules_of
+from ryeos.sync.tree import Entry, StatTable, Tree, build_project_tree, build_user_tree
 
 LONG_AGO = 1_000_000_000.5
 links = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lillux.signing import generate_keypair
-from ryeos.metadata.yaml_documents import parse_yaml
+from ryeos.items.yaml import parse_yaml
 from tests.support.bundles import echo_tool
 from tests.support.command_line import CommandLine, Stranger
 

@@ -18,7 +18,7 @@ PROGRAM = """\
 import sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
-from ryeos.bundles import BundleFolder
+from ryeos.trust.bundles import BundleFolder
 from ryeos.cli.entry import main
 sys.exit(main(bundle=BundleFolder(Path({bundle!r}))))
 """

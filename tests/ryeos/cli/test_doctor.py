@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from ryeos.cli.machine_checks import (
+from ryeos.cli.client_settings import Interpreter
+from ryeos.cli.doctor_probes import (
     Windows,
     cache_finding,
     clock_finding,
     kept_findings,
     python_findings,
+    remote_finding,
     windows_findings,
 )
-from ryeos.cli.remote_checks import remote_finding
-from ryeos.clients.launch import Interpreter
-from ryeos.items import Space
+from ryeos.items.refs import Space
 from tests.support.command_line import CommandLine, Stranger, key_document, place_document
 from tests.support.programs import require_program
 
@@ -632,8 +632,7 @@ def test_mending_trusts_nobody_and_signs_nothing(project: CommandLine) -> None:
 
 
 def test_what_cannot_be_mended_is_told(cli: CommandLine) -> None:
-    from ryeos.cli.findings import Check
-    from ryeos.cli.mending import keep_from_others, mend
+    from ryeos.cli.findings import Check, keep_from_others, mend
 
     gone = cli.home / "gone"
 

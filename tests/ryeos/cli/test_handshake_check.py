@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from lillux.process import ProcessManager
-from ryeos.cli.handshake_check import LEGACY, MODERN, Era, handshake_finding
-from ryeos.clients.launch import Launch
+from ryeos.cli.client_settings import Launch
+from ryeos.cli.doctor_probes import LEGACY, MODERN, Era, handshake_finding
 
 # A server that answers to everything; what stands for the rest is put in by each test.
 SERVER = """

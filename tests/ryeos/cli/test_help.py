@@ -4,11 +4,11 @@ from importlib import import_module
 
 import pytest
 
-import ryeos.app  # noqa: F401 - brings in every class of failure
+import ryeos.app.workspace  # noqa: F401 - brings in every class of failure
 from lillux.errors import LilluxError
 from ryeos.cli.commands import ALIASES, PROGRAMS, TABLE, Entry, find
-from ryeos.cli.topics import TOPICS
-from ryeos.schemas import NAMES, schema_named
+from ryeos.cli.help import TOPICS
+from ryeos.graph.schemas import SCHEMAS
 from tests.support.command_line import CommandLine
 
 
@@ -168,13 +168,13 @@ def test_topics_fit_a_narrow_screen() -> None:
     assert max(map(len, lines)) <= 100
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SCHEMAS)
 def test_a_schema_is_printed_as_it_is_saved(cli: CommandLine, name: str) -> None:
     done = cli("help", "--schema", name)
 
     assert (done.status, done.stderr) == (0, "")
-    assert json.loads(done.stdout) == schema_named(name)
-    assert cli.json("help", "--schema", name)["schema"] == schema_named(name)
+    assert json.loads(done.stdout) == SCHEMAS[name]
+    assert cli.json("help", "--schema", name)["schema"] == SCHEMAS[name]
 
 
 def test_a_schema_that_there_is_not_is_a_usage_error(cli: CommandLine) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.items import Kind
+from ryeos.items.refs import Kind
 from tests.support.command_line import CommandLine
 
 ROOT = Path(__file__).resolve().parents[3]

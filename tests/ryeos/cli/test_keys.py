@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lillux.signing import compute_key_fingerprint, generate_keypair, load_keypair
-from ryeos.trust import parse_key_document
+from ryeos.trust.store import parse_key_document
 from tests.support.command_line import CommandLine
 
 # RFC 8410, section 10.3: a version 2 text, with its public half inside, is written by others.

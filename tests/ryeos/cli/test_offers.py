@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ryeos.cli import offers
 from ryeos.cli.commands import TABLE
-from ryeos.cli.completers import OFFERS
+from ryeos.cli.completion import OFFERS
 from ryeos.cli.offers import SORTS
 from tests.support.command_line import ROOT, CommandLine
 
@@ -153,7 +153,7 @@ def test_every_argument_that_is_named_is_there() -> None:
 def test_it_needs_no_library_and_no_network(cli: CommandLine) -> None:
     bundle = str(cli.bundle.base)
     code = (
-        "import sys; from pathlib import Path; from ryeos.bundles import BundleFolder;"
+        "import sys; from pathlib import Path; from ryeos.trust.bundles import BundleFolder;"
         "from ryeos.cli.entry import main;"
         f"main(['__complete', 'refs', 'tool:rye/web/f'], BundleFolder(Path({bundle!r})));"
         "print(*sorted(sys.modules))"

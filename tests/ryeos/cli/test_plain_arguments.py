@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ryeos.cli.arguments import PlainArguments, declare_shared
 from ryeos.cli.commands import TABLE, Entry
 from ryeos.cli.parser import parse
-from ryeos.cli.plain_arguments import PlainArguments, declare_shared
 from ryeos.cli.session import Command
-from ryeos.errors import UsageError
+from ryeos.items.errors import UsageError
 
 WORDS = st.sampled_from(
     ["a/b", "k=v", "-", "tool", "project", "user", "json", "auto", "never", "5", "", "é", "a b"]

@@ -1,7 +1,7 @@
 import io
 
 from ryeos.cli.output import Output
-from ryeos.cli.progress_bar import ProgressBar, bar
+from ryeos.cli.progress import ProgressBar, bar
 
 
 class Terminal(io.StringIO):

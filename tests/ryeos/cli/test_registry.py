@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ryeos.registry.lock import LOCK_NAME
+from ryeos.remote.registry_items import LOCK_NAME
 from tests.support.command_line import CommandLine
 from tests.support.registry import Account, Registry, item_text
 

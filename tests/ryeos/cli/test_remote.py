@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lillux.signing import load_keypair
-from ryeos.items import Space
+from ryeos.items.refs import Space
 from tests.support.command_line import CommandLine
 from tests.support.endings import wait_until
 from tests.support.node import Node

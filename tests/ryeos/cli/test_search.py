@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.app import Rye
-from ryeos.context import context_from
-from ryeos.mcp.tools.search import search
+from ryeos.app.search import search
+from ryeos.app.workspace import Rye
+from ryeos.items.context import context_from
 from tests.support.command_line import CommandLine
 
 DESCRIBED = (

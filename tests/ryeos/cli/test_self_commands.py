@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from lillux.signing import generate_keypair
-from ryeos.signing_key import SigningKey
+from ryeos.trust.keys import SigningKey
 from tests.support.command_line import CommandLine
 
 ROOT = Path(__file__).resolve().parents[3]

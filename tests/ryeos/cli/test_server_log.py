@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from lillux.errors import FileSystemError
-from ryeos.cli.server_log import MAX_BYTES, server_log
+from ryeos.cli.mcp import MAX_BYTES, server_log
 
 ROOT = Path(__file__).resolve().parents[3]
 # In a process of its own: what logs are set up belongs to the whole process.
 _LOGS = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from ryeos.cli.server_log import server_log
+from ryeos.cli.mcp import server_log
 log = server_log(sys.argv[2], {"RYE_LOG": sys.argv[3]} if sys.argv[3] else {})
 for _ in range(int(sys.argv[4])):
     log("info", "x" * 100_000)

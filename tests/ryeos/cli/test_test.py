@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from ryeos.cli.topics import TOPICS
+from ryeos.cli.help import TOPICS
 from tests.support.command_line import CommandLine
 
 TOOL = """\

@@ -3,9 +3,8 @@
 import pytest
 
 from ryeos.cli.commands import HIDDEN
-from ryeos.threads.model import Status, Thread
-from ryeos.threads.place import ThreadsPlace
-from ryeos.threads.registry import Registry
+from ryeos.run.thread_registry import Registry
+from ryeos.run.threads import Status, Thread, ThreadsPlace
 from tests.support.command_line import CommandLine
 
 ID = "mine/x/x-1-2-00aa"

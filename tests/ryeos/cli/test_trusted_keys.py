@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair, load_keypair
-from ryeos.items import Kind
-from ryeos.signature import SignedText, form_for
-from ryeos.signing_key import SigningKey
-from ryeos.trust import document_path
+from ryeos.items.refs import Kind
+from ryeos.trust.keys import SigningKey
+from ryeos.trust.signature import SignedText, form_for
+from ryeos.trust.store import document_path
 from tests.support.command_line import CommandLine, Stranger, key_document, place_document
 
 UNKNOWN = "0123456789abcdef"

@@ -3,11 +3,21 @@ from typing import Any
 
 import pytest
 
-from ryeos.clients.choice import Scope, launch_for, settings_path
-from ryeos.clients.launch import Interpreter, Launch, is_ours, stable_executable, started_by
-from ryeos.clients.places import Machine
-from ryeos.clients.table import CLIENTS, NAMES, find_client
-from ryeos.errors import NoProjectError, UnsupportedError, UsageError
+from ryeos.cli.client_settings import (
+    CLIENTS,
+    NAMES,
+    Interpreter,
+    Launch,
+    Machine,
+    Scope,
+    find_client,
+    is_ours,
+    launch_for,
+    settings_path,
+    stable_executable,
+    started_by,
+)
+from ryeos.items.errors import NoProjectError, UnsupportedError, UsageError
 
 LAUNCH = Launch(argv=("/usr/bin/python3", "/home/me/rye.pyz", "mcp"))
 

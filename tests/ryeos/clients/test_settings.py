@@ -5,37 +5,37 @@ from pathlib import Path
 import pytest
 
 from lillux.files import FileChangedError
-from ryeos.clients.launch import Launch
-from ryeos.clients.settings import (
-    Change,
+from ryeos.cli.client_settings import (
     ClientSettingsError,
+    EntryChange,
     ForeignEntryError,
+    Launch,
+    find_client,
     read_settings,
     with_entry,
     without_entry,
     write_settings,
 )
-from ryeos.clients.table import find_client
 
 LAUNCH = Launch(argv=("/usr/bin/python3", "/home/me/rye.pyz", "mcp"))
 MOVED = Launch(argv=("/usr/local/bin/python3", "/opt/rye.pyz", "mcp"))
 posix_only = pytest.mark.skipif(os.name == "nt", reason="Windows keeps permissions elsewhere")
 
 
-def install(name: str, path: Path, launch: Launch = LAUNCH, *, force: bool = False) -> Change:
+def install(name: str, path: Path, launch: Launch = LAUNCH, *, force: bool = False) -> EntryChange:
     """What `rye mcp install` does to a file."""
     settings = read_settings(find_client(name), path)
     change, text = with_entry(settings, launch, force=force)
-    if change is not Change.ALREADY:
+    if change is not EntryChange.ALREADY:
         write_settings(settings, text, mode=0o600)
     return change
 
 
-def uninstall(name: str, path: Path) -> Change:
+def uninstall(name: str, path: Path) -> EntryChange:
     """What `rye mcp uninstall` does to a file."""
     settings = read_settings(find_client(name), path)
     change, text = without_entry(settings, LAUNCH)
-    if change is not Change.ABSENT:
+    if change is not EntryChange.ABSENT:
         write_settings(settings, text, mode=0o600)
     return change
 
@@ -47,13 +47,13 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["cursor", "vscode", "codex", "zed", "opencode", "amp"])
 def test_an_entry_is_added_found_again_and_removed(name: str, path: Path) -> None:
-    assert install(name, path) is Change.ADDED
+    assert install(name, path) is EntryChange.ADDED
     written = path.read_bytes()
 
-    assert install(name, path) is Change.ALREADY
+    assert install(name, path) is EntryChange.ALREADY
     assert path.read_bytes() == written
-    assert uninstall(name, path) is Change.REMOVED
-    assert uninstall(name, path) is Change.ABSENT
+    assert uninstall(name, path) is EntryChange.REMOVED
+    assert uninstall(name, path) is EntryChange.ABSENT
 
 
 def test_the_first_file_is_kept_and_no_later_one(path: Path) -> None:
@@ -94,7 +94,7 @@ def test_what_a_user_added_to_the_entry_stays(path: Path) -> None:
     )
     path.write_text(text, "utf-8")
 
-    assert install("vscode", path, MOVED) is Change.UPDATED
+    assert install("vscode", path, MOVED) is EntryChange.UPDATED
 
     after = path.read_text("utf-8")
     assert '"type": "stdio", // mine\n      "timeout": 5,' in after
@@ -106,7 +106,7 @@ def test_a_choice_of_the_user_is_not_undone(path: Path) -> None:
     install("opencode", path)
     path.write_text(path.read_text("utf-8").replace("true", "false"), "utf-8")
 
-    assert install("opencode", path) is Change.ALREADY
+    assert install("opencode", path) is EntryChange.ALREADY
     assert '"enabled": false' in path.read_text("utf-8")
 
 
@@ -140,7 +140,7 @@ def test_the_entry_of_somebody_else_is_left_alone(path: Path) -> None:
 def test_the_entry_of_somebody_else_is_replaced_by_force(path: Path) -> None:
     path.write_text(FOREIGN, "utf-8")
 
-    assert install("cursor", path, force=True) is Change.UPDATED
+    assert install("cursor", path, force=True) is EntryChange.UPDATED
 
     assert "rye-bread" not in path.read_text("utf-8")
     assert '"b": {}' in path.read_text("utf-8")

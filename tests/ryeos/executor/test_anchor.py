@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ryeos.errors import SpecError
-from ryeos.executor.anchor import Anchor, anchor_of
+from ryeos.items.errors import SpecError
+from ryeos.run.anchor import Anchor, anchor_of
 from tests.support.workspace import Workspace
 
 MARKED = {"enabled": True, "markers_any": ["__init__.py", "pyproject.toml"]}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lillux.signing import compute_key_fingerprint, generate_keypair
-from ryeos.errors import (
+from ryeos.items.errors import (
     AmbiguousItemError,
     ChainTooDeepError,
     CircularDependencyError,
@@ -21,10 +21,10 @@ from ryeos.errors import (
     UnsignedError,
     UntrustedKeyError,
 )
-from ryeos.executor.chain import NothingToRunError
-from ryeos.executor.model import Chain
-from ryeos.metadata.errors import MetadataError
-from ryeos.trust import document_path
+from ryeos.items.header_values import MetadataError
+from ryeos.run.chain import NothingToRunError
+from ryeos.run.model import Chain
+from ryeos.trust.store import document_path
 from tests.support.workspace import SpaceFolder, Workspace
 
 EXECUTE = "rye/core/primitives/execute"

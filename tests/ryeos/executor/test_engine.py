@@ -15,8 +15,8 @@ import pytest
 from lillux.errors import LilluxError
 from lillux.process.cancellation import Cancellation
 from lillux.process.model import MIB
-from ryeos.errors import ChainValidationError
-from ryeos.executor.model import ExecutionResult, Request
+from ryeos.items.errors import ChainValidationError
+from ryeos.run.model import ExecutionResult, Request
 from tests.support.children import Lifeline
 from tests.support.executables import make_program
 from tests.support.scripted_process import ScriptedProcess
@@ -553,10 +553,10 @@ def test_of_two_files_with_one_id_the_same_wins_in_every_process(
         workspace.project.write(f"tools/mine/a.{suffix}", "unsigned, and never looked at")
     code = f"""
 from pathlib import Path
-from ryeos.app import Rye
-from ryeos.context import context_from
-from ryeos.executor.model import Request
-from ryeos.items import Space
+from ryeos.app.workspace import Rye
+from ryeos.items.context import context_from
+from ryeos.run.model import Request
+from ryeos.items.refs import Space
 project = {str(workspace.project_path)!r}
 bundle = Space("system:ryeos", Path({str(workspace.bundles[0].base)!r}), "0.1.0",
                {workspace.bundles[0].pinned_pem!r})

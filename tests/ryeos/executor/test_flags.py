@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from lillux.templating import Names
-from ryeos.errors import SpecError
-from ryeos.executor.flags import flag_arguments
+from ryeos.items.errors import SpecError
+from ryeos.run.command import flag_arguments
 
 NAMES = Names(variables={"USER": "me"}, fixed={"timeout": 5.0, "cwd": "/here"})
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from lillux.values import replace
-from ryeos.executor.grounds import KEPT_S, MAX_KEPT, Ground, Grounds
-from ryeos.executor.model import Request
+from ryeos.run.engine import KEPT_S, MAX_KEPT, Ground, Grounds
+from ryeos.run.model import Request
 from tests.support.workspace import Workspace
 
 TOOL = "def execute(params, project_path):\n    return {answer}\n"

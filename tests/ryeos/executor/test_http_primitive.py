@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from lillux.process.cancellation import Cancellation
-from ryeos.executor.engine import PrimitiveExecutor
-from ryeos.executor.http_primitive import HttpClientPrimitive, HttpResult
-from ryeos.executor.http_sinks import ReturnSink
-from ryeos.executor.model import ExecutionResult, Request
+from ryeos.run.engine import PrimitiveExecutor
+from ryeos.run.http import HttpClientPrimitive, HttpResult
+from ryeos.run.http_sinks import ReturnSink
+from ryeos.run.model import ExecutionResult, Request
 from tests.support.certificates import authority_file, context_for
 from tests.support.http_servers import Exchange, Server, closed_port, proxy
 from tests.support.workspace import Workspace

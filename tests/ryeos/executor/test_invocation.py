@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from lillux.process.model import MIB
-from ryeos.errors import SpecError
-from ryeos.executor.template_names import params_text
-from ryeos.items import Space
+from ryeos.items.errors import SpecError
+from ryeos.items.refs import Space
+from ryeos.run.command import params_text
 from tests.support.executables import make_program
 from tests.support.node_tools import node_source
 from tests.support.workspace import Workspace

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ryeos.config import Layer
-from ryeos.errors import SpecError
-from ryeos.executor.limits import LimitSources, graph_limits, limit
+from ryeos.items.errors import SpecError
+from ryeos.run.parameters import LimitSources, graph_limits, limit
+from ryeos.trust.config import Layer
 from tests.support.workspace import Workspace
 
 SYSTEM, USER, PROJECT = "system:ryeos", "user", "project"

@@ -11,11 +11,11 @@ import pytest
 
 from lillux.lockfile import LockfileError, load_lockfile
 from lillux.values import replace
-from ryeos.context import LockMode
-from ryeos.errors import SpecError, SystemImmutableError
-from ryeos.executor.lockfiles import lockfile_path
-from ryeos.executor.model import Request
-from ryeos.items import Space
+from ryeos.items.context import LockMode
+from ryeos.items.errors import SpecError, SystemImmutableError
+from ryeos.items.refs import Space
+from ryeos.run.lockfiles import lockfile_path
+from ryeos.run.model import Request
 from tests.support.workspace import BUNDLE_SOURCE, SpaceFolder, Workspace, publish
 
 SCRIPT = "rye/core/runtimes/python/script"

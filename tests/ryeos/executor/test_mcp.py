@@ -172,7 +172,7 @@ def test_parameters_are_checked_before_anything_starts(workspace: Workspace) -> 
 
 
 def test_what_a_server_tells_is_heard_while_it_works(workspace: Workspace) -> None:
-    from ryeos.executor.model import Request
+    from ryeos.run.model import Request
 
     tool(workspace.project, odd("tells"))
     told: list[bytes] = []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lillux.files import write_atomic
-from ryeos.executor.model import ExecutionResult
+from ryeos.run.model import ExecutionResult
 from tests.support.mcp_servers import SUPPORT
 from tests.support.node_packages import node_packages
 from tests.support.workspace import Workspace

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.schema_keywords import SchemaError
-from ryeos.errors import ParameterError
-from ryeos.executor.parameters import checked_parameters
+from ryeos.items.errors import ParameterError
+from ryeos.run.parameters import checked_parameters
 from tests.support.workspace import Workspace
 
 SCHEMA: dict[str, Any] = {

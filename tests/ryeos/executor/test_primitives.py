@@ -10,8 +10,8 @@ import pytest
 
 from lillux.errors import ConfigurationError
 from lillux.process.model import SpawnError
-from ryeos.executor.engine import PrimitiveExecutor
-from ryeos.executor.primitives import (
+from ryeos.run.engine import PrimitiveExecutor
+from ryeos.run.primitives import (
     ExecutePrimitive,
     ExecuteResult,
     StateGraphPrimitive,

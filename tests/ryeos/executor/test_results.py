@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.process.model import Captured, Outcome
-from ryeos.executor.results import map_outcome, parse_output
+from ryeos.run.calls import map_outcome, parse_output
 
 JSON = st.recursive(
     st.none()

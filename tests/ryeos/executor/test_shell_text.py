@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.templating import Names
-from ryeos.errors import SpecError
-from ryeos.executor.arguments import filled_script, script_positions
+from ryeos.items.errors import SpecError
+from ryeos.run.command import filled_script, script_positions
 from tests.support.programs import require_program
 
 # Characters that mean something to a shell come often.

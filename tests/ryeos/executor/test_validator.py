@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.executor.model import ChainElement
-from ryeos.executor.validator import ChainValidator
-from ryeos.specs import tool_spec
+from ryeos.items.specs import tool_spec
+from ryeos.run.chain import ChainValidator
+from ryeos.run.model import ChainElement
 
 SPACES = ["project", "user", "system:one", "system:two", "system"]
 RANKS = {"project": 3, "user": 2, "system": 1}

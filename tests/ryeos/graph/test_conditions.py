@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ryeos.graph.conditions import (
+    ALIASES,
     ALWAYS,
     NEVER,
+    OPERATORS,
     AllOf,
     AnyOf,
     Comparison,
@@ -18,8 +20,7 @@ from ryeos.graph.conditions import (
     parse_condition,
     references,
 )
-from ryeos.graph.expression_errors import ExpressionError
-from ryeos.graph.operators import ALIASES, OPERATORS
+from ryeos.graph.expressions import ExpressionError
 from ryeos.graph.problems import Problem
 
 WHERE = "config.nodes.route.next[0].when"

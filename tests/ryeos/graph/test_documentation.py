@@ -6,11 +6,11 @@ from pathlib import Path
 import fastjsonschema
 import pytest
 
+from ryeos.graph.pictures import picture_of
 from ryeos.graph.reading import read_graph
-from ryeos.graph.shape import picture_of
+from ryeos.graph.schemas import SCHEMAS
 from ryeos.graph.svg import svg
-from ryeos.metadata.yaml_documents import parse_yaml
-from ryeos.schemas import schema_named
+from ryeos.items.yaml import parse_yaml
 
 PAGE = Path(__file__).parents[3] / "docs" / "graphs.md"
 GRAPHS = re.findall(
@@ -31,4 +31,4 @@ def test_a_graph_of_the_page_is_read_checked_and_drawn(text: str) -> None:
     assert (reading.errors, reading.warnings) == ((), ())
     assert reading.graph is not None
     assert svg(picture_of(reading.graph)).startswith("<svg ")
-    fastjsonschema.validate(dict(schema_named("graph")), data)
+    fastjsonschema.validate(dict(SCHEMAS["graph"]), data)

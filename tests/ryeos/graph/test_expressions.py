@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.graph.expression_errors import ExpressionError
 from ryeos.graph.expressions import (
     MAX_DEPTH,
     MAX_TEXT_CHARS,
+    ExpressionError,
     fill,
     problems,
     references,

@@ -6,13 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.graph.capabilities import denial, required_capability
+from ryeos.graph.call import mapped, timed_out
 from ryeos.graph.commands import Outcome
-from ryeos.graph.endings import mapped, timed_out
-from ryeos.graph.foreach import collected, elements_of
-from ryeos.graph.results import classified, failed, unwrapped
-from ryeos.graph.steering import Control, control_of
-from ryeos.graph.storable import storage_problem
+from ryeos.graph.model import denial, required_capability, storage_problem
+from ryeos.graph.walk import (
+    Control,
+    classified,
+    collected,
+    control_of,
+    elements_of,
+    failed,
+    unwrapped,
+)
 from tests.support.graph_walks import gate, nodes
 
 # ---------------------------------------------------------------------------- capabilities

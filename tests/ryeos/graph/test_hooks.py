@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from ryeos.graph.commands import Acted
-from ryeos.graph.hook_reading import watching_hooks
+from ryeos.graph.commands import Acted, Position
 from ryeos.graph.model import Graph
-from ryeos.graph.progress import Position
-from ryeos.graph.results import failed
+from ryeos.graph.nodes import watching_hooks
+from ryeos.graph.walk import failed
 from tests.support.graph_walks import (
     Answering,
     Walked,

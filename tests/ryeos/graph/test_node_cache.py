@@ -6,8 +6,7 @@ import pytest
 from lillux.digests import CanonicalJsonError
 from lillux.store import Store
 from lillux.values import replace
-from ryeos.graph.node_cache import NodeCache
-from ryeos.graph.records import NodeInput
+from ryeos.graph.run_log import NodeCache, NodeInput
 
 INPUT = NodeInput(
     graph_id="mine/g",

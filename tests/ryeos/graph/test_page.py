@@ -5,14 +5,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.values import replace
-from ryeos.errors import InvalidRefError
-from ryeos.graph.page import HistoryStep, RunPage, history_of, node_states, render_page
-from ryeos.graph.page_file import page_path, write_page
-from ryeos.graph.run_errors import RunIdError, RunPlaceError
-from ryeos.graph.run_place import RunPlace
-from ryeos.items import USER, Kind, Space
-from ryeos.metadata.yaml_documents import parse_yaml
-from ryeos.verify import Target
+from ryeos.graph.errors import RunIdError, RunPlaceError
+from ryeos.graph.page import (
+    HistoryStep,
+    RunPage,
+    history_of,
+    node_states,
+    page_path,
+    render_page,
+    write_page,
+)
+from ryeos.graph.run_log import RunPlace
+from ryeos.items.errors import InvalidRefError
+from ryeos.items.refs import USER, Kind, Space
+from ryeos.items.yaml import parse_yaml
+from ryeos.trust.verify import Target
 from tests.support.workspace import Workspace
 
 HISTORY = (

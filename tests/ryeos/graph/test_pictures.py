@@ -12,14 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ryeos.graph.dot import dot
-from ryeos.graph.layers import MAX_BENDS, Line, Size, lay_out
-from ryeos.graph.mermaid import mermaid
-from ryeos.graph.picture import Arrow, Box, NodeState, Outline, Picture, shortened
+from ryeos.graph.pictures import (
+    Arrow,
+    Box,
+    NodeState,
+    Outline,
+    Picture,
+    dot,
+    mermaid,
+    picture_of,
+    shortened,
+)
 from ryeos.graph.reading import read_graph
-from ryeos.graph.shape import picture_of
-from ryeos.graph.svg import svg
-from ryeos.graph.text_width import text_width
+from ryeos.graph.svg import MAX_BENDS, Line, Size, lay_out, svg, text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
 NODES = {

@@ -20,8 +20,8 @@ from ryeos.graph.model import (
 )
 from ryeos.graph.problems import MAX_PROBLEMS, Problem
 from ryeos.graph.reading import MAX_NODES, read_graph
-from ryeos.metadata.errors import MetadataError
-from ryeos.metadata.yaml_documents import parse_yaml
+from ryeos.items.header_values import MetadataError
+from ryeos.items.yaml import parse_yaml
 
 PERMITTED = {"permissions": ["rye.execute.tool.demo.*"]}
 DONE = {"type": "return", "output": {}}

@@ -3,23 +3,23 @@ from typing import Any
 import pytest
 
 from lillux.values import replace
-from ryeos.graph.records import (
-    ExecutionSnapshot,
+from ryeos.graph.errors import RecordError
+from ryeos.graph.run_log import (
     NodeInput,
     Receipt,
+    RunSnapshot,
     node_input_object,
     receipt_object,
     receipt_of,
     result_object,
     result_of,
-    snapshot_object,
-    snapshot_of,
+    run_snapshot_object,
+    run_snapshot_of,
     state_object,
     state_of,
 )
-from ryeos.graph.run_errors import RecordError
 
-SNAPSHOT = ExecutionSnapshot(
+SNAPSHOT = RunSnapshot(
     graph_run_id="g-1-00aa",
     graph_id="mine/g",
     step=3,
@@ -41,7 +41,7 @@ INPUT = NodeInput(
 
 
 def test_a_snapshot_is_read_back_with_what_other_programs_put_in() -> None:
-    assert snapshot_of(snapshot_object(SNAPSHOT), "x") == SNAPSHOT
+    assert run_snapshot_of(run_snapshot_object(SNAPSHOT), "x") == SNAPSHOT
 
 
 def test_a_receipt_is_read_back() -> None:
@@ -54,7 +54,7 @@ def test_a_state_and_a_result_are_read_back() -> None:
 
 
 def test_a_snapshot_without_errors_has_no_key_for_them() -> None:
-    assert "errors" not in snapshot_object(replace(SNAPSHOT, errors=()))
+    assert "errors" not in run_snapshot_object(replace(SNAPSHOT, errors=()))
 
 
 def test_a_snapshot_of_another_program_needs_none_of_our_keys() -> None:
@@ -72,7 +72,7 @@ def test_a_snapshot_of_another_program_needs_none_of_our_keys() -> None:
         "node_receipts": [],
     }
 
-    snapshot = snapshot_of(value, "x")
+    snapshot = run_snapshot_of(value, "x")
 
     assert (snapshot.state_hash, snapshot.current_node, snapshot.previous) == ("", None, "")
 
@@ -97,7 +97,7 @@ def test_a_wrong_type_is_named_with_its_object_and_key(
     change: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(RecordError) as error:
-        snapshot_of(snapshot_object(SNAPSHOT) | change, "snapshot s")
+        run_snapshot_of(run_snapshot_object(SNAPSHOT) | change, "snapshot s")
 
     assert str(error.value) == message
 

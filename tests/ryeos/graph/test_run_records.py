@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from lillux.errors import FileSystemError
 from lillux.signing import generate_keypair
 from lillux.store_files import ObjectChangedError
-from ryeos.errors import RyeError
-from ryeos.graph.records import Receipt
-from ryeos.graph.run_errors import (
+from ryeos.graph.errors import (
     CheckpointMismatchError,
     CheckpointSignerError,
     ResumeStateNotFoundError,
@@ -25,12 +23,20 @@ from ryeos.graph.run_errors import (
     RunPlaceError,
     TranscriptError,
 )
-from ryeos.graph.run_ids import check_run_id, run_id_for
-from ryeos.graph.run_place import RunPlace
-from ryeos.graph.run_reading import LoadedRun, load_run, receipts_of
-from ryeos.graph.run_store import INLINE_BYTES, Pace, RunIdentity, RunRecords, StepRecord
-from ryeos.items import USER, Space
-from ryeos.signing_key import SigningKey
+from ryeos.graph.run_log import Receipt, RunPlace, check_run_id, run_id_for
+from ryeos.graph.run_store import (
+    INLINE_BYTES,
+    LoadedRun,
+    Pace,
+    RunIdentity,
+    RunRecords,
+    StepRecord,
+    load_run,
+    receipts_of,
+)
+from ryeos.items.errors import RyeError
+from ryeos.items.refs import USER, Space
+from ryeos.trust.keys import SigningKey
 from tests.support.workspace import fixed_clock
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -463,9 +469,9 @@ CROWDED = """
 import resource, sys
 from pathlib import Path
 from lillux.errors import FileSystemError
-from ryeos.graph.run_place import RunPlace
+from ryeos.graph.run_log import RunPlace
 from ryeos.graph.run_store import Pace, RunIdentity, RunRecords, StepRecord
-from ryeos.items import USER, Space
+from ryeos.items.refs import USER, Space
 
 place = RunPlace(Space(USER, Path(sys.argv[1])))
 identity = RunIdentity(run_id=sys.argv[2], graph_id="g", graph_hash="a" * 64)
@@ -506,10 +512,10 @@ def test_a_step_that_had_no_room_is_recorded_when_there_is(place: RunPlace) -> N
 ENDLESS = """
 import itertools, sys
 from pathlib import Path
-from ryeos.graph.records import Receipt
-from ryeos.graph.run_place import RunPlace
+from ryeos.graph.run_log import Receipt
+from ryeos.graph.run_log import RunPlace
 from ryeos.graph.run_store import Pace, RunIdentity, RunRecords, StepRecord
-from ryeos.items import USER, Space
+from ryeos.items.refs import USER, Space
 
 place = RunPlace(Space(USER, Path(sys.argv[1])))
 identity = RunIdentity(run_id=sys.argv[2], graph_id="g", graph_hash="a" * 64)

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.graph.run_place import RunPlace
-from ryeos.graph.run_roots import roots_of_runs
-from ryeos.items import PROJECT, Space
+from ryeos.graph.run_log import RunPlace
+from ryeos.graph.run_store import roots_of_runs
+from ryeos.items.refs import PROJECT, Space
 
 
 @pytest.fixture

@@ -9,11 +9,9 @@ import pytest
 
 from lillux.process.cancellation import Cancellation
 from ryeos.graph.commands import Act, Enter, Left, Outcome
-from ryeos.graph.deadline import RunEnd
-from ryeos.graph.fan import side_by_side
 from ryeos.graph.model import Graph
-from ryeos.graph.runner import Runner, StepEvent
-from ryeos.graph.walker import Walk
+from ryeos.graph.runner import RunEnd, Runner, StepEvent, side_by_side
+from ryeos.graph.walk import Walk
 from tests.support.graph_walks import bad, calling, gate, nodes, ok, over, settings, start_of
 
 PATIENCE_S = 30.0

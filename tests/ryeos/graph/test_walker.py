@@ -2,8 +2,7 @@
 
 import pytest
 
-from ryeos.graph.commands import Act, Acted, Enter, Fan, Pause
-from ryeos.graph.progress import Position
+from ryeos.graph.commands import Act, Acted, Enter, Fan, Pause, Position
 from tests.support.graph_walks import (
     CANCELLED,
     always,

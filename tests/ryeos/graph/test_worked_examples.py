@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from ryeos.graph.beginning import checked_inputs
-from ryeos.graph.commands import Act
+from ryeos.graph.call import checked_inputs
+from ryeos.graph.commands import Act, Position
 from ryeos.graph.errors import GraphInputError
-from ryeos.graph.progress import Position
 from tests.support.graph_walks import Walked, always, bad, graph_of, ok, walked
 
 ROUTE = """

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ryeos.executor.model import Request
-from ryeos.items import Kind, Reference
+from ryeos.items.refs import Kind, Reference
+from ryeos.run.model import Request
 from tests.support.graph_runs import GraphGround
 
 ECHO = """

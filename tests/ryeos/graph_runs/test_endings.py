@@ -8,7 +8,7 @@ from threading import Thread
 import pytest
 
 from lillux.process.cancellation import Cancellation
-from ryeos.threads.ending import ask_for_end
+from ryeos.run.thread_control import ask_for_end
 from tests.support.children import Lifeline
 from tests.support.graph_runs import GraphGround
 

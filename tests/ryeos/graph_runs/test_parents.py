@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ryeos.graph.errors import ParentUnknownError
-from ryeos.graph.run_place import run_place
-from ryeos.graph_runs.ledger import Ledger
-from ryeos.threads.model import Thread
+from ryeos.graph.recording import Ledger
+from ryeos.graph.run_log import run_place
+from ryeos.run.threads import Thread
 from tests.ryeos.graph_runs.test_calls import DENIED, ECHO, RECURSIVE
 from tests.support.background_runs import program_of
 from tests.support.graph_runs import GraphGround

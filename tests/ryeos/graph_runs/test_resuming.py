@@ -14,13 +14,12 @@ import pytest
 from lillux.background import start_token
 from lillux.process.cancellation import Cancellation
 from ryeos.graph.call import Lineage
+from ryeos.graph.commands import Position
 from ryeos.graph.errors import RunNotResumableError
-from ryeos.graph.options import Options
-from ryeos.graph.progress import Position
-from ryeos.graph.run_place import run_place
+from ryeos.graph.model import Options
+from ryeos.graph.recording import Ledger, Naming, WorkspaceRecordings
+from ryeos.graph.run_log import run_place
 from ryeos.graph.runner import StepEvent
-from ryeos.graph_runs.ledger import Ledger
-from ryeos.graph_runs.recording import Naming, WorkspaceRecordings
 from tests.support.graph_runs import GraphGround
 from tests.support.graph_walks import gate, nodes
 

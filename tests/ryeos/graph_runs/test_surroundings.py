@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from ryeos.graph.run_place import run_place
-from ryeos.graph_runs.ledger import Ledger
-from ryeos.threads.ending import ask_for_end
-from ryeos.threads.model import Status, Thread
+from ryeos.graph.recording import Ledger
+from ryeos.graph.run_log import run_place
+from ryeos.run.thread_control import ask_for_end
+from ryeos.run.threads import Status, Thread
 from tests.support.graph_runs import GraphGround
 
 FAILING = """

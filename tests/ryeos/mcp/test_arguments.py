@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.errors import LilluxError
-from ryeos.mcp.arguments import check_arguments
-from ryeos.mcp.tool_table import TOOLS
-from ryeos.request_errors import ArgumentError
+from ryeos.app.verbs import TOOLS, check_arguments
+from ryeos.items.errors import ArgumentError
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),

@@ -1,6 +1,6 @@
 import pytest
 
-from ryeos.mcp.calling import StepProgress, ToolProgress
+from ryeos.app.progress import StepProgress, ToolProgress
 
 Told = list[tuple[float, float | None, str]]
 

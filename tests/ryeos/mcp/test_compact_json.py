@@ -4,7 +4,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.mcp.compact_json import compact
+from ryeos.mcp.wire import compact
 
 TEXTS = st.text(st.characters(codec=None))
 VALUES = st.recursive(

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.mcp.content_blocks import checked_blocks, problem_of
-from ryeos.mcp.results import tool_result
+from ryeos.mcp.results import checked_blocks, problem_of, tool_result
 from tests.support.mcp_conversation import NEWEST_LEGACY, judge
 
 PICTURE = {"type": "image", "data": "AAAA", "mimeType": "image/png"}

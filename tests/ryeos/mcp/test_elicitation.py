@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ryeos.mcp.elicitation import STATE_TTL_S, States
-from ryeos.mcp.eras import RpcError
+from ryeos.mcp.questions import STATE_TTL_S, States
+from ryeos.mcp.revisions import RpcError
 from tests.support.mcp_conversation import ELICITATION, Conversation
 from tests.support.workspace import Workspace
 

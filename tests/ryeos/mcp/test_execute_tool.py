@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lillux.signing import save_keypair
-from ryeos.app import Rye
+from ryeos.app.workspace import Rye
 from tests.support.mcp_conversation import NEWEST_LEGACY, Conversation
 from tests.support.workspace import Workspace
 

@@ -4,11 +4,10 @@ import pytest
 
 from lillux.mcp_client.versions import MODERN
 from lillux.process.cancellation import Cancellation
-from ryeos.app import Rye
-from ryeos.errors import NoProjectError
-from ryeos.mcp.eras import Caller, RpcError
-from ryeos.mcp.events import Call, Pace
+from ryeos.app.workspace import Rye
+from ryeos.items.errors import NoProjectError
 from ryeos.mcp.features import RyeFeatures
+from ryeos.mcp.revisions import Call, Caller, Pace, RpcError
 from tests.support.background_runs import program_of
 from tests.support.mcp_conversation import NEWEST_LEGACY, Conversation
 from tests.support.workspace import Workspace

@@ -8,16 +8,14 @@ from typing import Any
 import pytest
 
 import lillux
-import ryeos.app  # brings in what most failures are
+import ryeos.app.workspace
 from lillux.errors import LilluxError
 from lillux.signing import save_keypair
 from lillux.values import replace
 from ryeos import __version__
-from ryeos.mcp.bundle_topics import MAIN_TOOLS
-from ryeos.mcp.code_topics import CODES
-from ryeos.mcp.tools.help import error_codes
-from ryeos.mcp.tools.help import help as help_tool
-from ryeos.mcp.topics import MAX_CHARACTERS, SEE_ALSO, TOPICS
+from ryeos.app.help import error_codes
+from ryeos.app.help import help as help_tool
+from ryeos.app.topics import CODES, MAIN_TOOLS, MAX_CHARACTERS, SEE_ALSO, TOPICS
 from tests.support.workspace import ROOT, Workspace
 
 BUNDLE = ROOT / "bundle.ai"

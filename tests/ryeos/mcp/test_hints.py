@@ -1,21 +1,20 @@
 import pytest
 
-from ryeos.errors import (
+from ryeos.graph.errors import GraphInputError, GraphInvalidError
+from ryeos.graph.expressions import SYNTAX_HINT
+from ryeos.items.errors import (
     CopyConflictError,
     ExecutorNotFoundError,
+    InvalidQueryError,
     ItemNotFoundError,
     NoProjectError,
     NoSigningKeyError,
     SystemImmutableError,
     UnsignedError,
 )
-from ryeos.graph.errors import GraphInputError, GraphInvalidError
-from ryeos.graph.expression_errors import SYNTAX_HINT
-from ryeos.mcp.asked import refusal
-from ryeos.mcp.hints import for_callers
-from ryeos.mcp.results import tool_result
-from ryeos.metadata.errors import MetadataError
-from ryeos.request_errors import InvalidQueryError
+from ryeos.items.header_values import MetadataError
+from ryeos.mcp.questions import refusal
+from ryeos.mcp.results import for_callers, tool_result
 
 VALIDATE = '{"validate": true}'
 

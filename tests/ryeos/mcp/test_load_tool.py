@@ -7,7 +7,11 @@ import pytest
 from lillux.errors import UnsafePathError
 from lillux.signing import generate_keypair
 from lillux.values import replace
-from ryeos.errors import (
+from ryeos.app.load import load
+from ryeos.app.search import fetch
+from ryeos.app.verbs import answer
+from ryeos.items.errors import (
+    ArgumentError,
     CopyConflictError,
     IntegrityError,
     ItemNotFoundError,
@@ -15,11 +19,7 @@ from ryeos.errors import (
     UnsignedError,
     UntrustedKeyError,
 )
-from ryeos.mcp.tools import answer
-from ryeos.mcp.tools.fetch import fetch
-from ryeos.mcp.tools.load import load
-from ryeos.registry.errors import RegistryNotConfiguredError
-from ryeos.request_errors import ArgumentError
+from ryeos.remote.registry_settings import RegistryNotConfiguredError
 from tests.support.workspace import Workspace
 
 BASH = "tool:rye/bash/bash"

@@ -5,15 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.context import Context, context_from
-from ryeos.mcp.old_outputs import (
+from ryeos.items.context import Context, context_from
+from ryeos.mcp.results import (
     FRESH_S,
     MAX_AGE_S,
     MAX_OUTPUTS,
     MAX_TOTAL_BYTES,
+    outputs_folder,
     remove_old_outputs,
+    windowed,
 )
-from ryeos.mcp.outputs import outputs_folder, windowed
 
 NOW_S = 1_800_000_000.0
 JUST_KEPT = f"{'f' * 32}.log"

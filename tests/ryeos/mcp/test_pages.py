@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.mcp.eras import RpcError
-from ryeos.mcp.pages import page_of
+from ryeos.mcp.listing import page_of
+from ryeos.mcp.revisions import RpcError
 
 
 def walked(ids: list[str], size: int) -> list[str]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ryeos.items import ItemRef, Kind
+from ryeos.items.refs import ItemRef, Kind
 from ryeos.mcp.prompts import named
 from tests.support.mcp_conversation import ELICITATION, Conversation
 from tests.support.workspace import SpaceFolder, Workspace

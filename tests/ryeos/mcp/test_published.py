@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from ryeos.mcp.tools.load import load
-from ryeos.mcp.tools.search import search
-from ryeos.registry.errors import LocalEditError
-from ryeos.request_errors import ArgumentError
+from ryeos.app.load import load
+from ryeos.app.search import search
+from ryeos.items.errors import ArgumentError
+from ryeos.remote.registry_settings import LocalEditError
 from tests.support.registry import Account, Registry
 from tests.support.workspace import Workspace
 

@@ -2,9 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.errors import AmbiguousItemError, InvalidRefError, NoProjectError
-from ryeos.mcp.references import item_reference, rye_of
-from ryeos.mcp.tools import answer
+from ryeos.app.verbs import answer, item_reference, rye_of
+from ryeos.items.errors import AmbiguousItemError, InvalidRefError, NoProjectError
 from tests.support.workspace import Workspace
 
 

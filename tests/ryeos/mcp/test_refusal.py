@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from ryeos.errors import UsageError
+from ryeos.items.errors import UsageError
 from ryeos.mcp.refusal import answer_first_request
 
 ERROR = UsageError("--tools: expected five, found nine", hint="leave it out")

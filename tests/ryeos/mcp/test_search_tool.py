@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 
 from lillux.values import replace
-from ryeos.mcp.tools import answer
-from ryeos.mcp.tools.search import search
-from ryeos.registry.errors import RegistryNotConfiguredError
-from ryeos.request_errors import ArgumentError
+from ryeos.app.search import search
+from ryeos.app.verbs import answer
+from ryeos.items.errors import ArgumentError
+from ryeos.remote.registry_settings import RegistryNotConfiguredError
 from tests.support.workspace import Workspace
 
 

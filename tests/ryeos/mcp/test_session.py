@@ -9,9 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.jsonrpc import as_json
-from ryeos.mcp.eras import TASKS_EXTENSION, RpcError
-from ryeos.mcp.events import Begin, Cancel, Event, Send, Server, TaskId, Watch
-from ryeos.mcp.session import Session
+from ryeos.mcp.protocol import Session
+from ryeos.mcp.revisions import (
+    TASKS_EXTENSION,
+    Begin,
+    Cancel,
+    Event,
+    RpcError,
+    Send,
+    Server,
+    TaskId,
+    Watch,
+)
 
 MODERN = "2026-07-28"
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")

@@ -6,18 +6,18 @@ import pytest
 from lillux.process.cancellation import Cancellation
 from lillux.signing import save_keypair
 from lillux.values import replace
-from ryeos.app import Rye
-from ryeos.errors import (
+from ryeos.app.progress import Calling
+from ryeos.app.sign import sign
+from ryeos.app.verbs import answer
+from ryeos.app.workspace import Rye
+from ryeos.items.errors import (
+    ArgumentError,
     InvalidRefError,
     ItemNotFoundError,
     NoProjectError,
     NoSigningKeyError,
     SystemImmutableError,
 )
-from ryeos.mcp.calling import Calling
-from ryeos.mcp.tools import answer
-from ryeos.mcp.tools.sign import sign
-from ryeos.request_errors import ArgumentError
 from tests.support.workspace import Workspace
 
 

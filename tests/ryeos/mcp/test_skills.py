@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from ryeos.mcp.skill_trees import MAX_BYTES, MAX_FILES
-from ryeos.mcp.skills import EXTENSION
-from ryeos.metadata.yaml_documents import parse_yaml
+from ryeos.items.yaml import parse_yaml
+from ryeos.mcp.skills import EXTENSION, MAX_BYTES, MAX_FILES
 from tests.support.mcp_conversation import Conversation
 from tests.support.workspace import Workspace
 

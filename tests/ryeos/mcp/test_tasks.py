@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ryeos.mcp.eras import TASKS_EXTENSION
+from ryeos.mcp.revisions import TASKS_EXTENSION
 from tests.support.background_runs import Holding, ended, holding, program_of, started
 from tests.support.mcp_conversation import Conversation
 from tests.support.workspace import Workspace

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ryeos.mcp.tool_table import (
+from ryeos.app.verbs import (
     MAX_DESCRIPTION_CHARACTERS,
     MAX_LIST_BYTES,
     OUTPUT_SCHEMA,

@@ -5,10 +5,10 @@ from queue import SimpleQueue
 
 import pytest
 
-from ryeos.app import Rye
-from ryeos.mcp.events import Watch, Watched
-from ryeos.mcp.states import state_of as state_in
+from ryeos.app.workspace import Rye
+from ryeos.mcp.revisions import Watch, Watched
 from ryeos.mcp.watching import Watching
+from ryeos.mcp.watching import state_of as state_in
 from tests.support.workspace import Workspace
 
 QUICK_S = 0.02

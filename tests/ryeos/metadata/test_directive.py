@@ -1,6 +1,7 @@
 import pytest
 
-from ryeos.metadata.directive import (
+from ryeos.items.header_values import MetadataError
+from ryeos.items.markdown import (
     Directive,
     DirectiveAction,
     DirectiveInput,
@@ -8,7 +9,6 @@ from ryeos.metadata.directive import (
     DirectiveStep,
     parse_directive,
 )
-from ryeos.metadata.errors import MetadataError
 
 
 def directive(inside: str = "", attributes: str = "") -> Directive:

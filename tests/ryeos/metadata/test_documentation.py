@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ryeos.metadata import PARSERS, parse_header
-from ryeos.metadata.directive import Directive, parse_directive
-from ryeos.metadata.knowledge import parse_knowledge
+from ryeos.items.headers import PARSERS, parse_header
+from ryeos.items.markdown import Directive, parse_directive, parse_knowledge
 
 PAGE = Path(__file__).parents[3] / "docs" / "metadata.md"
 SUFFIXES = {

@@ -4,11 +4,9 @@ import sys
 import pytest
 
 from lillux.errors import LilluxError
-from ryeos.metadata import PARSERS, parse_header
-from ryeos.metadata.directive import parse_directive
-from ryeos.metadata.errors import MetadataError
-from ryeos.metadata.knowledge import parse_knowledge
-from ryeos.metadata.values import MAX_HEADER_BYTES
+from ryeos.items.header_values import MAX_HEADER_BYTES, MetadataError
+from ryeos.items.headers import PARSERS, parse_header
+from ryeos.items.markdown import parse_directive, parse_knowledge
 
 EMPTY = {".json": "{}", ".yaml": "{}", ".yml": "{}"}
 SIGNATURE = ":2026-02-26T05:52:24Z:" + "a" * 64 + ":" + "B_-" * 28 + "aa==:" + "c" * 16
@@ -82,7 +80,7 @@ def test_no_parser_starts_on_a_bad_text(suffix: str, text: str, problem: str) ->
 @pytest.mark.parametrize("suffix", [".py", ".sh", ".js"])
 def test_a_header_that_needs_no_yaml_does_not_import_it(suffix: str) -> None:
     script = (
-        "import sys\nfrom ryeos.metadata import parse_header\n"
+        "import sys\nfrom ryeos.items.headers import parse_header\n"
         f"parse_header({suffix!r}, '')\n"
         "print([name for name in ('yaml', 'tomllib', 'xml', 'json') if name in sys.modules])\n"
     )

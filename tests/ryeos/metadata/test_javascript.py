@@ -1,7 +1,7 @@
 import pytest
 
-from ryeos.metadata.errors import MetadataError
-from ryeos.metadata.javascript import parse_javascript
+from ryeos.items.header_values import MetadataError
+from ryeos.items.javascript import parse_javascript
 
 JSDOC = """\
 /**

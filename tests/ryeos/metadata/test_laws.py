@@ -10,10 +10,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.metadata import PARSERS, parse_header
-from ryeos.metadata.directive import DirectiveInput, parse_directive
-from ryeos.metadata.errors import MetadataError
-from ryeos.metadata.knowledge import Knowledge, parse_knowledge
+from ryeos.items.header_values import MetadataError
+from ryeos.items.headers import PARSERS, parse_header
+from ryeos.items.markdown import DirectiveInput, Knowledge, parse_directive, parse_knowledge
 
 pytestmark = pytest.mark.property
 

@@ -1,4 +1,4 @@
-from ryeos.metadata.markdown import Fence, count_signature_lines, find_fence
+from ryeos.items.markdown import Fence, count_signature_lines, find_fence
 
 
 def test_the_first_block_of_the_language_is_found() -> None:

@@ -2,8 +2,8 @@ import warnings
 
 import pytest
 
-from ryeos.metadata.errors import MetadataError
-from ryeos.metadata.python import parse_python
+from ryeos.items.header_values import MetadataError
+from ryeos.items.headers import parse_python
 
 
 def test_top_level_literals_are_read() -> None:

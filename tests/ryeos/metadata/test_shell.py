@@ -1,6 +1,6 @@
 import pytest
 
-from ryeos.metadata.shell import parse_shell
+from ryeos.items.headers import parse_shell
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 import pytest
 
-from ryeos.metadata.errors import MetadataError
-from ryeos.metadata.toml import parse_toml
+from ryeos.items.header_values import MetadataError, parse_toml
 
 
 def test_a_table_is_read_below_a_signature_line() -> None:

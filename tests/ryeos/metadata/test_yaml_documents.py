@@ -1,8 +1,8 @@
 import pytest
 import yaml
 
-from ryeos.metadata.errors import MetadataError
-from ryeos.metadata.yaml_documents import parse_yaml
+from ryeos.items.header_values import MetadataError
+from ryeos.items.yaml import parse_yaml
 
 
 @pytest.fixture(params=["the C parser", "the Python parser"], autouse=True)

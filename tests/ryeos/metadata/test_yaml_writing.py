@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.metadata.yaml_documents import parse_yaml
-from ryeos.metadata.yaml_writing import yaml_text
+from ryeos.items.yaml import parse_yaml, yaml_text
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 VALUES = st.recursive(

@@ -5,13 +5,12 @@ import pytest
 from lillux.digests import compute_integrity, sha256_hex
 from lillux.signing import generate_keypair
 from lillux.values import replace
-from ryeos.items import ItemRef, Kind
-from ryeos.registry.attestations import BUNDLE, ITEM, check_bundle_attestation
-from ryeos.registry.errors import PulledItemError
-from ryeos.registry.pulled import check_pulled
-from ryeos.registry.replies import BundleReply, PulledReply
-from ryeos.remote.signed_documents import sign_document
-from ryeos.signing_key import SigningKey
+from ryeos.items.refs import ItemRef, Kind
+from ryeos.remote.registry import BundleReply, PulledReply
+from ryeos.remote.registry_items import BUNDLE, ITEM, check_bundle_attestation, check_pulled
+from ryeos.remote.registry_settings import PulledItemError
+from ryeos.remote.requests import sign_document
+from ryeos.trust.keys import SigningKey
 from tests.support.registry_replies import AUTHOR, Forge
 
 REF = ItemRef(Kind.TOOL, "ada/text/upper")

@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.registry.bundle_contents import (
+from ryeos.remote.registry_bundles import (
     RESERVED_CONFIG,
     BundleContentError,
     BundlePinMismatchError,
     check_bundle,
 )
-from ryeos.registry.errors import RegistryIdError
+from ryeos.remote.registry_settings import RegistryIdError
 from tests.support.bundles import Publisher, echo_tool
 
 MANIFEST = ".ai/bundles/acme/files.manifest"

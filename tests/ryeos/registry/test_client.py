@@ -7,22 +7,22 @@ import pytest
 
 from lillux.signing import generate_keypair
 from lillux.values import replace
-from ryeos.items import ItemRef, Kind
-from ryeos.registry.client import Registry
-from ryeos.registry.errors import (
+from ryeos.items.refs import ItemRef, Kind
+from ryeos.remote.registry import Registry, open_registry
+from ryeos.remote.registry_settings import (
     InsecureRegistryError,
     NotInRegistryError,
     NotLoggedInError,
+    PinState,
+    RegistryConfig,
     RegistryPinMismatchError,
+    RegistryPins,
     RegistryPinUnreadableError,
     RegistryRefusedError,
     RegistryReplyError,
     RegistryUnreachableError,
 )
-from ryeos.registry.opening import open_registry
-from ryeos.registry.pins import PinState, RegistryPins
-from ryeos.registry.settings import RegistryConfig
-from ryeos.signing_key import SigningKey
+from ryeos.trust.keys import SigningKey
 from tests.support.http_servers import Exchange, Server, closed_port
 from tests.support.registry import Registry as LiveRegistry
 from tests.support.registry_replies import Forge, as_json, as_text, serving
@@ -189,8 +189,8 @@ def test_a_registry_that_is_down_is_told(workspace: Workspace) -> None:
 
 
 def test_an_api_key_is_not_sent_in_plain_text() -> None:
-    from ryeos.config import Layer
-    from ryeos.registry.settings import Registries
+    from ryeos.remote.registry_settings import Registries
+    from ryeos.trust.config import Layer
 
     said = {"registry": {"default": {"url": "http://registry.example", "key_env": "K"}}}
     layers = [Layer("user", Path("registry.yaml"), said)]

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from ryeos.items import PROJECT, ItemRef, Kind, Space
-from ryeos.registry.errors import RegistryLockError
-from ryeos.registry.lock import LockEntry, RegistryLock
+from ryeos.items.refs import PROJECT, ItemRef, Kind, Space
+from ryeos.remote.registry_items import LockEntry, RegistryLock
+from ryeos.remote.registry_settings import RegistryLockError
 
 ENTRY = LockEntry(
     ref=ItemRef(Kind.TOOL, "ada/text/upper"),

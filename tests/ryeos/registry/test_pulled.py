@@ -3,10 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.values import replace
-from ryeos.items import ItemRef, Kind
-from ryeos.registry.errors import PulledItemError
-from ryeos.registry.pulled import check_pulled
-from ryeos.registry.replies import PulledReply
+from ryeos.items.refs import ItemRef, Kind
+from ryeos.remote.registry import PulledReply
+from ryeos.remote.registry_items import check_pulled
+from ryeos.remote.registry_settings import PulledItemError
 from tests.support.registry import item_text
 from tests.support.registry_replies import AUTHOR, Forge
 

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from lillux.digests import sha256_hex
-from ryeos.cas.safe_paths import UnsafeManifestError
 from ryeos.remote.apply import Applied, Change, apply_changes
 from ryeos.remote.errors import LocalChangeError
+from ryeos.sync.paths import UnsafeManifestError
 
 BLOBS = {sha256_hex(data): data for data in (b"old", b"new", b"#!/bin/sh\n")}
 OLD, NEW, SCRIPT = BLOBS

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from lillux.digests import canonical_json, encode_base64url
 from lillux.sealing import box_public, generate_box_pair, seal
-from ryeos.remote.envelopes import EnvelopeError, open_envelope, seal_secrets
-from ryeos.remote.secret_names import SecretValuesError
+from ryeos.remote.secrets import EnvelopeError, SecretValuesError, open_envelope, seal_secrets
 from tests.support.wire_vectors import BOX_PRIVATE, VECTORS
 
 VECTOR = VECTORS["sealed_envelope"]

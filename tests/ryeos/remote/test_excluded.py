@@ -4,14 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.cas.errors import RulesUnreadableError
-from ryeos.cas.objects import SourceManifest
-from ryeos.remote.difference import ADDED, EXCLUDED, REMOVED, compare
 from ryeos.remote.errors import ExcludedFilesError
-from ryeos.remote.excluded import excluded_paths
-from ryeos.remote.execute import RemoteRun, execute
 from ryeos.remote.pull import pull
-from ryeos.remote.push import push
+from ryeos.remote.push import ADDED, EXCLUDED, REMOVED, compare, excluded_paths, push
+from ryeos.remote.run import RemoteRun, execute
+from ryeos.sync.objects import RulesUnreadableError, SourceManifest
 from tests.ryeos.remote.conftest import MakeProject
 from tests.support.memory_node import MemoryNode
 from tests.support.remote_project import RemoteProject

@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from ryeos.envelope import error_envelope
+from ryeos.items.errors import error_envelope
 from ryeos.remote.apply import Applied
-from ryeos.remote.envelopes import open_envelope
 from ryeos.remote.errors import RemoteError
-from ryeos.remote.execute import RemoteRun, execute
-from ryeos.remote.running import answer_of
-from ryeos.remote.transport import Reply
+from ryeos.remote.node import Reply
+from ryeos.remote.run import RemoteRun, answer_of, execute
+from ryeos.remote.secrets import open_envelope
 from tests.support.memory_node import MemoryNode, Run, reply
 from tests.support.remote_project import RemoteProject
 

@@ -5,7 +5,7 @@ import pytest
 
 from lillux.store import Store
 from lillux.store_files import RefNameError
-from ryeos.remote.heads import LocalHead, LocalHeads
+from ryeos.remote.link import LocalHead, LocalHeads
 
 SNAPSHOT, MANIFEST = "a" * 64, "b" * 64
 HEAD = LocalHead(

@@ -10,13 +10,18 @@ from lillux.digests import sha256_hex
 from lillux.http.client import HttpClient
 from lillux.process.cancellation import Cancellation
 from lillux.signing import generate_keypair
-from ryeos.remote.credentials import BearerCredentials, Credentials, SignedCredentials
 from ryeos.remote.errors import RemoteUnreachableError, ReplyTooLargeError
-from ryeos.remote.http_transport import ATTEMPTS, HttpTransport
-from ryeos.remote.remotes import RemoteConfig
-from ryeos.remote.signed_requests import check_signature, parse_headers
-from ryeos.remote.transport import Reply
-from ryeos.signing_key import SigningKey
+from ryeos.remote.node import (
+    ATTEMPTS,
+    BearerCredentials,
+    Credentials,
+    HttpTransport,
+    Reply,
+    SignedCredentials,
+)
+from ryeos.remote.requests import check_signature, parse_headers
+from ryeos.remote.settings import RemoteConfig
+from ryeos.trust.keys import SigningKey
 from tests.support.http_servers import Answer, Exchange, Server, closed_port
 
 KEY = SigningKey(generate_keypair())

@@ -3,15 +3,17 @@ from typing import Any
 import pytest
 
 from lillux.sealing import SealingError, box_public
-from ryeos.remote.identity import (
+from ryeos.remote.requests import (
     IdentityError,
     NodeIdentity,
+    SignedDocumentError,
+    check_document,
     decode_public_key,
     encode_public_key,
     identity_document,
     read_identity,
+    sign_document,
 )
-from ryeos.remote.signed_documents import SignedDocumentError, check_document, sign_document
 from tests.support.wire_vectors import BOX_PRIVATE, CALLER, NODE, VECTORS
 
 VECTOR = VECTORS["identity_document"]

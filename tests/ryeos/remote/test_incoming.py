@@ -11,8 +11,8 @@ from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.store import Durability, Store
 from lillux.store_files import ObjectMissingError
-from ryeos.remote.incoming import Incoming, forget_incoming, incoming_at
-from ryeos.remote.places import RemotePlaceError
+from ryeos.remote.conflicts import RemotePlaceError
+from ryeos.remote.pull import Incoming, forget_incoming, incoming_at
 
 Open = Callable[[], Incoming]
 

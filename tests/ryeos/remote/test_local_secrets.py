@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from lillux.sealing import encrypt
 from lillux.signing import generate_keypair
-from ryeos.remote.local_secrets import (
+from ryeos.remote.secrets import (
     EnvFileError,
     LocalSecrets,
+    SecretNameError,
     SecretStoreError,
+    SecretValuesError,
     read_env_file,
 )
-from ryeos.remote.secret_names import SecretNameError, SecretValuesError
 
 PRIVATE_PEM = generate_keypair().private_pem
 INFO = b"ryeos-secret-store-v1"

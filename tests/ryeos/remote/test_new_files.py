@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from lillux.errors import FileSystemError
-from ryeos.cas.safe_paths import UnsafeManifestError
-from ryeos.remote.new_files import IS_SUPPORTED, NewFiles
+from ryeos.remote.apply import IS_SUPPORTED, NewFiles
+from ryeos.sync.paths import UnsafeManifestError
 
 pytestmark = pytest.mark.skipif(not IS_SUPPORTED, reason="this system has no such calls")
 

@@ -7,16 +7,14 @@ from typing import Any
 import pytest
 
 from lillux.signing import generate_keypair, load_keypair, save_keypair
-from ryeos.executor.model import Request
-from ryeos.items import Space, parse_reference
+from ryeos.items.refs import Space, parse_reference
 from ryeos.remote.errors import RemoteConflictError, RemoteError
-from ryeos.remote.link import Link
-from ryeos.remote.local_secrets import LocalSecrets
-from ryeos.remote.opening import Surroundings, open_link
-from ryeos.remote.options import RemoteOptions
+from ryeos.remote.link import Link, Surroundings, open_link
 from ryeos.remote.pull import pull
 from ryeos.remote.push import push
-from ryeos.remote.running import execute_on
+from ryeos.remote.run import RemoteOptions, execute_on
+from ryeos.remote.secrets import LocalSecrets
+from ryeos.run.model import Request
 from tests.support.mcp_conversation import NEWEST_LEGACY, Conversation
 from tests.support.node import Node, User
 from tests.support.workspace import Workspace

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from lillux.digests import sha256_hex
-from ryeos.cas.objects import OutputsBundle
-from ryeos.remote.outputs import Outputs, why_refused, write_outputs
+from ryeos.remote.run import Outputs, why_refused, write_outputs
+from ryeos.sync.objects import OutputsBundle
 
 REF = ".ai/state/objects/refs/graphs/run-1.json"
 TRANSCRIPT = ".ai/state/graphs/run-1/transcript.jsonl"

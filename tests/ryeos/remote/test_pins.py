@@ -9,10 +9,10 @@ from lillux.errors import FileSystemError
 from lillux.sealing import encode_box_key, generate_box_pair
 from lillux.signing import KeyPair, generate_keypair
 from lillux.values import replace
-from ryeos.remote.identity import NodeIdentity, identity_document, read_identity
 from ryeos.remote.pins import Pin, PinMismatchError, Pins, PinState, PinUnreadableError
-from ryeos.signing_key import SigningKey
-from ryeos.trust import TRUSTED_FOLDER
+from ryeos.remote.requests import NodeIdentity, identity_document, read_identity
+from ryeos.trust.keys import SigningKey
+from ryeos.trust.store import TRUSTED_FOLDER
 from tests.support.signed_files import put_key_document
 from tests.support.workspace import Workspace
 

@@ -8,11 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ryeos.cas.admission import InadmissibleError
-from ryeos.cas.errors import CasObjectError
-from ryeos.cas.objects import SourceManifest
-from ryeos.cas.safe_paths import UnsafeManifestError
-from ryeos.remote.difference import ADDED, CHANGED, REMOVED, Difference, compare
 from ryeos.remote.errors import (
     ConflictRecordError,
     InTheWayError,
@@ -20,8 +15,10 @@ from ryeos.remote.errors import (
     RemoteConflictError,
 )
 from ryeos.remote.pull import pull
-from ryeos.remote.push import push
-from ryeos.remote.resolve import Choice, resolve
+from ryeos.remote.push import ADDED, CHANGED, REMOVED, Difference, compare, push
+from ryeos.remote.settle import Choice, resolve
+from ryeos.sync.objects import CasObjectError, SourceManifest
+from ryeos.sync.paths import InadmissibleError, UnsafeManifestError
 from tests.ryeos.remote.conftest import MakeProject
 from tests.support.memory_node import MemoryNode
 from tests.support.remote_project import RemoteProject

@@ -2,9 +2,8 @@ import pytest
 
 from lillux.digests import sha256_hex
 from lillux.store_files import Space
-from ryeos.envelope import error_envelope
+from ryeos.items.errors import error_envelope
 from ryeos.remote.apply import Applied
-from ryeos.remote.difference import ADDED, CHANGED
 from ryeos.remote.errors import (
     HeadMovedError,
     ProjectRenamedError,
@@ -12,9 +11,9 @@ from ryeos.remote.errors import (
     RemoteError,
     RemoteUnrelatedError,
 )
+from ryeos.remote.node import Reply
 from ryeos.remote.pull import pull
-from ryeos.remote.push import push
-from ryeos.remote.transport import Reply
+from ryeos.remote.push import ADDED, CHANGED, push
 from tests.ryeos.remote.conftest import MakeProject
 from tests.support.memory_node import MemoryNode, reply
 from tests.support.remote_project import RemoteProject

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.remote.remote_url import is_loopback, netloc_of, normal_url
+from ryeos.remote.settings import is_loopback, netloc_of, normal_url
 
 
 @given(st.text("htps:/.@[]a1:0%?#\\ ", max_size=24))

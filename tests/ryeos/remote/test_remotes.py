@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from ryeos.config import Layer
-from ryeos.remote.remote_values import RemoteConfigError
-from ryeos.remote.remotes import (
+from ryeos.remote.settings import (
     InsecureRemoteError,
+    RemoteConfigError,
     RemoteNotApprovedError,
     RemoteNotFoundError,
     Remotes,
     read_remotes,
 )
+from ryeos.trust.config import Layer
 
 URL, OTHER = "https://gpu.example:8443", "https://other.example"
 ENVIRON = {"GPU_KEY": "rye_sk_1", "AWS_SECRET_ACCESS_KEY": "stolen", "EMPTY": ""}

@@ -2,13 +2,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.errors import IntegrityError, TargetExistsError
-from ryeos.metadata.yaml_documents import parse_yaml
-from ryeos.remote.remote_values import CONFIG_PATH, RemoteConfigError
-from ryeos.remote.remotes import RemoteNotFoundError, read_remotes
-from ryeos.remote.remotes_file import RemotesFile
-from ryeos.remote.remotes_text import NEW_TEXT, with_remote, without_remote
-from ryeos.signing_key import SigningKey
+from ryeos.items.errors import IntegrityError, TargetExistsError
+from ryeos.items.yaml import parse_yaml
+from ryeos.remote.settings import (
+    CONFIG_PATH,
+    NEW_TEXT,
+    RemoteConfigError,
+    RemoteNotFoundError,
+    RemotesFile,
+    read_remotes,
+    with_remote,
+    without_remote,
+)
+from ryeos.trust.keys import SigningKey
 from tests.support.workspace import Workspace
 
 URL = "https://gpu.example"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ryeos.remote.errors import RemoteError, RemoteReplyError
-from ryeos.remote.replies import (
+from ryeos.remote.node import (
     Head,
     UserSpaceHead,
     actual_head,

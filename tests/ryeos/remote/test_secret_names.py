@@ -1,6 +1,6 @@
 import pytest
 
-from ryeos.remote.secret_names import SecretValuesError, check_values, injectable, why_unsafe
+from ryeos.remote.secrets import SecretValuesError, check_values, injectable, why_unsafe
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from ryeos.errors import ParameterError
-from ryeos.executor.model import Request
-from ryeos.items import parse_reference
-from ryeos.remote.sent_parameters import sent_parameters
+from ryeos.items.errors import ParameterError
+from ryeos.items.refs import parse_reference
+from ryeos.remote.run import sent_parameters
+from ryeos.run.model import Request
 from tests.support.workspace import Workspace
 
 GREET = """

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.digests import sha256_hex
-from ryeos.remote.signed_requests import (
+from ryeos.remote.requests import (
     HEADERS,
     WINDOW_S,
     RequestSignatureError,

@@ -7,12 +7,12 @@ import pytest
 from lillux.digests import sha256_hex
 from lillux.store import Durability, Store
 from lillux.store_files import Space
-from ryeos.cas.sync import Sized
 from ryeos.remote import transfer
 from ryeos.remote.errors import RemoteReplyError, ReplyTooLargeError
 from ryeos.remote.node import Node
 from ryeos.remote.pins import Pins
 from ryeos.remote.transfer import fetch, fetch_available, send
+from ryeos.sync.entries import Sized
 from tests.support.memory_node import MemoryNode, reply
 
 MIB = 1024 * 1024

@@ -6,15 +6,13 @@ from typing import Any
 
 import pytest
 
-from ryeos.envelope import error_envelope
+from ryeos.items.errors import error_envelope
 from ryeos.remote.errors import NothingUnmergedError, RemoteConflictError, RemoteError
-from ryeos.remote.execute import Ran, RemoteRun, execute
-from ryeos.remote.merged_runs import MOST, MergedRuns
-from ryeos.remote.pull import pull
+from ryeos.remote.node import Executed
+from ryeos.remote.pull import MOST, MergedRuns, pull
 from ryeos.remote.push import push
-from ryeos.remote.replies import Executed
-from ryeos.remote.resolve import Choice, resolve
-from ryeos.remote.unmerged import UNMERGED, pull_run
+from ryeos.remote.run import Ran, RemoteRun, execute
+from ryeos.remote.settle import UNMERGED, Choice, pull_run, resolve
 from tests.support.memory_node import MemoryNode, reply
 from tests.support.remote_project import RemoteProject
 

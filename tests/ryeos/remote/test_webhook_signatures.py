@@ -1,6 +1,6 @@
 import pytest
 
-from ryeos.remote.webhook_signatures import (
+from ryeos.remote.requests import (
     DeliverySignatureError,
     check_delivery,
     delivery_headers,

@@ -11,22 +11,21 @@ import pytest
 from lillux.http.client import HttpClient
 from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair
-from ryeos.errors import UsageError
+from ryeos.items.errors import UsageError
 from ryeos.remote.errors import RemoteError
-from ryeos.remote.http_transport import HttpTransport
-from ryeos.remote.identity import identity_document
-from ryeos.remote.node import Node
+from ryeos.remote.node import HttpTransport, Node
 from ryeos.remote.pins import Pins
-from ryeos.remote.remotes import RemoteConfig
-from ryeos.remote.webhook_signatures import (
+from ryeos.remote.requests import (
     DELIVERY_ID,
-    SIGNATURE,
-    TIMESTAMP,
+    WEBHOOK_SIGNATURE,
+    WEBHOOK_TIMESTAMP,
     DeliverySignatureError,
     check_delivery,
+    identity_document,
 )
+from ryeos.remote.settings import RemoteConfig
 from ryeos.remote.webhooks import DeliveryCredentials, deliver
-from ryeos.signing_key import SigningKey
+from ryeos.trust.keys import SigningKey
 
 SECRET, NOW_S = "whsec_1", 1_700_000_000
 DeliverAs = Callable[..., dict[str, Any]]
@@ -47,7 +46,7 @@ class Receiver:
         if "Authorization" in headers or "X-Rye-Signature" in headers:
             return 401, {"detail": "expected one way to show who you are"}
         try:
-            timestamp, signature = headers[TIMESTAMP], headers[SIGNATURE]
+            timestamp, signature = headers[WEBHOOK_TIMESTAMP], headers[WEBHOOK_SIGNATURE]
             check_delivery(SECRET, timestamp, body, signature, now_s=NOW_S)
         except (KeyError, DeliverySignatureError):
             return 401, {"detail": "Unauthorized"}

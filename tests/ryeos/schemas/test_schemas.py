@@ -12,17 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.errors import SpecError
 from ryeos.graph.problems import Problem
 from ryeos.graph.reading import read_graph
-from ryeos.metadata.yaml_documents import parse_yaml
-from ryeos.schemas import NAMES, schema_named
-from ryeos.specs import tool_spec
-from ryeos.unknown_keys import unknown_key_warnings
+from ryeos.graph.schemas import SCHEMAS
+from ryeos.items.errors import SpecError
+from ryeos.items.specs import tool_spec, unknown_key_warnings
+from ryeos.items.yaml import parse_yaml
 
 ROOT = Path(__file__).parents[3]
 TOOLS = sorted((ROOT / "bundle.ai" / "tools").rglob("*.yaml"))
-VALIDATORS = {name: fastjsonschema.compile(dict(schema_named(name))) for name in NAMES}
+VALIDATORS = {name: fastjsonschema.compile(dict(SCHEMAS[name])) for name in SCHEMAS}
 GRAPH = parse_yaml(
     """
 version: "1.0.0"
@@ -136,15 +135,15 @@ def changed(data: Any, path: tuple[Any, ...], value: object) -> Any:  # noqa: AN
     return copied
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SCHEMAS)
 def test_a_schema_is_json_of_draft_7(name: str) -> None:
-    schema = schema_named(name)
+    schema = SCHEMAS[name]
 
     assert schema["$schema"] == "http://json-schema.org/draft-07/schema#"
     assert json.loads(json.dumps(schema)) == schema
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SCHEMAS)
 def test_every_key_has_a_description_for_editors(name: str) -> None:
     def undescribed(schema: Any, path: str = "") -> Iterator[str]:  # noqa: ANN401
         if isinstance(schema, dict):
@@ -158,7 +157,7 @@ def test_every_key_has_a_description_for_editors(name: str) -> None:
             for index, inner in enumerate(schema):
                 yield from undescribed(inner, f"{path}/{index}")
 
-    assert list(undescribed(schema_named(name))) == []
+    assert list(undescribed(SCHEMAS[name])) == []
 
 
 @pytest.mark.parametrize("path", TOOLS, ids=lambda path: path.stem)
@@ -166,7 +165,7 @@ def test_every_tool_of_the_bundle_fits_its_schema(path: Path) -> None:
     header = parse_yaml(path.read_text(encoding="utf-8"), "header")
     kind = header["tool_type"]
 
-    VALIDATORS[kind if kind in NAMES else "tool"](header)
+    VALIDATORS[kind if kind in SCHEMAS else "tool"](header)
     VALIDATORS["tool"](header)
 
 

@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ryeos.search import search
-from ryeos.search.catalog import Catalog
-from ryeos.search.requests import SearchRequest, SearchResult
+from ryeos.search.index import Catalog
+from ryeos.search.search import SearchRequest, SearchResult, search
 from tests.support.workspace import Workspace
 
 Search = Callable[..., SearchResult]

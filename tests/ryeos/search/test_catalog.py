@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.items import EXECUTABLE_KINDS, PROJECT, SYSTEM, USER, Kind
-from ryeos.search.catalog import Catalog, Snapshot
-from ryeos.search.pool import Document
-from ryeos.search.records import preview
+from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, SYSTEM, USER, Kind
+from ryeos.search.index import Catalog, Document, Snapshot, preview
 from tests.support.corpus import record
 from tests.support.workspace import SpaceFolder, Workspace
 

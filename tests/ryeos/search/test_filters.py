@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from ryeos.items import Kind
-from ryeos.request_errors import ArgumentError
-from ryeos.search.filters import conditions, wants_verification
+from ryeos.items.errors import ArgumentError
+from ryeos.items.refs import Kind
+from ryeos.search.search import conditions, wants_verification
 from tests.support.corpus import record
 
 ITEM = record(

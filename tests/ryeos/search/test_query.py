@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.request_errors import InvalidQueryError
+from ryeos.items.errors import InvalidQueryError
 from ryeos.search.query import (
     EVERYTHING,
     And,

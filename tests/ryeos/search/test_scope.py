@@ -1,8 +1,8 @@
 import pytest
 
-from ryeos.items import Kind
-from ryeos.request_errors import ArgumentError
-from ryeos.search.scope import Scope, parse_scope
+from ryeos.items.errors import ArgumentError
+from ryeos.items.refs import Kind
+from ryeos.search.search import Scope, parse_scope
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.items import Kind
-from ryeos.request_errors import InvalidQueryError
+from ryeos.items.errors import InvalidQueryError
+from ryeos.items.refs import Kind
 from tests.support.corpus import finds, pool_of, record, scores
 
 OTHER = record("other/thing", title="nothing alike", description="at all", content="some words")

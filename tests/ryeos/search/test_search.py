@@ -3,8 +3,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ryeos.items import SYSTEM, USER, Kind, Space
-from ryeos.search.requests import SearchResult, SortBy
+from ryeos.items.refs import SYSTEM, USER, Kind, Space
+from ryeos.search.search import SearchResult, SortBy
 from tests.support.corpus import ids
 from tests.support.workspace import Workspace
 

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.files import check_relative
-from ryeos.errors import UsageError
-from ryeos.server_tools.names import check_server_name, item_names
+from ryeos.app.server_tools import check_server_name, item_names
+from ryeos.items.errors import UsageError
 
 
 def test_a_name_that_can_be_one_stays() -> None:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.metadata.yaml_documents import parse_yaml
-from ryeos.server_tools.offers import MAX_DESCRIPTION_CHARACTERS, Offer, offers
+from ryeos.app.server_tools import MAX_DESCRIPTION_CHARACTERS, Offer, offers
+from ryeos.items.yaml import parse_yaml
 
 RUNTIME = "rye/core/runtimes/mcp/stdio"
 JSON = st.recursive(

@@ -2,8 +2,7 @@ from typing import Any
 
 import pytest
 
-from ryeos.testing.declared import DEFAULT_LIMIT_S, CaseFile, read_cases
-from ryeos.testing.errors import CaseFileError
+from ryeos.app.item_tests import DEFAULT_LIMIT_S, CaseFile, CaseFileError, read_cases
 
 HEADER = {"tool_type": "test", "executor_id": None}
 

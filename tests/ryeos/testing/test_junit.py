@@ -3,8 +3,7 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.testing.junit import junit_xml
-from ryeos.testing.running import Result, State
+from ryeos.app.item_tests import Result, State, junit_xml
 
 
 def parsed(text: str) -> ET.Element:

@@ -5,10 +5,16 @@ import pytest
 
 from lillux.process.cancellation import Cancellation
 from lillux.signing import compute_key_fingerprint, generate_keypair
-from ryeos.errors import ItemNotFoundError
-from ryeos.testing.errors import NoCasesError
-from ryeos.testing.running import FILE_ITSELF, Result, State, planned, run_cases
-from ryeos.testing.selection import case_files
+from ryeos.app.item_tests import (
+    FILE_ITSELF,
+    NoCasesError,
+    Result,
+    State,
+    case_files,
+    planned,
+    run_cases,
+)
+from ryeos.items.errors import ItemNotFoundError
 from tests.support.workspace import Workspace
 
 HEADER = """\

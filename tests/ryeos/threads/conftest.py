@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.threads.place import ThreadsPlace
-from ryeos.threads.registry import Registry
+from ryeos.run.thread_registry import Registry
+from ryeos.run.threads import ThreadsPlace
 from tests.support.workspace import fixed_clock
 
 

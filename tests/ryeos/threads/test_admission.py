@@ -2,8 +2,7 @@
 
 import pytest
 
-from ryeos.envelope import Answer
-from ryeos.errors import SpecError, UnsupportedError
+from ryeos.items.errors import Answer, SpecError, UnsupportedError
 from tests.support.background_runs import start
 from tests.support.workspace import Workspace
 

@@ -6,13 +6,20 @@ from pathlib import Path
 import pytest
 
 from lillux.background import start_token
-from ryeos.threads.ending import ask_for_end, kill_thread
-from ryeos.threads.errors import StillRunningError, UnknownRunnerError
-from ryeos.threads.grants import Grants, write_grants
-from ryeos.threads.model import Status, Thread
-from ryeos.threads.place import CANCEL, GRANTS
-from ryeos.threads.registry import Registry
-from ryeos.threads.seal import Runner, RunnerSeals
+from ryeos.run.thread_control import ask_for_end, kill_thread
+from ryeos.run.thread_registry import Registry
+from ryeos.run.threads import (
+    CANCEL,
+    GRANTS,
+    Grants,
+    Runner,
+    RunnerSeals,
+    Status,
+    StillRunningError,
+    Thread,
+    UnknownRunnerError,
+    write_grants,
+)
 
 ID = "mine-build-1-00ff"
 

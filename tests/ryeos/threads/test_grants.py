@@ -7,10 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ryeos.log import log_warning
-from ryeos.threads.grants import Grants, read_grants, write_grants
-from ryeos.threads.place import ThreadsPlace
-from ryeos.threads.seal import RunnerSeals
+from ryeos.items.context import log_warning
+from ryeos.run.threads import Grants, RunnerSeals, ThreadsPlace, read_grants, write_grants
 
 ID = "demo-x-1-abcd"
 

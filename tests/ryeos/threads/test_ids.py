@@ -2,8 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.threads.errors import AmbiguousThreadError, ThreadIdError, ThreadNotFoundError
-from ryeos.threads.ids import check_thread_id, find_thread_id, thread_id_for
+from ryeos.run.threads import (
+    AmbiguousThreadError,
+    ThreadIdError,
+    ThreadNotFoundError,
+    check_thread_id,
+    find_thread_id,
+    thread_id_for,
+)
 
 KNOWN = ("mine/build/build-1-2-00aa", "mine/build/build-3-4-11aa", "rye/bash/bash-5-6-22bb")
 

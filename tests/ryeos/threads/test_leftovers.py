@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from ryeos.threads.leftovers import end_leftovers
+from ryeos.run.thread_control import end_leftovers
 
 WAIT = "import sys; print('ready', flush=True); sys.stdin.read()"
 

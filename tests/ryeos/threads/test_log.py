@@ -2,10 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.threads.log import CHUNK_BYTES, MOST_TEXT_BYTES, ThreadLog
-from ryeos.threads.model import Status, Thread
-from ryeos.threads.place import ThreadsPlace
-from ryeos.threads.registry import Registry
+from ryeos.run.thread_control import CHUNK_BYTES, MOST_TEXT_BYTES, ThreadLog
+from ryeos.run.thread_registry import Registry
+from ryeos.run.threads import Status, Thread, ThreadsPlace
 
 ID = "mine/x/x-1"
 

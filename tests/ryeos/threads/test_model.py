@@ -1,7 +1,7 @@
 import pytest
 
 from lillux.watch import TERMINAL_STATUSES
-from ryeos.threads.model import FOLLOWING, TERMINAL, Status, Thread, leavable, thread_of
+from ryeos.run.threads import FOLLOWING, TERMINAL, Status, Thread, leavable, thread_of
 
 
 def test_nothing_follows_a_terminal_status() -> None:

@@ -2,10 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.errors import UsageError
-from ryeos.executor.model import Request
-from ryeos.threads.payload import Payload, parse_payload
-from ryeos.threads.place import ThreadsPlace
+from ryeos.items.errors import UsageError
+from ryeos.run.model import Request
+from ryeos.run.threads import Payload, ThreadsPlace, parse_payload
 
 
 def test_a_runner_reads_what_its_starter_wrote() -> None:

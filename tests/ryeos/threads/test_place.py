@@ -3,9 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.items import PROJECT, USER, Space, Spaces
-from ryeos.threads.errors import RegistryError, ThreadIdError
-from ryeos.threads.place import ThreadsPlace, threads_place
+from ryeos.items.refs import PROJECT, USER, Space, Spaces
+from ryeos.run.threads import RegistryError, ThreadIdError, ThreadsPlace, threads_place
 
 links = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
 

@@ -13,11 +13,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lillux.errors import FileSystemError
-from ryeos.threads.errors import RegistryError, ThreadNotFoundError
-from ryeos.threads.model import TERMINAL, Status, Thread
-from ryeos.threads.place import ThreadsPlace
-from ryeos.threads.registry import Registry
-from ryeos.threads.schema import COLUMNS
+from ryeos.run.thread_registry import COLUMNS, Registry
+from ryeos.run.threads import (
+    TERMINAL,
+    RegistryError,
+    Status,
+    Thread,
+    ThreadNotFoundError,
+    ThreadsPlace,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 NOW = "2026-01-02T03:04:05.000+00:00"
@@ -235,9 +239,9 @@ def test_a_file_where_the_folder_would_be_is_told(registry: Registry) -> None:
 REGISTER = """
 import sys
 from pathlib import Path
-from ryeos.threads.model import Status, Thread
-from ryeos.threads.place import ThreadsPlace
-from ryeos.threads.registry import Registry
+from ryeos.run.threads import Status, Thread
+from ryeos.run.threads import ThreadsPlace
+from ryeos.run.thread_registry import Registry
 registry = Registry(ThreadsPlace(Path(sys.argv[1])))
 for number in range(5):
     name = f"x-{sys.argv[2]}-{number}"

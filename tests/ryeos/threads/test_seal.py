@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.threads.errors import UnknownRunnerError
-from ryeos.threads.place import ThreadsPlace
-from ryeos.threads.seal import Runner, RunnerSeals
+from ryeos.run.threads import Runner, RunnerSeals, ThreadsPlace, UnknownRunnerError
 
 ID = "mine/x/x-1"
 

@@ -7,12 +7,10 @@ import pytest
 
 from lillux.background import is_alive, start_token
 from lillux.process.model import ProgramNotFoundError
-from ryeos.executor.model import Request
-from ryeos.items import parse_reference
-from ryeos.threads.ending import kill_thread
-from ryeos.threads.log import ThreadLog
-from ryeos.threads.model import Status, Thread
-from ryeos.threads.watching import refreshed
+from ryeos.items.refs import parse_reference
+from ryeos.run.model import Request
+from ryeos.run.thread_control import ThreadLog, kill_thread, refreshed
+from ryeos.run.threads import Status, Thread
 from tests.support.background_runs import Holding, ended, holding, program_of, started
 from tests.support.endings import wait_until
 from tests.support.workspace import Workspace

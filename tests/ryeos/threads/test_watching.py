@@ -10,10 +10,9 @@ from datetime import timedelta
 import pytest
 
 from lillux.background import start_token
-from ryeos.threads.errors import ThreadLoopError
-from ryeos.threads.model import Status, Thread
-from ryeos.threads.registry import Registry
-from ryeos.threads.watching import refreshed, wait_for
+from ryeos.run.thread_control import refreshed, wait_for
+from ryeos.run.thread_registry import Registry
+from ryeos.run.threads import Status, Thread, ThreadLoopError
 from tests.support.workspace import NOW, fixed_clock
 
 ID = "mine/x/x-1"

@@ -9,7 +9,7 @@ from rye_services.api_keys import ApiKeys
 from rye_services.database import Database
 from rye_services.node.page.ended_sessions import EndedSessions
 from rye_services.nonces import Nonces
-from ryeos.remote.signed_requests import NONCE_S
+from ryeos.remote.requests import NONCE_S
 from tests.support.node import Node, Reply, User
 from tests.support.page_contents import PROJECT, THREAD, Contents
 

@@ -6,7 +6,7 @@ input a socket: for every tool it forks a process that imports the tool's module
 forks for every call. So a call costs a fork, no call sees what another one left behind, and no tool
 sees another's modules.
 
-The other end of the wire is ``ryeos/executor/function_worker.py``. This file runs under the
+The other end of the wire is ``ryeos/run/functions.py``. This file runs under the
 interpreter of the tool, so it keeps to what Python 3.8 has.
 """
 

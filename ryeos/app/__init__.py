@@ -1,0 +1,1 @@
+"""The verbs that the command line, MCP and nodes offer."""

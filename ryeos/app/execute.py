@@ -1,0 +1,236 @@
+"""``execute``: run a tool, render a directive, give a knowledge text; here or in the background.
+
+(1) arguments; those of another action are for another tool   (2) which item, of which project
+(3) ``parameters.dry_run`` means ``dry_run``, unless the item has an input of this name
+(4) what may go together   (5) run
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lillux.values import dataclass, replace
+from ryeos.app.progress import Calling, ToolProgress
+from ryeos.app.verbs import TOOLS, boolean, check_arguments, item_reference, rye_of
+from ryeos.app.workspace import Rye
+from ryeos.items.context import Context
+from ryeos.items.errors import Answer, ArgumentError, UnsupportedError
+from ryeos.items.refs import Kind, Reference, parse_reference
+from ryeos.run.model import Request
+from ryeos.run.thread_control import Program
+
+# --- execute --------------------------------------------------------------------------------------
+
+FORWARDED = ("sign", "load")
+DRY_RUN = "dry_run"
+INLINE, FORK, LOCAL, REMOTE = "inline", "fork", "local", "remote"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a caller wants done with an item, checked."""
+
+    reference: Reference
+    parameters: Mapping[str, Any]
+    target: str
+    thread: str
+    dry_run: bool
+    in_background: bool
+    trace: bool
+    timeout_s: float | None
+
+
+def execute(
+    rye: Rye,
+    arguments: Mapping[str, object],
+    calling: Calling,
+    program: Callable[[Context], Program],
+) -> Answer:
+    """The answer of the item. Raises what finding it raises, and ArgumentError."""
+    values = check_arguments(TOOLS["execute"], arguments)  # (1)
+    if values["action"] in FORWARDED:
+        from ryeos.app.verbs import answer
+
+        action = values["action"]
+        return answer(
+            rye, action, forwarded(action, arguments, values.get("parameters", {})), calling
+        )
+    rye = rye_of(rye, values)  # (2)
+    wish = _wish(rye, values, is_here=arguments.get("target") == LOCAL)
+    kind = wish.reference.kind or rye.resolver.resolve(wish.reference).location.ref.kind
+    wish = _steered(rye, wish, kind)  # (3)
+    _check_combination(wish, kind)  # (4)
+    request = Request(  # (5)
+        item_id=wish.reference.id,
+        parameters=wish.parameters,
+        at_most_s=wish.timeout_s,
+        trace=wish.trace,
+        dry_run=wish.dry_run,
+        extra_env=calling.extra_env,
+    )
+    reference = Reference(kind, wish.reference.id)
+    if wish.target != LOCAL:
+        return _elsewhere(rye, wish, reference, request, calling)
+    if wish.in_background:
+        return rye.start(reference, request, program(rye.context))
+    if not calling.wants_progress:
+        return rye.execute(reference, request, cancellation=calling.cancellation)
+    with ToolProgress(calling.progress) as progress:
+        return rye.execute(
+            reference,
+            request,
+            cancellation=calling.cancellation,
+            on_stderr=progress.feed,
+            on_step=progress.step,
+        )
+
+
+def _elsewhere(
+    rye: Rye, wish: Wish, reference: Reference, request: Request, calling: Calling
+) -> Answer:
+    """The answer of a remote. Raises what pushing and asking raise."""
+    from ryeos.remote.link import Surroundings
+    from ryeos.remote.run import RemoteOptions, execute_on
+
+    around = Surroundings(
+        workspace=rye,
+        progress=lambda what, done, total: calling.progress(done, total, what),
+        cancellation=calling.cancellation,
+    )
+    thread = FORK if wish.thread == FORK else ""
+    options = RemoteOptions(thread=thread, is_async=wish.in_background)
+    name = wish.target.removeprefix(REMOTE).removeprefix(":")
+    return execute_on(around, name or None, reference, request, options)
+
+
+def _wish(rye: Rye, values: Mapping[str, Any], *, is_here: bool) -> Wish:
+    """What the values mean; ``is_here`` says that a caller asked for the target ``local``."""
+    if values["action"] != "run":
+        known = ", ".join(("run", *FORWARDED))
+        problem = f"expected one of {known}, found {values['action']!r:.60}"
+        raise ArgumentError("action", problem, hint="leave it out to run the item")
+    target, thread = _place(values["target"], values["thread"], is_here=is_here)
+    parameters = dict(values.get("parameters", {}))
+    if "resume_thread_id" in values:
+        reference = _resumed(rye, values)
+        parameters["resume_run_id"] = values["resume_thread_id"]
+    elif "item_id" in values:
+        reference = item_reference(rye, values["item_id"], values.get("item_type"))
+    else:
+        raise ArgumentError("item_id", "expected by execute, found nothing")
+    return Wish(
+        reference=reference,
+        parameters=parameters,
+        target=target,
+        thread=thread,
+        dry_run=values["dry_run"],
+        in_background=values["async"],
+        trace=values["trace"],
+        timeout_s=values.get("timeout"),
+    )
+
+
+def _resumed(rye: Rye, values: Mapping[str, Any]) -> Reference:
+    """The graph whose run is to go on. Raises ThreadNotFoundError, UnsupportedError."""
+    from ryeos.run.primitives import is_graph
+
+    run = rye.threads.get(values["resume_thread_id"])
+    reference = parse_reference(run.item_id or run.directive)
+    if "item_id" in values:
+        named = item_reference(rye, values["item_id"], values.get("item_type"))
+        if named.id != reference.id:
+            raise ArgumentError("item_id", f"expected {reference}, whose run it is, or nothing")
+    if reference.kind is not Kind.TOOL or not is_graph(rye.executor.build_chain(reference.id)):
+        raise UnsupportedError(
+            f"resume_thread_id: {reference} is no graph, only runs of graphs can go on",
+            hint="run the item again",
+        )
+    return reference
+
+
+def _steered(rye: Rye, wish: Wish, kind: Kind) -> Wish:
+    """The wish with ``dry_run`` taken out of the parameters, where it is no input of the item.
+
+    Raises ArgumentError, and what looking at the item raises.
+    """
+    if DRY_RUN not in wish.parameters or DRY_RUN in _declared_inputs(rye, wish.reference.id, kind):
+        return wish
+    parameters = dict(wish.parameters)
+    is_dry = boolean(f"parameters.{DRY_RUN}", parameters.pop(DRY_RUN))
+    return replace(wish, parameters=parameters, dry_run=wish.dry_run or is_dry)
+
+
+def _declared_inputs(rye: Rye, item_id: str, kind: Kind) -> Mapping[str, Any]:
+    if kind is Kind.TOOL:
+        schema = rye.executor.build_chain(item_id).tool.spec.config_schema
+    elif kind is Kind.DIRECTIVE:
+        from ryeos.items.rendering import input_schema
+
+        schema = input_schema(rye.load(Reference(kind, item_id))[1].text)
+    else:
+        return {}
+    properties = (schema or {}).get("properties")
+    return properties if isinstance(properties, Mapping) else {}
+
+
+def _place(target: str, thread: str, *, is_here: bool) -> tuple[str, str]:
+    """Where it runs, and how; ``thread: remote:NAME`` is an older way to say the target."""
+    if thread == REMOTE or thread.startswith(f"{REMOTE}:"):
+        if is_here or target not in {LOCAL, thread}:
+            raise ArgumentError("thread", f"expected inline or fork beside target {target}")
+        target, thread = thread, INLINE
+    if thread not in {INLINE, FORK}:
+        raise ArgumentError("thread", f"expected inline, fork or remote:NAME, found {thread!r}")
+    if target not in {LOCAL, REMOTE} and not target.removeprefix(f"{REMOTE}:"):
+        raise ArgumentError("target", "expected a name after remote:, found nothing")
+    if target not in {LOCAL, REMOTE} and not target.startswith(f"{REMOTE}:"):
+        raise ArgumentError("target", f"expected local, remote or remote:NAME, found {target!r}")
+    return target, thread
+
+
+def _check_combination(wish: Wish, kind: Kind) -> None:
+    if wish.in_background and wish.dry_run:
+        raise ArgumentError("async", "expected without dry_run, which starts nothing to wait for")
+    if wish.dry_run and wish.target != LOCAL:
+        raise ArgumentError("dry_run", "expected with target local")
+    if wish.target != LOCAL:
+        return
+    if wish.thread == FORK and kind is Kind.TOOL:
+        raise UnsupportedError(
+            "thread fork: only a directive can be forked", hint="use async for a tool"
+        )
+    if wish.thread == FORK:
+        raise UnsupportedError(
+            "thread fork: no agent is installed that could carry out a directive",
+            hint="use thread inline, and carry out your_directions yourself",
+        )
+
+
+# --- forwarded ------------------------------------------------------------------------------------
+# ``execute`` with ``action: sign`` or ``load``: what belongs to another tool is handed to it.
+
+# What both take by the same name, and how sign was told of its space before it had `source`.
+_SHARED = {
+    "load": frozenset({"item_id", "item_type", "project_path"}),
+    "sign": frozenset({"item_id", "item_type", "project_path", "dry_run"}),
+}
+_OLDER_FORM = {"load": frozenset[str](), "sign": frozenset({"location", "category"})}
+
+
+def forwarded(
+    action: str, given: Mapping[str, object], parameters: Mapping[str, Any]
+) -> dict[str, object]:
+    """The arguments of the tool ``action``: those given, and what ``parameters`` holds for it.
+
+    Raises ArgumentError for one that only a run takes.
+    """
+    shared = _SHARED[action]
+    kept = {name: value for name, value in given.items() if value is not None}
+    for name in kept:
+        if name not in shared | {"action", "parameters"}:
+            raise ArgumentError(
+                name, "expected only with action run", hint=f"leave it out, or call {action}"
+            )
+    older = {name: value for name, value in parameters.items() if name in _OLDER_FORM[action]}
+    own = {name: value for name, value in parameters.items() if name not in older}
+    arguments = {name: kept[name] for name in kept if name in shared}
+    return {**own, **arguments, **({"parameters": older} if older else {})}

@@ -1,0 +1,395 @@
+"""The calls of a run: items executed, fetched and signed as anybody else would. A seam of graphs.
+
+What a call gets of its run: the run's id as its parent, every list of capabilities, one level less.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lillux.digests import canonical_json, sha256_hex
+from lillux.errors import LilluxError
+from lillux.process.cancellation import Cancellation
+from ryeos.graph.call import Lineage, Recordings
+from ryeos.graph.commands import Act
+from ryeos.graph.errors import CallDeniedError
+from ryeos.graph.model import ALWAYS_ALLOWED, Hook, unlisted
+from ryeos.graph.nodes import watching_hooks
+from ryeos.graph.recording import Ledger, Naming, RecordedWorkspace, WorkspaceRecordings
+from ryeos.graph.run_log import run_place
+from ryeos.graph.runner import Calls
+from ryeos.items.errors import (
+    Answer,
+    ArgumentError,
+    ItemNotFoundError,
+    UnsupportedError,
+    error_envelope,
+)
+from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, USER, Kind, Reference, Resolution, Space
+from ryeos.run.calls import Materials
+from ryeos.run.model import Request
+from ryeos.run.threads import PARENT_VARIABLE
+from ryeos.trust.config import ConfigReader, merge_layers
+
+if TYPE_CHECKING:
+    from ryeos.items.context import Context
+    from ryeos.run.engine import PrimitiveExecutor
+    from ryeos.run.thread_registry import Registry
+    from ryeos.run.threads import RunnerSeals
+    from ryeos.search.index import Catalog
+    from ryeos.trust.keys import SigningKey
+    from ryeos.trust.resolver import Resolver
+    from ryeos.trust.verify import VerifiedItem, Verifier
+
+
+# --- calls ----------------------------------------------------------------------------------------
+
+AGENT = "rye/agent/threads/thread_directive"
+HERE = (None, "", "local")
+"""What a node may say for a call that is made by this program."""
+
+_CONTINUED = "continued"
+_LOOK_S = 0.5
+
+
+class Workspace(Protocol):
+    """What calls are made on: the public API. See `ryeos.app.workspace.Rye`."""
+
+    context: "Context"
+    config: "ConfigReader"
+    verifier: "Verifier"
+    resolver: "Resolver"
+    warn: Callable[[str], None]
+
+    @property
+    def executor(self) -> "PrimitiveExecutor":
+        """The executor of this context."""
+
+    @property
+    def catalog(self) -> "Catalog":
+        """The items of this context."""
+
+    @property
+    def threads(self) -> "Registry":
+        """The background runs of this context."""
+
+    def execute(
+        self, reference: Reference, request: Request, *, cancellation: Cancellation | None = None
+    ) -> Answer:
+        """Run a tool, render a directive, or give a knowledge text."""
+
+    def check(self, reference: Reference, request: Request) -> Answer:
+        """Whether a run of an item would begin, here or elsewhere."""
+
+    def start_here(self, reference: Reference, request: Request) -> Answer:
+        """Run a tool in the background, by this program."""
+
+    def load(self, reference: Reference, *, source: str = "") -> tuple[Resolution, "VerifiedItem"]:
+        """The verified item that a reference names."""
+
+    def space(self, label: str) -> Space:
+        """The project or user space."""
+
+    def signing_key(self) -> "SigningKey":
+        """The user's private key at work."""
+
+    def fingerprint(self, item_id: str) -> str | None:
+        """A digest of everything that a tool runs."""
+
+
+class WorkspaceCalls:
+    """See `ryeos.graph.runner.Calls`."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        run_id: str,
+        lineage: Lineage,
+        *,
+        extra_env: Mapping[str, str],
+        use_lockfile: bool,
+    ) -> None:
+        self._workspace, self._lineage = workspace, lineage
+        self._env = {**extra_env, PARENT_VARIABLE: run_id}
+        self._use_lockfile = use_lockfile
+
+    def make(self, act: Act, cancellation: Cancellation) -> Mapping[str, Any]:
+        """The envelope of the answer, also of a failure."""
+        try:
+            return self._answer(act, cancellation)
+        except LilluxError as error:
+            return error_envelope(error)
+
+    def integrity(self, act: Act) -> str | None:
+        """Of a tool that is no graph: what a graph calls is not known beforehand."""
+        if act.remote not in HERE:
+            return None
+        if act.primary != "execute" or act.kind not in {None, Kind.TOOL.value}:
+            return None
+        try:
+            return self._workspace.fingerprint(act.item_id)
+        except LilluxError:  # the call itself will tell
+            return None
+
+    def _answer(self, act: Act, cancellation: Cancellation) -> Mapping[str, Any]:
+        if act.remote not in HERE:
+            return self._elsewhere(act, cancellation)
+        match act.primary:
+            case "execute":
+                return self._execute(act, cancellation)
+            case "fetch":
+                return self._fetch(act) if act.item_id else self._search(act)
+            case _:
+                return self._sign(act)
+
+    def _elsewhere(self, act: Act, cancellation: Cancellation) -> Mapping[str, Any]:
+        """A call that a remote makes. Raises UnsupportedError for all but ``execute``."""
+        from ryeos.remote.link import Surroundings
+        from ryeos.remote.run import RemoteOptions, execute_on
+
+        if act.primary != "execute":
+            raise UnsupportedError(
+                f"remote {act.remote}: only items to execute are sent there, not {act.primary}",
+                hint="leave out remote of the node",
+            )
+        reference = Reference(_kind(act), act.item_id)
+        if act.item_id.startswith(ALWAYS_ALLOWED):
+            self._require_own(act, reference)
+        return execute_on(
+            Surroundings(workspace=self._workspace, cancellation=cancellation),
+            act.remote,
+            reference,
+            Request(
+                item_id=reference.id,
+                parameters=act.params,
+                at_most_s=act.timeout_s,
+                use_lockfile=self._use_lockfile,
+            ),
+            RemoteOptions(is_async=act.is_async),
+        ).envelope
+
+    # ------------------------------------------------------------------ execute
+
+    def _execute(self, act: Act, cancellation: Cancellation) -> Mapping[str, Any]:
+        reference = self._agent_for(act) or Reference(_kind(act), act.item_id)
+        if act.item_id.startswith(ALWAYS_ALLOWED):
+            self._require_own(act, reference)
+        request = Request(
+            item_id=reference.id,
+            parameters=self._parameters(act, reference),
+            at_most_s=act.timeout_s,
+            extra_env=self._env,
+            use_lockfile=self._use_lockfile,
+            grants=self._lineage.grants,
+            depth=self._lineage.depth,
+            is_one_of_many=True,
+        )
+        if act.is_async:
+            return self._workspace.start_here(reference, request).envelope
+        answer = self._workspace.execute(reference, request, cancellation=cancellation)
+        return self._followed(answer.envelope, cancellation)
+
+    def _require_own(self, act: Act, reference: Reference) -> None:
+        """Only the program's own items need no capability, not those that took their names."""
+        resolution, _ = self._workspace.load(reference)
+        if resolution.location.space.label in {PROJECT, USER}:
+            problem = unlisted(act.primary, act.kind, act.item_id, self._lineage.grants)
+            if problem:
+                raise CallDeniedError(problem)
+
+    def _agent_for(self, act: Act) -> Reference | None:
+        """The tool that carries out a directive, where one is installed: else it is rendered."""
+        if act.kind != Kind.DIRECTIVE.value:
+            return None
+        agent = Reference(Kind.TOOL, AGENT)
+        try:
+            self._workspace.load(agent)
+        except ItemNotFoundError:
+            return None
+        return agent
+
+    def _parameters(self, act: Act, reference: Reference) -> Mapping[str, Any]:
+        if reference.id == AGENT and act.item_id != AGENT:
+            return {"directive_id": act.item_id, "inputs": dict(act.params), "async": act.is_async}
+        return act.params
+
+    def _followed(
+        self, envelope: Mapping[str, Any], cancellation: Cancellation
+    ) -> Mapping[str, Any]:
+        """The answer of the thread that another thread has carried on with, at the end of all."""
+        data = envelope.get("data")
+        if not isinstance(data, Mapping) or data.get("status") != _CONTINUED:
+            return envelope
+        successor = data.get("continuation_thread_id")
+        if not isinstance(successor, str):
+            return envelope
+        from ryeos.run.thread_control import wait_for
+
+        thread = wait_for(self._workspace.threads, successor, 0)
+        while not (thread.has_ended or cancellation.is_set):
+            thread = wait_for(self._workspace.threads, successor, _LOOK_S)
+        answer = thread.answer()
+        if not thread.has_ended:
+            return {"status": "error", "error": f"{successor}: not waited for", "code": "CANCELLED"}
+        return answer if isinstance(answer, dict) else envelope
+
+    # ------------------------------------------------------------------ fetch, sign
+
+    def _fetch(self, act: Act) -> Mapping[str, Any]:
+        source = act.params.get("source", "")
+        resolution, item = self._workspace.load(
+            Reference(_kind(act), act.item_id), source=_text("source", source)
+        )
+        location = resolution.location
+        return {
+            "status": "success",
+            "ref": str(location.ref),
+            "item_id": location.ref.id,
+            "space": location.space.label,
+            "content": item.data.decode("utf-8", "replace"),
+        }
+
+    def _search(self, act: Act) -> Mapping[str, Any]:
+        from ryeos.search.search import (
+            DEFAULT_LIMIT,
+            LOCAL_TIERS,
+            MAX_LIMIT,
+            SearchRequest,
+            parse_scope,
+            search,
+        )
+
+        scope = parse_scope(_text("scope", act.params.get("scope", "")))
+        source = _text("source", act.params.get("source", ""))
+        limit = act.params.get("limit", DEFAULT_LIMIT)
+        if not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
+            raise ArgumentError("limit", f"expected 1 to {MAX_LIMIT}, found {limit!r:.60}")
+        kind = scope.kind or (Kind(act.kind) if act.kind else None)
+        request = SearchRequest(
+            query=_text("query", act.params.get("query", "")),
+            kinds=(kind,) if kind else EXECUTABLE_KINDS,
+            tiers=frozenset((source,)) if source in LOCAL_TIERS else LOCAL_TIERS,
+            prefix=scope.prefix,
+            limit=limit,
+        )
+        found = search(self._workspace.catalog, request, lambda _: ())
+        hits = [
+            {
+                "ref": str(hit.document.record.location.ref),
+                "item_id": hit.document.record.location.ref.id,
+                "score": hit.score,
+                "description": hit.document.record.description,
+            }
+            for hit in found.hits
+        ]
+        return {"status": "success", "results": hits, "total": found.total}
+
+    def _sign(self, act: Act) -> Mapping[str, Any]:
+        from ryeos.trust.sign import Signer, targets_of_reference
+
+        space = self._workspace.space(_text("source", act.params.get("source", PROJECT)))
+        targets = targets_of_reference(Reference(_kind(act), act.item_id), space)
+        signer = Signer(self._workspace.signing_key(), self._workspace.verifier)
+        (report,) = signer.sign_all(targets, force=act.params.get("force") is True)
+        if report.error:
+            raise report.error
+        return {
+            "status": "success",
+            "ref": report.target.label,
+            "path": str(report.target.path),
+            "unchanged": report.unchanged,
+        }
+
+
+def _kind(act: Act) -> Kind:
+    return Kind(act.kind) if act.kind else Kind.TOOL
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise ArgumentError(name, f"expected text, found {value!r:.60}")
+    return value
+
+
+# --- surroundings ---------------------------------------------------------------------------------
+# What runs of graphs need of a workspace. See `ryeos.graph.call.Surroundings`.
+
+HOOKS_PATH = "agent/hook_conditions.yaml"
+# What may decide how a tool behaves beside the tool: a part of the key of kept results.
+BEHAVIOUR_PATHS = ("agent/agent.yaml", "agent/resilience.yaml", "agent/coordination.yaml")
+
+
+class GraphWorkspace(Workspace, RecordedWorkspace, Protocol):
+    """The public API, as far as runs need it. See `ryeos.app.workspace.Rye`."""
+
+    config: ConfigReader
+
+    @property
+    def runner_seals(self) -> "RunnerSeals":
+        """What shows that something was written by this user's Rye."""
+
+
+class WorkspaceSurroundings:
+    """See `ryeos.graph.call.Surroundings`."""
+
+    def __init__(self, workspace: GraphWorkspace) -> None:
+        self._workspace = workspace
+
+    def lineage(self, materials: Materials) -> Lineage:
+        """Of the graph that calls this one, else of the thread that has started this process."""
+        request = materials.request
+        if request.grants:
+            return Lineage(grants=request.grants, depth=request.depth)
+        parent_id = self._parent_of(materials)
+        if not parent_id:
+            return Lineage(depth=request.depth)
+        return self._ledger().lineage_of(parent_id)
+
+    def given_to(self, run_id: str) -> Lineage:
+        """Of an earlier run: what its starter left it."""
+        return self._ledger().given_to(run_id)
+
+    def hooks(self) -> Sequence[Hook]:
+        """Those of ``agent/hook_conditions.yaml``."""
+        layers = self._workspace.config.layers(HOOKS_PATH)
+        entries = merge_layers(layers).get("hooks") if layers else None
+        return watching_hooks(entries) if isinstance(entries, list) else ()
+
+    def recordings(self, materials: Materials) -> Recordings:
+        """In the ``state`` folder of the project, else of user space."""
+        naming = Naming(
+            chosen_id=materials.request.run_id,
+            parent_id=self._parent_of(materials),
+            is_inner=bool(materials.request.grants),
+        )
+        return WorkspaceRecordings(self._workspace, self._ledger(), naming, self._behaviour)
+
+    def calls(self, run_id: str, lineage: Lineage, materials: Materials) -> Calls:
+        """What makes the calls of a run."""
+        return WorkspaceCalls(
+            self._workspace,
+            run_id,
+            lineage,
+            extra_env=materials.request.extra_env,
+            use_lockfile=materials.request.use_lockfile,
+        )
+
+    def _parent_of(self, materials: Materials) -> str:
+        """The thread that has started this run, ``""`` for none."""
+        request, env = materials.request, self._workspace.context.process_env
+        parent_id = request.extra_env.get(PARENT_VARIABLE) or env.get(PARENT_VARIABLE, "")
+        if parent_id and parent_id == request.run_id:  # its own runner
+            return self._ledger().parent_of(parent_id)
+        return parent_id
+
+    def _ledger(self) -> Ledger:
+        workspace = self._workspace
+        place = run_place(workspace.context.spaces)
+        return Ledger(workspace.threads, workspace.runner_seals, place, workspace.warn)
+
+    def _behaviour(self) -> str:
+        read: Mapping[str, Any] = {
+            path: merge_layers(layers)
+            for path in (*BEHAVIOUR_PATHS, HOOKS_PATH)
+            if (layers := self._workspace.config.layers(path))
+        }
+        return sha256_hex(canonical_json(dict(read)))

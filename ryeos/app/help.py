@@ -1,0 +1,231 @@
+"""``help``: topics, one item's inputs, one error code; and what is set up here."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from lillux.errors import LilluxError
+from ryeos import __version__
+from ryeos.app.load import LoadRequest, load_item
+from ryeos.app.topics import (
+    CODES,
+    MAIN_TOOLS,
+    MAX_CHARACTERS,
+    OVERVIEW,
+    SEE_ALSO,
+    TOPICS,
+    UNUSED_CODES,
+)
+from ryeos.app.verbs import TOOLS, check_arguments, item_reference, project_of
+from ryeos.app.workspace import Rye
+from ryeos.items.errors import EXIT_BY_CODE, TOOL_FAILED, Answer, RyeError
+from ryeos.items.refs import EXECUTABLE_KINDS, ItemRef, Kind
+from ryeos.search.search import LOCAL_TIERS
+
+AVAILABLE = "available_topics"
+_ITEM, _ERROR = "item:", "error:"
+_EXAMPLES: Mapping[str, Any] = {
+    "string": "text", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {},
+}  # fmt: skip
+
+
+def help(rye: Rye, arguments: Mapping[str, object]) -> Answer:  # noqa: A001 - the tool's name
+    """What there is to say on a topic. Raises ArgumentError."""
+    return help_on(lambda: rye, check_arguments(TOOLS["help"], arguments)["topic"].strip())
+
+
+def help_on(rye: Callable[[], Rye], topic: str) -> Answer:
+    """The same; ``rye`` is called only by what depends on the surroundings, and may raise."""
+    if topic in {"", OVERVIEW}:
+        return _answer(OVERVIEW, "\n".join(_overview_of(rye)))
+    if topic.lower().startswith(_ITEM):
+        return _item_answer(rye, topic)
+    name = topic.lower()
+    if name in TOPICS:
+        return _answer(name, TOPICS[name])
+    if topic.lower().startswith(_ERROR):
+        code = topic.partition(":")[2].strip().upper()
+        lines = list(_about_code(code))
+        if lines:
+            return _answer(f"{_ERROR}{code}", "\n".join(lines), see_also=["errors"])
+    return _unknown(topic)
+
+
+def _answer(topic: str, content: str, *, see_also: list[str] | None = None) -> Answer:
+    text = content.rstrip("\n")
+    if len(text) > MAX_CHARACTERS:
+        text = f"{text[: MAX_CHARACTERS - 1]}…"
+    envelope = {
+        "status": "success",
+        "topic": topic,
+        "content": text,
+        "topics": topics(),
+        "see_also": see_also or list(SEE_ALSO.get(topic, (OVERVIEW,))),
+    }
+    return Answer(envelope)
+
+
+def topics() -> list[str]:
+    """Every topic by name."""
+    return [OVERVIEW, *TOPICS]
+
+
+def _item_answer(rye: Callable[[], Rye], topic: str) -> Answer:
+    """About an item; where there is none, or it cannot be shown, why, and what there is."""
+    try:
+        return _answer(topic, _about_item(rye(), topic[len(_ITEM) :]))
+    except LilluxError as error:
+        suggestions = error.suggestions if isinstance(error, RyeError) else ()
+        listed = _unknown(topic, [f"{_ITEM}{one}" for one in suggestions]).envelope
+        return Answer({**listed, "content": f"{_told(error)}\n\n{listed['content']}"})
+
+
+def _told(error: LilluxError) -> str:
+    return f"{error} ({error.hint})" if error.hint else str(error)
+
+
+def _unknown(topic: str, close: Sequence[str] = ()) -> Answer:
+    """No failure: who asks for help gets what there is."""
+    from difflib import get_close_matches
+
+    named = [*topics(), *(f"{_ERROR}{code}" for code in error_codes())]
+    close = close or get_close_matches(topic, named, 3, 0.5)
+    text = "\n".join(f"  {name:<12} {_summary(name)}" for name in topics())
+    envelope = _answer(AVAILABLE, f"Topics\n\n{text}", see_also=[OVERVIEW]).envelope
+    return Answer({**envelope, "asked": topic[:200], "did_you_mean": list(close)})
+
+
+def _summary(topic: str) -> str:
+    return TOPICS[topic].partition("\n")[0] if topic in TOPICS else "what is set up here"
+
+
+# --- live facts -----------------------------------------------------------------------------------
+
+
+def _overview_of(rye: Callable[[], Rye]) -> Iterator[str]:
+    yield "Rye finds, verifies and runs signed items: tools, directives and knowledge in .ai/"
+    yield ""
+    yield f"- version: {__version__}"
+    try:
+        yield from _overview(rye())
+    except LilluxError as error:
+        yield f"- nothing can run here: {_told(error)}"
+    yield ""
+    yield "search finds items, load reads one, execute runs it, sign lets a changed one run."
+
+
+def _overview(rye: Rye) -> Iterator[str]:
+    key = _key(rye)
+    counts, main = _what_there_is(rye)
+    yield f"- project: {project_of(rye) or 'none'}"
+    for label, number in counts.items():
+        yield f"- items in {label}: {number}"
+    yield f"- signing key: {key or 'no key'}"
+    if main:
+        yield ""
+        yield "Tools to know first, and what they are for (topic bundle):"
+        yield from (f"- tool:{item_id}: {MAIN_TOOLS[item_id]}" for item_id in main)
+    yield ""
+    yield f"Next: {_next_step(rye, key, counts)}"
+
+
+def _what_there_is(rye: Rye) -> tuple[dict[str, int], list[str]]:
+    """How many items each space has, and which of the main tools are here."""
+    snapshot = rye.catalog.snapshot(EXECUTABLE_KINDS, LOCAL_TIERS)
+    counts = dict.fromkeys((space.label for space in rye.context.spaces), 0)
+    found = set()
+    for document in snapshot.pool.documents.values():
+        location = document.record.location
+        counts[location.space.label] += 1
+        found.add(location.ref)
+    return counts, [name for name in MAIN_TOOLS if ItemRef(Kind.TOOL, name) in found]
+
+
+def _key(rye: Rye) -> str:
+    try:
+        return rye.signing_key().fingerprint
+    except LilluxError:
+        return ""
+
+
+def _next_step(rye: Rye, key: str, counts: Mapping[str, int]) -> str:
+    if not key:
+        return "make a signing key with: rye keys generate"
+    if rye.context.project_path is None:
+        return "name a project: project_path, or --project DIR"
+    if not counts.get("project"):
+        return "write a first item (topics tools, directives), or search what the system has"
+    return "search for what you need, then execute it"
+
+
+# --- one item, one code ---------------------------------------------------------------------------
+
+
+def _about_item(rye: Rye, text: str) -> str:
+    reference = item_reference(rye, text.strip(), None)
+    loaded = load_item(rye, LoadRequest(reference=reference, max_chars=1)).envelope
+    schema = loaded.get("input_schema") or {}
+    ref, metadata = str(loaded["ref"]), loaded["metadata"]
+    lines = [ref, "", str(metadata.get("description") or metadata.get("title") or ""), ""]
+    lines += [f"space: {loaded['source']}, version: {metadata.get('version', 'none')}", ""]
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping) and properties:
+        lines += ["Inputs", "", *_inputs(properties, schema.get("required", ()))]
+    else:
+        lines.append("Takes no inputs." if not ref.startswith(Kind.TOOL) else "Declares no inputs.")
+    call = {"item_id": ref, "parameters": _example(schema)}
+    lines += ["", f"Call: execute {json.dumps(call, ensure_ascii=False, default=str)}"]
+    return "\n".join(lines)
+
+
+def _inputs(properties: Mapping[str, Any], required: object) -> Iterator[str]:
+    needed = required if isinstance(required, list | tuple) else ()
+    for name, rules in properties.items():
+        rules = rules if isinstance(rules, Mapping) else {}  # noqa: PLW2901 - what is no mapping says nothing
+        facts = [str(rules.get("type", "any")), "required" if name in needed else "optional"]
+        if "default" in rules:
+            facts.append(f"default {json.dumps(rules['default'], default=str)}")
+        if "enum" in rules:
+            facts.append(f"one of {json.dumps(rules['enum'], default=str)}")
+        about = " ".join(str(rules.get("description", "")).split())
+        yield f"- {name} ({', '.join(facts)}){f': {about}' if about else ''}"
+
+
+def _example(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A value for each required input, else for the first."""
+    properties = schema.get("properties") or {}
+    names = schema.get("required") or list(properties)[:1]
+    return {name: _example_value(properties.get(name)) for name in names}
+
+
+def _example_value(rules: object) -> object:
+    if not isinstance(rules, Mapping):
+        return "..."
+    if "default" in rules:
+        return rules["default"]
+    if rules.get("enum"):
+        return rules["enum"][0]
+    return _EXAMPLES.get(str(rules.get("type")), "...")
+
+
+def _about_code(code: str) -> Iterator[str]:
+    if code in UNUSED_CODES:
+        yield from (code, "", f"Not used by this version; it says {UNUSED_CODES[code]} instead.")
+    if code not in CODES:
+        return
+    statuses = sorted({one.exit_status for one in _failures(LilluxError) if one.code == code})
+    status = " or ".join(map(str, statuses or [EXIT_BY_CODE.get(code, TOOL_FAILED)]))
+    yield from (code, "", f"{CODES[code]} (exit status {status})", "")
+    yield "The hint of the error itself is the next step."
+
+
+def error_codes() -> tuple[str, ...]:
+    """Every code that is explained: those of this version, then those that it does not use."""
+    return (*CODES, *UNUSED_CODES)
+
+
+def _failures(of: type[LilluxError]) -> Iterator[type[LilluxError]]:
+    yield of
+    for below in of.__subclasses__():
+        if below.__module__.startswith(("lillux", "ryeos")):
+            yield from _failures(below)

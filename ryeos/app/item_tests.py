@@ -1,0 +1,646 @@
+"""A file of cases as a value. Pure: what it is given has been verified."""
+
+import json
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+from pathlib import Path
+from threading import Lock
+from time import perf_counter
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+from lillux.errors import LilluxError
+from lillux.files import file_system_error, make_directory, read_bytes, safe_join
+from lillux.process.cancellation import Cancellation
+from lillux.schema import violations
+from lillux.text import PatternError, TextTooLongError, compile_pattern, search
+from lillux.values import dataclass, field
+from ryeos.app.workspace import Rye
+from ryeos.graph.schemas import TEST_SCHEMA
+from ryeos.items.errors import ItemNotFoundError, RyeError, error_envelope
+from ryeos.items.refs import TEST_SUFFIX, ItemRef, Kind, Location, Reference, Space
+from ryeos.items.yaml import parse_yaml
+from ryeos.run.model import Request
+from ryeos.trust.resolver import locations
+from ryeos.trust.sign import GLOB_CHARACTERS, glob_matcher
+
+# --- declared -------------------------------------------------------------------------------------
+
+DEFAULT_LIMIT_S = 60.0
+_MAX_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One case.
+
+    files        text by its path in the project, there before the run
+    expect       what must come of it, in the words of the file
+    needs        programs without which it is left out
+    in_project   it runs in the project itself
+    """
+
+    name: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    expect: Mapping[str, Any] = field(default_factory=dict)
+    limit_s: float = DEFAULT_LIMIT_S
+    needs: tuple[str, ...] = ()
+    in_project: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFile:
+    """The cases of one file, and the id of the tool that they are about."""
+
+    tool_id: str
+    cases: tuple[Case, ...]
+
+
+def read_cases(document: Mapping[str, Any], item_id: str, where: str) -> CaseFile:
+    """The cases of a parsed file whose id is ``item_id``. Raises CaseFileError for all problems."""
+    issues = [str(violation) for violation in violations(document, TEST_SCHEMA)]
+    if not issues:
+        issues = list(_further_problems(document["cases"]))
+    if issues:
+        more = [f"and {len(issues) - _MAX_SHOWN} more"] if len(issues) > _MAX_SHOWN else []
+        raise CaseFileError(where, (*issues[:_MAX_SHOWN], *more))
+    tool_id = document.get("tests") or item_id.removesuffix(TEST_SUFFIX)
+    return CaseFile(tool_id.removeprefix("tool:"), tuple(map(_case, document["cases"])))
+
+
+def read_case_text(text: str, item_id: str, where: str) -> CaseFile:
+    """As `read_cases`, for the text of a file. Raises CaseFileError, MetadataError."""
+    return read_cases(parse_yaml(text, where), item_id, where)
+
+
+def as_texts(value: object) -> tuple[str, ...]:
+    """What may be one text or several, or nothing."""
+    return tuple(value) if isinstance(value, list) else () if value is None else (str(value),)
+
+
+def _case(declared: Mapping[str, Any]) -> Case:
+    return Case(
+        name=declared["name"],
+        params=declared.get("params") or {},
+        files=declared.get("files") or {},
+        env=declared.get("env") or {},
+        # Only these two may say null and mean it.
+        expect={
+            name: value
+            for name, value in (declared.get("expect") or {}).items()
+            if value is not None or name in {"data", "equals"}
+        },
+        limit_s=float(declared.get("timeout") or DEFAULT_LIMIT_S),
+        needs=as_texts(declared.get("skip_unless")),
+        in_project=bool(declared.get("in_project")),
+    )
+
+
+def _further_problems(cases: list[Mapping[str, Any]]) -> Iterator[str]:
+    """What a schema cannot say."""
+    for name, number in Counter(case["name"] for case in cases).items():
+        if number > 1:
+            yield f"cases: {number} of them are called {name!r}"
+    for index, case in enumerate(cases):
+        place = f"cases[{index}]"
+        if case.get("in_project") and case.get("files"):
+            yield f"{place}.files: a case in the project itself brings no files"
+        expect = case.get("expect") or {}
+        if expect.get("status") == "success" and (expect.get("error") or expect.get("code")):
+            yield f"{place}.expect: a success has neither error nor code"
+        for pattern in _patterns(expect):
+            try:
+                compile_pattern(pattern)
+            except PatternError as error:
+                yield f"{place}.expect: pattern {pattern!r}: {error}"
+
+
+def _patterns(expect: Mapping[str, Any]) -> Iterator[str]:
+    yield from as_texts(expect.get("matches"))
+    for content in (expect.get("files") or {}).values():
+        if isinstance(content, dict):
+            yield from as_texts(content.get("matches"))
+
+
+# --- errors ---------------------------------------------------------------------------------------
+# What keeps cases from being read or found.
+
+
+class CaseFileError(RyeError):
+    """A file of cases is not what such a file is."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, path: str, issues: tuple[str, ...]) -> None:
+        self.path = path
+        self.details = issues
+        self.facts = {"issues": list(issues)}
+        super().__init__(
+            f"{path}: {'; '.join(issues)}",
+            hint="its schema, for editors too: rye help --schema test",
+        )
+
+
+class NoCasesError(RyeError):
+    """No file of cases is where it was asked for."""
+
+    code, exit_status = "ITEM_NOT_FOUND", 3
+
+    def __init__(self, asked: str) -> None:
+        self.asked = asked
+        super().__init__(
+            f"no test cases: {asked}",
+            hint="write them beside the tool, in NAME.test.yaml, and sign that: rye help test",
+        )
+
+
+# --- expectations ---------------------------------------------------------------------------------
+# What came of a case, compared with what was expected: every difference, in words. Pure.
+
+_SHOWN_CHARACTERS = 300
+_MISSING = object()
+_PROCESS_KEYS = {"stdout", "stderr", "return_code"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a run. ``file`` gives the text at a path of the project, None for none."""
+
+    status: str
+    data: Any
+    error: str
+    code: str
+    file: Callable[[str], str | None]
+
+
+def differences(expect: Mapping[str, Any], outcome: Outcome) -> tuple[str, ...]:
+    """Each way in which an outcome is not the expected one; empty where it is."""
+    status = _status(expect, outcome)
+    if status:  # nothing else would be news
+        return (status,)
+    return tuple(_differences(expect, outcome))
+
+
+def _status(expect: Mapping[str, Any], outcome: Outcome) -> str:
+    is_failure = "error" in expect or "code" in expect
+    expected = expect.get("status") or ("error" if is_failure else "success")
+    if expected == outcome.status:
+        return ""
+    found = f": {outcome.error} ({outcome.code})" if outcome.status == "error" else ""
+    return f"status: expected {expected}, found {outcome.status}{found}"
+
+
+def _differences(expect: Mapping[str, Any], outcome: Outcome) -> Iterator[str]:
+    if "data" in expect:
+        yield from _not_within(expect["data"], outcome.data, "data")
+    if "equals" in expect and not _same(expect["equals"], outcome.data):
+        yield f"data: expected {_shown(expect['equals'])}, found {_shown(outcome.data)}"
+    yield from _lacking(expect, _text(outcome.data), "result")
+    for text in as_texts(expect.get("error")):
+        if text not in outcome.error:
+            yield f"error: expected {_shown(text)} in it, found {_shown(outcome.error)}"
+    if expect.get("code", outcome.code) != outcome.code:
+        yield f"code: expected {expect['code']}, found {outcome.code or 'none'}"
+    yield from _of_process(expect, outcome.data)
+    for path, content in (expect.get("files") or {}).items():
+        yield from _of_file(path, content, outcome.file(path))
+
+
+def _not_within(expected: object, found: object, place: str) -> Iterator[str]:
+    """Where what was found does not have what is expected: of mappings some keys are enough."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        for name, value in expected.items():
+            yield from _not_within(value, found.get(name, _MISSING), f"{place}.{name}")
+    elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        for index, value in enumerate(expected):
+            yield from _not_within(value, found[index], f"{place}[{index}]")
+    elif found is _MISSING:
+        yield f"{place}: expected {_shown(expected)}, found nothing"
+    elif not _same(expected, found):
+        yield f"{place}: expected {_shown(expected)}, found {_shown(found)}"
+
+
+def _of_process(expect: Mapping[str, Any], data: object) -> Iterator[str]:
+    if "stdout" not in expect and "stderr" not in expect:
+        return
+    if not isinstance(data, dict) or data.keys() != _PROCESS_KEYS:
+        yield "stdout, stderr: expected a tool that gives text, found JSON; use data or contains"
+        return
+    stdout = str(data["stdout"]).rstrip("\r\n")
+    if "stdout" in expect and expect["stdout"].rstrip("\r\n") != stdout:
+        yield f"stdout: expected {_shown(expect['stdout'])}, found {_shown(stdout)}"
+    for text in as_texts(expect.get("stderr")):
+        if text not in data["stderr"]:
+            yield f"stderr: expected {_shown(text)} in it, found {_shown(data['stderr'])}"
+
+
+def _of_file(path: str, expected: object, found: str | None) -> Iterator[str]:
+    place = f"files: {path}"
+    if expected is None:
+        if found is not None:
+            yield f"{place}: expected no file, found one"
+    elif found is None:
+        yield f"{place}: expected a file, found none"
+    elif isinstance(expected, dict):
+        yield from _lacking(expected, found, place)
+    elif found != expected:
+        yield f"{place}: expected {_shown(expected)}, found {_shown(found)}"
+
+
+def _lacking(expect: Mapping[str, Any], text: str, place: str) -> Iterator[str]:
+    """What ``contains`` and ``matches`` ask for and a text does not have."""
+    for part in as_texts(expect.get("contains")):
+        if part not in text:
+            yield f"{place}: expected {_shown(part)} in it, found {_shown(text)}"
+    for pattern in as_texts(expect.get("matches")):
+        try:
+            if not search(compile_pattern(pattern), text):
+                yield f"{place}: expected a match of {_shown(pattern)}, found {_shown(text)}"
+        except TextTooLongError as error:
+            yield f"{place}: matches: {error}"
+
+
+def _same(expected: object, found: object) -> bool:
+    """Equal as JSON is: true is not 1, and 1 is 1.0."""
+    if isinstance(expected, bool) or isinstance(found, bool):
+        return expected is found
+    if isinstance(expected, dict) and isinstance(found, dict):
+        return expected.keys() == found.keys() and all(
+            _same(value, found[name]) for name, value in expected.items()
+        )
+    if isinstance(expected, list) and isinstance(found, list):
+        return len(expected) == len(found) and all(map(_same, expected, found))
+    return expected == found
+
+
+def _text(data: object) -> str:
+    """A result as text: what a tool wrote, else its JSON."""
+    if isinstance(data, str):
+        return data
+    if isinstance(data, dict) and data.keys() == _PROCESS_KEYS:
+        return str(data["stdout"])
+    return json.dumps(data, ensure_ascii=False, default=str)
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"
+
+
+# --- running --------------------------------------------------------------------------------------
+# Runs cases, several at once, and says what came of each.
+
+MAX_AT_ONCE = 4
+FILE_ITSELF = "(the file of cases)"
+_AT_ONCE = Lock()
+
+
+class State(StrEnum):
+    """What came of a case."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What came of a case; ``problems`` says why where it has not passed."""
+
+    ref: str
+    name: str
+    state: State
+    problems: tuple[str, ...] = ()
+    duration_s: float = 0.0
+
+    def describe(self) -> dict[str, Any]:
+        """The result as ``rye test --json`` shows it."""
+        described: dict[str, Any] = {"ref": self.ref, "name": self.name, "state": self.state.value}
+        described["duration_ms"] = round(self.duration_s * 1000, 3)
+        return described | ({"problems": list(self.problems)} if self.problems else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A case to run, or what kept its file from being read."""
+
+    ref: str
+    tool_id: str
+    case: Case
+    error: LilluxError | None = None
+
+
+def planned(rye: Rye, files: Sequence[Location]) -> Iterator[Planned]:
+    """The cases of the files, each file verified before it is read."""
+    for location in files:
+        ref = str(location.ref)
+        try:
+            read = _read(rye, location)
+        except LilluxError as error:
+            yield Planned(ref, "", Case(name=FILE_ITSELF), error)
+            continue
+        yield from (Planned(ref, read.tool_id, case) for case in read.cases)
+
+
+def run_cases(
+    rye: Rye,
+    cases: Sequence[Planned],
+    *,
+    at_once: int = 0,
+    cancellation: Cancellation | None = None,
+    on_result: Callable[[Result], None] = lambda _: None,
+) -> list[Result]:
+    """Run the cases; the results are in the order of the cases. ``on_result`` is told of each."""
+    asked_to_end = cancellation or Cancellation()
+    in_project, told = Lock(), Lock()
+
+    def run(case: Planned) -> Result:
+        if asked_to_end.is_set:
+            return _result(case, State.SKIPPED, ("interrupted",))
+        if case.case.in_project:
+            with in_project:  # they see what the others have left behind, but not half of it
+                result = _run(rye, case, asked_to_end)
+        else:
+            result = _run(rye, case, asked_to_end)
+        with told:
+            on_result(result)
+        return result
+
+    workers = at_once or min(MAX_AT_ONCE, os.cpu_count() or 1)
+    with ThreadPoolExecutor(workers, thread_name_prefix="rye-test") as pool:
+        return list(pool.map(run, cases))
+
+
+def _read(rye: Rye, location: Location) -> CaseFile:
+    item = rye.verifier.verify_location(location)
+    where = str(location.path)
+    return read_case_text(item.text, location.ref.id, where)
+
+
+def _run(rye: Rye, planned_case: Planned, cancellation: Cancellation) -> Result:
+    case = planned_case.case
+    if planned_case.error:
+        return _result(planned_case, State.FAILED, (str(planned_case.error),))
+    path = rye.context.tool_environment().get("PATH")
+    missing = [program for program in case.needs if not shutil.which(program, path=path)]
+    if missing:
+        return _result(planned_case, State.SKIPPED, (f"not here: {', '.join(missing)}",))
+    started = perf_counter()
+    try:
+        problems = _problems(rye, planned_case, cancellation)
+    except LilluxError as error:
+        problems = (str(error),)
+    state = State.FAILED if problems else State.PASSED
+    return _result(planned_case, state, problems, perf_counter() - started)
+
+
+def _problems(rye: Rye, planned_case: Planned, cancellation: Cancellation) -> tuple[str, ...]:
+    case, project = planned_case.case, rye.context.spaces.project
+    if case.in_project:
+        return _compared(rye, planned_case, cancellation)
+    with scratch_project(project, case.files) as base:
+        return _compared(_in_copy(rye, base), planned_case, cancellation)
+
+
+def _in_copy(rye: Rye, base: Path) -> Rye:
+    """The same in a copy of its project, where the same keys are approved."""
+    with _AT_ONCE:
+        copy = rye.at(str(base))
+    if rye.context.project_path:
+        copy.approvals.count_as(base, rye.context.project_path)
+    return copy
+
+
+def _compared(rye: Rye, planned_case: Planned, cancellation: Cancellation) -> tuple[str, ...]:
+    case = planned_case.case
+    envelope = _envelope(rye, planned_case, cancellation)
+    base = rye.context.working_directory
+    outcome = Outcome(
+        status="error" if envelope["status"] == "error" else "success",
+        data=envelope.get("data"),
+        error=str(envelope.get("error", "")),
+        code=str(envelope.get("code", "")),
+        file=lambda path: text_at(Path(base), path),
+    )
+    return differences(case.expect, outcome)
+
+
+def _envelope(rye: Rye, planned_case: Planned, cancellation: Cancellation) -> dict[str, Any]:
+    case = planned_case.case
+    request = Request(
+        item_id=planned_case.tool_id,
+        parameters=case.params,
+        at_most_s=case.limit_s,
+        extra_env=case.env,
+        use_lockfile=False,  # what is being worked on is not what is pinned
+    )
+    try:
+        reference = Reference(Kind.TOOL, planned_case.tool_id)
+        return dict(rye.execute(reference, request, cancellation=cancellation).envelope)
+    except LilluxError as error:
+        return error_envelope(error)
+
+
+def _result(
+    planned_case: Planned, state: State, problems: tuple[str, ...] = (), duration_s: float = 0.0
+) -> Result:
+    return Result(
+        ref=planned_case.ref,
+        name=planned_case.case.name,
+        state=state,
+        problems=problems,
+        duration_s=duration_s,
+    )
+
+
+# --- junit ----------------------------------------------------------------------------------------
+# Results as JUnit's XML, which servers that build things show. Pure.
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit_xml(results: Sequence[Result]) -> str:
+    """One ``testsuite`` with a ``testcase`` for each result."""
+    counts = {state: sum(result.state is state for result in results) for state in State}
+    seconds = sum(result.duration_s for result in results)
+    cases = "".join(map(_junit_case, results))
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<testsuites><testsuite name="rye" tests="{len(results)}"'
+        f' failures="{counts[State.FAILED]}" errors="0" skipped="{counts[State.SKIPPED]}"'
+        f' time="{seconds:.3f}">\n{cases}</testsuite></testsuites>\n'
+    )
+
+
+def _junit_case(result: Result) -> str:
+    opening = (
+        f"<testcase classname={_attribute(result.ref)} name={_attribute(result.name)}"
+        f' time="{result.duration_s:.3f}"'
+    )
+    if result.state is State.PASSED:
+        return f"{opening}/>\n"
+    first = _attribute(result.problems[0])
+    if result.state is State.SKIPPED:
+        return f"{opening}><skipped message={first}/></testcase>\n"
+    text = escape(_plain("\n".join(result.problems)))
+    return f"{opening}><failure message={first}>{text}</failure></testcase>\n"
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(_plain(text))
+
+
+def _plain(text: str) -> str:
+    """Without what XML cannot hold."""
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+# --- scratch --------------------------------------------------------------------------------------
+# A copy of a project for one case: its items, and the files that the case brings.
+
+MAX_FILE_BYTES = 8 * 1024 * 1024
+MAX_COPIED_BYTES = 64 * 1024 * 1024
+# What interpreters are found in: too large to copy.
+_LINKED = (".venv", "node_modules")
+_PRIVATE = "config/keys/signing"
+
+
+@contextmanager
+def scratch_project(project: Space | None, files: Mapping[str, str]) -> Iterator[Path]:
+    """A folder with the items of a project and these files, removed in the end.
+
+    Raises FileSystemError, UnsafePathError for a path that leads out of it.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="rye-test-")).resolve()
+    try:
+        base = folder / "project"
+        _fill(base, project, files)
+        yield base
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def text_at(base: Path, path: str) -> str | None:
+    """The text of a project's file, None where there is none.
+
+    Raises UnsafePathError, FileSystemError, FileTooLargeError.
+    """
+    try:
+        return read_bytes(safe_join(base, path), MAX_FILE_BYTES).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return None
+
+
+def _fill(base: Path, project: Space | None, files: Mapping[str, str]) -> None:
+    try:
+        make_directory(base / ".ai")
+        if project:
+            _copy_items(project, base)
+    except shutil.Error as error:
+        source, _, problem = error.args[0][0]
+        raise file_system_error(Path(source), OSError(0, str(problem))) from error
+    except OSError as error:
+        raise file_system_error(base, error) from error
+    for path, text in files.items():
+        target = safe_join(base, path)
+        make_directory(target.parent)
+        target.write_bytes(text.encode())
+
+
+def _copy_items(project: Space, base: Path) -> None:
+    private = project.ai / _PRIVATE
+    for kind in Kind:
+        source = project.directory(kind)
+        # A project may be a stranger's: what a link leads to is not its own.
+        if source.is_dir() and source.resolve().is_relative_to(project.ai.resolve()):
+            shutil.copytree(
+                source,
+                base / ".ai" / kind.directory,
+                symlinks=True,
+                ignore=lambda folder, names: [
+                    name for name in names if _is_left_out(Path(folder, name), private.resolve())
+                ],
+            )
+    for name in _LINKED:
+        if (project.base / name).is_dir():
+            with suppress(OSError):  # Windows lets few make links; the interpreter is another then
+                (base / name).symlink_to(project.base / name, target_is_directory=True)
+
+
+def _is_left_out(path: Path, private: Path) -> bool:
+    """The private key, what is too large, and what is neither file, folder nor link.
+
+    A pipe would be waited for, and a file full of holes fills the disk.
+    """
+    status = path.lstat()
+    if stat.S_ISREG(status.st_mode):
+        return status.st_size > MAX_COPIED_BYTES
+    return path.resolve() == private or not (path.is_symlink() or path.is_dir())
+
+
+# --- selection ------------------------------------------------------------------------------------
+# Which files of cases are meant: those of a tool, of ids that match, or of the whole project.
+
+_SUFFIXES = (".yaml", ".yml")
+
+
+def case_files(rye: Rye, asked: Sequence[str]) -> list[Location]:
+    """The files of cases that the words are for, each once; without words those of the project.
+
+    A word is the reference of a tool or of such a file, or a pattern for ids of tools in every
+    space, where the nearest file of an id counts. Raises ItemNotFoundError, NoCasesError.
+    """
+    if asked:
+        found = [location for word in asked for location in _named(rye, word)]
+    else:
+        project = rye.context.spaces.project
+        found = list(_files_in([project] if project else []))
+    if not found:
+        raise NoCasesError(", ".join(asked) or "none in this project")
+    return list({location.ref: location for location in found}.values())
+
+
+def _named(rye: Rye, word: str) -> Iterator[Location]:
+    if GLOB_CHARACTERS & set(word):
+        matches = glob_matcher(word.removeprefix(f"{Kind.TOOL}:"))
+        seen: set[ItemRef] = set()
+        for location in _files_in(rye.context.spaces):
+            is_new = location.ref not in seen
+            seen.add(location.ref)
+            if is_new and matches(location.ref.id.removesuffix(TEST_SUFFIX)):
+                yield location
+        return
+    reference = rye.reference(word)
+    found = rye.resolver.find(ItemRef(Kind.TOOL, _test_id(rye, reference.id)))
+    if found is None:
+        raise NoCasesError(word)
+    yield found.location
+
+
+def _test_id(rye: Rye, item_id: str) -> str:
+    """The id of the file beside a tool, whose id may be a short one."""
+    if item_id.endswith(TEST_SUFFIX):
+        return item_id
+    tool = rye.resolver.find(ItemRef(Kind.TOOL, item_id))
+    beside = f"{tool.location.ref.id if tool else item_id}{TEST_SUFFIX}"
+    if tool is None and rye.resolver.find(ItemRef(Kind.TOOL, beside)) is None:
+        suggested = rye.resolver.suggest(rye.reference(f"{Kind.TOOL}:{item_id}"))
+        raise ItemNotFoundError(f"{Kind.TOOL}:{item_id}", rye.resolver.searched(), suggested)
+    return beside
+
+
+def _files_in(spaces: Iterable[Space]) -> Iterator[Location]:
+    for space in spaces:
+        for location in locations(space, Kind.TOOL):
+            if location.suffix in _SUFFIXES and location.ref.is_test:
+                yield location

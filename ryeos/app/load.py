@@ -1,0 +1,233 @@
+"""``load``: read an item, or copy it to a space.
+
+(1) resolve   (2) verify   (3) a window on the text, metadata, the schema of its inputs   (4) copy
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lillux.errors import LilluxError
+from lillux.files import is_inside
+from lillux.values import dataclass, replace
+from ryeos.app.verbs import (
+    DEFAULT_WINDOW,
+    REGISTRY,
+    TOOLS,
+    check_arguments,
+    item_reference,
+    project_of,
+    rye_of,
+)
+from ryeos.app.workspace import Rye
+from ryeos.items.errors import Answer, ArgumentError, CopyConflictError
+from ryeos.items.header_values import MetadataError
+from ryeos.items.refs import Kind, Location, Reference, Resolution
+from ryeos.items.rendering import input_schema
+from ryeos.trust.file_types import extract
+from ryeos.trust.resolver import folders_below
+from ryeos.trust.verify import VerifiedItem
+
+# --- siblings -------------------------------------------------------------------------------------
+# The files that lie around a tool and belong to it: those of its anchor folder.
+
+MAX_SIBLINGS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Sibling:
+    """A file of a tool, and where it is below the folder of all tools (POSIX)."""
+
+    path: Path
+    relative: str
+
+    def location(self, of: Location) -> Location:
+        """The place of this file, in the terms of the tool's."""
+        return replace(of, path=self.path)
+
+
+def siblings_of(rye: Rye, location: Location) -> tuple[Sibling, ...]:
+    """The other files of a tool whose anchor is active, sorted; none for any other item."""
+    if location.ref.kind is not Kind.TOOL:
+        return ()
+    from ryeos.run.anchor import anchor_of
+
+    try:
+        chain = rye.executor.build_chain(location.ref.id)
+        anchor = anchor_of(chain, rye.context)
+    except LilluxError:
+        return ()
+    root = location.space.directory(Kind.TOOL)
+    item = chain.tool.item
+    if not anchor.active or item is None or item.target.path != location.path:
+        return ()
+    if not is_inside(anchor.path, root) or anchor.path == root:
+        return ()
+    found = [
+        Sibling(path, path.relative_to(root).as_posix())
+        for folder, names in folders_below(anchor.path)
+        for name in names
+        if (path := Path(folder, name)) != location.path and path.is_file()
+        if is_inside(path, root)
+    ]
+    return tuple(found[:MAX_SIBLINGS])
+
+
+# --- load -----------------------------------------------------------------------------------------
+
+MAX_NAMED_SIBLINGS = 10
+_KEPT_METADATA = ("version", "description", "title", "tool_type", "entry_type", "tags", "author")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRequest:
+    """What is loaded, and where to.
+
+    source       the space to start at, down from there; ``""`` is the nearest
+    destination  the space to copy to, ``""`` for none
+    max_chars    of the text, from ``offset`` on; None for all of it
+    """
+
+    reference: Reference
+    source: str = ""
+    destination: str = ""
+    overwrite: bool = False
+    include_siblings: bool = False
+    offset: int = 0
+    max_chars: int | None = DEFAULT_WINDOW
+
+
+def load(rye: Rye, arguments: Mapping[str, object]) -> Answer:
+    """An item's text. Raises ItemNotFoundError, AmbiguousItemError, IntegrityError and its kin."""
+    values = check_arguments(TOOLS["load"], arguments)
+    rye = rye_of(rye, values)
+    if values.get("source") == REGISTRY:
+        from ryeos.app.published import load_published
+
+        reference = item_reference(rye, values["item_id"], values.get("item_type"))
+        return load_published(rye, values, reference)
+    if "version" in values:
+        raise ArgumentError("version", "expected only with source registry", hint="leave it out")
+    request = LoadRequest(
+        reference=item_reference(rye, values["item_id"], values.get("item_type")),
+        source=values.get("source", ""),
+        destination=values.get("destination", ""),
+        overwrite=values["overwrite"],
+        include_siblings=values["include_siblings"],
+        offset=values["offset"],
+        max_chars=values["max_chars"],
+    )
+    return load_item(rye, request)
+
+
+def load_item(rye: Rye, request: LoadRequest) -> Answer:
+    """As `load`, for a request."""
+    resolution, item = rye.load(request.reference, source=request.source)  # (1) (2)
+    location = resolution.location
+    header = item.header or _header(item, location)
+    text = item.data.decode("utf-8", "replace")
+    stop = len(text) if request.max_chars is None else request.offset + request.max_chars
+    envelope: dict[str, Any] = {  # (3)
+        "status": "success",
+        "mode": "id",
+        "ref": str(location.ref),
+        "item_id": location.ref.id,
+        "path": str(location.path),
+        "source": location.space.label,
+        "content": text[request.offset : stop],
+        "metadata": _file_metadata(location, header),
+        "total_chars": len(text),
+        "project_path": project_of(rye),
+    }
+    if stop < len(text):
+        envelope["next_offset"] = stop
+    schema = _input_schema(item, location, header)
+    if schema is not None:
+        envelope["input_schema"] = schema
+    warnings = list(resolution.warnings)
+    if not item.verified:
+        warnings.append("RYE_DEV_MODE: this text is not what a trusted key signed")
+    if request.destination:
+        envelope |= _copied(rye, request, resolution, item, warnings)  # (4)
+    return Answer(envelope | ({"warnings": warnings} if warnings else {}))
+
+
+def _header(item: VerifiedItem, location: Location) -> Mapping[str, Any]:
+    where, file_type = str(location.path), location.file_type
+    return extract(location.ref.kind, location.suffix, item.text, where, file_type)
+
+
+def _file_metadata(location: Location, header: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": location.ref.name,
+        "category": location.ref.category,
+        "extension": location.suffix,
+        "path": str(location.path),
+        **{name: header[name] for name in _KEPT_METADATA if name in header},
+    }
+
+
+def _input_schema(
+    item: VerifiedItem, location: Location, header: Mapping[str, Any]
+) -> Mapping[str, Any] | None:
+    if location.ref.kind is Kind.TOOL:
+        schema = header.get("config_schema")
+        return schema if isinstance(schema, Mapping) else None
+    if location.ref.kind is not Kind.DIRECTIVE:
+        return None
+    try:
+        return input_schema(item.text)
+    except MetadataError:
+        return None
+
+
+# --- copying --------------------------------------------------------------------------------------
+
+
+def _copied(
+    rye: Rye,
+    request: LoadRequest,
+    resolution: Resolution,
+    item: VerifiedItem,
+    warnings: list[str],
+) -> dict[str, Any]:
+    location = resolution.location
+    space = rye.space(request.destination)
+    if space.label == location.space.label:
+        place = str(location.path)
+        return {"copied_to": space.label, "destination_path": place, "unchanged": True}
+    siblings = siblings_of(rye, location)
+    try:
+        path, unchanged = rye.copy(resolution, item, space, overwrite=request.overwrite)
+        copied: dict[str, Any] = {"copied_to": space.label, "destination_path": str(path)}
+        if request.include_siblings:
+            copied["siblings"] = [
+                str(_copy_sibling(rye, request, location, one)) for one in siblings
+            ]
+        elif siblings:
+            warnings.append(_left_behind(siblings))
+    except FileExistsError as error:
+        raise CopyConflictError(str(error)) from None
+    if unchanged:
+        copied["unchanged"] = True
+    else:
+        warnings.append("sign it again after you change it")
+    shadowed = rye.resolver.resolve(Reference(location.ref.kind, location.ref.id), space.label)
+    if shadowed.shadowed:
+        copied["now_shadows"] = [{"source": one.space.label} for one in shadowed.shadowed]
+    return copied
+
+
+def _copy_sibling(rye: Rye, request: LoadRequest, location: Location, sibling: Sibling) -> object:
+    space = rye.space(request.destination)
+    data = sibling.path.read_bytes()
+    return rye.copy_file(
+        sibling.location(location), data, sibling.relative, space, overwrite=request.overwrite
+    )[0]
+
+
+def _left_behind(siblings: tuple[Sibling, ...]) -> str:
+    named = ", ".join(one.relative for one in siblings[:MAX_NAMED_SIBLINGS])
+    more = len(siblings) - MAX_NAMED_SIBLINGS
+    rest = f" and {more} more" if more > 0 else ""
+    return f"the tool's other files were not copied (include_siblings): {named}{rest}"

@@ -1,0 +1,214 @@
+"""``sign``: validate and sign one item, or all that a pattern matches."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from lillux.errors import LilluxError
+from lillux.process.cancellation import Cancellation
+from ryeos.app.verbs import TOOLS, check_arguments, item_reference, project_of, rye_of
+from ryeos.app.workspace import Rye
+from ryeos.items.errors import (
+    Answer,
+    ArgumentError,
+    InvalidRefError,
+    SystemImmutableError,
+    error_answer,
+    error_envelope,
+)
+from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, parse_kind
+from ryeos.trust.sign import (
+    GLOB_CHARACTERS,
+    Signer,
+    SignReport,
+    SignTarget,
+    check_item,
+    check_writable,
+    exclusions,
+    read_item,
+    targets_of_glob,
+    targets_of_reference,
+)
+from ryeos.trust.signature import decode
+
+MAX_DETAILS = 2
+# Gets how many are done, of how many, and which was the last.
+OnProgress = Callable[[int, int, str], None]
+
+
+def sign(
+    rye: Rye,
+    arguments: Mapping[str, object],
+    *,
+    on_progress: OnProgress | None = None,
+    cancellation: Cancellation | None = None,
+) -> Answer:
+    """What became of one item or of many. Raises what keeps all of them from being signed.
+
+    A cancelled batch keeps what is signed by then.
+    """
+    values = check_arguments(TOOLS["sign"], arguments)
+    rye = rye_of(rye, values)
+    text, item_type = values["item_id"], values.get("item_type")
+    label = _source(values)
+    if label == SYSTEM:
+        raise SystemImmutableError(text)
+    targets = targets_of(rye, text.replace("\\", "/"), item_type, label)
+    reports: list[SignReport] = []
+    for report in signing(rye, targets, dry_run=values["dry_run"], force=values["force"]):
+        reports.append(report)
+        if on_progress:
+            on_progress(len(reports), len(targets), report.target.label)
+        if cancellation and cancellation.is_set:
+            break
+    project = {"project_path": project_of(rye)}
+    if is_glob(text):
+        batch = batch_answer(reports, len(targets), dry_run=values["dry_run"])
+        return Answer({**batch.envelope, **project}, batch.exit_status)
+    one = single_answer(reports[0])
+    return Answer({**one.envelope, **project}, one.exit_status)
+
+
+def _source(values: Mapping[str, Any]) -> str:
+    """The space; the older form says so in ``parameters``."""
+    location = values.get("parameters", {}).get("location", values["source"])
+    if location not in {PROJECT, USER, SYSTEM}:
+        raise ArgumentError(
+            "parameters.location",
+            f"expected one of {PROJECT}, {USER}, found {location!r:.60}",
+            hint="give source instead",
+        )
+    return str(location)
+
+
+def targets_of(rye: Rye, text: str, item_type: str | None, label: str) -> tuple[SignTarget, ...]:
+    """The files that a reference or a pattern means in a space. Raises ItemNotFoundError."""
+    space = rye.space(label)
+    if is_glob(text):
+        excluded = exclusions(rye.context.spaces, rye.verifier, rye.warn)
+        return targets_of_glob(*_glob(text, item_type), space, excluded)
+    if label == SYSTEM:
+        raise SystemImmutableError(text)
+    return targets_of_reference(item_reference(rye, text, item_type), space)
+
+
+def is_glob(text: str) -> bool:
+    """Whether a text is a pattern."""
+    return bool(GLOB_CHARACTERS & set(text))
+
+
+def signing(
+    rye: Rye, targets: Sequence[SignTarget], *, dry_run: bool, force: bool
+) -> Iterator[SignReport]:
+    """Sign, or only check, one after the other. Raises NoSigningKeyError."""
+    signer = None if dry_run else Signer(rye.signing_key(), rye.verifier)
+    for target in targets:
+        error = _problem_of_cases(target)
+        if error:
+            yield SignReport(target=target, error=error)
+        elif signer:
+            yield from signer.sign_all([target], force=force)
+        else:
+            yield _checked(target)
+
+
+def _problem_of_cases(target: SignTarget) -> LilluxError | None:
+    """What keeps a file of cases from ever being run: as with all items, that is not signed."""
+    if target.ref is None or not target.ref.is_test:
+        return None
+    from ryeos.app.item_tests import read_case_text
+
+    where = str(target.path)
+    try:
+        read_case_text(decode(read_item(target), where), target.ref.id, where)
+    except LilluxError as error:
+        return error
+    return None
+
+
+def _glob(text: str, item_type: str | None) -> tuple[Kind | None, str]:
+    prefix, colon, pattern = text.partition(":")
+    if colon and not pattern:
+        raise InvalidRefError(text, f"expected a pattern after '{prefix}:'")
+    kind = parse_kind(prefix, text) if colon else None
+    typed = parse_kind(item_type, text) if item_type else None
+    if kind and typed and kind is not typed:
+        raise InvalidRefError(text, f"says {kind.value} where the item type is {typed.value}")
+    return kind or typed, pattern if colon else text
+
+
+def _checked(target: SignTarget) -> SignReport:
+    try:
+        check_writable(target)
+        check_item(target, read_item(target))
+    except LilluxError as error:
+        return SignReport(target=target, error=error)
+    return SignReport(target=target)
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+def single_answer(report: SignReport) -> Answer:
+    """The answer about one item."""
+    target, signature = report.target, report.signature
+    if report.error:
+        failed = error_answer(report.error)
+        return Answer({**failed.envelope, "path": str(target.path)}, failed.exit_status)
+    described: dict[str, Any] = {
+        "status": "signed" if signature else "validation_passed",
+        "item_id": target.ref.id if target.ref else None,
+        "ref": str(target.ref) if target.ref else None,
+        "path": str(target.path),
+        "location": target.space.label,
+        "unchanged": report.unchanged,
+        "warnings": list(report.warnings),
+        "message": _message(report),
+    }
+    if signature:
+        described["signature"] = {
+            "timestamp": signature.timestamp,
+            "hash": signature.content_hash,
+            "key_fingerprint": signature.fingerprint,
+            "valid": True,
+        }
+    return Answer(described)
+
+
+def _message(report: SignReport) -> str:
+    label = report.target.label
+    if report.signature is None:
+        return f"{label} can be signed"
+    if report.unchanged:
+        return f"{label} is signed already, by {report.signature.fingerprint}"
+    return f"signed {label} with {report.signature.fingerprint}"
+
+
+def batch_answer(reports: Sequence[SignReport], total: int, *, dry_run: bool) -> Answer:
+    """The answer about several items: an error only if none of them is good."""
+    done = [r.target.label for r in reports if not r.error and not r.unchanged]
+    failed = [_failure(report, report.error) for report in reports if report.error]
+    good = len(reports) - len(failed)
+    verb = "Checked" if dry_run else "Signed"
+    summary = f"{verb} {good}/{total} items, {len(failed)} failed"
+    if len(reports) < total:
+        summary += f", cancelled before the other {total - len(reports)}"
+    envelope: dict[str, Any] = {
+        "status": "completed" if good else "error",
+        "signed": [] if dry_run else done,
+        "unchanged": [r.target.label for r in reports if r.unchanged],
+        "failed": failed,
+        "total": total,
+        "summary": summary,
+    }
+    if dry_run:
+        envelope["valid"] = done
+    if not good:
+        envelope |= {"error": summary, "code": failed[0]["code"] if failed else "CANCELLED"}
+    return Answer(envelope, 1 if failed else 0)
+
+
+def _failure(report: SignReport, error: LilluxError) -> dict[str, Any]:
+    described = {"item": report.target.label, **error_envelope(error)}
+    if "details" in described:
+        described["details"] = described["details"][:MAX_DETAILS]
+    return described

@@ -1,0 +1,553 @@
+"""Every topic of ``help``, and what to read next. Data; items, trust and bundles are elsewhere.
+
+A text begins with its one-line summary, and has at most `MAX_CHARACTERS`.
+"""
+
+from collections.abc import Mapping
+
+# --- item topics ----------------------------------------------------------------------------------
+# What ``help`` says about a topic, to agents and to people. Data.
+#
+# Each text begins with its one-line summary. Facts that depend on the machine are in
+# `ryeos.app.help`.
+
+ITEM_TOPICS: Mapping[str, str] = {
+    "spaces": """\
+Where items live, and which of two wins
+
+  project   PROJECT/.ai          the folder named with --project or RYE_PROJECT, else the nearest
+                                 one with .ai, else the current folder
+  user      ~/.ai                or below the folder named with --user-space or USER_SPACE
+  system    inside the program   signed bundles; never written to
+
+Each has tools/, directives/, knowledge/ and config/. An item's id is its path in there without the
+suffix: .ai/tools/mine/hello.py is tool:mine/hello. Project hides user, user hides system; `rye
+chain` shows what was hidden. An item may use its own space and those below, never one above: a
+tool in user space cannot run on a runtime of some project.
+To change a system item, copy it: rye load rye/bash/bash --to project
+""",
+    "signing": """\
+Who may say that an item runs
+
+Nothing unsigned runs. A signature is a comment line at the top of the file: time, hash, Ed25519
+signature, key. It covers the text below: change one character, and the item is refused.
+
+  rye keys generate           make your key, once; it counts in your user space from then on
+  rye sign tool:mine/hello    read the item first: signing says that you let it run
+  rye verify                  the state of every item of the project
+
+States: valid, unsigned, tampered, untrusted-key, bad-format.
+A key counts when its document is in your user space (rye keys trust FILE). A document that a
+project brings along counts after you approved it there: rye keys trust FINGERPRINT. The key of a
+bundle counts for that bundle's items. `rye keys list` shows every key, and why one does not count.
+""",
+    "refs": """\
+How to name an item
+
+  tool:mine/hello       kind and id; kinds are tool, directive, knowledge and config
+  mine/hello            the id alone, when only one kind has it
+  .ai/tools/mine/x.py   the path of an item's file
+  rye/bash              short for rye/bash/bash
+
+An id is a path below the kind's folder, without suffix, with / on every system. Refused are
+absolute paths, `..`, empty segments, backslashes, control characters and more than 512 bytes.
+
+sign and verify take patterns, in quotes, so that the shell leaves them alone: 'tool:mine/*' is
+what is in that folder, 'tool:mine/**' all below it, 'tool:hel*' such names anywhere.
+""",
+    "parameters": """\
+How to give a tool its parameters
+
+  name=text          text, as it stands
+  count:=3           JSON: numbers, true, false, null, lists, objects
+  text@notes.txt     the text of a file
+  data:=@data.json   the JSON of a file
+  --params JSON      all of them as one object; @FILE for a file, - for standard input
+  --stdin            the same as --params -
+
+A parameter given by itself wins over the object. All are checked against the item's schema before
+anything starts, and whatever they contain is data: ${HOME}, {name} and quotes are never read as
+templates or by a shell. Standard input is read only when asked for; an empty one is {}.
+""",
+    "chain": """\
+What runs a tool
+
+A tool names its executor, which may name another, down to a primitive that the engine has itself:
+
+  mine/hello -> rye/core/runtimes/python/script -> rye/core/primitives/execute
+
+Every element is a file; each is resolved and verified before it is read. At most 10 elements, no
+circles, no element of a space above, and versions in the ranges that the elements ask for.
+The first successful run of a tool in a project writes a lockfile that pins the chain, in
+.ai/lockfiles/. When an element changes after that, the tool is refused until you agree:
+
+  rye chain mine/hello          file, space, hash and signer of each element, and what it hides
+  rye lock show mine/hello      what is pinned
+  rye lock update mine/hello    pin the chain as it is now
+""",
+    "threads": """\
+Runs in the background
+
+  rye run mine/build --async      start it; prints the id of the thread, and goes on without you
+  rye threads list                the latest 20, and what became of them
+  rye threads wait ID...          until they end: 0 all completed, 1 one failed, 124 --timeout
+  rye threads logs ID --follow    what it writes, as it comes
+  rye threads show ID             everything about it, and its result
+  rye threads kill ID             end it, with all that it started
+
+ID is a thread's id, or as much of its beginning or end as is needed. Threads are kept in
+.ai/state/threads of the project, outside of projects in that of user space.
+
+Statuses: created, running; then completed, error, cancelled, killed. A run whose process died is
+an error as soon as anybody looks.
+""",
+    "errors": """\
+Codes of failures, as --json shows them
+
+  INVALID_PARAMS, INVALID_REF, AMBIGUOUS_ITEM      the command line, or a reference (2)
+  INVALID_QUERY                                    a search breaks the grammar (2)
+  NO_PROJECT, SYSTEM_IMMUTABLE                     wrong place: no project here; read-only (2)
+  ITEM_NOT_FOUND, THREAD_NOT_FOUND                 no space has the item, or the key; no thread (3)
+  RUN_NOT_FOUND, OBJECT_NOT_FOUND                  no such run of a graph, or a part is lost (3)
+  PERMISSION_DENIED                                a graph calls what its capabilities leave out (4)
+  UNSIGNED, INTEGRITY, UNTRUSTED_KEY               not signed, changed, or by whom? (4)
+  NO_SIGNING_KEY                                   you have no key yet (4)
+  EXECUTOR_NOT_FOUND, CIRCULAR_DEPENDENCY,
+  CHAIN_TOO_DEEP, CHAIN_INVALID                    what runs the tool is missing or wrong (5)
+  LOCKFILE_MISMATCH, LOCKFILE_INVALID              not the chain that was pinned; no lockfile (5)
+  INTERPRETER_NOT_FOUND                            a program that the tool needs is not here (6)
+  VALIDATION_FAILED, PARSING_ERROR, CONFIG_ERROR   metadata, configuration, parameters (6)
+  EXPRESSION_ERROR                                 an expression of a graph has no value (6)
+  REMOTE_NOT_FOUND                                 no remote of that name is configured (3)
+  REMOTE_NOT_APPROVED, REMOTE_INSECURE             not your own word; a key in plain text (4)
+  PIN_MISMATCH                                     another node, registry or publisher (4)
+  REMOTE_UNREACHABLE, REMOTE_REFUSED               no reply from the node, or a refusal (7)
+  REMOTE_CONFLICT, REMOTE_HEAD_MOVED,
+  REMOTE_UNRELATED                                 others changed the project there, too (7)
+  REMOTE_EXCLUDED                                  what was pushed no longer travels (7)
+  REMOTE_RENAMED                                   the project has another name there (7)
+  REMOTE_REPLY_INVALID, CAS_ENTRY_INVALID,
+  CAS_OBJECT_INVALID                               what a node sent is not what it should be (7)
+  REQUEST_SIGNATURE, ENVELOPE_INVALID              a request or secrets that cannot be taken (4)
+  SECRET_NOT_FOUND                                 not set on the node (3)
+  WEBHOOK_REFUSED                                  a delivery that no webhook signed (4)
+  VERSION_MISMATCH, HEAD_MOVED                     another version; changed meanwhile (7)
+  UNSAFE_PATH                                      a path in a manifest that must not be a file (7)
+  INADMISSIBLE_PATH                                a path in a manifest that never travels (7)
+  REGISTRY_NOT_CONFIGURED                          no registry of this name (3)
+  REGISTRY_NO_KEY, REGISTRY_REFUSED                the registry does not want it (7)
+  REGISTRY_INVALID                                 a registry of threads that cannot be used (6)
+  RESOURCE_EXCEEDED                                larger than what is read (6)
+  EXECUTION_FAILED                                 the tool ran and failed (1)
+  HTTP_INVALID_REQUEST                             no request could be made of it (6)
+  HTTP_UNREACHABLE, HTTP_TLS, HTTP_PROXY,
+  HTTP_BROKEN, HTTP_REDIRECT                       a tool's request got no response (1)
+  AUTH_FAILED                                      an MCP server refuses the credentials (1)
+  TIMEOUT, CANCELLED                               it took too long (124); interrupted (130)
+  CONFLICT, FILE_SYSTEM_ERROR                      something is in the way; disk or permissions (1)
+  UNSUPPORTED                                      known, but not done by this build
+  INTERNAL                                         a bug in rye
+
+The hint under an error is the way out; in JSON it is the key "hint".
+""",
+}
+
+
+# --- bundle topics --------------------------------------------------------------------------------
+# What ``help`` says about what comes with the program, and what is made to be shared. Data.
+#
+# Page: ``docs/reference/bundle.md``.
+
+# The ones to know first, with what they are for. The overview names those that are here.
+MAIN_TOOLS: Mapping[str, str] = {
+    "rye/file-system/read": "a file; in its folder edit_lines, write, ls, glob, grep",
+    "rye/code/git": "status, diff, log, show, blame, add, commit, branches",
+    "rye/bash/bash": "any command",
+    "rye/web/fetch": "a page as Markdown; in its folder search",
+    "rye/core/processes/list": "background runs; in its folder status, steps, cancel",
+    "rye/core/testing/test": "the cases of a tool",
+    "rye/mcp/manager": "tools of MCP servers, as items",
+    "rye/core/registry/registry": "published items and bundles",
+    "rye/core/remote/remote": "other machines",
+}
+
+BUNDLE_TOPICS: Mapping[str, str] = {
+    "bundle": """\
+What comes with Rye, and bundles of others
+
+  rye/file-system/     read, edit_lines, write, ls, glob, grep: kept to the project; lines have ids
+  rye/code/git         a repository, without running what its configuration names
+  rye/bash/bash        any command
+  rye/web/             fetch, search: pages as Markdown; nothing of this machine's own network
+  rye/core/processes/  list, status, steps, cancel: background runs
+  rye/core/testing/test, rye/core/telemetry/telemetry     cases of tools; runs in numbers
+  rye/core/keys/keys, rye/core/lock/lock, rye/core/init/init     keys, lockfiles, set-up
+  rye/core/remote/remote, rye/core/registry/registry     nodes; registries
+  rye/core/bundler/bundler     bundles, made and looked at
+  rye/mcp/manager      MCP servers, and items made of their tools
+
+Directives rye/authoring/create_tool, create_directive, create_knowledge, create_runtime and
+create_graph say how to write one; rye/core/review_item, how to read one before it is trusted.
+Knowledge explains each concept: search scope=knowledge.rye.*
+A program of the edition core has only what is below rye/core.
+
+A bundle is a folder of such items, signed as a whole. An installed one is a further system space:
+
+  rye bundle create ID 'mine/**' --release 1.0.0    make one; verify and inspect look at it
+  rye bundle install ID|DIR                         from a registry or a folder; its key is pinned
+  rye bundle list, uninstall, search, pull, push
+""",
+    "test": """\
+Cases beside a tool
+
+.ai/tools/mine/hello.test.yaml holds the cases of mine/hello, and is signed like the tool:
+
+  version: "1.0.0"
+  tool_type: test
+  executor_id: null
+  category: mine
+  description: Cases of hello
+  cases:
+    - name: greets
+      params: {name: Ada}
+      expect: {data: {greeting: hello Ada}}
+    - name: a name is text
+      params: {name: 3}
+      expect: {code: VALIDATION_FAILED}
+
+expect also knows status, equals, contains, matches, error, stdout, stderr, files; a case also
+files, env, timeout, skip_unless, in_project. Each runs in a copy of the project's items.
+
+  rye test                 all of the project; status 1 where one fails, 3 where there is none
+  rye test mine/hello -k greets
+Agents: tool:rye/core/testing/test. The format as a schema for editors: rye help --schema test
+""",
+}
+
+
+# --- topics ---------------------------------------------------------------------------------------
+
+MAX_CHARACTERS = 4000
+OVERVIEW = "overview"
+
+TOPICS: Mapping[str, str] = {
+    "search": """\
+Finding items by words
+
+  resize image         both words, anywhere: title, name, id, description, category, tags, content
+  "resize image"       the words next to each other
+  image OR photo       one of them; also: or |
+  image -video         the one without the other; also: NOT video, !video
+  (png OR jpg) resize  groups
+  res*  im?ge          any characters, one character
+  title:image          in one field; any metadata key is a field: author:ada, version:1.*
+  tool:a/b             exactly this item
+
+Words match whole, as beginnings (from 3 letters) and inside of others (from 4 letters), in this
+order of merit; stateGraph and state_graph are found as state and as graph. Scores are 0 to 1. When
+nothing matches plain words, half of them is enough ("relaxed": "or"), then nearly the same spelling
+("relaxed": "fuzzy").
+Filters on metadata: {"version": ">=1.2", "tags": ["a", "b"], "category": "media/*",
+"author": "!bob", "signed": true, "date_from": "2026-01-01"}; {"verify": true} checks each hit's
+signature. A scope narrows kind and id: tool.rye.core.*
+More hits: offset = next_offset.
+""",
+    "load": """\
+Reading an item, or copying it to change it
+
+  load item_id=tool:rye/bash/bash                         its verified text, metadata, inputs
+  load item_id=tool:rye/bash/bash destination=project     a copy in the project, byte for byte
+
+What is not signed by a key that counts is refused, with the command that mends it. A long text
+comes in windows: go on at offset = next_offset. The copy keeps its signature until you change it;
+sign it then. It hides the original ("now_shadows"). Another file in its place is a CONFLICT unless
+overwrite is true; then the first one is kept as .bak. include_siblings also copies the files that
+lie around a tool and that it imports.
+""",
+    "fetch": """\
+Load and search as one tool
+
+  fetch item_id=tool:a/b           loads the item, with the arguments of load
+  fetch query="resize image"       searches, with the arguments of search
+  fetch scope=tool.rye.*           lists everything in scope
+
+item_id or query, not both.
+""",
+    "execute": """\
+Running an item
+
+  execute item_id=tool:rye/bash/bash parameters={"command": "ls"}
+  execute item_id=directive:mine/review parameters={"path": "src"}
+  execute item_id=knowledge:mine/style
+
+A tool runs through its chain down to a primitive; a directive gives your_directions, for you to
+carry out; knowledge gives its text. Parameters are checked before anything starts, all problems
+are told at once. dry_run checks everything and runs nothing. A tool that fails is an error with
+code EXECUTION_FAILED and its data; what Rye refuses has no data.
+""",
+    "sign": """\
+Letting an item run
+
+  sign item_id=tool:mine/hello          after each change of its file
+  sign item_id=tool:mine/*              all items of a folder; mine/** all below it
+  sign item_id=directive:*              all directives
+  sign item_id=config:mine/x            configuration
+
+The item is validated first: required fields, a version like 1.0.0, name and category as the path
+says. Only project and user space are written to. A batch goes on past failures and lists them.
+dry_run writes nothing. Signing says that you let the item run: read it before.
+""",
+    "directives": """\
+Directives: prompts with inputs and permissions
+
+.ai/directives/CATEGORY/NAME.md holds a ```xml block with <directive name version>, in it <metadata>
+(description, category, author), <inputs> and <outputs>; the text below is the prompt. Executing it
+fills {input:name}, {input:name?} and {input:name:default} in, once, and gives the text back as
+your_directions. The engine carries nothing out itself. Names are snake_case.
+""",
+    "tools": """\
+Tools: files that run
+
+.ai/tools/CATEGORY/NAME with .py, .yaml, .sh, .js and others. A tool declares version, tool_type,
+executor_id (what runs it), category (its folder), description, and the schema of its parameters:
+in Python __version__ = "1.0.0" ... CONFIG_SCHEMA = {...}, in YAML version: "1.0.0" ...
+The executor is a runtime, a file like the tool, down to a primitive. Sign a tool before it runs.
+A template: rye new tool mine/hello. Cases beside it: the topic test. Another type of files is
+added by an extractor, a YAML file: knowledge:rye/core/parsers
+""",
+    "knowledge": """\
+Knowledge: texts for people and models
+
+.ai/knowledge/CATEGORY/NAME.md with a ```yaml block at the top (name, title, version, entry_type,
+optional category and tags), or a .yaml file. Executing or loading it gives the text. Search finds
+it by everything it says.
+""",
+    "runtimes": """\
+What runs a tool of each language
+
+A runtime is a tool of the bundle that others name as executor_id:
+
+  rye/core/runtimes/python/script     a Python file; parameters as JSON on standard input
+  rye/core/runtimes/python/function   a function execute(params, project_path), or main(**params)
+  rye/core/runtimes/node/node         a JavaScript or TypeScript file
+  rye/core/runtimes/bash/bash         a shell command or script
+  rye/core/primitives/execute         a program, started directly
+
+List those there are: search scope=tool.rye.core.runtimes. A project may bring its own; a tool of
+user space cannot use it.
+""",
+    "graphs": """\
+State graphs: tools whose steps are other items
+
+A YAML tool with tool_type: graph and executor_id: rye/core/runtimes/state-graph/runtime.
+
+  permissions: ["rye.execute.tool.mine.*"]       what its nodes may call; nothing else
+  config:
+    start: build
+    nodes:
+      build: {action: {item_id: tool:mine/build, params: {target: "${inputs.target}"}},
+              assign: {log: "${result.stdout}"}, next: enough}
+      enough: {type: gate, next: [{to: done, when: {path: state.log, op: exists}}, {to: build}]}
+      done: {type: return, output: {log: "${state.log}"}}
+
+Nodes: action (the default), gate, foreach (over, as, parallel, collect), return. A node may have
+on_error: NODE, retry: {max: 2}, timeout, cache_result. Expressions: ${inputs.a}, ${state.a.0},
+${result.x || 'none'}, ${state.list | length}; a string that is one expression keeps its type.
+
+Permissions: rye.PRIMARY.KIND.ID with dots for slashes; * is anything. A call must be allowed by the
+graph, by its caller (capabilities) and by every graph above; who lists nothing adds no limit, and
+without any list nothing runs. Parameters of the caller can narrow this, never widen it.
+
+  execute item_id=tool:mine/g parameters={...}     runs it, and tells of each step
+  execute item_id=tool:mine/g async=true           in the background
+  execute resume_thread_id=RUN                     goes on with a run that failed or was killed;
+                                                   no completed step is repeated
+On the command line: rye graph run, validate, show (--mermaid, --dot, --svg, --run), step, resume,
+and rye threads list, show, wait, kill. The format as a schema for editors: rye help --schema graph
+""",
+    "remote": """\
+Other machines
+
+execute takes target=remote or remote:NAME where nodes are configured. Without one it answers
+UNSUPPORTED; everything else works alone, without a network.
+
+  rye remote add default URL      a node; rye-node.pyz serve is one
+  rye remote push                 the project is there, what others brought merged in first
+  rye run REF --target remote     runs there; what it changes comes back, over no change of yours
+  rye remote pull, diff, resolve, threads, history, secrets, webhooks
+
+Agents: tool:rye/core/remote/remote; the first time: directive:rye/core/remote/set_up
+""",
+    "registry": """\
+Shared items
+
+source=registry searches and loads from the registry that the user named with rye registry login,
+else it answers REGISTRY_NOT_CONFIGURED. The other sources are on this machine. What is loaded into
+a space is checked, and does not run before it is signed: read it, then use the tool sign.
+
+  rye registry login --url URL    use one, and pin its key; --key-env VARIABLE to publish
+  rye registry search, info, pull, verify, outdated, update
+  rye registry push mine/text/upper         an id has the namespace first
+  rye-node.pyz serve --role registry        is one
+
+Agents: tool:rye/core/registry/registry. Whole bundles of items: the topic bundle
+""",
+    "config": """\
+Configuration
+
+.ai/config/NAME/FILE.yaml (or .toml) in project, user and system space; tools say which of them they
+read, and how the three are merged. Unsigned configuration is used with a warning, a tampered one is
+refused. Sign it as config:NAME/FILE. The keys in config/keys are trust: see the topic signing.
+""",
+    "setup": """\
+First steps
+
+  rye init                 user space, a key, and .ai in the project, each where it is missing
+  rye keys generate        only the key
+  rye doctor               what is there, what is missing, and how to mend it; --fix mends
+  rye new tool mine/hello  a template; then: rye sign tool:mine/hello
+
+Everything of a user lies below ~/.ai, everything of a project below its .ai.
+""",
+    "mcp": """\
+The tools that agents get
+
+search, load, execute, sign and help; fetch is load and search in one. They are called by these
+names, by rye_NAME and by mcp__rye__NAME. Each answer is one JSON document with a status: success,
+error, or another word for what was done. Errors have a code, one sentence, and a hint: the next
+step. project_path chooses another project than the server's own; a relative path starts there.
+Items are never tools of their own: execute runs them.
+
+Beside the tools, by the protocol's own means:
+
+  prompts     directives of project and user, and those of the system tagged prompt; mine/review is
+              the prompt mine.review, its arguments are the inputs; --prompts all or none
+  resources   knowledge; by rye://tool/ID, rye://directive/ID, rye://output/ID and rye://help/TOPIC
+              also items, kept outputs and these topics; ids and prompt arguments are completed
+  tasks       execute with async true is a task for a client that has the extension
+              io.modelcontextprotocol/tasks; for any other a thread_id: see threads
+  skills      with rye mcp --skills those prompts, and folders of knowledge with a SKILL.md, are
+              skills too, skill://CATEGORY/NAME/SKILL.md, for a client that has the extension
+              io.modelcontextprotocol/skills
+
+Tools of other MCP servers become items of their own: rye mcp add NAME -- PROGRAM, or --url URL;
+then rye mcp discover NAME. Agents: tool:rye/mcp/manager
+""",
+    "cli": """\
+The command line
+
+rye run, search, load, sign and help do what the tools of agents do, and with --json print the very
+same document. Further commands make keys, items and lockfiles, and check signatures: rye help
+lists them. Exit statuses: 0 done, 1 it failed, 2 usage, 3 not found, 4 trust, 5 chain, 6 metadata
+or parameters, 7 remote, 124 timeout, 130 interrupted.
+""",
+    **ITEM_TOPICS,
+    **BUNDLE_TOPICS,
+}
+
+SEE_ALSO: Mapping[str, tuple[str, ...]] = {
+    OVERVIEW: ("search", "execute", "bundle", "setup"),
+    "search": ("load", "fetch", "refs"),
+    "load": ("search", "sign", "spaces"),
+    "fetch": ("load", "search"),
+    "execute": ("tools", "directives", "chain"),
+    "sign": ("signing", "setup"),
+    "directives": ("execute", "sign"),
+    "tools": ("runtimes", "parameters", "sign", "test"),
+    "knowledge": ("search", "sign"),
+    "runtimes": ("tools", "chain"),
+    "spaces": ("refs", "load"),
+    "signing": ("sign", "errors"),
+    "chain": ("runtimes", "errors"),
+    "setup": ("signing", "cli"),
+    "threads": ("execute", "graphs", "errors"),
+    "graphs": ("execute", "threads", "tools"),
+    "remote": ("registry", "threads"),
+    "registry": ("bundle", "signing"),
+    "bundle": ("search", "load", "registry"),
+    "test": ("tools", "execute"),
+    "errors": ("signing", "refs"),
+}
+
+
+# --- code topics ----------------------------------------------------------------------------------
+# What each code of a failure means, for ``help error:CODE``. Data.
+#
+# The built file has no docstrings, so the classes of errors cannot say it there.
+
+CODES: Mapping[str, str] = {
+    "AMBIGUOUS_ITEM": "A reference or a shortened thread id means more than one; give more of it.",
+    "AUTH_FAILED": "An MCP server refuses the credentials that a tool sent.",
+    "CANCELLED": "The run was ended before it was done: by its caller, or by Ctrl-C.",
+    "CAS_ENTRY_INVALID": "Content that was transferred is not what its digest says.",
+    "CAS_OBJECT_INVALID": "An object of a project, like a manifest, has a shape of no kind.",
+    "CHAIN_INVALID": "The elements of a chain do not fit: space, inputs, outputs, version.",
+    "CHAIN_TOO_DEEP": "A chain has more than 10 elements.",
+    "CIRCULAR_DEPENDENCY": "An executor leads back to an element that is in the chain already.",
+    "CONFIG_ERROR": "A configuration, a key document, a bundle or a server item is wrong.",
+    "CONFLICT": "Another file, key or setting is where something was to be written; it stays.",
+    "ENVELOPE_INVALID": "Sealed secrets that this node cannot open.",
+    "EXECUTION_FAILED": "The tool ran and failed; its output is in data.",
+    "EXECUTOR_NOT_FOUND": "What a tool names as its executor_id is in no space.",
+    "EXPRESSION_ERROR": "An expression of a graph has no value, or cannot be read.",
+    "FILE_SYSTEM_ERROR": "A file cannot be read or written: disk, permissions, or a link.",
+    "HEAD_MOVED": "A node's head is not where its client thought: somebody else pushed first.",
+    "HTTP_BROKEN": "A response broke off, or is not what HTTP allows.",
+    "HTTP_INVALID_REQUEST": "No request can be made of the tool's URL, headers or body.",
+    "HTTP_PROXY": "The proxy refused or could not reach the server.",
+    "HTTP_REDIRECT": "A response leads elsewhere too often, or to where the tool may not go.",
+    "HTTP_TLS": "The server's certificate, or the encrypted connection, is not good.",
+    "HTTP_UNREACHABLE": "No connection to the server: its name, its port or the network.",
+    "INTEGRITY": "The text is not the one that was signed, or the signature is malformed.",
+    "INTERNAL": "A bug in rye; standard error has more under the error_ref of the answer.",
+    "INTERPRETER_NOT_FOUND": "A program that the tool's runtime needs is not on this machine.",
+    "INVALID_PARAMS": "An argument is unknown, missing, or of another type than expected.",
+    "INVALID_QUERY": "A search breaks the grammar, at the given position (topic search).",
+    "INVALID_REF": "This cannot be the name of an item (topic refs).",
+    "ITEM_NOT_FOUND": "No space that was searched has the item, or no key has this fingerprint.",
+    "LOCKFILE_INVALID": "A lockfile is damaged, or not what rye writes.",
+    "LOCKFILE_MISMATCH": "The chain is not the one that was pinned: an element was changed.",
+    "NO_PROJECT": "This needs a project, and none is named or found here.",
+    "NO_SIGNING_KEY": "There is no private key to sign with yet; rye keys generate makes one.",
+    "OBJECT_NOT_FOUND": "A part of what was written down of a run is lost.",
+    "PARSING_ERROR": "An item's header or text cannot be read as its kind of file.",
+    "PERMISSION_DENIED": "A graph calls what its capabilities leave out.",
+    "PIN_MISMATCH": "A node, registry or bundle has another key than before, or than was named.",
+    "REGISTRY_NOT_CONFIGURED": "You have named no registry; a project's word does not count.",
+    "REGISTRY_NO_KEY": "A registry wants an API key for this, and its variable is not set.",
+    "REGISTRY_REFUSED": "The registry answered with an error; detail has what it said.",
+    "REGISTRY_INVALID": "The registry of background runs is damaged, or of a newer rye.",
+    "REMOTE_CONFLICT": "Changed here and on the node; rye remote resolve settles each file.",
+    "REMOTE_EXCLUDED": "Files that were pushed are here, but the rules let them no longer travel.",
+    "REMOTE_HEAD_MOVED": "Somebody else has pushed since; rye remote pull merges what is there.",
+    "REMOTE_INSECURE": "An API key would have crossed the network in plain text.",
+    "REMOTE_NOT_APPROVED": "Only the project names this node, or the key for it.",
+    "REMOTE_NOT_FOUND": "No remote of this name is configured.",
+    "REMOTE_REFUSED": "The node answered with an error; http_status and detail have what it said.",
+    "REMOTE_RENAMED": "The project was pushed under another name: set project_path to it.",
+    "REMOTE_REPLY_INVALID": "What answered is no node, or one that this version does not know.",
+    "REMOTE_UNREACHABLE": "No reply came from the node: its address, the network, or a timeout.",
+    "REMOTE_UNRELATED": "The node has another project of this name; set project_path, or pull.",
+    "REQUEST_SIGNATURE": "A request or delivery is not signed as it should be.",
+    "RESOURCE_EXCEEDED": "Something is larger than what is read, kept or sent.",
+    "RUN_NOT_FOUND": "No run of a graph with this id was written down.",
+    "SECRET_NOT_FOUND": "A run asks for a secret that its user has not set on the node.",
+    "SYSTEM_IMMUTABLE": "Items of the system are part of a signed bundle; copy one to change it.",
+    "THREAD_NOT_FOUND": "No background run has this id.",
+    "TIMEOUT": "It took longer than its time limit, and was ended.",
+    "UNSAFE_PATH": "A manifest has a path that must not become a file; nothing was written.",
+    "INADMISSIBLE_PATH": "A manifest has a path that never travels; nothing was written.",
+    "UNSIGNED": "The item has no signature line, and nothing unsigned runs.",
+    "UNSUPPORTED": "What is asked for is known, but not done by this build.",
+    "UNTRUSTED_KEY": "The signature is of a key that does not count here (topic signing).",
+    "VALIDATION_FAILED": "Metadata or parameters break their schema; details lists all problems.",
+    "VERSION_MISMATCH": "The node takes no pushes of this version of rye.",
+    "WEBHOOK_REFUSED": "A delivery that no webhook of the node signed, or too old.",
+}
+# Codes that other programs of this kind have, and what is used here instead.
+UNUSED_CODES: Mapping[str, str] = {
+    "AUTH_REQUIRED": "AUTH_FAILED",
+    "REGISTRY_ERROR": "REGISTRY_REFUSED",
+    "REMOTE_ERROR": "REMOTE_REFUSED",
+    "SCHEMA_NOT_FOUND": "VALIDATION_FAILED",
+}

@@ -1,0 +1,541 @@
+"""What the tools do but `execute`: arguments in, an answer out.
+
+`answer` turns what goes wrong into an answer as well; the functions of the modules raise it.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import Any
+
+from lillux.errors import LilluxError
+from lillux.values import dataclass
+from ryeos.app.progress import Calling, StepProgress
+from ryeos.app.workspace import Rye
+from ryeos.items.errors import Answer, ArgumentError, error_answer
+from ryeos.items.refs import (
+    EXECUTABLE_KINDS,
+    PROJECT,
+    SYSTEM,
+    USER,
+    Kind,
+    Reference,
+    parse_reference,
+)
+from ryeos.items.specs import type_name
+
+# --- tools ----------------------------------------------------------------------------------------
+
+# Those that may take a while: they tell how far they are, and can be cancelled.
+LASTING = frozenset({"sign"})
+READERS: Mapping[str, str] = {
+    "search": "search",
+    "load": "load",
+    "fetch": "search",
+    "sign": "sign",
+    "help": "help",
+}
+"""Verb -> the module of this folder that has a function of that name."""
+
+
+def answer(
+    rye: Rye, name: str, arguments: Mapping[str, object], calling: Calling | None = None
+) -> Answer:
+    """The answer of one of `READERS`, also for what it refuses."""
+    module = import_module(f"ryeos.app.{READERS[name]}")
+    lasting: dict[str, Any] = {}
+    if calling and name in LASTING:
+        progress = StepProgress(calling.progress)
+        lasting = {"on_progress": progress.step, "cancellation": calling.cancellation}
+    try:
+        found: Answer = getattr(module, name)(rye, arguments, **lasting)
+    except LilluxError as error:
+        refused = error_answer(error)
+        item_id = arguments.get("item_id")
+        named = {"item_id": item_id} if isinstance(item_id, str) else {}
+        return Answer(named | dict(refused.envelope), refused.exit_status)
+    return found
+
+
+# --- parameters -----------------------------------------------------------------------------------
+# What each tool takes, as rows. Data; `execute` has a page of its own.
+
+ABSENT: Any = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One argument of a tool.
+
+    type              ``string``, ``integer``, ``boolean`` or ``object``
+    minimum, maximum  of an integer; checked here, and in the text only
+    """
+
+    name: str
+    type: str
+    description: str
+    enum: tuple[str, ...] = ()
+    default: Any = ABSENT
+    required: bool = False
+    minimum: int | None = None
+    maximum: int | None = None
+
+    def schema(self) -> dict[str, Any]:
+        """The property as it is sent."""
+        rules: dict[str, Any] = {"type": self.type, "description": self.description}
+        if self.enum:
+            rules["enum"] = list(self.enum)
+        return rules if self.default is ABSENT else rules | {"default": self.default}
+
+
+def _text(name: str, description: str, **rules: Any) -> Parameter:  # noqa: ANN401 - of Parameter
+    return Parameter(name=name, type="string", description=description, **rules)
+
+
+def _flag(name: str, description: str) -> Parameter:
+    return Parameter(name=name, type="boolean", description=description, default=False)
+
+
+def _number(name: str, description: str, **rules: Any) -> Parameter:  # noqa: ANN401 - of Parameter
+    return Parameter(name=name, type="integer", description=description, **rules)
+
+
+def _object_parameter(name: str, description: str) -> Parameter:
+    return Parameter(name=name, type="object", description=description)
+
+
+REGISTRY, LOCAL, ALL = "registry", "local", "all"
+RUNNABLE = (Kind.DIRECTIVE.value, Kind.TOOL.value, Kind.KNOWLEDGE.value)
+DEFAULT_WINDOW = 60_000
+
+ITEM_ID = _text("item_id", "tool:a/b, or a/b", required=True)
+PROJECT_PATH = _text("project_path", "Project folder")
+_OVERWRITE = _flag("overwrite", "Replace another file there")
+_OFFSET_OF_TEXT = _number("offset", "First character", default=0, minimum=0)
+
+SEARCH = (
+    _text("query", "Words; empty for everything", default=""),
+    _text("item_type", "Kind of item", enum=(*RUNNABLE, ALL), default=ALL),
+    _text("scope", "Like tool.rye.core.*"),
+    PROJECT_PATH,
+    _text(
+        "source",
+        "Spaces to look in",
+        enum=(PROJECT, USER, SYSTEM, LOCAL, REGISTRY, ALL),
+        default=ALL,
+    ),
+    _number("limit", "Hits, 1 to 100", default=10, minimum=1, maximum=100),
+    _number("offset", "Hits to skip", default=0, minimum=0),
+    _text("sort_by", "Order", enum=("score", "date", "name"), default="score"),
+    _object_parameter("fields", "Field to query"),
+    _object_parameter(
+        "filters",
+        "Metadata, like version: >=1.2, author: !bob, category: a/*, signed: true",
+    ),
+    _object_parameter("fuzzy", "Allow slips: enabled, max_distance 0 to 2"),
+    _object_parameter("proximity", "Words close by: enabled, max_distance"),
+)
+LOAD = (
+    ITEM_ID,
+    _text("item_type", "Kind of item", enum=RUNNABLE),
+    PROJECT_PATH,
+    _text("source", "First space to look in", enum=(PROJECT, USER, SYSTEM, REGISTRY)),
+    _text("destination", "Copy it to this space", enum=(PROJECT, USER)),
+    _text("version", "Of a registry's item"),
+    _OVERWRITE,
+    _flag("include_siblings", "Also copy files the tool imports"),
+    _OFFSET_OF_TEXT,
+    _number(
+        "max_chars", "Characters to give", default=DEFAULT_WINDOW, minimum=1, maximum=1_000_000
+    ),
+)
+SIGN = (
+    _text("item_id", "Item or pattern", required=True),
+    _text("item_type", "Kind of item", enum=(*RUNNABLE, Kind.CONFIG.value)),
+    PROJECT_PATH,
+    _text("source", "Space of the item", enum=(PROJECT, USER, SYSTEM), default=PROJECT),
+    _object_parameter("parameters", "Older form: location for source"),
+    _flag("dry_run", "Validate only"),
+    _flag("force", "Sign what is signed already"),
+)
+HELP = (_text("topic", "overview, a topic, item:REF or error:CODE", default="overview"),)
+
+
+def _fetched(parameters: Iterable[Parameter]) -> Iterable[Parameter]:
+    """The rows without defaults, which belong to one of two modes."""
+    for one in parameters:
+        yield Parameter(
+            name=one.name,
+            type=one.type,
+            description=one.description,
+            enum=one.enum,
+            minimum=one.minimum,
+            maximum=one.maximum,
+        )
+
+
+def _union() -> tuple[Parameter, ...]:
+    """Load and search together; a row of both takes what either takes."""
+    rows = {one.name: one for one in _fetched(LOAD)}
+    for one in _fetched(SEARCH):
+        known = rows.get(one.name)
+        if known is None:
+            rows[one.name] = one
+        elif known.enum:
+            rows[one.name] = Parameter(
+                name=one.name,
+                type=one.type,
+                description=one.description,
+                enum=tuple(dict.fromkeys((*known.enum, *one.enum))),
+            )
+    rows["offset"] = _number("offset", "First character, or hits to skip", minimum=0)
+    return tuple(rows.values())
+
+
+FETCH = _union()
+LOAD_ONLY = frozenset(one.name for one in LOAD) - {one.name for one in SEARCH}
+SEARCH_ONLY = frozenset(one.name for one in SEARCH) - {one.name for one in LOAD}
+
+
+# --- parameters of execute ------------------------------------------------------------------------
+# What `execute` takes, as rows.
+
+EXECUTE = (
+    Parameter(name="item_id", type="string", description="tool:a/b, or a/b"),
+    Parameter(name="item_type", type="string", description="Kind of item", enum=RUNNABLE),
+    Parameter(name="action", type="string", description="Or sign, load", default="run"),
+    PROJECT_PATH,
+    Parameter(name="parameters", type="object", description="The item's inputs"),
+    Parameter(name="dry_run", type="boolean", description="Check only", default=False),
+    Parameter(name="target", type="string", description="local, or remote:NAME", default="local"),
+    Parameter(name="thread", type="string", description="inline or fork", default="inline"),
+    Parameter(name="async", type="boolean", description="Give a handle, run on", default=False),
+    Parameter(name="resume_thread_id", type="string", description="Go on with a graph's run"),
+    Parameter(name="model", type="string", description="For a fork"),
+    Parameter(name="limit_overrides", type="object", description="For a fork"),
+    Parameter(
+        name="timeout", type="integer", description="Seconds, at most the tool's own", minimum=1
+    ),
+    Parameter(name="trace", type="boolean", description="Add what happened", default=False),
+)
+
+
+# --- tool table -----------------------------------------------------------------------------------
+# The six tools as clients see them: names, texts, parameters, hints. Data, and how it is sent.
+#
+# Schemas use ``type``, ``enum``, ``description``, ``default`` and ``required`` only: clients refuse
+# anything cleverer, and one refused tool ends a session. ``docs/reference/mcp-tools.md`` is written
+# from this table.
+
+MAX_DESCRIPTION_CHARACTERS = 1200
+MAX_LIST_BYTES = 9000
+# What a client may do with the names that other documents use for our tools.
+ALIAS_PREFIXES = ("mcp__rye__", "rye_")
+
+OUTPUT_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "status": {"type": "string"},
+        "error": {"type": "string"},
+        "code": {"type": "string"},
+    },
+    "required": ["status"],
+}
+PROFILES: Mapping[str, tuple[str, ...]] = {
+    "five": ("search", "load", "execute", "sign", "help"),
+    "node": ("fetch", "execute", "sign"),
+    "all": ("search", "load", "fetch", "execute", "sign", "help"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool: its texts, its parameters in order, and what a client may assume about it."""
+
+    name: str
+    title: str
+    description: str
+    parameters: tuple[Parameter, ...]
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = True
+    open_world: bool = False
+    meta: Mapping[str, Any] | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """The entry of ``tools/list``."""
+        entry: dict[str, Any] = {
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": self.input_schema(),
+            "outputSchema": OUTPUT_SCHEMA,
+            "annotations": {
+                "readOnlyHint": self.read_only,
+                "destructiveHint": self.destructive,
+                "idempotentHint": self.idempotent,
+                "openWorldHint": self.open_world,
+            },
+        }
+        return entry | ({"_meta": dict(self.meta)} if self.meta else {})
+
+    def input_schema(self) -> dict[str, Any]:
+        """What the tool takes, flat."""
+        return {
+            "type": "object",
+            "properties": {one.name: one.schema() for one in self.parameters},
+            "required": [one.name for one in self.parameters if one.required],
+            "additionalProperties": False,
+        }
+
+
+_TOOLS = (
+    Tool(
+        name="search",
+        title="Search items",
+        description=(
+            "Find tools, directives and knowledge by words; start here when you do not know an id."
+            " Gives id, type, description, score and a preview for each hit, best first."
+            ' Words side by side must all occur; OR, NOT, -word, "phrases", (groups), wild*cards'
+            " and field:word (title, name, id, description, category, tags, content, or any"
+            " metadata key) work. An empty query lists everything in scope."
+            " Then call load to read a hit, or execute to run it."
+        ),
+        parameters=SEARCH,
+        read_only=True,
+    ),
+    Tool(
+        name="load",
+        title="Load or copy an item",
+        description=(
+            "Read one item: its verified text, metadata and input schema. With destination it is"
+            " also copied, byte for byte, to the project or user space, to be changed there"
+            " (sign it after a change). Long texts: follow next_offset."
+        ),
+        parameters=LOAD,
+    ),
+    Tool(
+        name="fetch",
+        title="Fetch items",
+        description=(
+            "Load and search in one tool: with item_id it loads that item, with query (or scope"
+            " alone) it searches. Give one of the two."
+        ),
+        parameters=FETCH,
+    ),
+    Tool(
+        name="execute",
+        title="Execute an item",
+        description=(
+            "Run a tool, render a directive into directions for you to carry out, or read"
+            " knowledge. Every file involved is verified first; parameters are checked against the"
+            " item's schema and all problems told at once (load shows the schema)."
+            " With dry_run everything is checked and nothing runs."
+        ),
+        parameters=EXECUTE,
+        destructive=True,
+        idempotent=False,
+        open_world=True,
+        meta={"anthropic/maxResultSizeChars": 200000},
+    ),
+    Tool(
+        name="sign",
+        title="Validate and sign",
+        description=(
+            "Validate an item of the project or user space and sign it with the user's key, so that"
+            " it may run. Needed after each change. item_id may be a pattern: tool:mine/* for the"
+            " items of a folder, tool:mine/** for all below it. With dry_run nothing is written."
+        ),
+        parameters=SIGN,
+    ),
+    Tool(
+        name="help",
+        title="Help",
+        description=(
+            "How Rye works: topics, one item's inputs (topic item:tool:a/b), one error code"
+            " (topic error:UNSIGNED). Without a topic: what is set up here, and what to do next."
+        ),
+        parameters=HELP,
+        read_only=True,
+    ),
+)
+TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in _TOOLS}
+
+
+def tool_named(name: str) -> Tool | None:
+    """The tool of this name or alias, listed or not."""
+    for prefix in ALIAS_PREFIXES:
+        name = name.removeprefix(prefix) if name not in TOOLS else name
+    return TOOLS.get(name)
+
+
+def listed(profile: str) -> list[dict[str, Any]]:
+    """The entries of ``tools/list`` for a profile. Raises KeyError for none of `PROFILES`."""
+    return [TOOLS[name].describe() for name in PROFILES[profile]]
+
+
+# --- arguments ------------------------------------------------------------------------------------
+# Checking the arguments of a call against the table. Pure.
+#
+# Lenient on three habits of models: an object sent as its JSON text, numbers and booleans sent as
+# text, and null for what may be left out. Everything else that does not fit is an ArgumentError
+# that names it, what was expected and what was found.
+
+_MAX_SHOWN = 60
+_BOOLEANS = {"true": True, "false": False}
+_MAX_DIGITS = 15
+
+
+def check_arguments(tool: Tool, arguments: Mapping[str, object]) -> dict[str, Any]:
+    """The arguments with defaults filled in, those left out without a default missing.
+
+    Raises ArgumentError.
+    """
+    rows = {row.name: row for row in tool.parameters}
+    for name in arguments:
+        if name not in rows:
+            raise _unknown(str(name), tool)
+    checked: dict[str, Any] = {}
+    for row in tool.parameters:
+        value = arguments.get(row.name)
+        if value is not None:
+            checked[row.name] = _checked(row, value)
+        elif row.required:
+            raise ArgumentError(
+                row.name, f"expected by {tool.name}, found nothing", hint=row.description
+            )
+        elif row.default is not ABSENT:
+            checked[row.name] = row.default
+    return checked
+
+
+def _unknown(name: str, tool: Tool) -> ArgumentError:
+    from difflib import get_close_matches
+
+    known = [row.name for row in tool.parameters]
+    close = get_close_matches(name, known, 1, 0.5)
+    meant = f"did you mean {close[0]}? " if close else ""
+    return ArgumentError(
+        name[:_MAX_SHOWN],
+        f"{tool.name} has no such argument",
+        hint=f"{meant}{tool.name} takes {', '.join(known)}",
+        **({"closest": close[0]} if close else {}),
+        valid=known,
+    )
+
+
+def _checked(row: Parameter, value: object) -> object:
+    match row.type:
+        case "string":
+            return _string(row, value)
+        case "integer":
+            return _integer(row, value)
+        case "boolean":
+            return boolean(row.name, value)
+    return _object_argument(row, value)
+
+
+def _string(row: Parameter, value: object) -> str:
+    if not isinstance(value, str):
+        raise _wrong(row, "a string", value)
+    if row.enum and value not in row.enum:
+        from difflib import get_close_matches
+
+        close = get_close_matches(value, row.enum, 1, 0.5)
+        hint = f"did you mean {close[0]}?" if close else ""
+        raise _wrong(row, f"one of {', '.join(row.enum)}", value, hint=hint)
+    return value
+
+
+def _integer(row: Parameter, value: object) -> int:
+    number = value
+    if isinstance(value, str):
+        digits = value.strip().removeprefix("-")
+        if digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS:
+            number = int(value)
+    elif isinstance(value, float) and value.is_integer():
+        number = int(value)
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise _wrong(row, "an integer", value)
+    low, high = row.minimum, row.maximum
+    if (low is not None and number < low) or (high is not None and number > high):
+        bounds = f"{low} to {high}" if high is not None else f"{low} or more"
+        raise _wrong(row, bounds, value)
+    return number
+
+
+def boolean(name: str, value: object) -> bool:
+    """The value of an argument that is true or false. Raises ArgumentError."""
+    found = _BOOLEANS.get(value.strip().lower()) if isinstance(value, str) else value
+    if not isinstance(found, bool):
+        raise _wrong(Parameter(name=name, type="boolean", description=""), "true or false", value)
+    return found
+
+
+def _object_argument(row: Parameter, value: object) -> dict[str, Any]:
+    found = value
+    if isinstance(value, str):
+        try:
+            found = json.loads(value) if value.strip() else {}
+        except (ValueError, RecursionError):
+            raise _wrong(row, "an object, or its JSON", value) from None
+    if not isinstance(found, dict):
+        raise _wrong(row, "an object", value)
+    return found
+
+
+def _wrong(row: Parameter, expected: str, value: object, *, hint: str = "") -> ArgumentError:
+    kind = type_name(value)
+    shown = repr(value[:_MAX_SHOWN]) if isinstance(value, str) else str(value)[:_MAX_SHOWN]
+    found = shown if isinstance(value, str | int | float) else f"{kind} {shown}"
+    return ArgumentError(
+        row.name,
+        f"expected {expected}, found {found}",
+        hint=hint,
+        expected=expected,
+        **({"valid": list(row.enum)} if row.enum else {}),
+    )
+
+
+# --- references -----------------------------------------------------------------------------------
+# Which project and which item the arguments of a call mean.
+
+
+def rye_of(rye: Rye, arguments: Mapping[str, object]) -> Rye:
+    """The Rye of the named project, else the server's own. Raises NoProjectError."""
+    project = arguments.get("project_path")
+    return rye.at(str(project)) if project else rye
+
+
+def project_of(rye: Rye) -> str | None:
+    """The project that an answer is about, for the answer; None outside of one."""
+    return str(rye.context.project_path) if rye.context.project_path else None
+
+
+def item_reference(rye: Rye, item_id: str, item_type: str | None) -> Reference:
+    """The item that ``tool:a/b``, ``a/b`` with a type, or ``a/b`` alone means.
+
+    Backslashes count as slashes, and a file suffix is left out where that names an item. Raises
+    InvalidRefError.
+    """
+    reference = parse_reference(_slashed(item_id), item_type)
+    stem, dot, suffix = reference.id.rpartition(".")
+    kinds = (reference.kind,) if reference.kind else EXECUTABLE_KINDS
+    named = [kind for kind in kinds if dot and _names_files(rye, kind, f".{suffix}")]
+    shorter = [Reference(kind, stem) for kind in named]
+    if any(rye.resolver.find(ref) for short in shorter for ref in short.refs()):
+        return Reference(reference.kind, stem)
+    return reference
+
+
+def _names_files(rye: Rye, kind: Kind, suffix: str) -> bool:
+    return any(space.has_suffix(kind, suffix) for space in rye.context.spaces)
+
+
+def _slashed(item_id: str) -> str:
+    """The id with forward slashes, as some systems do not write paths."""
+    kind, colon, path = item_id.rpartition(":")
+    path = path.replace("\\", "/")
+    while path.startswith("./"):
+        path = path.removeprefix("./")
+    return f"{kind}{colon}{path}"

@@ -1,0 +1,406 @@
+"""The public API: one object per context that wires resolver, trust, verification and executor.
+
+Every method answers with an `Answer`; what Rye cannot do is a `LilluxError` for the caller's door.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from lillux.files import create_file, make_directory, read_bytes, safe_join, write_atomic
+from lillux.process.cancellation import Cancellation
+from lillux.process.model import ProcessRunner
+from lillux.values import replace
+from ryeos.items.context import Context, log_warning, named_project
+from ryeos.items.errors import (
+    EXIT_BY_CODE,
+    TOOL_FAILED,
+    Answer,
+    IntegrityError,
+    NoProjectError,
+    NoSigningKeyError,
+    UnsupportedError,
+    UsageError,
+    error_envelope,
+)
+from ryeos.items.refs import PROJECT, Kind, Location, Reference, Resolution, Space, parse_reference
+from ryeos.run.calls import Call, Materials, OnStderr, OnStep
+from ryeos.run.engine import PrimitiveExecutor
+from ryeos.run.model import ExecutionResult, Request
+from ryeos.trust.config import ConfigReader
+from ryeos.trust.resolver import Resolver, with_added_types
+from ryeos.trust.signature import MAX_ITEM_BYTES
+from ryeos.trust.store import Approvals, TrustStore
+from ryeos.trust.verify import Coverage, Target, VerifiedItem, Verifier
+
+if TYPE_CHECKING:  # a run of a tool needs neither
+    from ryeos.run.functions import FunctionHost
+    from ryeos.run.thread_control import Program
+    from ryeos.run.thread_registry import Registry
+    from ryeos.run.threads import RunnerSeals
+    from ryeos.search.index import Catalog
+    from ryeos.trust.keys import SigningKey
+    from ryeos.trust.sign import AuditReport
+
+__all__ = ["Rye"]
+
+ALIASES_PATH = "rye/aliases.yaml"
+MAX_OTHER_PROJECTS = 4
+INTEGRITY_PATH = "integrity/integrity.yaml"
+
+
+class Rye:
+    """Everything that can be done with the items of a context.
+
+    ``warn`` gets one line for each thing that a person should hear about. ``restore`` writes a file
+    of the own bundle anew, where there is something to restore it from. With ``functions``, Python
+    functions are called in warm workers: worth it from the second call on. ``program`` is how this
+    program is started once more, for what a graph leaves running.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        runner: ProcessRunner | None = None,
+        functions: "FunctionHost | None" = None,
+        warn: Callable[[str], None] = log_warning,
+        restore: Callable[[str], bool] = lambda _: False,
+        program: "Callable[[Context], Program] | None" = None,
+    ) -> None:
+        self.context = context = with_added_types(context, lambda: self.verifier, warn)
+        self._runner, self._functions, self._restore = runner, functions, restore
+        self._program = program
+        self._elsewhere: dict[Path, Rye] = {}
+        self.warn = warn
+        self.approvals = Approvals(context.spaces.user.ai)
+        self.trust = TrustStore(context.spaces, self.approvals)
+        self.verifier = Verifier(
+            context.spaces, self.trust, dev_mode=context.dev_mode, warn=warn, restore=restore
+        )
+        self.resolver = Resolver(context.spaces, lambda: self._aliases)
+        self.config = ConfigReader(context.spaces, self.verifier)
+
+    def close(self) -> None:
+        """End the warm workers, if there are any."""
+        if self._functions:
+            self._functions.close()
+
+    @cached_property
+    def executor(self) -> PrimitiveExecutor:
+        """The executor of this context."""
+        return PrimitiveExecutor(
+            self.context,
+            self.resolver,
+            self.verifier,
+            runner=self._runner,
+            functions=self._functions,
+            graphs=self._graph_call,
+        )
+
+    def _graph_call(self, materials: Materials, on_step: OnStep | None) -> Call:
+        from ryeos.app.graph_calls import WorkspaceSurroundings
+        from ryeos.graph.call import GraphCall
+
+        self._keep_functions_warm()
+        return GraphCall(materials, WorkspaceSurroundings(self), on_step)
+
+    def _keep_functions_warm(self) -> None:
+        """A graph makes many calls. Another runner than our own decides about processes itself."""
+        if self._functions is None and self._runner is None and hasattr(os, "fork"):
+            from ryeos.run.functions import FunctionHost
+
+            self._functions = FunctionHost()
+            self.executor.keep_warm(self._functions)
+
+    @cached_property
+    def catalog(self) -> "Catalog":
+        """The items of this context, kept in memory for searches."""
+        from ryeos.search.index import Catalog
+
+        return Catalog(self.context.spaces, self.verifier)
+
+    def at(self, project: str) -> "Rye":
+        """The same for another project; a relative path starts at this one. Few are kept.
+
+        Raises NoProjectError when it is no folder.
+        """
+        context = self.context
+        path = named_project(project, context.working_directory, context.process_env)
+        if path == context.project_path:
+            return self
+        if path not in self._elsewhere:
+            while len(self._elsewhere) >= MAX_OTHER_PROJECTS:
+                del self._elsewhere[next(iter(self._elsewhere))]
+            spaces = replace(context.spaces, project=Space(PROJECT, path))
+            self._elsewhere[path] = Rye(
+                replace(context, spaces=spaces),
+                runner=self._runner,
+                functions=self._functions,
+                warn=self.warn,
+                restore=self._restore,
+                program=self._program,
+            )
+        return self._elsewhere[path]
+
+    def execute(
+        self,
+        reference: Reference,
+        request: Request,
+        *,
+        cancellation: Cancellation | None = None,
+        on_stderr: OnStderr | None = None,
+        on_step: OnStep | None = None,
+    ) -> Answer:
+        """Run a tool, render a directive, or give a knowledge text.
+
+        Raises LilluxError for an item that cannot be found; what goes wrong later is an answer.
+        """
+        kind = self._kind(reference)
+        if kind is Kind.CONFIG:
+            raise UsageError(f"{reference}: configuration is read by tools, never run")
+        if kind is Kind.TOOL:
+            result = self.executor.execute(
+                request, cancellation=cancellation, on_stderr=on_stderr, on_step=on_step
+            )
+            return tool_answer(result, request)
+        started_at = perf_counter()
+        resolution, item = self.load(reference)
+        self._require_coverage(resolution.location, item)
+        from ryeos.items.rendering import render_directive, render_knowledge
+
+        if kind is Kind.DIRECTIVE:
+            envelope = render_directive(
+                item.text,
+                resolution.location.ref,
+                request.parameters,
+                self.context.process_env,
+                dry_run=request.dry_run,
+                trace=request.trace,
+                own_values=self._own_values,
+            )
+        else:
+            suffix = resolution.location.suffix
+            envelope = render_knowledge(
+                item.text, resolution.location.ref, suffix, dry_run=request.dry_run
+            )
+        envelope["metadata"] = {
+            "duration_ms": round((perf_counter() - started_at) * 1000, 3),
+            **envelope["metadata"],
+            **_marks(item),
+        }
+        for warning in envelope.pop("warnings", ()):
+            self.warn(warning)
+        return Answer(envelope)
+
+    def check(self, reference: Reference, request: Request) -> Answer:
+        """Whether `execute` would begin, here or on a machine with other programs. Raises as it."""
+        dry = replace(request, dry_run=True)
+        if self._kind(reference) is not Kind.TOOL:
+            return self.execute(reference, dry)
+        return tool_answer(self.executor.check(dry), dry)
+
+    def start(self, reference: Reference, request: Request, program: "Program") -> Answer:
+        """Run a tool in the background, or let it see to that itself; the answer names the thread.
+
+        What can be refused is refused here, as `execute` would.
+        """
+        from ryeos.graph.run_log import new_run_id
+        from ryeos.run.primitives import is_graph
+        from ryeos.run.thread_control import (
+            Owner,
+            owner_of,
+            require_detachable,
+            start_thread,
+            started_envelope,
+        )
+
+        started_at = perf_counter()
+        require_detachable(self._kind(reference), str(reference))
+        checked = self.execute(reference, replace(request, dry_run=True))
+        if checked.exit_status:
+            return checked
+        chain = self.executor.build_chain(request.item_id)
+        if owner_of(chain) is Owner.CALLEE:
+            return self.execute(
+                reference, replace(request, parameters={**request.parameters, "async": True})
+            )
+        thread = start_thread(
+            self.threads,
+            f"{Kind.TOOL}:{chain.tool.item_id}",
+            request,
+            program=program,
+            seals=self.runner_seals,
+            warn=self.warn,
+            thread_id=new_run_id(chain.tool.item_id) if is_graph(chain) else "",
+        )
+        return Answer(started_envelope(thread, (perf_counter() - started_at) * 1000))
+
+    def start_here(self, reference: Reference, request: Request) -> Answer:
+        """As `start`, by this program. Raises UnsupportedError where that is not known."""
+        if self._program is None:
+            raise UnsupportedError(
+                f"{reference}: async: this program does not know how it is started",
+                hint="leave out async of the node, or run the graph with: rye run",
+            )
+        program = self._program(self.context)  # and the run that asks is its parent
+        program = replace(program, env={**program.env, **request.extra_env})
+        return self.start(reference, request, program)
+
+    def fingerprint(self, item_id: str) -> str | None:
+        """A digest of all that a tool runs. See `PrimitiveExecutor.fingerprint`."""
+        return self.executor.fingerprint(item_id)
+
+    @cached_property
+    def threads(self) -> "Registry":
+        """The background runs of this context."""
+        from ryeos.run.thread_registry import Registry
+        from ryeos.run.threads import threads_place
+
+        return Registry(threads_place(self.context.spaces))
+
+    @property
+    def _own_values(self) -> dict[str, str]:
+        """What directives may ask for by the name of a variable, and we know better."""
+        project = self.context.project_path
+        return {"PROJECT_PATH": str(project)} if project else {}
+
+    @property
+    def runner_seals(self) -> "RunnerSeals":
+        """What shows that a process is a runner of this user's."""
+        from ryeos.run.threads import RunnerSeals
+
+        return RunnerSeals(self.context.spaces.user.ai)
+
+    def load(self, reference: Reference, *, source: str = "") -> tuple[Resolution, VerifiedItem]:
+        """The verified item that a reference names. Raises ItemNotFoundError, IntegrityError."""
+        resolution = self.resolver.resolve(reference, source or PROJECT)
+        return resolution, self.verifier.verify_location(resolution.location)
+
+    def copy(
+        self, resolution: Resolution, item: VerifiedItem, destination: Space, *, overwrite: bool
+    ) -> tuple[Path, bool]:
+        """Copy an item's very bytes to a space; the path, and whether they were there already.
+
+        Raises FileExistsError when another file is there and ``overwrite`` is false.
+        """
+        location = resolution.location
+        relative = f"{location.ref.id}{location.path.suffix}"
+        return self.copy_file(location, item.data, relative, destination, overwrite=overwrite)
+
+    def copy_file(
+        self, location: Location, data: bytes, relative: str, destination: Space, *, overwrite: bool
+    ) -> tuple[Path, bool]:
+        """As `copy`, for any file of an item: ``relative`` to the folder of the item's kind."""
+        path = safe_join(destination.directory(location.ref.kind), relative)
+        if path.is_file():
+            existing = read_bytes(path, MAX_ITEM_BYTES)
+            if existing == data:
+                return path, True
+            if not overwrite:
+                raise FileExistsError(str(path))
+            _keep_first(path.with_name(f"{path.name}.bak"), existing)
+        make_directory(path.parent)
+        write_atomic(path, data, mode=location.path.stat().st_mode & 0o777)
+        return path, False
+
+    def audit(self, targets: list[Target]) -> "list[AuditReport]":
+        """The state of each target."""
+        from ryeos.trust.sign import audit
+
+        return list(audit(targets, self.verifier))
+
+    def space(self, label: str) -> Space:
+        """The project or user space. Raises NoProjectError outside a project."""
+        space = self.context.spaces.named(label)
+        if space is None:
+            raise NoProjectError("this folder is the home folder or a file system root")
+        return space
+
+    def signing_key(self) -> "SigningKey":
+        """The user's private key at work. Raises NoSigningKeyError, KeyMismatchError, PemError."""
+        from lillux.signing import KeyNotFoundError, load_keypair
+        from ryeos.trust.keys import SigningKey
+
+        try:
+            return SigningKey(load_keypair(self.context.key_directory))
+        except KeyNotFoundError:
+            raise NoSigningKeyError(str(self.context.key_directory)) from None
+
+    def reference(self, text: str, item_type: str | None = None) -> Reference:
+        """Parse a reference; a path to an item file in a space means that item."""
+        path = Path(text).absolute()
+        if path.suffix and ":" not in text and path.is_file():
+            for space, kind in product(self.context.spaces, Kind):
+                folder, is_item = space.directory(kind), space.has_suffix(kind, path.suffix.lower())
+                if is_item and path.is_relative_to(folder):
+                    return Reference(kind, path.relative_to(folder).with_suffix("").as_posix())
+        return parse_reference(text, item_type)
+
+    @cached_property
+    def _aliases(self) -> Mapping[str, str]:
+        """The table of short ids: data of the bundles, so that no project can redirect one."""
+        aliases: dict[str, str] = {}
+        for layer in self.config.shipped_layers(ALIASES_PATH):
+            table = layer.values.get("aliases") or {}
+            aliases |= table
+            for prefix in layer.values.get("prefixes") or ():
+                aliases |= {f"{prefix}{name}": target for name, target in table.items()}
+        return aliases
+
+    def _kind(self, reference: Reference) -> Kind:
+        if reference.kind:
+            return reference.kind
+        return self.resolver.resolve(reference).location.ref.kind
+
+    def _require_coverage(self, location: Location, item: VerifiedItem) -> None:
+        if item.coverage is Coverage.FULL or not item.verified:
+            return
+        layers = self.config.layers(INTEGRITY_PATH)
+        if any(layer.values.get("require_full_coverage") is True for layer in layers):
+            raise IntegrityError(
+                str(location.path),
+                "the signature covers only a part of the text, and full coverage is required",
+                hint="review the text and sign it with your own key",
+            )
+        self.warn(f"{location.ref}: the signature covers only a part of the text")
+
+
+def _marks(item: VerifiedItem) -> dict[str, Any]:
+    """How far a text can be relied on."""
+    coverage: dict[str, Any] = {"coverage": item.coverage.value}
+    return coverage if item.verified else coverage | {"verified": False}
+
+
+def _keep_first(path: Path, data: bytes) -> None:
+    """Keep a replaced file, unless an earlier one is kept there already."""
+    with suppress(FileExistsError):
+        create_file(path, data)
+
+
+def tool_answer(result: ExecutionResult, request: Request) -> Answer:
+    """The envelope and the status for a tool's result."""
+    metadata = {"duration_ms": round(result.duration_ms, 3), **result.metadata}
+    common: dict[str, Any] = {"chain": result.chain, "metadata": metadata}
+    if request.trace:
+        common["trace"] = result.trace
+    item_id = request.item_id
+    if result.failure:
+        envelope = error_envelope(result.failure) | {"item_id": item_id} | common
+        return Answer(envelope, result.failure.exit_status)
+    if request.dry_run:
+        message = f"{item_id} would run: every check passed"
+        envelope = {"status": "validation_passed", "type": "tool", "message": message}
+        return Answer(envelope | {"item_id": item_id} | common)
+    if result.success:
+        envelope = {"status": "success", "type": "tool", "item_id": item_id, "data": result.data}
+        return Answer(envelope | common)
+    code = str(metadata.get("error_code", "EXECUTION_FAILED"))
+    envelope = {"status": "error", "type": "tool", "error": result.error, "code": code}
+    envelope |= {"item_id": item_id, "data": result.data}
+    return Answer(envelope | common, EXIT_BY_CODE.get(code, TOOL_FAILED))

@@ -1,1 +1,0 @@
-"""What travels between a project and a node: objects, trees, merges."""

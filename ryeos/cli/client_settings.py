@@ -1,0 +1,732 @@
+"""Which settings file, and which project, for a client and a scope."""
+
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from lillux.files import (
+    create_file,
+    file_system_error,
+    is_inside,
+    make_directory,
+    read_bytes,
+    write_atomic,
+)
+from lillux.json_edits import Dialect, TextStructureError, TextSyntaxError, parse
+from lillux.values import dataclass, field
+from ryeos.items.errors import NoProjectError, RyeError, UnsupportedError, UsageError
+from ryeos.items.refs import AI_DIRECTORY
+
+# --- places ---------------------------------------------------------------------------------------
+# Where programs keep their settings, by platform and environment. Nothing is looked at here.
+
+Place = Callable[["Machine"], "Path | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A platform, as `sys.platform` names it, and the environment of a user on it."""
+
+    platform: str
+    environ: Mapping[str, str]
+
+    def folder(self, variable: str) -> Path | None:
+        """The absolute folder that a variable names, if it does."""
+        path = Path(self.environ.get(variable, ""))
+        return path if path.is_absolute() else None
+
+    @property
+    def home(self) -> Path | None:
+        """The user's home."""
+        return self.folder("USERPROFILE" if self.platform == "win32" else "HOME")
+
+
+def in_home(relative: str, *, variable: str = "") -> Place:
+    """A path below home; ``variable`` may name another folder instead of its first one."""
+    first, _, rest = relative.partition("/")
+
+    def place(machine: Machine) -> Path | None:
+        if named := machine.folder(variable) if variable else None:
+            return named / rest
+        return machine.home / first / rest if machine.home else None
+
+    return place
+
+
+def in_dot_config(relative: str) -> Place:
+    """A path in ``~/.config``, or in the folder that takes its place."""
+
+    def place(machine: Machine) -> Path | None:
+        if named := machine.folder("XDG_CONFIG_HOME"):
+            return named / relative
+        return machine.home / ".config" / relative if machine.home else None
+
+    return place
+
+
+def in_application_data(relative: str) -> Place:
+    """A path where the platform keeps the settings of its applications."""
+
+    def place(machine: Machine) -> Path | None:
+        if machine.platform == "win32":
+            base = machine.folder("APPDATA")
+            if base is None and machine.home:
+                base = machine.home / "AppData" / "Roaming"
+            return base / relative if base else None
+        if machine.platform == "darwin":
+            home = machine.home
+            return home / "Library" / "Application Support" / relative if home else None
+        return in_dot_config(relative)(machine)
+
+    return place
+
+
+def zed_settings(machine: Machine) -> Path | None:
+    """Those of Zed: application data on Windows, ``~/.config`` everywhere else."""
+    if machine.platform == "win32":
+        return in_application_data("Zed/settings.json")(machine)
+    return in_dot_config("zed/settings.json")(machine)
+
+
+# --- table ----------------------------------------------------------------------------------------
+# The table of clients: one row for each program that can start an MCP server.
+#
+# A row is what the client's own documents say, as of November 2026: ``docs/clients.md`` repeats it.
+
+ENTRY_NAME = "rye"
+
+
+class Format(StrEnum):
+    """How a settings file is written."""
+
+    JSON = "json"
+    JSONC = "jsonc"
+    TOML = "toml"
+
+
+class Shape(StrEnum):
+    """How an entry says what to start.
+
+    ``split``   ``command`` is the program, ``args`` are its arguments
+    ``joined``  ``command`` is a list of both
+    """
+
+    SPLIT = "split"
+    JOINED = "joined"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """A program that starts MCP servers.
+
+    container         the path of the object or table that holds the servers
+    extra             keys of an entry beside what to start
+    user              its settings for a user; None where no place is known
+    user_is_its_own   the user's settings hold more than settings: only the client writes them
+    project           its settings in a project, relative to it; empty where there are none
+    takes_jsonc       both files may also be named ``.jsonc``
+    adds              its own command line that adds a server, up to what is to be started
+    removes           its own command line that removes it
+    tells_project     it says in CLAUDE_PROJECT_DIR which project is open
+    project_variable  what it puts the open project in for
+    is_desktop        it starts outside of any project, and without a terminal's PATH
+    """
+
+    name: str
+    title: str
+    format: Format = Format.JSON
+    shape: Shape = Shape.SPLIT
+    container: tuple[str, ...] = ("mcpServers",)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    user: Place | None = None
+    user_is_its_own: bool = False
+    project: str = ""
+    takes_jsonc: bool = False
+    adds: tuple[str, ...] = ()
+    removes: tuple[str, ...] = ()
+    tells_project: bool = False
+    project_variable: str = ""
+    is_desktop: bool = False
+
+    def is_there(self, machine: Machine) -> bool:
+        """Whether the client seems to be installed: its settings, or their folder, are there."""
+        path = self.user(machine) if self.user else None
+        if path is None or machine.home is None:
+            return False
+        beside = path.parent not in (machine.home, machine.home / ".config")
+        return path.is_file() or (beside and path.parent.is_dir())
+
+
+CLIENTS: tuple[Client, ...] = (
+    Client(
+        name="claude-desktop",
+        title="Claude Desktop",
+        user=in_application_data("Claude/claude_desktop_config.json"),
+        is_desktop=True,
+    ),
+    Client(
+        name="claude-code",
+        title="Claude Code",
+        user=in_home(".claude.json"),
+        user_is_its_own=True,
+        project=".mcp.json",
+        adds=("claude", "mcp", "add", "--transport", "stdio", "--scope", "user", ENTRY_NAME, "--"),
+        removes=("claude", "mcp", "remove", "--scope", "user", ENTRY_NAME),
+        tells_project=True,
+    ),
+    Client(
+        name="cursor",
+        title="Cursor",
+        user=in_home(".cursor/mcp.json"),
+        project=".cursor/mcp.json",
+        project_variable="${workspaceFolder}",
+        is_desktop=True,
+    ),
+    Client(
+        name="vscode",
+        title="VS Code",
+        format=Format.JSONC,
+        container=("servers",),
+        extra={"type": "stdio"},
+        user=in_application_data("Code/User/mcp.json"),
+        project=".vscode/mcp.json",
+        project_variable="${workspaceFolder}",
+        is_desktop=True,
+    ),
+    Client(
+        name="copilot-cli",
+        title="GitHub Copilot CLI",
+        user=in_home(".copilot/mcp-config.json", variable="COPILOT_HOME"),
+        project=".mcp.json",
+    ),
+    Client(
+        name="codex",
+        title="Codex",
+        format=Format.TOML,
+        container=("mcp_servers",),
+        extra={"startup_timeout_sec": 20, "env_vars": ["USER_SPACE", "RYE_REMOTE_API_KEY"]},
+        user=in_home(".codex/config.toml", variable="CODEX_HOME"),
+        project=".codex/config.toml",
+        adds=("codex", "mcp", "add", ENTRY_NAME, "--"),
+    ),
+    Client(
+        name="gemini",
+        title="Gemini CLI",
+        format=Format.JSONC,
+        user=in_home(".gemini/settings.json"),
+        project=".gemini/settings.json",
+        adds=("gemini", "mcp", "add", "-s", "user", ENTRY_NAME),
+    ),
+    Client(
+        name="antigravity",
+        title="Antigravity",
+        user=in_home(".gemini/config/mcp_config.json"),
+        project=".agents/mcp_config.json",
+        is_desktop=True,
+    ),
+    Client(
+        name="zed",
+        title="Zed",
+        format=Format.JSONC,
+        container=("context_servers",),
+        extra={"env": {}},
+        user=zed_settings,
+        project=".zed/settings.json",
+        is_desktop=True,
+    ),
+    Client(
+        name="opencode",
+        title="opencode",
+        format=Format.JSONC,
+        shape=Shape.JOINED,
+        container=("mcp",),
+        extra={"type": "local", "enabled": True},
+        user=in_dot_config("opencode/opencode.json"),
+        project="opencode.json",
+        takes_jsonc=True,
+    ),
+    Client(
+        name="amp",
+        title="Amp",
+        format=Format.JSONC,
+        container=("amp.mcpServers",),
+        user=in_home(".config/amp/settings.json"),
+        project=".amp/settings.json",
+        takes_jsonc=True,
+    ),
+    Client(name="windsurf", title="Windsurf", is_desktop=True),
+    Client(name="cline", title="Cline", is_desktop=True),
+    Client(name="continue", title="Continue", is_desktop=True),
+    Client(name="junie", title="JetBrains and Junie", is_desktop=True),
+    Client(name="goose", title="Goose", is_desktop=True),
+    Client(name="kiro", title="Kiro", is_desktop=True),
+    Client(name="qwen-code", title="Qwen Code"),
+    Client(name="generic", title="any other client"),
+)
+NAMES: tuple[str, ...] = tuple(client.name for client in CLIENTS)
+
+
+def find_client(name: str) -> Client:
+    """The client with a name, in any case. Raises UsageError with the closest one."""
+    typed = name.lower().replace("_", "-").replace(" ", "-")
+    for client in CLIENTS:
+        if client.name == typed:
+            return client
+    from difflib import get_close_matches
+
+    close = get_close_matches(typed, NAMES, 1, 0.5)
+    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(NAMES)}"
+    raise UsageError(f"client {name[:60]!r}: no such client", hint=hint)
+
+
+# --- launch ---------------------------------------------------------------------------------------
+# What a client starts: an interpreter and a program by absolute paths, and their arguments.
+#
+# A client has another PATH than a terminal, and its working directory is anywhere.
+
+PROGRAM_NAMES = frozenset({"rye.pyz", "rye.py", "rye", "rye.exe"})
+
+_CELLAR = re.compile(r"(.*)/Cellar/([^/]+)/[^/]+/(.*)")
+_STORE_FOLDER = "/microsoft/windowsapps/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interpreter:
+    """Which Python runs: its executable, and where it is installed.
+
+    ``base`` is the executable of the installation that a virtual environment was made from; it is
+    the same outside of one.
+    """
+
+    executable: str
+    base: str
+    is_virtual: bool
+
+    @property
+    def is_store_stub(self) -> bool:
+        """Whether it is an alias of the Microsoft Store, which a service cannot always start."""
+        return _STORE_FOLDER in self.executable.replace("\\", "/").lower()
+
+
+def this_interpreter() -> Interpreter:
+    """The one that runs this program."""
+    return Interpreter(
+        executable=sys.executable,
+        base=str(getattr(sys, "_base_executable", "") or sys.executable),
+        is_virtual=sys.prefix != sys.base_prefix,
+    )
+
+
+def stable_executable(
+    interpreter: Interpreter, *, same_file: Callable[[str, str], bool] | None = None
+) -> str:
+    """The path by which the interpreter is found tomorrow too.
+
+    Not that of a virtual environment, which somebody may remove: its base. Not that of one release
+    in a Homebrew cellar, which the next upgrade removes, but the link to the current one. Any
+    other link is kept as it is.
+    """
+    same = same_file or _is_same_file
+    path = interpreter.executable
+    if interpreter.is_virtual and Path(interpreter.base).is_file():
+        path = interpreter.base
+    found = _CELLAR.fullmatch(path)
+    if found:
+        current = f"{found[1]}/opt/{found[2]}/{found[3]}"
+        return current if same(path, current) else path
+    return path
+
+
+def _is_same_file(path: str, other: str) -> bool:
+    try:
+        return Path(path).samefile(other)
+    except OSError:
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A server to start: the whole command line, and the variables that it needs to be given."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def with_project(self, project: str) -> "Launch":
+        """The same, for a project."""
+        return Launch(argv=(*self.argv, "--project", project), env=self.env)
+
+    def entry(self, client: Client) -> dict[str, Any]:
+        """The entry in the client's settings."""
+        if client.shape is Shape.JOINED:
+            started: dict[str, Any] = {"command": list(self.argv)}
+        else:
+            started = {"command": self.argv[0], "args": list(self.argv[1:])}
+        extra = dict(client.extra)
+        first = {"type": extra.pop("type")} if "type" in extra else {}
+        env_key = "environment" if client.shape is Shape.JOINED else "env"
+        return {**first, **started, **extra, **({env_key: dict(self.env)} if self.env else {})}
+
+    def command_line(self, client: Client) -> tuple[str, ...]:
+        """The client's own command that adds the server; empty where it has none."""
+        return (*client.adds, *self.argv) if client.adds else ()
+
+
+def started_by(entry: object) -> tuple[str, ...] | None:
+    """The command line of an entry of any client; None where it has none that can be read."""
+    if not isinstance(entry, Mapping):
+        return None
+    command, args = entry.get("command"), entry.get("args", [])
+    words = [command] if isinstance(command, str) else command
+    if not isinstance(words, list) or not isinstance(args, list):
+        return None
+    argv = [*words, *args]
+    return tuple(argv) if argv and all(isinstance(word, str) for word in argv) else None
+
+
+def is_ours(entry: object, launch: Launch) -> bool:
+    """Whether an entry starts Rye: this very program, or another copy of it, as a server.
+
+    Before the program stands at most an interpreter with flags, such as ``py -3``: no shell that is
+    told something else first.
+    """
+    argv = started_by(entry) or ()
+    program = program_of(argv)
+    flags = _before(argv, "mcp")[1:-1]
+    is_plain = all(word.startswith("-") and word not in ("-c", "-m") for word in flags)
+    own = _file_name(program_of(launch.argv))
+    return bool(program) and is_plain and _file_name(program) in PROGRAM_NAMES | {own}
+
+
+def program_of(argv: Sequence[str]) -> str:
+    """The file of the program in a command line: what stands before ``mcp``."""
+    before = _before(argv, "mcp")
+    return before[-1] if before else ""
+
+
+def _before(argv: Sequence[str], word: str) -> Sequence[str]:
+    return argv[: argv.index(word)] if word in argv else ()
+
+
+def _file_name(path: str) -> str:
+    return path.replace("\\", "/").rpartition("/")[2].lower()
+
+
+# --- choice ---------------------------------------------------------------------------------------
+
+
+class Scope(StrEnum):
+    """Whose settings: those of a user, or those that a project carries."""
+
+    USER = "user"
+    PROJECT = "project"
+
+
+def settings_path(client: Client, scope: Scope, machine: Machine, project: Path | None) -> Path:
+    """The settings file. Raises UnsupportedError where there is none to write, NoProjectError."""
+    is_project = scope is Scope.PROJECT
+    path = _project_path(client, project) if is_project else user_path(client, machine)
+    other = path.with_suffix(".jsonc")
+    return other if client.takes_jsonc and not path.exists() and other.exists() else path
+
+
+def _project_path(client: Client, project: Path | None) -> Path:
+    if not client.project:
+        raise UnsupportedError(
+            f"{client.name}: it has no settings in a project",
+            hint=f"paste what this prints: rye mcp config {client.name}",
+        )
+    if project is None:
+        raise NoProjectError("the home folder and a file system root are no projects")
+    return project / client.project
+
+
+def user_path(client: Client, machine: Machine) -> Path:
+    """The settings file of a user. Raises UnsupportedError, UsageError without a home."""
+    if client.user is None:
+        raise UnsupportedError(
+            f"{client.name}: rye does not know where its settings are",
+            hint=f"paste what this prints: rye mcp config {client.name}",
+        )
+    path = client.user(machine)
+    if path is None:
+        variable = "USERPROFILE" if machine.platform == "win32" else "HOME"
+        raise UsageError(
+            f"{variable}: expected an absolute path, found none",
+            hint=f"set {variable} to your folder",
+        )
+    return path
+
+
+def launch_for(
+    client: Client, launch: Launch, scope: Scope, project: Path | None, *, is_named: bool
+) -> Launch:
+    """The launch with the project, where the client has to be told one.
+
+    In settings of a project: what the client puts in for the open one, nothing for a client that
+    tells by itself, else the path. In settings of a user, which are for all projects: the path if
+    somebody named it, or if the client has no other place to say it.
+    """
+    if project is None:
+        return launch
+    if scope is Scope.PROJECT:
+        if client.tells_project:
+            return launch
+        return launch.with_project(client.project_variable or str(project))
+    is_only_place = not client.project and (project / AI_DIRECTORY).is_dir()
+    return launch.with_project(str(project)) if is_named or is_only_place else launch
+
+
+# --- settings -------------------------------------------------------------------------------------
+# A client's settings file: reading it, and changing the one entry of this program in it.
+#
+# What cannot be read as its format is refused, with the line, and left as it is. The file as it was
+# before the first change stays beside it as ``NAME.bak``.
+
+MAX_SETTINGS_BYTES = 8 * 1024 * 1024
+BOM = b"\xef\xbb\xbf"
+_DIALECTS = {Format.JSON: Dialect.JSON, Format.JSONC: Dialect.JSONC}
+
+
+class ClientSettingsError(RyeError):
+    """A client's settings cannot be read or edited; nothing was changed. ``path`` is the file."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, path: str, problem: str, *, hint: str = "") -> None:
+        self.path, self.problem = path, problem
+        default = "mend the file, or add by hand what `rye mcp config CLIENT` prints"
+        super().__init__(f"{path}: {problem}", hint=hint or default)
+
+
+class ForeignEntryError(RyeError):
+    """The client's settings have an entry of that name which starts another program."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, path: str, started: str) -> None:
+        self.path, self.started = path, started
+        super().__init__(
+            f"{path}: its entry {ENTRY_NAME!r} starts something else: {started}",
+            hint="look at it; --force replaces or removes it",
+        )
+
+
+class SettingsOutsideError(RyeError):
+    """The settings file of a project leads out of the project through a link."""
+
+    code, exit_status = "INVALID_REF", 2
+
+    def __init__(self, path: str, target: str) -> None:
+        self.path, self.target = path, target
+        super().__init__(
+            f"{path}: leads outside the project through a link, to {target}",
+            hint="remove the link; nothing was changed",
+        )
+
+
+class EntryChange(StrEnum):
+    """What became of an entry."""
+
+    ADDED = "added"
+    UPDATED = "updated"
+    REMOVED = "removed"
+    ALREADY = "there already"
+    ABSENT = "not there"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """A settings file as it was read. ``data`` is None where there is none.
+
+    ``target`` is the file itself, all links followed.
+    """
+
+    client: Client
+    path: Path
+    target: Path
+    data: bytes | None
+
+    @property
+    def text(self) -> str:
+        """Its text, without a byte order mark. Raises ClientSettingsError."""
+        data = (self.data or b"").removeprefix(BOM)
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = data[: error.start].count(b"\n") + 1
+            problem = f"line {line}: expected UTF-8, found the byte 0x{data[error.start]:02x}"
+            raise ClientSettingsError(str(self.path), problem) from None
+
+    def entry(self) -> object:
+        """The entry of this program, None if there is none. Raises ClientSettingsError."""
+        found: object = self._values()
+        for name in (*self.client.container, ENTRY_NAME):
+            if not isinstance(found, Mapping):
+                problem = f"expected an object that holds {name!r}, found something else"
+                raise ClientSettingsError(str(self.path), problem)
+            found = found.get(name)
+            if found is None:
+                return None
+        return found
+
+    def _values(self) -> Any:  # noqa: ANN401 - what the file holds
+        if not self.text.strip():
+            return {}
+        try:
+            if self.client.format is Format.TOML:
+                from lillux.toml_edits import parse_toml
+
+                return parse_toml(self.text)
+            return parse(self.text, _DIALECTS[self.client.format]).value
+        except TextSyntaxError as error:
+            raise ClientSettingsError(str(self.path), str(error)) from error
+
+
+def read_settings(client: Client, path: Path, *, project: Path | None = None) -> Settings:
+    """A client's settings. Those of a ``project`` must lie in it, all links followed.
+
+    Raises SettingsOutsideError, ClientSettingsError, FileTooLargeError, FileSystemError.
+    """
+    target = Path(os.path.realpath(path))
+    if project and not is_inside(path, project):
+        raise SettingsOutsideError(str(path), str(target))
+    try:
+        data: bytes | None = read_bytes(target, MAX_SETTINGS_BYTES)
+    except FileNotFoundError:
+        data = None
+        if path.is_symlink():
+            problem = f"a link to {target}, which is not there"
+            raise ClientSettingsError(str(path), problem, hint="remove the link") from None
+    return Settings(client=client, path=path, target=target, data=data)
+
+
+def with_entry(
+    settings: Settings, launch: Launch, *, force: bool = False
+) -> tuple[EntryChange, str]:
+    """The text with an entry that starts ``launch``; what else stands in our entry stays.
+
+    Raises ForeignEntryError, ClientSettingsError.
+    """
+    wanted = launch.entry(settings.client)
+    present = settings.entry()
+    if present is None:
+        return EntryChange.ADDED, _edited(settings, wanted)
+    if not is_ours(present, launch):
+        _require_force(settings, present, force=force)
+        return EntryChange.UPDATED, _edited(settings, wanted, text=_emptied(settings))
+    text = settings.text
+    if isinstance(present, Mapping) and all(
+        name in present and present[name] == value for name, value in _own(present, wanted).items()
+    ):
+        return EntryChange.ALREADY, text
+    return EntryChange.UPDATED, _edited(settings, _own(present, wanted))
+
+
+def without_entry(
+    settings: Settings, launch: Launch, *, force: bool = False
+) -> tuple[EntryChange, str]:
+    """The text without the entry. Raises ForeignEntryError, ClientSettingsError."""
+    present = settings.entry()
+    if present is None:
+        return EntryChange.ABSENT, settings.text
+    if not is_ours(present, launch):
+        _require_force(settings, present, force=force)
+    return EntryChange.REMOVED, _emptied(settings)
+
+
+def write_settings(settings: Settings, text: str, *, mode: int) -> Path | None:
+    """Write the text over the file, and keep the first one beside it; the path of that copy.
+
+    None where there was no file, or where a copy is kept already. A new file gets ``mode``.
+    Raises FileChangedError if somebody wrote the file meanwhile, FileSystemError.
+    """
+    had_mark = (settings.data or b"").startswith(BOM)
+    try:
+        data = (BOM if had_mark else b"") + text.encode("utf-8")
+    except UnicodeEncodeError:
+        problem = "a path that is no UTF-8 cannot be written into it"
+        raise ClientSettingsError(str(settings.path), problem) from None
+    make_directory(settings.target.parent)
+    backup = _back_up(settings)
+    if settings.data is None:
+        try:
+            create_file(settings.target, data, mode=mode)
+        except FileExistsError as error:
+            raise file_system_error(settings.target, error) from error
+    else:
+        write_atomic(settings.target, data, expected=settings.data)
+    return backup
+
+
+def _back_up(settings: Settings) -> Path | None:
+    if settings.data is None:
+        return None
+    path = settings.target.with_name(f"{settings.target.name}.bak")
+    try:
+        mode = settings.target.stat().st_mode & 0o777
+        create_file(path, settings.data, mode=mode)  # it may hold keys of other servers
+    except FileExistsError:
+        return None
+    except OSError as error:
+        raise file_system_error(path, error) from error
+    return path
+
+
+def _own(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """What must be in our entry: what to start always, the rest where nobody chose otherwise."""
+    chosen = present if isinstance(present, Mapping) else {}
+    own = {name: value for name, value in wanted.items() if name in ("command", "args")}
+    for name, value in wanted.items():
+        if name in ("env", "environment") and isinstance(chosen.get(name), Mapping):
+            own[name] = {**chosen[name], **value}
+        elif name not in own and name not in chosen:
+            own[name] = value
+    return own
+
+
+def _require_force(settings: Settings, present: object, *, force: bool) -> None:
+    if not force:
+        words = started_by(present)
+        shown = " ".join(words)[:200] if words else "what cannot be read"
+        plain = "".join(c if c.isprintable() else "?" for c in shown)
+        raise ForeignEntryError(str(settings.path), plain)
+
+
+def _edited(settings: Settings, values: Mapping[str, Any], *, text: str | None = None) -> str:
+    """The text with these values in our entry."""
+    edited = settings.text if text is None else text
+    path = (*settings.client.container, ENTRY_NAME)
+    try:
+        if settings.client.format is Format.TOML:
+            from lillux.toml_edits import set_table
+
+            return set_table(edited, path, values)
+        from lillux.json_edits import set_member
+
+        dialect = _DIALECTS[settings.client.format]
+        if settings.entry() is None or text is not None:
+            return set_member(edited, path, dict(values), dialect)
+        for name, value in values.items():
+            edited = set_member(edited, (*path, name), value, dialect)
+    except (TextSyntaxError, TextStructureError) as error:
+        raise ClientSettingsError(str(settings.path), str(error)) from error
+    return edited
+
+
+def _emptied(settings: Settings) -> str:
+    """The text without our entry."""
+    path = (*settings.client.container, ENTRY_NAME)
+    try:
+        if settings.client.format is Format.TOML:
+            from lillux.toml_edits import remove_table
+
+            return remove_table(settings.text, path)
+        from lillux.json_edits import remove_member
+
+        return remove_member(settings.text, path, _DIALECTS[settings.client.format])
+    except (TextSyntaxError, TextStructureError) as error:
+        raise ClientSettingsError(str(settings.path), str(error)) from error

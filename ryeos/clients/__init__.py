@@ -1,1 +1,0 @@
-"""The programs that start Rye as their MCP server: their settings, and the entry in these."""

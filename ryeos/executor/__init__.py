@@ -1,1 +1,0 @@
-"""From an item id to a result: chain, rules, environment, invocation, primitive."""

@@ -1,0 +1,529 @@
+"""Reading one node of a graph file, whatever its type."""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from lillux.values import replace
+from ryeos.graph.conditions import ALWAYS, Condition, parse_condition
+from ryeos.graph.model import (
+    Action,
+    ActionNode,
+    Edge,
+    ForeachNode,
+    GateNode,
+    Hook,
+    Node,
+    Primary,
+    Retry,
+    ReturnNode,
+)
+from ryeos.graph.problems import (
+    MAX_NAME_CHARACTERS,
+    MAX_SECONDS,
+    Fields,
+    Findings,
+    below,
+    found,
+    shown,
+)
+from ryeos.items.errors import InvalidRefError
+from ryeos.items.refs import EXECUTABLE_KINDS, Kind, check_id
+
+# --- node reading ---------------------------------------------------------------------------------
+
+NODE_TYPES = ("action", "gate", "foreach", "return")
+NAMESPACES = frozenset({"state", "inputs", "result", "_now", "_timestamp"})
+MAX_RETRIES = 100
+MAX_BACKOFF = 100.0
+MAX_EDGES = 1000
+BACKOFFS: Mapping[str, float] = {"constant": 1.0, "exponential": 2.0}
+
+_IGNORED = ("comment", "description")
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "action": (
+        *("type", "action", "assign", "next", "on_error", "cache_result", "cache", "cache_ttl"),
+        *("remote", "env_requires", "retry", "timeout", "async"),
+    ),
+    "gate": ("type", "assign", "next", "env_requires"),
+    "foreach": (
+        *("type", "action", "over", "as", "collect", "collect_as", "parallel", "fail_fast"),
+        *("max_concurrency", "next", "on_error", "cache_result", "cache", "cache_ttl", "remote"),
+        *("env_requires", "retry", "timeout"),
+    ),
+    "return": ("type", "output", "env_requires"),
+}
+_NAME = re.compile(r"[A-Za-z_][\w-]*")
+
+
+def read_node(
+    name: str, value: object, path: str, findings: Findings, names: Collection[str]
+) -> Node | None:
+    """The node at ``path``; None when it is so wrong that there is none.
+
+    ``names`` are those of all nodes of the graph.
+    """
+    if not isinstance(value, Mapping):
+        findings.error(path, f"expected a mapping, found {found(value)}")
+        return None
+    fields = Fields(value, path, findings)
+    word = _type(fields)
+    if word is None:
+        fields.report_unknown((*{key for keys in _KEYS.values() for key in keys}, *_IGNORED), {})
+        return None
+    node = _READERS[word](name, fields, names)
+    others = {key for keys in _KEYS.values() for key in keys} - {*_KEYS[word]}
+    fields.report_unknown(
+        (*_KEYS[word], *_IGNORED),
+        {key: f"{key} is not used on a node of type {word}" for key in others},
+    )
+    return node
+
+
+def _type(fields: Fields) -> str | None:
+    if fields.any("type") is not None:
+        return fields.choice("type", NODE_TYPES)
+    if fields.data.get("action") is None:
+        known = ", ".join(NODE_TYPES[1:])
+        fields.findings.error(fields.path, f"expected an action, or a type ({known}), found none")
+        return None
+    return "action"
+
+
+def _action_node(name: str, fields: Fields, names: Collection[str]) -> Node | None:
+    action = _action(fields, foreach=False)
+    node_fields = _calling(fields, names)
+    assign, following, is_async = _assign(fields), _next(fields, names), fields.truth("async")
+    if action is None:
+        return None
+    return ActionNode(
+        name=name, action=action, assign=assign, next=following, is_async=is_async, **node_fields
+    )
+
+
+def _gate_node(name: str, fields: Fields, names: Collection[str]) -> Node:
+    return GateNode(
+        name=name,
+        assign=_assign(fields),
+        next=_next(fields, names),
+        env_requires=fields.name_or_names("env_requires"),
+    )
+
+
+def _foreach_node(name: str, fields: Fields, names: Collection[str]) -> Node | None:
+    action = _action(fields, foreach=True)
+    if fields.data.get("async"):
+        fields.asked.add("async")
+        fields.findings.error(
+            fields.at("async"), "a foreach cannot be started and left", "use parallel: true"
+        )
+    over = fields.any("over")
+    if over is None:
+        fields.findings.error(fields.at("over"), "expected the list to go over, found nothing")
+    collect_key = fields.first_of(("collect", "collect_as"))
+    read: dict[str, Any] = {
+        "as_name": _loop_name(fields),
+        "collect": _state_key(fields, collect_key),
+        "parallel": fields.truth("parallel"),
+        "max_concurrency": fields.count("max_concurrency"),
+        "fail_fast": fields.truth("fail_fast"),
+        "next": _next(fields, names),
+    } | _calling(fields, names)
+    if action is None or over is None:
+        return None
+    return ForeachNode(name=name, action=action, over=over, **read)
+
+
+def _return_node(name: str, fields: Fields, _: Collection[str]) -> Node:
+    return ReturnNode(
+        name=name,
+        output=fields.any("output"),
+        has_output="output" in fields.data,
+        env_requires=fields.name_or_names("env_requires"),
+    )
+
+
+_READERS: Mapping[str, Callable[[str, Fields, Collection[str]], Node | None]] = {
+    "action": _action_node,
+    "gate": _gate_node,
+    "foreach": _foreach_node,
+    "return": _return_node,
+}
+
+
+def _action(fields: Fields, *, foreach: bool) -> Action | None:
+    value = fields.any("action")
+    if value is None:
+        fields.findings.error(fields.at("action"), "expected an action, found nothing")
+        return None
+    return read_action(value, fields.at("action"), fields.findings, foreach=foreach)
+
+
+def _calling(fields: Fields, names: Collection[str]) -> dict[str, Any]:
+    """What all nodes have that call something."""
+    return {
+        "on_error": _error_target(fields, names),
+        "cache_result": fields.truth(fields.first_of(("cache_result", "cache"))),
+        "cache_ttl_s": fields.seconds("cache_ttl"),
+        "remote": fields.text("remote"),
+        "env_requires": fields.name_or_names("env_requires"),
+        "retry": _retry(fields),
+        "timeout_s": fields.seconds("timeout"),
+    }
+
+
+def _error_target(fields: Fields, names: Collection[str]) -> str | None:
+    target = fields.text("on_error")
+    if target:
+        check_target(target, fields.at("on_error"), fields.findings, names)
+    return target
+
+
+def check_target(target: str, path: str, findings: Findings, names: Collection[str]) -> None:
+    """Note a target that is no node."""
+    if target not in names:
+        hint = findings.guess(target, names) or "add the node, or name another"
+        findings.error(path, f"there is no node {shown(target)}", hint)
+
+
+def _retry(fields: Fields) -> Retry | None:
+    value = fields.mapping("retry")
+    if value is None:
+        return None
+    inner = Fields(value, fields.at("retry"), fields.findings)
+    most = inner.count("max", most=MAX_RETRIES)
+    if value.get("max") is None:
+        inner.findings.error(inner.at("max"), "expected the number of retries, found nothing")
+    retry = Retry(
+        max=most or 1,
+        backoff=_backoff(inner),
+        delay_s=inner.number("delay", 0.0, MAX_SECONDS) or 0.0,
+    )
+    inner.report_unknown(("max", "backoff", "delay"), {})
+    return retry
+
+
+def _backoff(fields: Fields) -> float:
+    if isinstance(fields.any("backoff"), str):
+        return BACKOFFS.get(fields.choice("backoff", tuple(BACKOFFS)) or "", 1.0)
+    return fields.number("backoff", 1.0, MAX_BACKOFF) or 1.0
+
+
+def _loop_name(fields: Fields) -> str:
+    name = fields.text("as") or "item"
+    if not _NAME.fullmatch(name) or len(name) > MAX_NAME_CHARACTERS:
+        expected = f"a name of letters, digits, _ and - (at most {MAX_NAME_CHARACTERS})"
+        fields.findings.error(fields.at("as"), f"expected {expected}, found {shown(name)}")
+    elif name in NAMESPACES:
+        fields.findings.error(
+            fields.at("as"), f"expected a name of your own, found {name}, which means the {name}"
+        )
+    return name
+
+
+def _state_key(fields: Fields, key: str) -> str | None:
+    name = fields.text(key)
+    if name is not None:
+        check_state_key(name, fields.at(key), fields.findings)
+    return name
+
+
+def _assign(fields: Fields) -> Mapping[str, Any]:
+    assign = fields.mapping("assign") or {}
+    for key in assign:
+        check_state_key(key, below(fields.at("assign"), key), fields.findings)
+    return assign
+
+
+def check_state_key(key: str, path: str, findings: Findings) -> None:
+    """Note a key that is the engine's, or that no expression can name."""
+    if key == "inputs":
+        findings.error(path, "state.inputs holds the inputs of the run", "use another key")
+    elif not key or len(key) > MAX_NAME_CHARACTERS:
+        expected = f"a key of 1 to {MAX_NAME_CHARACTERS} characters"
+        findings.error(path, f"expected {expected}, found {shown(key)}")
+    elif not _NAME.fullmatch(key):
+        findings.warn(
+            path, f"no expression can name the state key {shown(key)}", "use a plain name"
+        )
+
+
+def _next(fields: Fields, names: Collection[str]) -> tuple[Edge, ...]:
+    value = fields.any("next")
+    path = fields.at("next")
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        target = fields.text("next")
+        if target:
+            check_target(target, path, fields.findings, names)
+        return (Edge(target),) if target else ()
+    if not isinstance(value, (list, tuple)):
+        expected = "the name of a node or a list of edges"
+        fields.findings.error(path, f"expected {expected}, found {found(value)}")
+        return ()
+    if len(value) > MAX_EDGES:
+        text = f"expected at most {MAX_EDGES} edges, found {len(value)}"
+        fields.findings.error(path, text)
+        return ()
+    return tuple(_edges(value, path, fields.findings, names))
+
+
+def _edges(
+    entries: Sequence[object], path: str, findings: Findings, names: Collection[str]
+) -> Iterator[Edge]:
+    for index, entry in enumerate(entries):
+        where = below(path, index)
+        if not isinstance(entry, Mapping):
+            text = f"expected a mapping with to, found {found(entry)}"
+            findings.error(where, text, _edge_hint(entry))
+            continue
+        fields = Fields(entry, where, findings)
+        target = fields.text("to")
+        if entry.get("to") is None:
+            findings.error(fields.at("to"), "expected the name of a node, found nothing")
+        when = read_condition(fields, "when")
+        fields.report_unknown(("to", "when", *_IGNORED), {})
+        if target:
+            check_target(target, fields.at("to"), findings, names)
+            yield Edge(target, when)
+
+
+def _edge_hint(entry: object) -> str:
+    return f"write {{to: {entry[:60]}}}" if isinstance(entry, str) and entry else ""
+
+
+def read_condition(fields: Fields, key: str) -> Condition | None:
+    """The condition at a key; None where there is none, a wrong one, or one that always holds."""
+    value = fields.any(key)
+    if value is None:
+        return None
+    condition, problems = parse_condition(value, fields.at(key))
+    # Beside a condition they are warnings, without one they say why there is none.
+    add = fields.findings.error if condition is None else fields.findings.warn
+    for problem in problems:
+        add(problem.path, problem.text, problem.hint)
+    return None if condition == ALWAYS else condition
+
+
+# --- action reading -------------------------------------------------------------------------------
+# Reading what a node or a hook calls: its primary, the item in canonical form, its parameters.
+
+PRIMARIES = ("execute", "fetch", "sign")
+LEGACY_PRIMARIES: Mapping[str, Primary] = {"load": "fetch", "search": "fetch"}
+KINDS = tuple(kind.value for kind in Kind)
+EXPRESSION = "${"
+
+_ROUTING = ("thread", "target")
+_PREFIX = re.compile(r"([A-Za-z_]+):")
+
+
+def read_action(value: object, path: str, findings: Findings, *, foreach: bool) -> Action | None:
+    """The action at ``path``, None when it is so wrong that there is none."""
+    if not isinstance(value, Mapping):
+        findings.error(path, f"expected a mapping with item_id, found {found(value)}")
+        return None
+    fields = Fields(value, path, findings)
+    word = fields.choice("primary", (*PRIMARIES, *LEGACY_PRIMARIES)) or "execute"
+    primary = cast("Primary", LEGACY_PRIMARIES.get(word, word))
+    params = _params(fields, foreach=foreach)
+    kind = _kind(fields)
+    written = fields.text("item_id")
+    item_id, kind = _item(fields, written, kind) if written else ("", kind)
+    if not written and value.get("item_id") is None:
+        _check_search(fields, primary, params)
+    if not written and primary == "fetch" and kind and "scope" not in params:
+        params["scope"] = kind
+    if primary == "execute" and kind and kind not in {k.value for k in EXECUTABLE_KINDS}:
+        findings.error(
+            fields.at("item_id" if written else "kind"),
+            f"expected an item that can be executed, found a {kind}",
+            "primary: fetch reads it",
+        )
+    _report_unknown(fields)
+    return Action(primary=primary, item_id=item_id, kind=kind if written else None, params=params)
+
+
+def _params(fields: Fields, *, foreach: bool) -> dict[str, Any]:
+    params = dict(fields.mapping("params") or {})
+    for key in _ROUTING:
+        value = fields.any(key)
+        if value is None:
+            continue
+        if key in params and params[key] != value:
+            fields.findings.error(
+                fields.at(key), f"expected one {key}, found another in params", "keep one of them"
+            )
+        params.setdefault(key, value)
+    if foreach:
+        _refuse_async(fields, params)
+    return params
+
+
+def _refuse_async(fields: Fields, params: Mapping[str, Any]) -> None:
+    places = {fields.at("async"): fields.any("async")}
+    places[below(fields.at("params"), "async")] = params.get("async")
+    for path, value in places.items():
+        if value:
+            fields.findings.error(
+                path, "async on the action of a foreach is deprecated", "use parallel: true"
+            )
+
+
+def _kind(fields: Fields) -> str | None:
+    kind = fields.choice("kind", KINDS)
+    older = fields.choice("item_type", KINDS)
+    if older:
+        fields.findings.warn(fields.at("item_type"), "item_type is deprecated", f"kind: {older}")
+    if kind and older and kind != older:
+        fields.findings.error(
+            fields.at("item_type"), f"expected {kind} as in kind, found {older}", "keep kind only"
+        )
+    return kind or older
+
+
+def _item(fields: Fields, written: str, kind: str | None) -> tuple[str, str | None]:
+    """The canonical id and its kind. A text that begins with an expression stays as it is."""
+    path = fields.at("item_id")
+    if written.startswith(EXPRESSION):
+        return written, kind
+    prefix = _PREFIX.match(written)
+    rest = written[prefix.end() :] if prefix else written
+    if prefix and prefix[1] not in KINDS:
+        hint = fields.findings.guess(prefix[1], KINDS)
+        known = ", ".join(KINDS)
+        fields.findings.error(path, f"expected a kind ({known}), found {shown(prefix[1])}", hint)
+        return written, kind
+    if prefix and kind and prefix[1] != kind:
+        fields.findings.error(
+            path, f"expected a {kind} as in kind, found {shown(written)}", "keep the prefix only"
+        )
+    if not prefix and not kind:
+        fields.findings.warn(
+            path,
+            f"{shown(written)} has no canonical ref prefix and there is no kind",
+            f"it is taken for tool:{written[:60]}",
+        )
+    named = prefix[1] if prefix else kind or "tool"
+    return f"{named}:{_checked(fields, path, rest)}", named
+
+
+def _checked(fields: Fields, path: str, item_id: str) -> str:
+    if EXPRESSION in item_id:
+        return item_id
+    try:
+        return check_id(item_id.removeprefix("./"))
+    except InvalidRefError as error:
+        fields.findings.error(path, str(error))
+        return item_id
+
+
+def _check_search(fields: Fields, primary: Primary, params: Mapping[str, Any]) -> None:
+    if primary == "fetch" and params.get("query") is not None:
+        return
+    wanted = "an item_id, or a query in params" if primary == "fetch" else "an item_id"
+    fields.findings.error(fields.at("item_id"), f"expected {wanted}, found nothing")
+
+
+def _report_unknown(fields: Fields) -> None:
+    unused = {"async": "async is not used here: it belongs on the node"}
+    fields.report_unknown(("comment", "description", "id"), unused)
+
+
+# --- hook reading ---------------------------------------------------------------------------------
+# Reading the hooks of a graph file: what is done at which event.
+
+EVENTS = ("graph_started", "error", "after_step", "limit", "graph_completed")
+CONTROLS = ("retry", "fail", "abort", "continue", "skip")
+MAX_HOOKS = 100
+
+_CALL_KEYS = frozenset({"primary", "item_id", "kind", "item_type", "params"})
+LAST_LAYER = 3
+
+
+def read_hooks(fields: Fields) -> tuple[Hook, ...]:
+    """The hooks of ``config``, in the order of the file."""
+    entries = fields.sequence("hooks")
+    path = fields.at("hooks")
+    if len(entries) > MAX_HOOKS:
+        fields.findings.error(path, f"expected at most {MAX_HOOKS} hooks, found {len(entries)}")
+        return ()
+    hooks = (_hook(entry, below(path, n), fields.findings) for n, entry in enumerate(entries))
+    return tuple(hook for hook in hooks if hook)
+
+
+def watching_hooks(entries: Sequence[object]) -> tuple[Hook, ...]:
+    """Hooks of the infrastructure, on the last layer: they watch, and steer nothing.
+
+    Those that are wrong, or for events of something else, are left out.
+    """
+    hooks = (_hook(entry, "hooks", Findings()) for entry in entries[:MAX_HOOKS])
+    return tuple(replace(hook, layer=LAST_LAYER) for hook in hooks if hook)
+
+
+def _hook(entry: object, path: str, findings: Findings) -> Hook | None:
+    if not isinstance(entry, Mapping):
+        findings.error(path, f"expected a mapping with event and action, found {found(entry)}")
+        return None
+    fields = Fields(entry, path, findings)
+    event = fields.choice("event", EVENTS)
+    for key in ("event", "action"):
+        if entry.get(key) is None:
+            findings.error(fields.at(key), f"expected the {key} of the hook, found nothing")
+    condition = read_condition(fields, "condition")
+    layer = fields.count("layer", most=LAST_LAYER) or 1
+    hook_id = fields.text("id") or ""
+    value = fields.any("action")
+    fields.report_unknown(("event", "condition", "action", "layer", "id", "comment"), {})
+    if value is None:
+        return None
+    action, control = _done(value, fields.at("action"), findings)
+    if event is None or (action is None and control is None):
+        return None
+    return Hook(
+        event=event,
+        condition=condition,
+        action=action,
+        control=control,
+        layer=layer,
+        hook_id=hook_id,
+    )
+
+
+def _done(
+    value: object, path: str, findings: Findings
+) -> tuple[Action | None, Mapping[str, Any] | None]:
+    """A call or a control; both None when it is neither."""
+    if isinstance(value, Mapping) and value.keys() & _CALL_KEYS:
+        return read_action(value, path, findings, foreach=False), None
+    return None, _control(value, path, findings)
+
+
+def _control(value: object, path: str, findings: Findings) -> Mapping[str, Any] | None:
+    """``retry``, ``{retry: true, max_retries: 2}``, ``{action: retry, max_retries: 2}``."""
+    if isinstance(value, str):
+        value = {"action": value}
+    if not isinstance(value, Mapping):
+        findings.error(path, f"expected an action or a control, found {found(value)}")
+        return None
+    fields = Fields(value, path, findings)
+    word = _control_word(fields)
+    most = fields.count("max_retries", most=MAX_RETRIES)
+    fields.report_unknown(("action", "max_retries", *CONTROLS), {})
+    if word is None:
+        return None
+    return {"action": word} if most is None else {"action": word, "max_retries": most}
+
+
+def _control_word(fields: Fields) -> str | None:
+    named = fields.choice("action", CONTROLS)
+    flags = [word for word in CONTROLS if fields.truth(word)]
+    words = {*flags, *([named] if named else [])}
+    if len(words) == 1:
+        return words.pop()
+    if words or fields.data.get("action") is None:
+        known = ", ".join(CONTROLS)
+        told = f"{len(words)} of them" if words else "none"
+        hint = "" if words else "or an action with item_id"
+        fields.findings.error(fields.path, f"expected one control ({known}), found {told}", hint)
+    return None

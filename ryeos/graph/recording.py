@@ -1,0 +1,647 @@
+"""Writing a run down: its steps, its place among the threads, and at its end a page for people.
+
+See `ryeos.graph.call.Recording`. Formats: ``docs/graph-runs.md``.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from lillux.errors import LilluxError
+from lillux.values import dataclass
+from ryeos import __version__
+from ryeos.graph.call import Lineage, SavedRun
+from ryeos.graph.commands import Act, Acted, Enter, Left, Outcome, Position
+from ryeos.graph.errors import (
+    GrantsLostError,
+    GraphInvalidError,
+    ParentUnknownError,
+    RunNotResumableError,
+)
+from ryeos.graph.model import Graph, Options
+from ryeos.graph.page import RunPage, history_of, node_states, write_page
+from ryeos.graph.pictures import NodeState
+from ryeos.graph.reading import read_graph
+from ryeos.graph.run_log import (
+    KeyLookup,
+    NodeCache,
+    NodeInput,
+    Receipt,
+    RunPlace,
+    new_run_id,
+    run_place,
+)
+from ryeos.graph.run_store import LoadedRun, RunIdentity, RunRecords, StepRecord, load_run
+from ryeos.graph.runner import Keeping
+from ryeos.items.context import Context, log_warning
+from ryeos.items.errors import NoSigningKeyError
+from ryeos.items.headers import parse_header
+from ryeos.run.calls import MappedResult
+from ryeos.run.engine import PrimitiveExecutor
+from ryeos.run.thread_control import end_rest, refreshed
+from ryeos.run.thread_registry import Registry, write_document
+from ryeos.run.threads import (
+    CANCEL,
+    INLINE,
+    LOCAL,
+    Grants,
+    RunnerSeals,
+    Status,
+    Thread,
+    ThreadNotFoundError,
+    read_grants,
+    write_grants,
+)
+from ryeos.trust.keys import SigningKey
+from ryeos.trust.sign import Signer
+from ryeos.trust.store import TrustStore
+from ryeos.trust.verify import Verifier
+
+# --- ledger ---------------------------------------------------------------------------------------
+# Runs of graphs among the threads: who works on one, how it ended, what it may call.
+#
+# A run that ``rye run --async`` has started is a thread already, and its runner tells how it ended;
+# any other is entered here, with the process that it runs in.
+
+_STATUSES = {
+    "completed": Status.COMPLETED,
+    "stepped": Status.COMPLETED,
+    "completed_with_errors": Status.COMPLETED_WITH_ERRORS,
+    "cancelled": Status.CANCELLED,
+}
+
+
+_MAX_ANCESTORS = 100
+# Runs that this process works on: the registry knows the process, and not which of its calls.
+_active: set[str] = set()
+
+
+class Ledger:
+    """The threads of a workspace, as runs of graphs see them."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        seals: RunnerSeals,
+        runs: RunPlace,
+        warn: Callable[[str], None] = log_warning,
+    ) -> None:
+        self._registry, self._seals, self._runs, self._warn = registry, seals, runs, warn
+
+    def lineage_of(self, thread_id: str) -> Lineage:
+        """What a run may do that this thread has started. Raises ParentUnknownError.
+
+        A thread that is no run of a graph hands on what it has from its own parent; one that a
+        person has started hands on no limits.
+        """
+        for _ in range(_MAX_ANCESTORS):
+            try:
+                thread = self._registry.get(thread_id)
+                grants = read_grants(self._registry.place, self._seals, thread_id)
+            except ThreadNotFoundError:
+                raise ParentUnknownError(thread_id, "which is no thread of this project") from None
+            except (LilluxError, ValueError) as error:
+                raise ParentUnknownError(thread_id, f"but {error}") from None
+            if grants is not None:
+                depth = None if grants.depth is None else grants.depth - 1
+                own = () if grants.own is None else (grants.own,)
+                return Lineage(grants=(*grants.lists, *own), depth=depth)
+            if (self._runs.runs / thread_id).exists():  # the run of a graph, which had some
+                raise ParentUnknownError(thread_id, "but what it may call is not there any more")
+            if not thread.parent_id:
+                return Lineage()
+            thread_id = thread.parent_id
+        raise ParentUnknownError(thread_id, "which has too many threads above it")
+
+    def given_to(self, run_id: str) -> Lineage:
+        """What whoever started a run has left it, the graph's own list aside.
+
+        Raises GrantsLostError.
+        """
+        try:
+            grants = read_grants(self._registry.place, self._seals, run_id)
+        except (LilluxError, ValueError) as error:
+            raise GrantsLostError(run_id, str(error)) from None
+        if grants is None:
+            raise GrantsLostError(run_id, "what it may call is not there any more")
+        return Lineage(grants=grants.lists, depth=grants.depth)
+
+    def parent_of(self, thread_id: str) -> str:
+        """The thread that has started this one, ``""`` for none or an unknown one."""
+        try:
+            return self._registry.get(thread_id).parent_id or ""
+        except ThreadNotFoundError:
+            return ""
+
+    def is_alive(self, run_id: str) -> bool:
+        """Whether a process works on the run."""
+        try:
+            thread = refreshed(self._registry, self._registry.get(run_id))
+        except ThreadNotFoundError:
+            return False
+        is_own = thread.pid == os.getpid()
+        return thread.status == Status.RUNNING and (not is_own or run_id in _active)
+
+    def begin(self, run_id: str, graph_id: str, parent_id: str, lineage: Lineage) -> bool:
+        """Enter a run as one of this process; False where its runner sees to that.
+
+        Raises RunNotResumableError where another process was quicker, RegistryError and its kin.
+        """
+        from lillux.background import start_token
+
+        pid = os.getpid()
+        token = start_token(pid)
+        is_ours = self._enter(run_id, graph_id, parent_id, pid, token)
+        grants = Grants(lineage.grants, lineage.own, lineage.depth)
+        try:
+            write_grants(self._registry.place, self._seals, run_id, grants, self._warn)
+        except LilluxError as error:
+            if is_ours:
+                self._registry.finish(run_id, Status.ERROR, error=str(error))
+            raise
+        _active.add(run_id)
+        return is_ours
+
+    def _enter(self, run_id: str, graph_id: str, parent_id: str, pid: int, token: str) -> bool:
+        try:
+            known = self._registry.get(run_id)
+        except ThreadNotFoundError:
+            self._registry.register(_new_thread(run_id, graph_id, parent_id))
+            self._registry.mark_running(run_id, pid, token)
+            return True
+        if known.status == Status.RUNNING and known.pid == pid and run_id not in _active:
+            return False
+        if not self._registry.reopen(run_id, pid, token):
+            raise RunNotResumableError(run_id, f"it is {known.status}, or another process has it")
+        with suppress(FileNotFoundError):  # that ended it last time
+            self._registry.place.file(run_id, CANCEL).unlink()
+        end_rest(self._registry, known, self._seals)  # what it did last is about to be done again
+        return True
+
+    def is_ending_asked(self, run_id: str) -> bool:
+        """Whether somebody has asked for the end of a run, see `ryeos.run.thread_control`."""
+        return self._registry.place.file(run_id, CANCEL).exists()
+
+    def leave(self, run_id: str) -> None:
+        """Take note that this process does not work on the run any more."""
+        _active.discard(run_id)
+
+    def end(self, run_id: str, status: str, answer: Mapping[str, object]) -> None:
+        """Tell how a run of this process has ended. Raises RegistryError and its kin."""
+        import json
+
+        error = answer.get("error")
+        self._registry.finish(
+            run_id,
+            _STATUSES.get(status, Status.ERROR),
+            result=json.dumps(answer, ensure_ascii=True, default=str),
+            error=str(error) if error else None,
+        )
+        write_document(self._registry, run_id)
+
+
+def _new_thread(run_id: str, graph_id: str, parent_id: str) -> Thread:
+    return Thread(
+        thread_id=run_id,
+        directive=graph_id,
+        parent_id=parent_id or None,
+        tool_id=graph_id,
+        item_id=f"tool:{graph_id}",
+        kind="tool",
+        target=LOCAL,
+        thread_mode=INLINE,
+        chain_root_id=run_id,
+    )
+
+
+# --- recording ------------------------------------------------------------------------------------
+
+_STEP = "-step"
+
+
+class RecordedWorkspace(Protocol):
+    """The public API, as far as records need it. See `ryeos.app.workspace.Rye`."""
+
+    context: Context
+    trust: TrustStore
+    verifier: Verifier
+    warn: Callable[[str], None]
+
+    def signing_key(self) -> SigningKey:
+        """The user's private key at work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Naming:
+    """Which run this is to be: the id that its starter has chosen, and who that is.
+
+    is_inner  it is a call of another graph, whose page says enough
+    """
+
+    chosen_id: str = ""
+    parent_id: str = ""
+    is_inner: bool = False
+
+
+class WorkspaceRecordings:
+    """See `ryeos.graph.call.Recordings`. ``behaviour`` digests what else may decide a result."""
+
+    def __init__(
+        self,
+        workspace: RecordedWorkspace,
+        ledger: Ledger,
+        naming: Naming,
+        behaviour: Callable[[], str],
+    ) -> None:
+        self._workspace, self._ledger, self._naming = workspace, ledger, naming
+        self._behaviour = behaviour
+
+    def load(self, run_id: str) -> SavedRun:
+        """An earlier run. Raises ResumeStateNotFoundError and what else reading it raises."""
+        loaded = load_run(self._place(), run_id, self._trusted)
+        for warning in loaded.warnings:
+            self._workspace.warn(warning)
+        return SavedRun(
+            run_id=run_id,
+            status=loaded.status,
+            state=loaded.state,
+            node=loaded.current_node,
+            step=loaded.step,
+            errors=loaded.errors,
+            graph_id=loaded.snapshot.graph_id,
+            graph_hash=loaded.graph_hash,
+            is_alive=self._ledger.is_alive(run_id),
+        )
+
+    def begin(
+        self,
+        graph: Graph,
+        graph_hash: str,
+        position: Position,
+        options: Options,
+        lineage: Lineage,
+    ) -> "WorkspaceRecording":
+        """Begin to write a run down, or go on with it. Raises what keeps it from that."""
+        goes_on = options.resume and not options.node
+        run_id = options.run_id if goes_on else self._new_id(graph, options)
+        with ExitStack() as undone:
+            if goes_on:  # first: whoever has the records of a run has the run
+                records, _ = RunRecords.resume(
+                    self._place(),
+                    run_id,
+                    trusted=self._trusted,
+                    allow=_still_at(position),
+                    key=self._key(),
+                )
+            else:
+                identity = RunIdentity(
+                    run_id=run_id,
+                    graph_id=graph.graph_id,
+                    graph_hash=graph_hash,
+                    system_version=__version__,
+                )
+                records = RunRecords.create(
+                    self._place(),
+                    identity,
+                    state=position.state,
+                    current_node=position.node,
+                    key=self._key(),
+                )
+            undone.callback(records.close)
+            is_ours = self._ledger.begin(run_id, graph.graph_id, self._naming.parent_id, lineage)
+            undone.pop_all()
+        cache = NodeCache(records.store, warn=self._workspace.warn)
+        return WorkspaceRecording(
+            records,
+            self._ledger if is_ours else None,
+            self._ledger,
+            _Identity(graph.graph_id, graph_hash),
+            known_errors=len(position.errors),
+            keeping=KeptResults(cache, graph.graph_id, graph_hash, self._behaviour),
+            page=None if self._naming.is_inner else self._page_of(graph),
+        )
+
+    def _page_of(self, graph: Graph) -> Callable[[str], None]:
+        """What writes the page of a run."""
+
+        def write(run_id: str) -> None:
+            place = self._place()
+            key = self._key()
+            if key is None and not self._workspace.context.pages_are_signed_later:
+                return  # an item that nobody signed would only be in the way
+            try:
+                page = page_of(graph, load_run(place, run_id, self._trusted))
+                signer = Signer(key, self._workspace.verifier) if key else None
+                write_page(place, page, signer)
+            except LilluxError as error:
+                self._workspace.warn(f"{run_id}: its page was not written: {error}")
+
+        return write
+
+    def _new_id(self, graph: Graph, options: Options) -> str:
+        chosen = "" if options.resume else options.run_id or self._naming.chosen_id
+        made = chosen or new_run_id(graph.graph_id)
+        return made + _STEP if options.node else made
+
+    def _place(self) -> RunPlace:
+        return run_place(self._workspace.context.spaces)
+
+    def _key(self) -> SigningKey | None:
+        try:
+            return self._workspace.signing_key()
+        except NoSigningKeyError:
+            return None
+
+    @property
+    def _trusted(self) -> KeyLookup:
+        return key_lookup(self._workspace, self._place())
+
+
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    graph_id: str
+    graph_hash: str
+
+
+def key_lookup(workspace: RecordedWorkspace, place: RunPlace) -> KeyLookup:
+    """The public keys that count in the space of the runs."""
+
+    def public_pem(fingerprint: str) -> bytes | None:
+        key = workspace.trust.get_key(fingerprint, place.space.label)
+        return key.public_pem if key else None
+
+    return public_pem
+
+
+class WorkspaceRecording:
+    """See `ryeos.graph.call.Recording`.
+
+    teller  tells the threads how the run has ended; None where its runner does
+    page    writes the page of the run; None for none
+    """
+
+    def __init__(
+        self,
+        records: RunRecords,
+        teller: Ledger | None,
+        ledger: Ledger,
+        identity: _Identity,
+        *,
+        known_errors: int,
+        keeping: Keeping | None = None,
+        page: Callable[[str], None] | None = None,
+    ) -> None:
+        self._records, self._teller, self._ledger = records, teller, ledger
+        self._identity, self._known_errors = identity, known_errors
+        self._began = time.monotonic()
+        self._has_ended = False
+        self._write_page = page
+        self.keeping = keeping
+
+    @property
+    def run_id(self) -> str:
+        """Of this run."""
+        return self._records.run_id
+
+    def is_ending_asked(self) -> bool:
+        """Whether somebody wants the run ended."""
+        return self._ledger.is_ending_asked(self.run_id)
+
+    def entered(self, step: Enter) -> None:
+        """A node is being worked on."""
+        self._records.event("step_started", {"step": step.step, "node": step.node})
+
+    def left(self, step: Left, elapsed_s: float) -> None:
+        """A node is done with."""
+        new_errors = step.errors[self._known_errors :]
+        self._known_errors = len(step.errors)
+        only = step.calls[0] if len(step.calls) == 1 else None
+        self._records.step(
+            StepRecord(
+                step=step.step,
+                node=step.node,
+                next_node=step.next_node,
+                state=step.state,
+                status="completed" if step.error is None else "error",
+                elapsed_s=elapsed_s,
+                action_id=only[0].reference if only else "",
+                thread_id=_thread_of(only[1]) if only else None,
+                error=step.error,
+                receipts=tuple(self._receipt(act, acted) for act, acted in step.calls),
+                suppressed=tuple(new_errors),
+            )
+        )
+
+    def end(self, outcome: Outcome, result: MappedResult) -> None:
+        """Write down how the run has ended."""
+        self._records.finish(
+            outcome.status,
+            state=outcome.state,
+            current_node=outcome.next_node,
+            elapsed_s=time.monotonic() - self._began,
+            error=outcome.error,
+        )
+        self._has_ended = True
+        if self._write_page:
+            self._write_page(self.run_id)
+        if self._teller:
+            self._teller.end(self.run_id, outcome.status, _answer(self._identity, result))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._records.close()
+        self._ledger.leave(self.run_id)
+        if error is not None and self._teller and not self._has_ended:
+            self._teller.end(self.run_id, "error", _told(error))
+
+    def _receipt(self, act: Act, acted: Acted) -> Receipt:
+        given = NodeInput(
+            graph_id=self._identity.graph_id,
+            graph_hash=self._identity.graph_hash,
+            node_name=act.node,
+            interpolated_action=act.described(),
+            remote=act.remote or "",
+        )
+        return Receipt(
+            node_input_hash=given.digest(),
+            node_result_hash=self._records.put_result(acted.result),
+            cache_hit=acted.cache_hit,
+            elapsed_ms=round(acted.elapsed_s * 1000),
+            error=str(acted.result.get("error")) if acted.has_failed else None,
+        )
+
+
+def page_of(graph: Graph, run: LoadedRun) -> RunPage:
+    """The page of a run, from what was written down of it."""
+    events = [(event.timestamp, event.event_type, event.payload) for event in run.events]
+    history = tuple(history_of(events))
+    going_on = run.current_node if run.status == "running" else None
+    return RunPage(
+        graph_id=graph.graph_id,
+        run_id=run.snapshot.graph_run_id,
+        version=__version__,
+        status=run.status,
+        started=events[0][0] if events else 0.0,
+        updated=events[-1][0] if events else 0.0,
+        nodes=node_states(list(graph.nodes), history, going_on),
+        history=history,
+        state_hash=run.snapshot.state_hash,
+    )
+
+
+def _answer(identity: _Identity, result: MappedResult) -> Mapping[str, Any]:
+    """The envelope, as `ryeos.app.workspace` makes one of a result."""
+    answer: dict[str, Any] = {
+        "status": "success" if result.success else "error",
+        "type": "tool",
+        "item_id": identity.graph_id,
+        "data": result.data,
+    }
+    return answer if result.success else answer | {"error": result.error, "code": result.code}
+
+
+def _told(error: BaseException) -> Mapping[str, Any]:
+    """The answer of a run that did not come to its end."""
+    return {"status": "error", "error": str(error) or type(error).__name__}
+
+
+def _thread_of(acted: Acted) -> str | None:
+    thread_id = acted.result.get("thread_id")
+    return thread_id if isinstance(thread_id, str) else None
+
+
+def _still_at(position: Position) -> Callable[[LoadedRun], None]:
+    """Refuses a run that somebody has gone on with since the position was read.
+
+    It was read before the run was held: what was done in between would be done again.
+    """
+
+    def check(run: LoadedRun) -> None:
+        if (run.step, run.current_node) != (position.step, position.node):
+            raise RunNotResumableError(
+                run.snapshot.graph_run_id,
+                "another process has gone on with it meanwhile",
+                hint="see how it is now: rye threads list --all",
+            )
+
+    return check
+
+
+# --- kept results ---------------------------------------------------------------------------------
+# Results of calls that are used again. See `ryeos.graph.runner.Keeping`.
+
+
+class KeptResults:
+    """The kept results of one graph. ``behaviour`` digests what else may decide a result."""
+
+    def __init__(
+        self, cache: NodeCache, graph_id: str, graph_hash: str, behaviour: Callable[[], str]
+    ) -> None:
+        self._cache, self._graph_id, self._graph_hash = cache, graph_id, graph_hash
+        self._make_behaviour = behaviour
+
+    def find(self, act: Act, integrity: str) -> Mapping[str, Any] | None:
+        """The kept result of the same call, None without one."""
+        found = self._cache.get(self._input(act, integrity), ttl_s=act.cache_ttl_s)
+        return found.result if found and isinstance(found.result, dict) else None
+
+    def keep(self, act: Act, integrity: str, result: Mapping[str, Any]) -> None:
+        """Keep a result that is no error. Raises FileSystemError and its kin."""
+        self._cache.put(self._input(act, integrity), result)
+
+    @cached_property
+    def _behaviour(self) -> str:
+        return self._make_behaviour()
+
+    def _input(self, act: Act, integrity: str) -> NodeInput:
+        return NodeInput(
+            graph_id=self._graph_id,
+            graph_hash=self._graph_hash,
+            node_name=act.node,
+            interpolated_action=act.described(),
+            config_snapshot_hash=self._behaviour,
+            chain=(integrity,),
+        )
+
+
+# --- pages ----------------------------------------------------------------------------------------
+# The page of a run that was walked elsewhere, made here of what was written down of it.
+
+
+class PagedWorkspace(RecordedWorkspace, Protocol):
+    """The public API, as far as pages need it. See `ryeos.app.workspace.Rye`."""
+
+    @property
+    def executor(self) -> PrimitiveExecutor:
+        """What finds and verifies a graph."""
+
+
+def write_run_page(workspace: PagedWorkspace, graph_id: str, run_id: str) -> Path | None:
+    """Write and sign the page of a run, if the item is a graph; None if it is none.
+
+    Raises GraphInvalidError, NoSigningKeyError, and as `load_run` and `write_page`.
+    """
+    from ryeos.run.primitives import is_graph
+
+    chain = workspace.executor.build_chain(graph_id)
+    tool = chain.tool
+    if not is_graph(chain) or tool.item is None:
+        return None
+    target = tool.item.target
+    header = parse_header(target.suffix, tool.item.text, str(target.path))
+    reading = read_graph(header, tool.item_id)
+    if reading.graph is None:
+        raise GraphInvalidError(tool.item_id, reading.errors)
+    place = run_place(workspace.context.spaces)
+    run = load_run(place, run_id, key_lookup(workspace, place))
+    signer = Signer(workspace.signing_key(), workspace.verifier)
+    return write_page(place, page_of(reading.graph, run), signer)
+
+
+# --- states ---------------------------------------------------------------------------------------
+# How far a run is with each node, from what was written down of it.
+
+_STARTED, _COMPLETED = "step_started", "step_completed"
+_LEFT: Mapping[str, NodeState] = {
+    "error": NodeState.ERROR,
+    "killed": NodeState.CANCELLED,
+    "cancelled": NodeState.CANCELLED,
+}
+
+
+def recorded_node_states(
+    workspace: RecordedWorkspace, run_id: str, status: str
+) -> dict[str, NodeState]:
+    """The state of each node that the run has come to; ``status`` is that of its thread.
+
+    Raises as `ryeos.graph.run_store.load_run`.
+    """
+    place = run_place(workspace.context.spaces)
+    loaded = load_run(place, run_id, key_lookup(workspace, place))
+    states: dict[str, NodeState] = {}
+    for event in loaded.events:
+        node = event.payload.get("node")
+        if not isinstance(node, str):
+            continue
+        if event.event_type == _STARTED:
+            states[node] = NodeState.RUNNING
+        elif event.event_type == _COMPLETED:
+            states[node] = _ended(event.payload)
+    left = _LEFT.get(status, NodeState.RUNNING)  # what has become of a node that was begun
+    return {node: left if state is NodeState.RUNNING else state for node, state in states.items()}
+
+
+def _ended(payload: Mapping[str, object]) -> NodeState:
+    return NodeState.ERROR if payload.get("status") == "error" else NodeState.COMPLETED

@@ -1,0 +1,713 @@
+"""The objects of a run as values, and back. Pure. Formats: ``docs/graph-runs.md``.
+
+Readers take what other programs wrote: keys they do not know are kept, missing ones have a default,
+and a wrong type is a RecordError that names the object and the key.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lillux.digests import canonical_json, compute_integrity, rolling_sha256, sha256_hex
+from lillux.errors import LilluxError, UnsafePathError
+from lillux.files import (
+    check_relative,
+    create_file,
+    file_system_error,
+    is_directory,
+    is_inside,
+    make_directory,
+    read_bytes,
+    safe_join,
+)
+from lillux.signing import verify_signature
+from lillux.store import Durability, Store
+from lillux.values import dataclass, field
+from ryeos.graph.errors import (
+    CheckpointMismatchError,
+    CheckpointSignerError,
+    RecordError,
+    RunIdError,
+    RunPlaceError,
+    TranscriptError,
+)
+from ryeos.items.context import Clock, log_warning, utc_now
+from ryeos.items.refs import Space, Spaces
+from ryeos.sync.objects import SCHEMA, ExecutionSnapshot, Fields, execution_snapshot_of
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+    from ryeos.trust.keys import SigningKey
+
+
+# --- records --------------------------------------------------------------------------------------
+
+RUNNING = "running"
+COMPLETED = frozenset({"completed", "completed_with_errors", "success"})
+"""Statuses of a run that has nothing left to do; ``success`` is a word of other programs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeInput:
+    """What decides the result of a node, and so is the key of its cache entry.
+
+    graph_hash             digest of the graph's ``config``
+    config_snapshot_hash   digest of the merged configuration, ``""`` for none
+    chain                  integrity of each element of the called chain, from tool to primitive
+    remote                 name of the node it is sent to, ``""`` for here
+    """
+
+    graph_id: str
+    graph_hash: str
+    node_name: str
+    interpolated_action: Mapping[str, Any]
+    config_snapshot_hash: str = ""
+    chain: tuple[str, ...] = ()
+    remote: str = ""
+
+    def digest(self) -> str:
+        """The digest of the object. Raises CanonicalJsonError for an action that is no JSON."""
+        return compute_integrity(node_input_object(self))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """That a node was called once: with what, with which result, for how long."""
+
+    node_input_hash: str
+    node_result_hash: str
+    cache_hit: bool = False
+    elapsed_ms: int = 0
+    timestamp: str = ""
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSnapshot:
+    """A run after a step: the snapshot of any execution, with where a graph goes on from there.
+
+    step               steps completed
+    status             ``running`` until the end
+    state_hash         the state_snapshot after the step; the inputs are in the state
+    current_node       where the run goes on, None at an end
+    graph_hash         of the graph that the run was started with
+    node_receipts      the receipts since the snapshot ``previous``
+    errors             suppressed failures since then
+    previous           the snapshot that holds what came before, ``""`` for none
+    errors_suppressed  how many there were in the whole run
+    unknown            keys of other programs
+    """
+
+    graph_run_id: str
+    graph_id: str
+    step: int
+    status: str
+    state_hash: str
+    node_receipts: tuple[str, ...] = ()
+    errors: tuple[Mapping[str, Any], ...] = ()
+    errors_suppressed: int = 0
+    current_node: str | None = None
+    graph_hash: str = ""
+    previous: str = ""
+    system_version: str = ""
+    project_manifest_hash: str = ""
+    user_manifest_hash: str = ""
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+
+
+def state_object(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A ``state_snapshot``."""
+    return {"schema": SCHEMA, "kind": "state_snapshot", "state": dict(state)}
+
+
+def state_of(value: object, where: str) -> dict[str, Any]:
+    """The state in one. Raises RecordError."""
+    return _fields(value, "state_snapshot", where).required_mapping("state")
+
+
+def result_object(result: object) -> dict[str, Any]:
+    """A ``node_result``."""
+    return {"schema": SCHEMA, "kind": "node_result", "result": result}
+
+
+def result_of(value: object, where: str) -> Any:  # noqa: ANN401 - JSON of a tool
+    """The result in one. Raises RecordError."""
+    return _fields(value, "node_result", where).required("result")
+
+
+def node_input_object(given: NodeInput) -> dict[str, Any]:
+    """A ``node_input``; made to be hashed, never stored, for it may hold secrets."""
+    return {
+        "schema": SCHEMA,
+        "kind": "node_input",
+        "graph_id": given.graph_id,
+        "graph_hash": given.graph_hash,
+        "node_name": given.node_name,
+        "interpolated_action": dict(given.interpolated_action),
+        "config_snapshot_hash": given.config_snapshot_hash,
+        "chain": list(given.chain),
+        "remote": given.remote,
+    }
+
+
+def receipt_object(receipt: Receipt) -> dict[str, Any]:
+    """A ``node_receipt``."""
+    error = {} if receipt.error is None else {"error": receipt.error}
+    return {
+        "schema": SCHEMA,
+        "kind": "node_receipt",
+        "node_input_hash": receipt.node_input_hash,
+        "node_result_hash": receipt.node_result_hash,
+        "cache_hit": receipt.cache_hit,
+        "elapsed_ms": receipt.elapsed_ms,
+        "timestamp": receipt.timestamp,
+        **error,
+    }
+
+
+def receipt_of(value: object, where: str) -> Receipt:
+    """The receipt in a ``node_receipt``. Raises RecordError."""
+    fields = _fields(value, "node_receipt", where)
+    return Receipt(
+        node_input_hash=fields.optional_digest("node_input_hash") or "",
+        node_result_hash=fields.optional_digest("node_result_hash") or "",
+        cache_hit=fields.flag("cache_hit"),
+        elapsed_ms=fields.count("elapsed_ms"),
+        timestamp=fields.text("timestamp"),
+        error=fields.optional_text("error"),
+    )
+
+
+def run_snapshot_object(snapshot: RunSnapshot) -> dict[str, Any]:
+    """An ``execution_snapshot`` with the keys of a graph. ``errors`` is left out for none."""
+    return ExecutionSnapshot(
+        graph_run_id=snapshot.graph_run_id,
+        graph_id=snapshot.graph_id,
+        status=snapshot.status,
+        project_manifest_hash=snapshot.project_manifest_hash,
+        user_manifest_hash=snapshot.user_manifest_hash,
+        system_version=snapshot.system_version,
+        step=snapshot.step,
+        state_hash=snapshot.state_hash,
+        node_receipts=snapshot.node_receipts,
+        errors=snapshot.errors,
+        unknown={
+            **snapshot.unknown,
+            "current_node": snapshot.current_node,
+            "graph_hash": snapshot.graph_hash,
+            "previous": snapshot.previous,
+            "errors_suppressed": snapshot.errors_suppressed,
+        },
+    ).as_object()
+
+
+def run_snapshot_of(value: object, where: str) -> RunSnapshot:
+    """The snapshot in an ``execution_snapshot``, whoever wrote it. Raises RecordError."""
+    shared = execution_snapshot_of(value, where, RecordError)
+    fields = _fields(value, "execution_snapshot", where)
+    return RunSnapshot(
+        graph_run_id=shared.graph_run_id,
+        graph_id=shared.graph_id,
+        step=shared.step,
+        status=shared.status,
+        state_hash=shared.state_hash or "",
+        node_receipts=shared.node_receipts,
+        errors=shared.errors,
+        errors_suppressed=fields.count("errors_suppressed"),
+        current_node=fields.optional_text("current_node"),
+        graph_hash=fields.text("graph_hash"),
+        previous=fields.optional_digest("previous") or "",
+        system_version=shared.system_version,
+        project_manifest_hash=shared.project_manifest_hash or "",
+        user_manifest_hash=shared.user_manifest_hash or "",
+        unknown={key: one for key, one in shared.unknown.items() if key not in _GRAPH_KEYS},
+    )
+
+
+_GRAPH_KEYS = frozenset({"current_node", "graph_hash", "previous", "errors_suppressed"})
+
+
+def _fields(value: object, kind: str, where: str) -> Fields:
+    return Fields(value, kind, where, RecordError)
+
+
+# --- transcript -----------------------------------------------------------------------------------
+# What happened in a run, line by line: appended while it runs, never read again until then.
+#
+# A ``checkpoint`` line holds the SHA-256 of every byte before it, kept while writing, and a
+# signature that binds that digest to the run. Format: ``docs/graph-runs.md``.
+
+CHECKPOINT = "checkpoint"
+_PURPOSE = "rye graph transcript checkpoint 1"
+_APPEND = (
+    os.O_WRONLY
+    | os.O_APPEND
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+_FILE_MODE = 0o600
+
+_Made = TypeVar("_Made")
+
+EventRecord = tuple[str, Mapping[str, Any]]
+"""The type of an event, and its payload."""
+
+
+def signed_digest(run_id: str, turn: int, byte_offset: int, digest: str) -> str:
+    """What a checkpoint's signature is over: no digest of any file, so it signs nothing else."""
+    return sha256_hex(canonical_json([_PURPOSE, run_id, turn, byte_offset, digest]))
+
+
+class Transcript:
+    """The transcript of one run, open for appending. Thread-safe.
+
+    ``rolling`` is the SHA-256 of what the file holds, ``offset`` its size. Every method raises
+    FileSystemError where the file system refuses.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        run_id: str,
+        *,
+        key: "SigningKey | None",
+        clock: "Clock",
+        rolling: "_Hash | None" = None,
+        offset: int = 0,
+    ) -> None:
+        self._path, self._run_id = path, run_id
+        self._key, self._clock = key, clock
+        self._rolling = rolling if rolling is not None else rolling_sha256()
+        self._offset = offset
+        self._lock = Lock()
+        flags = _APPEND if rolling is not None else _APPEND | os.O_CREAT | os.O_EXCL
+        self._descriptor = _about(path, lambda: os.open(path, flags, _FILE_MODE))
+
+    def append(self, events: Sequence[EventRecord]) -> None:
+        """Append events in one write: a kill leaves a whole number of them, or cuts the last.
+
+        Raises CanonicalJsonError for a payload that is no JSON; then nothing is written.
+        """
+        with self._lock:
+            self._append(events)
+
+    def checkpoint(self, turn: int) -> None:
+        """Append a checkpoint, and have the file on disk when this returns."""
+        with self._lock:
+            self._append([(CHECKPOINT, self._checkpoint(turn))])
+            _about(self._path, lambda: os.fsync(self._descriptor))
+
+    def close(self) -> None:
+        """Let go of the file. A second time does nothing."""
+        with self._lock:
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+                self._descriptor = -1
+
+    def _append(self, events: Sequence[EventRecord]) -> None:
+        now = self._clock().timestamp()
+        data = b"".join(self._line(now, kind, payload) for kind, payload in events)
+        try:
+            _write(self._descriptor, data)
+        except OSError as error:  # a full disk: the half line must not stand before the next one
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, self._offset)
+            raise file_system_error(self._path, error) from error
+        self._rolling.update(data)
+        self._offset += len(data)
+
+    def _line(self, now: float, kind: str, payload: Mapping[str, Any]) -> bytes:
+        event = {
+            "timestamp": now,
+            "thread_id": self._run_id,
+            "event_type": kind,
+            "payload": dict(payload),
+        }
+        return canonical_json(event) + b"\n"
+
+    def _checkpoint(self, turn: int) -> dict[str, Any]:
+        digest = self._rolling.hexdigest()
+        payload: dict[str, Any] = {
+            "turn": turn,
+            "byte_offset": self._offset,
+            "hash": digest,
+            "sig": None,
+            "fp": None,
+            "ts": self._clock().strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        if self._key is not None:
+            signed = signed_digest(self._run_id, turn, self._offset, digest)
+            payload |= {"sig": self._key.digest_signature(signed), "fp": self._key.fingerprint}
+        return payload
+
+
+def reopen(
+    path: Path, run_id: str, *, key: "SigningKey | None", clock: "Clock", end: int
+) -> Transcript:
+    """Go on with a transcript after its first ``end`` bytes; what follows them is cut off.
+
+    Raises FileSystemError.
+    """
+    rolling = _about(path, lambda: _cut(path, end))
+    return Transcript(path, run_id, key=key, clock=clock, rolling=rolling, offset=end)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    done = os.write(descriptor, data)
+    while done < len(data):
+        done += os.write(descriptor, memoryview(data)[done:])
+
+
+def _cut(path: Path, end: int) -> "_Hash":
+    """Cut the file off after ``end`` bytes; the SHA-256 of what stays."""
+    rolling, left = rolling_sha256(), end
+    flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
+    with open(descriptor, "r+b") as file:  # noqa: PTH123 - a descriptor, not a path
+        while left and (chunk := file.read(min(left, 1024 * 1024))):
+            rolling.update(chunk)
+            left -= len(chunk)
+        file.truncate(end)
+    return rolling
+
+
+def _about(path: Path, act: Callable[[], _Made]) -> _Made:
+    try:
+        return act()
+    except OSError as error:
+        raise file_system_error(path, error) from error
+
+
+# --- transcript reading ---------------------------------------------------------------------------
+# Reading a transcript: every checkpoint verified, a line that a kill cut short left out.
+
+MAX_TRANSCRIPT_BYTES = 1024 * 1024 * 1024
+
+KeyLookup = Callable[[str], "bytes | None"]
+"""The public key (PEM) of a fingerprint that counts here, None for one that does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A line. ``end`` is the offset of the byte after it."""
+
+    timestamp: float
+    event_type: str
+    payload: dict[str, Any]
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTranscript:
+    """What a transcript says.
+
+    events          of whole lines, checkpoints too
+    end             the offset after the last of them
+    dropped_bytes   how much follows: a line that was cut short, or what a power loss left
+    signed_end      the offset of the last checkpoint that a trusted key signed, 0 for none
+    forced_end      the offset after the last checkpoint, 0 for none: this much was on disk
+    """
+
+    events: tuple[Event, ...] = ()
+    end: int = 0
+    dropped_bytes: int = 0
+    signed_end: int = 0
+    forced_end: int = 0
+    unsigned_checkpoints: int = field(default=0)
+
+
+def read_transcript(path: Path, run_id: str, trusted: KeyLookup) -> ReadTranscript:
+    """Read and verify a transcript.
+
+    Raises FileNotFoundError as it is, TranscriptError, CheckpointMismatchError,
+    CheckpointSignerError, FileTooLargeError, FileSystemError.
+    """
+    return parse_transcript(read_bytes(path, MAX_TRANSCRIPT_BYTES), str(path), run_id, trusted)
+
+
+def parse_transcript(data: bytes, where: str, run_id: str, trusted: KeyLookup) -> ReadTranscript:
+    """As `read_transcript`, of its bytes."""
+    reading = _Reading(where, run_id, trusted)
+    for start, line in _whole_lines(data):
+        reading.take(start, line)
+    return reading.result(len(data))
+
+
+class _Reading:
+    """The state between two lines."""
+
+    def __init__(self, where: str, run_id: str, trusted: KeyLookup) -> None:
+        self._where, self._run_id, self._trusted = where, run_id, trusted
+        self._rolling = rolling_sha256()
+        self._events: list[Event] = []
+        self._line = 0
+        self._end = self._signed_end = self._forced_end = self._unsigned = 0
+        self._damage: TranscriptError | None = None
+
+    def take(self, start: int, line: bytes) -> None:
+        """One line, its line feed included."""
+        self._line += 1
+        try:
+            event = self._event(line, start + len(line))
+        except TranscriptError as error:
+            self._damage = self._damage or error
+            return
+        if event.event_type == CHECKPOINT:
+            if self._damage is not None:  # no power loss damages what a checkpoint had on disk
+                raise self._damage
+            self._verify(event.payload, start)
+            self._forced_end = event.end
+        if self._damage is None:
+            self._events.append(event)
+            self._end = event.end
+        self._rolling.update(line)
+
+    def result(self, size: int) -> ReadTranscript:
+        """After the last line."""
+        return ReadTranscript(
+            events=tuple(self._events),
+            end=self._end,
+            dropped_bytes=size - self._end,
+            signed_end=self._signed_end,
+            forced_end=self._forced_end,
+            unsigned_checkpoints=self._unsigned,
+        )
+
+    def _event(self, line: bytes, end: int) -> Event:
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            raise TranscriptError(self._where, self._line, "expected JSON") from None
+        match value:
+            case {
+                "timestamp": int() | float() as timestamp,
+                "thread_id": str() as thread_id,
+                "event_type": str() as event_type,
+                "payload": dict() as payload,
+            }:
+                if thread_id != self._run_id:
+                    problem = f"expected run {self._run_id}, found {thread_id[:200]!r}"
+                    raise TranscriptError(self._where, self._line, problem)
+                return Event(timestamp=timestamp, event_type=event_type, payload=payload, end=end)
+        problem = "expected timestamp, thread_id, event_type and payload"
+        raise TranscriptError(self._where, self._line, problem)
+
+    def _verify(self, payload: dict[str, Any], start: int) -> None:
+        turn, offset, digest = (payload.get(key) for key in ("turn", "byte_offset", "hash"))
+        if type(turn) is not int or offset != start or digest != self._rolling.hexdigest():
+            raise self._mismatch("the bytes before it were changed")
+        signature, fingerprint = payload.get("sig"), payload.get("fp")
+        if signature is None and fingerprint is None:
+            self._unsigned += 1
+            return
+        if not isinstance(signature, str) or not isinstance(fingerprint, str):
+            raise self._mismatch("expected a signature and a fingerprint")
+        public_pem = self._trusted(fingerprint)
+        if public_pem is None:
+            raise CheckpointSignerError(self._where, self._line, fingerprint[:80])
+        signed = signed_digest(self._run_id, turn, start, str(digest))
+        if not verify_signature(signed, signature, public_pem):
+            raise self._mismatch("the signature is not of its key")
+        self._signed_end = start
+
+    def _mismatch(self, problem: str) -> CheckpointMismatchError:
+        return CheckpointMismatchError(self._where, self._line, problem)
+
+
+def _whole_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Each line that has its line feed, with its offset."""
+    start = 0
+    while (end := data.find(b"\n", start) + 1) > 0:
+        yield start, data[start:end]
+        start = end
+
+
+# --- run place ------------------------------------------------------------------------------------
+# Where graph runs are kept, as threads are: below the project's ``.ai``, else user space's.
+
+TRANSCRIPT, LOCK, CANCEL = "transcript.jsonl", "run.lock", "cancel"
+_PRIVATE = 0o700
+_IGNORE = b"# Runs of this machine only.\n*\n"
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlace:
+    """The runs and the objects of one space."""
+
+    space: Space
+
+    @property
+    def ai(self) -> Path:
+        """Its ``.ai`` folder."""
+        return self.space.ai
+
+    @property
+    def runs(self) -> Path:
+        """The folder of the runs' folders."""
+        return self.ai / "state" / "graphs"
+
+    @property
+    def objects(self) -> Path:
+        """The root of the store."""
+        return self.ai / "state" / "objects"
+
+    def store(self) -> Store:
+        """The store of the space. Raises RunPlaceError for one that a link leads elsewhere."""
+        self._require_own(self.objects)
+        return Store(self.objects)
+
+    def run_file(self, run_id: str, name: str) -> Path:
+        """A file of a run, which may not be there. Raises RunIdError, RunPlaceError."""
+        self._require_own(self.runs)
+        folder = self.runs / check_run_id(run_id)
+        if folder.is_symlink():
+            raise RunPlaceError(str(folder), "expected a folder, found a link")
+        try:
+            return safe_join(folder, name)
+        except UnsafePathError as error:
+            raise RunPlaceError(str(folder / name), error.problem) from None
+
+    def make(self, run_id: str) -> Path:
+        """Make the folder of a run. Raises as `run_file`, FileSystemError."""
+        folder = self.run_file(run_id, TRANSCRIPT).parent
+        self._require_own(self.objects)
+        make_directory(self.runs, mode=_PRIVATE)
+        make_directory(self.objects)
+        make_directory(folder, mode=_PRIVATE)
+        for kept in (self.runs, self.objects):  # no run belongs into version control
+            _ignore(kept)
+        return folder
+
+    def _require_own(self, folder: Path) -> None:
+        if not is_inside(folder, self.ai) or folder.is_symlink() or folder.parent.is_symlink():
+            raise RunPlaceError(str(folder), "expected a folder, found a link")
+
+
+def run_place(spaces: Spaces) -> RunPlace:
+    """Where the runs of these spaces are kept."""
+    project = spaces.project
+    if project is not None and is_directory(project.ai):
+        return RunPlace(project)
+    return RunPlace(spaces.user)
+
+
+def _ignore(folder: Path) -> None:
+    try:
+        create_file(folder / ".gitignore", _IGNORE)
+    except FileExistsError:
+        return
+
+
+# --- run ids --------------------------------------------------------------------------------------
+# Ids of graph runs: made from the graph's, used as the name of a folder.
+
+MAX_ID_BYTES = 200
+_LONGEST_GRAPH = 160
+
+
+def run_id_for(graph_id: str, *, epoch_ms: int, chance: bytes) -> str:
+    """``<graph id, each / as ->-<milliseconds>-<4 hex digits>``; a long id keeps its end."""
+    name = graph_id.replace("/", "-").lstrip(".-")
+    last = name.encode()[-_LONGEST_GRAPH:].decode("utf-8", "ignore")
+    return f"{last.lstrip('.-') or 'graph'}-{epoch_ms}-{chance[:2].hex()}"
+
+
+def new_run_id(graph_id: str) -> str:
+    """The id of a run that begins now."""
+    return run_id_for(graph_id, epoch_ms=time.time_ns() // 1_000_000, chance=os.urandom(2))
+
+
+def check_run_id(run_id: str) -> str:
+    """The id, if it may be the name of a folder and of a file. Raises RunIdError."""
+    try:
+        check_relative(run_id)
+    except UnsafePathError as error:
+        raise RunIdError(run_id, error.problem) from None
+    if "/" in run_id:
+        raise RunIdError(run_id, "expected no '/'")
+    if run_id.startswith("."):
+        raise RunIdError(run_id, "starts with a dot")
+    if len(run_id.encode("utf-8", "surrogateescape")) > MAX_ID_BYTES:
+        raise RunIdError(run_id, f"expected at most {MAX_ID_BYTES} bytes")
+    return run_id
+
+
+# --- node cache -----------------------------------------------------------------------------------
+# Results of nodes that were called before with the same input. See ``docs/graph-runs.md``.
+#
+# A pointer file ``cache/nodes/<digest of the input>.json`` names the result. It is no proof of
+# anything, so it may be lost or damaged at any time: that is a miss.
+
+_NODES = "nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class CachedResult:
+    """A result, and the digest under which the store has it."""
+
+    result: Any
+    node_result_hash: str
+
+
+class NodeCache:
+    """The cache in a store. ``warn`` gets a line for each entry that is damaged. Thread-safe."""
+
+    def __init__(
+        self, store: Store, *, clock: Clock = utc_now, warn: Callable[[str], None] = log_warning
+    ) -> None:
+        self._store, self._clock, self._warn = store, clock, warn
+
+    def get(self, given: NodeInput, *, ttl_s: float | None = None) -> CachedResult | None:
+        """The result of that input, None where there is none that is younger than ``ttl_s``.
+
+        Raises CanonicalJsonError for an input that is no JSON.
+        """
+        key = given.digest()
+        try:
+            return self._read(key, ttl_s)
+        except LilluxError as error:
+            self._warn(f"cached result of node {given.node_name!r} is not used: {error}")
+            return None
+
+    def put(self, given: NodeInput, result: object) -> str:
+        """Keep a result that is no failure; its digest.
+
+        Raises CanonicalJsonError, FileSystemError, StoreLinkError.
+        """
+        digest = self._store.put_object(result_object(result), Durability.UNFORCED)
+        pointer = {
+            "node_result_hash": digest,
+            "node_name": given.node_name,
+            "cached_at": self._clock().timestamp(),
+        }
+        self._store.write_cached(_NODES, given.digest(), pointer)
+        return digest
+
+    def _read(self, key: str, ttl_s: float | None) -> CachedResult | None:
+        pointer = self._store.read_cached(_NODES, key)
+        if pointer is None:
+            return None
+        digest, cached_at = pointer.get("node_result_hash"), pointer.get("cached_at")
+        if not isinstance(digest, str) or type(cached_at) not in (int, float):
+            raise PointerError(key)
+        age_s = self._clock().timestamp() - float(str(cached_at))
+        if ttl_s is not None and not 0 <= age_s < ttl_s:
+            return None
+        return CachedResult(result_of(self._store.get_object(digest), digest), digest)
+
+
+class PointerError(LilluxError):
+    """A pointer of the cache does not name a result and a time."""
+
+    code, exit_status = "INTEGRITY", 4
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(f"cache/nodes/{key}.json: expected node_result_hash and cached_at")

@@ -1,0 +1,271 @@
+"""Everything ambient, read once: directories, environment, platform. Immutable, passed on.
+
+Only `ryeos.cli` reads the real environment; it calls `context_from` and hands the value down.
+"""
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lillux.files import is_directory
+from lillux.values import dataclass
+from ryeos.items.errors import NoProjectError, UsageError
+from ryeos.items.refs import AI_DIRECTORY, PROJECT, USER, Space, Spaces
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+# --- context --------------------------------------------------------------------------------------
+
+PRIVATE_KEY_VARIABLE = "RYE_SIGNING_KEY"
+PROGRAM_VARIABLE = "RYE_PROGRAM"
+
+
+ToolPrograms = Callable[[], str | None]
+
+
+def no_programs() -> None:
+    """No folder with programs for tools."""
+
+
+ProgramWords = Callable[[], tuple[str, ...]]
+
+
+def no_words() -> tuple[str, ...]:
+    """It is not known how this program is started."""
+    return ()
+
+
+class LockMode(StrEnum):
+    """What ``RYE_LOCK`` says about lockfiles."""
+
+    OFF = "off"
+    WARN = "warn"
+    STRICT = "strict"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """One invocation's surroundings.
+
+    process_env   the environment of this program, as far as tools may have it
+    tool_programs gives a folder that comes first on the PATH of tools, or None; asked when a tool
+                  is run, as it may have to be made
+    pages_are_signed_later  where there is no private key, whoever has one signs what runs write
+    dev_mode      integrity errors become loud warnings (``RYE_DEV_MODE=1``)
+    key_directory where the private signing key is
+    program_words gives what starts this program once more, () where that is not known
+    """
+
+    spaces: Spaces
+    process_env: Mapping[str, str]
+    key_directory: Path
+    cwd: Path
+    dev_mode: bool = False
+    lock_mode: LockMode = LockMode.STRICT
+    platform: str = sys.platform
+    tool_programs: ToolPrograms = no_programs
+    program_words: ProgramWords = no_words
+    pages_are_signed_later: bool = False
+
+    def program_variables(self) -> Mapping[str, str]:
+        """What tells a tool how to start this program, in the same user space."""
+        words = self.program_words()
+        if not words:
+            return {}
+        import json
+
+        return {PROGRAM_VARIABLE: json.dumps([*words, "--user-space", str(self.spaces.user.base)])}
+
+    def tool_environment(self) -> Mapping[str, str]:
+        """The environment that tools start from."""
+        folder = self.tool_programs()
+        if folder is None:
+            return self.process_env
+        on_windows = self.platform == "win32"
+        name = self._path_variable() if on_windows else "PATH"
+        path = self.process_env.get(name, "" if on_windows else os.defpath)
+        return {**self.process_env, name: f"{folder}{';' if on_windows else ':'}{path}"}
+
+    def _path_variable(self) -> str:
+        """How this environment spells it: Windows does not mind the case."""
+        return next((name for name in self.process_env if name.upper() == "PATH"), "PATH")
+
+    @property
+    def project_path(self) -> Path | None:
+        """The project folder, or None outside a project."""
+        return self.spaces.project.base if self.spaces.project else None
+
+    @property
+    def working_directory(self) -> Path:
+        """Where tools run: the project, else where the caller is."""
+        return self.project_path or self.cwd
+
+
+def context_from(
+    env: Mapping[str, str],
+    *,
+    cwd: Path,
+    project: str | None = None,
+    user_space: str | None = None,
+    bundles: tuple[Space, ...] = (),
+    tool_programs: ToolPrograms = no_programs,
+    program_words: ProgramWords = no_words,
+    platform: str = sys.platform,
+) -> Context:
+    """The context for an environment, a working directory and the global flags.
+
+    Raises NoProjectError when a named project is no folder, UsageError for an unknown RYE_LOCK.
+    """
+    user_base = _user_base(env, user_space, platform, cwd)
+    project_path = _project_path(env, cwd, project, user_base)
+    spaces = Spaces(
+        project=Space(PROJECT, project_path) if project_path else None,
+        user=Space(USER, user_base),
+        bundles=bundles,
+        protect_core=env.get("RYE_PROTECT_CORE") == "1",
+    )
+    key_directory = env.get("RYE_SIGNING_KEY_DIR")
+    default = spaces.user.ai / "config" / "keys" / "signing"
+    return Context(
+        spaces=spaces,
+        # A key handed over for `keys import` is no business of any tool.
+        process_env={name: value for name, value in env.items() if name != PRIVATE_KEY_VARIABLE},
+        key_directory=Path(key_directory) if key_directory else default,
+        cwd=cwd,
+        dev_mode=env.get("RYE_DEV_MODE") == "1",
+        lock_mode=_lock_mode(env.get("RYE_LOCK", "")),
+        platform=platform,
+        tool_programs=tool_programs,
+        program_words=program_words,
+    )
+
+
+def _user_base(env: Mapping[str, str], user_space: str | None, platform: str, cwd: Path) -> Path:
+    named = user_space or env.get("USER_SPACE", "")
+    home = env.get("USERPROFILE" if platform == "win32" else "HOME", "")
+    base = (cwd / _expanded(named or home or cwd.anchor, home)).absolute()
+    # An older convention let the variable name the .ai folder itself.
+    return base.parent if base.name == AI_DIRECTORY else base
+
+
+def _expanded(path: str, home: str) -> str:
+    """A path with ``~`` replaced; ``~somebody`` is left alone, as a name like any other."""
+    return home + path[1:] if path == "~" or path.startswith("~/") else path
+
+
+def _project_path(
+    env: Mapping[str, str], cwd: Path, project: str | None, user_base: Path
+) -> Path | None:
+    named = project or env.get("RYE_PROJECT") or env.get("CLAUDE_PROJECT_DIR")
+    if named:
+        return named_project(named, cwd, env)
+    # The real paths: a home that is reached through a link is still no project.
+    here, home_folder = cwd.resolve(), user_base.resolve()
+    for folder in (here, *here.parents):
+        if folder == home_folder:
+            break
+        if is_directory(folder / AI_DIRECTORY):
+            return folder
+    return None if here in (home_folder, here.parent) else here
+
+
+def named_project(named: str, cwd: Path, env: Mapping[str, str]) -> Path:
+    """The folder that somebody named as the project: ``~`` is the home, ``/.ai`` its parent.
+
+    Raises NoProjectError when it is no folder.
+    """
+    path = cwd / _expanded(named, env.get("HOME", ""))
+    if path.name == AI_DIRECTORY:
+        path = path.parent
+    if not is_directory(path):
+        raise NoProjectError(f"{named} is not a folder")
+    return path.resolve()
+
+
+def _lock_mode(word: str) -> LockMode:
+    try:
+        return LockMode(word) if word else LockMode.STRICT
+    except ValueError:
+        known = ", ".join(mode.value for mode in LockMode)
+        raise UsageError(
+            f"RYE_LOCK: expected one of {known}, found {word!r}", hint="unset RYE_LOCK"
+        ) from None
+
+
+# --- cache place ----------------------------------------------------------------------------------
+# Where this user keeps what can be made again: a folder that nobody else can write to.
+
+_PRIVATE = 0o700
+_OTHERS_WRITE = 0o022
+
+
+def cache_place(env: Mapping[str, str], kind: str, platform: str) -> Path | None:
+    """A private folder of the cache, made if it is missing; None where there is no such place.
+
+    ``RYE_CACHE_DIR``, else ``rye`` in ``XDG_CACHE_HOME`` or in the platform's folder for caches.
+    """
+    root = _root(env, platform)
+    if root is None:
+        return None
+    folder = root / kind
+    with suppress(OSError):
+        folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        if platform == "win32" or _is_ours_alone(folder):
+            return folder
+    return None
+
+
+def _root(env: Mapping[str, str], platform: str) -> Path | None:
+    asked = env.get("RYE_CACHE_DIR")
+    if asked:
+        return Path(asked).absolute()
+    if platform == "win32":
+        return _inside(env.get("LOCALAPPDATA", ""), "rye")
+    home = env.get("HOME", "")
+    if platform == "darwin":
+        return _inside(home, "Library", "Caches", "rye")
+    return _inside(env.get("XDG_CACHE_HOME", ""), "rye") or _inside(home, ".cache", "rye")
+
+
+def _inside(base: str, *names: str) -> Path | None:
+    return Path(base, *names) if os.path.isabs(base) else None  # noqa: PTH117 - "" is none
+
+
+def _is_ours_alone(folder: Path) -> bool:
+    status = folder.lstat()
+    return (
+        stat.S_ISDIR(status.st_mode)
+        and status.st_uid == os.getuid()
+        and not status.st_mode & _OTHERS_WRITE
+    )
+
+
+# --- moments --------------------------------------------------------------------------------------
+# The clock that signatures and lockfiles are given; imports `datetime` when it is read.
+
+Clock = Callable[[], "datetime"]
+
+
+def utc_now() -> "datetime":
+    """The present moment, in UTC."""
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC)
+
+
+# --- log ------------------------------------------------------------------------------------------
+# Where a warning goes when nobody else takes it. Imports `logging`, which is slow, when used.
+
+
+def log_warning(text: str) -> None:
+    """Log one line for a person."""
+    import logging
+
+    logging.getLogger("ryeos").warning("%s", text)

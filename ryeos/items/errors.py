@@ -1,0 +1,476 @@
+"""What Rye can refuse: one class per failure, with fields, a stable code, a status and a hint.
+
+Codes and exit statuses are listed in ``docs/reference/errors.md``, generated from these classes.
+Failures that carry an item name it the way a user would type it: ``tool:rye/bash/bash``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from lillux.errors import LilluxError
+from lillux.values import dataclass
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+class RyeError(LilluxError):
+    """Something Rye could not do. ``suggestions``: what was meant."""
+
+    suggestions: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+
+
+# ---------------------------------------------------------------- references, spaces, items
+
+
+class InvalidRefError(RyeError):
+    """An item reference that no space could hold."""
+
+    code, exit_status = "INVALID_REF", 2
+
+    def __init__(self, ref: str, problem: str) -> None:
+        self.ref, self.problem = ref, problem
+        super().__init__(
+            f"item reference {ref[:200]!r}: {problem}",
+            hint="a reference is kind:path, like tool:rye/bash/bash, or just the path",
+        )
+
+
+class AmbiguousItemError(RyeError):
+    """A bare id that more than one kind of item answers to."""
+
+    code, exit_status = "AMBIGUOUS_ITEM", 2
+
+    def __init__(self, item_id: str, candidates: Sequence[str]) -> None:
+        self.item_id = item_id
+        self.suggestions = tuple(candidates)
+        self.facts = {"candidates": list(candidates)}
+        super().__init__(
+            f"{item_id}: more than one item has this id: {', '.join(candidates)}",
+            hint=f"name the kind, like {candidates[0]}",
+        )
+
+
+class ItemNotFoundError(RyeError):
+    """No space holds the item."""
+
+    code, exit_status = "ITEM_NOT_FOUND", 3
+
+    def __init__(self, ref: str, searched: Sequence[str], suggestions: Sequence[str] = ()) -> None:
+        self.ref, self.searched = ref, tuple(searched)
+        self.suggestions = tuple(suggestions)
+        self.facts = {"searched_in": list(searched)}
+        hint = f"did you mean {', '.join(suggestions)}?" if suggestions else ""
+        super().__init__(
+            f"{_item_word(ref)} not found: {_bare(ref)} (searched: {', '.join(searched)})",
+            hint=hint or "list what there is with: rye search '*'",
+        )
+
+
+class NoProjectError(RyeError):
+    """The command needs a project and there is none here."""
+
+    code, exit_status = "NO_PROJECT", 2
+
+    def __init__(self, found: str) -> None:
+        super().__init__(
+            f"no project: {found}",
+            hint="name one with --project DIR, or make one with: rye init --project",
+        )
+
+
+class SystemImmutableError(RyeError):
+    """System items are part of a signed bundle and never change."""
+
+    code, exit_status = "SYSTEM_IMMUTABLE", 2
+
+    def __init__(self, ref: str) -> None:
+        self.ref = ref
+        super().__init__(
+            f"{ref}: system items cannot be changed",
+            hint=f"copy it first: rye load {ref} --to project",
+        )
+
+
+class TargetExistsError(RyeError):
+    """A file that was to be made is already there; nothing was written."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, path: str, subject: str, hint: str) -> None:
+        self.path, self.subject = path, subject
+        super().__init__(f"{path}: {subject} is already there", hint=hint)
+
+
+class CopyConflictError(RyeError):
+    """Another file is where an item was to be copied to."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{path}: another file is there", hint="replace it with --overwrite; a .bak is kept"
+        )
+
+
+class BundleError(RyeError):
+    """A system bundle that cannot be used. ``root`` is its folder."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, root: str, problem: str) -> None:
+        self.root, self.problem = root, problem
+        super().__init__(
+            f"bundle {root}: {problem}",
+            hint="a bundle is an absolute folder that holds .ai/ (see RYE_BUNDLE_PATH)",
+        )
+
+
+class SpecError(RyeError):
+    """A metadata header has a wrong value. ``where`` is its path, like ``env_config.env.X``."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, where: str, problem: str, *, hint: str = "") -> None:
+        self.where, self.problem = where, problem
+        super().__init__(f"{where}: {problem}", hint=hint or "correct it where it is written")
+
+
+class ItemValidationError(RyeError):
+    """An item breaks rules of its kind; nothing was signed. ``details`` has every problem."""
+
+    code, exit_status = "VALIDATION_FAILED", 6
+
+    def __init__(self, path: str, issues: Sequence[str]) -> None:
+        self.path = path
+        self.details = tuple(issues)
+        self.facts = {"issues": list(issues)}
+        super().__init__(f"{path}: {'; '.join(issues)}", hint="mend the file and sign it again")
+
+
+# ---------------------------------------------------------------- trust
+
+
+class IntegrityError(RyeError):
+    """The bytes at ``path`` are not what a trusted key signed, or cannot be checked."""
+
+    code, exit_status = "INTEGRITY", 4
+    state: ClassVar[str] = "tampered"
+
+    def __init__(self, path: str, problem: str, *, hint: str = "") -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"{problem}: {path}", hint=hint)
+
+
+class UnsignedError(IntegrityError):
+    """The item has no signature line, and nothing unsigned runs."""
+
+    code = "UNSIGNED"
+    state = "unsigned"
+
+    def __init__(self, path: str, sign_command: str) -> None:
+        super().__init__(
+            path,
+            "unsigned item, expected a rye:signed line",
+            hint=f"read it, and if you trust it: {sign_command}",
+        )
+
+
+class UntrustedKeyError(IntegrityError):
+    """The signature is by a key that the trust store does not hold for this space."""
+
+    code = "UNTRUSTED_KEY"
+    state = "untrusted-key"
+
+    def __init__(self, path: str, fingerprint: str, hint: str) -> None:
+        self.fingerprint = fingerprint
+        super().__init__(path, f"signed by the untrusted key {fingerprint}", hint=hint)
+
+
+class SignatureFormatError(IntegrityError):
+    """The file cannot be read as a signed item: encoding, size, a second signature line."""
+
+    code = "INTEGRITY"
+    state = "bad-format"
+
+
+class NoSignatureFormError(RyeError):
+    """The file type has no comment syntax to hold a signature, and no ``.sig`` lies beside it."""
+
+    code, exit_status = "VALIDATION_FAILED", 6
+
+    def __init__(self, path: str, suffix: str) -> None:
+        self.path, self.suffix = path, suffix
+        super().__init__(f"{path}: no signature form for files ending in {suffix!r}")
+
+
+class NoSigningKeyError(RyeError):
+    """There is no private key to sign with."""
+
+    code, exit_status = "NO_SIGNING_KEY", 4
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        super().__init__(f"no signing key in {directory}", hint="make one with: rye keys generate")
+
+
+class KeyDocumentError(RyeError):
+    """A key document or PEM file handed over by the user is not what it says."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"{path}: {problem}")
+
+
+class KeyMissingError(RyeError):
+    """A fingerprint that no document of the searched spaces carries."""
+
+    code, exit_status = "ITEM_NOT_FOUND", 3
+
+    def __init__(self, fingerprint: str) -> None:
+        self.fingerprint = fingerprint
+        super().__init__(
+            f"key {fingerprint}: not found in any space", hint="list keys with: rye keys list"
+        )
+
+
+# ---------------------------------------------------------------- chain
+
+
+class ChainError(RyeError, ValueError):
+    """A chain that cannot be built."""
+
+    code, exit_status = "CHAIN_INVALID", 5
+
+
+class ExecutorNotFoundError(ChainError):
+    """An element names an executor that no space it may use holds."""
+
+    code = "EXECUTOR_NOT_FOUND"
+
+    def __init__(
+        self,
+        executor_id: str,
+        child_id: str,
+        *,
+        out_of_reach: str = "",
+        suggestions: Sequence[str] = (),
+    ) -> None:
+        self.executor_id, self.child_id = executor_id, child_id
+        self.suggestions = tuple(suggestions)
+        hint = "list what there is with: rye search '*' --type tool"
+        if suggestions:
+            hint = f"did you mean {', '.join(suggestions)}?"
+        if out_of_reach:
+            hint = f"{out_of_reach} space has it, but only items of that space may use it"
+        super().__init__(f"Executor not found: {executor_id} (needed by {child_id})", hint=hint)
+
+
+class NoExecutorDeclaredError(ChainError):
+    """A tool that says neither what runs it nor that it is a primitive."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, item_id: str, path: str) -> None:
+        self.item_id, self.path = item_id, path
+        super().__init__(
+            f"{item_id} declares no executor ({path})",
+            hint='add one, like __executor_id__ = "rye/core/runtimes/python/script"',
+        )
+
+
+class CircularDependencyError(ChainError):
+    """An element is reached a second time."""
+
+    code = "CIRCULAR_DEPENDENCY"
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        self.ids = tuple(ids)
+        super().__init__(
+            f"Circular dependency: {' -> '.join(ids)}",
+            hint="let one of them name another executor_id, and sign it again",
+        )
+
+
+class ChainTooDeepError(ChainError):
+    """More elements than `MAX_CHAIN_DEPTH`."""
+
+    code = "CHAIN_TOO_DEEP"
+
+    def __init__(self, item_id: str, limit: int) -> None:
+        self.item_id, self.limit = item_id, limit
+        super().__init__(
+            f"Chain too deep (max {limit}): {item_id}",
+            hint="let one of its elements name an executor nearer to a primitive",
+        )
+
+
+class UnknownPrimitiveError(ChainError):
+    """The last element is no primitive that this engine has."""
+
+    code = "EXECUTOR_NOT_FOUND"
+
+    def __init__(self, item_id: str, known: Sequence[str]) -> None:
+        self.item_id = item_id
+        super().__init__(
+            f"Unknown primitive: {item_id}", hint=f"known primitives: {', '.join(known)}"
+        )
+
+
+class ChainValidationError(ChainError):
+    """The chain breaks space, input/output or version rules; ``details`` has every issue."""
+
+    def __init__(self, issues: Sequence[str]) -> None:
+        self.details = tuple(issues)
+        super().__init__(
+            f"Chain validation failed: {'; '.join(issues)}",
+            hint="see every element's file, space and version: rye chain ITEM",
+        )
+
+
+class LockfileMismatchError(ChainError):
+    """The chain is not the one that the lockfile pins."""
+
+    code = "LOCKFILE_MISMATCH"
+
+    def __init__(self, problem: str, tool_id: str, path: str) -> None:
+        self.problem, self.tool_id, self.path = problem, tool_id, path
+        super().__init__(
+            f"{problem} (lockfile: {path})",
+            hint=f"if you meant this change: rye lock update {tool_id}",
+        )
+
+
+# ---------------------------------------------------------------- running
+
+
+class ParameterError(RyeError):
+    """Parameters do not fit the item's schema; nothing was started."""
+
+    code, exit_status = "VALIDATION_FAILED", 6
+
+    def __init__(self, problems: Sequence[str], *, hint: str = "") -> None:
+        self.details = tuple(problems)
+        super().__init__(f"Parameter validation failed: {'; '.join(problems)}", hint=hint)
+
+
+class DirectiveInputError(RyeError):
+    """Parameters do not fit a directive's inputs; ``details`` lists what it takes."""
+
+    code, exit_status = "VALIDATION_FAILED", 6
+
+    def __init__(self, ref: str, problems: Sequence[str], declared: Sequence[str]) -> None:
+        self.ref = ref
+        self.details = tuple(declared)
+        super().__init__(f"{ref}: {'; '.join(problems)}", hint=f"it takes: {'; '.join(declared)}")
+
+
+class UnsupportedError(RyeError):
+    """Something that is named by the design but that this build does not do."""
+
+    code, exit_status = "UNSUPPORTED", 2
+
+
+class StateGraphsNotAvailableError(UnsupportedError):
+    """A tool is a state graph, and this version cannot run any. ``item_id`` is the tool."""
+
+    def __init__(self, item_id: str) -> None:
+        self.item_id = item_id
+        super().__init__(
+            f"{item_id}: state graphs are not yet available in this version",
+            hint="call the tools of the graph one by one, or from a tool of your own",
+        )
+
+
+class UsageError(RyeError):
+    """The command line makes no sense as typed."""
+
+    code, exit_status = "INVALID_PARAMS", 2
+
+
+def _item_word(ref: str) -> str:
+    kind, _, rest = ref.partition(":")
+    return kind.capitalize() if rest else "Item"
+
+
+def _bare(ref: str) -> str:
+    return ref.partition(":")[2] or ref
+
+
+# --- request errors -------------------------------------------------------------------------------
+# What is wrong with a request: an argument, or a query. No item is to blame.
+
+
+class ArgumentError(RyeError):
+    """An argument that its tool does not take, or a value that does not fit.
+
+    ``name`` is the argument's path, like ``filters.version``.
+    """
+
+    code, exit_status = "INVALID_PARAMS", 2
+
+    def __init__(self, name: str, problem: str, *, hint: str = "", **facts: object) -> None:
+        self.name, self.problem = name, problem
+        self.facts = {"argument": name, **facts}
+        super().__init__(f"{name}: {problem}", hint=hint)
+
+
+class InvalidQueryError(RyeError):
+    """A query that breaks the grammar. ``position`` counts its characters from 0."""
+
+    code, exit_status = "INVALID_QUERY", 2
+
+    def __init__(self, problem: str, position: int, *, details: Sequence[str] = ()) -> None:
+        self.problem, self.position = problem, position
+        self.details = tuple(details) or (f"at character {position}: {problem}",)
+        self.facts = {"position": position}
+        super().__init__(
+            f"query: {problem}",
+            hint="put text that shall be taken as it is into double quotes; the grammar is in:"
+            " rye help search",
+        )
+
+
+# --- envelope -------------------------------------------------------------------------------------
+# The one shape of every answer: ``{"status": ...}``, errors with ``code``, ``error``, ``hint``.
+#
+# The command line's ``--json``, and later the MCP server and the node, send exactly this. Keys only
+# grow. See ``docs/reference/envelope.md``.
+
+EXIT_BY_CODE = {"TIMEOUT": 124, "CANCELLED": 130}
+TOOL_FAILED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An envelope and the status that a command ends with."""
+
+    envelope: Mapping[str, Any]
+    exit_status: int = 0
+
+
+def error_envelope(error: LilluxError) -> dict[str, Any]:
+    """The envelope of a failure."""
+    envelope: dict[str, Any] = {"status": "error", "error": str(error), "code": error.code}
+    if error.exit_status == 4:  # noqa: PLR2004 - the status of every trust failure
+        envelope["error_type"] = "integrity"
+    path = getattr(error, "path", None)
+    if isinstance(path, str):
+        envelope["path"] = path
+    if isinstance(error, RyeError):
+        if error.details:
+            envelope["details"] = list(error.details)
+        if error.suggestions:
+            envelope["suggestions"] = list(error.suggestions)
+    envelope |= error.facts or {}
+    if error.hint:
+        envelope["hint"] = error.hint
+    return envelope
+
+
+def error_answer(error: LilluxError) -> Answer:
+    """The answer for a failure."""
+    return Answer(error_envelope(error), error.exit_status)

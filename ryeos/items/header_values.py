@@ -1,0 +1,279 @@
+"""The one failure of this package: a header that cannot be read."""
+
+import re
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any, TypeAlias
+
+from lillux.errors import LilluxError
+
+# --- errors ---------------------------------------------------------------------------------------
+
+_SHOWN_CHARACTERS = 60
+
+
+class MetadataError(LilluxError):
+    """A file's header cannot be read, so nothing is known about the item.
+
+    parser    which format was expected: ``python``, ``yaml``, ``directive`` ...
+    problem   what was expected and what was found
+    line      where, counted from 1 in the text that was handed in; None when no line is to blame
+    place     what the message starts with; ``<parser> header`` unless the caller knows better
+    """
+
+    code, exit_status = "PARSING_ERROR", 6
+
+    def __init__(
+        self,
+        parser: str,
+        problem: str,
+        line: int | None = None,
+        *,
+        place: str = "",
+        hint: str = "",
+    ) -> None:
+        self.parser, self.problem, self.line = parser, problem, line
+        self.place = place or f"{parser} header"
+        at = "" if line is None else f", line {line}"
+        mend = "mend the file, then sign it again: rye sign PATH"
+        super().__init__(f"{self.place}{at}: {problem}", hint=hint or mend)
+
+
+def shown(text: str) -> str:
+    """Text of the file as a message may show it: quoted, on one line, no longer than a glance."""
+    cut = text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."
+    return repr(cut)
+
+
+def line_of(text: str, position: int) -> int:
+    """The line, counted from 1, that a position of the text lies on."""
+    return text.count("\n", 0, position) + 1
+
+
+# --- header tags ----------------------------------------------------------------------------------
+# The words that a comment can say about a file: ``@version 1.0.0`` is ``__version__``.
+
+TAGS: Mapping[str, str] = {
+    "name": "__name__",
+    "version": "__version__",
+    "tool_type": "__tool_type__",
+    "executor_id": "__executor_id__",
+    "category": "__category__",
+    "description": "__tool_description__",
+    "tool_description": "__tool_description__",
+    "author": "__author__",
+    "params_mode": "__params_mode__",
+}
+"""Tag -> the name that a constant of the same meaning has. Other words in comments are prose."""
+
+
+# --- values ---------------------------------------------------------------------------------------
+# What a header can say: the values of JSON, whatever format they were written in.
+#
+# Every parser hands its values through `plain_value`, so that whoever reads a header meets the same
+# few types and can print, hash and copy them without care.
+
+PlainValue: TypeAlias = "bool | int | float | str | list[PlainValue] | dict[str, PlainValue] | None"
+
+MAX_HEADER_BYTES = 1024 * 1024
+"""The longest text that any parser reads, in UTF-8; hand-written items are a hundredth of it."""
+
+MAX_DEPTH = 64
+"""Levels of nesting; a deep JSON Schema has about twenty."""
+
+MAX_INTEGER_BITS = 1024
+"""The size of a whole number; beyond it no float can hold it and few readers of JSON can."""
+
+
+class UnreadableValueError(Exception):
+    """A value that no header can hold; inside this package only, the parser decides what it means.
+
+    ``position`` is its place in the text, where the parser knows it.
+    """
+
+    def __init__(self, problem: str, position: int | None = None) -> None:
+        self.problem, self.position = problem, position
+        super().__init__(problem)
+
+
+def check_header_text(parser: str, text: str, place: str = "") -> None:
+    """Nothing, when the text is short enough and clean enough for a parser to start on.
+
+    Raises MetadataError for a text over `MAX_HEADER_BYTES`, a NUL or half a surrogate pair, which
+    the parsers below us answer in as many ways as there are parsers.
+    """
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        line = line_of(text, error.start)
+        raise MetadataError(
+            parser, "expected Unicode text, found half a surrogate pair", line, place=place
+        ) from error
+    if size > MAX_HEADER_BYTES:
+        raise MetadataError(
+            parser, f"expected at most {MAX_HEADER_BYTES} bytes, found {size}", place=place
+        )
+    nul = text.find("\0")
+    if nul >= 0:
+        raise MetadataError(
+            parser, "expected text, found a NUL character", line_of(text, nul), place=place
+        )
+
+
+def plain_value(value: object) -> PlainValue:
+    """A fresh copy made of JSON's types: tuples become lists, dates their RFC 3339 text.
+
+    Raises UnreadableValueError for anything else, for nesting beyond `MAX_DEPTH`, and for a value
+    that shares its parts so often that the copy would be larger than a header may be.
+    """
+    return _Copier().copy(value, depth=0)
+
+
+class _Copier:
+    """Copies one value and counts its characters on the way."""
+
+    def __init__(self) -> None:
+        self._characters = 0
+
+    def copy(self, value: object, depth: int) -> PlainValue:
+        self._grow(1)
+        match value:
+            case None | bool():
+                return value
+            case int():
+                return _bounded_integer(value)
+            case float():
+                return _finite_number(value)
+            case str():
+                self._grow(len(value))
+                return _unicode_text(value)
+            case list() | tuple() | dict():
+                return self._collection(value, depth)
+            case _:
+                return _date_text(value)
+
+    def _collection(
+        self, value: list[object] | tuple[object, ...] | dict[object, object], depth: int
+    ) -> PlainValue:
+        if depth >= MAX_DEPTH:
+            raise UnreadableValueError(
+                f"expected at most {MAX_DEPTH} levels of nesting, found more"
+            )
+        if isinstance(value, dict):
+            return {self._key(key): self.copy(entry, depth + 1) for key, entry in value.items()}
+        return [self.copy(entry, depth + 1) for entry in value]
+
+    def _key(self, key: object) -> str:
+        if not isinstance(key, str):
+            raise UnreadableValueError(f"expected a string key, found {type(key).__name__}")
+        self._grow(len(key))
+        return _unicode_text(key)
+
+    def _grow(self, characters: int) -> None:
+        self._characters += characters
+        if self._characters > MAX_HEADER_BYTES:
+            raise UnreadableValueError(
+                f"expected at most {MAX_HEADER_BYTES} characters of values, found more"
+            )
+
+
+def _bounded_integer(value: int) -> int:
+    if value.bit_length() > MAX_INTEGER_BITS:
+        raise UnreadableValueError(
+            f"expected a number of at most {MAX_INTEGER_BITS} bits, found {value.bit_length()}"
+        )
+    return value
+
+
+def _finite_number(value: float) -> float:
+    if not isfinite(value):
+        raise UnreadableValueError(f"expected a finite number, found {value}")
+    return value
+
+
+def _unicode_text(value: str) -> str:
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise UnreadableValueError(
+                f"expected Unicode text, found half a surrogate pair in {shown(value)}"
+            ) from None
+    return value
+
+
+def _date_text(value: object) -> str:
+    # Asked for by its method: naming the class would load datetime for formats without dates.
+    isoformat = getattr(value, "isoformat", None)
+    if isoformat is None:
+        raise UnreadableValueError(f"expected a value of JSON, found {type(value).__name__}")
+    text = str(isoformat())
+    return text.removesuffix("+00:00") + "Z" if text.endswith("+00:00") else text
+
+
+# --- toml -----------------------------------------------------------------------------------------
+# TOML files: tools and configuration, and the documents of public keys.
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The table that a TOML text holds (TOML 1.0); dates and times are their RFC 3339 text.
+
+    Raises MetadataError.
+    """
+    import tomllib
+
+    check_header_text("toml", text)
+    _check_dotted_keys(text)
+    try:
+        table = tomllib.loads(text)
+        return {key: plain_value(value) for key, value in table.items()}
+    except RecursionError as error:
+        raise MetadataError(
+            "toml", f"expected at most {MAX_DEPTH} levels of nesting, found more"
+        ) from error
+    except UnreadableValueError as error:
+        raise MetadataError("toml", error.problem) from error
+    except ValueError as error:
+        raise _foreign_error(str(error)) from error
+
+
+# Strings and comments, each closed by the end of its line or text at the latest, so that no
+# character is looked at twice.
+_QUOTED = re.compile(
+    r'''
+    """ [^"\\]* (?: (?:\\.|"{1,2}(?!")) [^"\\]* )* (?: """ | \\?\Z )
+  | " [^"\\\n]* (?:\\.[^"\\\n]*)* "?
+  | '''
+    r"""
+    ''' .*? (?: ''' | \Z )
+  | ' [^'\n]* '?
+  | \# [^\n]*
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_PLACE = re.compile(r" \(at line ([0-9]+), column [0-9]+\)$")
+_DOTTED = re.compile(r"[\w-]+(?:[ \t]*\.[ \t]*[\w-]+)*")
+
+
+def _check_dotted_keys(text: str) -> None:
+    """Refuse keys of very many parts, on which the standard library spends quadratic time."""
+
+    def blank(quoted: re.Match[str]) -> str:
+        return "q" + "\n" * quoted[0].count("\n")
+
+    bare = _QUOTED.sub(blank, text)
+    for dotted in _DOTTED.finditer(bare):
+        parts = dotted[0].count(".") + 1
+        if parts > MAX_DEPTH:
+            raise MetadataError(
+                "toml",
+                f"expected a key of at most {MAX_DEPTH} parts, found {parts}",
+                line_of(bare, dotted.start()),
+            )
+
+
+def _foreign_error(words: str) -> MetadataError:
+    place = _PLACE.search(words)
+    problem = words[: place.start()] if place else words
+    problem = f"expected TOML: {problem[:1].lower()}{problem[1:200]}"
+    return MetadataError("toml", problem, int(place[1]) if place else None)

@@ -1,0 +1,420 @@
+"""Headers of JavaScript and TypeScript files: constants, or the tags of a JSDoc comment."""
+
+import re
+from typing import Any, NamedTuple
+
+from ryeos.items.header_values import (
+    MAX_DEPTH,
+    TAGS,
+    MetadataError,
+    PlainValue,
+    UnreadableValueError,
+    check_header_text,
+    line_of,
+    plain_value,
+    shown,
+)
+
+# --- javascript tokens ----------------------------------------------------------------------------
+# The tokens of JavaScript and TypeScript, as far as finding and reading constants needs them.
+#
+# No grammar: brackets are counted, comments skipped, and strings, templates and regular expressions
+# taken whole, so that a constant is never found inside one of them. Every character is looked at
+# once, whatever the text.
+
+NAME, NUMBER, STRING, TEMPLATE, REGEX, MARK, END = (
+    "name", "number", "string", "template", "regex", "mark", "end",
+)  # fmt: skip
+
+
+class Token(NamedTuple):
+    """A token: its kind, its text with quotes, where it starts, how deep in brackets it stands.
+
+    A template with ``${`` is several tokens: parts that stop at ``${`` have the kind MARK, the
+    last part has the kind TEMPLATE and starts with ``}``.
+    """
+
+    kind: str
+    text: str
+    start: int
+    depth: int
+    on_new_line: bool
+
+
+# No possessive quantifiers: CPython before 3.11.5 gets some of them wrong.
+_BLANK = re.compile(r"[\s\ufeff]*")
+_PLAIN = re.compile(
+    r"""
+    (?P<name>   [^\W\d][\w$]* | \$[\w$]* )
+  | (?P<number> (?: 0[xXoObB][0-9a-fA-F_]+
+                  | (?: [0-9][0-9_]* (?:\.[0-9_]*)? | \.[0-9][0-9_]* ) (?:[eE][+-]?[0-9_]+)?
+                ) [\w$]* )
+  | (?P<string> " [^"\\\n]* (?:\\.[^"\\\n]*)* " | ' [^'\\\n]* (?:\\.[^'\\\n]*)* ' )
+  | (?P<mark>   " [^"\\\n]* (?:\\.[^"\\\n]*)*   | ' [^'\\\n]* (?:\\.[^'\\\n]*)*  # never closed
+              | => | ={2,3} | !={1,2} | <= | >= | \+\+ | -- | \?\.(?![0-9]) | . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_REGEX = re.compile(r"/(?:[^/\\\[\n]|\\[^\n]|\[(?:[^\]\\\n]|\\[^\n])*\])+/\w*")
+_TEMPLATE_PART = re.compile(r"[^`\\$]*(?:(?:\\.|\$(?!\{))[^`\\$]*)*(`|\$\{)?", re.DOTALL)
+_FOREIGN_LINES = re.compile(r"(?:(?:#!|# rye:)[^\n]*\n?)*")
+
+_CLOSED_BY = {"(": ")", "[": "]", "{": "}", "${": "}", "`": "`", "/*": "*/"}
+_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
+_ENDS_A_VALUE = frozenset({")", "]", "++", "--"})
+_KEYWORDS_BEFORE_A_VALUE = frozenset(
+    {"return", "typeof", "case", "in", "of", "delete", "void", "throw", "new", "else", "do"}
+    | {"await", "yield", "instanceof"}
+)
+_BEFORE_CODE = frozenset({'"use strict"', "'use strict'", ";"})
+
+
+class JavaScriptTokens:
+    """The tokens of a text, one at a time.
+
+    current       the token to look at; of kind END behind the last one
+    doc_comment   the inside of the first ``/** */`` above the code; ``""`` when there is none
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        foreign = _FOREIGN_LINES.match(text)
+        self._position = foreign.end() if foreign else 0
+        self._open: list[tuple[str, int]] = []
+        self._no_regex_before = 0
+        self._above_code = True
+        self.doc_comment = ""
+        self.current = Token(MARK, "", 0, 0, on_new_line=True)
+        self.advance()
+
+    def advance(self) -> Token:
+        """Step to the next token and return the one that was current.
+
+        Raises MetadataError for a comment, template or bracket that the text never closes.
+        """
+        passed = self.current
+        end_of_passed = self._position
+        start = self._skip(end_of_passed)
+        depth = len(self._open)
+        kind = self._take(start, passed)
+        text = self._text[start : self._position]
+        on_new_line = "\n" in self._text[end_of_passed:start]
+        self.current = Token(kind, text, start, depth, on_new_line)
+        self._above_code = self._above_code and text in _BEFORE_CODE
+        return passed
+
+    def _skip(self, position: int) -> int:
+        """Where the next token starts, behind blanks and comments."""
+        while True:
+            blank = _BLANK.match(self._text, position)
+            start = blank.end() if blank else position
+            if self._text.startswith("//", start):
+                newline = self._text.find("\n", start)
+                position = newline if newline >= 0 else len(self._text)
+            elif self._text.startswith("/*", start):
+                position = self._skip_block_comment(start)
+            else:
+                return start
+
+    def _skip_block_comment(self, start: int) -> int:
+        closed = self._text.find("*/", start + len("/*"))
+        if closed < 0:
+            raise self._unclosed("/*", start)
+        inside = self._text[start + len("/*") : closed]
+        if self._above_code and not self.doc_comment and inside.startswith("*"):
+            self.doc_comment = inside
+        return closed + len("*/")
+
+    def _take(self, start: int, before: Token) -> str:
+        """Move the position behind the token that starts here; its kind."""
+        first = self._text[start : start + 1]
+        if first == "":
+            if self._open:
+                raise self._unclosed(*self._open[-1])
+            self._position = start
+            return END
+        if first == "`":
+            return self._take_template_part(start + 1, start)
+        if first == "/" and _regex_may_follow(before) and self._take_regex(start):
+            return REGEX
+        if first == "}" and self._open and self._open[-1][0] == "${":
+            _, opened = self._open.pop()
+            return self._take_template_part(start + 1, opened)
+        self._count_bracket(first, start)
+        matched = _PLAIN.match(self._text, start)
+        self._position = matched.end() if matched else start + 1
+        return (matched and matched.lastgroup) or MARK
+
+    def _take_template_part(self, position: int, opened: int) -> str:
+        part = _TEMPLATE_PART.match(self._text, position)
+        if part is None or part[1] is None:
+            raise self._unclosed("`", opened)
+        self._position = part.end()
+        if part[1] == "`":
+            return TEMPLATE
+        self._open.append(("${", opened))
+        return MARK
+
+    def _take_regex(self, start: int) -> bool:
+        if start < self._no_regex_before:
+            return False
+        matched = _REGEX.match(self._text, start)
+        if matched is None:
+            # A division after all, and so is the rest of the line: trying again at each of its
+            # slashes could take quadratic time.
+            newline = self._text.find("\n", start)
+            self._no_regex_before = newline if newline >= 0 else len(self._text)
+            return False
+        self._position = matched.end()
+        return True
+
+    def _count_bracket(self, mark: str, start: int) -> None:
+        if mark in _OPENING:
+            self._open.append((mark, start))
+        elif mark in _CLOSING and self._open and self._open[-1][0] != "${":
+            self._open.pop()
+
+    def _unclosed(self, opening: str, start: int) -> MetadataError:
+        problem = f"expected {_CLOSED_BY[opening]} to close {opening}, found the end of the file"
+        return MetadataError("javascript", problem, line_of(self._text, start))
+
+
+def _regex_may_follow(before: Token) -> bool:
+    """Whether a slash begins a regular expression here; after a value it divides."""
+    match before.kind:
+        case "name":
+            return before.text in _KEYWORDS_BEFORE_A_VALUE
+        case "mark":
+            return before.text not in _ENDS_A_VALUE
+        case _:
+            return False
+
+
+# --- javascript -----------------------------------------------------------------------------------
+
+_DECLARES = frozenset({"const", "let", "var"})
+_READ_NAME = re.compile(r"__\w+__|[A-Z][A-Z0-9_]*")
+# Skipping this one would run the tool with parameters that nobody checked.
+_NEVER_SKIPPED = "CONFIG_SCHEMA"
+
+
+def parse_javascript(text: str) -> dict[str, Any]:
+    """The constants that a JavaScript or TypeScript file declares at its top level.
+
+    Read are ``const``, ``let`` and ``var``, exported or not and with or without a type, of names
+    like ``__version__`` and ``CONFIG_SCHEMA`` whose value is a literal; the rest is skipped. Tags
+    of the first ``/** */`` comment above the code (``@version 1.0.0``) fill in what no constant
+    says. Examples: docs/metadata.md.
+
+    Raises MetadataError for a ``CONFIG_SCHEMA`` that is no literal, and for a comment, template or
+    bracket that is never closed.
+    """
+    check_header_text("javascript", text)
+    header: dict[str, Any] = {}
+    tokens = JavaScriptTokens(text)
+    while tokens.current.kind != END:
+        token = tokens.advance()
+        if token.depth == 0 and token.kind == NAME and token.text in _DECLARES:
+            header.update(_declared(tokens, text))
+    return _doc_comment_tags(tokens.doc_comment) | header
+
+
+def _doc_comment_tags(comment: str) -> dict[str, Any]:
+    tags: dict[str, Any] = {}
+    for line in comment.split("\n"):
+        tag, *rest = line.strip().lstrip("*").split(maxsplit=1) or [""]
+        if rest and tag.startswith("@") and tag[1:] in TAGS:
+            tags[TAGS[tag[1:]]] = rest[0]
+    return tags
+
+
+def _declared(tokens: JavaScriptTokens, text: str) -> dict[str, Any]:
+    """The constant declared here, by name; nothing when its name or value is of another kind."""
+    token = tokens.current
+    name = token.text
+    if token.kind != NAME or not _READ_NAME.fullmatch(name):
+        return {}
+    tokens.advance()
+    try:
+        _skip_to_value(tokens)
+        value = read_literal(tokens)
+        _require_end(tokens)
+    except UnreadableValueError as error:
+        if name != _NEVER_SKIPPED:
+            return {}
+        position = token.start if error.position is None else error.position
+        raise MetadataError(
+            "javascript",
+            f"{name}: {error.problem}",
+            line_of(text, position),
+            hint=f"write {name} as one literal, without calls, variables or spreads",
+        ) from error
+    return {name: value}
+
+
+def _skip_to_value(tokens: JavaScriptTokens) -> None:
+    """Step over a TypeScript annotation and the equals sign."""
+    if tokens.current.text == ":":
+        while tokens.current.kind != END and (
+            tokens.current.depth > 0 or tokens.current.text not in {"=", ";"}
+        ):
+            tokens.advance()
+    if tokens.current.text != "=":
+        raise UnreadableValueError(
+            f"expected = and a literal, found {shown(tokens.current.text)}", tokens.current.start
+        )
+    tokens.advance()
+
+
+def _require_end(tokens: JavaScriptTokens) -> None:
+    """Refuse a literal that is only the beginning of an expression, like ``"a" + b``."""
+    token = tokens.current
+    if token.kind == END or token.text in {";", ","} or token.text == "satisfies":
+        return
+    if token.on_new_line and token.kind != "mark":
+        return
+    raise UnreadableValueError(
+        f"expected one literal, found {shown(token.text)} after it", token.start
+    )
+
+
+# --- javascript values ----------------------------------------------------------------------------
+# JavaScript literals as values: what a header may hold, read off the tokens without evaluating.
+
+_WORDS: dict[str, PlainValue] = {"null": None, "true": True, "false": False}
+_ESCAPE = re.compile(
+    r"\\(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(\d+)|(.))", re.DOTALL
+)
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "\n": ""}
+_OTHER_BASE = re.compile(r"-?0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)")
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
+_FLOAT = re.compile(
+    r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)"
+    r"|\.[0-9]+(?:[eE][+-]?[0-9]+)?)"
+)
+_MAX_NUMBER_CHARACTERS = 300
+
+
+def read_literal(tokens: JavaScriptTokens) -> PlainValue:
+    """The value of the literal that begins at the current token; steps behind it.
+
+    A literal is a string, a template without ``${``, a number, ``true``, ``false``, ``null``, or
+    an array or object of literals; comments, bare keys, single quotes and trailing commas are
+    JavaScript's. TypeScript's ``as const`` is skipped. Of a key given twice the last one counts.
+
+    Raises UnreadableValueError for everything else, and MetadataError for a text without end.
+    """
+    return plain_value(_value(tokens, 0))
+
+
+def _value(tokens: JavaScriptTokens, depth: int) -> PlainValue:
+    token = tokens.advance()
+    value: PlainValue
+    match token:
+        case Token(kind="string" | "template"):
+            value = _text(token)
+        case Token(kind="number"):
+            value = _number(token, token.text)
+        case Token(kind="name", text="null" | "true" | "false" as word):
+            value = _WORDS[word]
+        case Token(text="-") if tokens.current.kind == NUMBER:
+            value = _number(token, "-" + tokens.advance().text)
+        case Token(text="[" | "{") if depth >= MAX_DEPTH:
+            raise UnreadableValueError(
+                f"expected at most {MAX_DEPTH} levels of nesting, found more", token.start
+            )
+        case Token(text="["):
+            value = _array(tokens, depth)
+        case Token(text="{"):
+            value = _object(tokens, depth)
+        case _:
+            raise _refused("a literal", token)
+    _skip_as_const(tokens)
+    return value
+
+
+def _array(tokens: JavaScriptTokens, depth: int) -> list[PlainValue]:
+    values: list[PlainValue] = []
+    while tokens.current.text != "]":
+        values.append(_value(tokens, depth + 1))
+        if tokens.current.text == ",":
+            tokens.advance()
+        elif tokens.current.text != "]":
+            raise _refused("a comma or ]", tokens.current)
+    tokens.advance()
+    return values
+
+
+def _object(tokens: JavaScriptTokens, depth: int) -> dict[str, PlainValue]:
+    entries: dict[str, PlainValue] = {}
+    while tokens.current.text != "}":
+        key = _key(tokens.advance())
+        colon = tokens.advance()
+        if colon.text != ":":
+            raise _refused(f"a colon after the key {shown(key)}", colon)
+        entries[key] = _value(tokens, depth + 1)
+        if tokens.current.text == ",":
+            tokens.advance()
+        elif tokens.current.text != "}":
+            raise _refused("a comma or }", tokens.current)
+    tokens.advance()
+    return entries
+
+
+def _key(token: Token) -> str:
+    match token.kind:
+        case "name":
+            return token.text
+        case "string":
+            return _text(token)
+        case "number" if token.text.isdecimal():
+            return token.text
+        case _:
+            raise _refused("a key", token)
+
+
+def _skip_as_const(tokens: JavaScriptTokens) -> None:
+    if tokens.current.kind == NAME and tokens.current.text == "as":
+        word = tokens.advance()
+        if tokens.current.text != "const":
+            raise _refused("as const", word)
+        tokens.advance()
+
+
+def _text(token: Token) -> str:
+    inside = token.text[1:-1]
+    if "\\" not in inside:
+        return inside
+    try:
+        text = _ESCAPE.sub(_unescaped, inside)
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except ValueError as error:
+        raise _refused("escapes of Unicode characters", token) from error
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    braced, four, two, digits, other = escape.groups()
+    if code_point := braced or four or two:
+        return chr(int(code_point, 16))
+    if digits == "0":
+        return "\0"
+    if digits or other in {"u", "x"}:
+        raise ValueError(escape[0])
+    return _ESCAPED.get(other, other)
+
+
+def _number(token: Token, text: str) -> int | float:
+    digits = text.replace("_", "")
+    if len(text) <= _MAX_NUMBER_CHARACTERS:
+        if _OTHER_BASE.fullmatch(digits):
+            return int(digits, 0)
+        if _INTEGER.fullmatch(digits):
+            return int(digits)
+        if _FLOAT.fullmatch(digits):
+            return float(digits)
+    raise _refused(f"a number of at most {_MAX_NUMBER_CHARACTERS} digits", token)
+
+
+def _refused(expected: str, token: Token) -> UnreadableValueError:
+    found = shown(token.text) if token.text else "the end of the file"
+    return UnreadableValueError(f"expected {expected}, found {found}", token.start)

@@ -1,0 +1,363 @@
+"""A tool's metadata as a value: every field type-checked once, errors with a path into the file.
+
+Fields and spellings are in ``docs/metadata.md``. A Python or JavaScript file writes
+``__version__`` or ``CONFIG_SCHEMA``, a YAML file ``version`` or ``config_schema``.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from lillux.values import dataclass, field
+from ryeos.items.errors import SpecError
+
+if TYPE_CHECKING:
+    from packaging.version import Version
+
+
+# --- specs ----------------------------------------------------------------------------------------
+
+PRIMITIVE_TYPE = "primitive"
+RUNTIME_TYPE = "runtime"
+EXTRACTOR_TYPE = "extractor"
+_BASH_RUNTIME = "rye/core/runtimes/bash/bash"
+
+
+class Absent(Enum):
+    """The file does not say; unlike an explicit null, which ends a chain."""
+
+    ABSENT = "absent"
+
+
+ABSENT = Absent.ABSENT
+
+# field -> spellings in the file, the first found wins
+SPELLINGS: Mapping[str, tuple[str, ...]] = {
+    "version": ("__version__", "version"),
+    "tool_type": ("__tool_type__", "tool_type"),
+    "executor_id": ("__executor_id__", "executor_id"),
+    "category": ("__category__", "category"),
+    "description": ("__tool_description__", "__description__", "description"),
+    "name": ("__name__", "name"),
+    "env_config": ("ENV_CONFIG", "env_config"),
+    "config_schema": ("CONFIG_SCHEMA", "config_schema", "input_schema", "INPUT_SCHEMA"),
+    "parameters": ("PARAMETERS", "parameters"),
+    "config": ("CONFIG", "config"),
+    "anchor": ("ANCHOR", "anchor"),
+    "verify_deps": ("VERIFY_DEPS", "verify_deps"),
+    "config_resolve": ("CONFIG_RESOLVE", "config_resolve"),
+    "execution_params": ("EXECUTION_PARAMS", "execution_params"),
+    "inputs": ("__inputs__", "INPUTS", "inputs"),
+    "outputs": ("__outputs__", "OUTPUTS", "outputs"),
+    "child_constraints": ("CHILD_CONSTRAINTS", "child_constraints"),
+    "params_mode": ("__params_mode__", "params_mode"),
+    "variants": ("VARIANTS", "variants"),
+    "execution_owner": ("__execution_owner__", "execution_owner"),
+    "native_async": ("__native_async__", "native_async"),
+}
+_KNOWN_KEYS = frozenset(spelling for names in SPELLINGS.values() for spelling in names)
+
+
+class ParamsMode(Enum):
+    """How a tool gets its parameters besides standard input."""
+
+    AUTO = "auto"
+    STDIN = "stdin"
+    ARGS = "args"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """What a tool, runtime or primitive declares.
+
+    executor_id    the next element; None ends the chain; ABSENT when the file does not say
+    config         the element's part of the execution config
+    variants       alternative configs of a runtime, chosen by the tool file's suffix
+    execution_owner, native_async  who sees to background runs, see ``docs/threads.md``
+    unrecognized   every other key of the header, kept as it is
+    """
+
+    version: str | None
+    tool_type: str | None
+    executor_id: str | Absent | None
+    category: str | None
+    description: str
+    env_config: Mapping[str, Any] = field(default_factory=dict)
+    config_schema: Mapping[str, Any] | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    anchor: Mapping[str, Any] | None = None
+    verify_deps: Mapping[str, Any] | None = None
+    config_resolve: Any = None
+    execution_params: tuple[str, ...] = ()
+    inputs: tuple[str, ...] | None = None
+    outputs: tuple[str, ...] | None = None
+    child_constraints: Mapping[str, Any] = field(default_factory=dict)
+    params_mode: ParamsMode = ParamsMode.AUTO
+    variants: tuple[Mapping[str, Any], ...] = ()
+    execution_owner: str | None = None
+    native_async: bool | None = None
+    unrecognized: Mapping[str, Any] = field(default_factory=dict)
+
+
+def header_field(header: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - JSON passes through
+    """The value of a field under any of its spellings, or ABSENT."""
+    for spelling in SPELLINGS.get(name, (name,)):
+        if spelling in header:
+            return header[spelling]
+    return ABSENT
+
+
+def tool_spec(header: Mapping[str, Any], suffix: str) -> ToolSpec:
+    """Make the value from a parsed header. Raises SpecError with the path of the first problem."""
+    read = _Reader(header)
+    return ToolSpec(
+        version=read.text("version"),
+        tool_type=read.text("tool_type") or ("bash" if suffix == ".sh" else None),
+        executor_id=_executor_id(header, suffix),
+        category=read.text("category"),
+        description=read.text("description") or "",
+        env_config=read.mapping("env_config") or {},
+        config_schema=_schema(read),
+        config=read.mapping("config") or {},
+        anchor=read.mapping("anchor"),
+        verify_deps=read.mapping("verify_deps"),
+        config_resolve=read.any("config_resolve"),
+        execution_params=read.names("execution_params") or (),
+        inputs=read.names("inputs"),
+        outputs=read.names("outputs"),
+        child_constraints=read.mapping("child_constraints") or {},
+        params_mode=_params_mode(read),
+        variants=_variants(read),
+        execution_owner=read.text("execution_owner"),
+        native_async=read.truth("native_async"),
+        unrecognized={key: value for key, value in header.items() if key not in _KNOWN_KEYS},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Type-checked reads from a header."""
+
+    header: Mapping[str, Any]
+
+    def any(self, name: str) -> Any:  # noqa: ANN401 - JSON passes through
+        value = header_field(self.header, name)
+        return None if value is ABSENT else value
+
+    def text(self, name: str) -> str | None:
+        value = self.any(name)
+        if value is not None and not isinstance(value, str):
+            raise SpecError(name, f"expected a string, got {type_name(value)}")
+        return value
+
+    def truth(self, name: str) -> bool | None:
+        value = self.any(name)
+        if value is not None and not isinstance(value, bool):
+            raise SpecError(name, f"expected true or false, got {type_name(value)}")
+        return value
+
+    def mapping(self, name: str) -> Mapping[str, Any] | None:
+        value = self.any(name)
+        if value is not None and not isinstance(value, dict):
+            raise SpecError(name, f"expected a mapping, got {type_name(value)}")
+        return value
+
+    def names(self, name: str) -> tuple[str, ...] | None:
+        """A list of names; a mapping counts as its keys, which is how JSON Schema lists them."""
+        value = self.any(name)
+        if value is None:
+            return None
+        if not isinstance(value, (list, dict)):
+            raise SpecError(name, f"expected a list of names, got {type_name(value)}")
+        for index, entry in enumerate(value):
+            if not isinstance(entry, (str, dict)):
+                raise SpecError(f"{name}[{index}]", f"expected a name, got {type_name(entry)}")
+        named = (entry if isinstance(entry, str) else str(entry.get("name", "")) for entry in value)
+        return tuple(named)
+
+
+_TYPE_NAMES: Mapping[type, str] = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "list",
+    dict: "mapping",
+}
+
+
+def type_name(value: object) -> str:
+    """A value's type in the words of JSON."""
+    return _TYPE_NAMES.get(type(value), type(value).__name__)
+
+
+def _executor_id(header: Mapping[str, Any], suffix: str) -> str | Absent | None:
+    value = header_field(header, "executor_id")
+    if value is ABSENT:
+        return _BASH_RUNTIME if suffix == ".sh" else ABSENT
+    if value is None or (isinstance(value, str) and value):
+        return value
+    raise SpecError("executor_id", f"expected an id or null, got {type_name(value)}")
+
+
+def _schema(read: _Reader) -> Mapping[str, Any] | None:
+    schema = read.mapping("config_schema")
+    parameters = read.any("parameters")
+    if schema is not None or parameters is None:
+        return schema
+    if not isinstance(parameters, list):
+        raise SpecError("parameters", f"expected a list, got {type_name(parameters)}")
+    from lillux.schema import schema_from_parameter_list
+
+    return schema_from_parameter_list(parameters)
+
+
+def _params_mode(read: _Reader) -> ParamsMode:
+    word = read.text("params_mode") or _config_mode(read)
+    try:
+        return ParamsMode(word or "auto")
+    except ValueError:
+        known = ", ".join(mode.value for mode in ParamsMode)
+        raise SpecError("params_mode", f"expected one of {known}, got {word!r}") from None
+
+
+def _config_mode(read: _Reader) -> str | None:
+    """The mode written inside ``config``, where older tools keep it."""
+    config = read.mapping("config") or {}
+    mode = config.get("params_mode")
+    return mode if isinstance(mode, str) else None
+
+
+def _variants(read: _Reader) -> tuple[Mapping[str, Any], ...]:
+    value = read.any("variants")
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise SpecError("variants", f"expected a list, got {type_name(value)}")
+    for index, variant in enumerate(value):
+        if not isinstance(variant, dict) or not isinstance(variant.get("config"), dict):
+            raise SpecError(f"variants[{index}]", "expected a mapping with suffixes and config")
+        if not isinstance(variant.get("when") or {}, dict):
+            raise SpecError(
+                f"variants[{index}].when", f"expected a mapping, got {type_name(variant['when'])}"
+            )
+    return tuple(value)
+
+
+# --- unknown keys ---------------------------------------------------------------------------------
+# Keys that nobody reads: most likely they are meant to be others.
+#
+# A tool may carry any key of its own. What a runtime declares is all for the engine, and so is what
+# stands in the blocks below, wherever they are: there a slip changes what is run or verified.
+
+BLOCKS: Mapping[str, tuple[str, ...]] = {
+    "anchor": ("enabled", "mode", "markers_any", "root", "lib", "cwd", "env_paths", "env"),
+    "verify_deps": ("enabled", "scope", "recursive", "extensions", "exclude_dirs"),
+}
+_ENV_CONFIG = ("interpreter", "env", "unset", "env_policy")
+_VARIANT = ("suffixes", "when", "config")
+# Said about a file, for people and registries, or for parts of Rye that are not the engine.
+FOREIGN = frozenset(
+    {"author", "authors", "license", "homepage", "repository", "tags", "keywords", "notes"}
+    | {"created_at", "updated_at", "required_capabilities", "permissions", "capabilities"}
+    | {"native_resume", "cache", "title", "id", "extends"}
+)
+_FOREIGN_PREFIXES = ("x-", "_")
+_FOREIGN_IN_CODE = frozenset({"__docstring__", "__all__", "__author__", "__license__"})
+_DATA_SUFFIXES = frozenset({".yaml", ".yml", ".json", ".toml"})
+_CUTOFF, _CUTOFF_IN_CODE = 0.7, 0.8
+
+
+def unknown_key_warnings(spec: ToolSpec, suffix: str, where: str) -> Iterator[str]:
+    """A line for each key of a file that nobody reads; ``where`` is its path or id."""
+    if spec.tool_type == RUNTIME_TYPE:
+        yield from _top_level(spec.unrecognized, suffix, where)
+        yield from _unread(f"{where}: env_config", _plain_keys(spec.env_config), _ENV_CONFIG)
+        for index, variant in enumerate(spec.variants):
+            yield from _unread(f"{where}: variants[{index}]", variant, _VARIANT)
+    for name, known in BLOCKS.items():
+        yield from _unread(f"{where}: {name}", getattr(spec, name) or {}, known)
+
+
+def _top_level(keys: Mapping[str, Any], suffix: str, where: str) -> Iterator[str]:
+    """In code every constant may look like a key, so only what comes close to one is told."""
+    if suffix in _DATA_SUFFIXES:
+        known = tuple(name for names in SPELLINGS.values() for name in names if name[0].islower())
+        foreign = (key for key in keys if key in FOREIGN or key.startswith(_FOREIGN_PREFIXES))
+        yield from _unread(where, keys, (*known, *foreign))
+        return
+    known = tuple(name for names in SPELLINGS.values() for name in names)
+    for key in keys:
+        if key not in _FOREIGN_IN_CODE and get_close_matches(key, known, 1, _CUTOFF_IN_CODE):
+            yield from _unread(where, {key: keys[key]}, known)
+
+
+def _plain_keys(env_config: Mapping[str, Any]) -> dict[str, Any]:
+    """All but interpreter blocks, whose name is free."""
+    blocks = {
+        key
+        for key, value in env_config.items()
+        if isinstance(value, Mapping) and {"type", "var"} <= value.keys()
+    }
+    return {key: value for key, value in env_config.items() if key not in blocks}
+
+
+def _unread(where: str, keys: Mapping[str, Any], known: tuple[str, ...]) -> Iterator[str]:
+    for key, value in keys.items():
+        if key not in known:
+            yield _line(where, str(key), known, value)
+
+
+def _line(where: str, key: str, known: tuple[str, ...], value: object) -> str:
+    close = get_close_matches(key, known, 1, _CUTOFF)
+    meant = f": did you mean {close[0]}?" if close else f" ({type_name(value)})"
+    return f"{where}: unknown key {key[:80]!r} is not used{meant}"
+
+
+# --- versions -------------------------------------------------------------------------------------
+# Comparing versions: the door of ``packaging``.
+
+_SEMVER = re.compile(
+    r"v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?"
+)
+
+
+def parse_version(text: str) -> "Version":
+    """A version by PEP 440, to be compared. Raises ValueError for anything else."""
+    from packaging.version import Version
+
+    return Version(text)
+
+
+def compare_versions(first: str, second: str) -> int:
+    """Below, at or above 0, by PEP 440; by semver when one of the two is none of the former.
+
+    Raises ValueError for what is neither.
+    """
+    try:
+        one, other = parse_version(first), parse_version(second)
+    except ValueError:
+        mine, theirs = _semver(first), _semver(second)
+        return (mine > theirs) - (mine < theirs)
+    return (one > other) - (one < other)
+
+
+# Numbers before texts, and a release after every pre-release of it.
+_Part = tuple[int, int, str]
+
+
+def _semver(text: str) -> tuple[tuple[int, ...], bool, tuple[_Part, ...]]:
+    match = _SEMVER.fullmatch(text.strip())
+    if not match:
+        raise ValueError(f"expected a version like 1.2.0, found {text[:60]!r}")
+    *numbers, pre = match.groups()
+    parts = tuple(_part(part) for part in (pre or "").split(".") if part)
+    return tuple(map(int, numbers)), not pre, parts
+
+
+def _part(text: str) -> _Part:
+    return (0, int(text), "") if text.isdecimal() else (1, 0, text)

@@ -1,0 +1,434 @@
+"""YAML, read as data: no tag makes an object, no key comes twice, no alias grows without end.
+
+The one door of PyYAML. Only its events are used: they come one by one, from the C parser where it
+is installed, so that a hostile text is refused before anything is built from it.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from math import isfinite
+from typing import TYPE_CHECKING, Any, cast
+
+from lillux.errors import LilluxError
+from ryeos.items.header_values import (
+    MAX_DEPTH,
+    MetadataError,
+    UnreadableValueError,
+    check_header_text,
+    line_of,
+    plain_value,
+    shown,
+)
+
+if TYPE_CHECKING:
+    import yaml
+
+
+# --- yaml documents -------------------------------------------------------------------------------
+
+_MAX_NUMBER_CHARACTERS = 300
+_MAX_MERGED_KEYS = 100_000
+_TAG_DIRECTIVE = re.compile(r"^%TAG\b", re.MULTILINE)
+
+_STANDARD = "tag:yaml.org,2002:"
+_STRING, _MERGE = f"{_STANDARD}str", f"{_STANDARD}merge"
+_SEQUENCE, _MAPPING = f"{_STANDARD}seq", f"{_STANDARD}map"
+# tag -> the method of PyYAML's safe constructor that converts it; None leaves the text as it is.
+# A date stays text: JSON has no dates, and its author wrote a string.
+_SCALARS: Mapping[str, str | None] = {
+    _STRING: None,
+    f"{_STANDARD}timestamp": None,
+    f"{_STANDARD}value": None,
+    f"{_STANDARD}null": "construct_yaml_null",
+    f"{_STANDARD}bool": "construct_yaml_bool",
+    f"{_STANDARD}int": "construct_yaml_int",
+    f"{_STANDARD}float": "construct_yaml_float",
+}
+
+
+def parse_yaml(text: str, where: str) -> dict[str, Any]:
+    """The mapping that a YAML 1.1 text of one document holds, in JSON's types.
+
+    ``where`` names the text in messages, like ``yaml header``. Values mean what they mean to
+    PyYAML's safe loader, but dates, which stay text. Keys of the outermost mapping must be
+    strings; further down a key is read as it is written, so ``on: x`` is ``{"on": "x"}``.
+
+    Raises MetadataError: not YAML, not a mapping, a key twice, an unknown tag, a number without
+    bounds, nesting or aliases beyond the limits of `ryeos.items.header_values`.
+    """
+    import yaml
+
+    check_header_text("yaml", text, where)
+    directive = _TAG_DIRECTIVE.search(text)
+    if directive:
+        line = line_of(text, directive.start())
+        raise MetadataError("yaml", "expected YAML's own tags, found %TAG", line, place=where)
+    loader_class: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        loader = loader_class(text)
+        try:
+            value = plain_value(_Document(loader, where).mapping())
+        finally:
+            loader.dispose()
+    except yaml.YAMLError as error:
+        raise _foreign_error(error, where) from error
+    except UnreadableValueError as error:
+        raise MetadataError("yaml", error.problem, place=where) from error
+    assert isinstance(value, dict)  # noqa: S101 - for mypy: the copy of a mapping is one
+    return value
+
+
+def _foreign_error(error: Exception, where: str) -> MetadataError:
+    """PyYAML's error in our words; its two parsers differ in which fields they fill."""
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "an error"
+    line = None if mark is None else mark.line + 1
+    return MetadataError("yaml", f"expected YAML: {problem[:200]}", line, place=where)
+
+
+class _Document:
+    """Builds values from the events of one document. Aliases share what they point to."""
+
+    def __init__(self, loader: "yaml.SafeLoader | yaml.CSafeLoader", where: str) -> None:
+        self._loader, self._where = loader, where
+        self._anchored: dict[str, object] = {}
+        self._merged_keys = 0
+
+    def mapping(self) -> dict[str, object]:
+        """The one mapping that the stream must hold."""
+        import yaml
+
+        self._next()
+        event = self._next()
+        if not isinstance(event, yaml.DocumentStartEvent):
+            raise self._error("expected a mapping, found nothing", event)
+        event = self._next()
+        if not isinstance(event, yaml.MappingStartEvent):
+            found = "a sequence" if isinstance(event, yaml.SequenceStartEvent) else "a scalar"
+            raise self._error(f"expected a mapping, found {found}", event)
+        mapping = self._mapping(event, depth=0)
+        self._next()
+        event = self._next()
+        if not isinstance(event, yaml.StreamEndEvent):
+            raise self._error("expected one document, found a second", event)
+        return mapping
+
+    def _next(self) -> "yaml.Event":
+        # None only behind the end of the stream, and nothing here reads on from there.
+        return cast("yaml.Event", self._loader.get_event())
+
+    def _node(self, depth: int) -> object:
+        import yaml
+
+        # A value begins with one of these four, or PyYAML would have refused the text.
+        event = cast(
+            "yaml.AliasEvent | yaml.ScalarEvent | yaml.SequenceStartEvent | yaml.MappingStartEvent",
+            self._next(),
+        )
+        match event:
+            case yaml.AliasEvent():
+                return self._anchor(event)
+            case yaml.ScalarEvent():
+                value = self._scalar(event)
+            case yaml.SequenceStartEvent():
+                value = self._sequence(event, depth)
+            case yaml.MappingStartEvent():
+                value = self._mapping(event, depth)
+        # Only now: an alias inside the value it names finds nothing, and nothing is circular.
+        if event.anchor is not None:
+            self._anchored[event.anchor] = value
+        return value
+
+    def _sequence(self, start: "yaml.SequenceStartEvent", depth: int) -> list[object]:
+        import yaml
+
+        self._check_collection(start, _SEQUENCE, depth)
+        values: list[object] = []
+        while not self._loader.check_event(yaml.SequenceEndEvent):
+            values.append(self._node(depth + 1))
+        self._next()
+        return values
+
+    def _mapping(self, start: "yaml.MappingStartEvent", depth: int) -> dict[str, object]:
+        import yaml
+
+        self._check_collection(start, _MAPPING, depth)
+        own: dict[str, object] = {}
+        inherited: dict[str, object] = {}
+        while not self._loader.check_event(yaml.MappingEndEvent):
+            event = self._next()
+            key = self._key(event, depth)
+            if key is None:
+                self._merge(inherited, self._node(depth + 1), event)
+            elif key in own:
+                raise self._error(f"expected each key once, found {shown(key)} twice", event)
+            else:
+                own[key] = self._node(depth + 1)
+        self._next()
+        return inherited | own
+
+    def _key(self, event: "yaml.Event", depth: int) -> str | None:
+        """The key as it is written; None for the merge key ``<<``."""
+        import yaml
+
+        if isinstance(event, yaml.AliasEvent) and isinstance(self._anchor(event), str):
+            return str(self._anchor(event))
+        if not isinstance(event, yaml.ScalarEvent):
+            raise self._error("expected a string key, found something else", event)
+        tag = self._scalar_tag(event)
+        if tag == _MERGE:
+            return None
+        if depth == 0 and _SCALARS[tag] is not None:
+            raise self._error(f"expected a string key, found {shown(event.value)}", event)
+        if event.anchor is not None:
+            self._anchored[event.anchor] = event.value
+        return event.value
+
+    def _merge(self, inherited: dict[str, object], value: object, event: "yaml.Event") -> None:
+        """Take over what ``<<: *name`` or ``<<: [*a, *b]`` points to; in a list the first wins."""
+        for source in reversed(value if isinstance(value, list) else [value]):
+            if not isinstance(source, dict):
+                raise self._error("expected a mapping to merge, found something else", event)
+            self._merged_keys += len(source) + 1
+            if self._merged_keys > _MAX_MERGED_KEYS:
+                raise self._error(
+                    f"expected at most {_MAX_MERGED_KEYS} merged keys, found more", event
+                )
+            inherited.update(source)
+
+    def _anchor(self, event: "yaml.AliasEvent") -> object:
+        name = event.anchor or ""
+        if name not in self._anchored:
+            problem = f"expected an anchor above the alias {shown(name)}, found none"
+            raise self._error(problem, event)
+        return self._anchored[name]
+
+    def _scalar(self, event: "yaml.ScalarEvent") -> object:
+        import yaml
+
+        tag = self._scalar_tag(event)
+        convert = _SCALARS.get(tag)
+        if convert is None:
+            return event.value
+        if len(event.value) > _MAX_NUMBER_CHARACTERS:
+            problem = f"expected a number of at most {_MAX_NUMBER_CHARACTERS} characters"
+            raise self._error(f"{problem}, found {len(event.value)}", event)
+        try:
+            value = getattr(self._loader, convert)(yaml.ScalarNode(tag, event.value))
+        except (ValueError, LookupError) as error:
+            kind = convert.removeprefix("construct_yaml_")
+            problem = f"expected a value of the tag !!{kind}, found {shown(event.value)}"
+            raise self._error(problem, event) from error
+        if isinstance(value, float) and not isfinite(value):
+            raise self._error(f"expected a finite number, found {shown(event.value)}", event)
+        return value
+
+    def _scalar_tag(self, event: "yaml.ScalarEvent") -> str:
+        import yaml
+
+        tag = event.tag
+        if tag is None or tag == "!":
+            resolve: Callable[..., str] = self._loader.resolve
+            tag = resolve(yaml.ScalarNode, event.value, event.implicit)
+        if tag not in _SCALARS and tag != _MERGE:
+            raise self._unknown_tag(tag, event)
+        return tag
+
+    def _check_collection(self, start: "yaml.CollectionStartEvent", tag: str, depth: int) -> None:
+        if depth >= MAX_DEPTH:
+            problem = f"expected at most {MAX_DEPTH} levels of nesting, found more"
+            raise self._error(problem, start)
+        if start.tag not in {None, "!", tag}:
+            raise self._unknown_tag(start.tag, start)
+
+    def _unknown_tag(self, tag: str, event: "yaml.Event") -> MetadataError:
+        written = shown(tag.replace(_STANDARD, "!!"))
+        return self._error(f"expected plain YAML, found the tag {written}", event)
+
+    def _error(self, problem: str, event: "yaml.Event") -> MetadataError:
+        mark = event.start_mark
+        line = None if mark is None else mark.line + 1
+        return MetadataError("yaml", problem, line, place=self._where)
+
+
+# --- yaml entries ---------------------------------------------------------------------------------
+# A mapping of names inside a YAML file, edited as text, so that what people wrote around stays.
+#
+# ``section`` is the key of the mapping, at the left margin: ``remotes`` of ``remotes.yaml``. Pure.
+# Each edit is read back and compared with what it should say: a file in a form that this cannot
+# edit is an error, and is left alone.
+
+_INDENT = "  "
+_NOTHING = r"\{\s*\}|null|~"
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+
+
+class UneditableYamlError(LilluxError):
+    """A file is valid, and in a form that only a person can edit; nothing was changed."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, section: str) -> None:
+        self.section = section
+        super().__init__(
+            f"{section}: expected one entry below the other, each with lines of its own",
+            hint="the file is in a form that only you can edit; nothing was changed",
+        )
+
+
+def with_entry(text: str, section: str, name: str, settings: Mapping[str, object]) -> str:
+    """The text with an entry, added or replaced as a whole.
+
+    Raises UneditableYamlError, MetadataError.
+    """
+    values = parse_yaml(text, section)
+    lines = text.splitlines()
+    start, indent = _block(lines, section)
+    if start is None:
+        lines += [f"{section}:"]
+        start = len(lines)
+    lines[start - 1] = re.sub(
+        rf"^{section}[ \t]*:[ \t]*(?:{_NOTHING})", f"{section}:", lines[start - 1]
+    )
+    first, last = _entry(lines, start, indent, name) or (start, start)
+    lines[first:last] = [
+        f"{indent}{_written(name)}:",
+        *(f"{indent}{_INDENT}{key}: {_json(value)}" for key, value in settings.items()),
+    ]
+    expected = {**values, section: {**(values.get(section) or {}), name: dict(settings)}}
+    return _checked("\n".join(lines) + "\n", section, expected)
+
+
+def without_entry(text: str, section: str, name: str) -> str:
+    """The text without an entry, which must be there. Raises as `with_entry`."""
+    values = parse_yaml(text, section)
+    lines = text.splitlines()
+    start, indent = _block(lines, section)
+    found = None if start is None else _entry(lines, start, indent, name)
+    if found:
+        del lines[found[0] : found[1]]
+    kept = {other: said for other, said in (values.get(section) or {}).items() if other != name}
+    return _checked("\n".join(lines) + "\n", section, {**values, section: kept})
+
+
+def _block(lines: list[str], section: str) -> tuple[int | None, str]:
+    """The line below ``section:``, and the indentation of its entries."""
+    heading = re.compile(rf"{section}[ \t]*:[ \t]*(?:(?:{_NOTHING})[ \t]*)?(?:#.*)?")
+    for number, line in enumerate(lines, 1):
+        if heading.fullmatch(line):
+            below = next((one for one in lines[number:] if _says_something(one)), "")
+            indent = _indent_of(below)
+            return number, indent or _INDENT
+    return None, _INDENT
+
+
+def _entry(lines: list[str], start: int, indent: str, name: str) -> tuple[int, int] | None:
+    """The lines of an entry: from its name to the last that is indented further."""
+    spellings = {name, json.dumps(name), f"'{name}'"}
+    first = None
+    end = start
+    for number, line in enumerate(lines[start:], start):
+        if not _says_something(line):
+            continue
+        depth = _indent_of(line)
+        if len(depth) < len(indent) or (first is not None and len(depth) == len(indent)):
+            break
+        if (
+            first is None
+            and depth == indent
+            and line.strip().partition(":")[0].rstrip() in spellings
+        ):
+            first = number
+        end = number + 1
+    return None if first is None else (first, end)
+
+
+def _checked(text: str, section: str, expected: Mapping[str, Any]) -> str:
+    """The text, if it says what it should."""
+    try:
+        found = parse_yaml(text, section)
+    except MetadataError:
+        found = {}
+    if {**found, section: found.get(section) or {}} != expected:
+        raise UneditableYamlError(section)
+    return text
+
+
+def _says_something(line: str) -> bool:
+    bare = line.strip()
+    return bool(bare) and not bare.startswith("#")
+
+
+def _indent_of(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" "))]
+
+
+def _written(name: str) -> str:
+    """A name that every reader of YAML takes for a string."""
+    is_plain = _PLAIN.fullmatch(name) and name.lower() not in _WORDS
+    return name if is_plain else json.dumps(name)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+# --- yaml writing ---------------------------------------------------------------------------------
+# JSON values as YAML that a person can read and every YAML reader understands alike. Pure.
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+# What YAML 1.1 reads as something else than text.
+_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
+
+
+def yaml_text(values: Mapping[str, object]) -> str:
+    """A block mapping, one key a line; texts in double quotes, lists on one line.
+
+    Raises ValueError for what is no JSON.
+    """
+    return "".join(f"{line}\n" for line in _lines(values, ""))
+
+
+def _lines(values: Mapping[str, object], indent: str) -> Iterator[str]:
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield f"{indent}{_key(name)}:"
+            yield from _lines(value, f"{indent}  ")
+        else:
+            yield f"{indent}{_key(name)}: {_flow(value)}"
+
+
+def _key(name: object) -> str:
+    if not isinstance(name, str):
+        raise ValueError(f"expected text as a key, found {type(name).__name__}")  # noqa: TRY004
+    is_plain = _PLAIN_KEY.fullmatch(name) and name.lower() not in _WORDS
+    return name if is_plain else _quoted(name)
+
+
+def _flow(value: object) -> str:
+    match value:
+        case str():
+            return _quoted(value)
+        case Mapping():
+            return f"{{{', '.join(f'{_key(n)}: {_flow(v)}' for n, v in value.items())}}}"
+        case list():
+            return f"[{', '.join(map(_flow, value))}]"
+        case float():
+            text = json.dumps(value, allow_nan=False)
+            # Without a point YAML 1.1 takes 1e-07 for text.
+            return text if "." in text or "e" not in text else text.replace("e", ".0e")
+        case None | bool() | int():
+            return json.dumps(value)
+    raise ValueError(f"expected a value of JSON, found {type(value).__name__}")
+
+
+def _quoted(text: str) -> str:
+    return _ESCAPED.sub(_escape, json.dumps(text, ensure_ascii=False))
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    is_half = 0xD800 <= code <= 0xDFFF  # noqa: PLR2004 - of a pair, which no text can hold
+    return "\N{REPLACEMENT CHARACTER}" if is_half else f"\\u{code:04x}"

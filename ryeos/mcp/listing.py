@@ -1,0 +1,271 @@
+"""``rye://`` URIs: what each of them names, and the templates they are made from. Pure.
+
+    rye://knowledge/ID  rye://directive/ID  rye://tool/ID     an item's file
+    rye://output/ID  rye://output/ID?offset=N&length=N        a result that was kept whole; a part
+    rye://help/TOPIC                                          a topic of ``help``
+
+Segments are percent-encoded. What an item's id may be is decided after decoding.
+"""
+
+import json
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import quote, unquote
+
+from lillux.digests import sha256_hex
+from lillux.errors import LilluxError
+from lillux.jsonrpc import INVALID_PARAMS
+from lillux.values import dataclass
+from ryeos.app.workspace import Rye
+from ryeos.items.errors import InvalidRefError
+from ryeos.items.refs import (
+    EXECUTABLE_KINDS,
+    PROJECT,
+    USER,
+    ItemRef,
+    Kind,
+    Reference,
+    Resolution,
+    check_id,
+)
+from ryeos.mcp.revisions import RpcError
+from ryeos.search.index import Record
+from ryeos.search.search import LOCAL_TIERS
+from ryeos.trust.verify import VerifiedItem
+
+# --- uris -----------------------------------------------------------------------------------------
+
+SCHEME = "rye://"
+OUTPUT, HELP = "output", "help"
+MAX_URI_CHARACTERS = 2048
+ITEM_TEMPLATE = f"{SCHEME}{{kind}}/{{+id}}"
+OUTPUT_TEMPLATE = f"{SCHEME}{OUTPUT}/{{id}}{{?offset,length}}"
+HELP_TEMPLATE = f"{SCHEME}{HELP}/{{topic}}"
+TEMPLATES: tuple[dict[str, Any], ...] = (
+    {
+        "uriTemplate": ITEM_TEMPLATE,
+        "name": "item",
+        "title": "Items",
+        "description": "The verified file of an item; kind is knowledge, directive or tool",
+    },
+    {
+        "uriTemplate": OUTPUT_TEMPLATE,
+        "name": "output",
+        "title": "Kept outputs",
+        "description": "A result too large for its message: whole, or bytes from offset on",
+        "mimeType": "text/plain",
+    },
+    {
+        "uriTemplate": HELP_TEMPLATE,
+        "name": "help",
+        "title": "Help",
+        "description": "A topic of help",
+        "mimeType": "text/markdown",
+    },
+)
+_KINDS = {kind.value: kind for kind in EXECUTABLE_KINDS}
+# Of which JSON makes at most six times as much, still less than a message.
+MAX_PART_BYTES = 1024 * 1024
+_PART = frozenset({"offset", "length"})
+_NUMBER = re.compile(r"[0-9]{1,15}")
+_OUTPUT_ID = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A result that was kept, by the name it was given; or ``length`` bytes of it."""
+
+    name: str
+    offset: int = 0
+    length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HelpTopic:
+    """A topic of ``help``."""
+
+    name: str
+
+
+Named = ItemRef | Output | HelpTopic
+
+
+def item_uri(ref: ItemRef) -> str:
+    """The URI of an item."""
+    return f"{SCHEME}{ref.kind}/{quote(ref.id, safe='/', errors='surrogateescape')}"
+
+
+def parse_uri(uri: str) -> Named | None:
+    """What a URI names; None where nothing can have this name."""
+    if len(uri) > MAX_URI_CHARACTERS or not uri.startswith(SCHEME) or "#" in uri:
+        return None
+    uri, has_query, query = uri.partition("?")
+    if has_query:
+        return _part_of_output(uri, query)
+    word, slash, rest = uri.removeprefix(SCHEME).partition("/")
+    name = unquote(rest, errors="surrogateescape")
+    if not slash or not name:
+        return None
+    if word in _KINDS:
+        return _item(_KINDS[word], name)
+    if word == OUTPUT:
+        return Output(name) if _OUTPUT_ID.fullmatch(name) else None
+    return HelpTopic(name) if word == HELP else None
+
+
+def part_uri(name: str, offset: int, length: int) -> str:
+    """The URI of a part of an output."""
+    return f"{SCHEME}{OUTPUT}/{name}?offset={offset}&length={length}"
+
+
+def _part_of_output(uri: str, query: str) -> Output | None:
+    """A part that is asked for in bytes, each of the two numbers at most once."""
+    whole, fields = parse_uri(uri), [field.partition("=") for field in query.split("&")]
+    numbers = {name: int(text) for name, _, text in fields if _NUMBER.fullmatch(text)}
+    if not isinstance(whole, Output) or len(numbers) < len(fields) or not numbers.keys() <= _PART:
+        return None
+    return Output(whole.name, numbers.get("offset", 0), numbers.get("length", MAX_PART_BYTES))
+
+
+def _item(kind: Kind, item_id: str) -> ItemRef | None:
+    try:
+        return ItemRef(kind, check_id(item_id))
+    except InvalidRefError:
+        return None
+
+
+# --- media types ----------------------------------------------------------------------------------
+# What the file of an item is, as clients are told. Pure.
+
+_MIME_TYPES = {
+    ".md": "text/markdown",
+    ".py": "text/x-python",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+    ".json": "application/json",
+    ".toml": "application/toml",
+    ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".cjs": "text/javascript",
+    ".ts": "text/x-typescript",
+    ".sh": "application/x-sh",
+}
+_PLAIN = "text/plain"
+
+
+def mime_type(suffix: str) -> str:
+    """What a file of this suffix is, as clients are told."""
+    return _MIME_TYPES.get(suffix, _PLAIN)
+
+
+# --- offered --------------------------------------------------------------------------------------
+# Which items are offered, in the order of their ids: those that would be found.
+
+# Of knowledge: what the system has is found by templates and completion.
+LISTED_TIERS = frozenset({PROJECT, USER})
+
+
+def offered(
+    rye: Rye, kinds: Sequence[Kind], tiers: frozenset[str] = LOCAL_TIERS
+) -> tuple[Record, ...]:
+    """The items of these kinds in these tiers that no nearer one hides. Nothing is verified."""
+    documents = rye.catalog.snapshot(tuple(kinds), tiers).pool.documents.values()
+    records = (document.record for document in documents if not document.shadowed_by)
+    return tuple(
+        sorted(
+            (record for record in records if _has_an_id(record.location.ref)),
+            key=lambda record: record.location.ref,
+        )
+    )
+
+
+def verified(rye: Rye, ref: ItemRef) -> tuple[Resolution, VerifiedItem] | None:
+    """The item if it may be used as it is, else None."""
+    try:
+        return rye.load(Reference(ref.kind, ref.id))
+    except (LilluxError, OSError):
+        return None
+
+
+def _has_an_id(ref: ItemRef) -> bool:
+    """A file may have a name that no reference can have."""
+    try:
+        check_id(ref.id)
+    except InvalidRefError:
+        return False
+    return True
+
+
+# --- pages ----------------------------------------------------------------------------------------
+# Long lists in pages. Pure.
+#
+# A cursor says where the next page begins: base64url of JSON ``[digest of the list, last id]``. A
+# list that is another one by then has another digest, and the client begins again.
+
+PAGE_SIZE = 100
+MAX_CURSOR_CHARACTERS = 8192
+_DIGEST_CHARACTERS = 16
+
+
+Found = TypeVar("Found")
+
+
+def listed(
+    key: str,
+    found: Mapping[str, Found],
+    params: Mapping[str, Any],
+    entry: Callable[[str, Found], dict[str, Any] | None],
+) -> dict[str, Any]:
+    """The result of a method that lists: what ``entry`` gives for those on the asked page.
+
+    Raises RpcError, see `page_of`.
+    """
+    page, cursor = page_of(list(found), params)
+    entries = (entry(one, found[one]) for one in page)
+    return {key: [one for one in entries if one], **cursor}
+
+
+def page_of(
+    ids: Sequence[str], params: Mapping[str, Any], size: int = PAGE_SIZE
+) -> tuple[Sequence[str], dict[str, str]]:
+    """The asked part of a list of different ids, and ``{nextCursor}`` where there is more.
+
+    Raises RpcError for a cursor that is none, or is of another list.
+    """
+    start = _start(ids, params.get("cursor"))
+    page = ids[start : start + size]
+    if start + size >= len(ids):
+        return page, {}
+    return page, {"nextCursor": _encoded([_digest(ids), page[-1]])}
+
+
+def _start(ids: Sequence[str], cursor: object) -> int:
+    if cursor is None:
+        return 0
+    if not isinstance(cursor, str) or len(cursor) > MAX_CURSOR_CHARACTERS:
+        raise RpcError(INVALID_PARAMS, "cursor: expected one that this server gave")
+    try:
+        digest, last = _decoded(cursor)
+    except (ValueError, RecursionError):
+        raise RpcError(INVALID_PARAMS, "cursor: expected one that this server gave") from None
+    if digest != _digest(ids) or last not in ids:
+        raise RpcError(INVALID_PARAMS, "cursor: the list was changed; begin again without one")
+    return ids.index(last) + 1
+
+
+def _digest(ids: Sequence[str]) -> str:
+    text = json.dumps(list(ids))
+    return sha256_hex(text.encode())[:_DIGEST_CHARACTERS]
+
+
+def _encoded(value: Sequence[str]) -> str:
+    return urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+
+def _decoded(cursor: str) -> tuple[Any, Any]:
+    """Raises ValueError."""
+    data = cursor.encode("ascii")
+    digest, last = json.loads(urlsafe_b64decode(data + b"=" * (-len(data) % 4)))
+    return digest, last

@@ -1,0 +1,282 @@
+"""The two eras of the Model Context Protocol, and what a result looks like in each. Pure.
+
+Up to 2025-11-25 a conversation begins with ``initialize``. From 2026-07-28 on every request says
+for itself which revision it is of, and every result says what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from lillux.jsonrpc import INVALID_PARAMS, Id, Message
+from lillux.mcp_client.versions import (
+    CAPABILITIES_KEY,
+    KNOWN,
+    LEGACY,
+    MODERN,
+    NEWEST_LEGACY,
+    VERSION_KEY,
+)
+from lillux.values import dataclass, field
+
+TYPE_CHECKING = False  # importing typing costs more than this start may take
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+# --- eras -----------------------------------------------------------------------------------------
+
+UNSUPPORTED_VERSION = -32022
+MISSING_CAPABILITY = -32021
+BATCHES = "2025-03-26"
+_META = "io.modelcontextprotocol/"
+TASKS_EXTENSION = _META + "tasks"
+SERVER_INFO_KEY = _META + "serverInfo"
+SUBSCRIPTION_KEY = _META + "subscriptionId"
+
+# What the older revisions do not know, by the first one that does.
+_SINCE_ANNOTATIONS, _SINCE_STRUCTURE, _SINCE_ICONS = "2025-03-26", "2025-06-18", "2025-11-25"
+_SINCE_AUDIO = "2025-03-26"
+_HOUR_MS = 3_600_000
+_LIST_MS = 5_000
+# How long a client may keep a result, and who may.
+_CACHE: Mapping[str, tuple[int, str]] = {
+    "server/discover": (_HOUR_MS, "private"),
+    "tools/list": (_HOUR_MS, "public"),
+    "prompts/list": (_LIST_MS, "private"),
+    "resources/list": (_LIST_MS, "private"),
+    "resources/templates/list": (_LIST_MS, "private"),
+    "resources/read": (0, "private"),
+    "skills/list": (_LIST_MS, "private"),
+    "skills/get": (0, "private"),
+    "resources/directory/read": (0, "private"),
+}
+# Lists whose entries have fields that not every revision knows, by the name of the list.
+_LISTED: Mapping[str, str] = {
+    "tools/list": "tools",
+    "prompts/list": "prompts",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+}
+
+
+class RpcError(Exception):
+    """An error of the protocol: a code, one sentence, and data for programs."""
+
+    def __init__(self, code: int, message: str, data: Mapping[str, Any] | None = None) -> None:
+        self.code, self.message, self.data = code, message, data
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """What a request says of who makes it.
+
+    version       the revision whose rules hold for it
+    capabilities  what the client can do, as it said for this request or when it began
+    meta          the request's ``_meta``
+    """
+
+    version: str
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether the stateless rules hold."""
+        return self.version == MODERN
+
+    @property
+    def progress_token(self) -> str | int | None:
+        """What progress of this request is to be told with; None when nobody asked."""
+        token = self.meta.get("progressToken")
+        return token if isinstance(token, str | int) and not isinstance(token, bool) else None
+
+    def can(self, capability: str) -> bool:
+        """Whether the client has a capability."""
+        return isinstance(self.capabilities.get(capability), dict)
+
+    def extends(self, extension: str) -> bool:
+        """Whether the client has an extension."""
+        extensions = self.capabilities.get("extensions")
+        return isinstance(extensions, dict) and extension in extensions
+
+
+def missing_extension(extension: str) -> RpcError:
+    """What a client is told that asks for part of an extension without saying that it has it."""
+    needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {extension: {}}}}
+    return RpcError(MISSING_CAPABILITY, f"the client has not said that it has {extension}", needed)
+
+
+def modern_caller(meta: Mapping[str, Any]) -> Caller:
+    """Who makes a request that names its revision. Raises RpcError."""
+    version, capabilities = meta[VERSION_KEY], meta.get(CAPABILITIES_KEY)
+    if not isinstance(version, str):
+        raise RpcError(INVALID_PARAMS, f"_meta {VERSION_KEY}: expected a string")
+    if version != MODERN:
+        # Naming the older ones to somebody who just tried one that way would lead in a circle.
+        supported = [MODERN] if version in LEGACY else list(reversed(KNOWN))
+        data = {"supported": supported, "requested": version}
+        raise RpcError(UNSUPPORTED_VERSION, "unsupported protocol version", data)
+    if not isinstance(capabilities, dict):
+        raise RpcError(INVALID_PARAMS, f"_meta {CAPABILITIES_KEY}: expected an object")
+    return Caller(version=version, capabilities=capabilities, meta=meta)
+
+
+def negotiated(params: Mapping[str, Any]) -> str:
+    """The revision that an ``initialize`` leads to. Raises RpcError."""
+    wished = params.get("protocolVersion")
+    if not isinstance(wished, str):
+        raise RpcError(INVALID_PARAMS, "protocolVersion: expected a string")
+    return wished if wished in LEGACY else NEWEST_LEGACY
+
+
+def knows_structure(version: str) -> bool:
+    """Whether results may have structured content, titles and links to resources."""
+    return version >= _SINCE_STRUCTURE
+
+
+def fitted_info(info: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """The server's name and version, as far as a revision knows the fields."""
+    fields = {"name", "version"}
+    if version >= _SINCE_STRUCTURE:
+        fields |= {"title"}
+    if version >= _SINCE_ICONS:
+        fields |= {"description", "icons", "websiteUrl"}
+    return {name: value for name, value in info.items() if name in fields}
+
+
+def fitted_result(
+    method: str, result: Mapping[str, Any], caller: Caller, info: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A result in the form that a caller's revision has for it."""
+    fitted = dict(result)
+    if caller.is_modern:
+        fitted.setdefault("resultType", "complete")
+        fitted["_meta"] = {**fitted.get("_meta", {}), SERVER_INFO_KEY: dict(info)}
+        if method in _CACHE and fitted["resultType"] == "complete":
+            ttl_ms, scope = _CACHE[method]
+            fitted = {"ttlMs": ttl_ms, "cacheScope": scope, **fitted}
+        return fitted
+    if method in _LISTED:
+        entries = fitted[_LISTED[method]]
+        fitted[_LISTED[method]] = [_fitted_entry(entry, caller.version) for entry in entries]
+    if method == "tools/call" and not knows_structure(caller.version):
+        fitted.pop("structuredContent", None)
+        unknown = {"resource_link"} | ({"audio"} if caller.version < _SINCE_AUDIO else set())
+        blocks = fitted.get("content", ())
+        fitted["content"] = [block for block in blocks if block.get("type") not in unknown]
+    return fitted
+
+
+def _fitted_entry(entry: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """A tool, a prompt or a resource as far as a revision knows its fields."""
+    unknown = set()
+    if version < _SINCE_STRUCTURE:
+        unknown |= {"title", "outputSchema", "_meta"}
+    if version < _SINCE_ANNOTATIONS:
+        unknown |= {"annotations"}
+    return {name: value for name, value in entry.items() if name not in unknown}
+
+
+# --- events ---------------------------------------------------------------------------------------
+# What a server says of itself, and what its protocol asks of whoever carries it out. Values.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """What a server says of itself.
+
+    info          ``{name, title, version, ...}``
+    capabilities  of the modern revision; the legacy ones are the same without extensions
+    methods       those of its own, by the capability that they belong to
+    extensions    those of its methods that only the modern revision has
+    """
+
+    info: Mapping[str, Any]
+    instructions: str
+    capabilities: Mapping[str, Any]
+    methods: Mapping[str, str]
+    extensions: frozenset[str] = frozenset()
+
+    def offers(self, capability: str, option: str) -> bool:
+        """Whether a capability is declared with an option of it."""
+        offered = self.capabilities.get(capability)
+        return isinstance(offered, dict) and offered.get(option) is True
+
+    def extends(self, extension: str) -> bool:
+        """Whether an extension is declared."""
+        return extension in self.capabilities.get("extensions", {})
+
+
+class Pace(Enum):
+    """How long a call may take, which decides who carries it out.
+
+    AT_ONCE  no longer than it takes to write its answer: by the reader itself
+    SHORT    as long as looking something up does
+    LONG     as long as a program runs
+    """
+
+    AT_ONCE = "at once"
+    SHORT = "short"
+    LONG = "long"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request for the server to carry out. ``id`` is how it is spoken of."""
+
+    id: Id
+    method: str
+    params: Mapping[str, Any]
+    caller: Caller
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A message for the client."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A call to carry out."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """A call that nobody waits for any more; it gets no answer."""
+
+    id: Id
+
+
+@dataclass(frozen=True, slots=True)
+class TaskId:
+    """A task that somebody wants to hear of; it need not exist."""
+
+    id: str
+
+
+Watched = str | TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What clients want to hear of now, of all that can change by itself.
+
+    lists  names of lists: tools, prompts, resources
+    uris   single resources
+    tasks  single tasks
+    """
+
+    lists: frozenset[str] = frozenset()
+    uris: frozenset[str] = frozenset()
+    tasks: frozenset[TaskId] = frozenset()
+
+
+Event = Send | Begin | Cancel | Watch

@@ -1,1 +1,0 @@
-"""The client of registries: items and bundles published, pulled, verified, installed."""

@@ -1,0 +1,516 @@
+"""A registry, as its client sees it: a method for each route of docs/registry.md.
+
+Nothing that shows who asks is sent before the registry's key was found to be the pinned one.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from lillux.errors import LilluxError
+from lillux.process.cancellation import Cancellation
+from lillux.values import dataclass, field
+from ryeos import __version__
+from ryeos.items.context import Context
+from ryeos.items.errors import NoSigningKeyError
+from ryeos.items.refs import ItemRef
+from ryeos.remote.errors import RemoteUnreachableError, ReplyTooLargeError
+from ryeos.remote.node import MAX_SMALL_REPLY, MIB, BearerCredentials, Query, Transport, detail_of
+from ryeos.remote.registry_settings import (
+    CONFIG_PATH,
+    NotInRegistryError,
+    NotLoggedInError,
+    PinState,
+    Registries,
+    RegistryConfig,
+    RegistryIdError,
+    RegistryPin,
+    RegistryPins,
+    RegistryRefusedError,
+    RegistryReplyError,
+    RegistryUnreachableError,
+    check_version,
+)
+from ryeos.remote.settings import RemoteConfig
+from ryeos.trust.config import ConfigReader
+from ryeos.trust.keys import SigningKey
+
+# --- replies --------------------------------------------------------------------------------------
+# What registries answer, as values. Pure. One of another shape is a RegistryReplyError.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PulledReply:
+    """``GET /v1/pull``; nothing of it is checked but its shape.
+
+    suffix       of the item's file; ``""`` where the registry does not say
+    attestation  a signed document about the rest, None for none
+    """
+
+    item_type: str
+    item_id: str
+    version: str
+    content: str = field(repr=False)
+    author: str
+    suffix: str = ""
+    created_at: str = ""
+    attestation: object = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleReply:
+    """``GET /v1/bundle/pull``. ``files``: content by path, as it came."""
+
+    bundle_id: str
+    version: str
+    manifest: str = field(repr=False)
+    files: Mapping[str, str] = field(repr=False)
+    author: str
+    created_at: str = ""
+    attestation: object = field(default=None, repr=False)
+
+
+def parse_object(body: bytes, what: str) -> dict[str, Any]:
+    """The JSON object of a body."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        raise RegistryReplyError(what, f"expected JSON, found {body[:60]!r}") from None
+    if not isinstance(value, dict):
+        raise RegistryReplyError(what, f"expected a JSON object, found {type(value).__name__}")
+    return value
+
+
+def read_pulled(value: Mapping[str, Any], what: str) -> PulledReply:
+    """The item of a reply."""
+    suffix = value.get("suffix")
+    return PulledReply(
+        item_type=text_at(value, "item_type", what),
+        item_id=text_at(value, "item_id", what),
+        version=text_at(value, "version", what),
+        content=text_at(value, "content", what),
+        author=text_at(value, "author", what),
+        suffix=suffix if isinstance(suffix, str) else "",
+        created_at=str(value.get("created_at") or ""),
+        attestation=value.get("attestation"),
+    )
+
+
+def read_bundle(value: Mapping[str, Any], what: str) -> BundleReply:
+    """The bundle of a reply."""
+    listed = value.get("files")
+    if not isinstance(listed, dict):
+        raise RegistryReplyError(what, "files: expected a mapping of paths")
+    files = {}
+    for path, entry in listed.items():
+        content = entry.get("content") if isinstance(entry, dict) else None
+        if not isinstance(content, str):
+            raise RegistryReplyError(what, f"files.{path[:80]!a}.content: expected text")
+        files[path] = content
+    return BundleReply(
+        bundle_id=text_at(value, "bundle_id", what),
+        version=text_at(value, "version", what),
+        manifest=text_at(value, "manifest", what),
+        files=files,
+        author=text_at(value, "author", what),
+        created_at=str(value.get("created_at") or ""),
+        attestation=value.get("attestation"),
+    )
+
+
+def rows_at(value: Mapping[str, Any], key: str, what: str) -> list[dict[str, Any]]:
+    """A list of objects."""
+    found = value.get(key)
+    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+        raise RegistryReplyError(what, f"{key}: expected a list of objects")
+    return found
+
+
+def text_at(value: Mapping[str, Any], key: str, what: str) -> str:
+    """A text that can be written as UTF-8."""
+    found = value.get(key)
+    if not isinstance(found, str) or not _is_unicode(found):
+        raise RegistryReplyError(what, f"{key}: expected text, found {found!r:.80}")
+    return found
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# --- client ---------------------------------------------------------------------------------------
+
+MAX_KEY_REPLY = 16 * 1024
+MAX_ITEM_REPLY = 32 * MIB
+"""Of an item of 8 MiB, each character of which JSON may write as six."""
+
+KEY_CLAIM = "registry-key/v1"
+MAX_BUNDLE_REPLY = 128 * MIB
+_FAILED, _NOT_FOUND = 400, 404
+
+
+class Registry:
+    """Asks one registry. ``netloc`` is what its pin is kept under."""
+
+    def __init__(self, config: RegistryConfig, transport: Transport, pins: RegistryPins) -> None:
+        self.config = config
+        self._transport, self._pins = transport, pins
+        self._pin: RegistryPin | None = None
+
+    @property
+    def name(self) -> str:
+        """What the user calls it."""
+        return self.config.name
+
+    # ------------------------------------------------------------------ who it is
+
+    def pin(self, expected: str = "") -> RegistryPin:
+        """Its key, checked against its pin; asked once.
+
+        ``expected`` is a fingerprint that a person names. Raises RegistryPinMismatchError,
+        RegistryReplyError, and what asking raises.
+        """
+        if self._pin is None or expected not in {"", self._pin.fingerprint}:
+            pem = self.public_key()
+            wanted = expected or self.config.fingerprint
+            pin = self._pins.check(
+                self.name, self.config.netloc, pem, wanted, identity=self._identity
+            )
+            if self.config.api_key:
+                self._transport.identify(pin.fingerprint)
+            self._pin = pin
+        return self._pin
+
+    @property
+    def is_new(self) -> bool:
+        """Whether its key was pinned just now."""
+        return self._pin is not None and self._pin.state is PinState.NEW
+
+    def public_key(self) -> bytes:
+        """The key that it shows, as PEM. Raises RegistryReplyError."""
+        from lillux.signing import canonical_public_pem
+
+        what = self._what("/v1/public-key")
+        body = self._exchange("GET", "/v1/public-key", (), None, max_bytes=MAX_KEY_REPLY)
+        try:
+            pem = body
+            if body.lstrip().startswith(b"{"):  # an older form: the PEM in JSON
+                pem = str(parse_object(body, what).get("public_key_pem")).encode()
+            return canonical_public_pem(pem)
+        except LilluxError as error:
+            raise RegistryReplyError(what, f"expected a public key as PEM: {error}") from error
+
+    def _identity(self) -> bytes:
+        """The key that it is known by, as PEM; ``b""`` for a registry of an older kind."""
+        from ryeos.remote.requests import read_identity
+
+        try:
+            document = self._open("GET", "/public-key", wanted="/public-key")
+        except NotInRegistryError:
+            return b""
+        return read_identity(document).public_key_pem
+
+    def health(self) -> dict[str, Any]:
+        """Whether it is up, and its version."""
+        return self._open("GET", "/health")
+
+    # ------------------------------------------------------------------ items
+
+    def push(
+        self, ref: ItemRef, content: str, version: str, *, suffix: str, changelog: str = ""
+    ) -> dict[str, Any]:
+        """Publish a version of an item."""
+        body: dict[str, Any] = {
+            "item_type": ref.kind.value,
+            "item_id": ref.id,
+            "content": content,
+            "version": version,
+            "suffix": suffix,
+        }
+        if changelog:
+            body["changelog"] = changelog
+        return self._asked("POST", "/v1/push", body=body, max_bytes=MAX_ITEM_REPLY)
+
+    def pull(self, ref: ItemRef, version: str = "") -> PulledReply:
+        """A version of an item, the latest without one. Raises NotInRegistryError."""
+        self.pin()
+        path = f"/v1/pull/{ref.kind.value}/{ref.id}"
+        query = [("version", version)] if version else []
+        wanted = f"{ref}{f' {version}' if version else ''}"
+        reply = self._open("GET", path, query, max_bytes=MAX_ITEM_REPLY, wanted=wanted)
+        return read_pulled(reply, self._what(path))
+
+    def info(self, ref: ItemRef) -> dict[str, Any]:
+        """What there is to know of an item, and its versions. Raises NotInRegistryError."""
+        path = f"/v1/items/{ref.kind.value}/{ref.id}"
+        return self._page(path, (), rows="versions", wanted=str(ref))
+
+    def latest(self, ref: ItemRef) -> str:
+        """The highest version of an item. Raises NotInRegistryError, RegistryReplyError."""
+        what = self._what(f"/v1/items/{ref.kind.value}/{ref.id}")
+        try:
+            return check_version(text_at(self.info(ref), "version", what))
+        except RegistryIdError as error:
+            raise RegistryReplyError(what, str(error)) from error
+
+    def search(self, query: Query) -> dict[str, Any]:
+        """A page of items: ``results`` and ``total``."""
+        return self._page("/v1/search", query)
+
+    def delete(self, ref: ItemRef, version: str = "") -> dict[str, Any]:
+        """Take back a version, or all of them. Raises NotInRegistryError."""
+        query = [("version", version)] if version else []
+        path = f"/v1/delete/{ref.kind.value}/{ref.id}"
+        return self._asked("DELETE", path, query, wanted=str(ref))
+
+    def set_visibility(self, ref: ItemRef, visibility: str) -> dict[str, Any]:
+        """Whether searches find an item. Raises NotInRegistryError."""
+        path = f"/v1/visibility/{ref.kind.value}/{ref.id}"
+        return self._asked("POST", path, body={"visibility": visibility}, wanted=str(ref))
+
+    # ------------------------------------------------------------------ bundles
+
+    def push_bundle(
+        self, bundle_id: str, version: str, manifest: str, files: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """Publish a version of a bundle."""
+        body = {"bundle_id": bundle_id, "version": version, "manifest": manifest, "files": files}
+        return self._asked("POST", "/v1/bundle/push", body=body)
+
+    def pull_bundle(self, bundle_id: str, version: str = "") -> BundleReply:
+        """A version of a bundle, the latest without one. Raises NotInRegistryError."""
+        path = f"/v1/bundle/pull/{bundle_id}"
+        query = [("version", version)] if version else []
+        wanted = f"bundle {bundle_id}{f' {version}' if version else ''}"
+        reply = self._asked("GET", path, query, max_bytes=MAX_BUNDLE_REPLY, wanted=wanted)
+        return read_bundle(reply, self._what(path))
+
+    def search_bundles(self, query: Query) -> dict[str, Any]:
+        """A page of bundles: ``results`` and ``total``."""
+        return self._page("/v1/bundle/search", query)
+
+    def set_bundle_visibility(self, bundle_id: str, visibility: str) -> dict[str, Any]:
+        """Whether searches find a bundle. Raises NotInRegistryError."""
+        path = f"/v1/bundle/{bundle_id}/visibility"
+        return self._asked(
+            "POST", path, body={"visibility": visibility}, wanted=f"bundle {bundle_id}"
+        )
+
+    # ------------------------------------------------------------------ API keys
+
+    def create_key(self, name: str, scopes: list[str], days: int | None) -> dict[str, Any]:
+        """A new API key, which is shown this once."""
+        body: dict[str, Any] = {"name": name, "scopes": scopes}
+        if days is not None:
+            body["expires_in_days"] = days
+        return self._asked("POST", "/v1/api-keys", body=body)
+
+    def keys(self) -> list[dict[str, Any]]:
+        """The account's API keys, without themselves."""
+        reply = self._raw("GET", "/v1/api-keys", (), None, max_bytes=MAX_SMALL_REPLY)
+        return _listed(reply, self._what("/v1/api-keys"))
+
+    def revoke_key(self, name: str) -> dict[str, Any]:
+        """End an API key. Raises NotInRegistryError."""
+        return self._asked("DELETE", f"/v1/api-keys/{name}", wanted=f"API key {name}")
+
+    # ------------------------------------------------------------------ the account
+
+    def account(self) -> dict[str, Any]:
+        """Whose API key it is: its ``name``, ``namespaces`` and ``signing_keys``."""
+        reply = self._asked("GET", "/v1/account")
+        text_at(reply, "name", self._what("/v1/account"))
+        return reply
+
+    def namespaces(self) -> list[dict[str, Any]]:
+        """The account's namespaces."""
+        reply = self._asked("GET", "/v1/namespaces")
+        return rows_at(reply, "namespaces", self._what("/v1/namespaces"))
+
+    def claim_namespace(self, name: str) -> dict[str, Any]:
+        """Have a namespace that nobody has."""
+        return self._asked("POST", "/v1/namespaces", body={"name": name})
+
+    def add_signing_key(self, key: SigningKey, signed_at: str) -> dict[str, Any]:
+        """Have the registry check what is pushed by a key, which shows that it is the account's."""
+        from lillux.signing import compute_key_fingerprint
+        from ryeos.remote.requests import encode_public_key, sign_document
+
+        account = self.account()["name"]
+        identity_pem = self.pin().identity_pem
+        if not identity_pem:  # the claim is for one registry, and this one cannot say which it is
+            raise RegistryReplyError(self._what("/public-key"), "expected an identity, found none")
+        document = {
+            "kind": KEY_CLAIM,
+            "account": account,
+            "registry": f"fp:{compute_key_fingerprint(identity_pem)}",
+            "public_key": encode_public_key(key.public_pem),
+        }
+        signed = sign_document(document, key, signed_at)
+        return self._asked("POST", "/v1/signing-keys", body={"document": signed})
+
+    def remove_signing_key(self, fingerprint: str) -> dict[str, Any]:
+        """Have a key checked no longer. Raises NotInRegistryError."""
+        path = f"/v1/signing-keys/{fingerprint}"
+        return self._asked("DELETE", path, wanted=f"signing key {fingerprint}")
+
+    # ------------------------------------------------------------------ how it is asked
+
+    def _page(
+        self, path: str, query: Query, *, rows: str = "results", wanted: str = ""
+    ) -> dict[str, Any]:
+        if self.config.api_key:
+            self.pin()  # who asks is shown, so that one's own unlisted ones are found
+        reply = self._open("GET", path, query, wanted=wanted)
+        rows_at(reply, rows, self._what(path))
+        return reply
+
+    def _asked(
+        self,
+        method: str,
+        path: str,
+        query: Query = (),
+        *,
+        body: Mapping[str, Any] | None = None,
+        max_bytes: int = MAX_SMALL_REPLY,
+        wanted: str = "",
+    ) -> dict[str, Any]:
+        """The JSON object of a request that needs an API key. Raises NotLoggedInError."""
+        data = None if body is None else json.dumps(body).encode()
+        return parse_object(
+            self._raw(method, path, query, data, max_bytes=max_bytes, wanted=wanted),
+            self._what(path),
+        )
+
+    def _raw(
+        self,
+        method: str,
+        path: str,
+        query: Query,
+        body: bytes | None,
+        *,
+        max_bytes: int,
+        wanted: str = "",
+    ) -> bytes:
+        if not self.config.api_key:
+            raise NotLoggedInError(self.name, self.config.key_env)
+        self.pin()
+        return self._exchange(method, path, query, body, max_bytes=max_bytes, wanted=wanted)
+
+    def _open(
+        self,
+        method: str,
+        path: str,
+        query: Query = (),
+        *,
+        max_bytes: int = MAX_SMALL_REPLY,
+        wanted: str = "",
+    ) -> dict[str, Any]:
+        return parse_object(
+            self._exchange(method, path, query, None, max_bytes=max_bytes, wanted=wanted),
+            self._what(path),
+        )
+
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        query: Query,
+        body: bytes | None,
+        *,
+        max_bytes: int,
+        wanted: str = "",
+    ) -> bytes:
+        """The body of a reply that is no refusal."""
+        try:
+            reply = self._transport.exchange(
+                method,
+                path,
+                query,
+                body,
+                timeout_s=None,
+                max_response_bytes=max_bytes,
+                may_repeat=method == "GET",
+            )
+        except ReplyTooLargeError as error:
+            raise RegistryReplyError(self._what(path), error.problem) from error
+        except RemoteUnreachableError as error:
+            raise RegistryUnreachableError(self.name, error.problem) from error
+        if reply.status == _NOT_FOUND and wanted:
+            raise NotInRegistryError(self.name, wanted)
+        if reply.status >= _FAILED:
+            raise RegistryRefusedError(self._what(path), reply.status, detail_of(reply.body))
+        if reply.status >= 300:  # noqa: PLR2004 - it leads elsewhere, and nothing is sent there
+            raise RegistryReplyError(
+                self._what(path), f"expected an answer, found status {reply.status}"
+            )
+        return reply.body
+
+    def _what(self, path: str) -> str:
+        return f"registry {self.name}: {path}"
+
+
+def _listed(body: bytes, what: str) -> list[dict[str, Any]]:
+    """Rows of a JSON list, or of the first list in an object."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        raise RegistryReplyError(what, f"expected JSON, found {body[:60]!r}") from None
+    rows = value
+    if isinstance(value, dict):
+        rows = next((one for one in value.values() if isinstance(one, list)), None)
+    return rows_at({"keys": rows}, "keys", what)
+
+
+# --- opening --------------------------------------------------------------------------------------
+# A registry by its name: configuration, credentials and pins put together.
+
+
+class RegistryWorkspace(Protocol):
+    """What registries are opened for: the public API. See `ryeos.app.workspace.Rye`."""
+
+    context: Context
+    config: ConfigReader
+
+    def signing_key(self) -> SigningKey:
+        """The user's private key at work. Raises NoSigningKeyError where there is none."""
+
+
+def registries_of(workspace: RegistryWorkspace) -> Registries:
+    """The registries that are configured. Raises IntegrityError, RegistryConfigError."""
+    return Registries(workspace.config.layers(CONFIG_PATH), workspace.context.process_env)
+
+
+def pins_of(workspace: RegistryWorkspace) -> RegistryPins:
+    """The pins of the user."""
+    return RegistryPins(workspace.context.spaces.user.base, key_if_any(workspace))
+
+
+def open_registry(
+    workspace: RegistryWorkspace,
+    config: RegistryConfig,
+    cancellation: Cancellation | None = None,
+) -> Registry:
+    """A registry that is configured; nothing is asked yet."""
+    from lillux.http.client import HttpClient
+    from ryeos.remote.node import HttpTransport
+
+    transport = HttpTransport(
+        RemoteConfig(name=config.name, url=config.url, timeout_s=config.timeout_s),
+        BearerCredentials(config.api_key),
+        HttpClient(workspace.context.process_env, user_agent=f"rye/{__version__}"),
+        cancellation=cancellation,
+    )
+    return Registry(config, transport, pins_of(workspace))
+
+
+def key_if_any(workspace: RegistryWorkspace) -> SigningKey | None:
+    """The user's signing key, None where there is none."""
+    try:
+        return workspace.signing_key()
+    except NoSigningKeyError:
+        return None

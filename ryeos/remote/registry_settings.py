@@ -1,0 +1,672 @@
+"""The registries of ``registry/registry.yaml``, from bundles and user space. Pure.
+
+What a project says is never used: an address that only a project names is told, and nothing is sent
+there. Rules, with examples: docs/registries.md.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from lillux.digests import sha256_hex
+from lillux.errors import LilluxError
+from lillux.files import file_system_error, locked, make_directory, read_bytes, write_atomic
+from lillux.signing import canonical_public_pem, compute_key_fingerprint
+from lillux.values import dataclass, field
+from ryeos.items.errors import RyeError
+from ryeos.items.refs import (
+    AI_DIRECTORY,
+    EXECUTABLE_KINDS,
+    PROJECT,
+    USER,
+    ItemRef,
+    Kind,
+    Reference,
+    Space,
+)
+from ryeos.items.yaml import parse_yaml, with_entry, without_entry
+from ryeos.remote.requests import decode_public_key, encode_public_key
+from ryeos.remote.settings import (
+    RemoteConfigError,
+    RemoteValues,
+    is_loopback,
+    is_name,
+    netloc_of,
+    normal_url,
+)
+from ryeos.trust.config import Layer, UserConfigFile
+from ryeos.trust.keys import SigningKey, verifies_with
+from ryeos.trust.signature import SignedText, form_for
+from ryeos.trust.store import (
+    MAX_DOCUMENT_BYTES,
+    KeyDocument,
+    document_path,
+    parse_key_document,
+    write_key_document,
+)
+from ryeos.trust.verify import Verifier
+
+# --- settings -------------------------------------------------------------------------------------
+
+CONFIG_PATH = "registry/registry.yaml"
+SECTION = "registry"
+DEFAULT_NAME = "default"
+DEFAULT_TIMEOUT_S = 60.0
+_FINGERPRINT = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryConfig:
+    """One registry, ready to be spoken to.
+
+    url          normal: see `ryeos.remote.settings.normal_url`
+    api_key      the value of ``key_env``; ``""`` where it is not set
+    fingerprint  of the key that it must have; ``""`` where the first one counts
+    """
+
+    name: str
+    url: str
+    key_env: str = ""
+    api_key: str = field(default="", repr=False)
+    fingerprint: str = ""
+    timeout_s: float = DEFAULT_TIMEOUT_S
+
+    @property
+    def netloc(self) -> str:
+        """Host and port, which its pin is kept under."""
+        return netloc_of(self.url)
+
+
+class Registries:
+    """What user space and bundles say together; each registry is checked when it is asked for."""
+
+    def __init__(self, layers: Sequence[Layer], environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._own = _merged([layer for layer in layers if layer.label != PROJECT])
+        self._projects = [layer.values for layer in layers if layer.label == PROJECT]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of every registry, sorted."""
+        return tuple(sorted(self._own))
+
+    def resolve(self, name: str | None = None) -> RegistryConfig:
+        """A registry by name; ``default`` without one.
+
+        Raises RegistryNotConfiguredError, RegistryConfigError, InsecureRegistryError.
+        """
+        name = name or DEFAULT_NAME
+        if name not in self._own:
+            raise RegistryNotConfiguredError(name, self.names, self._offered(name))
+        values = RemoteValues(f"{SECTION}.{name}", self._own[name], {})
+        try:
+            url, key_env = values.url(), values.variable("key_env")
+            config = RegistryConfig(
+                name=name,
+                url=url,
+                key_env=key_env,
+                api_key=self._api_key(key_env),
+                fingerprint=values.text("fingerprint"),
+                timeout_s=values.timeout_s(DEFAULT_TIMEOUT_S),
+            )
+            may_be_plain = values.flag("allow_insecure") or is_loopback(url)
+        except RemoteConfigError as error:
+            raise RegistryConfigError(error.where, error.problem) from None
+        if config.fingerprint and not _FINGERPRINT.fullmatch(config.fingerprint):
+            raise RegistryConfigError(f"{SECTION}.{name}.fingerprint", "expected 16 hex digits")
+        if config.api_key and url.startswith("http:") and not may_be_plain:
+            raise InsecureRegistryError(name, url)
+        return config
+
+    def at(self, url: str) -> RegistryConfig:
+        """The registry of an address that a lock names. Raises as `resolve`."""
+        for name in self.names:
+            if self._own[name].get("url") and self._url_of(name) == url:
+                return self.resolve(name)
+        raise RegistryNotConfiguredError(netloc_of(url), self.names, url)
+
+    def _url_of(self, name: str) -> str:
+        try:
+            return normal_url(str(self._own[name]["url"]))
+        except ValueError:
+            return ""
+
+    def _offered(self, name: str) -> str:
+        """The address that a project names, to be shown; ``""`` where none can be."""
+        for values in self._projects:
+            section = values.get(SECTION)
+            entry = section.get(name) if isinstance(section, Mapping) else None
+            url = entry.get("url") if isinstance(entry, Mapping) else None
+            try:
+                return normal_url(url) if isinstance(url, str) else ""
+            except ValueError:
+                return ""
+        return ""
+
+    def _api_key(self, key_env: str) -> str:
+        api_key = self._environ.get(key_env, "").strip() if key_env else ""
+        if not (api_key.isascii() and api_key.isprintable()) or " " in api_key:
+            raise RegistryConfigError(key_env, "expected an API key of visible ASCII characters")
+        return api_key
+
+
+def _merged(layers: Sequence[Layer]) -> dict[str, dict[str, object]]:
+    merged: dict[str, dict[str, object]] = {}
+    for layer in layers:
+        declared = layer.values.get(SECTION)
+        if declared is not None and not isinstance(declared, Mapping):
+            raise RegistryConfigError(str(layer.path), f"{SECTION}: expected a mapping of names")
+        for name, values in (declared or {}).items():
+            if not is_name(str(name)) or not isinstance(values, Mapping):
+                raise RegistryConfigError(
+                    str(layer.path), f"{SECTION}.{name}: expected a name with its settings"
+                )
+            said = {str(key): value for key, value in values.items() if value is not None}
+            merged.setdefault(str(name), {}).update(said)
+    return merged
+
+
+# --- settings file --------------------------------------------------------------------------------
+# The user's own ``registry.yaml``: registries added and removed, the file signed as it was.
+
+_NEW_TEXT = """\
+version: "1.0.0"
+category: registry
+
+# Registries, by name; each has a url, and may have key_env, fingerprint, timeout.
+registry:
+"""
+
+
+class RegistriesFile:
+    """The file of a user space. ``key`` gives the user's signing key, None if there is none."""
+
+    def __init__(
+        self, user: Space, verifier: Verifier, key: Callable[[], SigningKey | None]
+    ) -> None:
+        self._file = UserConfigFile(user, CONFIG_PATH, _NEW_TEXT, verifier, key)
+        self.path = self._file.path
+
+    def put(self, name: str, settings: Mapping[str, object]) -> None:
+        """Write a registry, or replace it. Raises UneditableYamlError, IntegrityError."""
+        with self._file.alone():
+            text, is_signed = self._file.read()
+            self._file.write(with_entry(text, SECTION, name, settings), is_signed=is_signed)
+
+    def entry(self, name: str) -> Mapping[str, object]:
+        """What the file says of a registry; empty where it says nothing."""
+        text, _ = self._file.read()
+        section = parse_yaml(text, str(self.path)).get(SECTION)
+        said = section.get(name) if isinstance(section, dict) else None
+        return said if isinstance(said, dict) else {}
+
+    def remove(self, name: str) -> None:
+        """Remove a registry. Raises RegistryNotConfiguredError, and as `put`."""
+        with self._file.alone():
+            text, is_signed = self._file.read()
+            known = parse_yaml(text, str(self.path)).get(SECTION) or {}
+            if name not in known:
+                raise RegistryNotConfiguredError(name, tuple(sorted(known)))
+            self._file.write(without_entry(text, SECTION, name), is_signed=is_signed)
+
+
+# --- pins -----------------------------------------------------------------------------------------
+# Which key a registry had the first time it was spoken to: trust on first use.
+#
+# A pin is a key document below ``<user>/.ai/node/registry-pins``, of the form that trusted keys
+# have, and no trusted key: it makes nobody a signer of items. Its owner is ``registry:HOST:PORT``,
+# so that two names for one address share it. Format: docs/registries.md.
+
+PINS_FOLDER = "node/registry-pins"
+_OWNER = "registry:"
+_NAME_DIGITS = 16
+_UNSAFE = re.compile(r"[^A-Za-z0-9.-]")
+
+
+class PinState(StrEnum):
+    """What was known of a registry before it was asked."""
+
+    NEW = "new"
+    KNOWN = "known"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryPin:
+    """The keys that a registry has, as canonical PEM.
+
+    public_pem    signs what is published
+    identity_pem  is what the registry is known by, and signs what it says about that; ``b""`` for
+                  one that has shown none
+    """
+
+    netloc: str
+    fingerprint: str
+    public_pem: bytes = field(repr=False)
+    path: Path
+    identity_pem: bytes = field(default=b"", repr=False)
+    state: PinState = PinState.KNOWN
+
+
+class RegistryPins:
+    """The pins of a user. ``user_space`` holds ``.ai``; ``key`` signs new pins, if there is one."""
+
+    def __init__(self, user_space: Path, key: SigningKey | None = None) -> None:
+        self._user = Space(USER, user_space)
+        self._key = key
+        self._folder = user_space / AI_DIRECTORY / PINS_FOLDER
+
+    def check(
+        self,
+        name: str,
+        netloc: str,
+        public_pem: bytes,
+        expected: str = "",
+        *,
+        identity: Callable[[], bytes] = lambda: b"",
+    ) -> RegistryPin:
+        """The pin of a registry that shows this key; one that is new is pinned.
+
+        ``expected`` is the fingerprint that the configuration or a person names, if any.
+        ``identity`` asks for the other key, where the pin has none yet. Raises
+        RegistryPinMismatchError, RegistryPinUnreadableError, PemError, FileSystemError.
+        """
+        found = compute_key_fingerprint(public_pem)
+        if expected and expected != found:
+            raise RegistryPinMismatchError(name, netloc, pinned=expected, found=found)
+        known = self.find(name, netloc)  # without a write, which a read-only home would refuse
+        if known and known.fingerprint != found:
+            raise RegistryPinMismatchError(name, netloc, pinned=known.fingerprint, found=found)
+        pin = known or self._pinned(name, netloc, public_pem, identity())
+        if pin.fingerprint != found:  # somebody else was faster
+            raise RegistryPinMismatchError(name, netloc, pinned=pin.fingerprint, found=found)
+        return pin
+
+    def find(self, name: str, netloc: str) -> RegistryPin | None:
+        """What is pinned for an address. Raises RegistryPinUnreadableError."""
+        path = self._path(netloc)
+        try:
+            data = read_bytes(path, MAX_DOCUMENT_BYTES)
+        except FileNotFoundError:
+            return None
+        try:
+            document = parse_key_document(data, str(path))
+            pin = _pin(document, netloc, path)
+        except LilluxError as error:
+            raise RegistryPinUnreadableError(str(path), str(error), name) from error
+        if document.owner != _OWNER + netloc:
+            raise RegistryPinUnreadableError(str(path), "the pin of another registry", name)
+        if not self._holds(document):
+            raise RegistryPinUnreadableError(str(path), "changed since it was signed", name)
+        return pin
+
+    def forget(self, netloc: str) -> Path | None:
+        """Remove the pin of an address; None if there is none. Raises FileSystemError."""
+        path = self._path(netloc)
+        try:
+            path.unlink()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise file_system_error(path, error) from error
+        return path
+
+    def list(self) -> tuple[RegistryPin, ...]:
+        """Every pin that can be read, by address."""
+        pins = []
+        try:
+            names = sorted(entry.name for entry in os.scandir(self._folder))
+        except OSError:
+            names = []
+        for name in names:
+            path = self._folder / name
+            try:
+                document = parse_key_document(read_bytes(path, MAX_DOCUMENT_BYTES), str(path))
+                pin = _pin(document, document.owner.removeprefix(_OWNER), path)
+            except (OSError, LilluxError):
+                continue
+            if document.owner.startswith(_OWNER):
+                pins.append(pin)
+        return tuple(sorted(pins, key=lambda pin: pin.netloc))
+
+    def _pinned(
+        self, name: str, netloc: str, public_pem: bytes, identity_pem: bytes
+    ) -> RegistryPin:
+        make_directory(self._folder, mode=0o700)
+        with locked(self._folder / ".lock"):
+            known = self.find(name, netloc)
+            if known:
+                return known
+            self._write(netloc, public_pem, identity_pem)
+        return RegistryPin(
+            netloc=netloc,
+            fingerprint=compute_key_fingerprint(public_pem),
+            public_pem=canonical_public_pem(public_pem),
+            path=self._path(netloc),
+            identity_pem=identity_pem,
+            state=PinState.NEW,
+        )
+
+    def _holds(self, document: KeyDocument) -> bool:
+        """Whether its signature, if it has one, is right and by a key of the user's own space."""
+        if document.signature is None:
+            return True
+        if self._key and document.signature.fingerprint == self._key.fingerprint:
+            return verifies_with(document, self._key.public_pem)
+        path = document_path(self._user, document.signature.fingerprint)
+        try:
+            signer = parse_key_document(read_bytes(path, MAX_DOCUMENT_BYTES), str(path))
+        except (OSError, LilluxError):
+            return False
+        return verifies_with(document, signer.public_pem)
+
+    def _write(self, netloc: str, public_pem: bytes, identity_pem: bytes) -> None:
+        text = write_key_document(public_pem, _OWNER + netloc, covers_all=False)
+        text = text.replace('"keys/trusted"', '"registry/pins"', 1)
+        if identity_pem:
+            line = f'identity = "{encode_public_key(identity_pem)}"'
+            text = text.replace("\n[public_key]", f"{line}\n\n[public_key]", 1)
+        path = self._path(netloc)
+        if self._key:
+            body = SignedText(shebang="", signature=None, covers=None, body=text)
+            form = form_for(Kind.CONFIG, ".toml")
+            text = self._key.signed_text(Kind.CONFIG, body, form, str(path))
+        write_atomic(path, text.encode(), mode=0o600)
+
+    def _path(self, netloc: str) -> Path:
+        digest = sha256_hex(netloc.encode())[:_NAME_DIGITS]
+        return self._folder / f"{_UNSAFE.sub('-', netloc)[:80]}-{digest}.toml"
+
+
+def _pin(document: KeyDocument, netloc: str, path: Path) -> RegistryPin:
+    """The pin in a document. Raises IdentityError for another key that is none."""
+    from ryeos.items.header_values import parse_toml
+
+    identity = parse_toml(document.signed_text).get("identity")
+    return RegistryPin(
+        identity_pem=b"" if identity is None else decode_public_key(identity, "identity"),
+        netloc=netloc,
+        fingerprint=document.fingerprint,
+        public_pem=document.public_pem,
+        path=path,
+    )
+
+
+# --- ids ------------------------------------------------------------------------------------------
+# What things in a registry are called: item ids, versions, bundle ids. Pure.
+
+_FEWEST_SEGMENTS = 3
+_SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_VERSION = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}")
+_BUNDLE = re.compile(r"[a-z0-9][a-z0-9_-]{1,62}")
+_NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{1,38}")
+RESERVED_BUNDLES = "ryeos"
+"""With this begin the ids of bundles that come with the program."""
+
+
+def published_ref(reference: Reference) -> ItemRef:
+    """The item of a registry that a reference means; without a kind it is a tool.
+
+    Raises RegistryIdError.
+    """
+    kind = reference.kind or Kind.TOOL
+    if kind not in EXECUTABLE_KINDS:
+        raise RegistryIdError(str(reference), "expected a tool, a directive or knowledge")
+    segments = reference.id.split("/")
+    if len(segments) < _FEWEST_SEGMENTS or not all(map(_SEGMENT.fullmatch, segments)):
+        raise RegistryIdError(
+            str(reference),
+            "expected at least three segments of letters, digits and . _ -",
+        )
+    return ItemRef(kind, reference.id)
+
+
+def check_version(version: str) -> str:
+    """The version itself. Raises RegistryIdError."""
+    if not _VERSION.fullmatch(version):
+        raise RegistryIdError(version, "expected a version like 1.4.0")
+    return version
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """What versions are compared by."""
+    return tuple(map(int, check_version(version).split(".")))
+
+
+def check_bundle_id(bundle_id: str) -> str:
+    """The id itself, if a registry and an installation may have it. Raises RegistryIdError."""
+    if not is_bundle_id(bundle_id):
+        raise RegistryIdError(
+            bundle_id, "expected 2 to 63 of a-z, 0-9, - and _, a letter or digit first"
+        )
+    if bundle_id.startswith(RESERVED_BUNDLES):
+        raise RegistryIdError(bundle_id, f"ids that begin with {RESERVED_BUNDLES} are rye's own")
+    return bundle_id
+
+
+def is_bundle_id(word: str) -> bool:
+    """Whether a word has the form of a bundle's id, also of one that is reserved."""
+    return bool(_BUNDLE.fullmatch(word))
+
+
+def check_namespace(name: str) -> str:
+    """The name itself. Raises RegistryIdError."""
+    if not _NAMESPACE.fullmatch(name):
+        raise RegistryIdError(
+            name, "expected 2 to 39 of a-z, 0-9, - and _, a letter or digit first"
+        )
+    return name
+
+
+# --- errors ---------------------------------------------------------------------------------------
+# What can go wrong between this program and a registry: one class per failure.
+
+_SHOWN = 500
+_MANY_ISSUES = 8
+_HINTS = {
+    401: "is the API key right, and not revoked? name its variable with: rye registry login",
+    403: "the key is known there, but may not do this: whose namespace is it?",
+    413: "the registry takes nothing of this size",
+    429: "the registry asks for patience: try again later",
+    503: "the registry is busy: try again in a moment",
+}
+
+
+class RegistryConfigError(RyeError):
+    """``registry.yaml`` says something that cannot be. ``where`` is the path of the value."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, where: str, problem: str) -> None:
+        self.where, self.problem = where, problem
+        super().__init__(
+            f"{where}: {problem}", hint="mend it in .ai/config/registry/registry.yaml of user space"
+        )
+
+
+class RegistryNotConfiguredError(RyeError):
+    """The user names no registry like this; what a project says does not count."""
+
+    code, exit_status = "REGISTRY_NOT_CONFIGURED", 3
+
+    def __init__(self, name: str, known: Sequence[str], offered: str = "") -> None:
+        self.name, self.known = name, tuple(known)
+        url = offered or "URL"
+        meant = f"the project names {offered}; if you know it: " if offered else ""
+        super().__init__(
+            f"registry {name[:80]!a}: not configured; configured: {', '.join(known) or 'none'}",
+            hint=f"{meant}rye registry login --url {url} --registry {name[:80]}",
+        )
+
+
+class InsecureRegistryError(RyeError):
+    """An API key would cross the network in plain text."""
+
+    code, exit_status = "REMOTE_INSECURE", 4
+
+    def __init__(self, name: str, url: str) -> None:
+        self.name, self.url = name, url
+        super().__init__(
+            f"registry {name}: an API key is not sent over plain http: {url}",
+            hint="use https; or, where nobody listens: rye registry login --allow-insecure",
+        )
+
+
+class NotLoggedInError(RyeError):
+    """What was asked for needs an API key, and there is none."""
+
+    code, exit_status = "REGISTRY_NO_KEY", 7
+
+    def __init__(self, name: str, key_env: str) -> None:
+        self.name, self.key_env = name, key_env
+        problem = f"{key_env} is not set" if key_env else "no variable is named for its API key"
+        way = f"set {key_env}" if key_env else "rye registry login --key-env VARIABLE"
+        super().__init__(f"registry {name}: this needs an API key, and {problem}", hint=way)
+
+
+class RegistryUnreachableError(RyeError):
+    """No reply came. ``problem`` is what the connection said."""
+
+    code, exit_status = "REMOTE_UNREACHABLE", 7
+
+    def __init__(self, name: str, problem: str) -> None:
+        self.name, self.problem = name, problem
+        super().__init__(
+            f"registry {name}: {problem}",
+            hint="is the address right, and the registry running? see: rye registry status",
+        )
+
+
+class RegistryReplyError(RyeError):
+    """It answered something that no registry answers: another kind of server, or a liar."""
+
+    code, exit_status = "REMOTE_REPLY_INVALID", 7
+
+    def __init__(self, what: str, problem: str) -> None:
+        self.what, self.problem = what, problem
+        super().__init__(
+            f"{what}: {problem}",
+            hint="is this the address of a registry? see: rye registry status",
+        )
+
+
+class RegistryRefusedError(RyeError):
+    """It refused: an HTTP ``status`` of 400 or more, and the ``detail`` it gave."""
+
+    code, exit_status = "REGISTRY_REFUSED", 7
+
+    def __init__(self, what: str, status: int, detail: Any) -> None:  # noqa: ANN401 - JSON
+        self.what, self.status, self.detail = what, status, detail
+        self.facts = {"http_status": status, "detail": detail}
+        super().__init__(
+            f"{what}: refused with status {status}: {_text_of(detail)}",
+            hint=_HINTS.get(status, ""),
+        )
+
+
+class NotInRegistryError(RyeError):
+    """The registry has no such item, bundle, version or key, or it is not for this user."""
+
+    code, exit_status = "ITEM_NOT_FOUND", 3
+
+    def __init__(self, name: str, wanted: str, *, hint: str = "") -> None:
+        self.name, self.wanted = name, wanted
+        super().__init__(
+            f"registry {name}: not found: {wanted}",
+            hint=hint or "see what there is with: rye registry search WORDS",
+        )
+
+
+class RegistryPinMismatchError(RyeError):
+    """The registry shows another key than before, or than was named; nothing was sent or kept."""
+
+    code, exit_status = "PIN_MISMATCH", 4
+
+    def __init__(self, name: str, netloc: str, *, pinned: str, found: str) -> None:
+        self.name, self.netloc, self.pinned, self.found = name, netloc, pinned, found
+        self.facts = {"pinned": pinned, "found": found}
+        super().__init__(
+            f"registry {name} ({netloc}): expected the key {pinned}, found {found}",
+            hint="somebody may stand between you and the registry; if you know that it has a new"
+            f" key: rye registry forget {name}, then: rye registry pin {found}",
+        )
+
+
+class RegistryPinUnreadableError(RyeError):
+    """A pin that was changed, or that is none: it cannot be said which registry it was."""
+
+    code, exit_status = "INTEGRITY", 4
+
+    def __init__(self, path: str, problem: str, name: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(
+            f"{path}: {problem}", hint=f"to pin the registry anew: rye registry forget {name}"
+        )
+
+
+class PulledItemError(RyeError):
+    """What came is not what was asked for, or not what the registry's key signed."""
+
+    code, exit_status = "INTEGRITY", 4
+
+    def __init__(self, what: str, problem: str) -> None:
+        self.what, self.problem = what, problem
+        super().__init__(
+            f"{what}: {problem}",
+            hint="nothing was written; tell whoever runs the registry",
+        )
+
+
+class LocalEditError(RyeError):
+    """A file here is not the one that was pulled: somebody changed it, or it is another one."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(
+            f"{path}: {problem}",
+            hint="replace it with --overwrite (it is kept as .bak), or move it away first",
+        )
+
+
+class RegistryIdError(RyeError):
+    """An id that no registry holds."""
+
+    code, exit_status = "INVALID_REF", 2
+
+    def __init__(self, what: str, problem: str) -> None:
+        self.what, self.problem = what, problem
+        super().__init__(
+            f"{what[:200]!a}: {problem}",
+            hint="published ids are namespace/category/name, like tool:ada/text/upper",
+        )
+
+
+class RegistryLockError(RyeError):
+    """The list of what was pulled cannot be read: taking it for empty would forget what it pins."""
+
+    code, exit_status = "LOCKFILE_INVALID", 5
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(
+            f"{path}: {problem}", hint="take it from version control, or remove it and pull again"
+        )
+
+
+def _text_of(detail: object) -> str:
+    """A refusal in a line: its text, and the issues it lists."""
+    if isinstance(detail, dict):
+        said = detail.get("error") or detail.get("detail") or detail
+        issues = detail.get("issues")
+        listed = [str(one) for one in issues[:_MANY_ISSUES]] if isinstance(issues, list) else []
+        return _plain("; ".join([str(said), *listed]))
+    return _plain(str(detail))
+
+
+def _plain(text: str) -> str:
+    line = " ".join(text.split())
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)[:_SHOWN]

@@ -1,0 +1,1 @@
+"""Running an item: the executor, its primitives, and background runs."""

@@ -1,0 +1,429 @@
+"""Building chains: follow ``executor_id`` from the tool to a primitive, verifying every file.
+
+Guards: at most 10 elements, no element twice, every executor must exist in a space that its child
+may use. Two caches, neither ever stale: parsed headers by the digest of their bytes, and chains,
+which are used again only if every file still holds the verified bytes, its key still counts, and
+no file has appeared where the search looked in vain.
+"""
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from lillux.errors import LilluxError
+from lillux.files import path_inside, read_bytes
+from lillux.values import dataclass
+from ryeos.items.errors import (
+    ChainError,
+    ChainTooDeepError,
+    CircularDependencyError,
+    ExecutorNotFoundError,
+    InvalidRefError,
+    NoExecutorDeclaredError,
+    SpecError,
+    UnknownPrimitiveError,
+)
+from ryeos.items.headers import parse_header
+from ryeos.items.refs import (
+    PROJECT,
+    SYSTEM,
+    Kind,
+    Reference,
+    Resolution,
+    check_id,
+    rank_of,
+    tier_of,
+)
+from ryeos.items.specs import ABSENT, PRIMITIVE_TYPE, RUNTIME_TYPE, ToolSpec, tool_spec, type_name
+from ryeos.run.model import BUILT_IN_SPACE, Chain, ChainElement
+from ryeos.trust.resolver import Resolver
+from ryeos.trust.signature import MAX_ITEM_BYTES
+from ryeos.trust.verify import VerifiedItem, Verifier
+
+# --- chain ----------------------------------------------------------------------------------------
+
+MAX_CHAIN_DEPTH = 10
+_READ_BY_OTHERS = frozenset({"config", "extractor", "library", "test"})
+
+
+class NothingToRunError(ChainError):
+    """An item that others read or import, and that nothing runs: a library, say."""
+
+    code = "EXECUTOR_NOT_FOUND"
+
+    def __init__(self, item_id: str, tool_type: str) -> None:
+        self.item_id, self.tool_type = item_id, tool_type
+        super().__init__(
+            f"{item_id}: expected something to run, found a {tool_type} file",
+            hint=f"read it with: rye load tool:{item_id}",
+        )
+
+
+class CompanionError(ChainError):
+    """A file that an item would use besides its chain, and must not. ``path`` names it."""
+
+    code = "CHAIN_INVALID"
+
+    def __init__(self, path: str, problem: str, *, hint: str = "") -> None:
+        self.path, self.problem = path, problem
+        super().__init__(f"{path}: {problem}", hint=hint)
+
+
+class ChainBuilder:
+    """Builds chains and remembers them. Thread-safe: entries are immutable and replaced whole."""
+
+    def __init__(self, resolver: Resolver, verifier: Verifier, primitives: Collection[str]) -> None:
+        self._resolver = resolver
+        self._verifier = verifier
+        self._primitives = primitives
+        self.chains: dict[str, Chain] = {}
+        self._companions: dict[tuple[str, str], Chain] = {}
+        self.specs: dict[str, ToolSpec] = {}
+
+    def build(
+        self,
+        item_id: str,
+        *,
+        force_refresh: bool = False,
+        found: list[ChainElement] | None = None,
+    ) -> Chain:
+        """The chain of a tool; ``found`` gets its elements, also those before a failure.
+
+        Raises ItemNotFoundError, ChainError, IntegrityError and kin.
+        """
+        elements: list[ChainElement] = [] if found is None else found
+        cached = None if force_refresh else self.chains.get(item_id)
+        if cached and self._is_fresh(cached):
+            elements.extend(cached.elements)
+            return cached
+        chain = self._build(item_id, elements)
+        self.chains[item_id] = chain
+        return chain
+
+    def companion(self, item_id: str, element: ChainElement) -> ChainElement:
+        """Another tool item that an element names, verified, from a space that it may use.
+
+        Raises ExecutorNotFoundError, SpecError, IntegrityError and kin.
+        """
+        known = self._companions.get((item_id, element.space))
+        if known and self._is_fresh(known):
+            return known.tool
+        resolution = self._resolve(item_id, [element])
+        companion = self._element(item_id, resolution)
+        missed = resolution.missed if resolution else ()
+        self._companions[item_id, element.space] = Chain(elements=(companion,), missed=missed)
+        return companion
+
+    def companion_at(self, path: Path, element: ChainElement) -> ChainElement | None:
+        """The verified tool item in this very file; None for one in no space's tools folder.
+
+        The rules of spaces hold as for `companion`, and the file must be the one that its id leads
+        to: not one that another hides. Raises CompanionError, IntegrityError and kin.
+        """
+        for space in self._resolver.spaces:
+            tool = path_inside(path, space.directory(Kind.TOOL))
+            if tool is None:
+                continue
+            if not space.has_suffix(Kind.TOOL, Path(tool).suffix.lower()):
+                raise CompanionError(str(path), "expected a file that can be a signed tool item")
+            found = self.companion(Path(tool).with_suffix("").as_posix(), element)
+            if found.path is None or not found.path.samefile(path):
+                raise CompanionError(str(path), f"{found.item_id} is another file: {found.path}")
+            return found
+        return None
+
+    def forget(self, item_id: str) -> None:
+        """Drop every chain that holds an item, and what was remembered beside the chains."""
+        self._companions.clear()
+        for root, chain in list(self.chains.items()):
+            if any(item_id in (e.item_id, e.requested_id) for e in chain.elements):
+                self.chains.pop(root, None)
+
+    def clear(self) -> None:
+        """Drop everything remembered."""
+        self.chains.clear()
+        self._companions.clear()
+        self.specs.clear()
+
+    def _build(self, item_id: str, elements: list[ChainElement]) -> Chain:
+        missed: list[Path] = []
+        warnings: list[str] = []
+        current: str | None = item_id
+        while current is not None:
+            if len(elements) == MAX_CHAIN_DEPTH:
+                raise ChainTooDeepError(item_id, MAX_CHAIN_DEPTH)
+            resolution = self._resolve(current, elements)
+            element = self._element(current, resolution)
+            if any(element.item_id == earlier.item_id for earlier in elements):
+                ids = [earlier.item_id for earlier in elements]
+                raise CircularDependencyError([*ids, element.item_id])
+            elements.append(element)
+            if resolution:
+                missed.extend(resolution.missed)
+                warnings.extend(resolution.warnings)
+                warnings.extend(_unknown_keys(element))
+            current = element.executor_id
+        last = elements[-1]
+        if last.item_id not in self._primitives:
+            if last.spec.tool_type in _READ_BY_OTHERS:
+                raise NothingToRunError(last.item_id, last.spec.tool_type)
+            raise UnknownPrimitiveError(last.item_id, sorted(self._primitives))
+        return Chain(elements=tuple(elements), missed=tuple(missed), warnings=tuple(warnings))
+
+    def _resolve(self, item_id: str, elements: list[ChainElement]) -> Resolution | None:
+        """Where an element is; None for a primitive that exists without a file."""
+        if not elements:
+            return self._resolver.resolve(Reference(Kind.TOOL, check_id(item_id)))
+        child = elements[-1]
+        try:
+            check_id(item_id)
+        except InvalidRefError as error:
+            raise SpecError(f"{child.path}: executor_id", error.problem) from None
+        resolution = self._resolver.find_executor(item_id, child.space)
+        if resolution is None and item_id not in self._primitives:
+            raise self._executor_not_found(item_id, child)
+        return resolution
+
+    def _executor_not_found(self, item_id: str, child: ChainElement) -> ExecutorNotFoundError:
+        elsewhere = self._resolver.find_executor(item_id, PROJECT)
+        if elsewhere:
+            above = elsewhere.location.space.label
+            return ExecutorNotFoundError(item_id, child.item_id, out_of_reach=above)
+        wanted = Reference(Kind.TOOL, item_id)
+        suggestions = self._resolver.suggest(wanted, child.space)
+        return ExecutorNotFoundError(item_id, child.item_id, suggestions=suggestions)
+
+    def _element(self, requested_id: str, resolution: Resolution | None) -> ChainElement:
+        if resolution is None:
+            spec = tool_spec({"tool_type": PRIMITIVE_TYPE, "executor_id": None}, "")
+            return ChainElement(
+                item_id=requested_id, requested_id=requested_id, space=BUILT_IN_SPACE, spec=spec
+            )
+        location = resolution.location
+        item = self._verifier.verify_location(location)
+        spec = self._spec(item)
+        if spec.executor_id is ABSENT and spec.tool_type != PRIMITIVE_TYPE:
+            raise NoExecutorDeclaredError(location.ref.id, str(location.path))
+        return ChainElement(
+            item_id=location.ref.id,
+            requested_id=requested_id,
+            space=location.space.label,
+            spec=spec,
+            item=item,
+            shadowed=resolution.shadowed,
+            provider_version=location.space.version,
+        )
+
+    def _spec(self, item: VerifiedItem) -> ToolSpec:
+        key = f"{item.sha256}{item.target.suffix}"
+        spec = self.specs.get(key)
+        if spec is None:
+            suffix = item.target.suffix
+            header = item.header
+            if header is None:
+                where, file_type = str(item.target.path), item.target.file_type
+                header = parse_header(suffix, item.text, where, file_type)
+            try:
+                spec = tool_spec(header, suffix)
+            except SpecError as error:
+                where = f"{item.target.path}: {error.where}"
+                raise SpecError(where, error.problem, hint=error.hint) from None
+            self.specs[key] = spec
+        return spec
+
+    def _is_fresh(self, chain: Chain) -> bool:
+        if any(os.path.lexists(path) for path in chain.missed):
+            return False
+        return all(self._still_holds(e.item) for e in chain.elements if e.item)
+
+    def _still_holds(self, item: VerifiedItem) -> bool:
+        """The same bytes, and a key that still counts: then the signature need not be redone."""
+        try:
+            same = read_bytes(item.target.path, MAX_ITEM_BYTES) == item.data
+        except (OSError, LilluxError):
+            return False
+        return same and item.verified and self._verifier.key_counts(item)
+
+
+def _unknown_keys(element: ChainElement) -> Iterator[str]:
+    """Warnings about an item that somebody here wrote; a publisher was told when it was made."""
+    spec = element.spec
+    is_read_closely = spec.tool_type == RUNTIME_TYPE or spec.anchor or spec.verify_deps
+    if element.item and is_read_closely and tier_of(element.space) != SYSTEM:
+        from ryeos.items.specs import unknown_key_warnings
+
+        yield from unknown_key_warnings(spec, element.item.target.suffix, element.item_id)
+
+
+# --- validator ------------------------------------------------------------------------------------
+# Rules between neighbours of a chain: spaces, inputs and outputs, versions. Pure.
+#
+# Every adjacent pair (child, parent) is checked, all violations are reported at once.
+
+_RULES = {
+    "project": "project, user and system",
+    "user": "user and system",
+    "system": "system only",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainValidationResult:
+    """Whether a chain may run. ``validated_pairs`` counts the neighbours that were looked at."""
+
+    valid: bool = True
+    issues: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    validated_pairs: int = 0
+
+
+class ChainValidator:
+    """Applies the rules to a chain; keeps no state."""
+
+    def validate_chain(self, links: Sequence[ChainElement]) -> ChainValidationResult:
+        """All violations of a chain ``[tool, runtime, ..., primitive]``."""
+        issues: list[str] = []
+        warnings: list[str] = []
+        for child, parent in pairwise(links):
+            issues.extend(space_issues(child, parent))
+            issues.extend(io_issues(child, parent))
+            for finding in version_findings(child, parent):
+                (issues if finding.violates else warnings).append(finding.text)
+        issues.extend(delegation_issues(links))
+        return ChainValidationResult(
+            valid=not issues,
+            issues=tuple(issues),
+            warnings=tuple(warnings),
+            validated_pairs=max(0, len(links) - 1),
+        )
+
+
+def space_issues(child: ChainElement, parent: ChainElement) -> Iterator[str]:
+    """A child depends on its own tier and those below: project 3, user 2, system 1."""
+    for link in (child, parent):
+        if not rank_of(link.space):
+            yield f"Invalid space {link.space!r} of {link.item_id}"
+    if 0 < rank_of(child.space) < rank_of(parent.space):
+        yield (
+            f"{tier_of(child.space)} tool {child.item_id} depends on {tier_of(parent.space)}"
+            f" runtime {parent.item_id} ({child.space} items may use"
+            f" {_RULES[tier_of(child.space)]})"
+        )
+
+
+def io_issues(child: ChainElement, parent: ChainElement) -> Iterator[str]:
+    """If both declare, what the parent takes must be among what the child gives."""
+    takes, gives = parent.spec.inputs, child.spec.outputs
+    if takes is None or gives is None:
+        return
+    missing = sorted(set(takes) - set(gives))
+    if missing:
+        yield (
+            f"I/O mismatch: {parent.item_id} needs {', '.join(missing)},"
+            f" {child.item_id} gives {', '.join(sorted(gives)) or 'nothing'}"
+        )
+
+
+def delegation_issues(links: Sequence[ChainElement]) -> Iterator[str]:
+    """A system item must never hand over to a file that its user can change."""
+    for child, parent in pairwise(links):
+        if tier_of(child.space) == SYSTEM and tier_of(parent.space) != SYSTEM:
+            yield (
+                f"Invalid chain: system item {child.item_id} delegates to"
+                f" {parent.space} item {parent.item_id}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A version rule that is broken, or that could not be applied."""
+
+    text: str
+    violates: bool
+
+
+def version_findings(child: ChainElement, parent: ChainElement) -> Iterator[Finding]:
+    """Findings about ``child_constraints`` of the parent, compared as PEP 440 versions.
+
+    Forms: ``{id: {min_version, max_version}}``, ``{"*": {...}}``, or the two keys alone.
+    """
+    constraints = parent.spec.child_constraints
+    flat = {"min_version", "max_version"} & constraints.keys()
+    wanted = constraints if flat else constraints.get(child.item_id, constraints.get("*"))
+    if wanted is None:
+        return
+    if not isinstance(wanted, Mapping):
+        yield Finding(
+            f"{parent.item_id}: child_constraints of {child.item_id}: expected a mapping with"
+            f" min_version and max_version, got {type_name(wanted)}",
+            violates=True,
+        )
+        return
+    if not {"min_version", "max_version"} & wanted.keys():
+        return
+    if child.spec.version is None:
+        yield Finding(
+            f"{child.item_id} has no version but {parent.item_id} specifies version constraints",
+            violates=False,
+        )
+        return
+    yield from _bounds(child.item_id, child.spec.version, wanted)
+
+
+def _bounds(child_id: str, version: str, wanted: Mapping[str, Any]) -> Iterator[Finding]:
+    from ryeos.items.specs import parse_version
+
+    try:
+        found = parse_version(version)
+        least = parse_version(str(wanted["min_version"])) if "min_version" in wanted else None
+        most = parse_version(str(wanted["max_version"])) if "max_version" in wanted else None
+    except ValueError as error:
+        yield Finding(f"{child_id}: version constraint not checked: {error}", violates=False)
+        return
+    failed = f"Version constraint failed: {child_id} has version {version}"
+    if least and found < least:
+        yield Finding(f"{failed}, minimum required {least}", violates=True)
+    if most and found > most:
+        yield Finding(f"{failed}, maximum allowed {most}", violates=True)
+
+
+# --- chain config ---------------------------------------------------------------------------------
+# The execution config of a chain, merged from primitive to tool. Pure.
+#
+# A runtime may have variants of its config, by the suffix of the tool's file and by what the tool's
+# own config says.
+
+
+def merged_config(chain: Chain) -> dict[str, Any]:
+    """The execution config of a chain: primitive first, the tool's own on top."""
+    merged: dict[str, Any] = {}
+    own = dict(chain.tool.spec.config)
+    suffix = chain.tool.item.target.suffix if chain.tool.item else ""
+    for element in reversed(chain.elements[1:]):
+        merged |= element.spec.config
+        for variant in element.spec.variants:
+            if _applies(variant, suffix, merged | own):
+                merged |= variant["config"]
+                break
+    for name in script_keys(merged):
+        own.pop(name, None)
+    return merged | own
+
+
+def _applies(variant: Mapping[str, Any], suffix: str, config: Mapping[str, Any]) -> bool:
+    """Whether it is for tools with this suffix, and for what this config says."""
+    suffixes, wanted = variant.get("suffixes"), variant.get("when") or {}
+    if suffixes is None and not wanted:
+        return False
+    is_for_suffix = suffixes is None or suffix in suffixes
+    return is_for_suffix and all(config.get(key) == value for key, value in wanted.items())
+
+
+def script_keys(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Where a shell runtime looks for the tool's script, in order: its ``script_from``."""
+    keys = config.get("script_from") or []
+    if not isinstance(keys, list):
+        raise SpecError("config.script_from", f"expected a list, got {type_name(keys)}")
+    return tuple(key for key in keys if isinstance(key, str))

@@ -1,0 +1,815 @@
+"""From a chain, parameters and an environment to a command with nothing left to resolve. Pure.
+
+(1) names for templates: the engine's, then the config's, then the caller's
+(2) fill command, arguments, standard input and working directory, each read once
+
+What a caller says is inserted last and never read as a template (``docs/templates.md``).
+"""
+
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+from lillux.digests import sha256_hex
+from lillux.interpreter_searches import either, find_on_path
+from lillux.interpreters import EnvResolver, MissingInterpreter, ResolvedEnv, child_environment
+from lillux.process.cancellation import Cancellation
+from lillux.process.model import MIB, Command, Outcome, ProcessRunner, ProgramNotFoundError
+from lillux.templating import Names, as_text, fill
+from lillux.values import dataclass, replace
+from ryeos.items.context import Context
+from ryeos.items.errors import SpecError
+from ryeos.items.specs import ParamsMode, type_name
+from ryeos.run.anchor import Anchor
+from ryeos.run.calls import MappedResult, Materials, OnStderr, Services, ending, map_outcome
+from ryeos.run.chain import script_keys
+from ryeos.run.model import Chain, ChainElement, Invocation
+from ryeos.run.parameters import CallerValues
+from ryeos.trust.verify import VerifiedItem, unchanged
+
+if TYPE_CHECKING:
+    from ryeos.run.functions import Function, FunctionHost
+
+
+# --- invocation -----------------------------------------------------------------------------------
+
+DEFAULT_MAX_OUTPUT_BYTES = 10 * MIB
+MAX_ARGUMENT_BYTES = 100 * 1024
+OWN_TIMEOUT_GRACE_S = 5.0
+# `{command}` means the caller's, never the runtime's own program.
+_CALLERS_ONLY = frozenset({"command", "args", "input_data", "env"})
+_SCRIPT = "shell_script"
+_PROJECT_OPTION = re.compile(r"""["']project-path["']""")
+_PARAMS_OPTION = re.compile(r"""\bparams\s*:|["']params["']""")
+
+
+def build_invocation(materials: Materials) -> Invocation:
+    """The command to run. Raises SpecError, ProgramNotFoundError."""
+    chain, config, values = materials.chain, materials.config, materials.values
+    anchor, env = materials.anchor, materials.env
+    fixed = engine_values(materials)
+    names = replace(
+        template_names(materials, fixed), hidden=_CALLERS_ONLY, verbatim=frozenset({_SCRIPT})
+    )
+    cwd = _cwd(config, values, names, anchor)
+    fixed["cwd"] = str(cwd)
+    if script_keys(config):
+        fixed[_SCRIPT] = _script(chain, config, values, names)
+    command = as_text(fill(config.get("command", ""), names))
+    _require_command(command, config, materials)
+    arguments = filled_arguments(
+        command, config.get("args") or [], names, all_scripts=config.get("shell") is True
+    )
+    if config.get("flags"):
+        arguments = (*arguments, *flag_arguments(config, values.tool, names))
+    mode = _params_mode(chain)
+    params_json = str(fixed["params_json"])
+    if _has_params_argument(config):
+        _require_short(
+            params_json, "config.args", "let the tool read a file whose path is a parameter"
+        )
+    elif _wants_params_argument(chain, mode):
+        _require_short(
+            params_json, "params_mode", "let the tool read its parameters from standard input"
+        )
+        arguments = _with_params(arguments, anchor.names["tool_path"], params_json)
+    stdin = (
+        "" if mode is ParamsMode.ARGS else fill(config.get("input_data", "{params_json}"), names)
+    )
+    return Invocation(
+        argv=(command, *arguments),
+        env=materials.child_env,
+        cwd=cwd,
+        stdin=as_text(stdin).encode("utf-8", "surrogatepass"),
+        timeout_s=_timeout_s(config, materials.timeout_s),
+        max_output_bytes=max_output_bytes(config),
+        contributed=env.contributed,
+    )
+
+
+def _script(chain: Chain, config: Mapping[str, Any], values: CallerValues, names: Names) -> str:
+    """The text after ``-c``: the tool's own with quoted values, else the caller's as it is."""
+    for key in script_keys(config):
+        template = chain.tool.spec.config.get(key)
+        if isinstance(template, str) and template.strip() and not _is_program(key, template):
+            return filled_script(template, names, f"config.{key}")
+    command = values.tool.get("command")
+    if isinstance(command, str) and command.strip():
+        return command
+    raise SpecError(
+        "command",
+        "No command specified",
+        hint="give the parameter command='...', or write config.script in the tool",
+    )
+
+
+def _is_program(key: str, text: str) -> bool:
+    """Whether a ``config.command`` is the path of a program instead of a command line."""
+    return key == "command" and PurePath(text).is_absolute() and len(text.split()) == 1
+
+
+def _require_command(command: str, config: Mapping[str, Any], materials: Materials) -> None:
+    """Refuse a command whose interpreter was searched in vain, its fallback included."""
+    named = str(config.get("command", ""))
+    for missing in materials.env.missing:
+        is_needed = f"${{{missing.var}}}" in named or f"${{{missing.var}:-" in named
+        if is_needed and not (command.strip() and _can_start(command, materials.child_env)):
+            raise _interpreter_not_found(missing)
+    if not command.strip():
+        raise SpecError("config.command", "No command specified")
+
+
+def _can_start(command: str, env: Mapping[str, str]) -> bool:
+    """Whether the process will find what the search did not: the anchor may add to its PATH."""
+    return find_on_path(command, env.get("PATH", ""), platform=sys.platform) is not None
+
+
+def _interpreter_not_found(missing: MissingInterpreter) -> ProgramNotFoundError:
+    places = ", ".join(missing.directories) or "nothing"
+    found = f"; {', '.join(missing.unusable)}" if missing.unusable else ""
+    return ProgramNotFoundError(
+        either(missing.names) or missing.var,
+        f"no such interpreter (searched: {places}{found})",
+        searched=missing.directories,
+    )
+
+
+def _cwd(config: Mapping[str, Any], values: CallerValues, names: Names, anchor: Anchor) -> Path:
+    chosen = values.steering.get("cwd")
+    if chosen is None:
+        chosen = fill(config.get("cwd") or "", names) or anchor.cwd
+    if not isinstance(chosen, str):
+        raise SpecError("cwd", f"expected a path, got {type_name(chosen)}")
+    path = Path(anchor.names["project_path"], chosen)
+    if not os.path.isdir(path):  # noqa: PTH112 - says no to names that no system takes
+        raise SpecError("cwd", f"expected a folder, found none at {str(path)[:200]}")
+    return path
+
+
+def _timeout_s(config: Mapping[str, Any], timeout_s: float | None) -> float | None:
+    """Somewhat later for a program that keeps the limit itself, and says so in its own words."""
+    if timeout_s is None or config.get("own_timeout") is not True:
+        return timeout_s
+    return timeout_s + OWN_TIMEOUT_GRACE_S
+
+
+def _params_mode(chain: Chain) -> ParamsMode:
+    """The first element that says so decides."""
+    modes = (element.spec.params_mode for element in chain.elements)
+    return next((mode for mode in modes if mode is not ParamsMode.AUTO), ParamsMode.AUTO)
+
+
+def _has_params_argument(config: Mapping[str, Any]) -> bool:
+    """Whether the runtime itself hands the parameters over as an argument."""
+    return any("{params_json}" in str(template) for template in config.get("args") or ())
+
+
+def _wants_params_argument(chain: Chain, mode: ParamsMode) -> bool:
+    if mode is not ParamsMode.AUTO:
+        return mode in {ParamsMode.ARGS, ParamsMode.BOTH}
+    return chain.tool.item is not None and _reads_params_argument(chain.tool.item.text)
+
+
+def _reads_params_argument(text: str) -> bool:
+    """Whether a tool's source looks for ``--params`` instead of reading standard input.
+
+    Node.js spells options without their dashes: ``params`` beside ``"project-path"``.
+    """
+    if "stdin" in text:
+        return False
+    return "--params" in text or bool(_PROJECT_OPTION.search(text) and _PARAMS_OPTION.search(text))
+
+
+def _require_short(params_json: str, where: str, hint: str) -> None:
+    """Systems refuse a long argument, and not with words that help."""
+    size = len(params_json.encode("utf-8", "surrogatepass"))
+    if size > MAX_ARGUMENT_BYTES:
+        problem = f"expected parameters of at most {MAX_ARGUMENT_BYTES} bytes on a command line"
+        raise SpecError(where, f"{problem}, found {size}", hint=hint)
+
+
+def _with_params(arguments: tuple[str, ...], tool_path: str, params_json: str) -> tuple[str, ...]:
+    position = arguments.index(tool_path) + 1 if tool_path in arguments else len(arguments)
+    return (*arguments[:position], "--params", params_json, *arguments[position:])
+
+
+def max_output_bytes(config: Mapping[str, Any]) -> int:
+    """What a config allows an output to be. Raises SpecError."""
+    value = config.get("max_output_bytes", DEFAULT_MAX_OUTPUT_BYTES)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise SpecError("config.max_output_bytes", f"expected a number of bytes, got {value!r}")
+    return value
+
+
+# --- arguments ------------------------------------------------------------------------------------
+# The words of a command: templates filled once, values kept out of shell code. Pure.
+
+_SHELL_NAME = re.compile(r"(?:ba|da|z|k|mk|a|ya|rba)?sh[-.\d]*(?:\.exe)?", re.IGNORECASE)
+_COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
+_OPTION_WITH_ARGUMENT = re.compile(r"[-+][A-Za-z]*[oO]|--rcfile|--init-file")
+_WHOLE_COMMAND = "{command}"
+
+
+def filled_arguments(
+    command: str, declared: object, names: Names, *, all_scripts: bool = False
+) -> tuple[str, ...]:
+    """The arguments of a program, filled; what a shell will parse has each value as one word.
+
+    ``all_scripts`` says that a shell will parse every one of them (``config.shell``). Raises
+    SpecError.
+    """
+    if not isinstance(declared, list | tuple):
+        raise SpecError("config.args", f"expected a list, got {type_name(declared)}")
+    plain = [as_text(fill(template, names)) for template in declared]
+    scripts = range(1, len(plain) + 1) if all_scripts else script_positions([command, *plain])
+    return tuple(
+        filled_script(template, names, f"config.args[{index}]") if index + 1 in scripts else text
+        for index, (template, text) in enumerate(zip(declared, plain, strict=True))
+    )
+
+
+def filled_script(template: object, names: Names, where: str) -> str:
+    """A text that a shell will parse, filled. A caller's whole ``{command}`` stays as it is."""
+    whole = template.strip() if isinstance(template, str) else ""
+    if whole == _WHOLE_COMMAND or whole[1:-1] in names.verbatim:
+        return as_text(fill(template, names))
+    text = ShellText(where)
+    return text.finished(as_text(fill(template, replace(names, quote=text.mark))))
+
+
+def script_positions(words: Sequence[str]) -> frozenset[int]:
+    """Which of a command's words a shell parses as a script: what follows its ``-c``.
+
+    The shell may be the program, or come later: ``env bash -c ...``. ``-c`` may be one of several
+    letters, and options may stand between it and the script.
+    """
+    positions = set()
+    shell = script = has_argument = False
+    for index, word in enumerate(words):
+        goes_on = word[:1] in {"-", "+"} or has_argument
+        if script:
+            positions.add(index)
+            script = shell = goes_on
+        elif _SHELL_NAME.fullmatch(PurePath(word).name):
+            shell = True
+        else:
+            script = shell and _COMMAND_OPTION.fullmatch(word) is not None
+            shell = shell and goes_on
+        has_argument = _OPTION_WITH_ARGUMENT.fullmatch(word) is not None
+    return frozenset(positions)
+
+
+# --- flags ----------------------------------------------------------------------------------------
+# Parameters as flags of a program: ``config.flags``. Pure.
+#
+# ``{NAME: FLAG}``, in the order of the flags. What the caller did not say is left out, unless the
+# chain's config has the name, or the engine does. A program with ``config.own_timeout`` has a limit
+# of its own unless it is told otherwise: ``config.no_timeout`` are the words for that.
+
+
+def flag_arguments(
+    config: Mapping[str, Any], given: Mapping[str, Any], names: Names
+) -> tuple[str, ...]:
+    """The words for the declared flags. Raises SpecError for a declaration of another shape.
+
+    A list repeats its flag, a mapping does so with ``KEY=VALUE``, ``true`` is the flag alone, and
+    ``false`` and ``null`` are nothing.
+    """
+    declared = config.get("flags") or {}
+    if not isinstance(declared, Mapping):
+        raise SpecError("config.flags", f"expected a mapping, got {type_name(declared)}")
+    words: list[str] = []
+    for name, flag in declared.items():
+        if not isinstance(flag, str) or not flag:
+            raise SpecError(f"config.flags.{name}", f"expected a flag, got {type_name(flag)}")
+        words += _words(flag, _value(name, config, given, names))
+    if config.get("own_timeout") is True and _value("timeout", config, given, names) is None:
+        words += _no_timeout(config.get("no_timeout") or ())
+    return tuple(words)
+
+
+def _no_timeout(words: object) -> Iterator[str]:
+    if not isinstance(words, list | tuple):
+        raise SpecError("config.no_timeout", f"expected a list, got {type_name(words)}")
+    yield from (as_text(word) for word in words)
+
+
+def _value(name: str, config: Mapping[str, Any], given: Mapping[str, Any], names: Names) -> object:
+    if name in given:
+        return given[name]
+    if name in names.fixed:
+        return names.fixed[name]
+    return fill(config[name], names) if name in config and name not in names.hidden else None
+
+
+def _words(flag: str, value: object) -> Iterator[str]:
+    match value:
+        case None | False:
+            return
+        case True:
+            yield flag
+        case list() | tuple():
+            for one in value:
+                yield from (flag, as_text(one))
+        case Mapping():
+            for key, one in value.items():
+                yield from (flag, f"{key}={as_text(one)}")
+        case _:
+            yield from (flag, as_text(value))
+
+
+# --- template names -------------------------------------------------------------------------------
+# The names that templates of a chain may use. See ``docs/templates.md``. Pure.
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def template_names(materials: Materials, fixed: Mapping[str, object]) -> Names:
+    """The engine's names (`engine_values`), then the chain's config, then the caller's values."""
+    return Names(
+        variables=materials.env.variables,
+        fixed=fixed,
+        templates=materials.config,
+        opaque=materials.values.tool,
+    )
+
+
+def engine_values(materials: Materials) -> dict[str, object]:
+    """The values that neither a config nor a caller can name otherwise."""
+    return {
+        **materials.anchor.names,
+        "tool_id": materials.chain.tool.item_id,
+        "params_json": params_text(materials.values.tool),
+        "timeout": materials.timeout_s,
+    }
+
+
+def params_text(values: Mapping[str, Any]) -> str:
+    """What a tool reads: one JSON object. Characters that no encoding holds are written as escapes.
+
+    Parameters are JSON by then; a configuration file may hold dates, which become text.
+    """
+    text = json.dumps(dict(values), ensure_ascii=False, default=str)
+    return _LONE_SURROGATE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+
+
+# --- shell text -----------------------------------------------------------------------------------
+# Values in text that a shell will parse: none is ever written where the shell reads code.
+#
+# A value is assigned to a shell variable in front of the script, quoted whole, and its place in the
+# script becomes a reference to that variable. What a variable holds is never read as code, so a
+# place that is taken for another one costs at most the look of a value. How the reference is
+# written depends on the quotes that are open there. Numbers mean nothing but themselves and stand
+# as they are. Pure. See ``docs/templates.md``.
+
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+_TOKEN = re.compile(
+    "\0(?P<mark>[0-9]+)\0"
+    r"|(?P<escaped>\\[^\0])"
+    r"|(?P<comment>(?<![^\s;&|()])\#[^\n\0]*)"
+    r"|(?P<here><<-?[ \t]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)(?P<rest>[^\n]*)\n)"
+    r"|(?P<sign>\$?\(\(|\$?\(|['\"`)])",
+    re.DOTALL,
+)
+_MARK = re.compile("\0(?P<mark>[0-9]+)\0")
+# Syntax that computes with what variables hold.
+_EVALUATES = re.compile(r"\(\(|\$\[|\[\[|\w\[|\s-v\s|\b(?:let|declare|typeset)\b")
+
+_BARE, _SINGLE, _DOUBLE, _BACKQUOTES, _ARITHMETIC = "(", "'", '"', "`", "(("
+_HERE, _QUOTED_HERE, _BACKSLASH = "<<", "<<'", "\\"
+
+
+class ShellText:
+    """One script: `mark` while it is filled, `finished` when it is whole.
+
+    ``where`` is the path of the script in its file, for errors.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._marked: list[tuple[str, str]] = []
+
+    def mark(self, value: str, placeholder: str) -> str:
+        """What stands for a value until its place is known.
+
+        An empty ``${VARIABLE}`` stays: it may be a variable of the script, or have a default.
+        """
+        if not value and placeholder.startswith("${"):
+            return placeholder
+        self._marked.append((value, placeholder))
+        return f"\0{len(self._marked) - 1}\0"
+
+    def finished(self, text: str) -> str:
+        """The script with its assignments in front and references in place of the marks.
+
+        Raises SpecError for a NUL, and where not even a reference is safe.
+        """
+        body = "".join(_References(text, self._written).read())
+        if "\0" in body or any("\0" in value for value, _ in self._marked):
+            raise SpecError(self._where, "expected text without NUL characters")
+        used = [index for index in range(len(self._marked)) if _variable(index) in body]
+        if _EVALUATES.search(body):
+            self._refuse_code([self._marked[index] for index in used])
+        assigned = " ".join(f"{_variable(i)}={shlex.quote(self._marked[i][0])}" for i in used)
+        return f"{assigned}\n{body}" if assigned else body
+
+    def _written(self, index: int, place: str, follows: str) -> str:
+        """How a value is written in a place, ``follows`` being the character behind it."""
+        if index >= len(self._marked):
+            raise SpecError(self._where, "expected text without NUL characters")
+        value, placeholder = self._marked[index]
+        if _NUMBER.fullmatch(value) and follows not in {"<", ">"}:
+            return value
+        if place not in _REFUSED:
+            return _REFERENCES.get(place, _WORD).format(f"${{{_variable(index)}}}")
+        if placeholder.startswith("${"):
+            return placeholder
+        raise SpecError(
+            self._where,
+            f"{placeholder} cannot be filled in {_REFUSED[place]}",
+            hint=f"first write value={placeholder} on a line of its own, then use $value",
+        )
+
+    def _refuse_code(self, used: Sequence[tuple[str, str]]) -> None:
+        """Where a shell computes, it runs commands in what a variable holds: ``a[$(...)]``."""
+        for value, placeholder in used:
+            if "[" in value and ("$(" in value or "`" in value or "${" in value):
+                raise SpecError(
+                    self._where,
+                    f"the value of {placeholder} would be code where this script computes",
+                    hint="let the tool's schema ask for a number or a pattern",
+                )
+
+
+_WORD = '"{}"'
+_REFERENCES = {_SINGLE: "'\"{}\"'", _DOUBLE: "{}", _HERE: "{}"}
+_REFUSED = {
+    _ARITHMETIC: "arithmetic",
+    _QUOTED_HERE: "a quoted here-document",
+    _BACKSLASH: "a place behind \\",
+}
+
+
+def _variable(index: int) -> str:
+    return f"__rye_{index}_"
+
+
+class _References:
+    """Reads a script as far as the places of values need it, and writes references there.
+
+    ``places`` are the quotes and brackets that are open.
+    """
+
+    def __init__(self, text: str, written: Callable[[int, str, str], str]) -> None:
+        self._text = text
+        self._written = written
+        self._places: list[str] = []
+
+    def read(self) -> Iterator[str]:
+        position = 0
+        while token := _TOKEN.search(self._text, position):
+            yield self._text[position : token.start()]
+            position = token.end()
+            if token["here"] and self._place in {_BARE, _BACKQUOTES}:
+                yield token.group()
+                body, position = self._here_document(token)
+                yield body
+            else:
+                yield self._step(token)
+        yield self._text[position:]
+
+    @property
+    def _place(self) -> str:
+        return self._places[-1] if self._places else _BARE
+
+    def _step(self, token: re.Match[str]) -> str:
+        text = token.group()
+        if token["mark"]:
+            place = _ARITHMETIC if _ARITHMETIC in self._places else self._place
+            return self._reference(token, _BACKSLASH if self._is_escaped(token) else place)
+        if token["sign"]:
+            self._open_or_close(text)
+        elif self._place == _SINGLE and token["escaped"] == "\\'":
+            self._places.pop()  # between single quotes a backslash is itself
+        return text
+
+    def _reference(self, mark: re.Match[str], place: str) -> str:
+        follows = self._text[mark.end() : mark.end() + 1]
+        return self._written(int(mark["mark"]), place, follows)
+
+    def _is_escaped(self, mark: re.Match[str]) -> bool:
+        before = self._text[: mark.start()]
+        backslashes = len(before) - len(before.rstrip("\\"))
+        return self._place != _SINGLE and backslashes % 2 == 1
+
+    def _open_or_close(self, sign: str) -> None:
+        """Follow a sign, as far as it means anything where it stands."""
+        place = self._place
+        if place == _SINGLE and sign != _SINGLE:
+            return
+        if place == _DOUBLE and sign in {_SINGLE, "(", "((", ")"}:
+            return
+        if sign == place and sign in {_SINGLE, _DOUBLE, _BACKQUOTES}:
+            self._places.pop()
+        elif sign == ")":
+            del self._places[-1:]
+        elif sign.endswith("(("):
+            self._places += [_ARITHMETIC, _ARITHMETIC]
+        else:
+            self._places.append(sign[-1])
+
+    def _here_document(self, token: re.Match[str]) -> tuple[str, int]:
+        """The document's text with its references, and the position behind it."""
+        line = re.compile(rf"^\t*{re.escape(token['end'])}$", re.MULTILINE)
+        found = line.search(self._text, token.end())
+        stop = found.start() if found else len(self._text)
+        place = _QUOTED_HERE if token["quote"] else _HERE
+        text = self._text[token.end() : stop]
+        return _MARK.sub(lambda mark: self._written(int(mark["mark"]), place, ""), text), stop
+
+
+# --- environment ----------------------------------------------------------------------------------
+# The environment of a tool's process, folded from its chain. See ``docs/executor.md``.
+
+_POLICIES = ("inherit", "minimal")
+_MODULE_FOLDERS = ("PYTHONPATH", "NODE_PATH")
+
+
+def resolved_environment(
+    chain: Chain, anchor: Anchor, context: Context, runner: ProcessRunner | None
+) -> ResolvedEnv:
+    """What templates see: process, ``.env``, then primitive, runtimes and tool; the tool wins.
+
+    The anchor's own entries come last. Raises ConfigurationError.
+    """
+    resolver = EnvResolver(
+        project_path=context.project_path,
+        user_base=context.spaces.user.base,
+        process_env=context.tool_environment(),
+        platform=context.platform,
+        runner=runner,
+    )
+    env = resolver.base()
+    for element in reversed(chain.elements):
+        env = resolver.apply(env, element.spec.env_config, anchor.names)
+    return ResolvedEnv(
+        variables=anchor.apply_to(env.variables),
+        contributed=tuple(sorted({*env.contributed, *anchor.env_paths, *anchor.env})),
+        warnings=env.warnings,
+        missing=env.missing,
+    )
+
+
+def process_environment(
+    chain: Chain, anchor: Anchor, env: ResolvedEnv, extra: Mapping[str, str], platform: str
+) -> dict[str, str]:
+    """What the process gets: the resolved environment as far as the chain lets it, then ``extra``.
+
+    Raises SpecError for an ``unset`` or ``env_policy`` that is none.
+    """
+    declared = [element.spec.env_config for element in chain.elements]
+    kept = child_environment(
+        env,
+        unset=[name for block in declared for name in _unset(block)],
+        minimal="minimal" in [_policy(block) for block in declared],
+        platform=platform,
+    )
+    return {
+        **_without_empty_entries(kept),
+        "RYE_PROJECT_PATH": anchor.names["project_path"],
+        "RYE_TOOL_PATH": anchor.names["tool_path"],
+        "RYE_TOOL_ID": chain.tool.item_id,
+        **extra,
+    }
+
+
+def _without_empty_entries(env: Mapping[str, str]) -> dict[str, str]:
+    """An empty entry in a list of module folders would be the project, which nobody has signed.
+
+    They come from ``export PYTHONPATH=$PYTHONPATH:/mine``, and not by intent.
+    """
+    lists = {name: env[name].split(os.pathsep) for name in _MODULE_FOLDERS if name in env}
+    cleaned = {name: os.pathsep.join(filter(None, lists[name])) for name in lists}
+    return {name: cleaned.get(name, value) for name, value in env.items() if cleaned.get(name, "-")}
+
+
+def _unset(block: Mapping[str, Any]) -> Iterator[str]:
+    names = block.get("unset") or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise SpecError("env_config.unset", f"expected a list of names, got {type_name(names)}")
+    yield from names
+
+
+def _policy(block: Mapping[str, Any]) -> str:
+    policy = block.get("env_policy") or _POLICIES[0]
+    if policy not in _POLICIES:
+        known = ", ".join(_POLICIES)
+        raise SpecError("env_config.env_policy", f"expected one of {known}, got {policy!r}")
+    return str(policy)
+
+
+# --- process call ---------------------------------------------------------------------------------
+# A call that starts a program and waits for its end: what most runtimes are.
+
+SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+SHORTEST_SECRET = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessCall:
+    """An invocation and what runs it. See `ryeos.run.calls.Call`."""
+
+    invocation: Invocation
+    runner: ProcessRunner
+
+    def describe(self) -> dict[str, Any]:
+        """The command, its folder, its limit, and the names of the variables that were set."""
+        return describe_invocation(self.invocation)
+
+    def run(
+        self, *, cancellation: Cancellation | None = None, on_stderr: OnStderr | None = None
+    ) -> MappedResult:
+        """Run the program. Raises ProgramNotFoundError, SpawnError, ConfigurationError."""
+        outcome = self.outcome(cancellation=cancellation, on_stderr=on_stderr)
+        return map_outcome(outcome, self.invocation.timeout_s)
+
+    def outcome(
+        self, *, cancellation: Cancellation | None = None, on_stderr: OnStderr | None = None
+    ) -> Outcome:
+        """What came of running the program. Raises as `run`."""
+        command = command_of(self.invocation)
+        return self.runner.run(command, cancellation=cancellation, on_stderr=on_stderr)
+
+
+def process_call(materials: Materials, services: Services) -> ProcessCall:
+    """The call for these materials. Raises SpecError, ProgramNotFoundError."""
+    return ProcessCall(build_invocation(materials), services.runner)
+
+
+def command_of(invocation: Invocation) -> Command:
+    """What a process runner takes."""
+    return Command(
+        argv=invocation.argv,
+        env=invocation.env,
+        cwd=invocation.cwd,
+        stdin=invocation.stdin,
+        timeout_s=invocation.timeout_s,
+        max_output_bytes=invocation.max_output_bytes,
+    )
+
+
+def describe_invocation(invocation: Invocation) -> dict[str, Any]:
+    """An invocation to be shown: without the secrets that the environment put into it."""
+    return {
+        "command": [masked(word, invocation.env) for word in invocation.argv],
+        "cwd": str(invocation.cwd),
+        "env_keys": list(invocation.contributed),
+        "timeout_s": invocation.timeout_s,
+    }
+
+
+def masked(text: str, env: Mapping[str, str]) -> str:
+    """A text without the values of variables whose names speak of secrets."""
+    for name, value in env.items():
+        if len(value) >= SHORTEST_SECRET and any(part in name.upper() for part in SECRET_NAMES):
+            text = text.replace(value, "***")
+    return text
+
+
+# --- function call --------------------------------------------------------------------------------
+# A call of a Python tool's function: in a warm worker, or in a process of its own.
+#
+# ``config.protocol: function`` of a runtime asks for it; ``config.host`` is the id of the file that
+# calls functions under the tool's interpreter. Page: ``docs/python-functions.md``.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionCall:
+    """A call with nothing left to resolve. See `ryeos.run.calls.Call`.
+
+    single     what makes this one call in a process of its own
+    functions  makes it in a warm worker; None where there are none
+    """
+
+    single: ProcessCall
+    host: VerifiedItem
+    tool: VerifiedItem
+    dependencies: str
+    project_path: str
+    functions: "FunctionHost | None"
+
+    def describe(self) -> dict[str, Any]:
+        """The command of a process of its own, and what goes with it."""
+        return describe_invocation(self.single.invocation)
+
+    def run(
+        self, *, cancellation: Cancellation | None = None, on_stderr: OnStderr | None = None
+    ) -> MappedResult:
+        """Call the function. Raises IntegrityError, ProgramNotFoundError, SpawnError."""
+        if self.host.verified:
+            unchanged(self.host)
+        outcome = self._outcome(cancellation, on_stderr)
+        timeout_s = self.single.invocation.timeout_s
+        return _with_result(map_outcome(outcome, timeout_s), outcome)
+
+    def _outcome(self, cancellation: Cancellation | None, on_stderr: OnStderr | None) -> Outcome:
+        if self.functions:
+            outcome = self.functions.call(
+                self._function(),
+                self.single.invocation,
+                cancellation=cancellation,
+                on_stderr=on_stderr,
+            )
+            if outcome:
+                return outcome
+        return self.single.outcome(cancellation=cancellation, on_stderr=on_stderr)
+
+    def _function(self) -> "Function":
+        from ryeos.run.functions import Function
+
+        invocation = self.single.invocation
+        return Function(
+            interpreter=invocation.argv[0],
+            host=self.host.target.path,
+            tool_path=str(self.tool.target.path),
+            sha256=self.tool.sha256,
+            dependencies=self.dependencies,
+            project_path=self.project_path,
+            env=invocation.env,
+        )
+
+
+def function_call(materials: Materials, services: Services) -> FunctionCall:
+    """The call for these materials. Raises SpecError, ProgramNotFoundError and kin."""
+    invocation = build_invocation(materials)
+    tool = _tool(materials.chain)
+    host = _host(materials, services)
+    project_path = materials.anchor.names["project_path"]
+    pins = json.dumps(materials.files.pins, sort_keys=True)
+    return FunctionCall(
+        single=ProcessCall(
+            _single_invocation(invocation, materials, host, tool, project_path), services.runner
+        ),
+        host=host,
+        tool=tool,
+        dependencies=sha256_hex(pins.encode("utf-8", "surrogatepass")),
+        project_path=project_path,
+        functions=services.functions,
+    )
+
+
+def _single_invocation(
+    invocation: Invocation,
+    materials: Materials,
+    host: VerifiedItem,
+    tool: VerifiedItem,
+    project_path: str,
+) -> Invocation:
+    arguments = (str(host.target.path), "call", str(tool.target.path), tool.sha256, project_path)
+    stdin = params_text(materials.values.tool).encode("utf-8", "surrogatepass")
+    return replace(invocation, argv=(invocation.argv[0], *arguments), stdin=stdin)
+
+
+def _tool(chain: Chain) -> VerifiedItem:
+    item = chain.tool.item
+    if item is None or item.target.suffix != ".py":
+        where = chain.tool.path or chain.tool.item_id
+        raise SpecError(
+            str(where),
+            "expected a Python file with execute(params, project_path)",
+            hint="a tool written in YAML has no function; give it another executor_id",
+        )
+    return item
+
+
+def _host(materials: Materials, services: Services) -> VerifiedItem:
+    """The file that calls functions, as the element sees it that names it."""
+    for element in materials.chain.elements:
+        if "host" in element.spec.config:
+            return _companion(element, element.spec.config["host"], services)
+    raise SpecError("config.host", "expected the id of a file that calls functions, got nothing")
+
+
+def _companion(element: ChainElement, item_id: object, services: Services) -> VerifiedItem:
+    if not isinstance(item_id, str):
+        raise SpecError("config.host", f"expected an id, got {type_name(item_id)}")
+    companion = services.companion(item_id, element)
+    if companion.item is None:
+        raise SpecError("config.host", f"expected the id of a file, got {item_id!r}")
+    return companion.item
+
+
+def _with_result(mapped: MappedResult, outcome: Outcome) -> MappedResult:
+    """A function always leaves a result, unless something ended its process."""
+    if outcome.stdout.data or outcome.timed_out or outcome.cancelled:
+        return mapped
+    ended_well = outcome.exit_code == 0
+    error = (
+        "the tool ended its process before there was a result" if ended_well else ending(outcome)
+    )
+    return replace(mapped, success=False, error=error, code="EXECUTION_FAILED")

@@ -1,0 +1,541 @@
+"""Warm workers for Python functions: one for each interpreter and project, kept while in use.
+
+(1) the worker of the interpreter, the project and what an interpreter reads at its start
+(2) in it, the process that has imported this tool, with these files around it and this environment
+(3) in that, a process for the call
+
+A tool is imported again when anything of (2) has changed, or the file of a module it has imported.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+from time import monotonic
+from typing import IO, Any
+
+from lillux.process import ProcessManager
+from lillux.process.cancellation import Cancellation
+from lillux.process.children import spawn
+from lillux.process.model import Captured, Command, Outcome, SpawnError
+from lillux.process.pumps import Pump, SelectorPump, Sink
+from lillux.values import dataclass, field, replace
+from ryeos.run.model import Invocation
+
+# --- function worker ------------------------------------------------------------------------------
+# One end of the wire to a warm worker; the other is the runtime's ``function_host.py``.
+#
+# A worker is a process of the tool's interpreter. It forks a process for every tool, which imports
+# the module and forks for every call. Messages are JSON behind four bytes of length, with
+# descriptors beside them. Page: ``docs/python-functions.md``. POSIX only.
+
+LENGTH_BYTES = 4
+ANSWER_BYTES = 256
+END_S = 1.0
+
+
+class LostError(Exception):
+    """The process at the other end is no more; whoever asked may ask a new one."""
+
+
+@dataclass(slots=True)
+class Pipes:
+    """Our ends of the pipes of a forked process, in the shape of `lillux.process.pumps.Piped`."""
+
+    stdin: IO[bytes] | None
+    stdout: IO[bytes] | None
+    stderr: IO[bytes] | None
+    pid: int = 0
+
+    def wait(self) -> int:
+        """Never asked: such a process is watched through its socket."""
+        raise NotImplementedError
+
+
+class FunctionWorker:
+    """A started worker. Raises what starting a program does."""
+
+    def __init__(self, interpreter: str, host: Path, env: dict[str, str], cwd: Path) -> None:
+        command = Command(argv=(interpreter, str(host), "serve"), env=env, cwd=cwd)
+        self._lock = Lock()
+        self._wire, theirs = socket.socketpair()
+        with theirs, ExitStack() as ours:
+            ours.enter_context(self._wire)
+            self._process = spawn(command, control=theirs.fileno())
+            ours.pop_all()
+        self._next_number = 0
+
+    def load(self, message: dict[str, Any]) -> "LoadingTool":
+        """Fork a process that imports a tool. Raises LostError."""
+        with self._lock:
+            self._next_number += 1
+            number = self._next_number
+        channel, theirs = socket.socketpair()
+        with ExitStack() as ours, ExitStack() as given:
+            ours.enter_context(channel)
+            given.enter_context(theirs)
+            stdout, report = _pipe(ours, given)
+            stderr, told = _pipe(ours, given)
+            self._send({"load": number, **message}, [theirs.fileno(), told, report])
+            ours.pop_all()
+        return LoadingTool(self, number, channel, Pipes(None, _reader(stdout), _reader(stderr)))
+
+    def end_tool(self, number: int) -> None:
+        """Kill the process that `load` has forked, if there still is one."""
+        with suppress(LostError):
+            self._send({"end": number}, [])
+
+    def close(self) -> None:
+        """End the worker with everything it has forked."""
+        self._wire.close()
+        try:
+            self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _send(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        with self._lock:
+            send(self._wire, message, descriptors)
+
+
+class LoadingTool:
+    """A forked process while it imports a tool. A `lillux.process.children.Child`.
+
+    ``answer`` is what came of the import: ``ready``, ``threads``, or ``exit N``.
+    """
+
+    def __init__(
+        self, worker: FunctionWorker, number: int, channel: socket.socket, pipes: Pipes
+    ) -> None:
+        self.answer = ""
+        self._worker, self._number, self._channel, self._pipes = worker, number, channel, pipes
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether there is a process now that has imported the tool."""
+        return self.answer in {"ready", "threads"}
+
+    def open_pump(self, stdin: bytes, on_stdout: Sink, on_stderr: Sink) -> Pump:
+        """Its output and its answer."""
+        return _pump(self._pipes, self._channel, stdin, on_stdout, on_stderr)
+
+    def terminate(self) -> None:
+        """End the import."""
+        self._worker.end_tool(self._number)
+
+    def kill(self) -> None:
+        """End the process, unless it has imported the tool."""
+        with suppress(OSError):
+            self.answer = self._channel.recv(ANSWER_BYTES, socket.MSG_DONTWAIT).decode()
+        if not self.answer:
+            self._worker.end_tool(self._number)
+
+    def reap(self, limit_s: float) -> int | None:
+        """0 after an import, else how the process ended; None when nobody says."""
+        if self.is_imported:
+            return 0
+        with self._channel:
+            self.answer = self.answer or _answer(self._channel, limit_s)
+        return _exit_code(self.answer)
+
+    def tool(self) -> "LoadedTool":
+        """The imported tool."""
+        return LoadedTool(self._worker, self._number, self._channel)
+
+
+class LoadedTool:
+    """A forked process that has imported a tool, ready to fork for calls."""
+
+    def __init__(self, worker: FunctionWorker, number: int, channel: socket.socket) -> None:
+        self._worker, self._number, self._channel = worker, number, channel
+        self._lock = Lock()
+
+    def call(self, cwd: Path) -> "RunningCall":
+        """Fork a process that makes one call. Raises LostError."""
+        line, theirs = socket.socketpair()
+        with ExitStack() as ours, ExitStack() as given:
+            ours.enter_context(line)
+            given.enter_context(theirs)
+            params, stdin = _pipe(given, ours)
+            stdout, result = _pipe(ours, given)
+            stderr, told = _pipe(ours, given)
+            with self._lock:
+                send(self._channel, {"cwd": str(cwd)}, [params, result, told, theirs.fileno()])
+            ours.pop_all()
+        pipes = Pipes(open(stdin, "wb", buffering=0), _reader(stdout), _reader(stderr))  # noqa: PTH123, SIM115
+        return RunningCall(self, line, pipes)
+
+    def close(self) -> None:
+        """End the process with all of its calls."""
+        self._channel.close()
+        self._worker.end_tool(self._number)
+
+
+class RunningCall:
+    """A forked process that makes one call. A `lillux.process.children.Child`.
+
+    ``answer`` is how it ended: ``exit N``, ``stale`` or ``error REASON`` when it was not begun,
+    nothing when its parent was lost.
+    """
+
+    def __init__(self, tool: LoadedTool, line: socket.socket, pipes: Pipes) -> None:
+        self.answer = ""
+        self._tool, self._line, self._pipes = tool, line, pipes
+
+    def open_pump(self, stdin: bytes, on_stdout: Sink, on_stderr: Sink) -> Pump:
+        """Its pipes and its line."""
+        return _pump(self._pipes, self._line, stdin, on_stdout, on_stderr)
+
+    def terminate(self) -> None:
+        """Ask its group to end."""
+        self._wish(b"T")
+
+    def kill(self) -> None:
+        """End its group."""
+        self._wish(b"K")
+
+    def reap(self, limit_s: float) -> int | None:
+        """Its exit code, or the negative number of a signal; None when its parent does not say."""
+        with self._line:
+            self.answer = _answer(self._line, limit_s)
+        if not self.answer:
+            self._tool.close()  # it is lost, or keeps even its parent from answering
+        return _exit_code(self.answer)
+
+    def _wish(self, letter: bytes) -> None:
+        with suppress(OSError):  # it has ended, and its line with it
+            self._line.send(letter)
+
+
+def send(wire: socket.socket, message: dict[str, Any], descriptors: list[int]) -> None:
+    """Send a message with descriptors. Raises LostError when nobody is there to get it."""
+    text = json.dumps(message).encode()
+    try:
+        socket.send_fds(wire, [len(text).to_bytes(LENGTH_BYTES, "big")], descriptors)
+        wire.sendall(text)
+    except OSError as error:
+        raise LostError(str(error)) from error
+
+
+def _answer(line: socket.socket, limit_s: float) -> str:
+    """What the other end says; nothing when it has hung up, or says nothing in time."""
+    line.settimeout(limit_s)
+    try:
+        return line.recv(ANSWER_BYTES).decode()
+    except OSError:
+        return ""
+
+
+def _exit_code(answer: str) -> int | None:
+    word, _, code = answer.partition(" ")
+    return int(code) if word == "exit" else None
+
+
+def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
+    """A new pipe, each end closed with its stack."""
+    read, write = os.pipe()
+    reading.callback(os.close, read)
+    writing.callback(os.close, write)
+    return read, write
+
+
+def _reader(descriptor: int) -> IO[bytes]:
+    return open(descriptor, "rb", buffering=0)
+
+
+def _pump(
+    pipes: Pipes, answers: socket.socket, stdin: bytes, on_stdout: Sink, on_stderr: Sink
+) -> Pump:
+    return SelectorPump(
+        pipes, stdin, on_stdout, on_stderr, open_exit_fd=lambda _: os.dup(answers.fileno())
+    )
+
+
+# --- function host --------------------------------------------------------------------------------
+
+MAX_WORKERS = 8
+MAX_TOOLS = 32
+ATTEMPTS = 3
+_LEAST_S = 0.001
+# What an interpreter and its libraries read at their start, and never again.
+_AT_START = ("PYTHON", "LD_", "DYLD_", "MALLOC_", "LC_", "LANG", "TZ")
+# These the worker sets for every tool by itself.
+_PER_TOOL = frozenset({"PYTHONPATH", "PYTHONPYCACHEPREFIX"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """A tool's function, with all that its import depends on.
+
+    dependencies  a digest of the verified files around the tool
+    """
+
+    interpreter: str
+    host: Path
+    tool_path: str
+    sha256: str
+    dependencies: str
+    project_path: str
+    env: Mapping[str, str] = field(repr=False)
+
+    @property
+    def worker_key(self) -> tuple[object, ...]:
+        """What tools must share to share a worker."""
+        start = sorted(
+            (name, value)
+            for name, value in self.env.items()
+            if name.startswith(_AT_START) and name not in _PER_TOOL
+        )
+        return self.interpreter, self.host, self.project_path, *start
+
+    @property
+    def code_key(self) -> tuple[str, str]:
+        """What is run: the tool's bytes and those around it."""
+        return self.sha256, self.dependencies
+
+    @property
+    def tool_key(self) -> tuple[object, ...]:
+        """What calls must share to share an import."""
+        return self.worker_key, self.tool_path, self.code_key, tuple(sorted(self.env.items()))
+
+
+class _Slot:
+    """The place of one imported tool.
+
+    lock     held while it is imported, so that it is imported once
+    users    how many calls are under way
+    is_cold  it cannot be forked: its import starts threads
+    """
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.lock = Lock()
+        self.tool: LoadedTool | None = None
+        self.users = 0
+        self.is_cold = False
+
+    def close(self) -> None:
+        """Let go of the process, if there is one."""
+        if self.tool:
+            self.tool.close()
+
+    def forget(self, tool: LoadedTool) -> None:
+        """Let go of a process, unless another has taken its place."""
+        with self.lock:
+            if self.tool is tool:
+                self.tool = None
+        tool.close()
+
+
+class _Limits:
+    """What bounds an execution that may take an import and a call, or several."""
+
+    def __init__(
+        self,
+        invocation: Invocation,
+        cancellation: Cancellation | None,
+        on_stderr: Callable[[bytes], None] | None,
+    ) -> None:
+        self._invocation, self._cancellation, self._on_stderr = invocation, cancellation, on_stderr
+        timeout_s = invocation.timeout_s
+        self._deadline = None if timeout_s is None else monotonic() + timeout_s
+
+    def left(self) -> dict[str, Any]:
+        """The arguments of `ProcessManager.supervise`, from now on."""
+        deadline = self._deadline
+        return {
+            "timeout_s": None if deadline is None else max(deadline - monotonic(), _LEAST_S),
+            "max_output_bytes": self._invocation.max_output_bytes,
+            "cancellation": self._cancellation,
+            "on_stderr": self._on_stderr,
+        }
+
+
+class FunctionHost:
+    """Makes calls in warm workers. Thread-safe. `close` ends them, as the end of this object does.
+
+    Every worker also ends by itself when the process that has started it is no more.
+    """
+
+    def __init__(self, manager: ProcessManager | None = None) -> None:
+        self._manager = manager or ProcessManager()
+        self._lock = Lock()
+        self._workers: OrderedDict[object, FunctionWorker] = OrderedDict()
+        self._slots: OrderedDict[object, _Slot] = OrderedDict()
+        self._finalizer = weakref.finalize(self, _close_all, self._slots, self._workers)
+
+    def call(
+        self,
+        function: Function,
+        invocation: Invocation,
+        *,
+        cancellation: Cancellation | None = None,
+        on_stderr: Callable[[bytes], None] | None = None,
+    ) -> Outcome | None:
+        """What came of one call; None when the function cannot be called in a warm worker.
+
+        Standard output of the outcome is the result's JSON; what the tool printed is on standard
+        error. Raises SpawnError when the system has no process left for it, or lost it.
+        """
+        limits = _Limits(invocation, cancellation, on_stderr)
+        with self._slot(function) as slot:
+            for _ in range(ATTEMPTS):
+                with slot.lock:
+                    imported = self._import(slot, invocation, limits)
+                    tool = slot.tool
+                if tool is None:
+                    if slot.is_cold or imported is not None:
+                        return imported
+                    continue
+                outcome = self._call(tool, invocation, limits)
+                if outcome:
+                    return _with_output_of(imported, outcome)
+                slot.forget(tool)
+        return None
+
+    def close(self) -> None:
+        """End all workers."""
+        self._finalizer()
+
+    def _import(self, slot: _Slot, invocation: Invocation, limits: _Limits) -> Outcome | None:
+        """Import the tool, unless that is done; what came of it, None when there was no import."""
+        if slot.tool or slot.is_cold:
+            return None
+        function = slot.function
+        message = {
+            "tool": function.tool_path,
+            "sha256": function.sha256,
+            "project_path": function.project_path,
+            "cwd": str(invocation.cwd),
+            "env": dict(function.env),
+        }
+        worker = self._worker(function)
+        try:
+            loading = worker.load(message)
+        except LostError:
+            self._drop(worker)
+            return None
+        outcome = self._manager.supervise(lambda: loading, **limits.left())
+        match loading.answer:
+            case "ready":
+                slot.tool = loading.tool()
+            case "threads":
+                loading.tool().close()
+                slot.is_cold = True
+                return None
+            case "" if not outcome.timed_out and not outcome.cancelled:
+                self._drop(worker)
+                return None
+            case _:
+                pass
+        return outcome
+
+    def _call(self, tool: LoadedTool, invocation: Invocation, limits: _Limits) -> Outcome | None:
+        """What came of a call; None when it was not begun and the tool must be imported again."""
+        try:
+            running = tool.call(invocation.cwd)
+        except LostError:
+            return None
+        left = limits.left()
+        outcome = self._manager.supervise(lambda: running, stdin=invocation.stdin, **left)
+        word, _, reason = running.answer.partition(" ")
+        if word == "exit" or outcome.timed_out or outcome.cancelled:
+            return outcome
+        if word == "stale":
+            return None
+        reason = reason.lower() or "its worker ended before it did"
+        raise SpawnError(invocation.argv[0], reason, hint="run it again")
+
+    @contextmanager
+    def _slot(self, function: Function) -> Iterator[_Slot]:
+        """The place of a function's tool, kept for as long as it is used."""
+        key = function.tool_key
+        with self._lock:
+            slot = self._slots.setdefault(key, _Slot(function))
+            self._slots.move_to_end(key)
+            slot.users += 1
+            unneeded = self._unneeded(function)
+        for unused in unneeded:
+            unused.close()
+        try:
+            yield slot
+        finally:
+            with self._lock:
+                slot.users -= 1
+
+    def _unneeded(self, function: Function) -> list[_Slot]:
+        """Taken out: imports of what this tool was before, and those not used for longest."""
+        idle = [(key, slot) for key, slot in self._slots.items() if not slot.users]
+        surplus = len(self._slots) - MAX_TOOLS
+        unneeded = [
+            key
+            for position, (key, slot) in enumerate(idle)
+            if position < surplus or _is_older(slot.function, function)
+        ]
+        return [self._slots.pop(key) for key in unneeded]
+
+    def _worker(self, function: Function) -> FunctionWorker:
+        """The worker of a function, started now if there is none. Raises as starting one does."""
+        key = function.worker_key
+        with self._lock:
+            worker = self._workers.get(key)
+            if worker is None:
+                env = {name: value for name, value in function.env.items() if name not in _PER_TOOL}
+                cwd = Path(function.project_path)
+                worker = FunctionWorker(function.interpreter, function.host, env, cwd)
+                self._workers[key] = worker
+            self._workers.move_to_end(key)
+            surplus = self._surplus()
+        for unused in surplus:
+            unused.close()
+        return worker
+
+    def _surplus(self) -> list[FunctionWorker]:
+        """Taken out: the workers not used for longest that have no tool."""
+        used = {slot.function.worker_key for slot in self._slots.values()}
+        unused = [key for key in self._workers if key not in used]
+        count = max(0, len(self._workers) - MAX_WORKERS)
+        return [self._workers.pop(key) for key in unused[:count]]
+
+    def _drop(self, worker: FunctionWorker) -> None:
+        """Take out a worker that has ended."""
+        with self._lock:
+            for key, known in list(self._workers.items()):
+                if known is worker:
+                    del self._workers[key]
+        worker.close()
+
+
+def _is_older(known: Function, function: Function) -> bool:
+    """Whether this is what the same tool was before its files were changed."""
+    same_tool = known.tool_path == function.tool_path and known.worker_key == function.worker_key
+    return same_tool and known.code_key != function.code_key
+
+
+def _with_output_of(imported: Outcome | None, outcome: Outcome) -> Outcome:
+    """The outcome of a call, what the import printed put in front of what the call did."""
+    if imported is None or not imported.stderr.data:
+        return outcome
+    first, then = imported.stderr, outcome.stderr
+    both = Captured(
+        data=first.data + then.data,
+        total_bytes=first.total_bytes + then.total_bytes,
+        left_out_bytes=first.left_out_bytes + then.left_out_bytes,
+    )
+    return replace(outcome, stderr=both)
+
+
+def _close_all(
+    slots: OrderedDict[object, _Slot], workers: OrderedDict[object, FunctionWorker]
+) -> None:
+    while slots:
+        slots.popitem()[1].close()
+    while workers:
+        workers.popitem()[1].close()

@@ -1,0 +1,226 @@
+"""Lockfiles: a chain that worked once is pinned, a chain that differs is refused.
+
+Place: ``.ai/lockfiles/<tool id>@<version>.lock.json``; read order project, user, bundles; written
+to the project, else to user space, and only where an ``.ai`` folder already is. Format:
+``docs/lockfiles.md``.
+"""
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lillux.errors import UnsafePathError
+from lillux.files import check_relative, file_system_error, make_directory, safe_join
+from lillux.values import dataclass
+from ryeos.items.context import Clock
+from ryeos.items.errors import LockfileMismatchError, SpecError, SystemImmutableError
+from ryeos.items.refs import PROJECT, SYSTEM, USER, Space, Spaces
+from ryeos.run.model import Chain, ChainElement
+
+if TYPE_CHECKING:  # most runs see no lockfile at all
+    from lillux.lockfile import Lockfile, LockfileElement, LockfileRoot
+
+DEFAULT_VERSION = "0.0.0"
+LOCKFILE_FOLDER = "lockfiles"
+LOCKFILE_SUFFIX = ".lock.json"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLockfile:
+    """A lockfile and where it is."""
+
+    lockfile: "Lockfile"
+    path: Path
+    space: Space
+
+
+class LockfileResolver:
+    """Finds, checks, writes and removes lockfiles in the spaces."""
+
+    def __init__(self, spaces: Spaces, now: Clock) -> None:
+        self._spaces = spaces
+        self._now = now
+
+    def get_lockfile(self, tool_id: str, version: str) -> FoundLockfile | None:
+        """The first lockfile in read order. Raises LockfileError when it cannot be read.
+
+        An unreadable lockfile is an error: taking it for none would be a way around it.
+        """
+        for space in self._spaces:
+            path = lockfile_path(space, tool_id, version)
+            if os.path.lexists(path):
+                from lillux.lockfile import load_lockfile
+
+                return FoundLockfile(load_lockfile(path), path, space)
+        return None
+
+    def exists(self, tool_id: str, version: str) -> bool:
+        """Whether any space pins this version."""
+        paths = (lockfile_path(space, tool_id, version) for space in self._spaces)
+        return any(path.is_file() for path in paths)
+
+    def check(self, chain: Chain, dependencies: Mapping[str, str]) -> FoundLockfile | None:
+        """The lockfile that the chain agrees with; None if there is none, or it is outdated.
+
+        Outdated means that a pinned bundle has another version now. That bundle's elements may
+        then differ, the others may not; the next success writes the file anew. Raises
+        LockfileMismatchError, LockfileError, SpecError.
+        """
+        found = self.get_lockfile(chain.tool.item_id, version_of(chain.tool))
+        if found is None or not _may_speak_for(found.space, chain):
+            return None
+        updated = self._updated_bundles(found.lockfile)
+        for problem in mismatches(found.lockfile, chain, dependencies, updated):
+            raise LockfileMismatchError(problem, chain.tool.item_id, str(found.path))
+        return None if updated else found
+
+    def create_lockfile(self, chain: Chain, dependencies: Mapping[str, str]) -> "Lockfile":
+        """The lockfile that pins a chain as it is now."""
+        from lillux.lockfile import Lockfile, LockfileRoot
+
+        root = chain.tool
+        return Lockfile(
+            lockfile_version=1,
+            generated_at=self._now().isoformat(timespec="microseconds"),
+            root=LockfileRoot(
+                tool_id=root.item_id,
+                version=version_of(root),
+                integrity=root.integrity,
+                provider_id=_provider(root),
+                provider_version=root.provider_version or version_of(root),
+            ),
+            resolved_chain=tuple(_pinned(element) for element in chain.elements),
+            registry=None,
+            verified_deps=dict(dependencies) or None,
+        )
+
+    def save_lockfile(self, lockfile: "Lockfile") -> Path | None:
+        """Write a lockfile; None where no space has an ``.ai`` folder. Raises FileSystemError."""
+        space = self._place()
+        if space is None:
+            return None
+        from lillux.lockfile import save_lockfile
+
+        path = lockfile_path(space, lockfile.root.tool_id, lockfile.root.version)
+        make_directory(path.parent)
+        save_lockfile(path, lockfile)
+        return path
+
+    def has_place(self) -> bool:
+        """Whether a lockfile could be kept anywhere."""
+        return self._place() is not None
+
+    def _place(self) -> Space | None:
+        own = (self._spaces.project, self._spaces.user)
+        return next((s for s in own if s and os.path.isdir(s.ai)), None)  # noqa: PTH112 - never raises
+
+    def delete_lockfile(self, tool_id: str, version: str) -> Path | None:
+        """Remove the lockfile that counts, readable or not; its path, None if there is none.
+
+        Raises SystemImmutableError for a bundle's, FileSystemError.
+        """
+        for space in self._spaces:
+            path = lockfile_path(space, tool_id, version)
+            if not os.path.lexists(path):
+                continue
+            if space.tier == SYSTEM:
+                raise SystemImmutableError(str(path))
+            try:
+                path.unlink()
+            except OSError as error:
+                raise file_system_error(path, error) from error
+            return path
+        return None
+
+    def list_lockfiles(self, space: Space) -> Iterator[Path]:
+        """Every lockfile of a space, sorted."""
+        yield from sorted((space.ai / LOCKFILE_FOLDER).rglob(f"*{LOCKFILE_SUFFIX}"))
+
+    def _updated_bundles(self, lockfile: "Lockfile") -> frozenset[str]:
+        """The ids of pinned bundles that are installed in another version."""
+        versions = {bundle.bundle_id: bundle.version for bundle in self._spaces.bundles}
+        pinned: list[LockfileRoot | LockfileElement] = [lockfile.root, *lockfile.resolved_chain]
+        return frozenset(
+            entry.provider_id
+            for entry in pinned
+            if entry.provider_id in versions
+            and entry.provider_version != versions[entry.provider_id]
+        )
+
+
+def _may_speak_for(space: Space, chain: Chain) -> bool:
+    """User space does not know the projects: one id is another file in each of them."""
+    return space.tier != USER or all(element.space != PROJECT for element in chain.elements)
+
+
+def mismatches(
+    lockfile: "Lockfile",
+    chain: Chain,
+    dependencies: Mapping[str, str],
+    updated: Collection[str] = (),
+) -> Iterator[str]:
+    """Every difference between what is pinned and what was built, the root first.
+
+    What comes from the ``updated`` bundles may differ.
+    """
+    root_may_differ = lockfile.root.provider_id in updated
+    if lockfile.root.integrity != chain.tool.integrity and not root_may_differ:
+        yield f"Lockfile integrity mismatch for {chain.tool.item_id}"
+    kept = [pinned for pinned in lockfile.resolved_chain if pinned.provider_id not in updated]
+    built = {e.item_id: e for e in chain.elements if _provider(e) not in updated}
+    for pinned in kept:
+        element = built.get(pinned.item_id)
+        if element is None:
+            yield f"Lockfile chain element not found: {pinned.item_id} (space: {pinned.space})"
+        elif pinned.integrity and pinned.integrity != element.integrity:
+            yield f"Lockfile integrity mismatch for chain element {pinned.item_id}"
+    order = [(pinned.item_id, pinned.space) for pinned in kept]
+    if order != [(element.item_id, element.space) for element in built.values()]:
+        yield f"Lockfile chain differs in its elements, order or spaces for {chain.tool.item_id}"
+    pinned_files = {} if root_may_differ else lockfile.verified_deps or {}
+    for path, digest in pinned_files.items():
+        if path not in dependencies:
+            yield f"Lockfile dependency not found: {path}"
+        elif dependencies[path] != digest:
+            yield f"Lockfile integrity mismatch for dependency {path}"
+
+
+def lockfile_path(space: Space, tool_id: str, version: str) -> Path:
+    """Where a space keeps the lockfile of a tool's version.
+
+    Raises SpecError for a version that cannot be part of a file name, UnsafePathError where a link
+    leads out of the space.
+    """
+    name = f"{version}{LOCKFILE_SUFFIX}"
+    try:
+        check_relative(name)
+    except UnsafePathError as error:
+        raise SpecError("version", error.problem) from None
+    if "/" in version:
+        raise SpecError("version", f"expected text without '/', got {version[:60]!r}")
+    return safe_join(space.ai, f"{LOCKFILE_FOLDER}/{tool_id}@{name}")
+
+
+def version_of(element: ChainElement) -> str:
+    """An element's version, ``0.0.0`` when it has none."""
+    return element.spec.version or DEFAULT_VERSION
+
+
+def _provider(element: ChainElement) -> str:
+    tier, _, bundle_id = element.space.partition(":")
+    return bundle_id or tier
+
+
+def _pinned(element: ChainElement) -> "LockfileElement":
+    from lillux.lockfile import LockfileElement
+
+    return LockfileElement(
+        item_id=element.item_id,
+        space=element.space,
+        tool_type=element.spec.tool_type,
+        executor_id=element.executor_id,
+        integrity=element.integrity,
+        provider_id=_provider(element),
+        provider_version=element.provider_version or version_of(element),
+    )

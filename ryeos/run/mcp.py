@@ -1,0 +1,744 @@
+"""Calls of tools of MCP servers, over a pipe and over HTTP. See ``docs/mcp-tools.md``.
+
+Everything is resolved and verified when a call is made; before it starts, the bytes are looked at
+once more.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lillux.errors import ConfigurationError, LilluxError
+from lillux.mcp_client.session import Answer, ClientInfo, McpClientError, ToolCall, ToolListing
+from lillux.mcp_client.versions import Wanted, wanted
+from lillux.process.cancellation import Cancellation
+from lillux.process.model import Command
+from lillux.templating import Names, as_text, fill
+from lillux.values import dataclass, field, replace
+from lillux.variables import read_dotenv
+from ryeos import __version__
+from ryeos.items.errors import ExecutorNotFoundError, SpecError
+from ryeos.items.refs import AI_DIRECTORY, Kind
+from ryeos.items.specs import type_name
+from ryeos.run.calls import (
+    STDERR_TAIL_CHARACTERS,
+    Call,
+    MappedResult,
+    Materials,
+    OnStderr,
+    Services,
+    network_env,
+)
+from ryeos.run.chain import CompanionError
+from ryeos.run.command import filled_arguments, masked, max_output_bytes
+from ryeos.run.model import ChainElement
+from ryeos.run.parameters import checked_limit
+from ryeos.trust.verify import DependencyRules, VerifiedItem, dependency_rules, unchanged
+
+if TYPE_CHECKING:
+    from lillux.http.model import Address
+
+
+# --- mcp results ----------------------------------------------------------------------------------
+# From the answer of an MCP server to a result. Pure. Shapes: ``docs/mcp-tools.md``.
+
+
+def map_answer(tool_name: str, answer: Answer, metadata: Mapping[str, Any]) -> MappedResult:
+    """``{success, tool, content, isError, structuredContent?}``; a lone JSON text is lifted."""
+    result = answer.result
+    content = result.get("content", [])
+    is_error = result.get("isError", False)
+    data: dict[str, Any] = {
+        "success": not is_error,
+        "tool": tool_name,
+        "content": content,
+        "isError": is_error,
+    }
+    if "structuredContent" in result:
+        data["structuredContent"] = result["structuredContent"]
+    parsed = _only_json(content)
+    if parsed is not None:
+        data["parsed"] = parsed
+        if isinstance(parsed, dict):
+            data = {**parsed, **data}
+    error = None
+    if is_error:
+        error = _text(content) or f"{tool_name} reported a failure and gave no reason"
+        data["error"] = error
+    return MappedResult(
+        success=not is_error,
+        data=data,
+        error=error,
+        code="EXECUTION_FAILED" if is_error else "",
+        metadata={**metadata, "protocol_version": answer.version},
+    )
+
+
+def map_listing(answer: Answer, metadata: Mapping[str, Any]) -> MappedResult:
+    """``{success, tools, truncated}``, the tools as the server describes them."""
+    return MappedResult(
+        success=True,
+        data={"success": True, **answer.result},
+        error=None,
+        code="",
+        metadata={**metadata, "protocol_version": answer.version},
+    )
+
+
+def map_failure(
+    tool_name: str, error: LilluxError, where: Mapping[str, Any], metadata: Mapping[str, Any]
+) -> MappedResult:
+    """A conversation that gave no answer: ``{success, tool, error, error_type, url|command}``."""
+    kind = error.kind if isinstance(error, McpClientError) else "transport"
+    data = {
+        "success": False,
+        "tool": tool_name,
+        "error": str(error),
+        "error_type": kind,
+        **where,
+    }
+    return MappedResult(
+        success=False, data=data, error=str(error), code=error.code, metadata=dict(metadata)
+    )
+
+
+def stderr_tail(text: str) -> dict[str, str]:
+    """What the end of a standard error adds to the metadata."""
+    return {"stderr": text[-STDERR_TAIL_CHARACTERS:]} if text else {}
+
+
+def _only_json(content: list[Mapping[str, Any]]) -> Any:  # noqa: ANN401 - JSON passes through
+    """The JSON in the only block of a content, None where it is something else."""
+    if len(content) != 1 or content[0].get("type") != "text":
+        return None
+    text = content[0].get("text")
+    if not isinstance(text, str):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text(content: list[Mapping[str, Any]]) -> str:
+    texts = (block.get("text") for block in content if block.get("type") == "text")
+    return "\n".join(text for text in texts if isinstance(text, str)).strip()
+
+
+# --- mcp variables --------------------------------------------------------------------------------
+# What ``${NAME}`` stands for in the config of an MCP server.
+#
+# Later ones win: ``.ai/.env`` of the user, ``.ai/.env``, ``.env`` and ``.env.local`` of the
+# project, over what the process has; and over all of them what the chain itself sets. The files are
+# unsigned: what `lillux.variables` never takes from one, it does not take here either.
+
+_REQUIRED = re.compile(r"\$\{([A-Z_][A-Z0-9_]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """The values by name, and warnings about the files they come from."""
+
+    values: Mapping[str, str] = field(repr=False)
+    warnings: tuple[str, ...] = ()
+
+    def missing_in(self, template: object) -> str:
+        """The first variable without default that a text asks for and that is empty, or ``""``."""
+        names = _REQUIRED.findall(template) if isinstance(template, str) else []
+        return next((name for name in names if not self.values.get(name)), "")
+
+
+def template_variables(materials: Materials, services: Services) -> Variables:
+    """The variables for one call."""
+    project = Path(materials.anchor.names["project_path"])
+    user = Path(materials.anchor.names["user_space"])
+    files = (
+        (user / AI_DIRECTORY, ".env"),
+        (project / AI_DIRECTORY, ".env"),
+        (project, ".env"),
+        (project, ".env.local"),
+    )
+    set_by_chain = materials.env.contributed
+    values = dict(materials.env.variables)
+    warnings: list[str] = []
+    for folder, name in files:
+        found = read_dotenv(folder, services.process_env, name=name)
+        values |= {key: text for key, text in found.variables.items() if key not in set_by_chain}
+        # The project's own `.env` was read before, and its warnings told.
+        if (folder, name) != (project, ".env"):
+            warnings.extend(found.warnings)
+    return Variables(values, tuple(warnings))
+
+
+# --- mcp config -----------------------------------------------------------------------------------
+# Which MCP server a chain talks to, with nothing left to resolve. Forms: ``docs/mcp-tools.md``.
+#
+# (1) the server item that the tool names, verified, from a space that the tool may use
+# (2) configs laid over each other: runtime, server item, tool
+# (3) names for templates: variables, and the engine's names; never what the caller says
+# (4) for a pipe: the command, or a server file, which is verified like a tool; for HTTP: the
+#     address
+#
+# Every string comes from a signed file. What the caller says goes to the server as arguments of the
+# tool and nowhere else.
+
+_STDIO = ("stdio",)
+_HTTP = ("http", "streamable_http", "streamable-http", "sse")
+_SERVER_PATH = "mcp_server_path"
+SERVER_TYPE = "mcp_server"
+_LONGEST_NAME = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    """What both transports have in common.
+
+    tool_name  empty where the server is asked for its list of tools
+    config     the three configs, laid over each other
+    variables  what ``${NAME}`` stands for, and warnings
+    server     the server item, if the tool names one
+    """
+
+    tool_name: str
+    config: Mapping[str, Any]
+    names: Names
+    variables: Variables
+    wanted: Wanted
+    timeout_s: float | None
+    server: ChainElement | None = None
+
+    def filled(self, key: str) -> str:
+        """The text under a key, filled in; ``""`` where there is none. Raises SpecError."""
+        value = self.config.get(key)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise SpecError(f"config.{key}", f"expected a string, got {type_name(value)}")
+        return as_text(fill(value, self.names))
+
+    def filled_mapping(self, key: str) -> dict[str, str]:
+        """The mapping under a key, of the server item with the tool's over it, filled in."""
+        return {name: as_text(fill(value, self.names)) for name, value in self.mapping(key).items()}
+
+    def mapping(self, key: str) -> dict[str, Any]:
+        """The mapping under a key, as it is written."""
+        value = self.config.get(key) or {}
+        if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+            raise SpecError(f"config.{key}", f"expected a mapping, got {type_name(value)}")
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A server's program. ``files`` are those of its files that lie in a space, verified."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str] = field(repr=False)
+    files: tuple[VerifiedItem, ...] = ()
+
+
+def server_config(
+    materials: Materials, services: Services, transports: tuple[str, ...]
+) -> ServerConfig:
+    """Steps (1) to (3). Raises SpecError, CompanionError, IntegrityError and kin."""
+    tool = materials.chain.tool
+    variables = template_variables(materials, services)
+    names = Names(
+        variables=variables.values,
+        fixed={**materials.anchor.names, "tool_id": tool.item_id},
+    )
+    server = _server_item(materials, services, names)  # (1)
+    config = _layered(materials, server)  # (2)
+    _check_transport(config, server, transports)
+    return ServerConfig(
+        # A server that is run itself says which tools it has.
+        tool_name="" if tool.spec.tool_type == SERVER_TYPE else _tool_name(config),
+        config=config,
+        names=names,  # (3)
+        variables=variables,
+        wanted=_wanted(config),
+        timeout_s=_timeout_s(materials, server),
+        server=server,
+    )
+
+
+def program(materials: Materials, services: Services) -> tuple[ServerConfig, Program]:
+    """Step (4) for a pipe. Raises SpecError, CompanionError, IntegrityError and kin."""
+    found = server_config(materials, services, _STDIO)
+    names, config = found.names, found.config
+    files: tuple[VerifiedItem, ...] = ()
+    if config.get(_SERVER_PATH) is not None:
+        path, files = _server_file(found, materials, services)
+        names = Names(variables=names.variables, fixed={**names.fixed, _SERVER_PATH: path})
+        words = _words(config) if config.get("command") else _launch_words(config, path)
+    else:
+        words = _words(config)
+    command = as_text(fill(words[0], names))
+    if not command.strip():
+        raise SpecError("config.command", "expected a program, found nothing once it was filled in")
+    argv = (command, *filled_arguments(command, list(words[1:]), names))
+    cwd = _cwd(found, materials)
+    files = (*files, *_named_files(argv, cwd, materials, services))
+    own = found.filled_mapping("env")
+    return found, Program(argv=argv, cwd=cwd, env={**materials.child_env, **own}, files=files)
+
+
+def address(materials: Materials, services: Services) -> tuple[ServerConfig, str, dict[str, str]]:
+    """Step (4) for HTTP: the config, the address and the headers. Raises SpecError and kin."""
+    found = server_config(materials, services, _HTTP)
+    url = _url(found)
+    if not url:
+        raise SpecError(
+            "config.url",
+            "expected the address of an MCP server, found none",
+            hint="write config.url or config.server into the tool, or set MCP_ENDPOINT",
+        )
+    headers = _headers(found)
+    if headers:
+        _require_own_host(found, url, network_env(materials, services))
+    return found, url, headers
+
+
+# ---------------------------------------------------------------- the server item
+
+
+def _server_item(materials: Materials, services: Services, names: Names) -> ChainElement | None:
+    tool, config = materials.chain.tool, materials.config
+    named, path = config.get("server"), config.get("server_config_path")
+    for key, value in (("server", named), ("server_config_path", path)):
+        if value is not None and not isinstance(value, str):
+            raise SpecError(f"config.{key}", f"expected a string, got {type_name(value)}")
+    server = _companion(named, tool, services) if named else None
+    if path:
+        by_path = services.companion_at(Path(as_text(fill(path, names))), tool)
+        if by_path is None:
+            raise CompanionError(
+                str(path),
+                "expected a server item of a space, found a file outside of all spaces",
+                hint="put it below .ai/tools/ and sign it; then config.server can name it",
+            )
+        if server and server.item_id != by_path.item_id:
+            raise SpecError(
+                "config.server_config_path",
+                f"expected the file of {server.item_id}, found that of {by_path.item_id}",
+            )
+        server = by_path
+    if server and server.spec.tool_type != SERVER_TYPE:
+        raise SpecError(
+            "config.server",
+            f"expected tool_type {SERVER_TYPE}, {server.item_id} is {server.spec.tool_type}",
+        )
+    return server
+
+
+def _companion(item_id: str, tool: ChainElement, services: Services) -> ChainElement:
+    try:
+        return services.companion(item_id, tool)
+    except ExecutorNotFoundError as error:
+        raise CompanionError(
+            f"server {item_id}",
+            f"no such item in the spaces that {tool.item_id} may use",
+            hint=error.hint,
+        ) from None
+
+
+def _layered(materials: Materials, server: ChainElement | None) -> dict[str, Any]:
+    """The tool's own config over the server item's over the runtime's; mappings are joined."""
+    own = materials.chain.tool.spec.config
+    if server is None:
+        return dict(materials.config)
+    theirs = server.spec.config
+    joined = {
+        key: {**theirs[key], **own[key]}
+        for key in ("env", "headers")
+        if isinstance(theirs.get(key), dict) and isinstance(own.get(key), dict)
+    }
+    return {**materials.config, **theirs, **own, **joined}
+
+
+def _check_transport(
+    config: Mapping[str, Any], server: ChainElement | None, transports: tuple[str, ...]
+) -> None:
+    declared = (server.spec.config if server else config).get("transport")
+    if declared is None or declared in transports:
+        return
+    known = {**dict.fromkeys(_STDIO, "stdio"), **dict.fromkeys(_HTTP, "http")}
+    other = known.get(declared) if isinstance(declared, str) else None
+    hint = f"a tool of this server has executor_id rye/core/runtimes/mcp/{other}" if other else ""
+    raise SpecError(
+        "config.transport", f"expected {transports[0]}, the server's is {declared!r}", hint=hint
+    )
+
+
+def _tool_name(config: Mapping[str, Any]) -> str:
+    name = config.get("tool_name")
+    if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
+        raise SpecError(
+            "config.tool_name",
+            f"expected the name of a tool of the server, got {type_name(name)}",
+        )
+    return name
+
+
+def _wanted(config: Mapping[str, Any]) -> Wanted:
+    value = config.get("protocol_version", "auto")
+    try:
+        return wanted(str(value))
+    except ConfigurationError as error:
+        raise SpecError("config.protocol_version", str(error).partition(": ")[2]) from None
+
+
+def _timeout_s(materials: Materials, server: ChainElement | None) -> float | None:
+    """The chain's limit; a server item's own bounds it, unless caller or tool set one."""
+    own = server.spec.config.get("timeout") if server else None
+    is_set = materials.caller_timeout_s is not None
+    if own is None or is_set or "timeout" in materials.chain.tool.spec.config:
+        return materials.timeout_s
+    limit_s = checked_limit("config.timeout", own)
+    given = [seconds for seconds in (limit_s, materials.timeout_s) if seconds is not None]
+    return min(given, default=None)
+
+
+# ---------------------------------------------------------------- a server over a pipe
+
+
+def _words(config: Mapping[str, Any]) -> tuple[object, ...]:
+    command, args = config.get("command"), config.get("args")
+    if not isinstance(command, str) or not command.strip():
+        raise SpecError(
+            "config.command",
+            "expected the program of an MCP server, found none",
+            hint="write config.server, config.command or config.mcp_server_path into the tool",
+        )
+    if not isinstance(args, list | None):
+        raise SpecError("config.args", f"expected a list, got {type_name(args)}")
+    return (command, *(args or ()))
+
+
+def _launch_words(config: Mapping[str, Any], path: str) -> tuple[object, ...]:
+    """How the runtime starts a file of this suffix; by itself where it does not say."""
+    launchers = config.get("launchers") or {}
+    if not isinstance(launchers, dict):
+        raise SpecError("config.launchers", f"expected a mapping, got {type_name(launchers)}")
+    words = launchers.get(Path(path).suffix.lower(), [f"{{{_SERVER_PATH}}}"])
+    if not isinstance(words, list) or not words:
+        raise SpecError("config.launchers", "expected a list of words for each suffix")
+    args = config.get("args")
+    if not isinstance(args, list | None):
+        raise SpecError("config.args", f"expected a list, got {type_name(args)}")
+    return (*words, *(args or ()))
+
+
+def _server_file(
+    found: ServerConfig, materials: Materials, services: Services
+) -> tuple[str, tuple[VerifiedItem, ...]]:
+    """The path of the server's file, and what of it was verified. Raises CompanionError."""
+    template = found.config[_SERVER_PATH]
+    path = Path(materials.anchor.names["tool_dir"], found.filled(_SERVER_PATH))
+    if not path.is_file():
+        raise CompanionError(str(path), "expected the file of an MCP server, found none")
+    companion = services.companion_at(path, materials.chain.tool)
+    if companion is None:
+        if not Path(template).is_absolute():
+            raise CompanionError(
+                str(path),
+                "expected a server file in a space, or an absolute path without placeholders",
+                hint="put it below .ai/tools/ and sign it",
+            )
+        return str(path), ()
+    rules = _file_rules(found.config)
+    neighbours = services.neighbours(companion, rules) if rules.enabled else ()
+    own = (companion.item,) if companion.item else ()
+    return str(path), (*own, *neighbours)
+
+
+def _named_files(
+    argv: tuple[str, ...], cwd: Path, materials: Materials, services: Services
+) -> Iterator[VerifiedItem]:
+    """Files of spaces that the command itself names: they are code, or steer it."""
+    excluded = set(_file_rules(materials.config).exclude_dirs)
+    tool = materials.chain.tool.item
+    suffixes = tool.target.space.suffixes(Kind.TOOL) if tool else Kind.TOOL.suffixes
+    for word in argv:
+        path = cwd / word
+        if path.suffix.lower() not in suffixes or excluded & set(path.parts):
+            continue
+        if os.path.isfile(path):  # noqa: PTH113 - see `_cwd`
+            element = services.companion_at(path, materials.chain.tool)
+            if element and element.item:
+                yield element.item
+
+
+def _file_rules(config: Mapping[str, Any]) -> DependencyRules:
+    declared = config.get("verify_files") or {}
+    if not isinstance(declared, dict):
+        raise SpecError("config.verify_files", f"expected a mapping, got {type_name(declared)}")
+    return dependency_rules(declared)
+
+
+def _cwd(found: ServerConfig, materials: Materials) -> Path:
+    chosen = materials.values.steering.get("cwd") or found.filled("cwd") or materials.anchor.cwd
+    if not isinstance(chosen, str):
+        raise SpecError("cwd", f"expected a path, got {type_name(chosen)}")
+    path = Path(materials.anchor.names["project_path"], chosen)
+    if not os.path.isdir(path):  # noqa: PTH112 - says no to names that no system takes
+        raise SpecError("cwd", f"expected a folder, found none at {str(path)[:200]}")
+    return path
+
+
+# ---------------------------------------------------------------- a server over HTTP
+
+
+def _url(found: ServerConfig) -> str:
+    url = found.filled("url") or found.filled("base_url")
+    return (url or found.names.variables.get("MCP_ENDPOINT", "")).strip()
+
+
+def _require_own_host(found: ServerConfig, url: str, variables: Mapping[str, str]) -> None:
+    """Headers may hold secrets: they go to no host that an unsigned ``.env`` chooses."""
+    from lillux.http.model import parse_address
+
+    signed = _url(replace(found, names=replace(found.names, variables=variables)))
+    if signed and parse_address(signed).origin == parse_address(url).origin:
+        return
+    raise SpecError(
+        "config.url",
+        "expected a host that no .env file chooses, as headers are sent to it",
+        hint="write the host into the signed item, or set the variable in the environment",
+    )
+
+
+def _headers(found: ServerConfig) -> dict[str, str]:
+    for name, template in found.mapping("headers").items():
+        missing = found.variables.missing_in(template)
+        if missing:
+            raise SpecError(
+                f"config.headers.{name}",
+                f"expected the environment variable {missing}, which is not set",
+                hint=f"set {missing} in the environment or in a .env file",
+            )
+    headers = found.filled_mapping("headers")
+    for name, value in headers.items():
+        if any(character < " " or character == "\x7f" for character in f"{name}{value}"):
+            raise SpecError(
+                f"config.headers.{name}", "expected one line, found a control character"
+            )
+    return headers
+
+
+# --- mcp call -------------------------------------------------------------------------------------
+
+CLIENT = ClientInfo("rye", __version__)
+
+
+def mcp_stdio_call(materials: Materials, services: Services) -> Call:
+    """The call for a server that is started. Raises SpecError, CompanionError and kin."""
+    found, server = program(materials, services)
+    return McpStdioCall(
+        found=found,
+        program=server,
+        arguments=_arguments(materials),
+        contributed=materials.env.contributed,
+        max_bytes=max_output_bytes(found.config),
+    )
+
+
+def mcp_http_call(materials: Materials, services: Services) -> Call:
+    """The call for a server at an address. Raises SpecError, InvalidUrlError and kin."""
+    from lillux.http.model import parse_address
+
+    found, url, headers = address(materials, services)
+    place = parse_address(url)
+    return McpHttpCall(
+        found=found,
+        url=url,
+        shown_url=place.shown,
+        headers=headers,
+        arguments=_arguments(materials),
+        schema=materials.chain.tool.spec.config_schema,
+        network_env=network_env(materials, services),
+        max_bytes=max_output_bytes(found.config),
+        warnings=_plain_text_warnings(place, headers),
+    )
+
+
+def _plain_text_warnings(place: "Address", headers: Mapping[str, str]) -> tuple[str, ...]:
+    from lillux.http.model import is_loopback
+
+    if place.scheme == "https" or not headers or is_loopback(place.host):
+        return ()
+    return (f"{place.shown}: its headers go over the network unencrypted; use https",)
+
+
+def _arguments(materials: Materials) -> Mapping[str, Any]:
+    return dict(materials.values.tool)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpStdioCall:
+    """A call of a server that lives as long as the call. See `ryeos.run.calls.Call`."""
+
+    found: ServerConfig
+    program: Program
+    arguments: Mapping[str, Any] = field(repr=False)
+    contributed: tuple[str, ...]
+    max_bytes: int
+
+    def describe(self) -> dict[str, Any]:
+        """The server's command, and which of its tools."""
+        return {
+            **_described(self.found),
+            "transport": "stdio",
+            "command": self._shown_command(),
+            "cwd": str(self.program.cwd),
+            "env_keys": sorted({*self.contributed, *self.found.mapping("env")}),
+        }
+
+    def run(
+        self, *, cancellation: Cancellation | None = None, on_stderr: OnStderr | None = None
+    ) -> MappedResult:
+        """Start the server, call the tool, end the server. Raises SpawnError, IntegrityError."""
+        from lillux.mcp_client.stdio import StdioServer, call_over_stdio
+
+        _look_again(self.found, self.program.files)
+        words = self._shown_command()
+        command = Command(
+            argv=self.program.argv,
+            env=self.program.env,
+            cwd=self.program.cwd,
+            timeout_s=self.found.timeout_s,
+            max_output_bytes=self.max_bytes,
+        )
+        name = self.found.tool_name
+        try:
+            answered = call_over_stdio(
+                StdioServer(command=command, name=_label(self.found, words[0])),
+                _asked(self.found, self.arguments),
+                CLIENT,
+                self.found.wanted,
+                cancellation=cancellation,
+                on_text=on_stderr,
+            )
+        except McpClientError as error:
+            return map_failure(name, error, {"command": words}, _metadata(self.found))
+        metadata = {**_metadata(self.found), **stderr_tail(answered.stderr)}
+        return _mapped(self.found, answered.answer, metadata)
+
+    def _shown_command(self) -> list[str]:
+        known = {**self.found.variables.values, **self.program.env}
+        return [masked(word, known) for word in self.program.argv]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpHttpCall:
+    """A call of a server at an address. See `ryeos.run.calls.Call`."""
+
+    found: ServerConfig
+    url: str = field(repr=False)
+    shown_url: str
+    headers: Mapping[str, str] = field(repr=False)
+    arguments: Mapping[str, Any] = field(repr=False)
+    schema: Mapping[str, Any] | None
+    network_env: Mapping[str, str] = field(repr=False)
+    max_bytes: int
+    warnings: tuple[str, ...] = ()
+
+    def describe(self) -> dict[str, Any]:
+        """The server's address, and which of its tools."""
+        return {
+            **_described(self.found),
+            **_told(self.found, self.warnings),
+            "transport": "http",
+            "url": self._shown(),
+            "headers": sorted(self.headers),
+        }
+
+    def run(
+        self, *, cancellation: Cancellation | None = None, on_stderr: OnStderr | None = None
+    ) -> MappedResult:
+        """Call the tool. Raises IntegrityError for a server item that has changed."""
+        from lillux.http.client import HttpClient
+        from lillux.http.model import HttpClientError
+        from lillux.mcp_client.http import HttpServer, call_over_http
+
+        _look_again(self.found, ())
+        name = self.found.tool_name
+        server = HttpServer(
+            url=self.url,
+            headers=self.headers,
+            name=_label(self.found, self._shown()),
+            schema=self.schema,
+            timeout_s=self.found.timeout_s,
+            max_message_bytes=self.max_bytes,
+        )
+        metadata = {**_metadata(self.found), **_told(self.found, self.warnings)}
+        with HttpClient(self.network_env, user_agent=f"rye/{__version__}") as client:
+            try:
+                answer = call_over_http(
+                    client,
+                    server,
+                    _asked(self.found, self.arguments),
+                    CLIENT,
+                    self.found.wanted,
+                    cancellation=cancellation,
+                    on_text=on_stderr,
+                )
+            except (McpClientError, HttpClientError) as error:
+                return map_failure(name, error, {"url": self._shown()}, metadata)
+        return _mapped(self.found, answer, metadata)
+
+    def _shown(self) -> str:
+        return masked(self.shown_url, self.found.variables.values)
+
+
+def _asked(found: ServerConfig, arguments: Mapping[str, Any]) -> ToolCall | ToolListing:
+    return ToolCall(found.tool_name, arguments) if found.tool_name else ToolListing()
+
+
+def _mapped(found: ServerConfig, answer: Answer, metadata: Mapping[str, Any]) -> MappedResult:
+    if found.tool_name:
+        return map_answer(found.tool_name, answer, metadata)
+    return map_listing(answer, metadata)
+
+
+def _described(found: ServerConfig) -> dict[str, Any]:
+    description: dict[str, Any] = {
+        "protocol": "mcp",
+        "tool": found.tool_name,
+        "timeout_s": found.timeout_s,
+    }
+    return {**description, **_metadata(found)}
+
+
+def _told(found: ServerConfig, warnings: tuple[str, ...]) -> dict[str, Any]:
+    everything = [*found.variables.warnings, *warnings]
+    return {"warnings": everything} if everything else {}
+
+
+def _metadata(found: ServerConfig) -> dict[str, Any]:
+    """The server item, its hash too, and what its files were refused."""
+    metadata: dict[str, Any] = {}
+    if found.server:
+        metadata["server"] = {
+            "item_id": found.server.item_id,
+            "space": found.server.space,
+            "integrity": found.server.integrity,
+        }
+    if found.variables.warnings:
+        metadata["warnings"] = list(found.variables.warnings)
+    return metadata
+
+
+def _label(found: ServerConfig, otherwise: str) -> str:
+    return found.server.item_id if found.server else otherwise
+
+
+def _look_again(found: ServerConfig, files: tuple[VerifiedItem, ...]) -> None:
+    own = (found.server.item,) if found.server else ()
+    for item in (*own, *files):
+        if item and item.verified:
+            unchanged(item)

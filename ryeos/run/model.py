@@ -1,0 +1,167 @@
+"""The values of an execution, from the chain to the result. See ``docs/executor.md``."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lillux.digests import sha256_hex
+from lillux.errors import LilluxError
+from lillux.values import dataclass, field
+from ryeos.items.refs import Location
+from ryeos.items.specs import ToolSpec
+from ryeos.trust.verify import VerifiedItem
+
+# --- model ----------------------------------------------------------------------------------------
+
+BUILT_IN_SPACE = "system:builtin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainElement:
+    """One element: a verified file, or a primitive that the engine has without one.
+
+    item_id       the canonical id; ``requested_id`` is what its child (or the caller) wrote
+    integrity     SHA-256 of the signed text, ``""`` for a built-in primitive
+    """
+
+    item_id: str
+    requested_id: str
+    space: str
+    spec: ToolSpec
+    item: VerifiedItem | None = None
+    shadowed: tuple[Location, ...] = ()
+    provider_version: str = ""
+
+    @property
+    def path(self) -> Path | None:
+        """The file, or None for a built-in primitive."""
+        return self.item.target.path if self.item else None
+
+    @property
+    def integrity(self) -> str:
+        """The hash that lockfiles pin."""
+        return self.item.content_hash if self.item else ""
+
+    @property
+    def executor_id(self) -> str | None:
+        """The next element's id as written, None at the end."""
+        return self.spec.executor_id if isinstance(self.spec.executor_id, str) else None
+
+    def describe(self) -> dict[str, Any]:
+        """The element as results, lockfiles and traces show it."""
+        description: dict[str, Any] = {
+            "item_id": self.item_id,
+            "space": self.space,
+            "tool_type": self.spec.tool_type,
+            "executor_id": self.executor_id,
+            "integrity": self.integrity,
+        }
+        if self.provider_version:
+            description["provider_id"] = self.space.partition(":")[2]
+            description["provider_version"] = self.provider_version
+        return description
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """``[tool, runtime, ..., primitive]``, every file verified.
+
+    missed    paths that were looked at in vain: a file that appears there changes the chain
+    """
+
+    elements: tuple[ChainElement, ...]
+    missed: tuple[Path, ...] = field(default=(), repr=False)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def tool(self) -> ChainElement:
+        """The first element."""
+        return self.elements[0]
+
+    @property
+    def primitive(self) -> ChainElement:
+        """The last element."""
+        return self.elements[-1]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the ids, spaces and hashes of all elements, in order."""
+        parts = (f"{e.item_id}\0{e.space}\0{e.integrity}\n" for e in self.elements)
+        return sha256_hex("".join(parts).encode())
+
+    def describe(self) -> list[dict[str, Any]]:
+        """All elements as results show them."""
+        return [element.describe() for element in self.elements]
+
+    def first_with(self, name: str) -> tuple[ChainElement, Any] | None:
+        """The first element, from the tool on, whose spec declares ``name``, and the value."""
+        for element in self.elements:
+            value = getattr(element.spec, name)
+            if value is not None:
+                return element, value
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a caller wants run.
+
+    parameters   the caller's values; never changed, never read as templates
+    timeout_s    the caller's own limit, instead of any other; 0 means none
+    at_most_s    a limit that counts where it is lower than the one that holds
+    grants       lists of capabilities, each of which must allow what a graph calls
+    depth        how many further graphs a graph may be the outermost of; None for no limit
+    run_id       the id of the run of a graph, where its starter has chosen one
+    is_one_of_many  others like it come right before and after: see `ryeos.run.engine`
+    """
+
+    item_id: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    timeout_s: float | None = None
+    at_most_s: float | None = None
+    validate_chain: bool = True
+    trace: bool = False
+    use_lockfile: bool = True
+    dry_run: bool = False
+    extra_env: Mapping[str, str] = field(default_factory=dict)
+    grants: tuple[tuple[str, ...], ...] = ()
+    depth: int | None = None
+    run_id: str = ""
+    is_one_of_many: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """A process to start, nothing left to resolve.
+
+    contributed   names of environment variables that the chain set
+    """
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(repr=False)
+    cwd: Path
+    stdin: bytes = field(repr=False)
+    timeout_s: float | None
+    max_output_bytes: int
+    contributed: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class ExecutionResult:
+    """What an execution gave.
+
+    success      the tool ran and did not say that it failed
+    data         the tool's JSON, else ``{"stdout", "stderr", "return_code"}``
+    error        one text when not successful
+    failure      the exception when Rye itself could not run it; None when the tool failed
+    chain        element dicts, as far as the chain was built
+    """
+
+    success: bool
+    data: Any = None
+    error: str | None = None
+    duration_ms: float = 0.0
+    chain: list[dict[str, Any]] = field(default_factory=list)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    trace: list[dict[str, Any]] = field(default_factory=list)
+    failure: LilluxError | None = None

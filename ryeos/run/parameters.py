@@ -1,0 +1,222 @@
+"""Parameters against the tool's schema: defaults first, then every problem at once. Pure."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from lillux.digests import CanonicalJsonError, require_json
+from lillux.flat_schema import fitted
+from lillux.interpreters import ResolvedEnv
+from lillux.templating import Names, fill
+from lillux.values import dataclass, field
+from ryeos.items.errors import ParameterError, SpecError
+from ryeos.items.refs import SYSTEM
+from ryeos.items.specs import type_name
+from ryeos.run.anchor import Anchor
+from ryeos.trust.config import Layer, merge_layers
+
+# --- parameters -----------------------------------------------------------------------------------
+
+RESOLVED_CONFIG = "resolved_config"
+
+# What `name=text` on a command line cannot say.
+_GIVEN_AS_JSON = ("integer", "number", "boolean", "array", "object", "null")
+
+
+def checked_parameters(
+    parameters: Mapping[str, Any],
+    schema: Mapping[str, Any] | None,
+    exempt: Collection[str] = (),
+    *,
+    ref: str = "ITEM",
+) -> dict[str, Any]:
+    """The parameters with the schema's defaults filled in. Never changes its input.
+
+    ``exempt`` names may be given although the schema does not list them; ``ref`` is who wants
+    them. Raises ParameterError with all violations, also for what JSON cannot hold; SchemaError
+    for a schema that is none.
+    """
+    if not schema:
+        return _plain(parameters)
+    properties = schema.get("properties")
+    declared = properties if isinstance(properties, dict) else {}
+    passed_by = {name for name in exempt if name not in declared}
+    checked = {name: value for name, value in parameters.items() if name not in passed_by}
+    filled = fitted(checked, schema)
+    if filled is None:
+        filled = _judged(checked, schema, ref)
+    return filled | {name: parameters[name] for name in passed_by if name in parameters}
+
+
+def _judged(parameters: Mapping[str, Any], schema: Mapping[str, Any], ref: str) -> dict[str, Any]:
+    """The parameters with their defaults, after the whole verdict."""
+    from lillux.schema import check_schema, violations, with_defaults
+
+    check_schema(schema)
+    filled = with_defaults(parameters, schema)
+    found = violations(filled, schema)
+    if found or not isinstance(filled, dict):
+        hint = next(_hints(found, parameters, ref), "")
+        raise ParameterError([str(violation) for violation in found], hint=hint)
+    return filled
+
+
+def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    plain = dict(parameters)
+    try:
+        require_json(plain)
+    except CanonicalJsonError as error:
+        raise ParameterError([str(error)]) from error
+    return plain
+
+
+def _hints(found: Any, parameters: Mapping[str, Any], ref: str) -> Iterator[str]:  # noqa: ANN401
+    for violation in found:
+        name = violation.pointer.removeprefix("/")
+        value = parameters.get(name)
+        if isinstance(value, str) and violation.expected.startswith(_GIVEN_AS_JSON):
+            yield f"{name}=... is text; give JSON with {name}:=..."
+    yield f"see what it takes: rye load {ref}"
+
+
+# --- caller values --------------------------------------------------------------------------------
+# A caller's parameters, taken apart: what the tool gets, and what steers its process. Pure.
+
+STEERING = ("timeout", "cwd")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallerValues:
+    """A caller's parameters, taken apart.
+
+    tool       what the tool receives
+    steering   ``timeout`` and ``cwd``, where the tool's schema does not claim them
+    warnings   parameters that the tool's fixed ones replace
+    """
+
+    tool: Mapping[str, Any]
+    steering: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def filled_fixed_params(
+    config: Mapping[str, Any], anchor: Anchor, env: ResolvedEnv
+) -> dict[str, Any]:
+    """The parameters that the chain itself gives, ``config.fixed_params``. Raises SpecError."""
+    fixed = config.get("fixed_params") or {}
+    if not isinstance(fixed, dict):
+        raise SpecError("config.fixed_params", f"expected a mapping, got {type_name(fixed)}")
+    names = Names(variables=env.variables, fixed=anchor.names, templates=config)
+    return {name: fill(value, names) for name, value in fixed.items()}
+
+
+def caller_values(
+    parameters: Mapping[str, Any],
+    schema: Mapping[str, Any] | None,
+    config: Mapping[str, Any],
+    fixed: Mapping[str, Any],
+) -> CallerValues:
+    """Take the caller's parameters apart, the ``fixed`` ones laid over them."""
+    declared = (schema or {}).get("properties") or {}
+    steering = {
+        name: parameters[name] for name in STEERING if name in parameters and name not in declared
+    }
+    own = {name: value for name, value in parameters.items() if name not in steering}
+    nested = config.get("params_key")
+    if isinstance(nested, str):
+        return CallerValues(tool={**fixed, nested: own}, steering=steering)
+    clashes = sorted(own.keys() & fixed.keys())
+    return CallerValues(
+        tool={**own, **fixed},
+        steering=steering,
+        warnings=tuple(
+            f"parameter {name} is fixed by the tool; yours is not used" for name in clashes
+        ),
+    )
+
+
+def tool_timeout(limit_s: float | None, values: CallerValues) -> float | None:
+    """The process's limit when the tool has a ``timeout`` parameter of its own: a little longer."""
+    own = values.tool.get("timeout")
+    if limit_s is None or isinstance(own, bool) or not isinstance(own, (int, float)):
+        return limit_s
+    return max(limit_s, min(own + GRACE_OVER_TOOL_TIMEOUT_S, MAX_LIMIT))
+
+
+# --- limits ---------------------------------------------------------------------------------------
+# How long a tool may run, and other numbers that several places may set. Pure.
+#
+# Highest first: the caller; ``tools.<id>`` of the project's or user's ``execution.yaml``; the
+# tool's config; their ``defaults``; ``tools.<id>`` of a bundle; the runtime's config; the bundle's
+# ``defaults``; the numbers here.
+
+BUILT_IN = {"timeout": 300, "max_steps": 1000, "max_concurrency": 10}
+GRACE_OVER_TOOL_TIMEOUT_S = 10
+MAX_LIMIT = 10**9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitSources:
+    """Everything that may set a limit, in no order."""
+
+    tool_id: str
+    caller: Mapping[str, Any]
+    tool_config: Mapping[str, Any]
+    runtime_config: Mapping[str, Any]
+    layers: Sequence[Layer] = ()
+
+
+def limit(name: str, sources: LimitSources) -> int | float | None:
+    """The value of a limit. For ``timeout``: seconds, None for no limit. Raises SpecError."""
+    for where, values in _ladder(sources):
+        if name in values:
+            return checked_limit(f"{where}.{name}", values[name])
+    return BUILT_IN.get(name)
+
+
+def graph_limits(sources: LimitSources) -> dict[str, int]:
+    """The limits of a run of a graph. Raises SpecError, also for none: a run must end."""
+    limits: dict[str, int] = {}
+    for name in ("max_steps", "max_concurrency"):
+        value = limit(name, sources)
+        if value is None or value != int(value):
+            raise SpecError(name, f"expected a whole number above 0, got {value}")
+        limits[name] = int(value)
+    return limits
+
+
+def at_most(limit_s: float | None, most_s: float | None) -> float | None:
+    """The lower of two limits, of which None is none."""
+    given = [seconds for seconds in (limit_s, most_s) if seconds is not None]
+    return min(given) if given else None
+
+
+def _ladder(sources: LimitSources) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    own = merge_layers([x for x in sources.layers if not x.label.startswith(SYSTEM)])
+    shipped = merge_layers([x for x in sources.layers if x.label.startswith(SYSTEM)])
+    tool = f"tools.{sources.tool_id}"
+    yield "parameters", sources.caller
+    yield tool, _mapping(_mapping(own, "tools"), sources.tool_id)
+    yield "config", sources.tool_config
+    yield "defaults", _mapping(own, "defaults")
+    yield tool, _mapping(_mapping(shipped, "tools"), sources.tool_id)
+    yield "config", sources.runtime_config
+    yield "defaults", _mapping(shipped, "defaults")
+
+
+def _mapping(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = values.get(name) or {}
+    if not isinstance(value, dict):
+        raise SpecError(f"execution.yaml: {name}", f"expected a mapping, got {type_name(value)}")
+    return value
+
+
+def checked_limit(where: str, value: object) -> int | float | None:
+    """A limit as somebody wrote it at ``where``; None and 0 are none. Raises SpecError."""
+    if value is None or value == 0:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise SpecError(where, f"expected a number, got {type_name(value)}")
+    if not 0 < value <= MAX_LIMIT:
+        found = value if isinstance(value, float) or abs(value) <= MAX_LIMIT else "a longer one"
+        raise SpecError(where, f"expected a number above 0 and up to {MAX_LIMIT}, got {found}")
+    return value

@@ -1,0 +1,1 @@
+"""Objects, trees and merges of projects that travel."""

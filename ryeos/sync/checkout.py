@@ -1,0 +1,472 @@
+"""A manifest made into files. Rules: ``docs/merging.md``, Files."""
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lillux.files import NEW_FILE, PLAIN_FILE, file_system_error, make_directory
+from lillux.store import Store
+from lillux.values import dataclass
+from ryeos.sync.objects import (
+    CasObjectError,
+    ItemSource,
+    ManifestSpace,
+    ReadContents,
+    SourceManifest,
+    item_source_of,
+    manifest_of,
+)
+from ryeos.sync.paths import UnsafeManifestError, check_manifest_paths, is_link
+from ryeos.sync.tree import Entry, StatTable
+
+# --- tree files -----------------------------------------------------------------------------------
+# The files of a tree on the disk: looked at, written whole, removed. No link is ever followed.
+#
+# What lies in a tree may have been put there by a program nobody trusts: links where folders were,
+# folders nobody may read, folders nested deeper than a path can be long.
+
+_FOLDER_MODE = 0o755
+_OWNER = stat.S_IRWXU
+_CHUNK = 1024 * 1024
+
+
+class Found(NamedTuple):  # made for each file, each time: a tuple is made in a third of the time
+    """Something in a tree. ``relative`` has slashes; ``status`` is of itself, not of a target."""
+
+    relative: str
+    status: os.stat_result
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder of the tree's own."""
+        return stat.S_ISDIR(self.status.st_mode) and not is_link(self.status)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a file of the tree's own, which no other name leads to."""
+        is_plain = stat.S_ISREG(self.status.st_mode) and not is_link(self.status)
+        return is_plain and self.status.st_nlink == 1
+
+
+class TreeFiles:
+    """The files below ``root``, which is made if it is not there.
+
+    Relative paths must have passed `ryeos.sync.paths`. Methods raise FileSystemError, and
+    UnsafeManifestError where a link or a file is in the place of a folder.
+    """
+
+    def __init__(self, root: Path) -> None:
+        make_directory(root)
+        self._root = str(root)
+        self._plain = {""}
+        self._prefix = f".{os.getpid():x}-{os.urandom(6).hex()}-"
+        self._numbers = count()
+
+    def entries(self, folder: str) -> Iterator[Found]:
+        """What is in a folder, ``""`` for the root. One that may not be read is made readable."""
+        path = self._path(folder)
+        above = f"{folder}/" if folder else ""
+        try:
+            if os.name == "posix":
+                self._open_up(path)
+            with os.scandir(path) as entries:
+                names = [entry.name for entry in entries]
+            for name in names:
+                with suppress(FileNotFoundError):
+                    yield Found(above + name, os.lstat(f"{path}{os.sep}{name}"))
+        except OSError as error:
+            raise file_system_error(path, error) from error
+
+    def status(self, relative: str) -> os.stat_result | None:
+        """What the system tells of a file, None where there is none."""
+        path = self._path(relative)
+        try:
+            return os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise file_system_error(path, error) from error
+
+    def digest(self, relative: str) -> tuple[str, bytes]:
+        """The SHA-256 of a file that is there, and its first two bytes."""
+        path = self._path(relative)
+        digest = sha256()
+        first = b""
+        try:
+            descriptor = os.open(path, PLAIN_FILE)
+            with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor
+                while chunk := file.read(_CHUNK):
+                    first = first or chunk[:2]
+                    digest.update(chunk)
+        except OSError as error:
+            raise file_system_error(path, error) from error
+        return digest.hexdigest(), first
+
+    def write(self, relative: str, data: bytes, mode: int) -> None:
+        """Have a file there with this content, whole or not at all. Not forced to the disk."""
+        folder, _, _ = relative.rpartition("/")
+        self._require_folder(folder, relative)
+        path = self._path(relative)
+        temporary = self._temporary(os.path.dirname(path))  # noqa: PTH120 - text, many times
+        try:
+            _write_new(temporary, data, mode)
+            os.replace(temporary, path)  # noqa: PTH105 - as above
+        except BaseException as error:  # an interrupt too leaves no half file
+            with suppress(OSError):
+                os.unlink(temporary)  # noqa: PTH108 - as above
+            if isinstance(error, OSError):
+                raise file_system_error(path, error) from error
+            raise
+
+    def remove(self, relative: str) -> None:
+        """Have nothing there: no file, no folder with all that is in it, no link."""
+        path = self._path(relative)
+        try:
+            status = os.lstat(path)
+            if stat.S_ISDIR(status.st_mode) and not is_link(status):
+                self._plain = {""}
+                self._remove_folder(path)
+            else:
+                os.unlink(path)  # noqa: PTH108 - as above
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise file_system_error(path, error) from error
+
+    def remove_empty_folders(self, relative: str) -> None:
+        """Remove the folders above a file that is gone, as far up as nothing is in them."""
+        folder = relative.rpartition("/")[0]
+        while folder:
+            try:
+                os.rmdir(self._path(folder))  # noqa: PTH106 - as above
+            except OSError:  # not empty, or gone
+                return
+            self._plain.discard(folder)
+            folder = folder.rpartition("/")[0]
+
+    def _require_folder(self, folder: str, wanted_for: str) -> None:
+        missing = []
+        while folder not in self._plain:
+            missing.append(folder)
+            folder = folder.rpartition("/")[0]
+        for outer in reversed(missing):
+            self._make_folder(outer, wanted_for)
+
+    def _make_folder(self, folder: str, wanted_for: str) -> None:
+        path = self._path(folder)
+        try:
+            os.mkdir(path, _FOLDER_MODE)  # noqa: PTH102 - as above
+        except FileExistsError:
+            status = self.status(folder)
+            if status is None or is_link(status):
+                raise UnsafeManifestError(wanted_for, f"{path} is a link") from None
+            if not stat.S_ISDIR(status.st_mode):
+                raise UnsafeManifestError(wanted_for, f"{path} is no folder") from None
+        except OSError as error:
+            raise file_system_error(path, error) from error
+        self._plain.add(folder)
+
+    def _open_up(self, path: str) -> None:
+        if os.lstat(path).st_mode & _OWNER != _OWNER:
+            os.chmod(path, _FOLDER_MODE)  # noqa: PTH101 - as above
+
+    def _remove_folder(self, path: str) -> None:
+        """A folder and all in it. What is deeper is first moved up into it: no path gets long."""
+        waiting = [path]
+        while waiting:
+            folder = waiting.pop()
+            for inner, status in self._opened(folder):
+                if not stat.S_ISDIR(status.st_mode) or is_link(status):
+                    os.unlink(inner)  # noqa: PTH108 - as above
+                elif folder == path:
+                    waiting.append(inner)
+                else:
+                    os.chmod(inner, _OWNER)  # noqa: PTH101 - as above
+                    moved = self._temporary(path)
+                    os.rename(inner, moved)  # noqa: PTH104 - as above
+                    waiting.append(moved)
+            if folder != path:
+                os.rmdir(folder)  # noqa: PTH106 - as above
+        os.rmdir(path)  # noqa: PTH106 - as above
+
+    def _opened(self, folder: str) -> list[tuple[str, os.stat_result]]:
+        """What is in a folder, which may be changed from now on."""
+        os.chmod(folder, _OWNER)  # noqa: PTH101 - as above
+        with os.scandir(folder) as entries:
+            return [(entry.path, entry.stat(follow_symlinks=False)) for entry in entries]
+
+    def _temporary(self, folder: str) -> str:
+        return f"{folder}{os.sep}{self._prefix}{next(self._numbers):x}.tmp"
+
+    def _path(self, relative: str) -> str:
+        if not relative:
+            return self._root
+        return f"{self._root}{os.sep}{relative if os.sep == '/' else relative.replace('/', os.sep)}"
+
+
+def remove_tree(path: Path) -> None:
+    """Have no such folder, whatever is in it. Raises FileSystemError."""
+    if path.parent.is_dir():
+        TreeFiles(path.parent).remove(path.name)
+
+
+def _write_new(path: str, data: bytes, mode: int) -> None:
+    descriptor = os.open(path, NEW_FILE, mode)
+    try:
+        written = os.write(descriptor, data)
+        while written < len(data):  # a signal, or more than the system takes at once
+            written += os.write(descriptor, memoryview(data)[written:])
+    finally:
+        os.close(descriptor)
+
+
+# --- materializer ---------------------------------------------------------------------------------
+
+_PREFIX = "rye-exec-"
+_PROGRAM, _PLAIN = 0o755, 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionPaths:
+    """Where an execution finds its files: copies of a project and of a user space."""
+
+    project_path: Path
+    user_space: Path
+    cas_root: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a tree had to be given to be as wanted. Paths with slashes, sorted.
+
+    A folder that was removed with all in it is one path, with a slash at its end.
+    """
+
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+def mode_of(data: bytes) -> int:
+    """The permissions of a file; a manifest has none. What names its interpreter is a program."""
+    return _PROGRAM if data.startswith(b"#!") else _PLAIN
+
+
+def materialize(
+    project_manifest_hash: str, user_manifest_hash: str | None, cas_root: Path, tmp_base: Path
+) -> ExecutionPaths:
+    """A new folder below ``tmp_base`` with ``project/`` and ``user/``, the latter maybe empty.
+
+    Raises CasObjectError, UnsafeManifestError, ObjectMissingError and the other errors of a store,
+    FileSystemError. Nothing is left behind then.
+    """
+    from tempfile import mkdtemp
+
+    store = Store(cas_root)
+    make_directory(tmp_base)
+    try:
+        folder = Path(mkdtemp(prefix=_PREFIX, dir=tmp_base))
+    except OSError as error:
+        raise file_system_error(tmp_base, error) from error
+    paths = ExecutionPaths(folder / "project", folder / "user", cas_root)
+    try:
+        _write_space(project_manifest_hash, "project", store, paths.project_path)
+        if user_manifest_hash is None:
+            make_directory(paths.user_space)
+        else:
+            _write_space(user_manifest_hash, "user", store, paths.user_space)
+    except BaseException:  # an interrupt too leaves no half checkout
+        cleanup(paths)
+        raise
+    return paths
+
+
+def _write_space(digest: str, space: ManifestSpace, store: Store, root: Path) -> None:
+    manifest = read_manifest(digest, space, store)
+    nothing = SourceManifest(space)  # the folder is ours, and new
+    write_tree(manifest, store, root, present=nothing)
+
+
+def cleanup(paths: ExecutionPaths) -> None:
+    """Remove what `materialize` has made, whatever is in it by now. Raises FileSystemError."""
+    folder = paths.project_path.parent
+    if folder.name.startswith(_PREFIX):
+        remove_tree(folder)
+
+
+def read_manifest(digest: str, space: ManifestSpace, contents: ReadContents) -> SourceManifest:
+    """The manifest of a space. Raises CasObjectError, and as ``contents`` does."""
+    manifest = manifest_of(contents.get_object(digest), f"source_manifest {digest}")
+    if manifest.space != space:
+        problem = f'space: expected "{space}", found "{manifest.space}"'
+        raise CasObjectError(f"source_manifest {digest}", problem)
+    return manifest
+
+
+def write_tree(
+    manifest: SourceManifest,
+    contents: ReadContents,
+    root: Path,
+    *,
+    present: SourceManifest | None = None,
+    table: StatTable | None = None,
+    modes: Callable[[bytes], int] = mode_of,
+    is_checked: bool = False,
+) -> Written:
+    """Have ``root`` hold what ``manifest`` says, and nothing else. What changed for that.
+
+    With ``present`` and no table the tree is taken to hold that manifest: what differs is
+    written or removed, and nothing else is looked at. Else every file is looked at: what the
+    table knows stays, what it does not is read and compared. The table learns what it is now.
+    ``is_checked`` says that this very manifest has passed (1) before.
+
+    (1) The paths are checked. (2) What is to be written is found, and that it can be read.
+    (3) What does not belong there is removed. (4) The rest is written, each file whole or not at
+    all, nothing through a link. (5) The table learns it.
+
+    Raises UnsafeManifestError, CasObjectError and ObjectMissingError before anything is changed;
+    FileSystemError, and what ``contents`` raises.
+    """
+    if not is_checked:
+        check_manifest_paths(manifest.paths())  # (1)
+    wanted = _Wanted(manifest, contents)
+    files = TreeFiles(root)
+    if present is not None and table is None:
+        plan = _difference(wanted, present)
+    else:
+        plan = _Looking(wanted, files, table, modes).plan()
+    for path in plan.write:  # (2)
+        wanted.require(path)
+    for path in plan.remove:  # (3)
+        files.remove(path.removesuffix("/"))
+        files.remove_empty_folders(path)
+    for path in plan.write:  # (4)
+        data = contents.get_blob(wanted.blob(path))
+        files.write(path, data, modes(data))
+    if table is not None:  # (5)
+        for path in plan.write:
+            _record(table, path, wanted, files.status(path))
+    return Written(tuple(sorted(plan.write)), tuple(sorted(plan.remove)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    write: list[str]
+    remove: list[str]
+
+
+class _Wanted:
+    """The files of a manifest. What an item holds is read when it is first asked for."""
+
+    def __init__(self, manifest: SourceManifest, contents: ReadContents) -> None:
+        self.items, self.files = manifest.items, manifest.files
+        self.paths = {**manifest.files, **manifest.items}
+        self._contents = contents
+        self._sources: dict[str, tuple[ItemSource, Mapping[str, Any]]] = {}
+
+    def folders(self) -> set[str]:
+        found: set[str] = set()
+        for path in self.paths:
+            folder = path.rpartition("/")[0]
+            while folder and folder not in found:
+                found.add(folder)
+                folder = folder.rpartition("/")[0]
+        return found
+
+    def blob(self, path: str) -> str:
+        return self.source(path)[0].content_blob_hash if path in self.items else self.files[path]
+
+    def source(self, path: str) -> tuple[ItemSource, Mapping[str, Any]]:
+        """What the item at a path is, and its object."""
+        digest = self.items[path]
+        if digest not in self._sources:
+            value = self._contents.get_object(digest)
+            self._sources[digest] = item_source_of(value, f"item_source {digest}"), value
+        return self._sources[digest]
+
+    def require(self, path: str) -> None:
+        digest = self.blob(path)
+        if not self._contents.has_blob(digest):
+            self._contents.get_blob(digest)  # says what is missing, and where
+
+    def is_entry(self, path: str, entry: Entry) -> bool:
+        """Whether a file that is this entry is the one that is wanted at a path."""
+        if path not in self.items:
+            return entry.blob == self.files[path]
+        if entry.item_digest is not None:
+            return entry.item_digest == self.items[path]
+        return entry.blob == self.blob(path)
+
+
+def _difference(wanted: _Wanted, present: SourceManifest) -> _Plan:
+    here = {**present.files, **present.items}
+    write = [path for path, digest in wanted.paths.items() if here.get(path) != digest]
+    return _Plan(write, [path for path in here if path not in wanted.paths])
+
+
+class _Looking:
+    """Finds what to do by looking at every file of a tree."""
+
+    def __init__(
+        self,
+        wanted: _Wanted,
+        files: TreeFiles,
+        table: StatTable | None,
+        modes: Callable[[bytes], int],
+    ) -> None:
+        self._wanted, self._files, self._table, self._modes = wanted, files, table, modes
+
+    def plan(self) -> _Plan:
+        wanted, folders = self._wanted, self._wanted.folders()
+        missing = dict.fromkeys(wanted.paths)
+        remove: list[str] = []
+        waiting = [""]
+        while waiting:
+            for found in self._files.entries(waiting.pop()):
+                if found.is_folder:
+                    into = waiting if found.relative in folders else remove
+                    into.append(found.relative if into is waiting else f"{found.relative}/")
+                elif found.relative not in wanted.paths:
+                    remove.append(found.relative)
+                elif self._is_right(found):
+                    del missing[found.relative]
+        return _Plan(list(missing), remove)
+
+    def _is_right(self, found: Found) -> bool:
+        if not found.is_file:
+            return False
+        path = found.relative
+        known = self._table.entry(path, found.status) if self._table is not None else None
+        if known is not None:
+            return self._wanted.is_entry(path, known)
+        mode = stat.S_IMODE(found.status.st_mode)
+        if not mode & stat.S_IRUSR:
+            return False
+        digest, first = self._files.digest(path)
+        if digest != self._wanted.blob(path) or not _is_mode(mode, self._modes(first)):
+            return False
+        if self._table is not None:
+            _record(self._table, path, self._wanted, found.status)
+        return True
+
+
+def _is_mode(found: int, wanted: int, platform: str = os.name) -> bool:
+    """Whether a file has its permissions, but for what the umask may have taken."""
+    if platform != "posix":
+        return True
+    owner = stat.S_IRWXU
+    return found & owner == wanted & owner and not found & ~wanted
+
+
+def _record(table: StatTable, path: str, wanted: _Wanted, status: os.stat_result | None) -> None:
+    if status is None:
+        return
+    if path in wanted.items:
+        source, value = wanted.source(path)
+        table.record(path, status, Entry(source.content_blob_hash, wanted.items[path], value))
+    else:
+        table.record(path, status, Entry(wanted.files[path]))

@@ -1,0 +1,274 @@
+"""Blobs and objects as entries of a transfer, and how many go into one. No network here.
+
+An entry on the wire: ``{"hash": "<digest>", "kind": "blob" | "object", "data": "<base64>"}``. Of
+an object the digest is that of its value, so ``data`` may hold any JSON text of it.
+Format: ``docs/cas.md``.
+"""
+
+import binascii
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+from lillux.digests import CanonicalJsonError, canonical_json, sha256_hex
+from lillux.store import Durability, Store
+from lillux.store_files import ObjectMissingError, Space, is_digest
+from lillux.values import dataclass
+from ryeos.sync.objects import (
+    EntryError,
+    EntryTooLargeError,
+    ImportFailedError,
+    ReadContents,
+    SourceManifest,
+    found,
+    item_source_of,
+)
+
+# --- sync -----------------------------------------------------------------------------------------
+
+MAX_ENTRIES = 500
+MAX_BATCH_BYTES = 8 * 1024 * 1024
+MAX_ENTRY_BYTES = 37 * 1024 * 1024
+"""A request holds 50 MiB, and base64 makes four bytes of three."""
+
+UNKNOWN = "unknown"
+_PART_CHARS = 1024 * 1024  # a multiple of four
+
+EntryKind = Literal["blob", "object"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A blob, or an object in its canonical JSON, under its digest."""
+
+    digest: str
+    kind: EntryKind
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """Content that is to travel. ``name`` is what a person calls it, ``""`` for its digest."""
+
+    digest: str
+    size: int
+    name: str = ""
+
+
+def encode(entry: Entry) -> dict[str, str]:
+    """The entry as it is on the wire."""
+    data = b64encode(entry.data).decode("ascii")
+    return {"hash": entry.digest, "kind": entry.kind, "data": data}
+
+
+def encode_json(entry: Entry) -> bytes:
+    """`encode` in the bytes of its JSON, put together by hand: nothing in it has escapes."""
+    head = f'{{"hash":"{entry.digest}","kind":"{entry.kind}","data":"'
+    return b"".join((head.encode("ascii"), b64encode(entry.data), b'"}'))
+
+
+def decode(entry: Mapping[str, Any]) -> Entry:
+    """An entry of the wire, its digest recomputed. Raises EntryError.
+
+    Base64 is taken only in its one form: standard alphabet, padded, no blanks.
+    """
+    digest, kind, data = _parts(entry)
+    content = _from_base64(digest, data)
+    if kind == "object":
+        content = canonical(digest, content)
+    computed = sha256_hex(content)
+    if computed != digest:
+        raise EntryError(digest, f"hash: expected that of the data, {computed}, found this")
+    return Entry(digest, kind, content)
+
+
+def canonical(digest: str, content: bytes) -> bytes:
+    """The canonical JSON of an object's JSON; ``digest`` is for the message. Raises EntryError."""
+    try:
+        return canonical_json(json.loads(content.decode("utf-8")))
+    except (ValueError, RecursionError, CanonicalJsonError) as error:
+        raise EntryError(digest, f"data: expected an object's JSON: {str(error)[:200]}") from None
+
+
+def collect_object_hashes(manifest: SourceManifest, contents: ReadContents) -> tuple[str, ...]:
+    """What a manifest needs to be whole, each once: items, the bytes of each, files.
+
+    Not the manifest itself; and the bytes of an item only if its object can be read here.
+    Raises CasObjectError.
+    """
+    digests: dict[str, None] = {}
+    for item in manifest.items.values():
+        digests[item] = None
+        try:
+            source = item_source_of(contents.get_object(item), f"item_source {item}")
+        except ObjectMissingError:
+            continue
+        digests[source.content_blob_hash] = None
+    digests.update(dict.fromkeys(manifest.files.values()))
+    return tuple(digests)
+
+
+def export_entries(digests: Iterable[str], contents: ReadContents) -> Iterator[Entry]:
+    """The entry of each digest that is there, in that order; of both kinds, the blob."""
+    for digest in digests:
+        entry = _export(digest, contents)
+        if entry:
+            yield entry
+
+
+def import_entries(
+    entries: Iterable[Mapping[str, Any]],
+    store: Store,
+    durability: Durability = Durability.AT_SYNC,
+) -> tuple[str, ...]:
+    """Store entries of the wire, each checked. Their digests, in that order.
+
+    They are safe from a loss of power after `Store.sync` of this very store. Raises
+    ImportFailedError when some are refused (the others are stored), FileSystemError.
+    """
+    stored: list[str] = []
+    failures: list[EntryError] = []
+    for entry in entries:
+        try:
+            checked = decode(entry)
+        except EntryError as error:
+            failures.append(error)
+            continue
+        store_entry(checked, store, durability)
+        stored.append(checked.digest)
+    if failures:
+        raise ImportFailedError(stored, failures)
+    return tuple(stored)
+
+
+def store_entry(entry: Entry, store: Store, durability: Durability = Durability.AT_SYNC) -> None:
+    """Store an entry that `decode` has checked. Raises StoreLinkError, FileSystemError."""
+    store.keep(Space(entry.kind), entry.digest, entry.data, durability)
+
+
+def batches(sized: Iterable[Sized]) -> tuple[tuple[str, ...], ...]:
+    """Digests in groups for one request each, in the order given.
+
+    At most `MAX_ENTRIES` and `MAX_BATCH_BYTES` in a group; one larger than that is alone.
+    Raises EntryTooLargeError, before anything is sent.
+    """
+    groups: list[tuple[str, ...]] = []
+    group: list[str] = []
+    room = MAX_BATCH_BYTES
+    for content in sized:
+        if content.size > MAX_ENTRY_BYTES:
+            name = content.name or content.digest
+            raise EntryTooLargeError(name, content.size, MAX_ENTRY_BYTES)
+        if group and (len(group) == MAX_ENTRIES or content.size > room):
+            groups.append(tuple(group))
+            group, room = [], MAX_BATCH_BYTES
+        group.append(content.digest)
+        room -= content.size
+    return (*groups, tuple(group)) if group else tuple(groups)
+
+
+def _parts(entry: object) -> tuple[str, EntryKind, str]:
+    if not isinstance(entry, Mapping):
+        raise EntryError(UNKNOWN, f"expected an object, found {found(entry)}")
+    digest = entry.get("hash")
+    if not is_digest(digest):
+        named = digest if isinstance(digest, str) and digest else UNKNOWN
+        raise EntryError(named, f"hash: expected 64 lower-case hex digits, found {found(digest)}")
+    kind, data = entry.get("kind"), entry.get("data")
+    if not isinstance(data, str):
+        raise EntryError(str(digest), f"data: expected base64, found {found(data)}")
+    if kind not in {"blob", "object"}:
+        raise EntryError(str(digest), f"kind: expected blob or object, found {found(kind)}")
+    return str(digest), "blob" if kind == "blob" else "object", data
+
+
+def _from_base64(digest: str, text: str) -> bytes:
+    """The bytes of base64 in its one form. Raises EntryError.
+
+    Part by part: one call for all of a large blob would keep every thread of a node waiting.
+    """
+    if len(text) % 4 or "=" in text[:-2]:
+        raise EntryError(digest, "data: expected base64: Incorrect padding")
+    parts = []
+    try:
+        for start in range(0, len(text), _PART_CHARS):
+            part = text[start : start + _PART_CHARS].encode("ascii")
+            parts.append(b64decode(part, validate=True))
+        last = b64encode(b64decode(text[-4:], validate=True)).decode("ascii")
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise EntryError(digest, f"data: expected base64: {error}") from None
+    if last != text[-4:]:  # bits behind the end say nothing, and hide
+        raise EntryError(digest, "data: expected base64 in its one form, found another")
+    return b"".join(parts)
+
+
+def _export(digest: str, contents: ReadContents) -> Entry | None:
+    try:
+        if contents.has_blob(digest):
+            return Entry(digest, "blob", contents.get_blob(digest))
+        if contents.has_object(digest):
+            return Entry(digest, "object", canonical_json(contents.get_object(digest)))
+    except ObjectMissingError:  # swept between the two
+        return None
+    return None
+
+
+# --- framed entries -------------------------------------------------------------------------------
+# Entries of a transfer as plain bytes: no base64, no JSON around them. No network here.
+#
+# An answer begins with `START`. Then each entry: ``b`` for a blob or ``o`` for an object, the
+# number of its bytes in four bytes, most significant first, and the bytes; of an object they are
+# its canonical JSON. At the end: ``e``, and the number of entries in four bytes. A digest is not
+# sent: whoever reads computes it. Format: ``docs/sync.md``, Entries in frames.
+
+MEDIA_TYPE = "application/vnd.rye.entries"
+START = b"rye entries 1\n"
+
+_MARKS: dict[EntryKind, bytes] = {"blob": b"b", "object": b"o"}
+_KINDS: dict[int, EntryKind] = {mark[0]: kind for kind, mark in _MARKS.items()}
+_END = b"e"
+_HEAD_BYTES = 5
+
+
+def head_of(entry: Entry) -> bytes:
+    """What stands before the bytes of an entry."""
+    return _MARKS[entry.kind] + len(entry.data).to_bytes(4, "big")
+
+
+def end_of(count: int) -> bytes:
+    """What stands behind so many entries."""
+    return _END + count.to_bytes(4, "big")
+
+
+def read_entries(data: bytes, asked: Collection[str]) -> Iterator[Entry]:
+    """The entries of a whole answer, each under the digest of its bytes.
+
+    ``asked`` are the digests that were asked for; a set answers fast. One that is not among them,
+    or comes twice, is refused before anything else is done with it. Raises EntryError.
+    """
+    if not data.startswith(START):
+        raise EntryError(UNKNOWN, f"expected {START!r} first, found {data[: len(START)]!r}")
+    position, came = len(START), set[str]()
+    while position < len(data) and (kind := _KINDS.get(data[position])):
+        start = position + _HEAD_BYTES
+        end = start + int.from_bytes(data[position + 1 : start], "big")
+        content = data[start:end]
+        if end > len(data):
+            problem = f"{kind}: expected {end - start} bytes, found {len(content)}"
+            raise EntryError(UNKNOWN, problem)
+        digest = sha256_hex(content)
+        if digest in came or digest not in asked:
+            raise EntryError(digest, "came twice" if digest in came else "was not asked for")
+        if kind == "object" and canonical(digest, content) != content:
+            raise EntryError(digest, "data: expected canonical JSON, found another form")
+        yield Entry(digest, kind, content)
+        came.add(digest)
+        position = end
+    found = data[position : position + _HEAD_BYTES]
+    if found != end_of(len(came)):
+        problem = f"expected an entry, or the end that counts {len(came)}, found {found!r}"
+        raise EntryError(UNKNOWN, problem)
+    behind = len(data) - position - _HEAD_BYTES
+    if behind:
+        raise EntryError(UNKNOWN, f"expected nothing behind the end, found {behind} bytes")

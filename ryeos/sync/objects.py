@@ -1,0 +1,696 @@
+"""The objects that travel between a project and a node, as values, and back. Pure.
+
+Formats: ``docs/cas.md``. Every reader takes what other programs wrote, and raises CasObjectError
+that names the object and the key. Paths in manifests are strings like any other here: whether they
+are safe to write is for `ryeos.sync.paths` to say.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+from lillux.store_files import ObjectMissingError, Space, is_digest
+from lillux.values import dataclass, field
+from ryeos.items.errors import RyeError
+
+# --- references -----------------------------------------------------------------------------------
+# Which content an object names: what a transfer takes along, and a sweep spares. Pure.
+#
+# An object that is not what its kind says names what can be read of it: to judge its shape is for
+# `ryeos.sync.objects`.
+
+_HASH, _HASHES = "_hash", "_hashes"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A digest that an object names. ``space`` is None where only its reader knows the kind."""
+
+    digest: str
+    space: Space | None
+
+
+def references_of(value: object) -> Iterator[Reference]:
+    """What the object names, in the order of its keys. Null and ``""`` name nothing.
+
+    Of a kind that is not known: each digest under a key that ends in ``_hash``, and each in a list
+    under one that ends in ``_hashes``.
+    """
+    if not isinstance(value, dict):
+        return
+    kind = value.get("kind")
+    read = _READERS.get(kind) if isinstance(kind, str) else None
+    for digest, space in (read or _unknown)(value):
+        if is_digest(digest):
+            yield Reference(str(digest), space)
+
+
+_Named = Iterator[tuple[object, Space | None]]
+
+
+def _project_snapshot(value: Mapping[str, Any]) -> _Named:
+    yield value.get("project_manifest_hash"), Space.OBJECT
+    yield value.get("user_manifest_hash"), Space.OBJECT
+    for digest in _list(value, "parent_hashes"):
+        yield digest, Space.OBJECT
+
+
+def _source_manifest(value: Mapping[str, Any]) -> _Named:
+    for digest in _mapping(value, "items").values():
+        yield digest, Space.OBJECT
+    for digest in _mapping(value, "files").values():
+        yield digest, Space.BLOB
+
+
+def _item_source(value: Mapping[str, Any]) -> _Named:
+    yield value.get("content_blob_hash"), Space.BLOB
+
+
+def _execution_snapshot(value: Mapping[str, Any]) -> _Named:
+    for key in ("project_manifest_hash", "user_manifest_hash", "state_hash", "previous"):
+        yield value.get(key), Space.OBJECT
+    for digest in _list(value, "node_receipts"):
+        yield digest, Space.OBJECT
+
+
+def _node_receipt(value: Mapping[str, Any]) -> _Named:
+    yield value.get("node_input_hash"), Space.OBJECT
+    yield value.get("node_result_hash"), Space.OBJECT
+
+
+def _node_input(value: Mapping[str, Any]) -> _Named:
+    yield value.get("graph_hash"), Space.OBJECT
+    yield value.get("config_snapshot_hash"), Space.OBJECT
+
+
+def _outputs_bundle(value: Mapping[str, Any]) -> _Named:
+    yield value.get("execution_snapshot_hash"), Space.OBJECT
+    for digest in _mapping(value, "files").values():
+        yield digest, Space.BLOB
+
+
+def _artifact_index(value: Mapping[str, Any]) -> _Named:
+    for entry in _mapping(value, "entries").values():
+        if isinstance(entry, dict):
+            yield entry.get("blob_hash"), Space.BLOB
+
+
+def _nothing(_: Mapping[str, Any]) -> _Named:
+    """A user's data: a digest in it is text like any other."""
+    return iter(())
+
+
+def _unknown(value: Mapping[str, Any]) -> _Named:
+    for key, child in value.items():
+        if key.endswith(_HASHES) and isinstance(child, list):
+            for digest in child:
+                yield digest, None
+        elif key.endswith(_HASH):
+            yield child, None
+
+
+def _mapping(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    child = value.get(key)
+    return child if isinstance(child, dict) else {}
+
+
+def _list(value: Mapping[str, Any], key: str) -> list[Any]:
+    child = value.get(key)
+    return child if isinstance(child, list) else []
+
+
+_READERS: Mapping[str, Callable[[Mapping[str, Any]], _Named]] = {
+    "project_snapshot": _project_snapshot,
+    "source_manifest": _source_manifest,
+    "item_source": _item_source,
+    "execution_snapshot": _execution_snapshot,
+    "node_receipt": _node_receipt,
+    "node_input": _node_input,
+    "runtime_outputs_bundle": _outputs_bundle,
+    "artifact_index": _artifact_index,
+    "state_snapshot": _nothing,
+    "node_result": _nothing,
+    "config_snapshot": _nothing,
+}
+
+
+# --- errors ---------------------------------------------------------------------------------------
+# What can be wrong with what travels between a project and a node.
+
+
+class CasObjectError(RyeError):
+    """An object has another shape than its kind. ``where`` names it, like ``manifest 1f..``."""
+
+    code, exit_status = "CAS_OBJECT_INVALID", 7
+
+    def __init__(self, where: str, problem: str) -> None:
+        self.where, self.problem = where, problem
+        super().__init__(
+            f"{where}: {problem}", hint="whoever stored it wrote it wrong; push again from there"
+        )
+
+
+class EntryError(RyeError):
+    """An entry of a transfer that is not what it says. ``digest`` is ``unknown`` for none."""
+
+    code, exit_status = "CAS_ENTRY_INVALID", 7
+
+    def __init__(self, digest: str, problem: str) -> None:
+        self.digest, self.problem = digest, problem
+        super().__init__(
+            f"entry {digest[:80]}: {problem}", hint="it was changed on its way; send it again"
+        )
+
+
+class ImportFailedError(RyeError):
+    """Some entries of a transfer were refused. ``stored`` are the digests of the others."""
+
+    code, exit_status = "CAS_ENTRY_INVALID", 7
+
+    def __init__(self, stored: Sequence[str], failures: Sequence[EntryError]) -> None:
+        self.stored, self.failures = tuple(stored), tuple(failures)
+        self.details = tuple(str(failure) for failure in failures)
+        self.facts = {
+            "stored": list(stored),
+            "errors": [{"hash": one.digest, "error": one.problem} for one in failures],
+        }
+        super().__init__(
+            f"{len(failures)} of {len(failures) + len(stored)} entries refused: {failures[0]}",
+            hint="the others are stored; send these again",
+        )
+
+
+class EntryTooLargeError(RyeError):
+    """A file of which one request to a node could not hold the content."""
+
+    code, exit_status = "RESOURCE_EXCEEDED", 6
+
+    def __init__(self, name: str, size: int, limit: int) -> None:
+        self.name, self.size, self.limit = name, size, limit
+        super().__init__(
+            f"{name}: expected at most {limit} bytes in a file that travels, found {size}",
+            hint="leave it out with sync.exclude in .ai/config/cas/manifest.yaml",
+        )
+
+
+class TreeChangedError(RyeError):
+    """A file is no longer what it was when the tree it belongs to was looked at."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{path}: changed while the project was being sent",
+            hint="nothing is lost; run the command again",
+        )
+
+
+class LinkedFolderError(RyeError):
+    """The ``.ai`` folder of a space that is to travel is a link. ``path`` is its."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{path}: expected a folder of its own, found a link to another",
+            hint="what a link leads to is not sent; put a copy in its place",
+        )
+
+
+class RulesUnreadableError(RyeError):
+    """A file that says which files travel cannot be read, or is no YAML."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path, self.problem = path, problem
+        super().__init__(
+            f"{path}: {problem}" if path not in problem else problem,
+            hint="it says which files travel, so nothing was sent or compared: mend it",
+        )
+
+
+# --- fields ---------------------------------------------------------------------------------------
+# The keys of one object, each asked for with its type. Pure.
+
+SCHEMA = 2
+"""Of every object; another number is another format."""
+
+
+Wrong = Callable[[str, str, str, str], RyeError]
+"""Of an object, a key in it, what was expected there and what was found: what is raised."""
+
+ROOT = "(root)"
+"""The key of an object as a whole."""
+
+
+def wrong_object(where: str, key: str, expected: str, there: str) -> CasObjectError:
+    """That an object that travels does not hold what it must."""
+    at = "" if key == ROOT else f"{key}: "
+    return CasObjectError(where, f"{at}expected {expected}, found {there}")
+
+
+class Fields:
+    """An object of a kind and `SCHEMA`. Raises what ``wrong`` makes, for each key asked for too."""
+
+    def __init__(self, value: object, kind: str, where: str, wrong: Wrong = wrong_object) -> None:
+        self._where, self._wrong = where, wrong
+        if not isinstance(value, dict):
+            raise wrong(where, ROOT, "an object", found(value))
+        self._value: dict[str, Any] = value
+        if value.get("kind") != kind:
+            raise self.wrong("kind", f'"{kind}"')
+        if value.get("schema") != SCHEMA or not isinstance(value["schema"], int):  # 2.0 is no 2
+            raise self.wrong("schema", str(SCHEMA))
+
+    def text(self, key: str) -> str:
+        """A string, ``""`` for none."""
+        value = self._value.get(key, "")
+        if not isinstance(value, str):
+            raise self.wrong(key, "a string")
+        return value
+
+    def optional_text(self, key: str) -> str | None:
+        """A string; null for none."""
+        return None if self._value.get(key) is None else self.text(key)
+
+    def required(self, key: str) -> Any:  # noqa: ANN401 - JSON
+        """Any value, null too."""
+        if key not in self._value:
+            raise self.wrong(key, "a value")
+        return self._value[key]
+
+    def flag(self, key: str) -> bool:
+        """True or false, false for none."""
+        value = self._value.get(key, False)
+        if not isinstance(value, bool):
+            raise self.wrong(key, "true or false")
+        return value
+
+    def required_text(self, key: str) -> str:
+        """A string that says something."""
+        value = self._value.get(key)
+        if not isinstance(value, str) or not value:
+            raise self.wrong(key, "a string")
+        return value
+
+    def digest(self, key: str) -> str:
+        """A digest."""
+        value = self._value.get(key)
+        if not is_digest(value):
+            raise self.wrong(key, "a digest")
+        return str(value)
+
+    def optional_digest(self, key: str) -> str | None:
+        """A digest; null, nothing and ``""`` are none."""
+        value = self._value.get(key)
+        return None if value is None or value == "" else self.digest(key)
+
+    def digests(self, key: str) -> tuple[str, ...]:
+        """A list of digests, empty for none."""
+        value = self._value.get(key, [])
+        if not isinstance(value, list) or not all(is_digest(one) for one in value):
+            raise self.wrong(key, "a list of digests")
+        return tuple(value)
+
+    def paths(self, key: str) -> dict[str, str]:
+        """An object from paths to digests. The paths are not judged here."""
+        value = self._value.get(key)
+        if not isinstance(value, dict):
+            raise self.wrong(key, "an object")
+        for path, digest in value.items():
+            if not is_digest(digest):
+                at = f"{key}[{path[:200]!r}]"
+                raise self._wrong(self._where, at, "a digest", found(digest))
+        return value
+
+    def mapping(self, key: str) -> dict[str, Any]:
+        """An object, empty for none."""
+        value = self._value.get(key, {})
+        if not isinstance(value, dict):
+            raise self.wrong(key, "an object")
+        return value
+
+    def required_mapping(self, key: str) -> dict[str, Any]:
+        """An object."""
+        self.required(key)
+        return self.mapping(key)
+
+    def optional_texts(self, key: str) -> dict[str, str] | None:
+        """An object of strings; null for none."""
+        value = self._value.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+            raise self.wrong(key, "an object of strings, or null")
+        return value
+
+    def mappings(self, key: str) -> tuple[dict[str, Any], ...]:
+        """A list of objects, empty for none."""
+        value = self._value.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+            raise self.wrong(key, "a list of objects")
+        return tuple(value)
+
+    def count(self, key: str) -> int:
+        """A whole number from 0, 0 for none."""
+        value = self._value.get(key, 0)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise self.wrong(key, "a whole number from 0")
+        return value
+
+    def unknown(self, known: frozenset[str]) -> Mapping[str, Any]:
+        """The keys of other programs."""
+        return {key: value for key, value in self._value.items() if key not in known}
+
+    def wrong(self, key: str, expected: str) -> RyeError:
+        """That a key does not hold what it must."""
+        return self._wrong(self._where, key, expected, found(self._value.get(key)))
+
+
+def found(value: object) -> str:
+    """A value in the words of a message, cut short."""
+    match value:
+        case None:
+            return "nothing"
+        case str():
+            return repr(value[:80])
+        case bool() | int() | float():
+            return repr(value)[:80]
+        case _:
+            return {"dict": "an object", "list": "a list"}.get(type(value).__name__, "something")
+
+
+# --- objects --------------------------------------------------------------------------------------
+
+ManifestSpace = Literal["project", "user"]
+MANIFEST_SPACES: tuple[ManifestSpace, ...] = ("project", "user")
+
+PUSH, EXECUTION, MERGE = "push", "execution", "merge"
+"""Where a project snapshot comes from."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemSource:
+    """One item file: the bytes of it, what it is called, and the fields of its signature line.
+
+    ``signature_info`` is None for one that is not signed. Nothing says that the signature holds.
+    """
+
+    item_ref: str
+    content_blob_hash: str
+    signature_info: Mapping[str, str] | None = None
+
+    def as_object(self) -> dict[str, Any]:
+        """An ``item_source``."""
+        signature = None if self.signature_info is None else dict(self.signature_info)
+        return {
+            "schema": SCHEMA,
+            "kind": "item_source",
+            "item_ref": self.item_ref,
+            "content_blob_hash": self.content_blob_hash,
+            "integrity": self.content_blob_hash,
+            "signature_info": signature,
+        }
+
+
+def item_source_of(value: object, where: str) -> ItemSource:
+    """The item in an ``item_source``. Raises CasObjectError."""
+    fields = Fields(value, "item_source", where)
+    content = fields.digest("content_blob_hash")
+    if fields.text("integrity") not in {"", content}:
+        raise fields.wrong("integrity", f"{content}, as content_blob_hash")
+    return ItemSource(
+        fields.required_text("item_ref"), content, fields.optional_texts("signature_info")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SourceManifest:
+    """The files of a space by path, relative and with ``/``.
+
+    items   item files below ``.ai/``, each with the digest of its item_source
+    files   all others, each with the digest of its bytes; a user space has none
+    """
+
+    space: ManifestSpace
+    items: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def paths(self) -> list[str]:
+        """Every path, sorted. One that is item and file stands twice."""
+        return sorted([*self.items, *self.files])
+
+    def as_object(self) -> dict[str, Any]:
+        """A ``source_manifest``."""
+        return {
+            "schema": SCHEMA,
+            "kind": "source_manifest",
+            "space": self.space,
+            "items": dict(self.items),
+            "files": dict(self.files),
+        }
+
+
+def manifest_of(value: object, where: str) -> SourceManifest:
+    """The manifest in a ``source_manifest``. Raises CasObjectError."""
+    fields = Fields(value, "source_manifest", where)
+    space = fields.text("space")
+    if space not in MANIFEST_SPACES:
+        raise fields.wrong("space", " or ".join(MANIFEST_SPACES))
+    return SourceManifest(space, fields.paths("items"), fields.paths("files"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectSnapshot:
+    """A project at a moment, and what it came from: a commit.
+
+    parent_hashes   none for the first, two for a merge; the first is the mainline
+    source          ``push``, ``execution`` or ``merge``; ``source_detail`` an item reference
+    timestamp       UTC with microseconds, ``2026-01-01T00:00:00.000000+00:00``
+    """
+
+    project_manifest_hash: str
+    source: str
+    timestamp: str
+    user_manifest_hash: str | None = None
+    parent_hashes: tuple[str, ...] = ()
+    source_detail: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_object(self) -> dict[str, Any]:
+        """A ``project_snapshot``."""
+        return {
+            "schema": SCHEMA,
+            "kind": "project_snapshot",
+            "project_manifest_hash": self.project_manifest_hash,
+            "user_manifest_hash": self.user_manifest_hash,
+            "parent_hashes": list(self.parent_hashes),
+            "source": self.source,
+            "source_detail": self.source_detail,
+            "timestamp": self.timestamp,
+            "metadata": dict(self.metadata),
+        }
+
+
+def snapshot_of(value: object, where: str) -> ProjectSnapshot:
+    """The snapshot in a ``project_snapshot``. Raises CasObjectError."""
+    fields = Fields(value, "project_snapshot", where)
+    return ProjectSnapshot(
+        project_manifest_hash=fields.digest("project_manifest_hash"),
+        user_manifest_hash=fields.optional_digest("user_manifest_hash"),
+        parent_hashes=fields.digests("parent_hashes"),
+        source=fields.text("source"),
+        source_detail=fields.text("source_detail"),
+        timestamp=fields.text("timestamp"),
+        metadata=fields.mapping("metadata"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionSnapshot:
+    """What became of an execution. Graphs write their own, with more keys, which `unknown` keeps.
+
+    graph_run_id   of a graph its run, of anything else the thread
+    graph_id       the item, ``tool:a/b``
+    step           completed steps of a graph, else 0
+    state_hash     of a graph its last state, else None
+    errors         ``message``, ``phase`` and more of each
+    """
+
+    graph_run_id: str
+    graph_id: str
+    status: str
+    project_manifest_hash: str | None = None
+    user_manifest_hash: str | None = None
+    system_version: str = ""
+    step: int = 0
+    state_hash: str | None = None
+    node_receipts: tuple[str, ...] = ()
+    errors: tuple[Mapping[str, Any], ...] = ()
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_object(self) -> dict[str, Any]:
+        """An ``execution_snapshot``. A digest that is not there is ``""``."""
+        errors = {"errors": [dict(error) for error in self.errors]} if self.errors else {}
+        return {
+            **self.unknown,
+            "schema": SCHEMA,
+            "kind": "execution_snapshot",
+            "graph_run_id": self.graph_run_id,
+            "graph_id": self.graph_id,
+            "project_manifest_hash": self.project_manifest_hash or "",
+            "user_manifest_hash": self.user_manifest_hash or "",
+            "system_version": self.system_version,
+            "step": self.step,
+            "status": self.status,
+            "state_hash": self.state_hash or "",
+            "node_receipts": list(self.node_receipts),
+            **errors,
+        }
+
+
+def execution_snapshot_of(
+    value: object, where: str, wrong: Wrong = wrong_object
+) -> ExecutionSnapshot:
+    """The snapshot in an ``execution_snapshot``, of a graph too. Raises what ``wrong`` makes."""
+    fields = Fields(value, "execution_snapshot", where, wrong)
+    return ExecutionSnapshot(
+        graph_run_id=fields.text("graph_run_id"),
+        graph_id=fields.text("graph_id"),
+        status=fields.text("status"),
+        project_manifest_hash=fields.optional_digest("project_manifest_hash"),
+        user_manifest_hash=fields.optional_digest("user_manifest_hash"),
+        system_version=fields.text("system_version"),
+        step=fields.count("step"),
+        state_hash=fields.optional_digest("state_hash"),
+        node_receipts=fields.digests("node_receipts"),
+        errors=fields.mappings("errors"),
+        unknown=fields.unknown(_EXECUTION_KEYS),
+    )
+
+
+_EXECUTION_KEYS = frozenset(
+    {
+        "schema",
+        "kind",
+        "graph_run_id",
+        "graph_id",
+        "project_manifest_hash",
+        "user_manifest_hash",
+        "system_version",
+        "step",
+        "status",
+        "state_hash",
+        "node_receipts",
+        "errors",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputsBundle:
+    """The files that an execution left behind, by path, each with the digest of its bytes."""
+
+    remote_thread_id: str
+    execution_snapshot_hash: str
+    files: Mapping[str, str]
+
+    def as_object(self) -> dict[str, Any]:
+        """A ``runtime_outputs_bundle``."""
+        return {
+            "schema": SCHEMA,
+            "kind": "runtime_outputs_bundle",
+            "remote_thread_id": self.remote_thread_id,
+            "execution_snapshot_hash": self.execution_snapshot_hash,
+            "files": dict(self.files),
+        }
+
+
+def outputs_bundle_of(value: object, where: str) -> OutputsBundle:
+    """The bundle in a ``runtime_outputs_bundle``. Raises CasObjectError."""
+    fields = Fields(value, "runtime_outputs_bundle", where)
+    return OutputsBundle(
+        fields.text("remote_thread_id"),
+        fields.optional_digest("execution_snapshot_hash") or "",
+        fields.paths("files"),
+    )
+
+
+# --- contents -------------------------------------------------------------------------------------
+# Where blobs and objects come from: a store, a tree on the disk, or several of them.
+
+
+class ReadContents(Protocol):
+    """Blobs and objects by digest, as they are: a tree on the disk is one."""
+
+    def get_blob(self, digest: str) -> bytes:
+        """The bytes of a digest. Raises ObjectMissingError."""
+        ...
+
+    def get_object(self, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
+        """The value of a digest. Raises ObjectMissingError."""
+        ...
+
+    def has_blob(self, digest: str) -> bool:
+        """Whether there is such a blob; a text that is no digest names nothing."""
+        ...
+
+    def has_object(self, digest: str) -> bool:
+        """Whether there is such an object; a text that is no digest names nothing."""
+        ...
+
+
+class Contents(ReadContents, Protocol):
+    """Contents that more can be put into: a `lillux.store.Store` is one."""
+
+    def put_blob(self, data: bytes) -> str:
+        """Keep bytes. Their digest."""
+        ...
+
+    def put_object(self, value: object) -> str:
+        """Keep a JSON value. Its digest."""
+        ...
+
+
+class Layered:
+    """Several contents as one: read from the first that has it, written to the very first."""
+
+    def __init__(self, first: Contents, *others: ReadContents) -> None:
+        self._first = first
+        self._all: tuple[ReadContents, ...] = (first, *others)
+
+    def get_blob(self, digest: str) -> bytes:
+        """The bytes of a digest. Raises ObjectMissingError, of the last that was asked."""
+        for contents in self._all[:-1]:
+            try:
+                return contents.get_blob(digest)
+            except ObjectMissingError:
+                continue
+        return self._all[-1].get_blob(digest)
+
+    def get_object(self, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
+        """The value of a digest. Raises ObjectMissingError, of the last that was asked."""
+        for contents in self._all[:-1]:
+            try:
+                return contents.get_object(digest)
+            except ObjectMissingError:
+                continue
+        return self._all[-1].get_object(digest)
+
+    def has_blob(self, digest: str) -> bool:
+        """Whether any has such a blob."""
+        return any(contents.has_blob(digest) for contents in self._all)
+
+    def has_object(self, digest: str) -> bool:
+        """Whether any has such an object."""
+        return any(contents.has_object(digest) for contents in self._all)
+
+    def put_blob(self, data: bytes) -> str:
+        """Keep bytes in the first. Their digest."""
+        return self._first.put_blob(data)
+
+    def put_object(self, value: object) -> str:
+        """Keep a JSON value in the first. Its digest."""
+        return self._first.put_object(value)

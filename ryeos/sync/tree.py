@@ -1,0 +1,465 @@
+"""The manifest of a folder on the disk, and its content read from there when it is asked for.
+
+Building one stores nothing and reads only files that the table does not know: ``docs/cas.md``.
+"""
+
+import json
+import os
+import stat
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from time import time_ns
+from typing import Any, NamedTuple
+
+from lillux.digests import canonical_json, sha256_hex
+from lillux.errors import LilluxError
+from lillux.files import PLAIN_FILE, file_system_error, make_directory, read_bytes, write_atomic
+from lillux.store_files import ObjectMissingError, Space
+from lillux.values import dataclass, field, replace
+from ryeos.items.refs import AI_DIRECTORY
+from ryeos.sync.entries import MAX_ENTRY_BYTES
+from ryeos.sync.objects import ManifestSpace, SourceManifest, TreeChangedError
+from ryeos.sync.paths import (
+    Found,
+    Skipped,
+    item_source,
+    kind_of,
+    problem_of,
+    stays_by_path,
+    walk,
+    why_it_stays,
+    why_never,
+    why_never_below,
+)
+from ryeos.sync.rules import ManifestRules, NameRules, PathPatterns
+
+# --- tree reading ---------------------------------------------------------------------------------
+# The bytes of files that a walk has found, and their digests: without pathlib, as of a walk.
+
+_LARGE_BYTES = 8 * 1024 * 1024
+_PART_BYTES = 1024 * 1024
+
+
+def read_found(root: str, found: Found) -> bytes | None:
+    """All of a file; None for one that was removed meanwhile. Raises FileSystemError."""
+    with _opened(f"{root}/{found.target or found.relative}") as descriptor:
+        if descriptor is None:
+            return None
+        # One byte more tells a file that has grown from one that was read whole.
+        data = os.read(descriptor, found.status.st_size + 1)
+        parts = [data]
+        while data:
+            data = os.read(descriptor, _PART_BYTES)
+            parts.append(data)
+    return parts[0] if len(parts) <= 2 else b"".join(parts)  # noqa: PLR2004 - bytes, and none
+
+
+def digest_found(root: str, found: Found) -> str | None:
+    """The digest of a file of any size; None as `read_found`. Raises FileSystemError."""
+    if found.status.st_size < _LARGE_BYTES:
+        data = read_found(root, found)
+        return None if data is None else sha256(data).hexdigest()
+    with _opened(f"{root}/{found.target or found.relative}") as descriptor:
+        if descriptor is None:
+            return None
+        digest = sha256()
+        while part := os.read(descriptor, _PART_BYTES):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int | None]:
+    try:
+        descriptor = os.open(path, PLAIN_FILE)
+    except (FileNotFoundError, NotADirectoryError):
+        yield None
+        return
+    except OSError as error:
+        raise file_system_error(path, error) from error
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            yield None  # removed, and something else put there
+        else:
+            yield descriptor
+    except OSError as error:
+        raise file_system_error(path, error) from error
+    finally:
+        os.close(descriptor)
+
+
+# --- stat table -----------------------------------------------------------------------------------
+# What files had which digest, by what the system tells of them without reading them.
+#
+# An optimisation only: it is kept where nobody else writes, and whoever sends the content of a file
+# hashes it again. A file changed within a tick of the file system's clock after it was looked at
+# looks the same as before; so what was that young when it was recorded is not remembered.
+
+_VERSION = 1
+_MAX_TABLE_BYTES = 512 * 1024 * 1024
+_DIGEST_LINE = 65
+_ROWS_A_FILE = 25  # that are written in the time in which a small file is read
+_MANY_BYTES = 4 * 1024 * 1024
+_SECOND_NS = 1_000_000_000
+_TICK_NS = 100_000_000
+_COARSE_TICK_NS = 2_100_000_000  # of file systems that count seconds, or two at a time
+
+
+class Entry(NamedTuple):  # made for each file, each time: a tuple is made in a third of the time
+    """The digest of a file's bytes; of an item that of its item_source too, and the object."""
+
+    blob: str
+    item_digest: str | None = None
+    item: Mapping[str, Any] | None = None
+
+
+_Row = list[Any]
+"""As in the file: size, mtime_ns, ctime_ns, inode, the three of an `Entry`. Never written into."""
+
+_FIELDS = 7
+
+
+class StatTable:
+    """Entries by relative path, of the files below one folder. Not thread-safe.
+
+    ``path`` is the file it is kept in, None for a table that lives in memory only.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self._rows: dict[str, _Row] = {}
+        self._changed = False
+        self._learned = self._learned_bytes = 0  # since it was saved
+
+    def __len__(self) -> int:
+        """How many files are known."""
+        return len(self._rows)
+
+    def copy(self) -> "StatTable":
+        """A table in memory that knows the same, and learns apart from this one."""
+        other = StatTable()
+        other._rows = self._rows.copy()
+        return other
+
+    def entry(self, relative: str, status: os.stat_result) -> Entry | None:
+        """What is known of a file, if it is still the one that was recorded."""
+        row = self._rows.get(relative)
+        if row is None or row[:4] != _key(status):
+            return None
+        return Entry(row[4], row[5], row[6])
+
+    def record(
+        self, relative: str, status: os.stat_result, entry: Entry, *, now_ns: int | None = None
+    ) -> None:
+        """Remember an entry. ``status`` is from before the file was read, or after it was written.
+
+        ``now_ns`` is when the system was asked for it, by default now.
+        """
+        self._changed = True
+        if _is_racy(status, time_ns() if now_ns is None else now_ns):
+            self._rows.pop(relative, None)
+        else:
+            self._rows[relative] = [*_key(status), entry.blob, entry.item_digest, entry.item]
+            self._learned += 1
+            self._learned_bytes += status.st_size
+
+    def forget(self, relative: str) -> None:
+        """Know nothing of a file."""
+        if self._rows.pop(relative, None) is not None:
+            self._changed = True
+
+    def retain(self, paths: Collection[str]) -> None:
+        """Forget all files but these; a set answers fast."""
+        if len(paths) < len(self._rows) or any(path not in paths for path in self._rows):
+            self._rows = {path: row for path, row in self._rows.items() if path in paths}
+            self._changed = True
+
+    def load(self) -> None:
+        """Read what was saved. A file that is not there, or broken, is an empty table."""
+        self._rows = {}
+        if self.path is None:
+            return
+        try:
+            data = read_bytes(self.path, _MAX_TABLE_BYTES)
+            if data[:_DIGEST_LINE] == f"{sha256_hex(data[_DIGEST_LINE:])}\n".encode():
+                self._rows = _rows(json.loads(data[_DIGEST_LINE:]))
+        except (OSError, LilluxError, ValueError, TypeError, KeyError, RecursionError):
+            return
+
+    def save_if_worth_it(self) -> None:
+        """As `save`, where that takes less than reading again what the table has learned."""
+        is_little = self._learned * _ROWS_A_FILE < len(self._rows)
+        if not is_little or self._learned_bytes > _MANY_BYTES:
+            self.save()
+
+    def save(self) -> None:
+        """Write the table if it has changed, whole or not at all. Raises FileSystemError."""
+        if self.path is None or not self._changed:
+            return
+        text = json.dumps({"version": _VERSION, "files": self._rows}, separators=(",", ":"))
+        data = text.encode("ascii")
+        make_directory(self.path.parent, mode=0o700)
+        write_atomic(self.path, f"{sha256_hex(data)}\n".encode() + data, mode=0o600)
+        self._changed = False
+        self._learned = self._learned_bytes = 0
+
+
+def _key(status: os.stat_result) -> list[int]:
+    # On Windows a folder's listing has no inodes, and asking for each costs what this spares.
+    inode = 0 if os.name == "nt" else status.st_ino
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, inode]
+
+
+def _is_racy(status: os.stat_result, now_ns: int) -> bool:
+    coarse = status.st_mtime_ns % _SECOND_NS == 0
+    tick = _COARSE_TICK_NS if coarse else _TICK_NS
+    return now_ns - max(status.st_mtime_ns, status.st_ctime_ns) < tick
+
+
+def _rows(value: Mapping[str, Any]) -> dict[str, _Row]:
+    """Raises ValueError, TypeError, KeyError for what `StatTable.save` has not written."""
+    rows: dict[str, _Row] = value["files"] if value["version"] == _VERSION else {}
+    if (
+        type(rows) is not dict
+        or {*map(type, rows.values())} - {list}
+        or {*map(len, rows.values())} - {_FIELDS}
+    ):
+        raise ValueError("expected rows")
+    return rows
+
+
+# --- tree -----------------------------------------------------------------------------------------
+
+_MAX_OBJECT_BYTES = 256 * 1024 * 1024  # of anything that a store holds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """A folder as it was when it was looked at. Its content can be read like that of a store.
+
+    manifest       which files it has
+    manifest_hash  the digest of that
+    manifest_data  its canonical JSON
+    item_sources   the ``item_source`` of each item, by digest
+    blobs          a file that has the bytes, by digest: a path relative to ``root``
+    skipped        what was left out though its place says that it should travel, sorted
+    """
+
+    root: Path
+    manifest: SourceManifest
+    manifest_hash: str
+    manifest_data: bytes = field(repr=False)
+    item_sources: Mapping[str, Mapping[str, Any]]
+    blobs: Mapping[str, str]
+    skipped: tuple[Skipped, ...]
+    table: StatTable
+
+    def with_manifest(self, manifest: SourceManifest) -> "Tree":
+        """The same folder with another manifest for it."""
+        data = canonical_json(manifest.as_object())
+        digest = sha256(data).hexdigest()
+        return replace(self, manifest=manifest, manifest_hash=digest, manifest_data=data)
+
+    def has_blob(self, digest: str) -> bool:
+        """Whether a file of the tree has these bytes."""
+        return digest in self.blobs
+
+    def has_object(self, digest: str) -> bool:
+        """Whether it is an item of the tree, or its manifest."""
+        return digest == self.manifest_hash or digest in self.item_sources
+
+    def get_blob(self, digest: str) -> bytes:
+        """The bytes of a file, hashed again.
+
+        Raises ObjectMissingError, TreeChangedError for a file that is no longer what it was, and
+        FileSystemError.
+        """
+        relative = self.blobs.get(digest)
+        if relative is None:
+            raise ObjectMissingError(Space.BLOB.value, digest, str(self.root))
+        try:
+            data = read_bytes(self.root / relative, _MAX_OBJECT_BYTES)
+        except FileNotFoundError:
+            raise self._changed(relative) from None
+        if sha256(data).hexdigest() != digest:
+            raise self._changed(relative)
+        return data
+
+    def get_object(self, digest: str) -> Any:  # noqa: ANN401 - JSON of ours
+        """An item of the tree, or its manifest. Raises ObjectMissingError."""
+        if digest == self.manifest_hash:
+            return self.manifest.as_object()
+        value = self.item_sources.get(digest)
+        if value is None:
+            raise ObjectMissingError(Space.OBJECT.value, digest, str(self.root))
+        return dict(value)
+
+    def _changed(self, relative: str) -> TreeChangedError:
+        self.table.forget(relative)  # a table that was wrong must not be wrong the next time too
+        with suppress(LilluxError):  # what matters is that it changed
+            self.table.save()
+        return TreeChangedError(str(self.root / relative))
+
+
+def build_project_tree(root: Path, rules: ManifestRules, table: StatTable) -> Tree:
+    """A project as the rules say: items, and other files where the rules include some.
+
+    ``table`` learns what was read. Raises FileSystemError for what cannot be read: a file that is
+    left out is taken for one that was removed.
+    """
+    building = _Building(root, "project", rules, table)
+    building.add_items()
+    if rules.takes_files:
+        building.add_files()
+    return building.tree()
+
+
+def build_user_tree(user_root: Path, rules: ManifestRules, table: StatTable) -> Tree:
+    """Of a user space what runs on a node need: never a private key, never a pinned node.
+
+    Raises as `build_project_tree`.
+    """
+    building = _Building(user_root, "user", rules, table)
+    building.add_items()
+    return building.tree()
+
+
+class _Building:
+    """A tree in the making."""
+
+    def __init__(
+        self, root: Path, space: ManifestSpace, rules: ManifestRules, table: StatTable
+    ) -> None:
+        self._root, self._path = root, str(root)
+        self._space, self._rules, self._table = space, rules, table
+        self._names = NameRules(rules)
+        self._excluded = PathPatterns(rules.exclude)
+        self._items: dict[str, str] = {}
+        self._files: dict[str, str] = {}
+        self._sources: dict[str, Mapping[str, Any]] = {}
+        self._blobs: dict[str, str] = {}
+        self._skipped: list[Skipped] = []
+        # Canonical for what an item_source holds, which is text and nothing else.
+        encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+        self._encode = encoder.encode
+
+    def tree(self) -> Tree:
+        """What was added."""
+        self._table.retain(self._items.keys() | self._files.keys())
+        manifest = SourceManifest(self._space, self._items, self._files)
+        data = canonical_json(manifest.as_object())
+        return Tree(
+            root=self._root,
+            manifest=manifest,
+            manifest_hash=sha256(data).hexdigest(),
+            manifest_data=data,
+            item_sources=self._sources,
+            blobs=self._blobs,
+            skipped=tuple(sorted(self._skipped, key=lambda one: one.path)),
+            table=self._table,
+        )
+
+    def add_items(self) -> None:
+        """Add item files."""
+        skip_dirs = frozenset(self._rules.skip_dirs)
+        ai = f"{AI_DIRECTORY}/"
+
+        def enter(relative: str, name: str) -> bool:
+            if relative != ai + name:
+                return not why_never_below(relative, is_item=True)
+            return name not in skip_dirs and kind_of(f"{relative}/x") is not None
+
+        for found in walk(self._path, AI_DIRECTORY, enter, self._skipped.append):
+            if kind_of(found.relative) and self._may_travel(found, is_item=True):
+                self._add_item(found)
+
+    def add_files(self) -> None:
+        """Add the files outside ``.ai`` that the rules include."""
+        include, exclude = self._rules.file_rules()
+
+        def enter(relative: str, _: str) -> bool:
+            if exclude.match(f"{relative}/"):
+                return False
+            return not why_never_below(relative, is_item=False)
+
+        skipped: list[Skipped] = []
+        for found in walk(self._path, "", enter, skipped.append):
+            path = found.relative
+            if not include.match(path) or exclude.match(path):
+                continue
+            if self._may_travel(found, is_item=False):
+                self._add_file(found)
+        self._skipped += (one for one in skipped if include.match(one.path))
+
+    def _may_travel(self, found: Found, *, is_item: bool) -> bool:
+        if self._names.forbids(found.name) or stays_by_path(found.relative):
+            return False
+        problem = problem_of(found.relative, is_item=is_item)
+        if problem:
+            self._skipped.append(Skipped(found.relative, problem))
+            return False
+        target = found.target
+        if not target:
+            return True
+        # What must not travel must not do so under another name either.
+        forbidden = self._excluded.match(target) or self._names.forbids(target.rpartition("/")[2])
+        if forbidden or why_never(target, is_item=kind_of(target) is not None):
+            self._skipped.append(Skipped(found.relative, f"a link to {target}, which stays here"))
+            return False
+        return True
+
+    def _add_item(self, found: Found) -> None:
+        relative = found.relative
+        entry = None if self._must_look(relative) else self._table.entry(relative, found.status)
+        if entry is None or entry.item_digest is None or entry.item is None:
+            entry = self._item_entry(found)
+            if entry is None:
+                return
+        assert entry.item_digest is not None and entry.item is not None  # noqa: S101, PT018 - for mypy
+        self._items[relative] = entry.item_digest
+        self._sources[entry.item_digest] = entry.item
+        self._blobs.setdefault(entry.blob, relative)
+
+    def _must_look(self, relative: str) -> bool:
+        """Whether what a file holds decides, and the table may be from before the rule."""
+        return self._space == "user" and relative.startswith(f"{AI_DIRECTORY}/config/")
+
+    def _item_entry(self, found: Found) -> Entry | None:
+        """What an item file is, read; None for one that is left out or was removed meanwhile."""
+        relative = found.relative
+        if found.status.st_size > MAX_ENTRY_BYTES:
+            problem = f"expected an item of at most {MAX_ENTRY_BYTES} bytes"
+            self._skipped.append(Skipped(relative, f"{problem}, found {found.status.st_size}"))
+            return None
+        now_ns = time_ns()
+        data = read_found(self._path, found)
+        if data is None:
+            return None
+        problem = why_it_stays(relative, data) if self._space == "user" else ""
+        digest = sha256(data).hexdigest()
+        source = item_source(relative, data, digest)
+        if source is None:
+            problem = "expected UTF-8 text: items travel as text"
+        if problem or source is None:
+            self._skipped.append(Skipped(relative, problem))
+            return None
+        value = source.as_object()
+        item_digest = sha256(self._encode(value).encode("ascii")).hexdigest()
+        entry = Entry(digest, item_digest, value)
+        self._table.record(relative, found.status, entry, now_ns=now_ns)
+        return entry
+
+    def _add_file(self, found: Found) -> None:
+        relative = found.relative
+        entry = self._table.entry(relative, found.status)
+        if entry is None:
+            now_ns = time_ns()
+            digest = digest_found(self._path, found)
+            if digest is None:
+                return
+            entry = Entry(digest)
+            self._table.record(relative, found.status, entry, now_ns=now_ns)
+        self._files[relative] = entry.blob
+        self._blobs.setdefault(entry.blob, relative)

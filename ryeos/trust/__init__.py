@@ -1,0 +1,1 @@
+"""Who may be believed: signatures, keys, spaces, bundles and configuration."""

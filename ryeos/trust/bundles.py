@@ -1,0 +1,376 @@
+"""System spaces: the bundle that came with this program, and further ones.
+
+A bundle made by Rye has a manifest, ``.ai/bundles/<id>/files.manifest``: a ``# rye:signed`` line,
+then JSON ``{"bundle": {"id", "version"}, "files": {PATH: {"sha256": HEX, "header"?: {...}}}}`` with
+PATH below ``.ai``. One signature check covers all files; ``header`` is the parsed metadata, so that
+a short command needs no YAML parser. Format: ``docs/bundles.md``.
+"""
+
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from lillux.digests import sha256_hex
+from lillux.errors import LilluxError
+from lillux.files import is_directory, make_directory, read_bytes, write_atomic
+from lillux.signing import canonical_public_pem, compute_key_fingerprint, verify_signature
+from lillux.values import dataclass, field
+from ryeos.items.context import ToolPrograms, log_warning, no_programs
+from ryeos.items.errors import BundleError, IntegrityError, SignatureFormatError
+from ryeos.items.refs import AI_DIRECTORY, SYSTEM, Space
+from ryeos.trust.signature import CommentForm, Signature, content_hash, decode, split
+
+# --- bundles --------------------------------------------------------------------------------------
+
+MAX_MANIFEST_BYTES = 32 * 1024 * 1024
+EMBEDDED_ID, CORE_ID = "ryeos", "ryeos-core"
+"""Of the bundle that comes with this program: all of it, or the edition with its core alone."""
+MANIFEST_FORM = CommentForm("# ")
+_ENTRY_POINT_GROUP = "rye.bundles"
+
+
+class BundleHome(Protocol):
+    """Where the bundle that came with this program is, and what can mend it."""
+
+    def locate(self) -> str:
+        """The folder that holds ``.ai`` and ``public_key.pem``. Raises OSError."""
+        ...
+
+    def restore(self, path: str) -> bool:
+        """Write a file of that folder anew; False where that is not possible."""
+        ...
+
+    def hold(self) -> None:
+        """Need the file that this program was started from no longer, whatever becomes of it."""
+        ...
+
+    def programs(self) -> str | None:
+        """A folder with programs that tools expect on their PATH; None where there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BundleFolder:
+    """A bundle that simply lies in a folder, and what it has for the PATH of tools."""
+
+    root: Path
+    tool_programs: ToolPrograms = no_programs
+
+    def locate(self) -> str:
+        """The folder."""
+        return str(self.root)
+
+    def restore(self, path: str) -> bool:  # noqa: ARG002 - there is nothing to restore from
+        """Never: there is no other copy."""
+        return False
+
+    def hold(self) -> None:
+        """Nothing is read from a file."""
+
+    def programs(self) -> str | None:
+        """The folder that was named for it."""
+        return self.tool_programs()
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The verified list of a bundle's files."""
+
+    signature: Signature
+    files: Mapping[str, Mapping[str, Any]]
+    own_name: str
+    own_data: bytes = field(repr=False)
+    version: str = ""
+
+    def holds(self, relative: str, data: bytes) -> bool:
+        """Whether ``data`` is the listed content of ``relative``, or that of the list itself."""
+        if relative == self.own_name:
+            return self.own_data == data
+        entry = self.files.get(relative)
+        return entry is not None and entry.get("sha256") == sha256_hex(data)
+
+    def header(self, relative: str) -> Mapping[str, Any] | None:
+        """The parsed metadata of a listed file, if the manifest carries it."""
+        header = self.files.get(relative, {}).get("header")
+        return header if isinstance(header, dict) else None
+
+
+def manifest_path(space: Space) -> Path:
+    """Where a bundle keeps its manifest."""
+    return space.ai / _manifest_name(space)
+
+
+def readable_manifest_name(space: Space) -> str:
+    """Where below ``.ai`` a bundle keeps the manifest that other programs read."""
+    return f"bundles/{space.bundle_id}/manifest.yaml"
+
+
+def _manifest_name(space: Space) -> str:
+    return f"bundles/{space.bundle_id}/files.manifest"
+
+
+def dump_manifest(bundle_id: str, version: str, files: Mapping[str, Mapping[str, Any]]) -> str:
+    """The manifest's text below its signature line."""
+    document = {"bundle": {"id": bundle_id, "version": version}, "files": files}
+    return json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def read_manifest(space: Space, public_pem: bytes) -> Manifest | None:
+    """The bundle's manifest, its signature checked with ``public_pem``; None if it has none.
+
+    Raises IntegrityError when it is not what that key signed for this bundle.
+    """
+    try:
+        data = read_bytes(manifest_path(space), MAX_MANIFEST_BYTES)
+    except FileNotFoundError:
+        return None
+    return check_manifest(space, data, public_pem)
+
+
+def check_manifest(space: Space, data: bytes, public_pem: bytes) -> Manifest:
+    """As `read_manifest`, for the bytes of one. Raises IntegrityError, SignatureFormatError."""
+    path = manifest_path(space)
+    signed = split(decode(data, str(path)), MANIFEST_FORM, str(path))
+    signature = signed.signature
+    if (
+        signature is None
+        or signature.fingerprint != compute_key_fingerprint(public_pem)
+        or signature.content_hash != content_hash(signed.body)
+        or not verify_signature(signature.content_hash, signature.value, public_pem)
+    ):
+        raise IntegrityError(
+            str(path),
+            "the bundle's manifest is not what its publisher signed",
+            hint="install the bundle (or rye.pyz) again",
+        )
+    files, version = _listed_files(signed.body, space)
+    return Manifest(signature, files, _manifest_name(space), data, version)
+
+
+def _listed_files(text: str, space: Space) -> tuple[Mapping[str, Mapping[str, Any]], str]:
+    """The ``files`` of a manifest's JSON, and the bundle's version.
+
+    Raises IntegrityError for the manifest of another bundle.
+    """
+    where = str(manifest_path(space))
+    try:
+        document = json.loads(text)
+        bundle, files = document["bundle"], document["files"]
+        bundle_id, version = bundle["id"], str(bundle.get("version", ""))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        bundle_id, version, files = None, "", None
+    if not isinstance(files, dict) or not all(isinstance(e, dict) for e in files.values()):
+        raise SignatureFormatError(where, "expected a manifest with a bundle's id and its files")
+    if bundle_id != space.bundle_id:
+        raise IntegrityError(
+            where,
+            f"the manifest is that of another bundle, {bundle_id!r}",
+            hint="install the bundle (or rye.pyz) again",
+        )
+    return files, version
+
+
+def manifest_signer(space: Space) -> str:
+    """The fingerprint that the manifest names, unchecked; ``""`` without a manifest."""
+    path = manifest_path(space)
+    try:
+        text = decode(read_bytes(path, MAX_MANIFEST_BYTES), str(path))
+    except FileNotFoundError:
+        return ""
+    signature = split(text, MANIFEST_FORM, str(path)).signature
+    return signature.fingerprint if signature else ""
+
+
+def embedded_bundle(root: Path, version: str) -> Space:
+    """The bundle that came with this program: ``root`` has ``.ai`` and ``public_key.pem``.
+
+    Raises BundleError when the program is incomplete.
+    """
+    try:
+        pinned = read_bytes(root / "public_key.pem", 1024)
+    except FileNotFoundError:
+        raise BundleError(str(root), "no public_key.pem; this copy of rye is incomplete") from None
+    is_core = is_directory(root / AI_DIRECTORY / "bundles" / CORE_ID)
+    return Space(f"{SYSTEM}:{CORE_ID if is_core else EMBEDDED_ID}", root, version, pinned)
+
+
+def discover(embedded: Space | None, env: Mapping[str, str]) -> tuple[Space, ...]:
+    """Every bundle, sorted by id; of two with one id the first stays, with a warning.
+
+    Sources: the embedded one, folders in ``RYE_BUNDLE_PATH``, and with
+    ``RYE_BUNDLE_ENTRY_POINTS=1`` the entry points of installed packages. The last runs code of
+    those packages and reads all of their metadata, so it must be asked for.
+    """
+    found = [embedded] if embedded else []
+    found += [bundle_at(Path(p)) for p in env.get("RYE_BUNDLE_PATH", "").split(os.pathsep) if p]
+    if env.get("RYE_BUNDLE_ENTRY_POINTS") == "1":
+        found += _from_entry_points()
+    bundles: dict[str, Space] = {}
+    for bundle in found:
+        if bundle.label in bundles:
+            log_warning(f"bundle {bundle.bundle_id}: {bundle.base} is hidden by another")
+        bundles.setdefault(bundle.label, bundle)
+    return tuple(bundles[label] for label in sorted(bundles))
+
+
+def bundle_at(root: Path, bundle_id: str = "", version: str = "0.0.0") -> Space:
+    """The bundle in a folder; its id is said by its own manifest folder. Raises BundleError."""
+    if not root.is_absolute():
+        raise BundleError(str(root), "expected an absolute path")
+    if not is_directory(root / AI_DIRECTORY):
+        raise BundleError(str(root), f"expected a folder that holds {AI_DIRECTORY}/")
+    return Space(f"{SYSTEM}:{bundle_id or _sole_id(root)}", root, version)
+
+
+def _sole_id(root: Path) -> str:
+    """The id in the bundle's own manifest folder if there is just one, else the folder's name."""
+    folder = root / AI_DIRECTORY / "bundles"
+    try:
+        ids = sorted(path.name for path in folder.iterdir())
+    except OSError:
+        ids = []
+    return ids[0] if len(ids) == 1 else root.name
+
+
+def _from_entry_points() -> Iterator[Space]:
+    from importlib.metadata import entry_points
+
+    for entry in sorted(entry_points(group=_ENTRY_POINT_GROUP), key=lambda entry: entry.name):
+        try:
+            described = entry.load()()
+            yield bundle_at(
+                Path(described["root_path"]),
+                str(described.get("bundle_id", entry.name)),
+                str(described.get("version", "0.0.0")),
+            )
+        except Exception as error:  # noqa: BLE001 - a door: foreign code may raise anything
+            log_warning(f"bundle entry point {entry.name} skipped: {error}")
+
+
+# --- installed bundles ----------------------------------------------------------------------------
+# Bundles that the user installed: further system spaces, each with a key of its own that is kept.
+#
+# They lie in ``<user>/.ai/bundles/<id>/``, and count only as far as
+# ``<user>/.ai/node/bundles.json`` names them: ``{"version": 1, "bundles": {ID: {"key": PEM,
+# "version": X.Y.Z, ...}}}``. The key there must have signed the bundle's manifest, whatever lies
+# beside it. An entry without a version is a bundle that was uninstalled: its key is still
+# remembered. Format: ``docs/bundles.md``.
+
+BUNDLES_FOLDER = "bundles"
+PINS_NAME = "node/bundles.json"
+PINS_VERSION = 1
+MAX_PINS_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundlePin:
+    """What is kept of a bundle. ``version`` is ``""`` where it is not installed any more.
+
+    source  a registry's address, or the folder it was installed from
+    author  the account that published it; ``""`` for a folder
+    """
+
+    bundle_id: str
+    public_pem: bytes = field(repr=False)
+    version: str = ""
+    source: str = ""
+    author: str = ""
+    installed_at: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """Of its key."""
+        return compute_key_fingerprint(self.public_pem)
+
+
+class BundlePins:
+    """The file of one user space; whoever writes to it holds a lock."""
+
+    def __init__(self, user: Space) -> None:
+        self.path = user.ai / PINS_NAME
+
+    def all(self) -> dict[str, BundlePin]:
+        """By id. Raises BundleError for a file that is not to be relied on."""
+        try:
+            document = json.loads(read_bytes(self.path, MAX_PINS_BYTES))
+        except FileNotFoundError:
+            return {}
+        except (ValueError, RecursionError) as error:
+            raise BundleError(str(self.path), f"expected JSON, found: {error}") from error
+        bundles = document.get("bundles") if isinstance(document, dict) else None
+        if not isinstance(bundles, dict) or document.get("version") != PINS_VERSION:
+            raise BundleError(str(self.path), f"expected pins of version {PINS_VERSION}")
+        return {name: self._pin(name, values) for name, values in bundles.items()}
+
+    def put(self, pin: BundlePin) -> None:
+        """Keep a pin, in place of the one of the same bundle."""
+        self._write({**self.all(), pin.bundle_id: pin})
+
+    def forget(self, bundle_id: str) -> None:
+        """Keep nothing of a bundle any more."""
+        self._write({name: pin for name, pin in self.all().items() if name != bundle_id})
+
+    def _write(self, pins: Mapping[str, BundlePin]) -> None:
+        bundles = {
+            name: {
+                "key": pins[name].public_pem.decode(),
+                "fingerprint": pins[name].fingerprint,
+                "version": pins[name].version,
+                "source": pins[name].source,
+                "author": pins[name].author,
+                "installed_at": pins[name].installed_at,
+            }
+            for name in sorted(pins)
+        }
+        make_directory(self.path.parent, mode=0o700)
+        document = {"version": PINS_VERSION, "bundles": bundles}
+        write_atomic(self.path, json.dumps(document, indent=2).encode() + b"\n", mode=0o600)
+
+    def _pin(self, name: str, values: Any) -> BundlePin:  # noqa: ANN401 - JSON
+        if not isinstance(values, dict) or not all(isinstance(v, str) for v in values.values()):
+            raise BundleError(str(self.path), f"{name[:80]!a}: expected a mapping of texts")
+        try:
+            public_pem = canonical_public_pem(values.get("key", "").encode())
+        except LilluxError as error:
+            raise BundleError(str(self.path), f"{name[:80]!a}: key: {error}") from error
+        return BundlePin(
+            bundle_id=name,
+            public_pem=public_pem,
+            version=values.get("version", ""),
+            source=values.get("source", ""),
+            author=values.get("author", ""),
+            installed_at=values.get("installed_at", ""),
+        )
+
+
+def installed_space(user: Space, pin: BundlePin) -> Space:
+    """The space of an installed bundle."""
+    base = user.ai / BUNDLES_FOLDER / pin.bundle_id
+    return Space(f"{SYSTEM}:{pin.bundle_id}", base, pin.version, pin.public_pem)
+
+
+def installed_bundles(user: Space, taken: Collection[str]) -> tuple[Space, ...]:
+    """The bundles that are installed, by id, but those whose label is ``taken``, with a warning.
+
+    A file of pins that cannot be read means none, with a warning: what came with the program works.
+    """
+    try:
+        pins = BundlePins(user).all()
+    except LilluxError as error:
+        log_warning(f"no installed bundle is used: {error}")
+        return ()
+    spaces = [installed_space(user, pins[name]) for name in sorted(pins) if pins[name].version]
+    found = []
+    for space in spaces:
+        if space.label in taken:
+            log_warning(f"bundle {space.bundle_id}: {space.base} is hidden by another")
+        elif not is_directory(space.base / AI_DIRECTORY):
+            log_warning(
+                f"bundle {space.bundle_id}: installed, but {space.base} is not there;"
+                f" mend it with: rye bundle install {space.bundle_id}"
+            )
+        else:
+            found.append(space)
+    return tuple(found)

@@ -1,0 +1,204 @@
+"""Configuration of the three tiers: ``.ai/config/<path>``, merged or first found.
+
+``deep_merge``  bundles, then user, then project: mappings merge, everything else replaces; a key
+                ``extends`` of an overriding layer is dropped
+``first_match`` project, user, bundles: the first file, unmerged
+
+An unsigned file counts, with a warning; a tampered one, or one by an untrusted key, is an error.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from lillux.errors import UnsafePathError
+from lillux.files import locked, make_directory, safe_join, write_atomic
+from lillux.values import dataclass
+from ryeos.items.errors import SpecError
+from ryeos.items.headers import parse_header
+from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, Space, Spaces
+from ryeos.items.specs import type_name
+from ryeos.trust.keys import SigningKey
+from ryeos.trust.resolver import is_regular_file
+from ryeos.trust.signature import SignedText, form_for, split
+from ryeos.trust.verify import Target, Verifier
+
+# --- config ---------------------------------------------------------------------------------------
+
+DEEP_MERGE, FIRST_MATCH = "deep_merge", "first_match"
+TIERS = (PROJECT, USER, SYSTEM)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One space's version of a config file."""
+
+    label: str
+    path: Path
+    values: Mapping[str, Any]
+
+
+class ConfigReader:
+    """Reads config files of the spaces, each verified before it is parsed."""
+
+    def __init__(self, spaces: Spaces, verifier: Verifier) -> None:
+        self._spaces = spaces
+        self._verifier = verifier
+
+    def resolve(self, spec: object, where: str = "config_resolve") -> dict[str, Any]:
+        """What ``{path, mode, spaces}`` stands for; for a list, a mapping from each path.
+
+        Raises SpecError, IntegrityError.
+        """
+        if isinstance(spec, list):
+            return {
+                str(entry.get("path", "")): self._resolve_one(entry, f"{where}[{index}]")
+                for index, entry in enumerate(spec)
+                if isinstance(entry, dict)
+            }
+        return self._resolve_one(spec, where) if isinstance(spec, dict) else {}
+
+    def layers(
+        self, path: str, where: str = "config_resolve.path", tiers: Sequence[str] = TIERS
+    ) -> tuple[Layer, ...]:
+        """The file in every space of these tiers that has it, bundles first, project last."""
+        own = (self._spaces.user, self._spaces.project)
+        found = [self._layer(one, path, where) for one in own if one and one.tier in tiers]
+        shipped = self.shipped_layers(path) if SYSTEM in tiers else ()
+        return (*shipped, *filter(None, found))
+
+    def shipped_layers(self, path: str) -> tuple[Layer, ...]:
+        """The file in every bundle that has it: what no project and no user can change."""
+        found = (self._layer(space, path, path) for space in self._spaces.bundles)
+        return tuple(layer for layer in found if layer)
+
+    def _resolve_one(self, spec: Mapping[str, Any], where: str) -> dict[str, Any]:
+        path, mode = spec.get("path"), spec.get("mode", DEEP_MERGE)
+        if not path:
+            return {}
+        if not isinstance(path, str):
+            raise SpecError(f"{where}.path", f"expected a string, got {type_name(path)}")
+        tiers = _tiers(spec.get("spaces"), f"{where}.spaces")
+        if mode == DEEP_MERGE:
+            return merge_layers(self.layers(path, f"{where}.path", tiers))
+        if mode == FIRST_MATCH:
+            return self._first(path, f"{where}.path", tiers)
+        raise SpecError(f"{where}.mode", f"expected {DEEP_MERGE} or {FIRST_MATCH}, got {mode!r}")
+
+    def _first(self, path: str, where: str, tiers: Sequence[str]) -> dict[str, Any]:
+        for space in self._spaces:
+            layer = self._layer(space, path, where) if space.tier in tiers else None
+            if layer:
+                return dict(layer.values)
+        return {}
+
+    def _layer(self, space: Space, path: str, where: str) -> Layer | None:
+        try:
+            file = safe_join(space.directory(Kind.CONFIG), path)
+        except UnsafePathError as error:
+            raise SpecError(where, f"expected a path below .ai/config: {error}") from None
+        if not is_regular_file(file):
+            return None
+        item = self._verifier.verify_unless_unsigned(
+            Target(path=file, kind=Kind.CONFIG, space=space)
+        )
+        header = item.header
+        if header is None and _says_nothing(item.text):
+            header = {}
+        if header is None:
+            header = parse_header(file.suffix.lower(), item.text, str(file))
+        return Layer(space.label, file, header)
+
+
+def _tiers(spaces: object, where: str) -> Sequence[str]:
+    """The tiers whose files count, all unless the spec names some."""
+    if spaces is None:
+        return TIERS
+    if isinstance(spaces, list) and spaces and all(one in TIERS for one in spaces):
+        return spaces
+    raise SpecError(where, f"expected a list of {', '.join(TIERS)}, got {spaces!r}")
+
+
+def _says_nothing(text: str) -> bool:
+    """Whether all of a file is comments: somebody switched every line off."""
+    return all(line.lstrip()[:1] in {"", "#"} for line in text.splitlines())
+
+
+def merge_layers(layers: Sequence[Layer]) -> dict[str, Any]:
+    """Layers merged in order, later ones on top."""
+    merged: dict[str, Any] = {}
+    for index, layer in enumerate(layers):
+        values = dict(layer.values) if index == 0 else _without_extends(layer.values)
+        merged = deep_merge(merged, values)
+    return merged
+
+
+def deep_merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    """``high`` over ``low``: mappings merge, lists, scalars and nulls replace. Changes neither."""
+    merged = dict(low)
+    for key, value in high.items():
+        mine = merged.get(key)
+        if isinstance(mine, dict) and isinstance(value, dict):
+            merged[key] = deep_merge(mine, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _without_extends(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_extends(value) if isinstance(value, dict) else value
+        for key, value in values.items()
+        if key != "extends"
+    }
+
+
+# --- user config file -----------------------------------------------------------------------------
+# A configuration file of user space that commands edit, and that stays signed as it was.
+
+_FORM = form_for(Kind.CONFIG, ".yaml")
+
+
+class UserConfigFile:
+    """The file at ``name`` below ``config/`` of a user space, ``new_text`` where there is none.
+
+    A file that was signed is verified before it is edited, and signed again; one that somebody
+    wrote by hand stays unsigned. A new one is signed where there is a key, which ``key`` gives.
+    """
+
+    def __init__(
+        self,
+        user: Space,
+        name: str,
+        new_text: str,
+        verifier: Verifier,
+        key: Callable[[], SigningKey | None],
+    ) -> None:
+        self.path = user.directory(Kind.CONFIG) / name
+        self._user, self._new_text = user, new_text
+        self._verifier, self._key = verifier, key
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Held while the file is read, changed and written: commands take turns."""
+        return locked(self._user.ai / "state" / f"{self.path.stem}.lock")
+
+    def read(self) -> tuple[str, bool]:
+        """The text below the signature line, and whether the file is to be signed.
+
+        Raises IntegrityError.
+        """
+        if not self.path.exists():
+            return self._new_text, True
+        target = Target(path=self.path, kind=Kind.CONFIG, space=self._user)
+        item = self._verifier.verify_unless_unsigned(target)
+        return split(item.text, _FORM, str(self.path)).body, item.signature is not None
+
+    def write(self, text: str, *, is_signed: bool) -> None:
+        """Replace the file. Raises FileSystemError."""
+        key = self._key() if is_signed else None
+        if key:
+            body = SignedText(shebang="", signature=None, covers=None, body=text)
+            text = key.signed_text(Kind.CONFIG, body, _FORM, str(self.path))
+        make_directory(self.path.parent)
+        write_atomic(self.path, text.encode())

@@ -1,0 +1,476 @@
+"""The user's own key pair, and the documents that let keys count (``docs/keys.md``).
+
+What ``rye keys`` and ``rye init`` do, without a word to anybody. Only public halves are ever part
+of a document; a private key stays in the file it was written to.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from lillux.digests import sha256_hex
+from lillux.errors import LilluxError
+from lillux.files import file_system_error, make_directory, read_bytes, write_atomic
+from lillux.signing import (
+    PRIVATE_KEY_FILE,
+    PUBLIC_KEY_FILE,
+    KeyExistsError,
+    KeyPair,
+    PemError,
+    canonical_public_pem,
+    compute_key_fingerprint,
+    load_keypair,
+    save_keypair,
+    sign_hash,
+    verify_signature,
+)
+from lillux.values import dataclass, replace
+from ryeos.items.context import Clock, Context, utc_now
+from ryeos.items.errors import KeyDocumentError, RyeError
+from ryeos.items.refs import PROJECT, Kind, Space
+from ryeos.trust.signature import (
+    CommentForm,
+    Covers,
+    Signature,
+    SignedText,
+    compose,
+    content_hash,
+    form_for,
+    hashed_text,
+    needs_covers,
+)
+from ryeos.trust.store import (
+    MAX_DOCUMENT_BYTES,
+    PIN_OWNER,
+    Approvals,
+    KeyDocument,
+    TrustedKey,
+    TrustStore,
+    document_path,
+    parse_key_document,
+    write_key_document,
+)
+
+# --- signing key ----------------------------------------------------------------------------------
+# A private key at work: makes signature lines. Pure but for the clock it is given.
+
+
+class SigningKey:
+    """Signs texts and bytes with one key, in the forms of ``docs/signatures.md``."""
+
+    def __init__(self, keypair: KeyPair, clock: Clock = utc_now) -> None:
+        self._keypair = keypair
+        self._clock = clock
+        self.fingerprint = compute_key_fingerprint(keypair.public_pem)
+
+    @property
+    def public_pem(self) -> bytes:
+        """The public half, as a key document holds it."""
+        return self._keypair.public_pem
+
+    def signed_text(self, kind: Kind, signed: SignedText, form: CommentForm, where: str) -> str:
+        """The text with fresh signature lines; the covers line first, so that the other covers it.
+
+        Raises SignatureFormatError for a directive without its block.
+        """
+        bare = replace(signed, signature=None, covers=None, signature_first=False)
+        if needs_covers(kind, bare.body):
+            covered = content_hash(bare.body)
+            bare = replace(bare, covers=Covers(covered, self._sign(covered), self.fingerprint))
+        signature = self._signature(content_hash(hashed_text(kind, bare, where)))
+        return compose(replace(bare, signature=signature), form)
+
+    def detached_line(self, data: bytes) -> str:
+        """The content of the ``.sig`` file beside a file that cannot hold a line."""
+        return self._signature(sha256_hex(data)).core() + "\n"
+
+    def digest_signature(self, digest: str) -> str:
+        """The signature of a digest over something that names its own purpose, not of a file's."""
+        return self._sign(digest)
+
+    def _signature(self, covered: str) -> Signature:
+        return Signature(
+            timestamp=self._clock().strftime("%Y-%m-%dT%H:%M:%SZ"),
+            content_hash=covered,
+            value=self._sign(covered),
+            fingerprint=self.fingerprint,
+        )
+
+    def _sign(self, covered: str) -> str:
+        return sign_hash(covered, self._keypair.private_pem)
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+OWN_OWNER, UNKNOWN_OWNER = "local", "unknown"
+_PEM_START = b"-----BEGIN "
+
+
+class NoUserSpaceError(RyeError):
+    """Nobody said where user space is, and there is no home folder to put it into."""
+
+    code, exit_status = "CONFIG_ERROR", 6
+
+    def __init__(self, base: str) -> None:
+        self.base = base
+        super().__init__(
+            f"no user space: expected a home folder, found {base}",
+            hint="name a folder: USER_SPACE=DIR in the environment, or --user-space DIR",
+        )
+
+
+class SigningKeyExistsError(RyeError):
+    """A signing key is already where a new one was to be written. ``path`` is the file in the way.
+
+    ``command`` is what the user types to replace it.
+    """
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, path: str, fingerprint: str, command: str) -> None:
+        self.path, self.fingerprint = path, fingerprint
+        named = f" ({fingerprint})" if fingerprint else ""
+        super().__init__(
+            f"{path}: a signing key is already there{named}",
+            hint=f"use it; or replace it, the old one is kept as .bak: {command} --force",
+        )
+
+
+class OwnKeyError(RyeError):
+    """The user's own key was to be treated like one of somebody else."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, fingerprint: str) -> None:
+        self.fingerprint = fingerprint
+        super().__init__(
+            f"key {fingerprint} is your own signing key",
+            hint="without its document nothing that you signed is valid; --force removes it",
+        )
+
+
+def require_user_space(context: Context) -> Space:
+    """User space, if it may be written to: never the root of the file system.
+
+    Raises NoUserSpaceError.
+    """
+    user = context.spaces.user
+    if user.base == user.base.parent:
+        raise NoUserSpaceError(str(user.base))
+    return user
+
+
+# --- the user's own pair --------------------------------------------------------------------------
+
+
+def install_keypair(directory: Path, keypair: KeyPair, command: str) -> None:
+    """Write a pair where there is none. ``command`` is what the user typed, for the hint.
+
+    Raises SigningKeyExistsError, FileSystemError.
+    """
+    try:
+        save_keypair(directory, keypair)
+    except KeyExistsError as error:
+        raise SigningKeyExistsError(error.path, own_fingerprint(directory), command) from None
+
+
+def replace_keypair(directory: Path, keypair: KeyPair) -> tuple[Path, ...]:
+    """Write a pair; the files that were there are kept under the names that come back.
+
+    Nothing is overwritten: the first replaced key is ``private_key.pem.bak``, the next
+    ``private_key.pem.2.bak``. When the new pair cannot be written the old one is back in its place.
+
+    Raises FileSystemError.
+    """
+    moved: list[tuple[Path, Path]] = []
+    try:
+        # The public half first: a private key alone is still a usable pair.
+        for name in (PUBLIC_KEY_FILE, PRIVATE_KEY_FILE):
+            path = directory / name
+            if os.path.lexists(path):
+                moved.append((path, _set_aside(path)))
+        save_keypair(directory, keypair)
+    except BaseException:  # an interrupt too gives the old pair back
+        for path, backup in reversed(moved):
+            with suppress(OSError):
+                backup.rename(path)
+        raise
+    return tuple(backup for _, backup in moved)
+
+
+def own_fingerprint(directory: Path) -> str:
+    """The fingerprint of the user's own key; ``""`` without one that can be used."""
+    try:
+        return compute_key_fingerprint(load_keypair(directory).public_pem)
+    except LilluxError:
+        return ""
+
+
+def _set_aside(path: Path) -> Path:
+    backup = next(name for name in _backup_names(path) if not os.path.lexists(name))
+    try:
+        path.rename(backup)
+    except OSError as error:
+        raise file_system_error(path, error) from error
+    return backup
+
+
+def _backup_names(path: Path) -> Iterator[Path]:
+    yield path.with_name(f"{path.name}.bak")
+    for number in count(2):
+        yield path.with_name(f"{path.name}.{number}.bak")
+
+
+# --- documents ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedKey:
+    """A public key that somebody hands over.
+
+    owner       as its document says, ``""`` when it says nothing of use
+    covers_all  its own document, signed by the key itself, says that it signs texts whole
+    """
+
+    fingerprint: str
+    public_pem: bytes
+    owner: str = ""
+    covers_all: bool = False
+
+
+def read_offered_key(path: Path) -> OfferedKey:
+    """The public key in a PEM file or in a key document.
+
+    Raises FileNotFoundError, KeyDocumentError, PemError, FileSystemError, FileTooLargeError.
+    """
+    data = read_bytes(path, MAX_DOCUMENT_BYTES)
+    if data.lstrip().startswith(_PEM_START):
+        return _offered_pem(data, str(path))
+    document = parse_key_document(data, str(path))
+    is_self_signed = _is_self_signed(document, str(path))
+    return OfferedKey(
+        fingerprint=document.fingerprint,
+        public_pem=document.public_pem,
+        # Everybody calls the own key `local`: under that name it would look like the reader's.
+        owner="" if document.owner in {OWN_OWNER, UNKNOWN_OWNER} else document.owner,
+        covers_all=document.covers_all and is_self_signed,
+    )
+
+
+def trust_own_key(key: SigningKey, user: Space, owner: str = "") -> tuple[Path, bool]:
+    """Let the own key count; the document's path, and whether it was there already.
+
+    The document is signed by the key itself and marks it as one that signs texts whole. Raises
+    KeyDocumentError for an owner that cannot be written down, FileSystemError.
+    """
+    path = document_path(user, key.fingerprint)
+    known = _read_own_document(path, key)
+    if known and owner in {"", known.owner}:
+        return path, True
+    return _write_document(path, key.public_pem, owner or OWN_OWNER, key, covers_all=True), False
+
+
+def trust_key(
+    offered: OfferedKey, space: Space, key: SigningKey, *, owner: str, known: TrustedKey | None
+) -> Path:
+    """Write the document of another's key, signed by the own one; its path.
+
+    ``known`` is the key as it counts already: what its document says must not get lost.
+    Raises KeyDocumentError, FileSystemError.
+    """
+    said = owner or offered.owner or (known.owner if known else "")
+    return _write_document(
+        document_path(space, offered.fingerprint),
+        offered.public_pem,
+        said if said not in {"", OWN_OWNER} else UNKNOWN_OWNER,
+        key,
+        covers_all=offered.covers_all or (known is not None and known.covers_all),
+    )
+
+
+def verifies_with(document: KeyDocument, public_pem: bytes) -> bool:
+    """Whether a document is signed, unchanged since, by the key of ``public_pem``."""
+    signature = document.signature
+    return (
+        signature is not None
+        and signature.content_hash == content_hash(document.signed_text)
+        and verify_signature(signature.content_hash, signature.value, public_pem)
+    )
+
+
+def _offered_pem(data: bytes, where: str) -> OfferedKey:
+    try:
+        public_pem = canonical_public_pem(data)
+    except PemError as error:
+        raise PemError(where, error.problem, hint=error.hint) from None
+    return OfferedKey(fingerprint=compute_key_fingerprint(public_pem), public_pem=public_pem)
+
+
+def _is_self_signed(document: KeyDocument, where: str) -> bool:
+    """Whether the key itself signed the document. Raises KeyDocumentError if it was changed."""
+    signature = document.signature
+    if signature is None:
+        return False
+    if signature.fingerprint != document.fingerprint:
+        changed = signature.content_hash != content_hash(document.signed_text)
+    else:
+        changed = not verifies_with(document, document.public_pem)
+    if changed:
+        raise KeyDocumentError(where, "changed since it was signed")
+    return signature.fingerprint == document.fingerprint
+
+
+def _read_own_document(path: Path, key: SigningKey) -> KeyDocument | None:
+    """The document at the path, if nothing about it needs to be written again."""
+    try:
+        document = parse_key_document(read_bytes(path, MAX_DOCUMENT_BYTES), str(path))
+    except (FileNotFoundError, LilluxError):
+        return None
+    is_whole = document.covers_all and document.fingerprint == key.fingerprint
+    return document if is_whole and verifies_with(document, key.public_pem) else None
+
+
+def _write_document(
+    path: Path, public_pem: bytes, owner: str, key: SigningKey, *, covers_all: bool
+) -> Path:
+    text = write_key_document(public_pem, owner, covers_all=covers_all)
+    body = SignedText(shebang="", signature=None, covers=None, body=text)
+    form = form_for(Kind.CONFIG, ".toml")
+    signed = key.signed_text(Kind.CONFIG, body, form, str(path))
+    make_directory(path.parent)
+    write_atomic(path, signed.encode())
+    return path
+
+
+# --- key states -----------------------------------------------------------------------------------
+# Every key document of every space, and why one that does not count does not.
+#
+# `ryeos.trust.store` decides; this only says in words what it decided, and goes through the same
+# rules in the same way.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyState:
+    """One key document. ``problem`` is empty when its key counts, and ``hint`` says what to do."""
+
+    fingerprint: str
+    owner: str
+    space: str
+    path: Path
+    covers_all: bool = False
+    problem: str = ""
+    hint: str = ""
+
+    @property
+    def counts(self) -> bool:
+        """Whether items of the document's space may be signed by this key."""
+        return not self.problem
+
+    def describe(self, own: str = "") -> dict[str, Any]:
+        """The state as ``keys list --json`` shows it. ``own`` is the user's own fingerprint."""
+        described: dict[str, Any] = {
+            "fingerprint": self.fingerprint,
+            "owner": self.owner,
+            "space": self.space,
+            "path": str(self.path),
+            "covers_all": self.covers_all,
+            "counts": self.counts,
+            "own": self.fingerprint == own,
+        }
+        if self.problem:
+            described["problem"] = self.problem
+        if self.hint:
+            described["hint"] = self.hint
+        return described
+
+
+def key_states(trust: TrustStore, approvals: Approvals) -> tuple[KeyState, ...]:
+    """The state of every document, space by space. Raises KeyDocumentError for bad approvals."""
+    return tuple(_state(space, path, trust, approvals) for space, path in trust.documents())
+
+
+def document_problem(document: KeyDocument, space: Space, trust: TrustStore) -> str:
+    """What is wrong with a document itself, its approval aside; ``""`` for nothing."""
+    signature = document.signature
+    if signature is None:
+        return ""
+    if signature.content_hash != content_hash(document.signed_text):
+        return "changed since it was signed"
+    if signature.fingerprint == document.fingerprint:
+        signer_pem = document.public_pem
+    else:
+        signer = trust.get_key(signature.fingerprint, space.label)
+        if signer is None:
+            return _lost_signer(document, trust)
+        signer_pem = signer.public_pem
+    if not verifies_with(document, signer_pem):
+        return f"its signature by {signature.fingerprint} does not hold"
+    return ""
+
+
+def _state(space: Space, path: Path, trust: TrustStore, approvals: Approvals) -> KeyState:
+    try:
+        document = parse_key_document(read_bytes(path, MAX_DOCUMENT_BYTES), str(path))
+    except (OSError, LilluxError) as error:
+        problem = str(error).removeprefix(f"{path}: ")
+        return KeyState(
+            fingerprint=path.stem, owner="", space=space.label, path=path, problem=problem
+        )
+    problem, hint = _problem(space, path, document, trust, approvals)
+    return KeyState(
+        fingerprint=document.fingerprint,
+        owner=document.owner,
+        space=space.label,
+        path=path,
+        covers_all=document.covers_all,
+        problem=problem,
+        hint=hint,
+    )
+
+
+def _problem(
+    space: Space, path: Path, document: KeyDocument, trust: TrustStore, approvals: Approvals
+) -> tuple[str, str]:
+    if path.name != document_path(space, document.fingerprint).name:
+        return (
+            f"the file is named {path.stem}, but its key is {document.fingerprint}",
+            "get the document again from whoever gave it to you",
+        )
+    if document.owner.startswith(PIN_OWNER):
+        return "the pin of a remote node, which signs no items", ""
+    problem = document_problem(document, space, trust)
+    if problem:
+        return problem, "get the document again from whoever gave it to you"
+    if space.tier == PROJECT and not approvals.is_approved(space.base, document.fingerprint):
+        return (
+            "not approved for this project",
+            f"if you know whose key it is: rye keys trust {document.fingerprint}",
+        )
+    return "", ""
+
+
+def _lost_signer(document: KeyDocument, trust: TrustStore) -> str:
+    signers = dict(_signers(trust))
+    seen = {document.fingerprint}
+    fingerprint = document.signature.fingerprint if document.signature else ""
+    signer = fingerprint
+    while signer and signer not in seen:
+        seen.add(signer)
+        signer = signers.get(signer, "")
+    if signer:
+        return f"signed by {fingerprint} in a circle of keys that vouch for each other"
+    return f"signed by {fingerprint}, which does not count"
+
+
+def _signers(trust: TrustStore) -> Iterator[tuple[str, str]]:
+    """Pairs of a key and the key that signed its document."""
+    for _, path in trust.documents():
+        try:
+            document = parse_key_document(read_bytes(path, MAX_DOCUMENT_BYTES), str(path))
+        except (OSError, LilluxError):
+            continue
+        if document.signature:
+            yield document.fingerprint, document.signature.fingerprint

@@ -1,0 +1,313 @@
+"""From a reference to the file that holds it: precedence, shadowing, short ids, suggestions.
+
+The order is fixed (``docs/items.md``): space by space, suffix by suffix, the first regular file
+wins. A miss then tries the alias table and the two spellings ``x/y`` and ``x/y/y``.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lillux.files import is_inside
+from lillux.values import replace
+from ryeos.items.errors import AmbiguousItemError, IntegrityError, ItemNotFoundError
+from ryeos.items.refs import (
+    EXECUTABLE_KINDS,
+    EXTRACTORS_FOLDER,
+    PROJECT,
+    SYSTEM,
+    ItemRef,
+    Kind,
+    Location,
+    Reference,
+    Resolution,
+    Space,
+    Spaces,
+)
+
+if TYPE_CHECKING:
+    from ryeos.items.context import Context
+    from ryeos.items.refs import FileType
+    from ryeos.trust.file_types import DeclaredTypes
+    from ryeos.trust.verify import Verifier
+
+CORE_PREFIXES = tuple(
+    f"rye/core/{folder}/"
+    for folder in ("primitives", "runtimes", "parsers", "processors", "extractors")
+)
+_EXECUTOR_FOLDERS = ("rye/core/primitives", "rye/core/runtimes", "")
+_SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", ".venv", ".git", "state"})
+_MAX_SUGGESTIONS = 3
+_LONG_NAME = 5
+
+Aliases = Callable[[], Mapping[str, str]]
+
+
+class Resolver:
+    """Finds items in the spaces of one invocation.
+
+    ``aliases`` gives the table of short ids when it is first needed; the table is data in the
+    bundle, so reading it is the caller's business.
+    """
+
+    def __init__(self, spaces: Spaces, aliases: Aliases = dict) -> None:
+        self.spaces = spaces
+        self._aliases = aliases
+
+    def resolve(self, reference: Reference, start: str = PROJECT) -> Resolution:
+        """The winning file for a reference, seen from space ``start``.
+
+        Raises ItemNotFoundError with suggestions, AmbiguousItemError for a bare id of several
+        kinds, IntegrityError for a link that leaves its space.
+        """
+        found = [
+            resolution
+            for ref in reference.refs()
+            if (resolution := self.find(ref, start)) is not None
+        ]
+        if not found:
+            raise ItemNotFoundError(
+                str(reference), self.searched(start), self.suggest(reference, start)
+            )
+        if len(found) > 1:
+            raise AmbiguousItemError(reference.id, [str(r.location.ref) for r in found])
+        return found[0]
+
+    def find(self, ref: ItemRef, start: str = PROJECT) -> Resolution | None:
+        """The winning file for one item, its other spellings included, or None."""
+        missed: list[Path] = []
+        for candidate in self._spellings(ref):
+            hits = list(self._hits(candidate, start, missed))
+            if hits:
+                return self._resolution(ref, hits, missed)
+        return None
+
+    def find_executor(self, executor_id: str, start: str) -> Resolution | None:
+        """As `find` for a tool; a name without slashes may also be a unique file name."""
+        found = self.find(ItemRef(Kind.TOOL, executor_id), start)
+        if found or "/" in executor_id:
+            return found
+        for folder in _EXECUTOR_FOLDERS:
+            named = sorted(
+                ref for ref in self.known(Kind.TOOL, start, folder) if ref.name == executor_id
+            )
+            if len(named) > 1:
+                raise AmbiguousItemError(executor_id, [str(ref) for ref in named])
+            if named:
+                return self.find(named[0], start)
+        return None
+
+    def known(self, kind: Kind, start: str = PROJECT, below: str = "") -> Iterator[ItemRef]:
+        """Every item of a kind, each once, by walking the folders below ``below``."""
+        seen = set()
+        for space in self.spaces.seen_from(start):
+            for location in locations(space, kind, below):
+                if location.ref not in seen:
+                    seen.add(location.ref)
+                    yield location.ref
+
+    def suggest(self, reference: Reference, start: str = PROJECT) -> tuple[str, ...]:
+        """Up to three references the user may have meant, best first."""
+        from difflib import get_close_matches
+
+        from lillux.text import edit_distance
+
+        found = (ref for kind in EXECUTABLE_KINDS for ref in self.known(kind, start))
+        asked = {str(ref) for ref in reference.refs()}
+        known = {str(r): r for r in found if r.id.isprintable() and str(r) not in asked}
+        # In any case of letters: Rye/Bash is a slip like any other.
+        wanted = reference.id.lower()
+        last = wanted.rpartition("/")[2]
+        limit = 2 if len(last) >= _LONG_NAME else 1
+        slips = {
+            text: edit_distance(last, ref.name.lower(), limit)
+            for text, ref in known.items()
+            if ref.name
+        }
+        by_id = {ref.id.lower(): text for text, ref in known.items()}
+        close = [by_id[i] for i in get_close_matches(wanted, by_id, _MAX_SUGGESTIONS, 0.75)]
+        near = sorted((n, text not in close, text) for text, n in slips.items() if n <= limit)
+        same_name = [text for n, _, text in near if n == 0]
+        return tuple(dict.fromkeys([*same_name, *(t for _, _, t in near), *close]))[
+            :_MAX_SUGGESTIONS
+        ]
+
+    def searched(self, start: str = PROJECT) -> tuple[str, ...]:
+        """The labels of the spaces that a search from ``start`` looks into."""
+        return tuple(space.label for space in self.spaces.seen_from(start))
+
+    def _spellings(self, ref: ItemRef) -> Iterator[ItemRef]:
+        yield ref
+        alias = self._aliases().get(ref.id) if ref.kind is Kind.TOOL else None
+        if alias:
+            yield ItemRef(ref.kind, alias)
+        category, _, name = ref.id.rpartition("/")
+        yield ItemRef(ref.kind, f"{ref.id}/{name}")
+        if category.rpartition("/")[2] == name:
+            yield ItemRef(ref.kind, category)
+
+    def _hits(self, ref: ItemRef, start: str, missed: list[Path]) -> Iterator[Location]:
+        """The winner of each space that holds the item; misses above the first are noted."""
+        found = False
+        for space in self._searchable(ref, start):
+            for path in candidates(space, ref):
+                if is_regular_file(path):
+                    found = True
+                    yield Location(ref=ref, space=space, path=path)
+                    break
+                if not found:
+                    missed.append(path)
+
+    def _searchable(self, ref: ItemRef, start: str) -> Iterable[Space]:
+        seen = self.spaces.seen_from(start)
+        if self.spaces.protect_core and _is_core(ref):
+            return [space for space in seen if space.tier == SYSTEM]
+        return seen
+
+    def _resolution(
+        self, requested: ItemRef, hits: list[Location], missed: list[Path]
+    ) -> Resolution:
+        winner, *shadowed = hits
+        check_inside(winner)
+        return Resolution(
+            location=winner,
+            requested=requested,
+            shadowed=tuple(shadowed),
+            missed=tuple(missed),
+            warnings=tuple(_warnings(winner, shadowed)),
+        )
+
+
+class AddedTypes:
+    """The file types that extractors of some spaces add, whenever somebody asks.
+
+    Without a folder for extractors, asking is one look for it in each space.
+    """
+
+    def __init__(
+        self,
+        spaces: tuple[Space, ...],
+        verifier: "Callable[[], Verifier]",
+        warn: Callable[[str], None],
+    ) -> None:
+        self._spaces, self._verifier, self._warn = spaces, verifier, warn
+        folders = (space.directory(Kind.TOOL) for space in spaces)
+        self._folders = [f"{folder}{os.sep}{EXTRACTORS_FOLDER}" for folder in folders]
+        self._declared: DeclaredTypes | None = None
+
+    def __call__(self) -> "Mapping[str, FileType]":
+        """The types by suffix."""
+        if not any(map(os.path.isdir, self._folders)):
+            return {}
+        if self._declared is None:
+            from ryeos.trust.file_types import DeclaredTypes
+
+            self._declared = DeclaredTypes(
+                self._spaces, self._verifier(), self._warn, extractor_files
+            )
+        return self._declared.read()
+
+
+def with_added_types(
+    context: "Context", verifier: "Callable[[], Verifier]", warn: Callable[[str], None]
+) -> "Context":
+    """The context, its spaces of user and project with the file types that they may use.
+
+    Core items of these spaces do not count where the core is protected, and extractors are such.
+    """
+    spaces = context.spaces
+    if spaces.protect_core:
+        return context
+    user, project = spaces.user, spaces.project
+    own = replace(user, added=AddedTypes((user,), verifier, warn))
+    if project:
+        project = replace(project, added=AddedTypes((user, project), verifier, warn))
+    return replace(context, spaces=replace(spaces, user=own, project=project))
+
+
+def candidates(space: Space, ref: ItemRef) -> Iterator[Path]:
+    """The paths that may hold an item in a space, in order of preference."""
+    stem = f"{space.directory(ref.kind)}{os.sep}{ref.id}"
+    for suffix in ref.kind.suffixes:
+        yield Path(stem + suffix)
+    if ref.kind is Kind.TOOL:
+        for suffix in space.added():  # asked when none of the others is there
+            yield Path(stem + suffix)
+
+
+def is_regular_file(path: Path) -> bool:
+    """Whether a regular file is there, links followed; any doubt is a no."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def check_inside(location: Location) -> None:
+    """Refuse a file that a link takes out of its space. Raises IntegrityError."""
+    if not is_inside(location.path, location.space.directory(location.ref.kind)):
+        raise escaped(location.path, location.space)
+
+
+def escaped(path: Path, space: Space) -> IntegrityError:
+    """The refusal of a file that a link takes out of its space."""
+    return IntegrityError(
+        str(path),
+        f"symlink escape: the file lies outside the {space.label} space",
+        hint="put the file itself into the space instead of a link",
+    )
+
+
+def locations(space: Space, kind: Kind, below: str = "") -> Iterator[Location]:
+    """Every item file of a kind in a space, sorted by path; hidden ones left out."""
+    for _, found in item_folders(space, kind, below):
+        yield from found
+
+
+def item_folders(space: Space, kind: Kind, below: str = "") -> Iterator[tuple[str, list[Location]]]:
+    """Every folder that may hold items of a kind in a space, with the item files in it."""
+    root, suffixes = space.directory(kind), space.suffixes(kind)
+    for folder, names in folders_below(root / below if below else root):
+        found: list[Location] = []
+        for name in names:
+            path = Path(folder, name)
+            if name[0] not in "._" and path.suffix.lower() in suffixes:
+                item_id = path.relative_to(root).with_suffix("").as_posix()
+                found.append(Location(ref=ItemRef(kind, item_id), space=space, path=path))
+        yield folder, found
+
+
+def folders_below(root: Path | str) -> Iterator[tuple[str, list[str]]]:
+    """A folder and all below it that belong to items, each with the names of its files."""
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(n for n in folders if n not in _SKIPPED_FOLDERS and n[0] != ".")
+        yield folder, sorted(files)
+
+
+def extractor_files(space: Space) -> Iterator[Path]:
+    """The files among the extractors of a space, sorted in each folder; hidden ones left out."""
+    for folder, names in folders_below(space.directory(Kind.TOOL) / EXTRACTORS_FOLDER):
+        yield from (Path(folder, name) for name in names if name[0] not in "._")
+
+
+def _is_core(ref: ItemRef) -> bool:
+    """In any case of letters: some file systems do not tell them apart."""
+    return ref.id.lower().startswith(CORE_PREFIXES)
+
+
+def _warnings(winner: Location, shadowed: list[Location]) -> Iterator[str]:
+    twins = [
+        path.name
+        for path in candidates(winner.space, winner.ref)
+        if path != winner.path and is_regular_file(path)
+    ]
+    if twins:
+        yield f"{winner.ref}: {winner.path.name} wins over {', '.join(twins)} beside it"
+    system = [location for location in shadowed if location.space.tier == SYSTEM]
+    if system and winner.space.tier != SYSTEM and _is_core(winner.ref):
+        yield (
+            f"{winner.ref}: the {winner.space.label} space replaces a core item"
+            f" of {system[0].space.label}"
+        )

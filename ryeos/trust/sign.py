@@ -1,0 +1,628 @@
+"""Signing: validate first, then write the lines, then verify what was written.
+
+(1) find the file and its kind, refuse system items
+(2) parse and validate; a failure writes nothing
+(3) take the old lines out, hash, sign, put the new lines in
+(4) write atomically, if the file still is what was read
+(5) verify the written file as any reader would
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import translate
+from pathlib import Path
+from typing import Any
+
+from lillux.errors import LilluxError
+from lillux.files import is_directory, is_inside, locked, read_bytes, write_atomic
+from lillux.values import dataclass
+from ryeos.items.errors import (
+    IntegrityError,
+    InvalidRefError,
+    ItemNotFoundError,
+    ItemValidationError,
+    NoSignatureFormError,
+    SignatureFormatError,
+    SystemImmutableError,
+    UnsignedError,
+)
+from ryeos.items.refs import (
+    AI_DIRECTORY,
+    SYSTEM,
+    ItemRef,
+    Kind,
+    Reference,
+    Space,
+    Spaces,
+    check_id,
+    kind_of_directory,
+)
+from ryeos.items.specs import EXTRACTOR_TYPE, tool_spec
+from ryeos.trust.file_types import extract, problems
+from ryeos.trust.keys import SigningKey
+from ryeos.trust.resolver import candidates, escaped, is_regular_file, locations
+from ryeos.trust.signature import (
+    DETACHED_SUFFIXES,
+    MAX_ITEM_BYTES,
+    CommentForm,
+    Signature,
+    SignedText,
+    compose,
+    detached_path,
+    form_for,
+    hashed_text,
+    split,
+    text_of,
+)
+from ryeos.trust.verify import MANAGED_JSON, Coverage, Target, VerifiedItem, Verifier
+
+# --- collecting -----------------------------------------------------------------------------------
+# What patterns leave out: folders and files beside items that are none.
+#
+# The lists are data, the tool item ``rye/core/bundler/collect``: that of the project, else of the
+# user, else of a bundle. One that does not verify is passed over with a warning.
+
+COLLECT_FILE = "rye/core/bundler/collect.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusions:
+    """Names of folders and of files that no pattern means."""
+
+    folders: frozenset[str] = frozenset()
+    files: frozenset[str] = frozenset()
+
+    def leave_out(self, path: Path, space: Space, kind: Kind) -> bool:
+        """Whether a file of a space is left out, for its name or for a folder that it is in."""
+        inside = path.relative_to(space.directory(kind)).parts[:-1]
+        return path.name in self.files or not self.folders.isdisjoint(inside)
+
+
+def exclusions(spaces: Spaces, verifier: Verifier, warn: Callable[[str], None]) -> Exclusions:
+    """The lists that count here."""
+    for space in spaces:
+        path = space.directory(Kind.TOOL) / COLLECT_FILE
+        if is_regular_file(path):
+            try:
+                return _read(Target(path=path, kind=Kind.TOOL, space=space), verifier)
+            except LilluxError as error:
+                warn(f"its lists are not used: {error}")
+    return Exclusions()
+
+
+def _read(target: Target, verifier: Verifier) -> Exclusions:
+    item = verifier.verify(target)
+    header = item.header or extract(Kind.TOOL, target.suffix, item.text, str(target.path))
+    return Exclusions(_names(header, "exclude_dirs"), _names(header, "exclude_files"))
+
+
+def _names(header: Mapping[str, Any], key: str) -> frozenset[str]:
+    names = header.get(key)
+    return frozenset(filter(lambda name: isinstance(name, str), names or ()))
+
+
+# --- sign targets ---------------------------------------------------------------------------------
+# Which files a user means to sign: by reference, by glob, by path. Looks at names only.
+
+GLOB_CHARACTERS = frozenset("*?[")
+NO_EXCLUSIONS = Exclusions()
+SKIPPED_FILES = frozenset({"package.json", "package-lock.json", "yarn.lock", "pnpm-lock.yaml"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignTarget:
+    """A file to sign. ``ref`` is None for a data file that is no item."""
+
+    path: Path
+    kind: Kind
+    space: Space
+    ref: ItemRef | None
+
+    @property
+    def label(self) -> str:
+        """How reports name it."""
+        return str(self.ref) if self.ref else str(self.path)
+
+    @property
+    def verify_target(self) -> Target:
+        """The same file for the verifier."""
+        return Target(path=self.path, kind=self.kind, space=self.space)
+
+
+def targets_of_reference(reference: Reference, space: Space) -> tuple[SignTarget, ...]:
+    """The file that a reference names in one space. Raises ItemNotFoundError, InvalidRefError."""
+    found = []
+    for ref in reference.refs(tuple(Kind)):
+        for path in candidates(space, ref):
+            if is_regular_file(path):
+                found.append(SignTarget(path=path, kind=ref.kind, space=space, ref=ref))
+                break
+    if len({target.kind for target in found}) > 1:
+        raise InvalidRefError(
+            str(reference), f"several kinds have it: {', '.join(t.label for t in found)}"
+        )
+    if not found:
+        _check_not_a_folder(reference, space)
+        raise ItemNotFoundError(str(reference), [space.label])
+    return tuple(found)
+
+
+def targets_of_glob(
+    kind: Kind | None, pattern: str, space: Space, excluded: Exclusions = NO_EXCLUSIONS
+) -> tuple[SignTarget, ...]:
+    """Every item of a space whose id matches, by id. Raises ItemNotFoundError for none.
+
+    Without a slash the pattern is for the last segment at any depth; with one it starts at the
+    kind's folder, ``*`` stays within a segment and ``**`` stands for any number of them.
+    """
+    matches = glob_matcher(pattern)
+    kinds = (kind,) if kind else (Kind.TOOL, Kind.DIRECTIVE, Kind.KNOWLEDGE)
+    found = [
+        SignTarget(path=location.path, kind=one, space=space, ref=location.ref)
+        for one in kinds
+        for location in locations(space, one)
+        if location.path.name not in SKIPPED_FILES
+        and matches(location.ref.id)
+        and not excluded.leave_out(location.path, space, one)
+    ]
+    if not found:
+        raise ItemNotFoundError(f"{kind.value}:{pattern}" if kind else pattern, [space.label])
+    return tuple(sorted(found, key=lambda target: str(target.ref)))
+
+
+def target_of_path(path: Path, spaces: Spaces) -> SignTarget:
+    """The file at a path, which must lie in a space. Raises InvalidRefError otherwise."""
+    for absolute in _spellings(path):
+        for space in spaces:
+            target = _target_below(absolute, space)
+            if target:
+                return target
+    raise InvalidRefError(
+        str(path),
+        f"expected a file below {AI_DIRECTORY}/ of the project or user space"
+        f" (tools, directives, knowledge, config), found one outside",
+    )
+
+
+def _spellings(path: Path) -> tuple[Path, ...]:
+    """As it is typed, and with every link followed; one with ``..`` only as the system reads it."""
+    absolute = path.absolute()
+    try:
+        real = absolute.resolve()
+    except (OSError, ValueError, RuntimeError):  # RuntimeError: links that lead in a circle
+        return ()
+    return (real,) if ".." in absolute.parts else (absolute, real)
+
+
+def _target_below(path: Path, space: Space) -> SignTarget | None:
+    for root in (space.ai, space.ai.resolve()):
+        if path.is_relative_to(root):
+            folder, _, rest = path.relative_to(root).as_posix().partition("/")
+            kind = kind_of_directory(folder)
+            if kind and rest:
+                is_item = space.has_suffix(kind, path.suffix.lower())
+                ref = ItemRef(kind, Path(rest).with_suffix("").as_posix()) if is_item else None
+                return SignTarget(path=path, kind=kind, space=space, ref=ref)
+    return None
+
+
+def _check_not_a_folder(reference: Reference, space: Space) -> None:
+    for ref in reference.refs(tuple(Kind)):
+        if is_directory(space.directory(ref.kind) / ref.id):
+            raise InvalidRefError(
+                str(reference), f"names a folder; for all items in it: {reference}/**"
+            )
+
+
+def glob_matcher(pattern: str) -> Callable[[str], bool]:
+    """Whether an id is one that a pattern is for, see `targets_of_glob`."""
+    segments = pattern.split("/") if "/" in pattern else ["**", pattern]
+    if segments[-1] == "**":
+        segments.append("*")  # what stands before is a folder, and not meant itself
+    rules = [None if segment == "**" else re.compile(translate(segment)) for segment in segments]
+    return lambda item_id: _matches(rules, item_id.split("/"))
+
+
+def _matches(rules: Sequence[re.Pattern[str] | None], segments: Sequence[str]) -> bool:
+    """Whether the rules, None for any number of segments, use up all segments.
+
+    Goes over the rules once, with every number of segments that may be used up by then.
+    """
+    used = {0}
+    for rule in rules:
+        if rule is None:
+            used = set(range(min(used), len(segments) + 1)) if used else used
+        else:
+            used = {n + 1 for n in used if n < len(segments) and rule.match(segments[n])}
+    return len(segments) in used
+
+
+# --- sign -----------------------------------------------------------------------------------------
+
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignReport:
+    """What happened to one file; exactly one of ``signature`` and ``error`` is set."""
+
+    target: SignTarget
+    signature: Signature | None = None
+    unchanged: bool = False
+    error: LilluxError | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class Signer:
+    """Signs files of the project and user spaces with one key."""
+
+    def __init__(self, key: SigningKey, verifier: Verifier) -> None:
+        self._key = key
+        self._verifier = verifier
+
+    def sign_all(self, targets: Sequence[SignTarget], *, force: bool) -> Iterator[SignReport]:
+        """Sign one after the other; a failure is a report, and the rest goes on."""
+        for target in targets:
+            try:
+                yield self.sign(target, force=force)
+            except LilluxError as error:
+                yield SignReport(target=target, error=error)
+
+    def sign(self, target: SignTarget, *, force: bool = False) -> SignReport:
+        """Validate and sign one file. Raises what the failing step raises; the file is whole."""
+        check_writable(target)  # (1)
+        with locked(target.space.ai / "state" / "sign.lock"):
+            data = read_item(target)
+            signed = check_item(target, data)  # (2)
+            current = None if force else self._current(target)
+            if current:
+                return SignReport(target=target, signature=current, unchanged=True)
+            self._write(target, data, signed)  # (3) (4)
+            verified = self._verifier.verify(target.verify_target)  # (5)
+        return SignReport(
+            target=target, signature=verified.signature, warnings=tuple(_warnings(target, signed))
+        )
+
+    def _current(self, target: SignTarget) -> Signature | None:
+        """The signature that is there, if it is valid, ours, and over the whole text."""
+        try:
+            verified = self._verifier.verify(target.verify_target)
+        except LilluxError:
+            return None
+        # Another program may have signed with this key, and covered less of the text.
+        whole = verified.verified and verified.coverage is Coverage.FULL
+        ours = verified.key and verified.key.fingerprint == self._key.fingerprint
+        return verified.signature if whole and ours else None
+
+    def _write(self, target: SignTarget, data: bytes, signed: SignedText | None) -> None:
+        path = target.path.resolve()
+        if signed is None:
+            write_atomic(detached_path(path), self._key.detached_line(data).encode())
+        else:
+            form = _form(target)
+            text = self._key.signed_text(target.kind, signed, form, str(path))
+            write_atomic(path, text.encode(), expected=data)
+
+
+def check_writable(target: SignTarget) -> None:
+    """Refuse what belongs to a bundle, and a link that leads elsewhere.
+
+    Raises SystemImmutableError, IntegrityError.
+    """
+    if target.space.tier == SYSTEM:
+        raise SystemImmutableError(target.label)
+    if not is_inside(target.path, target.space.directory(target.kind)):
+        raise escaped(target.path, target.space)
+
+
+def read_item(target: SignTarget) -> bytes:
+    """The bytes to sign. Raises ItemNotFoundError, FileTooLargeError."""
+    try:
+        return read_bytes(target.path, MAX_ITEM_BYTES)
+    except FileNotFoundError:
+        raise ItemNotFoundError(target.label, [target.space.label]) from None
+
+
+def check_item(target: SignTarget, data: bytes) -> SignedText | None:
+    """Validate a file and take its text apart; None when its signature goes beside it.
+
+    Raises ItemValidationError, SignatureFormatError, MetadataError.
+    """
+    where = str(target.path)
+    suffix = target.verify_target.suffix
+    if suffix in DETACHED_SUFFIXES or target.ref is None:
+        return None
+    form = _form(target)
+    text = text_of(data, form, where)
+    if text.startswith(_BYTE_ORDER_MARK):
+        raise SignatureFormatError(
+            where,
+            "byte order mark at the start of the file",
+            hint="save the file as UTF-8 without one; below a signature line it would be text",
+        )
+    signed = split(text, form, where)
+    if signed.shebang and not form.after_shebang:
+        raise SignatureFormatError(
+            where,
+            "shebang in a file whose signature must stand on the first line",
+            hint="delete the shebang; the runtime chooses the interpreter",
+        )
+    file_type = target.verify_target.file_type
+    header = extract(target.kind, suffix, compose(signed, form), where, file_type)
+    if suffix == ".sh" and "executor_id" in header:
+        header.setdefault("tool_type", "bash")
+    further = file_type.rules if file_type else ()
+    issues = () if is_module(target, header) else problems(target.ref, header, further)
+    if target.kind is Kind.TOOL:
+        issues = (*issues, *_spec_problems(header, suffix), *_type_problems(target, header))
+    if issues:
+        raise ItemValidationError(where, issues)
+    hashed_text(target.kind, signed, where)
+    return signed
+
+
+def _spec_problems(header: Mapping[str, Any], suffix: str) -> tuple[str, ...]:
+    """What would keep a tool from ever running: fields of a wrong shape, a schema that is none."""
+    from lillux.schema import check_schema
+
+    try:
+        spec = tool_spec(header, suffix)
+        if isinstance(spec.executor_id, str):
+            check_id(spec.executor_id)
+        if spec.config_schema is not None:
+            check_schema(spec.config_schema)
+    except LilluxError as error:
+        return (str(error),)
+    return ()
+
+
+def _type_problems(target: SignTarget, header: Mapping[str, Any]) -> tuple[str, ...]:
+    """Why an extractor would not count; those of a bundle describe what Rye knows anyway."""
+    if header.get("tool_type") != EXTRACTOR_TYPE or target.space.tier == SYSTEM:
+        return ()
+    from ryeos.trust.file_types import read_extractor
+
+    try:
+        read_extractor(target.path.relative_to(target.space.ai).as_posix(), header)
+    except LilluxError as error:
+        return (str(error),)
+    return ()
+
+
+def _form(target: SignTarget) -> CommentForm:
+    """The form of a file's signature line. Raises NoSignatureFormError."""
+    at = target.verify_target
+    return at.form or form_for(target.kind, at.suffix, str(target.path))
+
+
+def is_module(target: SignTarget, header: Mapping[str, Any]) -> bool:
+    """Whether a file among the tools says neither what it is nor what runs it.
+
+    It is a part of a tool, like ``__init__.py``; only a shell script runs without a header.
+    """
+    return target.kind is Kind.TOOL and not {"tool_type", "executor_id"} & header.keys()
+
+
+def _warnings(target: SignTarget, signed: SignedText | None) -> Iterator[str]:
+    if target.path.stat().st_mode & 0o002:
+        yield f"{target.path} can be written by every user of this machine"
+    if signed is None or target.verify_target.suffix == ".sh":
+        return
+    at = target.verify_target
+    header = extract(target.kind, at.suffix, signed.body, str(target.path), at.file_type)
+    if is_module(target, header):
+        yield f"{target.path} has no header: signed as a module, not as a tool that can be run"
+    elif target.kind is Kind.TOOL:
+        from ryeos.items.specs import unknown_key_warnings
+
+        suffix = target.verify_target.suffix
+        yield from unknown_key_warnings(tool_spec(header, suffix), suffix, str(target.path))
+
+
+# --- audit ----------------------------------------------------------------------------------------
+# The state of many files at once: what ``rye verify`` reports.
+#
+# States: ``valid``, ``unsigned``, ``tampered``, ``untrusted-key``, ``bad-format``; ``skipped`` for
+# a file type that has no signature form, and for what package managers wrote and nobody signed.
+# Nothing is parsed, nothing stops at the first problem.
+
+VALID, SKIPPED, BAD_FORMAT = "valid", "skipped", "bad-format"
+# Files below a folder outside every space are checked with the user's own keys only.
+OUTSIDE = "outside"
+_SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", ".venv", ".git"})
+_MANIFESTS = frozenset({"manifest.yaml", "manifest.yml", "files.manifest"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditReport:
+    """One file's state. ``problem`` and ``hint`` are set where the state is not valid."""
+
+    target: Target
+    state: str
+    ref: ItemRef | None = None
+    item: VerifiedItem | None = None
+    fingerprint: str = ""
+    problem: str = ""
+    hint: str = ""
+
+    def describe(self) -> dict[str, Any]:
+        """The report as ``verify --json`` shows it."""
+        described: dict[str, Any] = {"ref": str(self.ref)} if self.ref else {}
+        described |= {"path": str(self.target.path), "state": self.state}
+        signature = self.item.signature if self.item else None
+        key = self.item.key if self.item else None
+        fingerprint = key.fingerprint if key else self.fingerprint
+        if fingerprint:
+            described["fingerprint"] = fingerprint
+        if key:
+            described["signer"] = key.owner
+        if signature:
+            described["signed_at"] = signature.timestamp
+        if self.provenance:
+            described["provenance"] = self.provenance
+        if self.item:
+            described["coverage"] = self.item.coverage.value
+        if self.problem:
+            described["problem"] = self.problem
+        if self.hint:
+            described["hint"] = self.hint
+        return described
+
+    @property
+    def provenance(self) -> str:
+        """Who published the item in which registry, as its line says; no signature covers that."""
+        signature = self.item.signature if self.item else None
+        return signature.provenance if signature else ""
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the file is valid although part of its text is not covered."""
+        return self.item is not None and self.item.coverage is Coverage.PARTIAL
+
+
+def audit(targets: Iterable[Target], verifier: Verifier) -> Iterator[AuditReport]:
+    """The state of every target, in their order."""
+    for target in targets:
+        yield _audit_one(target, verifier)
+
+
+def counts(reports: Sequence[AuditReport]) -> dict[str, int]:
+    """How many files are in each state."""
+    return dict(sorted(Counter(report.state for report in reports).items()))
+
+
+def targets_in_spaces(spaces: Iterable[Space]) -> Iterator[Target]:
+    """Every item file of the spaces."""
+    for space in spaces:
+        yield from targets_below(space.ai, space)
+
+
+def targets_at(path: Path, spaces: Spaces) -> list[Target]:
+    """The item files that a path stands for: itself, or all below any ``.ai`` in a folder.
+
+    Raises ItemNotFoundError when there is nothing at the path.
+    """
+    absolute = path.absolute()
+    space = _space_around(absolute, spaces)
+    if is_regular_file(absolute):
+        kind = _kind(absolute, space.ai) or Kind.TOOL
+        return [Target(path=absolute, kind=kind, space=space)]
+    if not is_directory(absolute):
+        raise ItemNotFoundError(str(path), ["the file system"])
+    if absolute.is_relative_to(space.ai):
+        found = list(targets_below(absolute, space))
+    else:
+        found = [
+            target
+            for ai in _ai_folders(absolute)
+            for target in targets_below(ai, _space_of(ai, spaces))
+        ]
+    if not found:
+        raise ItemNotFoundError(f"items in {path}", ["the file system"])
+    return found
+
+
+def targets_below(folder: Path, space: Space) -> Iterator[Target]:
+    """Every item file below a folder of a space, by path."""
+    for current, folders, names in os.walk(folder):
+        inside = Path(current)
+        folders[:] = sorted(name for name in folders if _is_walked(inside / name, space.ai))
+        for name in sorted(names):
+            path = inside / name
+            kind = _kind(path, space.ai)
+            if kind and not name.startswith(".") and path.suffix not in {".sig", ".pyc"}:
+                yield Target(path=path, kind=kind, space=space)
+
+
+def _audit_one(target: Target, verifier: Verifier) -> AuditReport:
+    ref = _ref(target)
+    try:
+        _check_inside(target)
+        item = verifier.verify(target)
+    except NoSignatureFormError as error:
+        return AuditReport(target=target, ref=None, state=SKIPPED, problem=error.suffix)
+    except UnsignedError as error:
+        if target.path.name in MANAGED_JSON:
+            return AuditReport(target=target, ref=None, state=SKIPPED, problem=error.problem)
+        return _not_valid(target, ref, error)
+    except IntegrityError as error:
+        return _not_valid(target, ref, error)
+    except LilluxError as error:
+        return AuditReport(
+            target=target, ref=ref, state=BAD_FORMAT, problem=str(error), hint=error.hint
+        )
+    state = VALID if item.verified else "unverified"
+    return AuditReport(target=target, ref=ref, state=state, item=item)
+
+
+def _not_valid(target: Target, ref: ItemRef | None, error: IntegrityError) -> AuditReport:
+    return AuditReport(
+        target=target,
+        ref=ref,
+        state=error.state,
+        fingerprint=getattr(error, "fingerprint", ""),
+        problem=error.problem,
+        hint=error.hint,
+    )
+
+
+def _check_inside(target: Target) -> None:
+    """Refuse what no resolver would find: a link that leads out of the folder of its kind."""
+    space, path = target.space, target.path
+    for root in (space.directory(target.kind), space.ai):
+        if path.is_relative_to(root):
+            if not is_inside(path, root):
+                raise escaped(path, space)
+            return
+
+
+def _ref(target: Target) -> ItemRef | None:
+    folder = target.space.directory(target.kind)
+    is_item = target.space.has_suffix(target.kind, target.suffix)
+    if not target.path.is_relative_to(folder) or not is_item:
+        return None
+    return ItemRef(target.kind, target.path.relative_to(folder).with_suffix("").as_posix())
+
+
+def _kind(path: Path, ai: Path) -> Kind | None:
+    if not path.is_relative_to(ai):
+        return None
+    parts = path.relative_to(ai).parts
+    if parts[0] == "bundles":
+        return (
+            (Kind.CONFIG if path.suffix == ".manifest" else Kind.TOOL)
+            if (path.name in _MANIFESTS)
+            else None
+        )
+    return kind_of_directory(parts[0]) if len(parts) > 1 else None
+
+
+def _is_walked(folder: Path, ai: Path) -> bool:
+    if folder.name in _SKIPPED_FOLDERS or folder.name.startswith("."):
+        return False
+    return folder.parent != ai or folder.name == "bundles" or bool(kind_of_directory(folder.name))
+
+
+def _space_around(path: Path, spaces: Spaces) -> Space:
+    for space in spaces:
+        if path.is_relative_to(space.ai) or path == space.base:
+            return space
+    for folder in (path, *path.parents):
+        if folder.name == AI_DIRECTORY:
+            return Space(OUTSIDE, folder.parent)
+    return Space(OUTSIDE, path)
+
+
+def _space_of(ai: Path, spaces: Spaces) -> Space:
+    known = (space for space in spaces if space.ai == ai)
+    return next(known, Space(OUTSIDE, ai.parent))
+
+
+def _ai_folders(folder: Path) -> Iterator[Path]:
+    """Every ``.ai`` in a tree, not looking into one for further ones."""
+    for current, folders, _ in os.walk(folder):
+        if AI_DIRECTORY in folders:
+            yield Path(current, AI_DIRECTORY)
+        folders[:] = sorted(n for n in folders if n != AI_DIRECTORY and n not in _SKIPPED_FOLDERS)

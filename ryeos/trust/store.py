@@ -1,0 +1,358 @@
+"""Which keys count, for which space. Documents, approvals and lookups (``docs/trust.md``).
+
+A key document is ``.ai/config/keys/trusted/<fingerprint>.toml``. It counts
+
+- in user space at once,
+- in a bundle at once, but only for that bundle's items,
+- in project space only after the user approved that fingerprint for that project, because a
+  cloned repository may carry any document it likes.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from lillux.errors import LilluxError
+from lillux.files import locked, make_directory, read_bytes, write_atomic
+from lillux.signing import canonical_public_pem, compute_key_fingerprint, verify_signature
+from lillux.values import dataclass, field
+from ryeos.items.errors import KeyDocumentError, SignatureFormatError
+from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, Space, Spaces
+from ryeos.trust.signature import Signature, content_hash, decode, form_for, split
+
+# --- approvals ------------------------------------------------------------------------------------
+# Keys carried by a project that the user approved, kept in user space.
+#
+# File: ``<user>/.ai/config/keys/approved.json``, ``{"version": 1, "projects": {PATH: [FP, ...]}}``,
+# where PATH is the real path of the project folder.
+
+MAX_APPROVALS_BYTES = 1024 * 1024
+APPROVALS_VERSION = 1
+
+
+class Approvals:
+    """The approvals file of one user space; read when first asked."""
+
+    def __init__(self, user_ai: Path) -> None:
+        self.path = user_ai / "config" / "keys" / "approved.json"
+        self._lock = user_ai / "state" / "approvals.lock"
+        self._projects: dict[str, list[str]] = {}
+        self._originals: dict[str, str] = {}
+        self._state: tuple[int, ...] = ()
+
+    def is_approved(self, project: Path, fingerprint: str) -> bool:
+        """Whether the user approved this key for this project. Raises KeyDocumentError."""
+        real = os.path.realpath(project)
+        return fingerprint in self._load().get(self._originals.get(real, real), [])
+
+    def count_as(self, copy: Path, original: Path) -> None:
+        """Let what is approved for a project hold in a copy of it, for this object's life."""
+        self._originals[os.path.realpath(copy)] = os.path.realpath(original)
+
+    def all(self) -> tuple[tuple[str, str], ...]:
+        """Each approval: a project's real path, and a fingerprint. Raises KeyDocumentError."""
+        projects = self._load().items()
+        return tuple((path, fingerprint) for path, keys in projects for fingerprint in keys)
+
+    def approve(self, project: Path, fingerprint: str) -> None:
+        """Let a key that the project carries count there from now on."""
+        key = os.path.realpath(project)
+        with locked(self._lock):
+            projects = self._load()
+            approved = {*projects.get(key, ()), fingerprint}
+            self._save(projects | {key: sorted(approved)})
+
+    def withdraw(self, project: Path, fingerprint: str) -> bool:
+        """Take an approval back; False if there was none."""
+        if not self.is_approved(project, fingerprint):
+            return False
+        key = os.path.realpath(project)
+        with locked(self._lock):
+            projects = self._load()
+            approved = [known for known in projects.get(key, ()) if known != fingerprint]
+            self._save(projects | {key: approved})
+        return True
+
+    def _load(self) -> dict[str, list[str]]:
+        """The file's content; a long-lived process must notice that an approval was taken back."""
+        state = _state(self.path)
+        if state != self._state:
+            self._projects, self._state = self._read(), state
+        return self._projects
+
+    def _read(self) -> dict[str, list[str]]:
+        try:
+            document = json.loads(read_bytes(self.path, MAX_APPROVALS_BYTES))
+        except FileNotFoundError:
+            return {}
+        except (ValueError, RecursionError) as error:
+            raise KeyDocumentError(str(self.path), f"expected JSON, found: {error}") from error
+        projects = document.get("projects") if isinstance(document, dict) else None
+        if not isinstance(projects, dict) or document.get("version") != APPROVALS_VERSION:
+            raise KeyDocumentError(
+                str(self.path), f"expected an approvals file of version {APPROVALS_VERSION}"
+            )
+        return {
+            path: [fingerprint for fingerprint in keys if isinstance(fingerprint, str)]
+            for path, keys in projects.items()
+            if isinstance(keys, list)
+        }
+
+    def _save(self, projects: dict[str, list[str]]) -> None:
+        document = {
+            "version": APPROVALS_VERSION,
+            "projects": {path: keys for path, keys in sorted(projects.items()) if keys},
+        }
+        make_directory(self.path.parent, mode=0o700)
+        write_atomic(self.path, json.dumps(document, indent=2).encode() + b"\n", mode=0o600)
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns
+
+
+# --- trust ----------------------------------------------------------------------------------------
+
+MAX_DOCUMENT_BYTES = 64 * 1024
+TRUSTED_FOLDER = "config/keys/trusted"
+COVERAGE_ALL = "all"
+PIN_OWNER = "remote:"
+"""With this begins the owner in a pin of a node: other programs keep those among trusted keys."""
+# Honest documents are signed by their own key or by one that is; a bundle may bring any number.
+MAX_VOUCHERS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustedKey:
+    """A public key that counts in some space.
+
+    fingerprint   16 hex digits of SHA-256 over the canonical PEM
+    owner         free text: ``local``, a person, ``github-ci``
+    source        the label of the space whose document made it count
+    covers_all    every text this key signs is covered whole; less is a removed line
+    """
+
+    fingerprint: str
+    owner: str
+    public_pem: bytes
+    source: str
+    covers_all: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyDocument:
+    """A parsed key document; says nothing yet about whether it counts."""
+
+    fingerprint: str
+    owner: str
+    public_pem: bytes
+    covers_all: bool
+    version: str
+    attestation: str
+    signature: Signature | None
+    signed_text: str = field(repr=False)
+
+
+def document_path(space: Space, fingerprint: str) -> Path:
+    """Where a space keeps the document of a key."""
+    return space.ai / TRUSTED_FOLDER / f"{fingerprint}.toml"
+
+
+def parse_key_document(data: bytes, where: str) -> KeyDocument:
+    """Parse a key document, signed or not. Raises KeyDocumentError with the reason."""
+    from ryeos.items.header_values import parse_toml
+
+    try:
+        signed = split(decode(data, where), form_for(Kind.TOOL, ".toml"), where)
+        header = parse_toml(signed.body)
+        public_pem = canonical_public_pem(_pem_of(header, where))
+        owner = _text(header, "owner", "unknown")
+        if not owner.isprintable():
+            raise SignatureFormatError(where, "expected the owner's name in visible characters")
+    except LilluxError as error:
+        raise KeyDocumentError(where, f"not a key document: {error}") from error
+    return KeyDocument(
+        fingerprint=compute_key_fingerprint(public_pem),
+        owner=owner,
+        public_pem=public_pem,
+        covers_all=header.get("coverage") == COVERAGE_ALL,
+        version=_text(header, "version", "1.0.0"),
+        attestation=_text(header, "attestation", ""),
+        signature=signed.signature,
+        signed_text=signed.body,
+    )
+
+
+def write_key_document(public_pem: bytes, owner: str, *, covers_all: bool) -> str:
+    """The unsigned text of a key document, fields in the order that every reader knows."""
+    check_owner(owner)
+    fingerprint = compute_key_fingerprint(public_pem)
+    coverage = f'coverage = "{COVERAGE_ALL}"\n' if covers_all else ""
+    return (
+        'version = "1.0.0"\n'
+        'category = "keys/trusted"\n'
+        f'fingerprint = "{fingerprint}"\n'
+        f'owner = "{owner}"\n'
+        'attestation = ""\n'
+        f"{coverage}"
+        "\n[public_key]\n"
+        f'pem = """\n{canonical_public_pem(public_pem).decode()}"""\n'
+    )
+
+
+def check_owner(owner: str) -> None:
+    """Refuse a name that a key document could not hold as it is. Raises KeyDocumentError."""
+    if not owner or not owner.isprintable() or not {'"', "\\"}.isdisjoint(owner):
+        raise KeyDocumentError(
+            "owner", "expected a plain name without quotes, backslashes or control characters"
+        )
+
+
+class TrustStore:
+    """Looks keys up in the documents of the spaces; parsed documents are kept per file state."""
+
+    def __init__(self, spaces: Spaces, approvals: Approvals) -> None:
+        self._spaces = spaces
+        self._approvals = approvals
+        self._parsed: dict[Path, tuple[tuple[int, ...], KeyDocument | None]] = {}
+
+    def get_key(self, fingerprint: str, label: str) -> TrustedKey | None:
+        """The key that a signature in space ``label`` may be checked with, or None."""
+        return self._lookup(fingerprint, label, frozenset())
+
+    def keys_for(self, label: str) -> tuple[TrustedKey, ...]:
+        """Every key that counts for items of space ``label``, by fingerprint."""
+        names = {path.stem for space in self._sources(label) for path in _documents(space)}
+        keys = (self.get_key(fingerprint, label) for fingerprint in sorted(names))
+        return tuple(key for key in keys if key)
+
+    def carried(self, fingerprint: str) -> Space | None:
+        """The project space, if it carries a document of this key that is not approved."""
+        project = self._spaces.project
+        if not project or not self._document(project, fingerprint):
+            return None
+        approved = self._approvals.is_approved(project.base, fingerprint)
+        return None if approved else project
+
+    def documents(self) -> Iterator[tuple[Space, Path]]:
+        """Every key document of every space, whether it counts or not."""
+        for space in self._spaces:
+            for path in _documents(space):
+                yield space, path
+
+    def _lookup(self, fingerprint: str, label: str, pending: frozenset[str]) -> TrustedKey | None:
+        survivors = [
+            (space, document)
+            for space in self._sources(label)
+            if (document := self._document(space, fingerprint)) is not None
+            and not document.owner.startswith(PIN_OWNER)
+            and self._allowed(space, fingerprint)
+            and self._holds(document, label, pending | {fingerprint})
+        ]
+        if not survivors:
+            return None
+        space, document = survivors[0]
+        return TrustedKey(
+            fingerprint=fingerprint,
+            owner=document.owner,
+            public_pem=document.public_pem,
+            source=space.label,
+            # One document that says so is enough: a second one must not be able to take it back.
+            covers_all=any(_has_mark(space, found) for space, found in survivors),
+        )
+
+    def _sources(self, label: str) -> Iterator[Space]:
+        """The spaces whose documents may speak for items of ``label``, in lookup order."""
+        for space in self._spaces:
+            own_bundle = space.tier == SYSTEM and space.label == label
+            own_project = space.tier == PROJECT and label == PROJECT
+            if own_project or space.tier == USER or own_bundle:
+                yield space
+
+    def _allowed(self, space: Space, fingerprint: str) -> bool:
+        if space.tier != PROJECT:
+            return True
+        return self._approvals.is_approved(space.base, fingerprint)
+
+    def _holds(self, document: KeyDocument, label: str, pending: frozenset[str]) -> bool:
+        """Whether the document's own signature, if it has one, leads to a key that counts.
+
+        A circle of documents that vouch for each other leads nowhere and is refused.
+        """
+        signature = document.signature
+        if signature is None:
+            return True
+        if signature.content_hash != content_hash(document.signed_text):
+            return False
+        if signature.fingerprint == document.fingerprint:
+            return _verifies(signature, document.public_pem)
+        if signature.fingerprint in pending or len(pending) == MAX_VOUCHERS:
+            return False
+        signer = self._lookup(signature.fingerprint, label, pending)
+        return signer is not None and _verifies(signature, signer.public_pem)
+
+    def _document(self, space: Space, fingerprint: str) -> KeyDocument | None:
+        """The document in a space whose PEM really has this fingerprint, or None."""
+        path = document_path(space, fingerprint)
+        try:
+            status = path.stat()
+        except (OSError, ValueError):
+            return None
+        state = (status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns)
+        known = self._parsed.get(path)
+        if known and known[0] == state:
+            return known[1]
+        document = _read_document(path)
+        if document and document.fingerprint != fingerprint:
+            document = None
+        self._parsed[path] = state, document
+        return document
+
+
+def _has_mark(space: Space, document: KeyDocument) -> bool:
+    """Whether all that the key signs is covered whole, as far as anybody can know.
+
+    Who may write into a project may take the signature off a document there, and then the mark.
+    """
+    return document.covers_all or (space.tier == PROJECT and document.signature is None)
+
+
+def _read_document(path: Path) -> KeyDocument | None:
+    """A document that cannot be read does not count; `doctor` and `keys list` say why."""
+    try:
+        return parse_key_document(read_bytes(path, MAX_DOCUMENT_BYTES), str(path))
+    except (OSError, LilluxError):
+        return None
+
+
+def _documents(space: Space) -> list[Path]:
+    try:
+        return sorted((space.ai / TRUSTED_FOLDER).glob("*.toml"))
+    except OSError:
+        return []
+
+
+@lru_cache(maxsize=1024)
+def _verifies(signature: Signature, public_pem: bytes) -> bool:
+    """The same document vouches for every item of its key: check its signature once."""
+    return verify_signature(signature.content_hash, signature.value, public_pem)
+
+
+def _pem_of(header: dict[str, Any], where: str) -> bytes:
+    table = header.get("public_key")
+    pem = table.get("pem") if isinstance(table, dict) else None
+    if not isinstance(pem, str):
+        raise SignatureFormatError(where, "expected the key in public_key.pem, found none")
+    return pem.encode()
+
+
+def _text(header: dict[str, Any], name: str, default: str) -> str:
+    value = header.get(name, default)
+    return value if isinstance(value, str) else default
