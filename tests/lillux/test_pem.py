@@ -1,6 +1,5 @@
 import binascii
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -306,17 +305,3 @@ def test_no_message_shows_a_part_of_a_damaged_private_key(
 
 
 # --- the start-up path ----------------------------------------------------------------------------
-
-
-def test_only_binascii_and_our_errors_are_imported() -> None:
-    code = (
-        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
-        "import lillux.errors; before = set(sys.modules)\n"
-        "import lillux.signing; print(*sorted(set(sys.modules) - before))"
-    )
-
-    printed = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code], check=True, capture_output=True, encoding="utf-8"
-    ).stdout
-
-    assert set(printed.split()) <= {"__future__", "binascii", "lillux.signing"}
