@@ -18,7 +18,7 @@ from mcp_types import (
     ListToolsResult,
     PaginatedRequestParams,
     TextContent,
-    Tool,
+    Tool as ListedTool,
 )
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -103,7 +103,7 @@ def _server(authenticator: Authenticator, answer: Answer) -> Server[Any]:
         _: ServerRequestContext[Any], __: PaginatedRequestParams | None
     ) -> ListToolsResult:
         return ListToolsResult(
-            tools=[Tool.model_validate(one.describe()) for one in TOOLS.values()]
+            tools=[ListedTool.model_validate(one.describe()) for one in TOOLS.values()]
         )
 
     async def call_tool(
