@@ -19,7 +19,7 @@ def main() -> int:
 
     from lillux.errors import LilluxError
     from packing.checkout import staged_bundle, tool_programs
-    from rye_services import commands
+    from rye_services.cli import main
     from ryeos.cli.failures import report
     from ryeos.trust.bundles import BundleFolder
 
@@ -28,7 +28,7 @@ def main() -> int:
         bundle = staged_bundle(checkout)
     except LilluxError as error:
         return report(error, as_json=False)
-    return commands.main(bundle=BundleFolder(bundle, lambda: tool_programs(checkout)))
+    return main(bundle=BundleFolder(bundle, lambda: tool_programs(checkout)))
 
 
 if __name__ == "__main__":

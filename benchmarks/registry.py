@@ -10,7 +10,7 @@ from urllib.parse import quote
 from sqlalchemy import insert
 
 from benchmarks.timing import Figure
-from rye_services.moments import stamp
+from rye_services.database import stamp
 from rye_services.registry.search_index import PUBLIC, Document, index_for
 from rye_services.registry.services import open_registry_alone
 from rye_services.registry.tables import items

@@ -28,7 +28,7 @@ from packing.wheels import requirements
 from ryeos.trust.keys import SigningKey
 
 NAME = "rye-node.pyz"
-ENTRY_POINT = "rye_services.commands:main"
+ENTRY_POINT = "rye_services.cli:main"
 PACKAGES = ("lillux", "rye_services", "ryeos")
 LOCKS = ("requirements/runtime.txt", "requirements/node.txt")
 

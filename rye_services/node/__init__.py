@@ -1,1 +1,1 @@
-"""The execution node: its routes, and what they stand on."""
+"""The node: projects, runs and secrets of its users."""

@@ -1,22 +1,45 @@
 """Routes that say which keys may sign requests: ``/admin/authorized-keys``."""
 
+from contextlib import AbstractAsyncContextManager
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from rye_services.auth.callers import caller
-from rye_services.auth.principal import Principal
-from rye_services.authorized_keys import (
+from rye_services.callers import caller
+from rye_services.credentials import (
+    EVERYTHING,
+    MANAGE,
+    SECRETS,
+    WEBHOOKS,
     AuthorizedKey,
     AuthorizedKeyMissingError,
     LastManagerError,
+    Principal,
+    check_scopes,
 )
+from rye_services.http import Problem, refusals
+from rye_services.node.secrets import VaultFullError
 from rye_services.node.services import NodeServices
-from rye_services.problems import Problem
-from rye_services.scopes import EVERYTHING, MANAGE, check_scopes
+from rye_services.node.storage import UserGarbage
+from rye_services.node.webhooks import (
+    LONGEST_DESCRIPTION,
+    Binding,
+    BindingLimitError,
+    WebhookFieldError,
+    canonical_item,
+    checked_project,
+    checked_vault_keys,
+)
+from rye_services.server import every
+from ryeos import __version__
 from ryeos.items.errors import RyeError
-from ryeos.remote.requests import decode_public_key
+from ryeos.remote.requests import decode_public_key, identity_document
+from ryeos.remote.secrets import EnvelopeError, SecretNameError, SecretValuesError, why_unsafe
+
+# --- admin routes ---------------------------------------------------------------------------------
 
 Manager = Annotated[Principal, caller(MANAGE)]
 
@@ -29,7 +52,7 @@ class NewKey(BaseModel):
     scopes: list[str] = Field(default_factory=lambda: [EVERYTHING])
 
 
-def router(services: NodeServices) -> APIRouter:
+def admin_router(services: NodeServices) -> APIRouter:
     """The routes of those who manage keys."""
     routes = APIRouter(prefix="/admin/authorized-keys", tags=["admin"])
     authorized = services.authorized_keys
@@ -88,3 +111,262 @@ def _shown(key: AuthorizedKey) -> dict[str, Any]:
         "created_at": key.created_at,
         "expires_at": key.expires_at,
     }
+
+
+# --- storage routes -------------------------------------------------------------------------------
+# The route that removes what nothing names: ``/gc``, for those who manage the node.
+
+
+def storage_router(services: NodeServices) -> APIRouter:
+    """The route of those who manage the node."""
+    routes = APIRouter(tags=["admin"])
+
+    @routes.post("/gc")
+    def collect(_: Manager, dry_run: Annotated[bool, Query()] = False) -> dict[str, Any]:  # noqa: FBT002 - of a query
+        """Remove what nothing names from every store, or with ``dry_run`` only count it."""
+        found = services.sync.storage.collect(dry_run=dry_run)
+        return {"status": "ok", "dry_run": dry_run, "users": [shown(one) for one in found]}
+
+    return routes
+
+
+def collecting_garbage(services: NodeServices) -> AbstractAsyncContextManager[None]:
+    """The collection that happens by itself, at the start and from time to time."""
+    return every(services.settings.gc_interval_s, services.sync.storage.collect)
+
+
+def shown(found: UserGarbage) -> dict[str, Any]:
+    """What became of the garbage of one user, as answers and ``--json`` show it."""
+    values = {
+        "user_id": found.user_id,
+        "state": found.state,
+        "removed": found.removed,
+        "freed_bytes": found.freed_bytes,
+        "kept": found.kept,
+        "stored_bytes": found.stored_bytes,
+        "forgotten_executions": found.forgotten,
+    }
+    return {**values, "code": found.code} if found.code else values
+
+
+# --- nonce sweep ----------------------------------------------------------------------------------
+# Forgets nonces that no request can come with any more, so that their table does not grow.
+
+_EVERY_S = 600
+
+
+def sweeping_nonces(services: NodeServices) -> AbstractAsyncContextManager[None]:
+    """The sweep, at the start and from time to time."""
+    return every(_EVERY_S, services.nonces.forget_old)
+
+
+# --- open routes ----------------------------------------------------------------------------------
+# Routes that anybody may ask: ``/health``, ``/public-key``, ``/status``.
+
+
+def open_router(services: NodeServices) -> APIRouter:
+    """The open routes. None of them waits for a disk or the database."""
+    routes = APIRouter(tags=["open"])
+    keys = services.keys
+    identity = identity_document(
+        keys.signing, keys.box_public, keys.created_at, items_pem=keys.items.public_pem
+    )
+    provided = provided_tools(services.bundle)
+
+    @routes.get("/health")
+    async def health() -> dict[str, str]:
+        """That the node is there, and its versions."""
+        return {
+            "status": "ok",
+            "version": __version__,
+            "engine_version": __version__,
+            "ryeos_version": __version__,
+        }
+
+    @routes.get("/public-key")
+    async def public_key() -> dict[str, Any]:
+        """Who the node is: its keys, signed by itself."""
+        return identity
+
+    @routes.get("/status")
+    async def status() -> dict[str, Any]:
+        """How busy the node is, and what it can execute."""
+        return {
+            "node_id": keys.node_id,
+            "node_name": services.settings.name,
+            "healthy": True,
+            "active": services.capacity.active,
+            "max_concurrent": services.capacity.places,
+            "capabilities": {"provides": list(provided), "routes": []},
+        }
+
+    return routes
+
+
+@cache
+def provided_tools(bundle: Path) -> tuple[str, ...]:
+    """What the standard bundle offers: ``rye.execute.tool.`` and the id of a tool, with dots."""
+    folder = bundle / ".ai" / "tools"
+    found = {
+        path.relative_to(folder).with_suffix("").as_posix().replace("/", ".")
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix in {".py", ".yaml", ".yml", ".sh", ".js", ".ts"}
+    }
+    return tuple(f"rye.execute.tool.{name}" for name in sorted(found))
+
+
+# --- secret routes --------------------------------------------------------------------------------
+# Routes for the secrets of a user: ``/secrets`` takes values, ``/vault`` sealed envelopes.
+#
+# Both are about the same secrets. No answer shows a value.
+
+SecretsCaller = Annotated[Principal, caller(SECRETS)]
+
+
+class NewSecret(BaseModel):
+    """A secret, to be injected as the environment variable of its name."""
+
+    name: str
+    value: str
+
+
+class NewSecrets(BaseModel):
+    """Secrets that are to be kept."""
+
+    secrets: list[NewSecret]
+
+
+class SealedSecret(BaseModel):
+    """One secret, sealed to the box key of this node by who sends it."""
+
+    name: str
+    envelope: dict[str, Any]
+
+
+class SecretName(BaseModel):
+    """A secret that is to be forgotten."""
+
+    name: str
+
+
+def secret_router(services: NodeServices) -> APIRouter:
+    """The routes of users about their secrets."""
+    routes = APIRouter(tags=["secrets"])
+    vault = services.vault
+
+    @routes.post("/secrets")
+    def put_all(owner: SecretsCaller, new: NewSecrets) -> dict[str, Any]:
+        """Keep secrets. What has no name or value is passed over; reserved names are told."""
+        given = {one.name: one.value for one in new.secrets if one.name and one.value}
+        skipped = {name: problem for name in given if (problem := why_unsafe(name)) is not None}
+        kept = {name: value for name, value in given.items() if name not in skipped}
+        with refusals(SecretValuesError, VaultFullError):
+            vault.put(owner.user_id, kept)
+        return {
+            "stored": list(kept),
+            "count": len(kept),
+            "skipped": [{"name": name, "reason": why} for name, why in skipped.items()],
+        }
+
+    @routes.get("/secrets")
+    def entries(owner: SecretsCaller) -> dict[str, Any]:
+        """The names of the secrets, and when each was set."""
+        return {
+            "secrets": [
+                {
+                    "name": entry.name,
+                    "created_at": entry.created_at,
+                    "updated_at": entry.updated_at,
+                }
+                for entry in vault.entries(owner.user_id)
+            ]
+        }
+
+    @routes.delete("/secrets/{name}")
+    def delete(owner: SecretsCaller, name: str) -> dict[str, str]:
+        """Forget a secret."""
+        if not vault.delete(owner.user_id, name):
+            raise Problem(404, f"secret not found: {name[:80]!a}")
+        return {"deleted": name}
+
+    @routes.post("/vault/set")
+    def put_sealed(owner: SecretsCaller, new: SealedSecret) -> dict[str, str]:
+        """Keep the one secret of an envelope."""
+        with refusals(EnvelopeError, SecretNameError, SecretValuesError, VaultFullError):
+            vault.put_sealed(owner.user_id, new.name, new.envelope)
+        return {"stored": new.name}
+
+    @routes.get("/vault/list")
+    def names(owner: SecretsCaller) -> dict[str, list[str]]:
+        """The names of the secrets, sorted."""
+        return {"names": [entry.name for entry in vault.entries(owner.user_id)]}
+
+    @routes.post("/vault/delete")
+    def delete_named(owner: SecretsCaller, gone: SecretName) -> dict[str, str]:
+        """Forget a secret."""
+        if (problem := why_unsafe(gone.name)) is not None:
+            raise Problem(400, f"secret {gone.name[:80]!a}: {problem}")
+        return delete(owner, gone.name)
+
+    return routes
+
+
+# --- webhook routes -------------------------------------------------------------------------------
+# Routes for webhook bindings: ``/webhook-bindings``.
+
+WebhooksCaller = Annotated[Principal, caller(WEBHOOKS)]
+
+
+class NewBinding(BaseModel):
+    """What a hook is to execute: a canonical item, or an item type and a bare id."""
+
+    item_id: str
+    project_path: str
+    item_type: str | None = None
+    description: str = ""
+    secret_envelope: dict[str, Any] | None = None
+    vault_keys: list[str] | None = None
+
+
+def webhook_router(services: NodeServices) -> APIRouter:
+    """The routes of users about their webhooks."""
+    routes = APIRouter(prefix="/webhook-bindings", tags=["webhooks"])
+    webhooks = services.webhooks
+
+    @routes.post("")
+    def create(owner: WebhooksCaller, new: NewBinding) -> dict[str, Any]:
+        """Bind an item to a new hook. Its secret is shown in this answer and never again."""
+        with refusals(WebhookFieldError, EnvelopeError, BindingLimitError):
+            binding, secret = webhooks.create(_binding(owner, new), services.settings.name)
+        shown = binding.as_answer()
+        answered = ("hook_id", "item_id", "project_path", "has_secret_envelope", "vault_keys")
+        return {"hmac_secret": secret, **{name: shown[name] for name in answered}}
+
+    @routes.get("")
+    def listed(owner: WebhooksCaller) -> dict[str, Any]:
+        """The bindings, newest first; revoked ones stay listed."""
+        return {"bindings": [each.as_answer() for each in webhooks.listed(owner.user_id)]}
+
+    @routes.delete("/{hook_id}")
+    def revoke(owner: WebhooksCaller, hook_id: str) -> dict[str, str]:
+        """End a binding: its deliveries are refused from now on."""
+        if not webhooks.revoke(owner.user_id, hook_id):
+            raise Problem(404, f"webhook binding not found: {hook_id[:80]!a}")
+        return {"revoked": hook_id}
+
+    return routes
+
+
+def _binding(owner: Principal, new: NewBinding) -> Binding:
+    if len(new.description) > LONGEST_DESCRIPTION:
+        raise WebhookFieldError("description", f"at most {LONGEST_DESCRIPTION} characters")
+    return Binding(
+        hook_id="",
+        user_id=owner.user_id,
+        item_id=canonical_item(new.item_id, new.item_type),
+        project_path=checked_project(new.project_path),
+        description=new.description,
+        secret_envelope=new.secret_envelope,
+        vault_keys=checked_vault_keys(new.vault_keys or ()),
+        owner=owner.key_id,
+    )

@@ -10,45 +10,47 @@ from functools import partial
 
 from fastapi import APIRouter, FastAPI
 
-from rye_services.node import (
-    admin_routes,
-    execute_routes,
-    history_routes,
-    mcp_mount,
-    nonce_sweep,
-    objects_routes,
-    open_routes,
-    page_routes,
-    push_routes,
-    secret_routes,
-    storage_routes,
-    thread_routes,
-    user_space_routes,
-    webhook_routes,
+from rye_services.node.admin_routes import (
+    admin_router,
+    collecting_garbage,
+    open_router,
+    secret_router,
+    storage_router,
+    sweeping_nonces,
+    webhook_router,
 )
-from rye_services.node.assembly import Part, assemble
+from rye_services.node.mcp import mcp_router
+from rye_services.node.page_routes import page_router
+from rye_services.node.run_routes import answer_call, execute_router, running, thread_router
 from rye_services.node.services import NodeServices
+from rye_services.node.sync_routes import (
+    history_router,
+    objects_router,
+    push_router,
+    user_space_router,
+)
+from rye_services.server import Part, assemble
 
 ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
-    open_routes.router,
-    admin_routes.router,
-    objects_routes.router,
-    push_routes.router,
-    user_space_routes.router,
-    history_routes.router,
-    execute_routes.router,
-    thread_routes.router,
-    storage_routes.router,
-    secret_routes.router,
-    webhook_routes.router,
-    page_routes.router,
-    lambda services: mcp_mount.router(services, execute_routes.answer_call(services)),
+    open_router,
+    admin_router,
+    objects_router,
+    push_router,
+    user_space_router,
+    history_router,
+    execute_router,
+    thread_router,
+    storage_router,
+    secret_router,
+    webhook_router,
+    page_router,
+    lambda services: mcp_router(services, answer_call(services)),
 )
 
 BACKGROUND: tuple[Callable[[NodeServices], AbstractAsyncContextManager[None]], ...] = (
-    nonce_sweep.running,
-    storage_routes.running,
-    execute_routes.running,
+    sweeping_nonces,
+    collecting_garbage,
+    running,
 )
 
 

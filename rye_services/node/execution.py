@@ -3,38 +3,405 @@
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from random import SystemRandom
+from typing import Any, Literal, Protocol
 
 import ryeos
 from lillux.digests import CanonicalJsonError
 from lillux.errors import LilluxError
 from lillux.process.cancellation import Cancellation
-from lillux.store import Store
+from lillux.store import Durability, Store
 from lillux.values import dataclass, field, replace
+from rye_services.callers import WebhookDelivery
+from rye_services.database import stamp
+from rye_services.http import is_full
 from rye_services.keys import NodeKeys
-from rye_services.node.fold_back import Change, FoldBack, Folded
 from rye_services.node.harvest import Harvest, Harvester, Ran
-from rye_services.node.heads import Head
+from rye_services.node.heads import Head, check_project_path
 from rye_services.node.jobs import Action, Finished, Job, failed
-from rye_services.node.orders import Order
-from rye_services.node.presentable import presentable, without_places
-from rye_services.node.redaction import Redaction
-from rye_services.node.stores import UserStores
-from rye_services.node.sync_services import SyncServices
-from rye_services.node.vault import Vault
+from rye_services.node.objects import Durable, UserStores
+from rye_services.node.redaction import Redaction, presentable, without_places
+from rye_services.node.secrets import Vault
+from rye_services.node.storage import SyncServices
+from rye_services.node.webhooks import WebhookFieldError, checked_vault_keys
 from rye_services.node.worker import Launch, WorkerDiedError, do_job
 from rye_services.node.workspaces import Wanted, Workspace, Workspaces
-from rye_services.problems import is_full
 from rye_services.settings import Settings
 from ryeos.items.context import Clock
-from ryeos.items.errors import SpecError
+from ryeos.items.errors import InvalidRefError, RyeError, SpecError
+from ryeos.items.refs import EXECUTABLE_KINDS, Kind, parse_reference
 from ryeos.remote.secrets import injectable, open_envelope
 from ryeos.sync.checkout import read_manifest
-from ryeos.sync.objects import SourceManifest
+from ryeos.sync.merge import Merged, conflict_record, three_way_merge
+from ryeos.sync.objects import EXECUTION, MERGE, ProjectSnapshot, SourceManifest
 from ryeos.sync.rules import ManifestRules, read_rules
+
+# --- fold back ------------------------------------------------------------------------------------
+# What an execution has changed, made part of the project's history. Rules: docs/node-execution.md.
+#
+# HEAD may have moved since the execution started. What it changed is merged into where HEAD is
+# then, and HEAD moves there only if it still is where it was merged; else all of that is done
+# again.
+
+MAX_RETRIES = 5
+JITTER_MS = 50
+
+MergeType = Literal["no-op", "fast-forward", "merge", "conflict", "retry_exhausted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folded:
+    """How the change of an execution ended.
+
+    snapshot_hash  the project as it is now
+    conflicts      by path, of a merge that is for a person to make
+    unmerged       the snapshot of the execution, where it is not part of that
+    new_objects    digests of what was made for it
+    """
+
+    snapshot_hash: str
+    merge_type: MergeType
+    conflicts: Mapping[str, Any] | None = None
+    unmerged: str | None = None
+    new_objects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What an execution made of a project.
+
+    base                the head it started from
+    manifest_hash       the project's manifest afterwards, in the store with all it names
+    user_manifest_hash  the user space that it ran with
+    """
+
+    thread_id: str
+    item_ref: str
+    base: Head
+    manifest_hash: str
+    user_manifest_hash: str | None = None
+
+
+class ProjectHead(Protocol):
+    """The head of one project."""
+
+    def read(self) -> Head:
+        """Where it is now. Raises ProjectNotFoundError."""
+        ...
+
+    def advance(self, expected: Head, snapshot_hash: str, manifest_hash: str) -> bool:
+        """Move it; False where it is no longer there."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoldBack:
+    """Folds changes into the head of one project."""
+
+    head: ProjectHead
+    store: Store
+    durable: Durable
+    clock: Clock
+    sleep: Callable[[float], None] = field(repr=False)
+
+    def fold(self, change: Change) -> Folded:
+        """How it ended.
+
+        (1) The snapshot of the execution, whose parent is the head that it started from. (2) HEAD
+        as it is now. (3) Still that one: HEAD becomes the snapshot. (4) Else what both sides
+        changed is merged, or is a conflict. (5) HEAD becomes the merge, unless it moved again:
+        after a while from (2) on.
+
+        Raises CasObjectError, ObjectMissingError, FileSystemError, ProjectNotFoundError.
+        """
+        base = change.base
+        ours = self._put_snapshot(  # (1)
+            change.manifest_hash,
+            (base.snapshot_hash,),
+            EXECUTION,
+            user_manifest_hash=change.user_manifest_hash,
+            source_detail=change.item_ref,
+            metadata={"thread_id": change.thread_id},
+        )
+        for attempt in range(MAX_RETRIES):
+            head = self.head.read()  # (2)
+            if head.snapshot_hash == base.snapshot_hash:
+                if self._advance(head, ours, change.manifest_hash):  # (3)
+                    return Folded(
+                        snapshot_hash=ours, merge_type="fast-forward", new_objects=(ours,)
+                    )
+            elif folded := self._merge(change, head, ours):
+                return folded
+            self.sleep(pause_s(attempt))
+        return Folded(
+            snapshot_hash=self.head.read().snapshot_hash,
+            merge_type="retry_exhausted",
+            conflicts={"retry_exhausted": True, "attempts": MAX_RETRIES},
+            unmerged=ours,
+            new_objects=(ours,),
+        )
+
+    def _merge(self, change: Change, head: Head, theirs: str) -> Folded | None:
+        """The end of this attempt; None where HEAD moved meanwhile."""
+        merged = self._merged(change, head)  # (4)
+        if merged.manifest is None:
+            return Folded(
+                snapshot_hash=head.snapshot_hash,
+                merge_type="conflict",
+                conflicts=conflict_record(merged.conflicts),
+                unmerged=theirs,
+                new_objects=(theirs,),
+            )
+        manifest_hash = self.store.put_object(merged.manifest.as_object(), Durability.AT_SYNC)
+        snapshot = self._put_snapshot(
+            manifest_hash,
+            (head.snapshot_hash, theirs),
+            MERGE,
+            user_manifest_hash=head.user_manifest_hash,
+            metadata={"base": change.base.snapshot_hash, "thread_id": change.thread_id},
+        )
+        if not self._advance(head, snapshot, manifest_hash):  # (5)
+            return None
+        return Folded(
+            snapshot_hash=snapshot,
+            merge_type="merge",
+            new_objects=(theirs, snapshot, manifest_hash),
+        )
+
+    def _merged(self, change: Change, head: Head) -> Merged:
+        base, ours, theirs = (
+            read_manifest(digest, "project", self.store)
+            for digest in (
+                change.base.project_manifest_hash,
+                head.project_manifest_hash,
+                change.manifest_hash,
+            )
+        )
+        return three_way_merge(base, ours, theirs, self.store)
+
+    def _advance(self, expected: Head, snapshot_hash: str, manifest_hash: str) -> bool:
+        self.durable.force(self.store)
+        return self.head.advance(expected, snapshot_hash, manifest_hash)
+
+    def _put_snapshot(
+        self,
+        manifest_hash: str,
+        parents: tuple[str, ...],
+        source: str,
+        *,
+        user_manifest_hash: str | None,
+        metadata: Mapping[str, Any],
+        source_detail: str = "",
+    ) -> str:
+        snapshot = ProjectSnapshot(
+            project_manifest_hash=manifest_hash,
+            user_manifest_hash=user_manifest_hash,
+            parent_hashes=parents,
+            source=source,
+            source_detail=source_detail,
+            timestamp=stamp(self.clock()),
+            metadata=metadata,
+        )
+        return self.store.put_object(snapshot.as_object(), Durability.AT_SYNC)
+
+
+def pause_s(attempt: int) -> float:
+    """How long to wait after a lost attempt, counted from 0: longer each time, never the same."""
+    pause_ms: float = JITTER_MS * 2**attempt + SystemRandom().uniform(0, JITTER_MS)
+    return pause_ms / 1000
+
+
+# --- orders ---------------------------------------------------------------------------------------
+# What a request wants executed, checked field by field. Pure. ``docs/node-execution.md``.
+
+INLINE, FORK = "inline", "fork"
+_FETCH = ("item_id", "item_type", "query", "scope", "source", "destination", "version", "limit")
+_SIGN = ("item_id", "item_type", "source")
+
+
+class OrderError(RyeError):
+    """A field of a request is not what it has to be."""
+
+    code, exit_status = "INVALID_PARAMS", 2
+
+    def __init__(self, where: str, problem: str) -> None:
+        self.where, self.problem = where, problem
+        super().__init__(f"{where}: {problem}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is to be executed, for whom.
+
+    item_ref     ``tool:a/b``; what fetches and signatures are listed as for those
+    vault_keys   names of secrets of the user's; None for all of them
+    envelope     further secrets, sealed to the node
+    hook_id      of the webhook that asks for it, with the id of its delivery and what its signature
+                 is remembered by; ``""`` for none
+    """
+
+    user_id: str
+    project_path: str
+    action: Action
+    item_ref: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    is_async: bool = False
+    vault_keys: tuple[str, ...] | None = None
+    envelope: Mapping[str, Any] | None = field(default=None, repr=False)
+    hook_id: str = ""
+    delivery_id: str = ""
+    signed_once: str = ""
+
+    def job(self) -> dict[str, Any]:
+        """What another server needs to begin it, without its secrets."""
+        keys = None if self.vault_keys is None else list(self.vault_keys)
+        return {
+            "action": self.action.value,
+            "parameters": dict(self.parameters),
+            "vault_keys": keys,
+        }
+
+
+def read_order(action: Action, body: Mapping[str, Any], user_id: str) -> Order:
+    """What a request of a user wants. Raises OrderError."""
+    match action:
+        case Action.EXECUTE:
+            return execute_order(body, user_id)
+        case Action.FETCH:
+            parameters = _only(body, _FETCH)
+            item_ref = "tool:rye/fetch"
+        case Action.SIGN:
+            parameters = _only(body, _SIGN)
+            item_ref = "tool:rye/sign"
+            _text(body, "item_id")
+    return Order(
+        user_id=user_id,
+        project_path=_project(body),
+        action=action,
+        item_ref=item_ref,
+        parameters=_with_canonical_item(parameters),
+        vault_keys=(),
+    )
+
+
+def execute_order(body: Mapping[str, Any], user_id: str) -> Order:
+    """What a request to execute an item wants: a canonical reference, or its kind apart."""
+    item_ref, kind = _item(body)
+    _check_thread(body, kind)
+    return Order(
+        user_id=user_id,
+        project_path=_project(body),
+        action=Action.EXECUTE,
+        item_ref=item_ref,
+        parameters=_object(body, "parameters") or {},
+        is_async=_flag(body, "async"),
+        vault_keys=_vault_keys(body),
+        envelope=_object(body, "secret_envelope"),
+    )
+
+
+def delivery_order(delivery: WebhookDelivery, body: Mapping[str, Any]) -> Order:
+    """What a delivery of a webhook wants: the item is the binding's, and so are the secrets."""
+    _, kind = _item({"item_id": delivery.item_id})
+    _check_thread(body, kind)
+    return Order(
+        user_id=delivery.principal.user_id,
+        project_path=delivery.project_path,
+        action=Action.EXECUTE,
+        item_ref=delivery.item_id,
+        parameters=_object(body, "parameters") or {},
+        is_async=_flag(body, "async"),
+        vault_keys=delivery.vault_keys,
+        envelope=delivery.secret_envelope,
+        hook_id=delivery.hook_id,
+        delivery_id=delivery.delivery_id,
+        signed_once=delivery.signed_once,
+    )
+
+
+def _item(body: Mapping[str, Any]) -> tuple[str, Kind]:
+    """The canonical reference and its kind."""
+    text, item_type = _text(body, "item_id"), body.get("item_type")
+    if item_type is not None and not isinstance(item_type, str):
+        raise OrderError("item_type", "expected a text")
+    try:
+        reference = parse_reference(text, item_type or None)
+    except InvalidRefError as error:
+        raise OrderError("item_id", str(error)) from error
+    if reference.kind is None:
+        raise OrderError("item_id", f"expected a kind before it, like tool:{reference.id}")
+    if reference.kind not in EXECUTABLE_KINDS:
+        raise OrderError("item_id", f"{reference.kind.value} items cannot be executed")
+    return f"{reference.kind.value}:{reference.id}", reference.kind
+
+
+def _check_thread(body: Mapping[str, Any], kind: Kind) -> None:
+    """A directive forks, all else is inline; a fork of a tool is taken for that too."""
+    thread = body.get("thread")
+    if thread is None:
+        return
+    if thread not in (INLINE, FORK):
+        raise OrderError("thread", f"expected {INLINE} or {FORK}, found {str(thread)[:40]!a}")
+    if thread == INLINE and kind is Kind.DIRECTIVE:
+        raise OrderError("thread", f"expected {FORK} for a directive, found {INLINE}")
+
+
+def _project(body: Mapping[str, Any]) -> str:
+    try:
+        return check_project_path(_text(body, "project_path"))
+    except ValueError as error:
+        raise OrderError("project_path", str(error)) from error
+
+
+def _vault_keys(body: Mapping[str, Any]) -> tuple[str, ...] | None:
+    keys = body.get("vault_keys")
+    if keys is None:
+        return None
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+        raise OrderError("vault_keys", "expected a list of names")
+    try:
+        return checked_vault_keys(keys)
+    except WebhookFieldError as error:
+        raise OrderError("vault_keys", str(error)) from error
+
+
+def _with_canonical_item(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters with the kind of the item before its id."""
+    item_id, kind = parameters.get("item_id"), parameters.pop("item_type", None)
+    if isinstance(item_id, str) and isinstance(kind, str) and ":" not in item_id:
+        return parameters | {"item_id": f"{kind}:{item_id}"}
+    return parameters
+
+
+def _only(body: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: body[name] for name in names if body.get(name) is not None}
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or not value:
+        raise OrderError(name, "expected a text")
+    return value
+
+
+def _object(body: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    value = body.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise OrderError(name, "expected a JSON object")
+    return value
+
+
+def _flag(body: Mapping[str, Any], name: str) -> bool:
+    value = body.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise OrderError(name, "expected true or false")
+    return bool(value)
+
+
+# --- execution ------------------------------------------------------------------------------------
 
 SUCCESS = "success"
 MOST_CONFLICTS = 1000

@@ -4,51 +4,135 @@ import json
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from threading import Condition, Thread
+from threading import Condition, Lock, Thread
 from typing import Any
 
 from sqlalchemy import Connection
 
 import ryeos
 from lillux.errors import LilluxError
+from lillux.files import LockTimeoutError, locked
 from lillux.process.cancellation import Cancellation
 from lillux.store_files import ObjectMissingError
 from rye_services.database import Database
+from rye_services.http import Problem, is_full
 from rye_services.keys import NodeKeys
-from rye_services.node.capacity import Capacity
 from rye_services.node.execution import (
     Basis,
     Engine,
     Executed,
+    Order,
     ProjectNotFoundError,
     PushedRulesError,
 )
 from rye_services.node.jobs import Action
-from rye_services.node.orders import Order
-from rye_services.node.presence import Presence
-from rye_services.node.row_ends import RowEnds
-from rye_services.node.stores import UserStores
-from rye_services.node.sync_services import SyncServices
-from rye_services.node.thread_rows import (
-    COMPLETED,
-    ERROR,
-    NewThread,
-    Pending,
-    ThreadRows,
-)
-from rye_services.node.usage import QuotaExceededError
-from rye_services.node.vault import SecretNotFoundError, Vault
+from rye_services.node.objects import QuotaExceededError, UserStores
+from rye_services.node.rows import COMPLETED, ERROR, NewThread, Pending, RowEnds, ThreadRows
+from rye_services.node.secrets import SecretNotFoundError, Vault
+from rye_services.node.storage import SyncServices
 from rye_services.node.webhooks import record_delivery
 from rye_services.node.worker import Launch, WorkerEndedError
 from rye_services.node.workspaces import Workspaces
-from rye_services.problems import Problem, is_full
 from rye_services.settings import Settings
 from ryeos.items.context import Clock
 from ryeos.remote.secrets import EnvelopeError
 from ryeos.sync.objects import CasObjectError
 from ryeos.sync.paths import UnsafeManifestError
+
+# --- presence -------------------------------------------------------------------------------------
+# That a server lives: a lock that it holds for as long as it does, whatever ends it.
+#
+# With it the executions of a server that was killed are seen to at once, and not when their leases
+# have run out. It says something about servers of this machine only.
+
+
+class Presence:
+    """This server, as others see it: ``server_id`` is 16 hex digits, new with every start."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.server_id = os.urandom(8).hex()
+        self._held = ExitStack()
+
+    def begin(self) -> None:
+        """Hold the lock from now on. Raises FileSystemError."""
+        self._held.enter_context(locked(self._path(self.server_id), timeout_s=0))
+
+    def end(self) -> None:
+        """Hold it no longer."""
+        self._held.close()
+
+    def is_dead(self, server_id: str) -> bool:
+        """Whether another server is known to have ended: its lock is there and nobody's."""
+        path = self._path(server_id)
+        if server_id == self.server_id or not path.is_file():
+            return False
+        with suppress(LockTimeoutError, LilluxError), locked(path, timeout_s=0):
+            return True
+        return False
+
+    def forget_others(self) -> None:
+        """Remove the locks of servers that have ended, once their executions were seen to."""
+        for path in self._folder.glob("*.lock"):
+            if self.is_dead(path.stem):
+                with suppress(OSError):
+                    path.unlink()
+
+    def _path(self, server_id: str) -> Path:
+        return self._folder / f"{server_id}.lock"
+
+
+# --- capacity -------------------------------------------------------------------------------------
+# How many executions run, and that no more are let in than there is room for.
+
+_RETRY_AFTER_S = 5
+
+
+class Capacity:
+    """Places for executions. Thread-safe.
+
+    One place is kept for the other users, where there are several places.
+    """
+
+    def __init__(self, places: int) -> None:
+        self.places = places
+        self._of_one = max(1, places - 1)
+        self._taken: Counter[str] = Counter()
+        self._lock = Lock()
+
+    @property
+    def active(self) -> int:
+        """How many places are taken."""
+        with self._lock:
+            return self._taken.total()
+
+    def take(self, user_id: str) -> None:
+        """Take a place, to be given back by whoever ends it. Raises Problem, 503."""
+        with self._lock:
+            if self._taken.total() >= self.places:
+                raise _refusal(f"all {self.places} places for executions are taken")
+            if self._taken[user_id] >= self._of_one:
+                words = f"user {user_id} has {self._of_one} of {self.places} places for executions"
+                raise _refusal(f"{words}, which is all that one user can have")
+            self._taken[user_id] += 1
+
+    def give_back(self, user_id: str) -> None:
+        """Give one place of a user back."""
+        with self._lock:
+            self._taken[user_id] -= 1
+            if not self._taken[user_id]:
+                del self._taken[user_id]
+
+
+def _refusal(words: str) -> Problem:
+    return Problem(503, words, {"Retry-After": str(_RETRY_AFTER_S)})
+
+
+# --- executions -----------------------------------------------------------------------------------
 
 RETRY_AFTER = {"Retry-After": "5"}
 _LAST_GRACE_S = 20.0

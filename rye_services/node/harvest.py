@@ -5,29 +5,221 @@ stored at all.
 """
 
 import logging
-from collections.abc import Container, Iterable, Mapping, Sequence
+import os
+import stat
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
-from lillux.digests import canonical_json, sha256_hex
+from lillux.digests import canonical_json, compute_integrity, sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import read_bytes, write_atomic
 from lillux.store import Durability, Store
-from lillux.store_files import is_digest
+from lillux.store_files import Space, is_digest
 from lillux.values import dataclass, replace
-from rye_services.node.local_objects import Promoted, promote, stored_bytes
-from rye_services.node.outputs import is_own, output_files, sign_page
-from rye_services.node.presentable import shortened
-from rye_services.node.redaction import Redaction
-from rye_services.node.sound_trees import Sound, sound_tree
-from rye_services.node.usage import Usage
+from rye_services.node.objects import Usage
+from rye_services.node.push import MAX_PATHS
+from rye_services.node.redaction import Redaction, shortened
 from rye_services.node.workspaces import Workspace
+from ryeos.items.refs import Kind
 from ryeos.sync.entries import MAX_ENTRY_BYTES
 from ryeos.sync.objects import ExecutionSnapshot, OutputsBundle, SourceManifest
-from ryeos.sync.paths import Skipped
+from ryeos.sync.paths import (
+    Neighbours,
+    Skipped,
+    UnsafeManifestError,
+    check_manifest_paths,
+    is_link,
+    path_problem,
+    problem_of,
+)
 from ryeos.sync.rules import ManifestRules
 from ryeos.sync.tree import StatTable, Tree, build_project_tree
 from ryeos.trust.keys import SigningKey
+from ryeos.trust.signature import MAX_ITEM_BYTES, decode, form_for, split
+
+# --- sound trees ----------------------------------------------------------------------------------
+# What a run has made of a project, without what no manifest may have: it is left out and named.
+#
+# A head that the next push or execution refuses would be the end of the project on this node.
+
+
+@dataclass(frozen=True, slots=True)
+class Sound:
+    """A tree whose manifest any node and client takes, and what was left out for that."""
+
+    tree: Tree
+    left_out: tuple[Skipped, ...]
+
+
+def sound_tree(tree: Tree, base: SourceManifest, untouched: AbstractSet[str]) -> Sound:
+    """The tree with those files of ``base`` that the run left alone, or put something unsound at.
+
+    ``untouched`` are paths of ``base`` that the tree does not have though their files are there.
+    """
+    skipped = [one for one in tree.skipped if one.path not in untouched]
+    now = {*tree.manifest.items, *tree.manifest.files}
+    kept = {*untouched, *_hidden(base, skipped)} - now
+    known = {*base.items, *base.files}
+    # The base is sound, and so is any part of it.
+    left_out = list(_unsound(now | kept, known, tree.manifest)) if now - known else []
+    refused = {one.path for one in left_out}
+    if not kept and not refused:
+        return Sound(tree, tuple(skipped))
+    manifest = SourceManifest(
+        "project",
+        _joined(base.items, kept, tree.manifest.items, refused),
+        _joined(base.files, kept, tree.manifest.files, refused),
+    )
+    return Sound(tree.with_manifest(manifest), (*skipped, *left_out))
+
+
+def _hidden(base: SourceManifest, skipped: Iterable[Skipped]) -> set[str]:
+    """Paths of the base at which there is something else now that cannot travel, or below it."""
+    places = {one.path.rstrip("/") for one in skipped}
+    if not places:
+        return set()
+    return {path for path in (*base.items, *base.files) if not places.isdisjoint(_way_to(path))}
+
+
+def _way_to(path: str) -> Iterable[str]:
+    """The path, and each folder that it is in."""
+    while path:
+        yield path
+        path = path.rpartition("/")[0]
+
+
+def _unsound(
+    paths: AbstractSet[str], known: AbstractSet[str], manifest: SourceManifest
+) -> Iterable[Skipped]:
+    """What cannot be beside the others; of two that were not known, the later one."""
+    beside = Neighbours()
+    count = 0
+    for path in sorted(paths, key=lambda path: (path not in known, path)):
+        problem = "" if path in known else _problem(path, manifest)
+        if not problem and count == MAX_PATHS:
+            problem = f"expected at most {MAX_PATHS} files"
+        problem = problem or beside.add(path)
+        if problem:
+            yield Skipped(path, problem)
+        else:
+            count += 1
+
+
+def _problem(path: str, manifest: SourceManifest) -> str:
+    return path_problem(path) or problem_of(path, is_item=path in manifest.items)
+
+
+def _joined(
+    base: Mapping[str, str],
+    kept: AbstractSet[str],
+    now: Mapping[str, str],
+    refused: AbstractSet[str],
+) -> dict[str, str]:
+    found = {path: digest for path, digest in base.items() if path in kept} | dict(now)
+    return {path: digest for path, digest in found.items() if path not in refused}
+
+
+# --- local objects --------------------------------------------------------------------------------
+# What an execution has put into the store of its checkout, on its way into that of the user.
+#
+# Everything is hashed again. Where a secret is found in it, it is masked, and so has another
+# digest: then all that names it is written anew as well, so that nothing leads to what is not
+# there.
+
+
+@dataclass(frozen=True, slots=True)
+class Promoted:
+    """What was put into the user's store.
+
+    new        digests that were not there before, ``new_bytes`` of them
+    renamed    digests of the checkout that have another one now
+    """
+
+    new: tuple[str, ...]
+    new_bytes: int
+    renamed: Mapping[str, str]
+
+    def renamed_in(self, data: bytes) -> bytes:
+        """A text with the digests that its objects have now."""
+        for old, new in self.renamed.items():
+            data = data.replace(old.encode(), new.encode())
+        return data
+
+
+def stored_bytes(local: Store) -> int:
+    """How much there is to promote."""
+    return sum(stored.size for space in Space for stored in local.stored(space))
+
+
+def promote(local: Store, store: Store, redaction: Redaction) -> Promoted:
+    """Put all of a checkout's store into the user's.
+
+    Raises ObjectChangedError for what is not what its name says, ObjectUnreadableError, and what
+    else a store raises.
+    """
+    blobs = [stored.digest for stored in local.stored(Space.BLOB)]
+    objects = [stored.digest for stored in local.stored(Space.OBJECT)]
+    renamed = _renamed(local, blobs, objects, redaction) if redaction.is_needed else {}
+    new, new_bytes = [], 0
+    for digest in blobs:
+        is_new = not store.has_blob(renamed.get(digest, digest))
+        data = redaction.data(local.get_blob(digest))
+        put = store.put_blob(data, Durability.AT_SYNC)
+        if is_new:
+            new.append(put)
+            new_bytes += len(data)
+    for digest in objects:
+        is_new = not store.has_object(renamed.get(digest, digest))
+        value = _rewritten(redaction.value(local.get_object(digest)), renamed)
+        put = store.put_object(value, Durability.AT_SYNC)
+        if is_new:
+            new.append(put)
+            new_bytes += store.size(Space.OBJECT, put) or 0
+    return Promoted(tuple(new), new_bytes, renamed)
+
+
+def _renamed(
+    local: Store, blobs: Iterable[str], objects: Iterable[str], redaction: Redaction
+) -> dict[str, str]:
+    """The digests that change, each with its new one.
+
+    What names a renamed object is renamed itself, until nothing changes any more: what is stored
+    by its digest cannot lead back to itself.
+    """
+    renamed: dict[str, str] = {}
+    for digest in blobs:
+        found = sha256_hex(redaction.data(local.get_blob(digest)))
+        if found != digest:
+            renamed[digest] = found
+    values = {digest: redaction.value(local.get_object(digest)) for digest in objects}
+    while True:
+        found_now = {
+            digest: compute_integrity(_rewritten(value, renamed))
+            for digest, value in values.items()
+        }
+        now = renamed | {old: new for old, new in found_now.items() if old != new}
+        if now == renamed:
+            return renamed
+        renamed = now
+
+
+def _rewritten(value: Any, renamed: Mapping[str, str]) -> Any:  # noqa: ANN401 - JSON
+    if not renamed:
+        return value
+    match value:
+        case str():
+            return renamed.get(value, value)
+        case dict():
+            return {key: _rewritten(one, renamed) for key, one in value.items()}
+        case list():
+            return [_rewritten(one, renamed) for one in value]
+        case _:
+            return value
+
+
+# --- harvest --------------------------------------------------------------------------------------
 
 LOCAL_STORE = ".ai/state/objects"
 _NO_STORE = ".none"  # beside the project, where no run can put anything
@@ -379,3 +571,115 @@ def _newest_graph(local: Store) -> str:
     except (LilluxError, OSError):  # a run may leave anything there
         return found
     return found
+
+
+# --- outputs --------------------------------------------------------------------------------------
+# What a run leaves beside the project's own files: transcripts, pages of knowledge, refs.
+#
+# A client writes them back into its project, so nothing is taken that would overwrite what is its
+# own there: no registry, no lock, no object of a store. Rules: ``docs/node-execution.md``, Outputs.
+
+STATE, PAGES, REFS = ".ai/state/", ".ai/knowledge/state/", ".ai/state/objects/refs/"
+MAX_FILES = 10_000
+_OBJECTS = ".ai/state/objects/"
+_OWN = (".ai/state/threads/registry.db", ".ai/state/remote/", ".ai/state/approvals")
+_OWN_SUFFIXES = (".lock", ".tmp", ".db-wal", ".db-shm", "/.gitignore", ".key", ".pem")
+
+
+def is_output(relative: str) -> bool:
+    """Whether a file of this path is an output, if it is a plain file."""
+    if not relative.startswith((STATE, PAGES)):
+        return False
+    if relative.startswith(_OBJECTS) and not relative.startswith(REFS):
+        return False
+    return not relative.startswith(_OWN) and not relative.endswith(_OWN_SUFFIXES)
+
+
+def is_own(root: Path, folder: str) -> bool:
+    """Whether a folder is there, and no part of the way to it from ``root`` is a link.
+
+    A run may have put a link where a folder was, to have the node read what is not its own.
+    """
+    path = root
+    try:
+        for name in folder.split("/"):
+            path /= name
+            status = os.lstat(path)
+            if is_link(status) or not stat.S_ISDIR(status.st_mode):
+                return False
+    except OSError:
+        return False
+    return True
+
+
+def output_files(project: Path, warn: Callable[[str, str], object]) -> dict[str, int]:
+    """The outputs below a project and their sizes, sorted; no link is followed.
+
+    What could not travel is left out; ``warn`` is told its path and why.
+    """
+    found: dict[str, int] = {}
+    for folder in (STATE.rstrip("/"), PAGES.rstrip("/")):
+        for relative, size in sorted(_files(project, folder) if is_own(project, folder) else ()):
+            if not is_output(relative):
+                continue
+            if size > MAX_ENTRY_BYTES:
+                warn(relative, f"expected at most {MAX_ENTRY_BYTES} bytes, found {size}")
+            elif len(found) == MAX_FILES:
+                warn(relative, f"expected at most {MAX_FILES} outputs, found more")
+            elif not _is_safe(relative):
+                warn(relative, "not every machine can hold a file of this name")
+            else:
+                found[relative] = size
+    return found
+
+
+def _files(root: Path, top: str) -> Iterator[tuple[str, int]]:
+    """The plain files of a folder, however deep."""
+    waiting = [top]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            names = sorted(path.name for path in (root / folder).iterdir())
+        except OSError:  # also what is too deep to be named
+            continue
+        for name in names:
+            relative = f"{folder}/{name}"
+            try:
+                status = os.lstat(root / relative)
+            except OSError:
+                continue
+            if is_link(status):
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                waiting.append(relative)
+            elif stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
+                yield relative, status.st_size
+
+
+def _is_safe(relative: str) -> bool:
+    """Whether any machine can hold a file of this name. All outputs are below ``.ai/state``."""
+    try:
+        check_manifest_paths([relative.removeprefix(".ai/state/").removeprefix(".ai/knowledge/")])
+    except (UnsafeManifestError, ValueError):
+        return False
+    return True
+
+
+def sign_page(project: Path, relative: str, key: SigningKey) -> bool:
+    """Sign a page of knowledge that a run has written; False when there is nothing to be signed.
+
+    A page that is signed already stays as it is, and so does one that cannot be.
+    """
+    if not (relative.startswith(PAGES) and relative.endswith(".md")):
+        return False
+    path = project / relative
+    try:
+        form = form_for(Kind.KNOWLEDGE, ".md", relative)
+        signed = split(decode(read_bytes(path, MAX_ITEM_BYTES), relative), form, relative)
+        if signed.signature is not None:
+            return False
+        write_atomic(path, key.signed_text(Kind.KNOWLEDGE, signed, form, relative).encode())
+    except (LilluxError, FileNotFoundError) as error:
+        _log.warning("page not signed: %s", error)
+        return False
+    return True

@@ -2,20 +2,23 @@
 
 A head names a snapshot. It moves by compare-and-swap, one statement in the database, so of any
 number of pushes and executions that start from the same head exactly one gets through. What the new
-head leads to has to be on the disk before it moves: `rye_services.node.durable`.
+head leads to has to be on the disk before it moves: `rye_services.node.objects`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, RowMapping, and_, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from lillux.store import Store
+from lillux.store_files import ObjectChangedError, ObjectMissingError, ObjectUnreadableError
 from lillux.values import dataclass
-from rye_services.database import Database
-from rye_services.moments import stamp
-from rye_services.tables import project_refs
+from rye_services.database import Database, project_refs, stamp, user_space_refs
+from ryeos.sync.objects import CasObjectError, snapshot_of
+
+# --- heads ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +46,7 @@ class Heads:
 
     def read(self, user_id: str, remote_name: str, project_path: str) -> Head | None:
         """The head of a project as it is now, None for a project never pushed."""
-        statement = select(project_refs).where(_key(user_id, remote_name, project_path))
+        statement = select(project_refs).where(_head_row(user_id, remote_name, project_path))
         with self._database.reading() as connection:
             row = connection.execute(statement).mappings().one_or_none()
         return None if row is None else _head(row)
@@ -91,7 +94,7 @@ class Heads:
         statement = (
             update(project_refs)
             .where(
-                _key(user_id, remote_name, project_path),
+                _head_row(user_id, remote_name, project_path),
                 columns.snapshot_revision == expected.revision,
                 columns.snapshot_hash == expected.snapshot_hash,
             )
@@ -110,7 +113,7 @@ class Heads:
         return True
 
 
-def _key(user_id: str, remote_name: str, project_path: str) -> ColumnElement[bool]:
+def _head_row(user_id: str, remote_name: str, project_path: str) -> ColumnElement[bool]:
     columns = project_refs.c
     return and_(
         columns.user_id == user_id,
@@ -128,3 +131,115 @@ def _head(row: RowMapping) -> Head:
         system_version=row["system_version"],
         pushed_at=row["head_updated_at"],
     )
+
+
+# --- user space refs ------------------------------------------------------------------------------
+# Which user space of each user is the present one, and the one function that changes that.
+
+
+@dataclass(frozen=True, slots=True)
+class UserSpaceRef:
+    """The user space of a user. ``revision``: 1 for the first, one more with every push."""
+
+    user_manifest_hash: str
+    revision: int
+    pushed_at: str
+
+
+class UserSpaceRefs:
+    """The user spaces of all users. Thread-safe, and so across processes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def read(self, user_id: str, remote_name: str) -> UserSpaceRef | None:
+        """The user space as it is now, None for one never pushed."""
+        statement = select(user_space_refs).where(_user_space_row(user_id, remote_name))
+        with self._database.reading() as connection:
+            row = connection.execute(statement).mappings().one_or_none()
+        if row is None:
+            return None
+        return UserSpaceRef(row["user_manifest_hash"], row["snapshot_revision"], row["pushed_at"])
+
+    def advance(
+        self,
+        user_id: str,
+        remote_name: str,
+        *,
+        expected_revision: int | None,
+        user_manifest_hash: str,
+        now: datetime,
+    ) -> UserSpaceRef | None:
+        """Put another in the place of a revision; None is "there is none yet".
+
+        What comes back is what was put there, None when it was not as expected.
+        """
+        revision = 1 if expected_revision is None else expected_revision + 1
+        made = UserSpaceRef(user_manifest_hash, revision, stamp(now))
+        values = {"user_manifest_hash": user_manifest_hash, "pushed_at": made.pushed_at}
+        if expected_revision is None:
+            row = {"user_id": user_id, "remote_name": remote_name, **values}
+            return made if self._begin(row) else None
+        columns = user_space_refs.c
+        statement = (
+            update(user_space_refs)
+            .where(
+                _user_space_row(user_id, remote_name),
+                columns.snapshot_revision == expected_revision,
+            )
+            .values(snapshot_revision=revision, **values)
+        )
+        with self._database.writing() as connection:
+            return made if connection.execute(statement).rowcount == 1 else None
+
+    def _begin(self, row: dict[str, str]) -> bool:
+        statement = insert(user_space_refs).values(snapshot_revision=1, **row)
+        try:
+            with self._database.writing() as connection:
+                connection.execute(statement)
+        except IntegrityError:  # another push was first
+            return False
+        return True
+
+
+def _user_space_row(user_id: str, remote_name: str) -> ColumnElement[bool]:
+    columns = user_space_refs.c
+    return and_(columns.user_id == user_id, columns.remote_name == remote_name)
+
+
+# --- history --------------------------------------------------------------------------------------
+# The snapshots that led to a head: the first parent of each, which is the mainline.
+
+
+def first_parents(store: Store, snapshot_hash: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each snapshot with its digest, from the given one back.
+
+    Ends at the first one, and at one that is not there or not sound: what lies behind it cannot
+    be known. A digest is that of its content, so no chain comes back to itself.
+    """
+    digest: str | None = snapshot_hash
+    while digest:
+        try:
+            value = store.get_object(digest)
+            snapshot = snapshot_of(value, f"project_snapshot {digest}")
+        except (ObjectMissingError, ObjectChangedError, ObjectUnreadableError, CasObjectError):
+            return
+        yield digest, value
+        digest = snapshot.parent_hashes[0] if snapshot.parent_hashes else None
+
+
+# --- project names --------------------------------------------------------------------------------
+# What a project may be called on a node. A name like ``me/project``: opaque, and no path.
+
+MAX_LENGTH = 1024
+
+
+def check_project_path(project_path: str) -> str:
+    """The name itself. Raises ValueError in the words that a caller is told."""
+    if not project_path:
+        raise ValueError("expected the name of a project, found an empty text")
+    if len(project_path) > MAX_LENGTH:
+        raise ValueError(f"expected at most {MAX_LENGTH} characters, found {len(project_path)}")
+    if not project_path.isprintable():  # nor half a surrogate pair, which no database holds
+        raise ValueError("expected characters that can be printed")
+    return project_path

@@ -6,19 +6,15 @@ from pathlib import Path
 from types import MappingProxyType
 
 from lillux.values import dataclass
-from rye_services.api_keys import ApiKeys
-from rye_services.auth.authenticator import Authenticator, WebhookCheck, refuse_webhooks
-from rye_services.authorized_keys import AuthorizedKeys
+from rye_services.callers import Authenticator, WebhookCheck, refuse_webhooks
+from rye_services.credentials import ApiKeys, AuthorizedKeys, Nonces
 from rye_services.database import Database
 from rye_services.keys import NodeKeys, open_keys
-from rye_services.node.capacity import Capacity
-from rye_services.node.executions import Executions, open_executions
-from rye_services.node.stores import UserStores
-from rye_services.node.sync_services import SyncServices, open_sync
-from rye_services.node.vault import Vault
-from rye_services.node.webhook_check import webhook_check
-from rye_services.node.webhooks import Webhooks
-from rye_services.nonces import Nonces
+from rye_services.node.executions import Capacity, Executions, open_executions
+from rye_services.node.objects import UserStores
+from rye_services.node.secrets import Vault
+from rye_services.node.storage import SyncServices, open_sync
+from rye_services.node.webhooks import Webhooks, webhook_check
 from rye_services.settings import Settings
 from ryeos.items.context import Clock, utc_now
 

@@ -12,14 +12,23 @@ from sqlalchemy import Table, select
 from lillux.errors import LilluxError
 from lillux.store_files import is_digest
 from lillux.values import dataclass
-from rye_services.database import Database
-from rye_services.node.old_executions import OldExecutions
-from rye_services.node.stores import UserStores
-from rye_services.node.uploads import Uploads
-from rye_services.node.usage import Usage
-from rye_services.tables import project_refs, published_manifests, threads, user_space_refs
+from rye_services.database import (
+    Database,
+    project_refs,
+    published_manifests,
+    threads,
+    user_space_refs,
+)
+from rye_services.http import StoreThreads
+from rye_services.node.heads import Heads, UserSpaceRefs
+from rye_services.node.objects import Durable, KnownItems, Uploads, Usage, UserStores
+from rye_services.node.push import Pushing
+from rye_services.node.rows import OldExecutions
+from rye_services.settings import Settings
 from ryeos.items.context import Clock
 from ryeos.sync.garbage import collect_garbage
+
+# --- storage --------------------------------------------------------------------------------------
 
 # Each has a user in it, and names objects in its columns.
 _NAMING: tuple[Table, ...] = (project_refs, user_space_refs, threads, published_manifests)
@@ -142,3 +151,58 @@ def _digests_in(value: object) -> Iterator[str]:
         case Sequence() if not isinstance(value, str | bytes):
             for child in value:
                 yield from _digests_in(child)
+
+
+# --- sync services --------------------------------------------------------------------------------
+# What pushes, uploads and executions share: made once at the start of a node.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncServices:
+    """The parts of a node that keep what users push."""
+
+    heads: Heads
+    user_spaces: UserSpaceRefs
+    known_items: KnownItems
+    durable: Durable
+    uploads: Uploads
+    usage: Usage
+    pushing: Pushing
+    storage: Storage
+    threads: StoreThreads
+
+
+def open_sync(
+    settings: Settings, database: Database, stores: UserStores, clock: Clock
+) -> SyncServices:
+    """The parts on the data of a node. Nothing is read or written yet."""
+    heads, user_spaces = Heads(database), UserSpaceRefs(database)
+    known_items, durable = KnownItems(), Durable()
+    uploads, usage = Uploads(database, clock), Usage(database, clock)
+    return SyncServices(
+        heads=heads,
+        user_spaces=user_spaces,
+        known_items=known_items,
+        durable=durable,
+        uploads=uploads,
+        usage=usage,
+        pushing=Pushing(
+            heads=heads,
+            user_spaces=user_spaces,
+            known=known_items,
+            durable=durable,
+            clock=clock,
+            remote_name=settings.name,
+            compatible_versions=settings.compatible_versions,
+        ),
+        storage=Storage(
+            database=database,
+            stores=stores,
+            usage=usage,
+            uploads=uploads,
+            old_executions=OldExecutions(database, clock, settings.retain_executions_days),
+            clock=clock,
+            grace_s=settings.gc_grace_s,
+        ),
+        threads=StoreThreads(),
+    )

@@ -2,16 +2,23 @@
 
 import json
 import os
+import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from enum import IntEnum
+from queue import Empty, SimpleQueue
+from threading import Thread
+from types import FrameType
 
 from lillux.errors import LilluxError
 from lillux.process import ProcessManager
 from lillux.process.cancellation import Cancellation
 from lillux.process.model import MIB, Command, Outcome, ProcessRunner
 from lillux.values import dataclass, replace
-from rye_services.node.jobs import Finished, Job, failed, read_finished
-from rye_services.node.worker_process import ENDING_GRACE_S, SWEEP_S, Ending
+from rye_services.node.jobs import Finished, Job, failed, read_finished, read_job
+
+# --- worker ---------------------------------------------------------------------------------------
 
 MAX_ANSWER_BYTES = 64 * MIB
 _KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SYSTEMROOT", "SYSTEMDRIVE", "PATHEXT")
@@ -20,7 +27,7 @@ _KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SYSTEMROOT", "SYSTEMDRIVE"
 _SPARE_S = 5.0
 _CODE = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1));"
-    "from rye_services.node.worker_process import main; sys.exit(main())"
+    "from rye_services.node.worker import main; sys.exit(main())"
 )
 
 
@@ -115,3 +122,202 @@ def _time_was_over(job: Job) -> Finished:
         code="TIMEOUT",
         hint="the node's setting for it is the time limit of executions",
     )
+
+
+# --- worker process -------------------------------------------------------------------------------
+# The process of one execution. Nothing of the server is in it: it is started anew for each job.
+#
+#     keeper    (1) reads the job, (2) forks the runner, (3) waits for its end, for the time limit,
+#       |       for a signal, or for the end of the server, (4) ends all that the run has left
+# behind
+#       +- runner   gives away every right on files but those of the job, and runs the item
+#
+# The runner leads no group of its own, so that a signal to the keeper's group reaches it too. It
+# writes its answer to what was its standard output before; the tools that it starts have pipes of
+# their own.
+
+ENDING_GRACE_S = 3.0
+"""How long a runner that was asked to end has for ending its tools."""
+
+SWEEP_S = 5.0
+"""How long killed processes may take to be gone."""
+
+
+class Ending(IntEnum):
+    """The exit status of a worker: how its job ended.
+
+    ANSWERED    the answer is on standard output
+    TIME_LIMIT  the time was over
+    ASKED       a signal, or the end of the server, ended it
+    DIED        the runner ended without an answer
+    """
+
+    ANSWERED = 0
+    TIME_LIMIT = 70
+    ASKED = 71
+    DIED = 72
+
+
+def main() -> int:
+    """Do the job on standard input; an `Ending`."""
+    job = read_job(sys.stdin.buffer.read())  # (1)
+    if not hasattr(os, "fork"):
+        return _work_here(job)
+    from lillux.process.children import adopt_orphans, end_descendants
+
+    adopt_orphans()
+    runner = os.fork()  # (2)
+    if not runner:
+        _leave(_run_guarded(job))
+    ending = _watch(job, runner)  # (3)
+    end_descendants(SWEEP_S)  # (4)
+    return ending
+
+
+@dataclass(frozen=True, slots=True)
+class _Exited:
+    """The runner is gone, and this is how."""
+
+    status: int
+
+
+def _watch(job: Job, runner: int) -> Ending:
+    """Wait for what comes first, and see to the runner's end."""
+    heard: SimpleQueue[_Exited | Ending] = SimpleQueue()
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+        signal.signal(getattr(signal, name), lambda *_: heard.put(Ending.ASKED))
+
+    def await_runner() -> None:
+        heard.put(_Exited(os.waitpid(runner, 0)[1]))
+
+    def await_server() -> None:
+        _await_server(job)
+        heard.put(Ending.ASKED)
+
+    _in_background(await_runner)
+    _in_background(await_server)
+    first = _next(heard, job.time_limit_s) or Ending.TIME_LIMIT
+    if isinstance(first, _Exited):
+        return Ending.ANSWERED if first.status == 0 else Ending.DIED
+    _signal(runner, signal.SIGTERM)
+    while (further := _next(heard, ENDING_GRACE_S)) is not None:
+        if isinstance(further, _Exited):
+            # Its answer came after all: what was asked of it it did.
+            return first if first is Ending.ASKED or further.status else Ending.TIME_LIMIT
+    _signal(runner, signal.SIGKILL)
+    return first
+
+
+def _next(heard: "SimpleQueue[_Exited | Ending]", limit_s: float) -> "_Exited | Ending | None":
+    with suppress(Empty):
+        return heard.get(timeout=limit_s)
+    return None
+
+
+def _await_server(job: Job) -> None:
+    from lillux.process.children import await_end_of_parent
+
+    await_end_of_parent(job.parent_pid)
+
+
+def _in_background(work: Callable[[], object]) -> None:
+    Thread(target=work, daemon=True).start()
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+# --- the runner -----------------------------------------------------------------------------------
+
+
+def _work_here(job: Job) -> int:
+    """Where no process can be forked, the keeper is its own runner; the server ends its tree."""
+
+    def await_server() -> None:
+        _await_server(job)
+        os._exit(Ending.ASKED)
+
+    _in_background(await_server)
+    return Ending.ANSWERED if _run_guarded(job) == 0 else Ending.DIED
+
+
+def _run_guarded(job: Job) -> int:
+    """Run the job and write its answer; 0 for done. Whatever goes wrong is said on stderr."""
+    try:
+        _run(job, _take_output())
+    except BaseException:  # noqa: BLE001 - the door of this process
+        import traceback
+
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def _leave(status: int) -> None:
+    with suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(status)
+
+
+def _take_output() -> int:
+    """What was standard output, for the answer only; from now on that is the null device."""
+    answer = os.dup(1)  # not inherited by what is started
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    os.close(null)
+    return answer
+
+
+def _run(job: Job, answer: int) -> None:
+    cancellation = _cancelled_by_end(os.getppid())
+    _limit("RLIMIT_AS", job.memory_bytes)
+    _limit("RLIMIT_FSIZE", job.file_bytes)
+    from rye_services.node.worker_items import do
+
+    finished = do(job, cancellation)
+    with open(answer, "wb") as file:
+        file.write(finished.dump())
+
+
+def _cancelled_by_end(keeper: int) -> "Cancellation":
+    """What ends the tools: a signal, or that the keeper is gone."""
+    from lillux.process.cancellation import Cancellation
+    from lillux.process.children import await_end_of_parent
+
+    cancellation = Cancellation()
+
+    def cancel(_number: int, _frame: FrameType | None) -> None:
+        cancellation.cancel()
+
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), cancel)
+
+    def await_keeper() -> None:
+        await_end_of_parent(keeper)
+        cancellation.cancel()
+
+    if hasattr(os, "fork"):
+        _in_background(await_keeper)
+    return cancellation
+
+
+def _limit(name: str, limit_bytes: int) -> None:
+    """Of this process and of each that it starts. Not how many those are: ADR 0102."""
+    if not limit_bytes:
+        return
+    with suppress(ImportError):  # Windows has no such limits
+        import resource
+
+        which = getattr(resource, name)
+        highest = resource.getrlimit(which)[1]
+        if highest != resource.RLIM_INFINITY:
+            limit_bytes = min(limit_bytes, highest)
+        resource.setrlimit(which, (limit_bytes, limit_bytes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

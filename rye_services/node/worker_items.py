@@ -10,8 +10,7 @@ from lillux.errors import LilluxError
 from lillux.process.cancellation import Cancellation
 from lillux.sandbox import confine, refuse_unix_sockets
 from lillux.values import replace
-from rye_services.node.jobs import Action, Finished, Job
-from rye_services.node.leaked_limits import LEAKED, without_leaked_limits
+from rye_services.node.jobs import LEAKED, Action, Finished, Job, without_leaked_limits
 from ryeos.app.workspace import Rye
 from ryeos.items.context import Context, context_from
 from ryeos.items.errors import Answer, error_answer

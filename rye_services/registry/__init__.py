@@ -1,1 +1,1 @@
-"""The registry: items and bundles that accounts publish, and anybody may search and pull."""
+"""The registry: published items and bundles."""

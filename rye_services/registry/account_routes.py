@@ -6,13 +6,11 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from rye_services.api_keys import ApiKey
-from rye_services.problems import Problem
-from rye_services.registry.callers import Reader, Writer
-from rye_services.registry.key_claims import claimed_key
-from rye_services.registry.refusals import refusing
+from rye_services.credentials import REGISTRY_READ, REGISTRY_WRITE, ApiKey, check_scopes
+from rye_services.http import Problem
+from rye_services.registry.accounts import Reader, Writer, claimed_key
+from rye_services.registry.manifests import refusing
 from rye_services.registry.services import RegistryServices
-from rye_services.scopes import REGISTRY_READ, REGISTRY_WRITE, check_scopes
 
 OWN_SCOPES = (REGISTRY_READ, REGISTRY_WRITE)
 _LONGEST_DAYS = 36_500
@@ -39,7 +37,7 @@ class KeyClaim(BaseModel):
     document: dict[str, Any]
 
 
-def router(services: RegistryServices) -> APIRouter:
+def account_router(services: RegistryServices) -> APIRouter:
     """The routes of accounts about themselves."""
     routes = APIRouter(prefix="/v1", tags=["registry"])
     _add_api_keys(routes, services)

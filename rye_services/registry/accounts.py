@@ -5,20 +5,31 @@ An account's name is its user id for API keys, and what provenance says: ``rye-r
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from fastapi import Depends, Request
+from sqlalchemy import Connection, Row, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from lillux.signing import canonical_public_pem, compute_key_fingerprint
 from lillux.values import dataclass
-from rye_services.database import Database
-from rye_services.moments import stamp
+from rye_services.callers import authenticate, authenticator, caller
+from rye_services.credentials import (
+    REGISTRY_READ,
+    REGISTRY_WRITE,
+    Principal,
+    check_user_id,
+    ensure_user,
+)
+from rye_services.database import Database, stamp
+from rye_services.keys import NodeKeys
 from rye_services.registry.names import folded_namespace, is_reserved, namespace_name
 from rye_services.registry.tables import account_keys, accounts, namespaces
-from rye_services.users import check_user_id, ensure_user
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
+from ryeos.remote.requests import check_document, decode_public_key
+
+# --- accounts -------------------------------------------------------------------------------------
 
 MAX_ACCOUNT_KEYS = 50
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
@@ -217,3 +228,186 @@ def _account(row: Row[Any]) -> Account:
         disabled_at=row.disabled_at,
         stored_bytes=row.stored_bytes,
     )
+
+
+# --- namespaces -----------------------------------------------------------------------------------
+# Namespaces: the first segment of an id, and whose it is. First come, and never taken over.
+#
+# The name of an account is a namespace that nobody else gets. Names that differ by case alone, or
+# by ``-`` and ``_``, are one.
+
+MAX_NAMESPACES = 20
+"""Of one account: claims cost nothing, and nobody else gets what is claimed."""
+
+
+class NamespaceError(RyeError):
+    """A namespace that somebody may not have."""
+
+    code, exit_status = "PERMISSION_DENIED", 4
+
+    def __init__(self, name: str, problem: str) -> None:
+        self.name, self.problem = name, problem
+        super().__init__(
+            f"namespace {name[:80]!a}: {problem}",
+            hint="publish below a namespace of your own; your account's name is one",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A claimed namespace: its owner is an account, or the fingerprint of a key without one."""
+
+    name: str
+    owner: str
+    claimed_at: str
+
+
+class Namespaces:
+    """The claimed namespaces. Thread-safe."""
+
+    def __init__(self, database: Database, clock: Clock = utc_now) -> None:
+        self._database = database
+        self._clock = clock
+
+    def claim(
+        self,
+        name: str,
+        owner: str,
+        *,
+        reserved: bool = False,
+        claim: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """Let an owner have a namespace; False where it was theirs before.
+
+        ``reserved``: the operator gives it, also one that is reserved. Raises RegistryNameError,
+        NamespaceError.
+        """
+        with self._database.writing() as connection:
+            return claim_in(
+                connection, name, owner, stamp(self._clock()), reserved=reserved, claim=claim
+            )
+
+    def owner_of(self, name: str) -> str | None:
+        """Whose it is, None for nobody's."""
+        return None if (found := self.find(name)) is None else found.owner
+
+    def find(self, name: str) -> Namespace | None:
+        """The claimed namespace of this name."""
+        wanted = select(namespaces).where(namespaces.c.folded == folded_namespace(name))
+        with self._database.reading() as connection:
+            row = connection.execute(wanted).first()
+        return None if row is None else _namespace(row)
+
+    def of(self, owner: str) -> tuple[Namespace, ...]:
+        """Everything that an owner claimed, by name."""
+        wanted = select(namespaces).where(namespaces.c.owner == owner).order_by(namespaces.c.name)
+        with self._database.reading() as connection:
+            return tuple(_namespace(row) for row in connection.execute(wanted))
+
+
+def claim_in(
+    connection: Connection,
+    name: str,
+    owner: str,
+    now: str,
+    *,
+    reserved: bool = False,
+    claim: Mapping[str, Any] | None = None,
+) -> bool:
+    """As `Namespaces.claim`, in a transaction of the caller's: a failed publication claims none."""
+    folded = folded_namespace(namespace_name(name))
+    found = connection.execute(select(namespaces).where(namespaces.c.folded == folded)).first()
+    if found is not None and found.owner != owner:
+        raise NamespaceError(name, "it belongs to somebody else")
+    if found is not None and found.name != name:  # else one place would have two spellings
+        raise NamespaceError(name, f"it is yours as {found.name}: spell it so")
+    if found is not None:
+        return False
+    if not reserved:
+        _check_claimable(connection, name, folded, owner)
+    row = {"folded": folded, "name": name, "owner": owner, "claimed_at": now}
+    try:
+        connection.execute(insert(namespaces).values(**row, claim=claim and dict(claim)))
+    except IntegrityError:  # somebody else was first, just now
+        raise NamespaceError(name, "it belongs to somebody else") from None
+    return True
+
+
+def _check_claimable(connection: Connection, name: str, folded: str, owner: str) -> None:
+    named = connection.scalar(select(accounts.c.name).where(accounts.c.folded == folded))
+    if named is not None and named != owner:
+        raise NamespaceError(name, "it is the name of another account")
+    if is_reserved(name) and named is None:
+        raise NamespaceError(name, "it is reserved")
+    count = select(func.count()).select_from(namespaces).where(namespaces.c.owner == owner)
+    if named is None and (connection.scalar(count) or 0) >= MAX_NAMESPACES:
+        raise NamespaceError(name, f"expected at most {MAX_NAMESPACES} of one owner")
+
+
+def _namespace(row: Row[Any]) -> Namespace:
+    return Namespace(row.name, row.owner, row.claimed_at)
+
+
+# --- key claims -----------------------------------------------------------------------------------
+# That whoever has an account has a key as well: a document that the key signed for this registry.
+#
+# Without one, anybody could have the key of somebody else counted as theirs.
+
+KIND = "registry-key/v1"
+
+
+class KeyClaimError(RyeError):
+    """A document that claims a key for another account, or another registry."""
+
+    code, exit_status = "INVALID_PARAMS", 2
+
+    def __init__(self, field: str, expected: str) -> None:
+        self.field, self.expected = field, expected
+        super().__init__(
+            f"claim: {field}: expected {expected}, found another",
+            hint="sign a new one with the key that it is about",
+        )
+
+
+def claimed_key(document: Mapping[str, object], *, account: str, keys: NodeKeys) -> bytes:
+    """The PEM of the key that a document claims for an account, and that signed it.
+
+    Raises KeyClaimError, IdentityError for a key that is none, SignedDocumentError.
+    """
+    expected = {"kind": KIND, "account": account, "registry": keys.node_id}
+    for field, value in expected.items():
+        if document.get(field) != value:
+            raise KeyClaimError(field, value)
+    pem = decode_public_key(document.get("public_key"))
+    check_document(document, pem)
+    return pem
+
+
+# --- callers --------------------------------------------------------------------------------------
+# Who asks a registry: nobody known is fine for what is public, but not a key that is wrong.
+
+_SHOW_WHO = frozenset({"authorization", "x-rye-signature", "x-webhook-timestamp"})
+
+
+def optional_caller(scope: str) -> Any:  # noqa: ANN401 - what FastAPI takes for a dependency
+    """The dependency on a caller who may be nobody; who shows a key has to have one for this."""
+
+    async def principal(request: Request) -> Principal | None:
+        if not _SHOW_WHO & {name.lower() for name in request.headers}:
+            return None
+        found = await authenticate(request, authenticator(request).principal)
+        found.require(scope)
+        return found
+
+    return Depends(principal)
+
+
+async def _read(request: Request) -> bytes:
+    return await request.body()
+
+
+Anybody = Annotated[Principal | None, optional_caller(REGISTRY_READ)]
+Reader = Annotated[Principal, caller(REGISTRY_READ)]
+Writer = Annotated[Principal, caller(REGISTRY_WRITE)]
+Sent = Annotated[bytes, Depends(_read)]
+"""A body, to be parsed in the thread of the route: the event loop must not wait for that."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from rye_services.keys import NodeKeys
 from rye_services.registry.bundles import PulledBundle, ShownBundle
-from rye_services.registry.item_values import PublishedVersion, ShownItem, ShownVersion
+from rye_services.registry.items import PublishedVersion, ShownItem, ShownVersion
 from rye_services.registry.names import ItemName
 from rye_services.registry.services import RegistryServices
 from ryeos.remote.requests import sign_document

@@ -3,31 +3,87 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
+from fastapi.responses import JSONResponse, Response
+from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 
-from rye_services.node.assembly import Part, assemble
-from rye_services.node.periodic import every
-from rye_services.registry import (
-    account_routes,
-    bundle_routes,
-    item_routes,
-    manifest_routes,
-    open_routes,
-    page_routes,
-    search_routes,
-)
+from rye_services.registry import account_routes, bundle_routes
+from rye_services.registry.item_routes import item_router, manifest_router, search_router
+from rye_services.registry.page import page_router, page_router_alone
 from rye_services.registry.services import RegistryServices
+from rye_services.server import Part, assemble, every
+from ryeos import __version__
+from ryeos.remote.requests import identity_document
+
+# --- open routes ----------------------------------------------------------------------------------
+# Who the registry is, for anybody: ``/v1/public-key``, ``/v1/health``; alone also ``/health``.
+
+PEM_TYPE = "application/x-pem-file"
+
+
+def open_router(services: RegistryServices) -> APIRouter:
+    """The open routes that a registry has beside a node, too."""
+    routes = APIRouter(tags=["registry"])
+    registry_key = services.signer.public_pem
+
+    @routes.get("/v1/public-key", response_class=Response)
+    async def public_key() -> Response:
+        """The key that signs what is published: PEM, to be pinned by who pulls."""
+        return Response(registry_key, media_type=PEM_TYPE)
+
+    @routes.get("/v1/health")
+    def health() -> JSONResponse:
+        """Whether the registry can answer."""
+        return _health(services)
+
+    return routes
+
+
+def open_router_alone(services: RegistryServices) -> APIRouter:
+    """Those that a node would have."""
+    routes = APIRouter(tags=["registry"])
+    keys = services.keys
+    identity = identity_document(
+        keys.signing, keys.box_public, keys.created_at, items_pem=keys.items.public_pem
+    )
+
+    @routes.get("/health")
+    def health() -> JSONResponse:
+        """Whether the registry can answer."""
+        return _health(services)
+
+    @routes.get("/public-key")
+    async def public_key() -> dict[str, Any]:
+        """Who the registry is: its keys, signed by itself; whom signed requests are for."""
+        return identity
+
+    return routes
+
+
+def _health(services: RegistryServices) -> JSONResponse:
+    try:
+        with services.database.reading() as connection:
+            connection.execute(text("SELECT 1"))
+    except SQLAlchemyError:
+        answer = {"status": "unhealthy", "version": __version__, "database": "unreachable"}
+        return JSONResponse(answer, 503)
+    return JSONResponse({"status": "healthy", "version": __version__, "database": "ok"})
+
+
+# --- application ----------------------------------------------------------------------------------
 
 ROUTERS: tuple[Callable[[RegistryServices], APIRouter], ...] = (
-    open_routes.router,
-    item_routes.router,
-    search_routes.router,
-    bundle_routes.router,
-    account_routes.router,
-    manifest_routes.router,
-    page_routes.router,
+    open_router,
+    item_router,
+    search_router,
+    bundle_routes.bundle_router,
+    account_routes.account_router,
+    manifest_router,
+    page_router,
 )
 
 _NONCES_EVERY_S = 600
@@ -38,7 +94,7 @@ _FILES_EVERY_S = 3600
 def create_app(services: RegistryServices) -> FastAPI:
     """The application of a registry that is no node, ready to be served."""
     alone = Part(
-        (open_routes.router_alone(services), page_routes.router_alone(services)),
+        (open_router_alone(services), page_router_alone(services)),
         (lambda: every(_NONCES_EVERY_S, services.nonces.forget_old),),
     )
     parts = (alone, part_of(services))

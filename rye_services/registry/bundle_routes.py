@@ -7,17 +7,15 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from rye_services.auth.principal import Principal
-from rye_services.node.bodies import described, parse_body
-from rye_services.problems import Problem
+from rye_services.credentials import Principal
+from rye_services.http import Problem, described, parse_body
+from rye_services.registry.accounts import Anybody, Reader, Sent, Writer
 from rye_services.registry.answers import bundle_attestation, shown_bundle
-from rye_services.registry.bundle_publication import SentFile, bundle_publication
-from rye_services.registry.callers import Anybody, Reader, Sent, Writer
-from rye_services.registry.item_routes import NewVisibility
+from rye_services.registry.bundles import SentFile, bundle_publication
+from rye_services.registry.item_routes import MAX_OFFSET, MAX_RESULTS, NewVisibility
+from rye_services.registry.manifests import refusing
 from rye_services.registry.names import bundle_name, version_of
-from rye_services.registry.refusals import refusing
 from rye_services.registry.search_index import MAX_QUERY_CHARACTERS, Wanted, words_of
-from rye_services.registry.search_routes import MAX_OFFSET, MAX_RESULTS
 from rye_services.registry.services import RegistryServices
 
 
@@ -48,7 +46,7 @@ class BundleSearch(BaseModel):
     offset: int = Field(default=0, ge=0, le=MAX_OFFSET)
 
 
-def router(services: RegistryServices) -> APIRouter:
+def bundle_router(services: RegistryServices) -> APIRouter:
     """The routes of bundles."""
     routes = APIRouter(prefix="/v1/bundle", tags=["registry"])
     _add_exchange(routes, services)

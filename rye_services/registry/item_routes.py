@@ -1,18 +1,27 @@
 """Publishing items, pulling them, and what their owners do with them: ``/v1/push`` and so on."""
 
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
+from sqlalchemy import insert, select, update
 
-from rye_services.node.bodies import described, parse_body
-from rye_services.problems import Problem
+from lillux.digests import compute_integrity
+from rye_services.credentials import AuthorizedKey, Principal
+from rye_services.database import stamp
+from rye_services.http import Problem, described, parse_body
+from rye_services.registry.accounts import Anybody, Reader, Sent, Writer
 from rye_services.registry.answers import item_facts, pulled, pushed, shown_item, shown_version
-from rye_services.registry.callers import Sent, Writer
-from rye_services.registry.names import item_name, version_of
-from rye_services.registry.publication import publication
-from rye_services.registry.refusals import refusing
+from rye_services.registry.items import publication
+from rye_services.registry.manifests import PublishedItem, PublishedManifest, refusing
+from rye_services.registry.names import item_name, namespace_name, place, version_of
+from rye_services.registry.search_index import MAX_QUERY_CHARACTERS, Wanted, words_of
 from rye_services.registry.services import RegistryServices
+from rye_services.registry.tables import identities
+from ryeos.remote.requests import check_document, principal_id, read_identity
+
+# --- item routes ----------------------------------------------------------------------------------
 
 MAX_METADATA_CHARACTERS = 16 * 1024
 
@@ -38,7 +47,7 @@ class NewVisibility(BaseModel):
     visibility: Literal["public", "unlisted"]
 
 
-def router(services: RegistryServices) -> APIRouter:
+def item_router(services: RegistryServices) -> APIRouter:
     """The routes of items."""
     routes = APIRouter(prefix="/v1", tags=["registry"])
     _add_publishing(routes, services)
@@ -142,3 +151,245 @@ def _push(services: RegistryServices, account: str, sent: Push) -> dict[str, Any
 def _suffix_in(metadata: dict[str, Any] | None) -> str | None:
     found = (metadata or {}).get("suffix")
     return found if isinstance(found, str) else None
+
+
+# --- search routes --------------------------------------------------------------------------------
+# Finding items: ``/v1/search``.
+
+MAX_RESULTS = 100
+MAX_OFFSET = 10_000
+
+
+class Search(BaseModel):
+    """What is searched for. ``include_mine``: what the caller does not list, too."""
+
+    query: str = Field(default="", max_length=MAX_QUERY_CHARACTERS)
+    item_type: Literal["", "tool", "directive", "knowledge"] = ""
+    namespace: str = Field(default="", max_length=256)
+    category: str = Field(default="", max_length=256)
+    include_mine: bool = False
+    limit: int = Field(default=20, ge=0, le=MAX_RESULTS)
+    offset: int = Field(default=0, ge=0, le=MAX_OFFSET)
+
+
+def search_router(services: RegistryServices) -> APIRouter:
+    """The route of searches."""
+    routes = APIRouter(prefix="/v1", tags=["registry"])
+
+    @routes.get("/search")
+    @refusing
+    def search(anybody: Anybody, asked: Annotated[Search, Query()]) -> dict[str, Any]:
+        """Items that have every word, the best first; all of them without a word."""
+        mine = own_namespaces(services, anybody) if asked.include_mine else ()
+        page = {"limit": asked.limit, "offset": asked.offset}
+        wanted = Wanted(
+            words=words_of(asked.query),
+            item_type=asked.item_type,
+            namespace=asked.namespace,
+            category=asked.category,
+            mine=mine,
+        )
+        if asked.query.strip() and not wanted.words:
+            return {"results": [], "total": 0, **page}
+        found, total = services.items.search(wanted, **page)
+        return {"results": [shown_item(one) for one in found], "total": total, **page}
+
+    return routes
+
+
+def own_namespaces(services: RegistryServices, anybody: Principal | None) -> tuple[str, ...]:
+    """The namespaces of a caller. Raises Problem: nobody has none."""
+    if anybody is None:
+        raise Problem(401, "include_mine: expected an API key", {"WWW-Authenticate": "Bearer"})
+    return services.items.owned(services.account_of(anybody))
+
+
+# --- manifest routes ------------------------------------------------------------------------------
+# The registry as a node's client knows it: ``/registry/...``, for requests that are signed.
+#
+# Who is who comes from the key that signed the request alone: no name in a body is believed that is
+# not that key's.
+
+CLAIM = "namespace-claim/v1"
+_MAX_RESULTS = 100
+
+
+class ManifestPublication(BaseModel):
+    """A manifest in the caller's store that is to be a version of an item."""
+
+    kind: Literal["tool", "directive", "knowledge", "bundle"]
+    item_id: str
+    version: str
+    manifest_hash: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class Identity(BaseModel):
+    """The caller's own identity document, signed by itself."""
+
+    identity: dict[str, Any]
+
+
+class NamespaceClaim(BaseModel):
+    """A claim that the caller's key signed."""
+
+    claim: dict[str, Any]
+
+
+class WantedManifests(BaseModel):
+    """What is searched for; any other kind stands for all of them."""
+
+    query: str = Field(default="", max_length=256)
+    kind: str = Field(default="", max_length=40)
+    namespace: str = Field(default="", max_length=64)
+    limit: int = Field(default=20, ge=0, le=_MAX_RESULTS)
+
+
+def manifest_router(services: RegistryServices) -> APIRouter:
+    """The routes below ``/registry``."""
+    routes = APIRouter(prefix="/registry", tags=["registry"])
+    _add_items(routes, services)
+    _add_names(routes, services)
+    return routes
+
+
+def _add_items(routes: APIRouter, services: RegistryServices) -> None:
+    manifests = services.manifests
+
+    @routes.post("/publish")
+    @refusing
+    def publish(writer: Writer, sent: ManifestPublication) -> dict[str, Any]:
+        """Have a manifest be a version of an item. It has to be in the caller's store, whole."""
+        key = _key(services, writer)
+        wanted = PublishedManifest(
+            kind=sent.kind,
+            item_id=place(sent.item_id),
+            version=version_of(sent.version).text,
+            manifest_hash=sent.manifest_hash,
+            publisher=key.fingerprint,
+            published_at="",
+        )
+        _check_namespace(key, sent.item_id.partition("/")[0])
+        services.pushes.use(key.fingerprint)
+        owner = services.accounts.name_of(key.fingerprint)
+        store = services.stores.of(key.fingerprint)
+        services.durable.force(store)
+        kept, is_new = manifests.publish(wanted, owner=owner, store=store)
+        answer = {"ok": True, "head": compute_integrity(_shown(kept))}
+        return answer if is_new else {**answer, "skipped": True}
+
+    @routes.get("/search")
+    @refusing
+    def search(_: Reader, asked: Annotated[WantedManifests, Query()]) -> dict[str, Any]:
+        """Items with this text in their ids, by id."""
+        found, total = manifests.search(asked.query, asked.kind, asked.namespace, asked.limit)
+        results = [
+            {
+                "kind": one.kind,
+                "item_id": one.item_id,
+                "namespace": one.namespace,
+                "latest_version": one.versions[0].version,
+                "owner": _owner(one.owner),
+            }
+            for one in found
+        ]
+        return {"results": results, "total": total}
+
+    @routes.get("/items/{kind}/{item_id:path}/versions/{version}")
+    @refusing
+    def version(_: Reader, kind: str, item_id: str, version: str) -> dict[str, Any]:
+        """One version of an item."""
+        for one in manifests.item(kind, item_id).versions:
+            if one.version == version:
+                return _shown(one)
+        raise Problem(404, "no such version")
+
+    @routes.get("/items/{kind}/{item_id:path}")
+    @refusing
+    def item(_: Reader, kind: str, item_id: str) -> dict[str, Any]:
+        """An item with all its versions; the latest is the highest."""
+        return _shown_item(manifests.item(kind, item_id))
+
+
+def _add_names(routes: APIRouter, services: RegistryServices) -> None:
+    database, clock = services.database, services.clock
+
+    @routes.post("/identity")
+    @refusing
+    def register(writer: Writer, sent: Identity) -> dict[str, Any]:
+        """Have others find the caller's identity document, in place of an older one."""
+        key, found = _key(services, writer), read_identity(sent.identity)
+        if found.fingerprint != key.fingerprint:
+            raise Problem(403, "identity: expected that of the key that signed the request")
+        same = identities.c.fingerprint == key.fingerprint
+        values = {"document": sent.identity, "registered_at": stamp(clock())}
+        with database.writing() as connection:
+            if not connection.execute(update(identities).where(same).values(**values)).rowcount:
+                row = {"fingerprint": key.fingerprint, **values}
+                connection.execute(insert(identities).values(**row))
+        return {"ok": True, "identity_hash": compute_integrity(sent.identity)}
+
+    @routes.get("/identity/{fingerprint}")
+    def identity(_: Reader, fingerprint: str) -> dict[str, Any]:
+        """The identity document of a key."""
+        bare = fingerprint.removeprefix("fp:")
+        with database.reading() as connection:
+            found = connection.scalar(
+                select(identities.c.document).where(identities.c.fingerprint == bare)
+            )
+        if found is None:
+            raise Problem(404, "no such identity")
+        return dict(found)
+
+    @routes.post("/namespaces/claim")
+    @refusing
+    def claim(writer: Writer, sent: NamespaceClaim) -> dict[str, Any]:
+        """Have a namespace, if nobody has it. The claim is signed by whoever sends it."""
+        key, document = _key(services, writer), sent.claim
+        expected = {"kind": CLAIM, "owner": principal_id(key.fingerprint)}
+        for field, value in expected.items():
+            if document.get(field) != value:
+                raise Problem(400, f"claim: {field}: expected {value}")
+        check_document(document, key.public_pem)
+        name = namespace_name(str(document.get("namespace")))
+        _check_namespace(key, name)
+        owner = services.accounts.name_of(key.fingerprint)
+        is_new = services.namespaces.claim(name, owner, claim=document)
+        answer = {"ok": True, "claim_hash": compute_integrity(document)}
+        return answer if is_new else {**answer, "skipped": True}
+
+
+def _key(services: RegistryServices, principal: Principal) -> AuthorizedKey:
+    """The key that signed a request. Raises Problem for a caller with an API key."""
+    found = None
+    if principal.kind == "signed":
+        found = services.authorized_keys.find(principal.user_id)
+    if found is None:
+        raise Problem(403, "expected a signed request, found an API key")
+    return found
+
+
+def _check_namespace(key: AuthorizedKey, namespace: str) -> None:
+    if not any(fnmatchcase(namespace, pattern) for pattern in key.publish_namespaces):
+        raise Problem(403, f"this key may not publish below {namespace[:40]}")
+
+
+def _owner(owner: str) -> str:
+    is_key = len(owner) == 16 and not set(owner) - set("0123456789abcdef")  # noqa: PLR2004 - a fingerprint
+    return principal_id(owner) if is_key else owner
+
+
+def _shown(one: PublishedManifest) -> dict[str, Any]:
+    return {
+        "manifest_hash": one.manifest_hash,
+        "published_at": one.published_at,
+        "publisher": principal_id(one.publisher),
+    }
+
+
+def _shown_item(item: PublishedItem) -> dict[str, Any]:
+    return {
+        "namespace": item.namespace,
+        "owner": _owner(item.owner),
+        "latest_version": item.versions[0].version,
+        "versions": {one.version: _shown(one) for one in item.versions},
+    }

@@ -5,14 +5,21 @@ place, so what somebody pulled under a version is what everybody pulled.
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from sqlalchemy import (
+    Column,
     ColumnElement,
     Connection,
+    Row,
     RowMapping,
+    Table,
     and_,
+    bindparam,
     func,
     insert,
     or_,
@@ -21,26 +28,350 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from rye_services.database import Database
-from rye_services.moments import stamp
-from rye_services.registry.accounts import reserve
-from rye_services.registry.downloads import Downloads
-from rye_services.registry.item_values import (
-    ItemGoneError,
-    PublishedVersion,
-    ShownItem,
-    ShownVersion,
-    VersionTakenError,
-    shown_version_in,
-    version_in,
-)
+from lillux.digests import sha256_hex
+from lillux.errors import LilluxError
+from lillux.signing import verify_signature
+from lillux.values import dataclass, field, replace
+from rye_services.database import Database, stamp
+from rye_services.registry.accounts import NamespaceError, claim_in, reserve
 from rye_services.registry.names import ItemName, Version, folded_namespace, version_of
-from rye_services.registry.namespaces import NamespaceError, claim_in
-from rye_services.registry.publication import Publication
 from rye_services.registry.search_index import PUBLIC, Document, SearchIndex, Wanted
 from rye_services.registry.tables import items, namespaces, versions
 from ryeos.items.context import Clock, utc_now
-from ryeos.items.refs import Kind
+from ryeos.items.errors import ItemValidationError, RyeError
+from ryeos.items.headers import parse_header
+from ryeos.items.refs import PROJECT, Kind, Space
+from ryeos.trust.file_types import extract
+from ryeos.trust.keys import SigningKey
+from ryeos.trust.sign import SignTarget, check_item, is_module
+from ryeos.trust.signature import (
+    DETACHED_SUFFIXES,
+    FORMS,
+    Signature,
+    SignedText,
+    compose,
+    content_hash,
+    form_for,
+    hashed_text,
+    split,
+)
+
+# --- item values ----------------------------------------------------------------------------------
+# What a registry says of an item, and of one that is not there. Values only.
+
+
+class ItemGoneError(RyeError):
+    """There is no such item, or no such version of it."""
+
+    code, exit_status = "ITEM_NOT_FOUND", 3
+
+    def __init__(self, what: str, problem: str = "not found") -> None:
+        self.what = what
+        super().__init__(f"{what}: {problem}", hint="look for it with: rye registry search")
+
+
+class VersionTakenError(RyeError):
+    """A version that is there already was published with another content."""
+
+    code, exit_status = "CONFLICT", 1
+
+    def __init__(self, what: str, problem: str) -> None:
+        self.what, self.problem = what, problem
+        super().__init__(f"{what}: {problem}", hint="publish it under a new version")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedVersion:
+    """One version, as it is pulled. ``publisher``: the key that it was sent signed with."""
+
+    item: int
+    name: ItemName
+    version: str
+    suffix: str
+    content: str = field(repr=False)
+    sha256: str
+    author: str
+    publisher: str | None
+    changelog: str
+    metadata: Mapping[str, Any] | None
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownItem:
+    """An item in a list; ``version`` is the highest that was not deleted."""
+
+    item: int
+    name: ItemName
+    title: str
+    description: str
+    version: str
+    author: str
+    visibility: str
+    download_count: int
+    created_at: str
+    updated_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownVersion:
+    """A version in the list of an item's."""
+
+    version: str
+    author: str
+    created_at: str
+    changelog: str
+    sha256: str
+    is_deleted: bool
+
+
+def version_in(row: RowMapping, name: ItemName) -> PublishedVersion:
+    """The version in a row of them; one that was deleted has no content."""
+    return PublishedVersion(
+        item=row["item"],
+        name=name,
+        version=row["version"],
+        suffix=row["suffix"],
+        content=row["content"] or "",
+        sha256=row["sha256"],
+        author=row["author"],
+        publisher=row["publisher"],
+        changelog=row["changelog"],
+        metadata=row["metadata"],
+        created_at=row["created_at"],
+    )
+
+
+def shown_version_in(row: Row[Any]) -> ShownVersion:
+    """The version in a row of them, without its content."""
+    return ShownVersion(
+        version=row.version,
+        author=row.author,
+        created_at=row.created_at,
+        changelog=row.changelog,
+        sha256=row.sha256,
+        is_deleted=row.deleted_at is not None,
+    )
+
+
+# --- downloads ------------------------------------------------------------------------------------
+# How often something was pulled: counted in memory, written now and then.
+#
+# A pull must not wait for a disk because it is counted; a server that is killed forgets the last
+# few.
+
+
+class Downloads:
+    """The counts of the rows of one table, which has a ``download_count``. Thread-safe."""
+
+    def __init__(self, database: Database, table: Table, key: Column[int] | Column[str]) -> None:
+        self._database, self._table, self._key = database, table, key
+        self._counted: Counter[int | str] = Counter()
+        self._lock = Lock()
+
+    def note(self, row: int | str) -> None:
+        """Something was pulled."""
+        with self._lock:
+            self._counted[row] += 1
+
+    def since(self, row: int | str) -> int:
+        """How often since the last writing: to be added to what the row says."""
+        with self._lock:
+            return self._counted[row]
+
+    def write(self) -> None:
+        """Write what was counted."""
+        with self._lock:
+            counted, self._counted = self._counted, Counter()
+        if not counted:
+            return
+        columns = self._table.c
+        change = (
+            update(self._table)
+            .where(self._key == bindparam("row"))
+            .values(download_count=columns.download_count + bindparam("more"))
+        )
+        with self._database.writing() as connection:
+            connection.execute(change, [{"row": row, "more": n} for row, n in counted.items()])
+
+
+# --- publication ----------------------------------------------------------------------------------
+# From what a publisher sends to what the registry signs. Pure but for the clock of the key.
+#
+# (1) take the signature lines off, and check them where they are there
+# (2) validate as ``rye sign`` does, with the id for the place of the file
+# (3) sign with the registry's key, and say who published it on the same line
+
+MAX_CONTENT_BYTES = 1024 * 1024
+PROVIDER = "rye-registry"
+_NOWHERE = Space(PROJECT, Path())
+_FIRST_SUFFIX = {Kind.DIRECTIVE: ".md", Kind.KNOWLEDGE: ".md"}
+
+
+class PublicationError(LilluxError):
+    """What was sent cannot be published; ``issues`` are all that is wrong with it."""
+
+    code, exit_status = "VALIDATION_FAILED", 6
+
+    def __init__(self, problem: str, issues: tuple[str, ...] = ()) -> None:
+        self.problem = problem
+        self.issues = issues or (problem,)
+        super().__init__(problem, hint="rye sign says the same before anything is sent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """An item as it will be kept.
+
+    suffix       of its file, which decides the comment form and the parser
+    content      with the signature of the registry and the provenance
+    source_hash  of what was sent without its signature lines: what a version stands for
+    publisher    the fingerprint of the key that it was sent signed with, None for none
+    title        what its metadata call it; "" where they do not
+    """
+
+    suffix: str
+    content: str
+    signature: Signature
+    source_hash: str
+    publisher: str | None
+    title: str
+    description: str
+
+    @property
+    def sha256(self) -> str:
+        """Of the bytes that will be pulled."""
+        return sha256_hex(self.content.encode())
+
+
+def publication(
+    name: ItemName,
+    version: Version,
+    content: str,
+    *,
+    suffix: str | None,
+    account: str,
+    keys: Mapping[str, bytes],
+    signer: SigningKey,
+) -> Publication:
+    """The item that an account publishes. ``keys``: the PEMs of its own keys by fingerprint.
+
+    Raises PublicationError for everything that is wrong with the content.
+    """
+    data = content.encode("utf-8", "surrogatepass")
+    if len(data) > MAX_CONTENT_BYTES:
+        raise PublicationError(f"expected at most {MAX_CONTENT_BYTES} bytes, found {len(data)}")
+    found = suffix or guessed_suffix(name.kind, content)
+    target = _target(name, found)
+    try:
+        signed = check_item(target, data)
+        assert signed is not None  # noqa: S101 - only of detached suffixes, refused by `_target`
+        header = extract(name.kind, found, signed.shebang + signed.body, str(target.path))
+        hashed = hashed_text(name.kind, signed, str(target.path))
+        publisher = check_sender(signed, hashed, keys)
+    except ItemValidationError as error:
+        raise PublicationError("Validation failed", error.details) from error
+    except PublicationError:
+        raise
+    except LilluxError as error:
+        raise PublicationError(str(error)) from error
+    _check_header(target, header, version)
+    text, signature = _resigned(name.kind, found, signed, signer, account)
+    return Publication(
+        suffix=found,
+        content=text,
+        signature=signature,
+        source_hash=sha256_hex(f"{found}\n{signed.shebang}{signed.body}".encode()),
+        publisher=publisher,
+        title=_text(header, "title"),
+        description=_text(header, "description"),
+    )
+
+
+def guessed_suffix(kind: Kind, content: str) -> str:
+    """What a file with this content is called, for publishers who send no suffix."""
+    if kind is not Kind.TOOL:
+        return _FIRST_SUFFIX[kind]
+    first = content.partition("\n")[0]
+    if first.startswith("#!"):
+        return ".py" if "python" in first else ".sh"
+    if first.startswith(("//", "/*", "export ", "const ")):
+        return ".js"
+    return ".py" if _header(".py", content) or not _header(".yaml", content) else ".yaml"
+
+
+def _header(suffix: str, content: str) -> Mapping[str, object]:
+    try:
+        return parse_header(suffix, content, "content")
+    except LilluxError:
+        return {}
+
+
+def _target(name: ItemName, suffix: str) -> SignTarget:
+    """The place that the item would have in a project."""
+    forms = {one for one in FORMS[name.kind] if one not in DETACHED_SUFFIXES}
+    if suffix not in forms:
+        expected = f"expected {', '.join(sorted(forms))}"
+        raise PublicationError(f"suffix: {expected}, found {suffix[:20]!a}")
+    path = Path(".ai", name.kind.directory, f"{name.id}{suffix}")
+    return SignTarget(path=path, kind=name.kind, space=_NOWHERE, ref=name.ref)
+
+
+def _check_header(target: SignTarget, header: Mapping[str, object], version: Version) -> None:
+    """What `check_item` leaves to others: that it is an item, and of the version it is sent as."""
+    if is_module(target, header) and target.path.suffix != ".sh":
+        raise PublicationError("expected an item, found a module: there is no header in it")
+    own = header.get("version")
+    if own is not None and own != version.text:
+        issue = f"Field 'version' must be the version it is published as ({version}), got {own!a}"
+        raise PublicationError("Validation failed", (issue,))
+
+
+def check_sender(signed: SignedText, hashed: str, keys: Mapping[str, bytes]) -> str | None:
+    """Whose signature a text was sent with, None for none. ``hashed`` is what it covers.
+
+    Where the account has no keys there is nothing to check a signature by, but that it was made
+    for this text. Raises PublicationError for one that is not good.
+    """
+    signature = signed.signature
+    if signature is None:
+        return None
+    again = "sign it again: rye sign"
+    if signature.content_hash != content_hash(hashed):
+        raise PublicationError(f"the content changed since it was signed; {again}")
+    if signed.covers and signed.covers.content_hash != content_hash(signed.body):
+        raise PublicationError(f"the text below the covers line changed; {again}")
+    if not keys:
+        return None
+    lines = [(signature.content_hash, signature.value, signature.fingerprint)]
+    if signed.covers:
+        lines.append((signed.covers.content_hash, signed.covers.value, signed.covers.fingerprint))
+    for covered, value, fingerprint in lines:
+        pem = keys.get(fingerprint)
+        if pem is None:
+            known = ", ".join(sorted(keys))
+            raise PublicationError(f"signed by {fingerprint}: expected a key of yours ({known})")
+        if not verify_signature(covered, value, pem):
+            raise PublicationError(f"the signature of {fingerprint} is not good; {again}")
+    return signature.fingerprint
+
+
+def _resigned(
+    kind: Kind, suffix: str, signed: SignedText, signer: SigningKey, account: str
+) -> tuple[str, Signature]:
+    form = form_for(kind, suffix)
+    made = split(signer.signed_text(kind, signed, form, suffix), form, suffix)
+    assert made.signature is not None  # noqa: S101 - just made
+    signature = replace(made.signature, provenance=f"{PROVIDER}@{account}")
+    return compose(replace(made, signature=signature), form), signature
+
+
+def _text(header: Mapping[str, object], field: str) -> str:
+    value = header.get(field)
+    return value if isinstance(value, str) else ""
+
+
+# --- items ----------------------------------------------------------------------------------------
 
 _SIGNATURE_LINES = re.compile(r"^.{0,8}rye:(signed|covers):.*$", re.MULTILINE)
 

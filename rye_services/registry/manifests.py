@@ -3,7 +3,10 @@
 What is published has to be there, whole and sound; from then on no sweep takes it.
 """
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Row, func, insert, select
 from sqlalchemy.exc import IntegrityError
@@ -11,19 +14,28 @@ from sqlalchemy.exc import IntegrityError
 from lillux.errors import LilluxError
 from lillux.store import Store
 from lillux.values import dataclass
-from rye_services.database import Database
-from rye_services.moments import stamp
-from rye_services.node.known_items import KnownItems
-from rye_services.node.manifest_errors import ManifestGraphError
-from rye_services.node.validation import check_graph
-from rye_services.registry.item_values import ItemGoneError, VersionTakenError
-from rye_services.registry.names import version_of
-from rye_services.registry.namespaces import claim_in
+from rye_services.credentials import ApiKeyMissingError, ApiKeyNameError, ScopeError, UserIdError
+from rye_services.database import Database, published_manifests, stamp
+from rye_services.http import Problem
+from rye_services.node.objects import KnownItems
+from rye_services.node.push import ManifestGraphError, check_graph
+from rye_services.registry.accounts import (
+    AccountError,
+    AccountMissingError,
+    AccountQuotaError,
+    KeyClaimError,
+    NamespaceError,
+    claim_in,
+)
+from rye_services.registry.items import ItemGoneError, PublicationError, VersionTakenError
+from rye_services.registry.names import RegistryNameError, version_of
 from rye_services.registry.tables import namespaces
-from rye_services.tables import published_manifests
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
+from ryeos.remote.requests import IdentityError, SignedDocumentError
 from ryeos.sync.objects import manifest_of
+
+# --- manifests ------------------------------------------------------------------------------------
 
 KINDS = ("tool", "directive", "knowledge", "bundle")
 _columns = published_manifests.c
@@ -173,3 +185,61 @@ def _published(row: Row[Any]) -> PublishedManifest:
         publisher=row.user_id,
         published_at=row.published_at,
     )
+
+
+# --- refusals -------------------------------------------------------------------------------------
+# What a registry refuses: ``{"detail": {"status": "error", "code", "error", ...}}``.
+
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+
+_STATUSES: tuple[tuple[type[LilluxError], int], ...] = (
+    (RegistryNameError, 400),
+    (UserIdError, 400),
+    (ScopeError, 400),
+    (PublicationError, 400),
+    (NamespaceError, 403),
+    (AccountMissingError, 403),
+    (ItemGoneError, 404),
+    (VersionTakenError, 409),
+    (AccountError, 409),
+    (ApiKeyMissingError, 404),
+    (ApiKeyNameError, 409),
+    (IdentityError, 400),
+    (SignedDocumentError, 400),
+    (KeyClaimError, 400),
+    (ManifestMissingError, 400),
+    (AccountQuotaError, 413),
+)
+REFUSED_KINDS = tuple(kind for kind, _ in _STATUSES)
+
+
+@contextmanager
+def answered() -> Iterator[None]:
+    """Errors of a registry become refusals. Raises Problem."""
+    try:
+        yield
+    except REFUSED_KINDS as error:
+        status = next(number for kind, number in _STATUSES if isinstance(error, kind))
+        raise Problem(status, detail_of(error)) from error
+
+
+def refusing(route: Callable[Given, Answer]) -> Callable[Given, Answer]:
+    """A route whose errors are answered."""
+
+    @wraps(route)
+    def refusing_route(*args: Given.args, **kwargs: Given.kwargs) -> Answer:
+        with answered():
+            return route(*args, **kwargs)
+
+    return refusing_route
+
+
+def detail_of(error: LilluxError) -> dict[str, object]:
+    """What the caller is told; ``issues`` is everything that is wrong with what they sent."""
+    detail: dict[str, object] = {"status": "error", "code": error.code, "error": str(error)}
+    if error.hint:
+        detail["hint"] = error.hint
+    if isinstance(error, PublicationError):
+        detail["issues"] = list(error.issues)
+    return detail

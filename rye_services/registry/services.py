@@ -2,21 +2,16 @@
 
 from lillux.store import Store
 from lillux.values import dataclass
-from rye_services.api_keys import ApiKeys
-from rye_services.auth.authenticator import Authenticator
-from rye_services.auth.principal import Principal
-from rye_services.authorized_keys import AuthorizedKeys
+from rye_services.callers import Authenticator
+from rye_services.credentials import ApiKeys, AuthorizedKeys, Nonces, Principal
 from rye_services.database import Database
 from rye_services.keys import REGISTRY_FOLDER, NodeKeys, open_keys, open_pair
-from rye_services.node.durable import Durable
-from rye_services.node.stores import UserStores
-from rye_services.nonces import Nonces
-from rye_services.registry.accounts import Accounts
+from rye_services.node.objects import Durable, UserStores
+from rye_services.registry.accounts import Accounts, Namespaces
 from rye_services.registry.bundles import Bundles
 from rye_services.registry.items import Items
 from rye_services.registry.manifests import Manifests
-from rye_services.registry.namespaces import Namespaces
-from rye_services.registry.rates import RateLimit
+from rye_services.registry.names import RateLimit
 from rye_services.registry.search_index import index_for
 from rye_services.registry.tables import METADATA, SCHEMA_VERSION, schema_versions
 from rye_services.settings import Settings

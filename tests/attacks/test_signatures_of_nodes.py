@@ -13,7 +13,7 @@ import pytest
 from lillux.digests import canonical_json, sha256_hex
 from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair, verify_signature
-from rye_services.authorized_keys import AuthorizedKeys
+from rye_services.credentials import AuthorizedKeys
 from ryeos.items.refs import Kind
 from ryeos.remote.requests import (
     SIGNATURE_KEY,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rye_services.accepted import weight_of
+from rye_services.http import weight_of
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from rye_services.api_keys import ApiKeyMissingError, ApiKeys
+from rye_services.credentials import ApiKeyMissingError, ApiKeys, ScopeError, UserIdError
 from rye_services.database import Database
-from rye_services.scopes import ScopeError
-from rye_services.users import UserIdError
 from tests.support.workspace import NOW
 
 USER = "3d4c030534b1c1c6"

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from lillux.signing import generate_keypair
-from rye_services.api_keys import ApiKeys
-from rye_services.authorized_keys import AuthorizedKeys
+from rye_services.credentials import ApiKeys, AuthorizedKeys
 from rye_services.database import Database
 from ryeos.remote.requests import sign_request
 from tests.support.node import Node, Reply, User

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
-from rye_services.authorized_keys import (
+from rye_services.credentials import (
     AuthorizedKey,
     AuthorizedKeyError,
     AuthorizedKeyMissingError,
     AuthorizedKeys,
     LastManagerError,
+    PublicKeyError,
+    ScopeError,
 )
 from rye_services.keys import NodeKeys, open_keys
-from rye_services.public_keys import PublicKeyError
-from rye_services.scopes import ScopeError
 from ryeos.items.refs import Kind
 from ryeos.remote.requests import encode_public_key
 from ryeos.trust.signature import SignedText, form_for

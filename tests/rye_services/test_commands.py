@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
-from rye_services.commands import main
+from rye_services.cli import main
 from ryeos import __version__
 from ryeos.remote.requests import encode_public_key
 from tests.support.workspace import ROOT

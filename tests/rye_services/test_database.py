@@ -8,8 +8,7 @@ import pytest
 from sqlalchemy import func, select
 from sqlalchemy.exc import IntegrityError
 
-from rye_services.database import Database, DatabaseError
-from rye_services.tables import METADATA, schema_versions, threads, users
+from rye_services.database import METADATA, Database, DatabaseError, schema_versions, threads, users
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from rye_services.credentials import Nonces
 from rye_services.database import Database
-from rye_services.nonces import Nonces
 from tests.support.workspace import NOW
 
 ADA, BOB = "3d4c030534b1c1c6", "07097e6443239d36"

@@ -10,7 +10,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from rye_services.patient_protocol import PatientProtocol
+from rye_services.server import PatientProtocol
 
 
 class Impatient(PatientProtocol):

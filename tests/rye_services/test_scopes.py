@@ -1,6 +1,6 @@
 import pytest
 
-from rye_services.scopes import ScopeError, allows, check_scopes
+from rye_services.credentials import ScopeError, allows, check_scopes
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 
 from lillux.signing import generate_keypair
-from rye_services.serving import AddressError, listen
+from rye_services.server import AddressError, listen
 from ryeos.remote.requests import encode_public_key
 from tests.support.node import CHECKOUT_COMMAND, Node, Reply, User, running_node
 from tests.support.workspace import PLAIN_ENV

@@ -8,10 +8,9 @@ import pytest
 from sqlalchemy import select
 
 from lillux.store_files import Space
-from rye_services.commands import main
-from rye_services.database import Database
-from rye_services.node.stores import UserStores
-from rye_services.tables import threads
+from rye_services.cli import main
+from rye_services.database import Database, threads
+from rye_services.node.objects import UserStores
 
 USER = "3d4c030534b1c1c6"
 

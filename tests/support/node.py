@@ -24,11 +24,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from lillux.signing import KeyPair, generate_keypair
-from rye_services.api_keys import ApiKeys
-from rye_services.authorized_keys import AuthorizedKeys
+from rye_services.credentials import EVERYTHING, ApiKeys, AuthorizedKeys
 from rye_services.database import Database
 from rye_services.keys import NodeKeys, open_keys
-from rye_services.scopes import EVERYTHING
 from rye_services.settings import Settings, read_settings
 from ryeos.remote.requests import new_nonce, sign_request
 from ryeos.trust.keys import SigningKey

@@ -3,9 +3,8 @@
 from typing import Any
 
 from lillux.store import Store
-from rye_services.database import Database
-from rye_services.node.stores import UserStores
-from rye_services.tables import project_refs, threads
+from rye_services.database import Database, project_refs, threads
+from rye_services.node.objects import UserStores
 from tests.support.node import User
 
 AT = "2026-11-21T12:00:00.000000+00:00"

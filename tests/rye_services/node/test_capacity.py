@@ -1,7 +1,7 @@
 import pytest
 
-from rye_services.node.capacity import Capacity
-from rye_services.problems import Problem
+from rye_services.http import Problem
+from rye_services.node.executions import Capacity
 
 
 def test_one_user_cannot_have_all_places() -> None:

@@ -12,16 +12,17 @@ from lillux.digests import sha256_hex
 from lillux.store import Store
 from lillux.store_files import Space
 from rye_services.database import Database
-from rye_services.node.entries import (
+from rye_services.node.objects import (
+    KnownItems,
     Presence,
     Put,
+    QuotaExceededError,
     ResponseTooLargeError,
+    Usage,
     answer_pieces,
     find_present,
     put_entries,
 )
-from rye_services.node.known_items import KnownItems
-from rye_services.node.usage import QuotaExceededError, Usage
 from ryeos.sync.objects import ItemSource
 
 NOWHERE = "0" * 64

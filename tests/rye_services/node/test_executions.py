@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rye_services.database import Database
+from rye_services.node.rows import LEASE_S, NewThread
 from rye_services.node.services import NodeServices, open_services
-from rye_services.node.thread_rows import LEASE_S, NewThread
 from rye_services.settings import read_settings
 from ryeos.items.refs import Space
 from tests.support.endings import wait_until
@@ -246,7 +246,7 @@ def test_the_secrets_of_an_accepted_execution_are_forgotten_once_it_is_begun(
 def _column(database: Database, name: str) -> list[Any]:
     from sqlalchemy import select
 
-    from rye_services.tables import threads
+    from rye_services.database import threads
 
     with database.reading() as connection:
         return list(connection.execute(select(threads.c[name])).scalars())
@@ -260,7 +260,7 @@ def test_a_lease_that_ran_out_makes_an_execution_nobodys(
     with second.database.writing() as connection:
         from sqlalchemy import update
 
-        from rye_services.tables import threads
+        from rye_services.database import threads
 
         connection.execute(update(threads).values(lease_until_s=threads.c.lease_until_s - LEASE_S))
 

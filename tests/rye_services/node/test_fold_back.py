@@ -5,9 +5,9 @@ import pytest
 
 from lillux.store import Store
 from lillux.values import replace
-from rye_services.node.durable import Durable
-from rye_services.node.fold_back import JITTER_MS, MAX_RETRIES, Change, FoldBack, pause_s
+from rye_services.node.execution import JITTER_MS, MAX_RETRIES, Change, FoldBack, pause_s
 from rye_services.node.heads import Head
+from rye_services.node.objects import Durable
 from ryeos.sync.objects import ProjectSnapshot, snapshot_of
 from tests.support.pushed_trees import put_project
 from tests.support.workspace import fixed_clock

@@ -11,12 +11,10 @@ import pytest
 
 from lillux.store import Store
 from lillux.store_files import Space
-from rye_services.node.history import first_parents
-from rye_services.node.known_items import KnownItems
-from rye_services.node.manifest_errors import ManifestGraphError
-from rye_services.node.pushing import HeadMovedError, ProjectPush
+from rye_services.node.heads import first_parents
+from rye_services.node.objects import KnownItems
+from rye_services.node.push import HeadMovedError, ManifestGraphError, ProjectPush, check_graph
 from rye_services.node.services import NodeServices, open_services
-from rye_services.node.validation import check_graph
 from rye_services.settings import read_settings
 from ryeos.sync.garbage import collect_garbage
 from tests.support.pushed_trees import put_project

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from rye_services.database import Database
-from rye_services.node.heads import Head, Heads
-from rye_services.node.user_space_refs import UserSpaceRef, UserSpaceRefs
+from rye_services.node.heads import Head, Heads, UserSpaceRef, UserSpaceRefs
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 STAMP = "2026-01-02T03:04:05.000000+00:00"

@@ -1,4 +1,4 @@
-from rye_services.node.known_items import KnownItems
+from rye_services.node.objects import KnownItems
 
 
 def digest(number: int) -> str:

@@ -12,11 +12,10 @@ import uvicorn
 from fastapi import FastAPI
 
 from lillux.signing import generate_keypair
-from rye_services.auth.principal import Principal
-from rye_services.node import mcp_mount
-from rye_services.node.mcp_tools import Call
+from rye_services.credentials import Principal
+from rye_services.http import Problem
+from rye_services.node.mcp import PATHS, Call, mcp_router
 from rye_services.node.services import NodeServices, open_services
-from rye_services.problems import Problem
 from rye_services.settings import read_settings
 from ryeos.items.refs import Space
 from tests.support.node import Node, Reply
@@ -74,7 +73,7 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory, bundle: Space) -> Iterato
     folder = tmp_path_factory.mktemp("mcp")
     services = open_services(read_settings({}, {}, folder), bundle.base)
     app = FastAPI()
-    app.include_router(mcp_mount.router(services, answer))
+    app.include_router(mcp_router(services, answer))
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="on", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -207,7 +206,7 @@ def test_a_client_of_the_stateless_era_is_answered_too(endpoint: Endpoint) -> No
 def test_both_spellings_of_the_address_are_the_endpoint(endpoint: Endpoint) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 
-    answers = {endpoint.ask(body, path).body for path in mcp_mount.PATHS}
+    answers = {endpoint.ask(body, path).body for path in PATHS}
 
     assert len(answers) == 1
 

@@ -1,6 +1,6 @@
 import json
 
-from rye_services.node.open_routes import provided_tools
+from rye_services.node.admin_routes import provided_tools
 from ryeos import __version__
 from ryeos.items.refs import Space
 from ryeos.remote.requests import decode_public_key, read_identity

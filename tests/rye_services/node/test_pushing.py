@@ -8,19 +8,16 @@ import pytest
 import ryeos
 from lillux.store import Store
 from rye_services.database import Database
-from rye_services.node.durable import Durable
-from rye_services.node.heads import Head, Heads
-from rye_services.node.history import first_parents
-from rye_services.node.known_items import KnownItems
-from rye_services.node.manifest_errors import ManifestGraphError
-from rye_services.node.pushing import (
+from rye_services.node.heads import Head, Heads, UserSpaceRefs, first_parents
+from rye_services.node.objects import Durable, KnownItems
+from rye_services.node.push import (
     HeadMovedError,
+    ManifestGraphError,
     ProjectPush,
     Pushing,
     RevisionMovedError,
     SystemVersionError,
 )
-from rye_services.node.user_space_refs import UserSpaceRefs
 from tests.support.pushed_trees import put_project, put_user_space
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

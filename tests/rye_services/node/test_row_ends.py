@@ -6,8 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from rye_services.database import Database
-from rye_services.node.row_ends import RowEnds
-from rye_services.node.thread_rows import COMPLETED, ERROR, NewThread, ThreadRows
+from rye_services.node.rows import COMPLETED, ERROR, NewThread, RowEnds, ThreadRows
 from tests.support.workspace import fixed_clock
 
 USER = "a" * 16

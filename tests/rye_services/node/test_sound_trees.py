@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from rye_services.node.sound_trees import sound_tree
+from rye_services.node.harvest import sound_tree
 from ryeos.sync.objects import SourceManifest
 from ryeos.sync.paths import Skipped
 from ryeos.sync.tree import StatTable, Tree

@@ -8,14 +8,12 @@ from sqlalchemy import select
 
 from lillux.store import Store
 from lillux.store_files import Space
-from rye_services.database import Database
-from rye_services.moments import stamp
-from rye_services.node.pushing import ProjectPush
+from rye_services.database import Database, stamp, threads, uploads_in_flight
+from rye_services.node.objects import LEASE_S, Uploads
+from rye_services.node.push import ProjectPush
 from rye_services.node.services import NodeServices, open_services
 from rye_services.node.storage import UserGarbage
-from rye_services.node.uploads import LEASE_S, Uploads
 from rye_services.settings import read_settings
-from rye_services.tables import threads, uploads_in_flight
 from tests.support.pushed_trees import put_project, put_user_space
 
 USER = "3d4c030534b1c1c6"

@@ -6,9 +6,8 @@ import pytest
 
 from lillux.store import Store
 from lillux.store_files import Space
-from rye_services.node.known_items import KnownItems
-from rye_services.node.manifest_errors import ManifestGraphError
-from rye_services.node.validation import check_graph
+from rye_services.node.objects import KnownItems
+from rye_services.node.push import ManifestGraphError, check_graph
 from tests.support.pushed_trees import put_item, put_project, put_user_space
 
 TREE = {

@@ -5,15 +5,14 @@ import pytest
 from sqlalchemy import select
 
 from lillux.sealing import generate_box_pair
-from rye_services.database import Database
-from rye_services.node.vault import (
+from rye_services.database import Database, user_secrets
+from rye_services.node.secrets import (
     SecretEntry,
     SecretNotFoundError,
     SecretUnreadableError,
     Vault,
     VaultFullError,
 )
-from rye_services.tables import user_secrets
 from ryeos.remote.secrets import (
     MAX_SECRETS,
     EnvelopeError,

@@ -9,25 +9,22 @@ from sqlalchemy import func, select
 
 from lillux.sealing import generate_box_pair
 from lillux.values import replace
-from rye_services.database import Database
-from rye_services.node.webhook_rules import (
+from rye_services.database import Database, webhook_deliveries_replay
+from rye_services.node.webhooks import (
+    KEPT_S,
     Binding,
+    DeliveryIdError,
+    SignedDelivery,
     WebhookFieldError,
+    WebhookRefusedError,
+    Webhooks,
+    accepted_delivery,
     canonical_item,
     checked_project,
     checked_vault_keys,
     read_delivery,
-)
-from rye_services.node.webhooks import (
-    KEPT_S,
-    DeliveryIdError,
-    SignedDelivery,
-    WebhookRefusedError,
-    Webhooks,
-    accepted_delivery,
     record_delivery,
 )
-from rye_services.tables import webhook_deliveries_replay
 from ryeos.remote.requests import sign_delivery
 from ryeos.remote.secrets import EnvelopeError, seal_secrets
 

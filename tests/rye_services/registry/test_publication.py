@@ -1,14 +1,14 @@
 import pytest
 
 from lillux.signing import generate_keypair
-from rye_services.registry.names import item_name, version_of
-from rye_services.registry.publication import (
+from rye_services.registry.items import (
     MAX_CONTENT_BYTES,
     Publication,
     PublicationError,
     guessed_suffix,
     publication,
 )
+from rye_services.registry.names import item_name, version_of
 from ryeos.items.refs import Kind
 from ryeos.trust.keys import SigningKey
 from tests.support.registry import item_text

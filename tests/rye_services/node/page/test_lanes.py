@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rye_services.node.page.lanes import Dot, Line, lay_out, newest_first
-from rye_services.node.page.model import Snapshot
+from rye_services.node.page import Dot, Line, lay_out, newest_first
+from rye_services.page import Snapshot
 
 
 def snapshot(digest: str, *parents: str) -> Snapshot:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rye_services.node.page.markup import Html, joined, tag, text
+from rye_services.page import Html, joined, tag, text
 
 
 class Seen(HTMLParser):

@@ -5,10 +5,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from rye_services.api_keys import ApiKeys
+from rye_services.credentials import ApiKeys, Nonces
 from rye_services.database import Database
-from rye_services.node.page.ended_sessions import EndedSessions
-from rye_services.nonces import Nonces
+from rye_services.node.page_routes import EndedSessions
 from ryeos.remote.requests import NONCE_S
 from tests.support.node import Node, Reply, User
 from tests.support.page_contents import PROJECT, THREAD, Contents

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rye_services.node.page.sessions import (
+from rye_services.node.page_routes import (
     Session,
     form_token,
     is_form_token,

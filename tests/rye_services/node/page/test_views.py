@@ -5,9 +5,18 @@ from importlib import resources
 
 import pytest
 
-from rye_services.node.page.api_view import api_page
-from rye_services.node.page.history_svg import history_svg
-from rye_services.node.page.model import (
+from rye_services.node.page import (
+    api_page,
+    byte_count,
+    history_svg,
+    login_page,
+    message_page,
+    overview_page,
+    project_page,
+    thread_page,
+)
+from rye_services.page import (
+    HEADERS,
     Absence,
     Conflict,
     Execution,
@@ -19,15 +28,6 @@ from rye_services.node.page.model import (
     Storage,
     Thread,
     Viewer,
-)
-from rye_services.node.page.shell import HEADERS
-from rye_services.node.page.views import (
-    byte_count,
-    login_page,
-    message_page,
-    overview_page,
-    project_page,
-    thread_page,
 )
 
 EVIL = "<script>alert('x')</script>\"'&"

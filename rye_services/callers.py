@@ -1,0 +1,219 @@
+"""What a request's headers show: an API key, a signature, or the signature of a hook; one of them.
+
+Order of the checks of a signed request: form, time, key, signature, nonce. A nonce is used up only
+by a good signature, else anybody could use up those of others.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from fastapi import Depends, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+
+from lillux.digests import sha256_hex
+from lillux.errors import LilluxError
+from lillux.values import dataclass
+from rye_services.credentials import (
+    EXECUTE,
+    ApiKeys,
+    AuthorizedKey,
+    AuthorizedKeys,
+    Nonces,
+    Principal,
+)
+from rye_services.http import Unauthorized
+from ryeos.items.context import Clock
+from ryeos.remote.requests import (
+    RequestSignatureError,
+    SignedRequest,
+    check_signature,
+    check_time,
+    parse_headers,
+)
+
+# --- authenticator --------------------------------------------------------------------------------
+
+_BEARER = "bearer "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestFacts:
+    """What of a request its sender can have signed.
+
+    path      decoded, without the query
+    query     as it was sent
+    headers   by lower-case name; what came twice is joined with a comma
+    body      whole
+    """
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookDelivery:
+    """What a delivery that its hook signed may start: all but the parameters is the binding's.
+
+    signed_once  what its signature is remembered by
+    """
+
+    principal: Principal
+    hook_id: str
+    delivery_id: str
+    signed_once: str
+    item_id: str
+    project_path: str
+    secret_envelope: Mapping[str, object] | None
+    vault_keys: tuple[str, ...]
+
+
+WebhookCheck = Callable[[RequestFacts], WebhookDelivery]
+"""Checks the signature of a delivery and finds its binding. Raises Problem, Unauthorized."""
+
+
+def refuse_webhooks(_: RequestFacts) -> WebhookDelivery:
+    """The check of a node that has no webhooks."""
+    raise Unauthorized("webhooks are not open here")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authenticator:
+    """Finds out who sends a request. Thread-safe; every call may wait for the database.
+
+    audience  ``fp:`` of this node, which a signed request has to be addressed to
+    """
+
+    audience: str
+    authorized_keys: AuthorizedKeys
+    api_keys: ApiKeys
+    nonces: Nonces
+    clock: Clock
+    webhook_check: WebhookCheck = refuse_webhooks
+
+    def principal(self, facts: RequestFacts) -> Principal:
+        """Who sends a request by API key or signature. Raises Unauthorized."""
+        match _mode(facts.headers):
+            case "bearer":
+                return self._bearer(facts)
+            case "signed":
+                return self._signed(facts)
+            case _:
+                raise Unauthorized("expected an API key or a signature, found that of a webhook")
+
+    def execution(self, facts: RequestFacts) -> Principal | WebhookDelivery:
+        """Who wants to execute something: also a webhook. Raises Unauthorized, Problem."""
+        if _mode(facts.headers) == "webhook":
+            return self.webhook_check(facts)
+        return self.principal(facts)
+
+    def _bearer(self, facts: RequestFacts) -> Principal:
+        value = facts.headers["authorization"]
+        if not value.lower().startswith(_BEARER):
+            raise Unauthorized("expected Authorization: Bearer, found another scheme")
+        key = self.api_keys.find(value[len(_BEARER) :].strip())
+        if key is None:
+            raise Unauthorized("no such API key, or it does not count any more")
+        scopes = None if key.scopes is None else frozenset(key.scopes)
+        return Principal(key.user_id, "bearer", scopes, key.id)
+
+    def _signed(self, facts: RequestFacts) -> Principal:
+        try:
+            request = parse_headers(facts.headers)
+            check_time(request, self.clock().timestamp())
+            key = self._key(request)
+            check_signature(
+                key.public_pem,
+                facts.headers,
+                method=facts.method,
+                path=facts.path,
+                query=facts.query,
+                body_sha256=sha256_hex(facts.body),
+                audience=self.audience,
+            )
+        except RequestSignatureError as error:
+            raise Unauthorized(error.problem) from error
+        if not self.nonces.use(request.fingerprint, request.nonce):
+            raise Unauthorized(f"the nonce of fp:{request.fingerprint} came before")
+        scopes = frozenset(key.scopes)
+        return Principal(key.fingerprint, "signed", scopes, f"fp:{key.fingerprint}")
+
+    def _key(self, request: SignedRequest) -> AuthorizedKey:
+        try:
+            key = self.authorized_keys.find(request.fingerprint)
+        except LilluxError as error:
+            raise Unauthorized(str(error)) from error
+        if key is None:
+            raise Unauthorized(f"fp:{request.fingerprint} is not authorised")
+        return key
+
+
+def _mode(headers: Mapping[str, str]) -> str:
+    """How the sender wants to show who they are. Raises Unauthorized for none and for two."""
+    modes = {
+        "authorization": "bearer",
+        "x-rye-signature": "signed",
+        "x-webhook-timestamp": "webhook",
+    }
+    found = [mode for header, mode in modes.items() if header in headers]
+    if len(found) != 1:
+        raise Unauthorized(f"expected one way to authenticate, found {', '.join(found) or 'none'}")
+    return found[0]
+
+
+# --- callers --------------------------------------------------------------------------------------
+# What routes ask for their caller with: ``principal: Annotated[Principal, caller(PUSH)]``.
+
+Found = TypeVar("Found")
+
+
+def caller(scope: str) -> Any:  # noqa: ANN401 - what FastAPI takes for a dependency
+    """The dependency on a caller whose key is for ``scope``.
+
+    It answers 401 for nobody known, always in the same words, and 403 for a key for other things.
+    """
+
+    async def principal(request: Request) -> Principal:
+        found = await authenticate(request, authenticator(request).principal)
+        found.require(scope)
+        return found
+
+    return Depends(principal)
+
+
+async def resolve_execution(request: Request) -> Principal | WebhookDelivery:
+    """Who asks for an execution: a caller whose key is for it, or a webhook and its binding."""
+    found = await authenticate(request, authenticator(request).execution)
+    if isinstance(found, Principal):
+        found.require(EXECUTE)
+    return found
+
+
+async def authenticate(request: Request, check: Callable[[RequestFacts], Found]) -> Found:
+    """What a check finds out about a request, in a thread: it may wait for the database."""
+    return await run_in_threadpool(check, await facts_of(request))
+
+
+async def facts_of(request: Request) -> RequestFacts:
+    """What of a request its sender can have signed, once its body is there."""
+    return RequestFacts(
+        method=request.method,
+        path=request.scope["path"],
+        query=request.scope["query_string"].decode("latin-1"),
+        headers=joined(request.headers),
+        body=await request.body(),
+    )
+
+
+def authenticator(request: Request) -> Authenticator:
+    """That of the application."""
+    found: Authenticator = request.app.state.authenticator
+    return found
+
+
+def joined(headers: Headers) -> dict[str, str]:
+    """Headers by lower-case name. What came twice is joined, so that none of them is overlooked."""
+    return {name.lower(): ", ".join(headers.getlist(name)) for name in headers}

@@ -1,0 +1,702 @@
+"""``rye-node``: find the command, carry it out, turn what happened into text and a status.
+
+Contract: ``docs/node.md``. What only serving needs is imported by serving.
+"""
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NoReturn
+
+from fastapi import FastAPI
+
+from lillux.files import read_bytes
+from lillux.signing import MAX_PEM_BYTES
+from lillux.values import dataclass
+from rye_services.credentials import EVERYTHING, AuthorizedKeys, PublicKeyError
+from rye_services.database import Database
+from rye_services.node.application import create_app
+from rye_services.node.services import open_services
+from rye_services.server import Part, listen, log_to_stderr, serve
+from rye_services.settings import SettingError, Settings, make_data, settings_of
+from ryeos import __version__
+from ryeos.cli.entry import ended_quietly
+from ryeos.cli.failures import report
+from ryeos.cli.output import Output
+from ryeos.items.context import utc_now
+from ryeos.items.errors import RyeError, UsageError
+from ryeos.remote.settings import normal_url
+from ryeos.trust.bundles import BundleHome
+
+# --- key commands ---------------------------------------------------------------------------------
+# ``keys`` and ``api-keys``: who may use a node, said by whoever can write its files.
+
+_REMOTE = "remote:*"
+_LONGEST_DAYS = 36_500
+
+Declare = Callable[[str, Any, str], argparse.ArgumentParser]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command answers: as JSON, as text; and what it says besides."""
+
+    envelope: Mapping[str, Any]
+    text: str
+    notes: tuple[str, ...] = ()
+
+
+class NoUserError(RyeError):
+    """An API key was to be made, and nobody said for whom."""
+
+    code, exit_status = "INVALID_PARAMS", 2
+
+    def __init__(self, known: tuple[str, ...]) -> None:
+        self.known = known
+        found = ", ".join(known) or "none"
+        super().__init__(
+            f"user: expected one, as there is not exactly one authorised key (found {found})",
+            hint="name one: --user FINGERPRINT, so that both ways to authenticate see one store",
+        )
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+
+def declare_keys(declare: Declare) -> None:
+    """The actions of ``keys``."""
+    add = declare("add", _add_key, "let a key sign requests")
+    add.add_argument(
+        "key", metavar="KEY", help="a PEM file, or ed25519:... as /public-key shows it"
+    )
+    add.add_argument("--label", metavar="TEXT", default="", help="whose it is")
+    add.add_argument(
+        "--scope", metavar="S", action="append", help="what for (default *: everything)"
+    )
+    add.add_argument("--expires-days", metavar="N", type=_days, help="let it in for so long")
+    add.add_argument(
+        "--publish", metavar="PATTERN", action="append", help="namespaces it may publish below"
+    )
+    declare("list", _list_keys, "the keys that may sign requests")
+    revoke = declare("revoke", _revoke_key, "let a key in no longer")
+    revoke.add_argument("fingerprint", metavar="FINGERPRINT")
+
+
+def _add_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    public_pem = _public_pem(parsed.key)  # first: a slip is no reason to make the node's own keys
+    key = _authorized_keys(parsed, environ).authorize(
+        public_pem,
+        label=parsed.label,
+        scopes=parsed.scope or [EVERYTHING],
+        via="command",
+        expires_at=_expires_at(parsed.expires_days),
+        publish_namespaces=parsed.publish or (),
+    )
+    shown = {"fingerprint": f"fp:{key.fingerprint}", "label": key.label, "scopes": list(key.scopes)}
+    return Answer({"status": "success", **shown}, f"authorised fp:{key.fingerprint}")
+
+
+def _list_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    found = _authorized_keys(parsed, environ).all()
+    rows = [(f"fp:{key.fingerprint}", ",".join(key.scopes), key.label) for key in found]
+    shown = [
+        {
+            "fingerprint": f"fp:{key.fingerprint}",
+            "label": key.label,
+            "scopes": list(key.scopes),
+            "created_via": key.created_via,
+            "created_at": key.created_at,
+            "expires_at": key.expires_at,
+        }
+        for key in found
+    ]
+    return Answer({"status": "success", "keys": shown}, _columns(rows) or "no keys")
+
+
+def _revoke_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    fingerprint = parsed.fingerprint.removeprefix("fp:")
+    _authorized_keys(parsed, environ).revoke(fingerprint)
+    text = f"revoked fp:{fingerprint}"
+    return Answer({"status": "success", "revoked": f"fp:{fingerprint}"}, text)
+
+
+def _public_pem(key: str) -> bytes:
+    """The PEM of a key as it was typed. Raises PublicKeyError, UsageError, FileSystemError."""
+    if key.startswith("ed25519:"):
+        from rye_services.credentials import typed_public_key
+
+        return typed_public_key(key, "KEY")
+    try:
+        return read_bytes(Path(key).expanduser(), MAX_PEM_BYTES)
+    except FileNotFoundError:
+        raise UsageError(
+            f"{key}: expected a PEM file, found none",
+            hint="a client's is ~/.ai/config/keys/signing/public_key.pem: rye keys show",
+        ) from None
+
+
+# --- API keys -------------------------------------------------------------------------------------
+
+
+def declare_api_keys(declare: Declare) -> None:
+    """The actions of ``api-keys``."""
+    create = declare("create", _create_api_key, "make one, and show it once")
+    create.add_argument("--user", metavar="ID", help="default: the one authorised key there is")
+    create.add_argument("--name", metavar="TEXT", required=True, help="what it is for")
+    create.add_argument("--scope", metavar="S", action="append", help="default remote:*")
+    create.add_argument("--expires-days", metavar="N", type=_days, help="let it count for so long")
+    declare("list", _list_api_keys, "all there ever were")
+    revoke = declare("revoke", _revoke_api_key, "let one count no longer")
+    revoke.add_argument("id", metavar="ID", help="its id, or the 8 characters it is listed with")
+
+
+def _create_api_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    token, key = _api_keys(parsed, environ).create(
+        parsed.user or _only_user(parsed, environ),
+        name=parsed.name,
+        scopes=tuple(parsed.scope or [_REMOTE]),
+        expires_after=timedelta(days=parsed.expires_days) if parsed.expires_days else None,
+    )
+    shown = {"key": token, "id": key.id, "user_id": key.user_id, "name": key.name}
+    envelope = {"status": "success", **shown, "expires_at": key.expires_at}
+    return Answer(envelope, token, ("keep it safe: nobody can show it again",))
+
+
+def _list_api_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    found = _api_keys(parsed, environ).all()
+    shown = [
+        {
+            "id": key.id,
+            "user_id": key.user_id,
+            "name": key.name,
+            "key_prefix": key.key_prefix,
+            "scopes": None if key.scopes is None else list(key.scopes),
+            "created_at": key.created_at,
+            "expires_at": key.expires_at,
+            "revoked_at": key.revoked_at,
+            "last_used_at": key.last_used_at,
+        }
+        for key in found
+    ]
+    rows = [
+        (
+            key.id,
+            key.key_prefix,
+            key.user_id,
+            "revoked" if key.revoked_at else "counts",
+            _scopes(key.scopes),
+            key.name,
+        )
+        for key in found
+    ]
+    return Answer({"status": "success", "keys": shown}, _columns(rows) or "no API keys")
+
+
+def _scopes(scopes: Sequence[str] | None) -> str:
+    return EVERYTHING if scopes is None else ",".join(scopes)
+
+
+def _revoke_api_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    key = _api_keys(parsed, environ).revoke(parsed.id)
+    return Answer({"status": "success", "revoked": key.id}, f"revoked {key.id} ({key.name})")
+
+
+def _only_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> str:
+    known = tuple(key.fingerprint for key in _authorized_keys(parsed, environ).all())
+    if len(known) != 1:
+        raise NoUserError(known)
+    only: str = known[0]
+    return only
+
+
+# --- what both stand on ---------------------------------------------------------------------------
+
+
+def _authorized_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  # noqa: ANN401 - imported late
+    from rye_services.credentials import AuthorizedKeys
+    from rye_services.keys import open_keys
+
+    settings = _settings(parsed, environ)
+    return AuthorizedKeys(settings.authorized_keys_dir, open_keys(settings.signing_key_dir))
+
+
+def _api_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  # noqa: ANN401 - imported late
+    from rye_services.credentials import ApiKeys
+    from rye_services.database import Database
+
+    return ApiKeys(Database(_settings(parsed, environ).database_url))
+
+
+def _settings(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  # noqa: ANN401 - imported late
+    """The settings. Only what adds something may be the first to write to the data folder."""
+    from rye_services.settings import make_data, require_data, settings_of
+
+    looked_at = make_data if parsed.run in (_add_key, _create_api_key) else require_data
+    return looked_at(settings_of(parsed, environ))
+
+
+def _days(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text[:9]) <= _LONGEST_DAYS:
+        raise argparse.ArgumentTypeError(f"expected days from 1 to {_LONGEST_DAYS}, found {text!r}")
+    return int(text)
+
+
+def _expires_at(days: int | None) -> str | None:
+    if days is None:
+        return None
+    return (utc_now() + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+    return "\n".join(lines)
+
+
+# --- commands -------------------------------------------------------------------------------------
+
+_INVALID_CHOICE = re.compile(r"invalid choice: '(.*?)' \(choose from")
+_EXAMPLES = """\
+examples:
+  rye-node.pyz serve --data /var/lib/rye-node --port 8000
+  rye-node.pyz keys add ~/.ai/config/keys/signing/public_key.pem --label "Ada's laptop"
+  rye-node.pyz api-keys create --user 3d4c030534b1c1c6 --name ci --expires-days 90
+
+statuses: 0 done, 2 usage, 3 not found, 6 configuration, 130 interrupted; docs/node.md
+"""
+
+
+def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int:
+    """Run the command line; the exit status. ``bundle`` is where the standard bundle lies."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
+    return ended_quietly(arguments, lambda: _reported(arguments, bundle))
+
+
+def _reported(arguments: list[str], bundle: BundleHome | None) -> int:
+    try:
+        return _run(arguments, bundle)
+    except BrokenPipeError:
+        raise
+    except SystemExit:  # of --help and --version, whose text may lie in the buffer still
+        sys.stdout.flush()
+        raise
+    except Exception as error:  # noqa: BLE001 - the outermost door
+        return report(error, as_json="--json" in arguments)
+
+
+def _run(arguments: list[str], bundle: BundleHome | None) -> int:
+    parsed = _parser().parse_args(arguments)
+    output = Output(as_json=parsed.json, quiet=parsed.quiet, environ=os.environ)
+    if parsed.run is None:
+        return _serve(parsed, bundle or _own_bundle(), os.environ)
+    answer: Answer = parsed.run(parsed, os.environ)
+    for note in answer.notes:
+        output.note(note)
+    output.answer(answer.envelope, answer.text)
+    return 0
+
+
+def _serve(parsed: argparse.Namespace, bundle: BundleHome, environ: Mapping[str, str]) -> int:
+    return serve_node(parsed, Path(bundle.locate()), environ)
+
+
+def _own_bundle() -> BundleHome:
+    from ryeos.cli.session import own_bundle
+
+    return own_bundle()
+
+
+def _version(_: argparse.Namespace, __: Mapping[str, str]) -> Answer:
+    facts: dict[str, Any] = {
+        "name": "rye-node",
+        "version": __version__,
+        "python": sys.version.split()[0],
+        "platform": sys.platform,
+    }
+    return Answer({"status": "success", **facts}, f"rye-node {__version__}")
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse whose errors are ours."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: ANN401 - argparse's
+        """Refuse what is not known where it was typed: the command knows its own flags."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse a command line. Raises UsageError."""
+        raise UsageError(f"{self.prog}: {message}", hint=self._hint(message))
+
+    def _hint(self, message: str) -> str:
+        from difflib import get_close_matches
+
+        _, _, typed = message.partition("unrecognized arguments: ")
+        found = _INVALID_CHOICE.search(message)
+        words = [word for action in self._actions for word in action.option_strings]
+        words += [word for action in self._actions for word in action.choices or ()]
+        close = get_close_matches(found[1] if found else typed.partition(" ")[0], words, 1, 0.5)
+        return f"did you mean {close[0]}?" if close else f"see: {self.prog} --help"
+
+
+class _Version(argparse.Action):
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 - argparse's signature
+        sys.stdout.write(f"rye-node {__version__}\n")
+        raise SystemExit(0)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="rye-node.pyz",
+        description="Serve Rye to others: their items, their runs, their keys.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("-V", "--version", action=_Version, nargs=0, help="the version")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
+    _declare_serve(_command(commands, "serve", None, "serve until asked to end"))
+    keys = _group(commands, "keys", "who may sign requests")
+    declare_keys(lambda *words: _command(keys, *words))
+    api_keys = _group(commands, "api-keys", "texts that stand for a user")
+    declare_api_keys(lambda *words: _command(api_keys, *words))
+    accounts = _group(commands, "accounts", "who may publish in a registry")
+    declare_accounts(lambda *words: _command(accounts, *words))
+    declare_take_down(lambda *words: _command(commands, *words))
+    declare_gc(lambda *words: _command(commands, *words))
+    _command(commands, "version", _version, "the version and its surroundings")
+    return parser
+
+
+def _command(commands: Any, name: str, run: Any, words: str) -> argparse.ArgumentParser:  # noqa: ANN401 - argparse's
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=words, description=words, allow_abbrev=False
+    )
+    parser.add_argument("--data", metavar="DIR", help="what the node keeps (default ~/.rye-node)")
+    parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no notes")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _group(commands: Any, name: str, words: str) -> Any:  # noqa: ANN401 - argparse's
+    parser = commands.add_parser(name, help=words, description=words, allow_abbrev=False)
+    return parser.add_subparsers(metavar="ACTION", required=True, parser_class=_Parser)
+
+
+def _declare_serve(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--host", metavar="H", help="the address to listen on (default 127.0.0.1)")
+    add("--port", metavar="N", help="the port to listen on (default 8000; 0 takes a free one)")
+    add("--name", metavar="NAME", help="what clients call this node (default: default)")
+    add("--role", metavar="ROLE", help="node, registry or all (default node)")
+    add("--url", metavar="URL", help="what clients reach it by, for the line that tells them")
+
+
+# --- serve command --------------------------------------------------------------------------------
+# ``serve``: the settings, the services, the application, the socket; then the loop.
+
+_LOG_IN = "rye registry login --url {url}"
+
+
+def serve_node(parsed: argparse.Namespace, bundle: Path, environ: Mapping[str, str]) -> int:
+    """Serve until asked to end; the exit status. Raises what the parts of a node cannot stand."""
+    log_to_stderr(environ.get("RYE_LOG", "info"))
+    shown_url = _url(parsed.url)
+    settings = make_data(settings_of(parsed, environ))
+    served = _registry(settings) if settings.roles == ("registry",) else None
+    served = served or _node(settings, bundle, environ)
+    if public_key := environ.get("BOOTSTRAP_PUBLIC_KEY"):
+        _let_first_key_in(served.authorized_keys, public_key, environ)
+    listener = listen(settings.host, settings.port)
+
+    def ready() -> None:
+        _say(f"rye-node: ready on {listener.url} ({served.node_id}, {settings.data_dir})")
+        if not parsed.quiet:
+            url = shown_url or listener.url
+            for words in served.on_a_client:
+                _say(f"rye-node: on a client: {words.format(url=url)}")
+
+    serve(served.app, listener, settings, ready)
+    served.database.close()
+    _say("rye-node: ended")
+    return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Served:
+    """What is served, in whatever role. ``on_a_client``: what to type there, ``{url}`` in it."""
+
+    app: FastAPI
+    node_id: str
+    database: Database
+    authorized_keys: AuthorizedKeys
+    on_a_client: tuple[str, ...]
+
+
+def _node(settings: Settings, bundle: Path, environ: Mapping[str, str]) -> _Served:
+    """A node, and a registry in its database where it has both roles."""
+    services = open_services(settings, bundle, environ=environ)
+    beside: tuple[Part, ...] = ()
+    words: tuple[str, ...] = (
+        f"rye remote add {settings.name} {{url}} --node-id {services.keys.node_id}",
+    )
+    if "registry" in settings.roles:
+        from rye_services.registry.application import part_of
+        from rye_services.registry.services import open_registry
+
+        registry = open_registry(
+            settings,
+            database=services.database,
+            keys=services.keys,
+            authenticator=services.authenticator,
+            stores=services.stores,
+            durable=services.sync.durable,
+        )
+        beside, words = (part_of(registry),), (*words, _LOG_IN)
+    return _Served(
+        app=create_app(services, *beside),
+        node_id=services.keys.node_id,
+        database=services.database,
+        authorized_keys=services.authorized_keys,
+        on_a_client=words,
+    )
+
+
+def _registry(settings: Settings) -> _Served:
+    from rye_services.registry.application import create_app as create_registry
+    from rye_services.registry.services import open_registry_alone
+
+    services = open_registry_alone(settings)
+    return _Served(
+        app=create_registry(services),
+        node_id=services.keys.node_id,
+        database=services.database,
+        authorized_keys=services.authorized_keys,
+        on_a_client=(_LOG_IN,),
+    )
+
+
+def _url(given: str | None) -> str:
+    """What clients are told to reach the node by; ``""`` where nobody said. Raises UsageError."""
+    try:
+        return "" if given is None else normal_url(given)
+    except ValueError as error:
+        raise UsageError(
+            f"--url: {error}, found {given!a:.200}", hint="like https://node.example"
+        ) from None
+
+
+def _let_first_key_in(
+    authorized_keys: AuthorizedKeys, public_key: str, environ: Mapping[str, str]
+) -> None:
+    """What a node that nobody can log in to takes from its environment."""
+    label = environ.get("BOOTSTRAP_LABEL") or "bootstrap"
+    try:
+        authorized_keys.bootstrap(public_key, label)
+    except PublicKeyError as error:
+        raise SettingError(error.where, error.problem, hint=error.hint) from None
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+# --- storage command ------------------------------------------------------------------------------
+# ``gc``: the removal of what nothing names, said by whoever can write the node's files.
+
+
+class GarbageKeptError(RyeError):
+    """Of some users nothing was removed, as something that is still needed cannot be read."""
+
+    code, exit_status = "INTEGRITY", 4
+
+    def __init__(self, users: Sequence[Mapping[str, Any]], problems: Sequence[str]) -> None:
+        self.users = tuple(users)
+        self.details = tuple(problems)
+        self.facts = {"users": list(users)}
+        super().__init__(
+            f"nothing was removed of {len(problems)} of {len(users)} users: {problems[0]}",
+            hint="a damaged object comes back with the next push of whoever has it",
+        )
+
+
+def declare_gc(declare: Declare) -> None:
+    """The command ``gc``."""
+    gc = declare("gc", _collect, "remove what nothing names from every store")
+    gc.add_argument("--dry-run", action="store_true", help="only count it")
+
+
+def _collect(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    from rye_services.database import Database
+    from rye_services.node.admin_routes import shown
+    from rye_services.node.objects import UserStores
+    from rye_services.node.storage import open_sync
+    from rye_services.settings import require_data, settings_of
+
+    settings = require_data(settings_of(parsed, environ))
+    database = Database(settings.database_url)
+    try:
+        stores = UserStores(settings.cas_base_path)
+        storage = open_sync(settings, database, stores, utc_now).storage
+        found = storage.collect(dry_run=parsed.dry_run)
+    finally:
+        database.close()
+    users = [shown(one) for one in found]
+    problems = [f"{one.user_id}: {one.problem}" for one in found if one.state == "refused"]
+    if problems:
+        raise GarbageKeptError(users, problems)
+    envelope = {"status": "success", "dry_run": parsed.dry_run, "users": users}
+    return Answer(envelope, _storage_lines(users) or "no users")
+
+
+def _storage_lines(users: Sequence[Mapping[str, Any]]) -> str:
+    return "\n".join(
+        f"{one['user_id']}  {one['state']}  {one['removed']} removed, {one['freed_bytes']} bytes; "
+        f"{one['kept']} kept, {one['stored_bytes']} bytes"
+        + (f"; {one['forgotten_executions']} executions" if one["forgotten_executions"] else "")
+        for one in users
+    )
+
+
+# --- account commands -----------------------------------------------------------------------------
+# ``accounts``: who may publish in a registry, said by whoever can write its files.
+
+_FIRST_KEY = "first"
+_SCOPES = ("registry:read", "registry:write")
+
+
+def declare_accounts(declare: Declare) -> None:
+    """The actions of ``accounts``."""
+    add = declare("add", _add, "make an account, and show its first API key once")
+    add.add_argument("name", metavar="NAME", help="2 to 39 of a-z, 0-9, - and _")
+    add.add_argument("--key", metavar="FILE", help="the public key that it signs with, PEM")
+    add.add_argument("--reserved", action="store_true", help="also under a reserved name")
+    declare("list", _list, "all there are, with their namespaces and keys")
+    for name, run, words in (
+        ("disable", _disable, "let one publish no longer; what it published stays"),
+        ("enable", _enable, "let one publish again"),
+    ):
+        declare(name, run, words).add_argument("name", metavar="NAME")
+    add_key = declare("add-key", _add_account_key, "let one sign with a key")
+    add_key.add_argument("name", metavar="NAME")
+    add_key.add_argument("key", metavar="FILE", help="a public key, PEM")
+    grant = declare("grant", _grant, "give one a namespace, also one that is reserved")
+    grant.add_argument("name", metavar="NAME")
+    grant.add_argument("namespace", metavar="NAMESPACE")
+
+
+def declare_take_down(declare: Declare) -> None:
+    """The command ``take-down``."""
+    command = declare("take-down", _take_down, "delete what somebody published in a registry")
+    command.add_argument("ref", metavar="REF", help="like tool:ada/text/count, or bundle:shapes")
+    command.add_argument("--version", metavar="V", help="this one only")
+
+
+def _take_down(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    from rye_services.registry.names import bundle_name, item_name, version_of
+
+    kind, _, item_id = parsed.ref.partition(":")
+    version = None if parsed.version is None else version_of(parsed.version).text
+    services = _services(parsed, environ)
+    if kind == "bundle":
+        gone = services.bundles.take_down(bundle_name(item_id), version)
+    else:
+        gone = services.items.take_down(item_name(kind, item_id), version)
+    envelope = {"status": "success", "ref": parsed.ref, "deleted_versions": list(gone)}
+    return Answer(envelope, f"deleted {parsed.ref}: {', '.join(gone)}")
+
+
+def _add(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    pem = None if parsed.key is None else _pem(parsed.key)
+    services = _services(parsed, environ, make=True)
+    account = services.accounts.add(parsed.name, reserved=parsed.reserved)
+    if pem is not None:
+        services.accounts.add_key(account.name, pem)
+    token, _ = services.api_keys.create(account.name, name=_FIRST_KEY, scopes=_SCOPES)
+    envelope = {"status": "success", "account": account.name, "key": token, "name": _FIRST_KEY}
+    return Answer(envelope, token, ("keep it safe: nobody can show it again",))
+
+
+def _list(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    services = _services(parsed, environ)
+    shown = [
+        {
+            "name": account.name,
+            "created_at": account.created_at,
+            "disabled_at": account.disabled_at,
+            "stored_bytes": account.stored_bytes,
+            "namespaces": [one.name for one in services.namespaces.of(account.name)],
+            "keys": list(services.accounts.keys_of(account.name)),
+        }
+        for account in services.accounts.all()
+    ]
+    lines = [
+        "  ".join(
+            (
+                one["name"],
+                "disabled" if one["disabled_at"] else "open",
+                f"{one['stored_bytes']} bytes",
+                ",".join(one["namespaces"]) or "no namespace",
+            )
+        )
+        for one in shown
+    ]
+    return Answer({"status": "success", "accounts": shown}, "\n".join(lines) or "no accounts")
+
+
+def _disable(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    _services(parsed, environ).accounts.disable(parsed.name)
+    return Answer({"status": "success", "disabled": parsed.name}, f"disabled {parsed.name}")
+
+
+def _enable(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    _services(parsed, environ).accounts.enable(parsed.name)
+    return Answer({"status": "success", "enabled": parsed.name}, f"enabled {parsed.name}")
+
+
+def _add_account_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    pem = _pem(parsed.key)
+    fingerprint = _services(parsed, environ).accounts.add_key(parsed.name, pem)
+    envelope = {"status": "success", "account": parsed.name, "fingerprint": fingerprint}
+    return Answer(envelope, f"{parsed.name} signs with {fingerprint}")
+
+
+def _grant(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+    services = _services(parsed, environ)
+    account = services.accounts.open_account(parsed.name).name
+    services.namespaces.claim(parsed.namespace, account, reserved=True)
+    envelope = {"status": "success", "account": account, "namespace": parsed.namespace}
+    return Answer(envelope, f"{parsed.namespace} belongs to {account}")
+
+
+def _pem(path: str) -> bytes:
+    try:
+        return read_bytes(Path(path).expanduser(), MAX_PEM_BYTES)
+    except FileNotFoundError:
+        hint = "a client's is ~/.ai/config/keys/signing/public_key.pem: rye keys show"
+        raise UsageError(f"{path}: expected a PEM file, found none", hint=hint) from None
+
+
+def _services(parsed: argparse.Namespace, environ: Mapping[str, str], *, make: bool = False) -> Any:  # noqa: ANN401 - imported late
+    """The services on the data. Only what makes an account may be the first to write there."""
+    from rye_services.registry.services import open_registry_alone
+    from rye_services.settings import make_data, require_data, settings_of
+
+    looked_at = make_data if make else require_data
+    return open_registry_alone(looked_at(settings_of(parsed, environ)))

@@ -1,0 +1,501 @@
+"""What a client takes, by the headers that say so with weights (RFC 9110, 12.4.2)."""
+
+import asyncio
+import errno
+import logging
+import os
+import re
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ryeos.items.errors import RyeError
+
+# --- accepted -------------------------------------------------------------------------------------
+
+_WEIGHT = re.compile(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?")
+
+
+def weight_of(values: Iterable[str], *names: str) -> float:
+    """The weight of the first of the names that is listed, from 0 to 1; 0 where none is.
+
+    ``values`` are those of one header, like ``Accept``; ``names`` are in lower case, the most
+    precise first. One that is listed twice counts as it is listed first.
+    """
+    listed: dict[str, float] = {}
+    for one in ",".join(values).lower().split(","):
+        name, *parameters = (part.strip() for part in one.split(";"))
+        listed.setdefault(name, _weight(parameters))
+    return next((listed[name] for name in names if name in listed), 0.0)
+
+
+def _weight(parameters: Iterable[str]) -> float:
+    for parameter in parameters:
+        name, _, value = (part.strip() for part in parameter.partition("="))
+        if name == "q":
+            return float(value) if _WEIGHT.fullmatch(value) else 0.0
+    return 1.0
+
+
+# --- access log -----------------------------------------------------------------------------------
+# A line in the log for each request: ``POST /push 200 12 ms``. No query, no headers, no body.
+
+_QUIET_PATHS = frozenset({"/health", "/status"})
+
+
+class AccessLog:
+    """Logs what was asked for and how it was answered."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http" or scope["path"] in _QUIET_PATHS:
+            await self._app(scope, receive, send)
+            return
+        began_s = monotonic()
+        status = 0
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        finally:
+            took_ms = (monotonic() - began_s) * 1000
+            path = ascii(scope["path"][:200])[1:-1]  # a line break would start another entry
+            logging.getLogger("rye_services.access").info(
+                "%s %s %s %.0f ms", scope["method"], path, status or "cut", took_ms
+            )
+
+
+# --- compression ----------------------------------------------------------------------------------
+# gzip on the wire: of answers for who accepts it, of requests for who cannot do without.
+#
+# Long texts are packed and unpacked in a thread: other requests must not wait for that.
+
+MIN_PACKED_BYTES = 1000
+"""A shorter answer is sent as it is."""
+
+_GZIP_FORMAT = 16 + zlib.MAX_WBITS
+_LEVEL = 3
+_SHORT_BYTES = 16 * 1024
+_STREAMED = "text/event-stream"
+_PLAIN = frozenset({"", "identity"})
+
+
+class GzippedResponses:
+    """Packs answers of 1000 bytes and more for clients that accept gzip."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] == "http" and _accepts_gzip(Headers(scope=scope)):
+            send = _PackedAnswer(send).send
+        await self._app(scope, receive, send)
+
+
+class _PackedAnswer:
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._start: Message = {}
+        self._packer: Any = None  # zlib does not say what its compressors are
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._start = message  # goes out with the first part, which says how long it is
+        elif message["type"] == "http.response.body":
+            await self._send_body(message)
+        else:
+            await self._send(message)
+
+    async def _send_body(self, message: Message) -> None:
+        more = message.get("more_body", False)
+        if self._start:
+            headers = MutableHeaders(raw=self._start["headers"])
+            if _is_worth_it(headers, message):
+                self._packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP_FORMAT)
+                headers["Content-Encoding"] = "gzip"
+                headers.add_vary_header("Accept-Encoding")
+                del headers["Content-Length"]
+            start, self._start = self._start, {}
+            await self._send(start)
+        if self._packer is not None:
+            message = {**message, "body": await self._packed(message.get("body", b""), more=more)}
+        await self._send(message)
+
+    async def _packed(self, data: bytes, *, more: bool) -> bytes:
+        def pack() -> bytes:
+            packed: bytes = self._packer.compress(data)
+            # What is there goes out now: somebody may be waiting for exactly this part.
+            mode = zlib.Z_SYNC_FLUSH if more else zlib.Z_FINISH
+            return packed + bytes(self._packer.flush(mode))
+
+        return pack() if len(data) <= _SHORT_BYTES else await run_in_threadpool(pack)
+
+
+class GzippedRequests:
+    """Unpacks bodies that are sent with ``Content-Encoding: gzip``, to ``max_bytes`` at most.
+
+    A signature of such a request is over what was unpacked. Any other encoding is refused.
+    """
+
+    def __init__(self, app: ASGIApp, *, max_bytes: int) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] == "http":
+            encoding = Headers(scope=scope).get("content-encoding", "").strip().lower()
+            if encoding not in _PLAIN:
+                receive = _UnpackedBody(receive, self._max_bytes, encoding).receive
+                taken_off = {b"content-encoding", b"content-length"}
+                headers = [pair for pair in scope["headers"] if pair[0] not in taken_off]
+                scope = {**scope, "headers": headers}
+        await self._app(scope, receive, send)
+
+
+class _UnpackedBody:
+    def __init__(self, receive: Receive, max_bytes: int, encoding: str) -> None:
+        self._receive = receive
+        self._left = max_bytes
+        self._max_bytes = max_bytes
+        self._encoding = encoding
+        self._unpacker = zlib.decompressobj(_GZIP_FORMAT)
+        self._complete = False
+
+    async def receive(self) -> Message:
+        """The next part, unpacked. Raises Problem: 400, 413."""
+        if self._encoding != "gzip":
+            raise Problem(400, f"expected a plain or gzipped body, found {self._encoding[:40]!r}")
+        message = await self._receive()
+        if self._complete or message["type"] != "http.request":
+            return message
+        self._complete = not message.get("more_body", False)
+        body = await run_in_threadpool(self._unpacked, message.get("body", b""))
+        return {**message, "body": body}
+
+    def _unpacked(self, data: bytes) -> bytes:
+        try:
+            body = self._unpacker.decompress(data, self._left + 1)
+        except zlib.error:
+            raise Problem(400, "the body is not gzip") from None
+        self._left -= len(body)
+        if self._left < 0:
+            raise Problem(413, f"Request body exceeds {self._max_bytes} bytes")
+        if self._unpacker.unused_data or (self._complete and not self._unpacker.eof):
+            raise Problem(400, "the gzipped body is cut short, or something follows it")
+        return body
+
+
+def _accepts_gzip(headers: Headers) -> bool:
+    return weight_of(headers.getlist("accept-encoding"), "gzip", "*") > 0
+
+
+def _is_worth_it(headers: MutableHeaders, message: Message) -> bool:
+    if "content-encoding" in headers or headers.get("content-type", "").startswith(_STREAMED):
+        return False
+    more = message.get("more_body", False)
+    return len(message.get("body", b"")) >= MIN_PACKED_BYTES or bool(more)
+
+
+# --- limits ---------------------------------------------------------------------------------------
+# How much a request may send, and how long it may take: checked before anybody looks at it.
+
+UNLIMITED_PATHS = frozenset({"/health", "/status"})
+"""They read no body, and have to answer whatever is sent."""
+
+MIN_BYTES_PER_S = 8 * 1024
+"""A body that comes slower than this, on average, holds a connection for too long."""
+
+_DRAIN_S = 5.0
+_TOLD_TWICE = "expected Content-Length or Transfer-Encoding, found both"
+
+
+class BodyLimits:
+    """Refuses bodies over ``max_bytes`` with 413 and those that come too slowly with 408.
+
+    One whose length is told in two ways is refused with 400, on every path: a proxy in front of
+    this node may have believed the other one, and where the next request begins depends on it.
+
+    A length that is told in advance is refused before the first byte. What a sender goes on to send
+    is read and thrown away for a while, so that the answer reaches them.
+    """
+
+    def __init__(self, app: ASGIApp, *, max_bytes: int, idle_timeout_s: float) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+        self._idle_timeout_s = idle_timeout_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] == "http" and _is_told_twice(scope["headers"]):
+            await self._refuse(scope, receive, send, 400, _TOLD_TWICE)
+            return
+        if scope["type"] != "http" or scope["path"] in UNLIMITED_PATHS:
+            await self._app(scope, receive, send)
+            return
+        if _told_length(scope["headers"]) > self._max_bytes:
+            await self._refuse(scope, receive, send, 413, _too_large(self._max_bytes))
+            return
+        body = _CountedBody(receive, self._max_bytes, self._idle_timeout_s)
+        await self._app(scope, body.receive, send)
+
+    async def _refuse(
+        self, scope: Scope, receive: Receive, send: Send, status: int, detail: str
+    ) -> None:
+        """Answer at once, then read what still comes: a reset would overtake the answer."""
+        held: list[Message] = []
+
+        async def hold_the_end(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                held.append({**message, "body": b"", "more_body": False})
+                message = {**message, "more_body": True}
+            await send(message)
+
+        answer = JSONResponse({"detail": detail}, status, {"Connection": "close"})
+        await answer(scope, receive, hold_the_end)
+        if not any(name == b"expect" for name, _ in scope["headers"]):
+            await _drain(receive, self._max_bytes)
+        for message in held:
+            await send(message)
+
+
+class _CountedBody:
+    """The body of one request as it comes in."""
+
+    def __init__(self, receive: Receive, max_bytes: int, idle_timeout_s: float) -> None:
+        self._receive = receive
+        self._max_bytes = max_bytes
+        self._idle_timeout_s = idle_timeout_s
+        self._received = 0
+        self._complete = False
+        self._started_s: float | None = None
+
+    async def receive(self) -> Message:
+        """The next part. Raises Problem: 413, 408."""
+        if self._complete:  # from here on it is about whether the sender still listens
+            return await self._receive()
+        try:
+            message = await asyncio.wait_for(self._receive(), self._patience_s())
+        except TimeoutError:
+            detail = "the body of this request came too slowly"
+            raise Problem(408, detail, {"Connection": "close"}) from None
+        self._received += len(message.get("body", b""))
+        self._complete = not message.get("more_body", False)
+        if self._received > self._max_bytes:
+            if not self._complete:
+                await _drain(self._receive, self._max_bytes)
+            raise Problem(413, _too_large(self._max_bytes), {"Connection": "close"})
+        return message
+
+    def _patience_s(self) -> float:
+        now_s = asyncio.get_running_loop().time()
+        if self._started_s is None:
+            self._started_s = now_s
+        allowed_s = self._idle_timeout_s + self._received / MIN_BYTES_PER_S
+        return max(0.0, min(self._idle_timeout_s, self._started_s + allowed_s - now_s))
+
+
+async def _drain(receive: Receive, max_bytes: int) -> None:
+    """Throw away what comes, for some seconds and bytes at most."""
+    try:
+        async with asyncio.timeout(_DRAIN_S):
+            while max_bytes > 0:
+                message = await receive()
+                max_bytes -= len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
+    except TimeoutError:
+        return
+
+
+def _is_told_twice(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    return {b"content-length", b"transfer-encoding"} <= {name for name, _ in headers}
+
+
+def _told_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
+    told = [value for name, value in headers if name == b"content-length"]
+    return max((int(value) for value in told if value.isdigit()), default=0)
+
+
+def _too_large(max_bytes: int) -> str:
+    return f"Request body exceeds {max_bytes} bytes"
+
+
+# --- problems -------------------------------------------------------------------------------------
+# What a request is refused with, and how every refusal looks: JSON, ``{"detail": ...}``.
+#
+# What nobody expected is logged under a number, and the caller is told the number, nothing else.
+
+_SHOWN_OF_AN_ERROR = ("type", "loc", "msg")
+
+
+class Problem(HTTPException):
+    """A request that is refused: its status, and what the caller is told."""
+
+    def __init__(self, status: int, detail: Any, headers: dict[str, str] | None = None) -> None:  # noqa: ANN401 - any JSON
+        super().__init__(status, detail, headers)
+
+
+class Unauthorized(Problem):
+    """A request of nobody known. The text is the same whatever was wrong; ``cause`` is for logs."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(401, "unauthorized", {"WWW-Authenticate": "Bearer"})
+        logging.getLogger(__name__).info("refused a request: %s", cause)
+
+
+def answer_problems(app: FastAPI) -> None:
+    """Have refusals of the application answered in the one form."""
+    app.add_exception_handler(HTTPException, _refusal)
+    app.add_exception_handler(RequestValidationError, _wrong_fields)
+
+
+async def _refusal(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)  # noqa: S101 - what it is registered for
+    return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
+
+
+async def _wrong_fields(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - what it is registered for
+    # Without what was sent: it may be a secret, and it may be large.
+    details = [{key: one[key] for key in _SHOWN_OF_AN_ERROR} for one in error.errors()]
+    return JSONResponse({"detail": details}, 422)
+
+
+class UnexpectedErrors:
+    """The outermost part of the application: whatever else is raised becomes a 500."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        started = False
+
+        async def noting(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        except ClientDisconnect:  # nobody is there to be answered
+            where = ascii(f"{scope['method']} {scope['path'][:200]}")[1:-1]
+            logging.getLogger(__name__).info("the caller hung up: %s", where)
+        except Exception as error:  # the outermost door of a request
+            number = os.urandom(4).hex()
+            where = f"{scope.get('method', '')} {scope.get('path', '')}"
+            logging.getLogger(__name__).exception("error %s at %s", number, where)
+            if started or scope["type"] != "http":
+                raise  # the connection is cut, so that nobody takes what there is for the whole
+            status, what = (507, "no room left on the disk, error") if is_full(error) else _UNKNOWN
+            detail = f"{what} {number}: the log of the node says more"
+            await JSONResponse({"detail": detail}, status)(scope, receive, send)
+
+
+_UNKNOWN = (500, "internal error")
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether it came of a full disk, which no caller can help."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _FULL:
+            return True
+        if getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
+# --- bodies ---------------------------------------------------------------------------------------
+# Bodies of requests as values, read where nobody waits for it.
+#
+# FastAPI would parse a body on the event loop: 50 MiB would keep every other request waiting. The
+# schema of a body still appears in the description of the interface: `described`. Who reads them:
+# `rye_services.http`.
+
+Body = TypeVar("Body", bound=BaseModel)
+
+
+def parse_body(body: bytes, model: type[Body]) -> Body:
+    """The value in the bytes of a body. Raises RequestValidationError, answered with 422."""
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        details = [{**one, "loc": ("body", *one["loc"])} for one in found]
+        raise RequestValidationError(details) from error
+
+
+def described(model: type[BaseModel]) -> dict[str, Any]:
+    """What OpenAPI says about a route with such a body, for its ``openapi_extra``."""
+    schema = model.model_json_schema()
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+# --- store threads --------------------------------------------------------------------------------
+# Threads for long work on stores: a few of all there are, so that no other request waits.
+
+PLACES = 8
+"""Requests at work on stores at a time; the next one waits. Each may hold 200 MB for a moment."""
+
+Answer = TypeVar("Answer")
+
+
+class StoreThreads:
+    """Places for work on stores."""
+
+    def __init__(self, places: int = PLACES) -> None:
+        self._limiter = CapacityLimiter(places)
+
+    async def answer(
+        self, request: Request, model: type[Body], work: Callable[[Body], Answer]
+    ) -> Answer:
+        """What some work makes of the body of a request, both in one thread.
+
+        Raises RequestValidationError, and what the work raises.
+        """
+        body = await request.body()
+
+        def parse_and_work() -> Answer:
+            return work(parse_body(body, model))
+
+        return await to_thread.run_sync(parse_and_work, limiter=self._limiter)
+
+
+# --- refusals -------------------------------------------------------------------------------------
+# What the node refuses because of what was sent: our errors, as answers with status 400.
+
+
+@contextmanager
+def refusals(*kinds: type[RyeError], status: int = 400) -> Iterator[None]:
+    """Errors of these kinds are the sender's; their text is safe to tell. Raises Problem."""
+    try:
+        yield
+    except kinds as error:
+        raise Problem(status, str(error)) from error

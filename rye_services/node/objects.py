@@ -1,0 +1,483 @@
+"""Objects and blobs of one user: which are there, putting more, getting them back.
+
+Formats: ``docs/sync.md``. Everything here reads and writes files; routes call it in a worker
+thread.
+"""
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from lillux.digests import canonical_json
+from lillux.errors import LilluxError
+from lillux.store import Store
+from lillux.store_files import (
+    DigestError,
+    ObjectChangedError,
+    ObjectMissingError,
+    ObjectUnreadableError,
+    Space,
+    force_file_system,
+)
+from lillux.values import dataclass
+from rye_services.credentials import UserIdError, check_user_id
+from rye_services.database import Database, stamp, uploads_in_flight, users
+from ryeos.items.context import Clock
+from ryeos.sync.entries import START, Entry, decode, encode_json, end_of, head_of, store_entry
+from ryeos.sync.objects import CasObjectError, EntryError, item_source_of
+
+# --- uploads --------------------------------------------------------------------------------------
+# Who is uploading right now: no garbage of theirs is collected, however long an upload takes.
+#
+# A row for each user, renewed by what an upload consists of and gone with the push that ends it.
+# One that is given up ends by itself.
+
+LEASE_S = 900.0
+_RENEWED_AFTER_S = 60.0
+
+
+class Uploads:
+    """The uploads in flight of all users. Thread-safe, and so across processes."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+        self._renewed: dict[str, float] = {}  # so that most requests write nothing
+        self._lock = Lock()
+
+    def renew(self, user_id: str) -> None:
+        """Say that a user is uploading."""
+        now_s = self._clock().timestamp()
+        with self._lock:
+            if now_s - self._renewed.get(user_id, 0.0) < _RENEWED_AFTER_S:
+                return
+            self._renewed[user_id] = now_s
+        if not self._extend(user_id, now_s):
+            self._begin(user_id, now_s)
+
+    def end(self, user_id: str) -> None:
+        """Say that the upload is complete and something names it."""
+        with self._lock:
+            known = self._renewed.pop(user_id, None)
+        if known is None:
+            return
+        with self._database.writing() as connection:
+            connection.execute(delete(uploads_in_flight).where(uploads_in_flight.c.id == user_id))
+
+    def is_going_on(self, user_id: str) -> bool:
+        """Whether the user is uploading, as far as anybody knows."""
+        until = uploads_in_flight.c.lease_until_s
+        statement = select(until).where(uploads_in_flight.c.user_id == user_id)
+        now_s = self._clock().timestamp()
+        with self._database.reading() as connection:
+            return any(until_s > now_s for until_s in connection.execute(statement).scalars())
+
+    def _extend(self, user_id: str, now_s: float) -> bool:
+        statement = (
+            update(uploads_in_flight)
+            .where(uploads_in_flight.c.id == user_id)
+            .values(lease_until_s=now_s + LEASE_S)
+        )
+        with self._database.writing() as connection:
+            return bool(connection.execute(statement).rowcount == 1)
+
+    def _begin(self, user_id: str, now_s: float) -> None:
+        row = {
+            "id": user_id,
+            "user_id": user_id,
+            "started_at_s": now_s,
+            "lease_until_s": now_s + LEASE_S,
+        }
+        try:
+            with self._database.writing() as connection:
+                connection.execute(insert(uploads_in_flight).values(**row))
+        except IntegrityError:  # another request of the same upload was first
+            return
+
+
+# --- usage ----------------------------------------------------------------------------------------
+# How many bytes each user has stored: a number that is kept, not measured at every request.
+#
+# Room is reserved before it is used, so the number is never too small. A crash between the two
+# leaves it too large, until `Usage.measure` counts the files, as every collection of garbage does.
+
+
+class QuotaExceededError(LilluxError):
+    """No room for more of a user. All sizes in bytes."""
+
+    code, exit_status = "RESOURCE_EXCEEDED", 6
+
+    def __init__(self, used: int, more: int, limit: int) -> None:
+        self.used, self.more, self.limit = used, more, limit
+        super().__init__(
+            f"storage quota exceeded: {limit} bytes allowed, {used} stored, {more} more sent",
+            hint="ask whoever runs the node for a larger quota",
+        )
+
+
+class Usage:
+    """The bytes stored of each user. Thread-safe, and so across processes."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+
+    def read(self, user_id: str, *, store: Store) -> int:
+        """The bytes of a user; counted when the user is new to the database."""
+        used = self._recorded(user_id)
+        return self._begin(user_id, store) if used is None else used
+
+    def reserve(self, user_id: str, more: int, *, max_bytes: int, store: Store) -> None:
+        """Add bytes about to be stored. Raises QuotaExceededError, having added nothing."""
+        if not more:
+            return
+        used = self.read(user_id, store=store)
+        columns = users.c
+        statement = (
+            update(users)
+            .where(columns.id == user_id, columns.stored_bytes + more <= max_bytes)
+            .values(stored_bytes=columns.stored_bytes + more)
+        )
+        with self._database.writing() as connection:
+            if connection.execute(statement).rowcount == 1:
+                return
+        raise QuotaExceededError(used, more, max_bytes)
+
+    def add(self, user_id: str, more: int, *, store: Store) -> int:
+        """Add bytes that were stored; a negative number of removed ones. The bytes now."""
+        used = self.read(user_id, store=store)
+        if more:
+            columns = users.c
+            statement = (
+                update(users)
+                .where(columns.id == user_id)
+                .values(stored_bytes=columns.stored_bytes + more)
+            )
+            with self._database.writing() as connection:
+                connection.execute(statement)
+        return used + more
+
+    def measure(self, user_id: str, *, store: Store) -> int:
+        """Count the files and record it; what is added meanwhile stays added. The bytes now."""
+        recorded = self._recorded(user_id)
+        if recorded is None:
+            return self._begin(user_id, store)
+        return self.add(user_id, _count(store) - recorded, store=store)
+
+    def _recorded(self, user_id: str) -> int | None:
+        statement = select(users.c.stored_bytes).where(users.c.id == user_id)
+        with self._database.reading() as connection:
+            used = connection.execute(statement).scalar_one_or_none()
+        return None if used is None else int(used)
+
+    def _begin(self, user_id: str, store: Store) -> int:
+        found = _count(store)
+        row = {"id": user_id, "created_at": stamp(self._clock()), "stored_bytes": found}
+        try:
+            with self._database.writing() as connection:
+                connection.execute(insert(users).values(**row))
+        except IntegrityError:  # another request was first, and counted the same
+            return found
+        return found
+
+
+def _count(store: Store) -> int:
+    return sum(stored.size for space in Space for stored in store.stored(space))
+
+
+# --- stores ---------------------------------------------------------------------------------------
+# A store for each user, and no way from one to another: ``<cas>/<user>/.ai/state/objects``.
+
+_STORE = Path(".ai", "state", "objects")
+# Nobody but the node reads these stores. A first push brings thousands of pieces: with two levels
+# nearly each would make a folder of its own, which costs as much as the piece (ADR 0104).
+_LEVELS = 1
+
+
+class UserStores:
+    """The stores below a folder. Thread-safe; a store is the same object for every caller."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._stores: dict[str, Store] = {}
+        self._lock = Lock()
+
+    def of(self, user_id: str) -> Store:
+        """The store of a user. Raises UserIdError."""
+        folder = self.folder_of(user_id)
+        with self._lock:
+            store = self._stores.get(user_id)
+            if store is None:
+                store = self._stores[user_id] = Store(folder / _STORE, levels=_LEVELS)
+            return store
+
+    def users(self) -> tuple[str, ...]:
+        """Everybody who has a store, sorted. Other folders beside them are nobody's."""
+        names = sorted(path.parent.name for path in self.root.glob("*/.ai"))
+        return tuple(name for name in names if self._has_store(name))
+
+    def folder_of(self, user_id: str) -> Path:
+        """Where everything of a user lies. Raises UserIdError."""
+        return self.root / check_user_id(user_id)
+
+    def _has_store(self, name: str) -> bool:
+        try:
+            return (self.folder_of(name) / _STORE).is_dir()
+        except UserIdError:
+            return False
+
+
+# --- known items ----------------------------------------------------------------------------------
+# What the item objects that were read once say: which blob each of them leads to.
+#
+# An object is named by its content, so what one says never changes and is true for every user. That
+# it is *there* is another matter, and asked of the store each time.
+
+MAX_ITEMS = 100_000
+"""About 25 MB; more than the items of the ten largest projects that push at once."""
+
+
+class KnownItems:
+    """The blob of each sound ``item_source`` seen lately, at most ``limit``. Thread-safe."""
+
+    def __init__(self, limit: int = MAX_ITEMS) -> None:
+        # Two generations instead of a queue: what is asked for moves to the young one, and when
+        # that is half of all, the old one goes as a whole.
+        self._half = max(1, limit // 2)
+        self._young: dict[bytes, bytes] = {}
+        self._old: dict[bytes, bytes] = {}
+        self._lock = Lock()
+
+    def blob_of(self, digest: str) -> str | None:
+        """The blob that an item leads to, None for one that was not read lately."""
+        key = bytes.fromhex(digest)
+        young = self._young.get(key)
+        if young is not None:
+            return young.hex()
+        old = self._old.get(key)
+        if old is None:
+            return None
+        self._keep(key, old)
+        return old.hex()
+
+    def remember(self, digest: str, blob: str) -> None:
+        """Keep that the item of ``digest`` was read, is sound and leads to ``blob``."""
+        self._keep(bytes.fromhex(digest), bytes.fromhex(blob))
+
+    def _keep(self, key: bytes, value: bytes) -> None:
+        with self._lock:
+            if len(self._young) >= self._half:
+                self._old, self._young = self._young, {}
+            self._young[key] = value
+
+
+# --- entries --------------------------------------------------------------------------------------
+
+_PIECE_BYTES = 256 * 1024
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """Which digests a store has, as blob or object or both; each once, as they were asked for."""
+
+    present: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """What became of the entries of one request: the digests there now, and the refused ones."""
+
+    stored: tuple[str, ...]
+    failures: tuple[EntryError, ...]
+
+
+class ResponseTooLargeError(LilluxError):
+    """More asked for in one request than one answer holds."""
+
+    code, exit_status = "RESOURCE_EXCEEDED", 6
+
+    def __init__(self, size: int, limit: int) -> None:
+        self.size, self.limit = size, limit
+        super().__init__(
+            f"expected hashes of at most {limit} bytes together, found {size} bytes",
+            hint="ask for fewer hashes in one request",
+        )
+
+
+def find_present(store: Store, digests: Iterable[str]) -> Presence:
+    """Which are there. Those are made young again, so that no sweep takes them before a push.
+
+    A text that is no digest is missing. Raises StoreLinkError, FileSystemError.
+    """
+    asked = dict.fromkeys(digests)
+    present: list[str] = []
+    missing: list[str] = []
+    for digest in asked:
+        found = [store.touch(space, digest) for space in Space]
+        (present if any(found) else missing).append(digest)
+    return Presence(tuple(present), tuple(missing))
+
+
+def put_entries(
+    mappings: Sequence[Mapping[str, Any]],
+    *,
+    user_id: str,
+    store: Store,
+    usage: Usage,
+    known: KnownItems,
+    max_bytes: int,
+) -> Put:
+    """Store what is sound of one request.
+
+    1. each entry is decoded and hashed; what is not what it says is refused by itself
+    2. room is reserved for what is new, for all of it or nothing
+    3. it is stored; the disk has it when the next push returns
+
+    Raises QuotaExceededError, FileSystemError.
+    """
+    entries, failures = _decode_all(mappings)  # (1)
+    new = {(one.kind, one.digest): len(one.data) for one in entries if not _has(store, one)}
+    usage.reserve(user_id, sum(new.values()), max_bytes=max_bytes, store=store)  # (2)
+    for entry in entries:  # (3)
+        _store(entry, store, known)
+    return Put(tuple(entry.digest for entry in entries), failures)
+
+
+def answer_pieces(
+    store: Store, digests: Sequence[str], *, max_bytes: int, is_framed: bool = False
+) -> Iterator[bytes]:
+    """The entries in pieces, each entry read when its piece is asked for.
+
+    As ``{"entries": [...]}``, or as `ryeos.sync.entries` has them. What is not there, or no
+    longer sound, is left out; what is asked for twice is there twice.
+    Raises ResponseTooLargeError, before the first piece.
+    """
+    if len(set(digests)) < len(digests):  # each once is no more than the user has stored
+        sizes = {digest: _size(store, digest) for digest in dict.fromkeys(digests)}
+        size = sum(sizes[digest] for digest in digests)
+        if size > max_bytes:
+            raise ResponseTooLargeError(size, max_bytes)
+    entries = (entry for digest in digests if (entry := _read(store, digest)))
+    return _joined(_framed(entries) if is_framed else _in_json(entries))
+
+
+def _decode_all(
+    mappings: Sequence[Mapping[str, Any]],
+) -> tuple[list[Entry], tuple[EntryError, ...]]:
+    entries, failures = [], []
+    for mapping in mappings:
+        try:
+            entries.append(decode(mapping))
+        except EntryError as error:
+            failures.append(error)
+    return entries, tuple(failures)
+
+
+def _has(store: Store, entry: Entry) -> bool:
+    return store.size(Space(entry.kind), entry.digest) is not None
+
+
+def _store(entry: Entry, store: Store, known: KnownItems) -> None:
+    store_entry(entry, store)
+    if entry.kind == "blob":
+        return
+    try:  # the push that follows asks for it
+        item = item_source_of(json.loads(entry.data), "")
+        known.remember(entry.digest, item.content_blob_hash)
+    except CasObjectError:
+        return
+
+
+def _size(store: Store, digest: str) -> int:
+    sizes = (store.size(space, digest) for space in Space)
+    return next((size for size in sizes if size is not None), 0)
+
+
+def _in_json(entries: Iterable[Entry]) -> Iterator[bytes]:
+    separator = b'{"entries":['
+    for entry in entries:
+        yield separator
+        yield encode_json(entry)
+        separator = b","
+    yield b"]}" if separator == b"," else separator + b"]}"
+
+
+def _framed(entries: Iterable[Entry]) -> Iterator[bytes]:
+    count = 0
+    yield START
+    for entry in entries:
+        yield head_of(entry)
+        yield entry.data
+        count += 1
+    yield end_of(count)
+
+
+def _joined(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in few pieces: each costs a change of threads."""
+    piece: list[bytes] = []
+    size = 0
+    for part in parts:
+        piece.append(part)
+        size += len(part)
+        if size >= _PIECE_BYTES:
+            yield b"".join(piece)
+            piece, size = [], 0
+    if piece:
+        yield b"".join(piece)
+
+
+def _read(store: Store, digest: str) -> Entry | None:
+    """A blob, else an object, hashed again; None for one that is not there or not sound."""
+    try:
+        return Entry(digest, "blob", store.get_blob(digest))
+    except ObjectMissingError:
+        return _read_object(store, digest)
+    except DigestError:
+        return None
+    except ObjectChangedError as error:
+        _log.warning("left out of an answer: %s", error)
+    return None
+
+
+def _read_object(store: Store, digest: str) -> Entry | None:
+    try:
+        return Entry(digest, "object", canonical_json(store.get_object(digest)))
+    except ObjectMissingError:
+        return None
+    except (ObjectChangedError, ObjectUnreadableError) as error:
+        _log.warning("left out of an answer: %s", error)
+    return None
+
+
+# --- durable --------------------------------------------------------------------------------------
+# That what was stored is on the disk, before anything says that it is there.
+
+
+class Durable:
+    """Forces stores to the disk. One for the whole server; thread-safe."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self._lock = Lock()
+
+    def force(self, store: Store) -> None:
+        """Have on the disk what was put into a store before. Raises FileSystemError.
+
+        A store remembers what it has written itself. What a server that was killed had taken and
+        not yet forced, nobody remembers, so the first time everything is.
+        """
+        root = str(store.root)
+        with self._lock:
+            is_first = root not in self._seen
+        if is_first and store.root.is_dir():
+            if not force_file_system(root):
+                _log.info("no call here forces a file system, %s is forced by file", root)
+            with self._lock:
+                self._seen.add(root)
+        store.sync()

@@ -1,1 +1,0 @@
-"""The status page of a node: plain HTML made on the server, one style sheet, one small script."""

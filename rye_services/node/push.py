@@ -1,0 +1,432 @@
+"""A push, decided: from what a client sends to a head that has moved, or the reason why not.
+
+Format of requests and answers: ``docs/sync.md``. Nothing here knows of HTTP.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+import ryeos
+from lillux.errors import LilluxError
+from lillux.store import Durability, Store
+from lillux.store_files import (
+    ObjectChangedError,
+    ObjectMissingError,
+    ObjectUnreadableError,
+    Space,
+    StoreLinkError,
+    is_digest,
+)
+from lillux.values import dataclass, replace
+from rye_services.database import stamp
+from rye_services.node.heads import Head, Heads, UserSpaceRef, UserSpaceRefs
+from rye_services.node.objects import Durable, KnownItems
+from ryeos.items.context import Clock
+from ryeos.items.errors import RyeError
+from ryeos.sync.objects import (
+    PUSH,
+    CasObjectError,
+    ManifestSpace,
+    ProjectSnapshot,
+    SourceManifest,
+    item_source_of,
+    manifest_of,
+)
+from ryeos.sync.paths import (
+    InadmissibleError,
+    Skipped,
+    UnsafeManifestError,
+    check_admissible,
+    check_manifest_paths,
+    why_never,
+)
+
+# --- pushing --------------------------------------------------------------------------------------
+
+
+class HeadMovedError(LilluxError):
+    """The head is not where the client thinks. None is "no such project"."""
+
+    code, exit_status = "HEAD_MOVED", 7
+
+    def __init__(self, expected: str | None, actual: Head | None) -> None:
+        self.expected, self.actual = expected, actual
+        super().__init__(
+            f"HEAD has moved: expected {expected}, found {actual and actual.snapshot_hash}",
+            hint="merge what is there, then push with its snapshot as the expected one",
+        )
+
+
+class RevisionMovedError(LilluxError):
+    """The user space is not of the revision that the client thinks. None is "none yet"."""
+
+    code, exit_status = "HEAD_MOVED", 7
+
+    def __init__(self, expected: int | None, actual: int | None) -> None:
+        self.expected, self.actual = expected, actual
+        super().__init__(
+            f"the user space has moved: expected revision {expected}, found {actual}",
+            hint="read GET /user-space and push with its revision as the expected one",
+        )
+
+
+class SystemVersionError(LilluxError):
+    """A client whose manifests may mean something else here."""
+
+    code, exit_status = "VERSION_MISMATCH", 7
+
+    def __init__(self, version: str, taken: Sequence[str]) -> None:
+        self.version, self.taken = version, tuple(taken)
+        super().__init__(
+            f"system_version: expected {' or '.join(f'{one}.x' for one in dict.fromkeys(taken))}, "
+            f"found {version[:80]!r}",
+            hint="update the client, or this node",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectPush:
+    """What a client asks for. ``expected_snapshot_hash`` None: there is no such project yet."""
+
+    project_path: str
+    project_manifest_hash: str
+    system_version: str = ""
+    expected_snapshot_hash: str | None = None
+
+
+class Pushing:
+    """Moves heads to what was uploaded, for the node called ``remote_name``. Thread-safe."""
+
+    def __init__(
+        self,
+        *,
+        heads: Heads,
+        user_spaces: UserSpaceRefs,
+        known: KnownItems,
+        durable: Durable,
+        clock: Clock,
+        remote_name: str,
+        compatible_versions: Sequence[str],
+    ) -> None:
+        self._heads, self._user_spaces = heads, user_spaces
+        self._known, self._durable, self._clock = known, durable, clock
+        self._remote_name = remote_name
+        self._versions = (*compatible_versions,)
+
+    def push_project(self, user_id: str, store: Store, push: ProjectPush) -> Head:
+        """The head of the project, after the push.
+
+        1. all that the manifest leads to is there and sound
+        2. the client's version is one whose manifests mean the same here
+        3. the head is where the client expects it
+        4. nothing has changed: the present head, and history does not grow
+        5. a snapshot with the present head as its parent
+        6. all of it is on the disk
+        7. the head moves, unless another was faster
+
+        Raises ManifestGraphError, SystemVersionError, HeadMovedError, FileSystemError.
+        """
+        head = self._heads.read(user_id, self._remote_name, push.project_path)
+        manifest_hash = push.project_manifest_hash
+        if head is None or head.project_manifest_hash != manifest_hash:  # that of a head is sound
+            check_graph(  # (1)
+                manifest_hash,
+                "project",
+                store,
+                self._known,
+                head_manifest=head.project_manifest_hash if head else None,
+            )
+        self._check_version(push.system_version)  # (2)
+        _check_head(push.expected_snapshot_hash, head)  # (3)
+        space = self._user_spaces.read(user_id, self._remote_name)
+        user_manifest_hash = space.user_manifest_hash if space else None
+        if head and _is_same(head, manifest_hash, user_manifest_hash):  # (4)
+            return head
+        now = self._clock()
+        snapshot = ProjectSnapshot(
+            project_manifest_hash=manifest_hash,
+            user_manifest_hash=user_manifest_hash,
+            parent_hashes=(head.snapshot_hash,) if head else (),
+            source=PUSH,
+            timestamp=stamp(now),
+        )
+        snapshot_hash = store.put_object(snapshot.as_object(), Durability.AT_SYNC)  # (5)
+        self._durable.force(store)  # (6)
+        moved = self._heads.advance(  # (7)
+            user_id,
+            self._remote_name,
+            push.project_path,
+            expected=head,
+            snapshot_hash=snapshot_hash,
+            project_manifest_hash=manifest_hash,
+            user_manifest_hash=user_manifest_hash,
+            system_version=push.system_version,
+            now=now,
+        )
+        if moved is None:
+            present = self._heads.read(user_id, self._remote_name, push.project_path)
+            raise HeadMovedError(push.expected_snapshot_hash, present)
+        return moved
+
+    def push_user_space(
+        self, user_id: str, store: Store, manifest_hash: str, expected_revision: int | None
+    ) -> UserSpaceRef:
+        """The user space, after the push.
+
+        1. all that the manifest leads to is there and sound
+        2. all of it is on the disk
+        3. it takes the place of the revision that the client expects
+
+        Raises ManifestGraphError, RevisionMovedError, FileSystemError.
+        """
+        check_graph(manifest_hash, "user", store, self._known)  # (1)
+        self._durable.force(store)  # (2)
+        moved = self._user_spaces.advance(  # (3)
+            user_id,
+            self._remote_name,
+            expected_revision=expected_revision,
+            user_manifest_hash=manifest_hash,
+            now=self._clock(),
+        )
+        if moved is None:
+            present = self._user_spaces.read(user_id, self._remote_name)
+            raise RevisionMovedError(expected_revision, present.revision if present else None)
+        return moved
+
+    def _check_version(self, version: str) -> None:
+        own = _major_minor(ryeos.__version__)
+        if version and _major_minor(version) not in {*self._versions, own}:
+            raise SystemVersionError(version, (*self._versions, own))
+
+
+def _check_head(expected: str | None, head: Head | None) -> None:
+    if expected != (head.snapshot_hash if head else None):
+        raise HeadMovedError(expected, head)
+
+
+def _is_same(head: Head, manifest_hash: str, user_manifest_hash: str | None) -> bool:
+    return (head.project_manifest_hash, head.user_manifest_hash) == (
+        manifest_hash,
+        user_manifest_hash,
+    )
+
+
+def _major_minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+# --- validation -----------------------------------------------------------------------------------
+# Whether everything that a manifest leads to is in a store, and sound: asked before each push.
+#
+# The order, which is that of ``docs/sync.md``:
+#
+# 1. the manifest is an object of schema 2, of the kind and the space that was asked for
+# 2. its paths could be written into any folder of any platform, and are none that never travel
+# 3. each item is an ``item_source``
+# 4. the blob of each item and of each file is there
+#
+# What the head of the project leads to is known to be sound, and is not looked at again.
+
+MAX_PATHS = 200_000
+"""Of one manifest. More would keep a worker busy for the better part of a minute."""
+
+
+def check_graph(
+    digest: str,
+    space: ManifestSpace,
+    store: Store,
+    known: KnownItems,
+    *,
+    head_manifest: str | None = None,
+) -> SourceManifest:
+    """The manifest of a digest, everything that it leads to being there and sound.
+
+    ``head_manifest`` is that of a head: what it leads to was looked at when it became one, and
+    no sweep takes it, so that only what is new here is looked at.
+
+    What is found is marked as used now (`Store.touch`), so that no sweep takes it before a head
+    names it. Raises ManifestGraphError with every defect, FileSystemError.
+    """
+    manifest = read_pushed_manifest(digest, space, store)  # (1)
+    sound = _sound_manifest(head_manifest, space, store)
+    new = _content_not_in(sound, manifest)
+    defects = [
+        *([] if _has_only_paths_of(sound, manifest) else _path_defects(manifest)),  # (2)
+        *_item_defects(new, store, known),  # (3) and (4) of items
+        *_file_defects(new, store),  # (4) of files
+    ]
+    if defects:
+        raise ManifestGraphError(digest, defects)
+    return manifest
+
+
+def read_pushed_manifest(digest: str, space: ManifestSpace, store: Store) -> SourceManifest:
+    """The manifest of a digest, whatever it leads to: (1) of the order. It is used now.
+
+    Raises ManifestGraphError, FileSystemError.
+    """
+    if not is_digest(digest):
+        raise ManifestGraphError(digest, ["expected 64 lower-case hex digits"])
+    try:
+        value = _read(digest, store)
+        manifest = manifest_of(value, "manifest")
+    except (_DefectError, CasObjectError) as error:
+        raise ManifestGraphError(digest, [str(error)]) from error
+    if manifest.space != space:
+        problem = f"expected a manifest of the {space} space, found one of {manifest.space!r}"
+        raise ManifestGraphError(digest, [problem])
+    paths = len(manifest.items) + len(manifest.files)
+    if paths > MAX_PATHS:
+        problem = f"expected at most {MAX_PATHS} paths, found {paths}"
+        raise ManifestGraphError(digest, [problem])
+    store.touch(Space.OBJECT, digest)
+    return manifest
+
+
+def _sound_manifest(digest: str | None, space: ManifestSpace, store: Store) -> SourceManifest:
+    """That of a head; an empty one, which vouches for nothing, where there is none to be read."""
+    if digest is None:
+        return SourceManifest(space)
+    try:
+        return read_pushed_manifest(digest, space, store)
+    except ManifestGraphError:
+        return SourceManifest(space)
+
+
+def _content_not_in(sound: SourceManifest, manifest: SourceManifest) -> SourceManifest:
+    items, files = {*sound.items.values()}, {*sound.files.values()}
+    return SourceManifest(
+        manifest.space,
+        {path: digest for path, digest in manifest.items.items() if digest not in items},
+        {path: digest for path, digest in manifest.files.items() if digest not in files},
+    )
+
+
+def _has_only_paths_of(sound: SourceManifest, manifest: SourceManifest) -> bool:
+    """Whether no path is new: of paths that can be side by side, some can be as well."""
+    return manifest.items.keys() <= sound.items.keys() and (
+        manifest.files.keys() <= sound.files.keys()
+    )
+
+
+def _path_defects(manifest: SourceManifest) -> Iterator[str]:
+    try:
+        check_manifest_paths(chain(manifest.items, manifest.files))
+    except UnsafeManifestError as error:
+        yield str(error)
+        return
+    try:
+        check_admissible(manifest)
+    except InadmissibleError as error:
+        for one in error.refused:
+            yield f"{one.path!r}: {one.problem}"
+
+
+def _item_defects(manifest: SourceManifest, store: Store, known: KnownItems) -> Iterator[str]:
+    for path, digest in manifest.items.items():
+        try:
+            blob = _blob_of(digest, store, known)
+        except _DefectError as error:
+            yield f"items: {path!r}: {error}"
+            continue
+        if not store.touch(Space.BLOB, blob):
+            yield f"items: {path!r}: blob {blob} is missing"
+
+
+def _file_defects(manifest: SourceManifest, store: Store) -> Iterator[str]:
+    for path, digest in manifest.files.items():
+        if not store.touch(Space.BLOB, digest):
+            yield f"files: {path!r}: blob {digest} is missing"
+
+
+def _blob_of(digest: str, store: Store, known: KnownItems) -> str:
+    """The blob that an item leads to, the item being in the store. Raises _DefectError."""
+    blob = known.blob_of(digest)
+    if blob is None:
+        try:
+            item = item_source_of(_read(digest, store), f"item_source {digest}")
+        except CasObjectError as error:
+            raise _DefectError(str(error)) from error
+        blob = item.content_blob_hash
+        known.remember(digest, blob)
+    if not store.touch(Space.OBJECT, digest):
+        raise _DefectError(f"object {digest} is missing")
+    return blob
+
+
+def _read(digest: str, store: Store) -> object:
+    """An object, whole. Raises _DefectError.
+
+    One that does not hold what its name says is thrown away: a store takes content of the right
+    size as written, so nobody could ever put the sound one in its place.
+    """
+    try:
+        return store.get_object(digest)
+    except ObjectMissingError:
+        raise _DefectError(f"object {digest} is missing") from None
+    except ObjectChangedError:
+        store.remove(Space.OBJECT, digest)
+        raise _DefectError(f"object {digest} was damaged here, upload it again") from None
+    except ObjectUnreadableError:
+        raise _DefectError(f"object {digest}: expected canonical JSON") from None
+    except StoreLinkError:  # its text has a path of the server
+        raise _DefectError(f"object {digest} cannot be read here") from None
+
+
+class _DefectError(Exception):
+    """One defect, in words."""
+
+
+# --- manifest errors ------------------------------------------------------------------------------
+# What can be wrong with a manifest that somebody pushes.
+
+MAX_NAMED = 20
+"""Defects that a message lists; the rest is a number."""
+
+
+class ManifestGraphError(RyeError):
+    """A manifest, or what it leads to, is missing or not sound. ``defects`` are all of them."""
+
+    code, exit_status = "CAS_OBJECT_INVALID", 7
+
+    def __init__(self, digest: str, defects: Sequence[str]) -> None:
+        self.digest, self.defects = digest, tuple(defects)
+        named = "; ".join(self.defects[:MAX_NAMED])
+        more = len(self.defects) - MAX_NAMED
+        super().__init__(
+            f"manifest {digest[:80]}: {named}" + (f"; and {more} more" if more > 0 else ""),
+            hint="upload what is missing to /objects/put, then push again",
+        )
+
+
+# --- user space manifest --------------------------------------------------------------------------
+# A user space as it was pushed, without what never travels.
+#
+# Clients of the public implementation push the private half of a user's box key with every user
+# space. It is left out of what is kept, not refused: else none of them could use this node
+# (ADR 0106).
+
+
+@dataclass(frozen=True, slots=True)
+class KeptManifest:
+    """The digest of what is kept, and what was left out for that: nothing for most."""
+
+    manifest_hash: str
+    left_out: tuple[Skipped, ...] = ()
+
+
+def kept_user_manifest(digest: str, store: Store) -> KeptManifest:
+    """The manifest of a user space without those items that no client should have sent.
+
+    Whatever else is wrong with it, that is left to `rye_services.node.push.check_graph`.
+    Raises ManifestGraphError for one that cannot be read, FileSystemError.
+    """
+    manifest = read_pushed_manifest(digest, "user", store)
+    asked = [(path, why_never(path, is_item=True)) for path in manifest.items]
+    left_out = tuple(Skipped(path, problem) for path, problem in asked if problem)
+    if not left_out:
+        return KeptManifest(digest)
+    gone = {one.path for one in left_out}
+    items = {path: item for path, item in manifest.items.items() if path not in gone}
+    kept = replace(manifest, items=items)
+    return KeptManifest(store.put_object(kept.as_object(), Durability.AT_SYNC), left_out)

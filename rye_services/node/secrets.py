@@ -1,0 +1,226 @@
+"""The secrets of each user, sealed at rest: in the database only, never in a store.
+
+A value is opened for an execution that may have it, and for nothing else; no answer shows one.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from lillux.digests import canonical_json, decode_base64url, encode_base64url
+from lillux.sealing import SealingError, open_sealed, seal
+from lillux.values import dataclass
+from rye_services.database import Database, user_secrets
+from ryeos.items.context import Clock
+from ryeos.items.errors import RyeError
+from ryeos.remote.secrets import (
+    MAX_SECRETS,
+    EnvelopeError,
+    check_values,
+    injectable,
+    open_envelope,
+    require_safe,
+)
+
+# --- vault ----------------------------------------------------------------------------------------
+
+
+class SecretNotFoundError(RyeError):
+    """An execution asks for secrets that its user has not set."""
+
+    code, exit_status = "SECRET_NOT_FOUND", 3
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        listed = ", ".join(ascii(name[:80]) for name in names)
+        super().__init__(
+            f"secret not found: {listed}", hint="set it with: rye remote secrets set NAME"
+        )
+
+
+class SecretUnreadableError(SecretNotFoundError):
+    """Secrets were sealed to a box key that this node no longer has."""
+
+    code = "SECRET_UNREADABLE"
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        listed = ", ".join(ascii(name[:80]) for name in names)
+        RyeError.__init__(
+            self,
+            f"secret sealed to a former key of this node: {listed}",
+            hint="set it again with: rye remote secrets set NAME",
+        )
+
+
+class VaultFullError(RyeError):
+    """A user has as many secrets as one may have."""
+
+    code, exit_status = "VALIDATION_FAILED", 6
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        super().__init__(
+            f"secrets: expected at most {limit} of a user, found more", hint="delete some first"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SecretEntry:
+    """A secret without its value. Times are ISO 8601, UTC."""
+
+    name: str
+    created_at: str
+    updated_at: str
+
+
+class Vault:
+    """The secrets that users set. Thread-safe."""
+
+    def __init__(
+        self, database: Database, *, box_private: bytes, box_public: bytes, clock: Clock
+    ) -> None:
+        self._database = database
+        self._box_private, self._box_public = box_private, box_public
+        self._clock = clock
+
+    def put(self, user_id: str, values: Mapping[str, str]) -> None:
+        """Keep the values, all or none; a name that was there has the new value from now on.
+
+        Raises SecretNameError, SecretValuesError for a value that is too long, VaultFullError.
+        """
+        for name in values:
+            require_safe(name)
+        check_values(values)
+        sealed = {
+            name: seal_row(value, self._box_public, _row(user_id, name))
+            for name, value in values.items()
+        }
+        now = self._clock().isoformat(timespec="microseconds")
+        with self._database.writing() as connection:
+            for name, envelope in sealed.items():
+                _put_row(connection, user_id, name, envelope, now)
+            if _count(connection, user_id) > MAX_SECRETS:
+                raise VaultFullError(MAX_SECRETS)
+
+    def put_sealed(self, user_id: str, name: str, envelope: object) -> None:
+        """Keep the one secret of an envelope, which must have this name.
+
+        Raises EnvelopeError, and what `put` does.
+        """
+        values = open_envelope(envelope, self._box_private)
+        if set(values) != {name}:
+            raise EnvelopeError("ciphertext", f"expected exactly the secret {name[:80]!a}")
+        self.put(user_id, values)
+
+    def entries(self, user_id: str) -> tuple[SecretEntry, ...]:
+        """What the user has set, by name."""
+        columns = user_secrets.c
+        query = select(columns.name, columns.created_at, columns.updated_at)
+        with self._database.reading() as connection:
+            rows = connection.execute(query.where(columns.user_id == user_id)).all()
+        return tuple(sorted((SecretEntry(*row) for row in rows), key=lambda entry: entry.name))
+
+    def delete(self, user_id: str, name: str) -> bool:
+        """Forget a secret; False where there is none of this name."""
+        columns = user_secrets.c
+        gone = delete(user_secrets).where(columns.user_id == user_id, columns.name == name)
+        with self._database.writing() as connection:
+            return connection.execute(gone).rowcount > 0
+
+    def values(self, user_id: str, names: Sequence[str] | None) -> dict[str, str]:
+        """The values of these secrets; of every one that may be injected where None are named.
+
+        Raises SecretNotFoundError and SecretUnreadableError with all names that it is about, and
+        SecretValuesError where they are more than one execution may have.
+        """
+        columns = user_secrets.c
+        query = select(columns.name, columns.envelope).where(columns.user_id == user_id)
+        with self._database.reading() as connection:
+            sealed = {row.name: row.envelope for row in connection.execute(query).all()}
+        missing = [name for name in names or () if name not in sealed]
+        if missing:
+            raise SecretNotFoundError(missing)
+        wanted = sealed if names is None else {name: sealed[name] for name in names}
+        values = self._opened(user_id, wanted)
+        safe, skipped = injectable(values)
+        if skipped:  # set before its name was reserved
+            logging.getLogger(__name__).warning(
+                "not injected for %s: %s", user_id, ", ".join(skipped)
+            )
+        return check_values(safe)
+
+    def _opened(self, user_id: str, sealed: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+        values, unreadable = {}, []
+        for name, envelope in sealed.items():
+            try:
+                values[name] = open_row(envelope, self._box_private, _row(user_id, name))
+            except SealedRowError:
+                unreadable.append(name)
+        if unreadable:
+            raise SecretUnreadableError(unreadable)
+        return values
+
+
+def _row(user_id: str, name: str) -> dict[str, str]:
+    return {"table": "user_secrets", "user_id": user_id, "name": name}
+
+
+def _put_row(
+    connection: Connection, user_id: str, name: str, envelope: Mapping[str, str], now: str
+) -> None:
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    row = {"user_id": user_id, "name": name, "envelope": envelope, "created_at": now}
+    insert = dialect.insert(user_secrets).values(**row, updated_at=now)
+    changed = {"envelope": insert.excluded.envelope, "updated_at": now}
+    connection.execute(
+        insert.on_conflict_do_update(index_elements=["user_id", "name"], set_=changed)
+    )
+
+
+def _count(connection: Connection, user_id: str) -> int:
+    query = select(func.count()).where(user_secrets.c.user_id == user_id)
+    return int(connection.scalar(query) or 0)
+
+
+# --- sealed rows ----------------------------------------------------------------------------------
+# What the database may hold of a secret: a text sealed to the node, bound to its row. Pure.
+#
+# It opens for the same row only: copied to another user or name, it does not.
+
+_INFO = b"rye-node/row/v1"
+
+
+class SealedRowError(RyeError):
+    """A sealed text of the database does not open. ``row`` is what it was to be for."""
+
+    code, exit_status = "INTEGRITY", 4
+
+    def __init__(self, row: Mapping[str, str], problem: str) -> None:
+        self.row, self.problem = dict(row), problem
+        named = " ".join(f"{name} {value!a}" for name, value in sorted(row.items()))
+        super().__init__(
+            f"{named}: {problem}",
+            hint="it was sealed to another box key of this node: set it again, or restore the key",
+        )
+
+
+def seal_row(text: str, box_public: bytes, row: Mapping[str, str]) -> dict[str, str]:
+    """The JSON for the column. ``row`` names the table, and the values of the key of the row."""
+    enc, ciphertext = seal(text.encode(), box_public, aad=canonical_json(dict(row)), info=_INFO)
+    return {"enc": encode_base64url(enc), "ciphertext": encode_base64url(ciphertext)}
+
+
+def open_row(column: Mapping[str, Any], box_private: bytes, row: Mapping[str, str]) -> str:
+    """The text that was sealed for this row. Raises SealedRowError."""
+    enc, ciphertext = (decode_base64url(str(column.get(name))) for name in ("enc", "ciphertext"))
+    if enc is None or ciphertext is None:
+        raise SealedRowError(row, "expected a sealed text, found something else")
+    try:
+        aad = canonical_json(dict(row))
+        return open_sealed(enc, ciphertext, box_private, aad=aad, info=_INFO).decode()
+    except SealingError as error:
+        raise SealedRowError(row, error.problem) from None

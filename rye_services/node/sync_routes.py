@@ -1,0 +1,305 @@
+"""Routes for blobs and objects: ``/objects/has``, ``/objects/put``, ``/objects/get``."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import StreamingResponse
+from pydantic import AfterValidator, BaseModel, Field
+
+from rye_services.callers import caller
+from rye_services.credentials import OBJECTS, PUSH, THREADS, Principal
+from rye_services.http import Problem, described, weight_of
+from rye_services.node.heads import Head, check_project_path, first_parents
+from rye_services.node.objects import (
+    Put,
+    QuotaExceededError,
+    ResponseTooLargeError,
+    answer_pieces,
+    find_present,
+    put_entries,
+)
+from rye_services.node.push import (
+    MAX_NAMED,
+    HeadMovedError,
+    ManifestGraphError,
+    ProjectPush,
+    RevisionMovedError,
+    SystemVersionError,
+    kept_user_manifest,
+)
+from rye_services.node.services import NodeServices
+from ryeos.sync.entries import MEDIA_TYPE
+
+# --- objects routes -------------------------------------------------------------------------------
+
+MAX_DIGESTS = 200_000
+"""Of one request, which keeps a thread for some seconds."""
+
+Syncing = Annotated[Principal, caller(OBJECTS)]
+
+_JSON = "application/json"
+_ENTRIES_ANSWERED: dict[int | str, dict[str, Any]] = {
+    200: {"content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
+}
+
+
+class Hashes(BaseModel):
+    """Digests that are asked for."""
+
+    hashes: Annotated[list[str], Field(max_length=MAX_DIGESTS)]
+
+
+class Entries(BaseModel):
+    """Entries to store. What is wrong with one is said of it, and the others are stored."""
+
+    entries: Annotated[list[dict[str, Any]], Field(max_length=MAX_DIGESTS)]
+
+
+def objects_router(services: NodeServices) -> APIRouter:
+    """The routes of what a user has stored."""
+    routes = APIRouter(prefix="/objects", tags=["objects"])
+    threads = services.sync.threads
+
+    @routes.post("/has", openapi_extra=described(Hashes))
+    async def has(principal: Syncing, request: Request) -> dict[str, Any]:
+        """Which digests are there, as blob or as object."""
+        return await threads.answer(request, Hashes, partial(_has, services, principal))
+
+    @routes.post("/put", openapi_extra=described(Entries))
+    async def put(principal: Syncing, request: Request) -> dict[str, Any]:
+        """Store blobs and objects; each is kept or refused by itself."""
+        return await threads.answer(request, Entries, partial(_put, services, principal))
+
+    @routes.post("/get", openapi_extra=described(Hashes), responses=_ENTRIES_ANSWERED)
+    async def get(principal: Syncing, request: Request) -> StreamingResponse:
+        """Blobs and objects by digest. What is not there is left out."""
+        is_framed = _wants_frames(request.headers.getlist("accept"))
+        work = partial(_get, services, principal, is_framed=is_framed)
+        pieces = await threads.answer(request, Hashes, work)
+        media_type = MEDIA_TYPE if is_framed else _JSON
+        return StreamingResponse(pieces, media_type=media_type, headers={"Vary": "Accept"})
+
+    return routes
+
+
+def _wants_frames(accept: Sequence[str]) -> bool:
+    """Whether a client names frames, and likes nothing better."""
+    return 0 < weight_of(accept, MEDIA_TYPE) >= weight_of(accept, _JSON, "application/*", "*/*")
+
+
+def _has(services: NodeServices, principal: Principal, asked: Hashes) -> dict[str, Any]:
+    services.sync.uploads.renew(principal.user_id)
+    found = find_present(services.stores.of(principal.user_id), asked.hashes)
+    return {"present": list(found.present), "missing": list(found.missing)}
+
+
+def _put(services: NodeServices, principal: Principal, sent: Entries) -> dict[str, Any]:
+    services.sync.uploads.renew(principal.user_id)
+    try:
+        result = put_entries(
+            sent.entries,
+            user_id=principal.user_id,
+            store=services.stores.of(principal.user_id),
+            usage=services.sync.usage,
+            known=services.sync.known_items,
+            max_bytes=services.settings.max_user_storage_bytes,
+        )
+    except QuotaExceededError as error:
+        raise Problem(507, str(error)) from error
+    if result.failures:
+        raise Problem(400, _refusal(result))
+    return {"stored": list(result.stored)}
+
+
+def _get(
+    services: NodeServices, principal: Principal, asked: Hashes, *, is_framed: bool
+) -> Iterator[bytes]:
+    store = services.stores.of(principal.user_id)
+    # Whoever may store so much may get it at once; the same again and again is for nobody's good.
+    limit = services.settings.max_user_storage_bytes
+    try:
+        return answer_pieces(store, asked.hashes, max_bytes=limit, is_framed=is_framed)
+    except ResponseTooLargeError as error:
+        raise Problem(413, str(error)) from error
+
+
+def _refusal(result: Put) -> dict[str, Any]:
+    errors = [{"hash": failure.digest, "error": failure.problem} for failure in result.failures]
+    return {"stored": list(result.stored), "errors": errors}
+
+
+# --- push routes ----------------------------------------------------------------------------------
+# The route that moves the head of a project: ``/push``.
+
+Pusher = Annotated[Principal, caller(PUSH)]
+
+
+class PushBody(BaseModel):
+    """A manifest that a project is to have, and the head that it was made on."""
+
+    project_path: Annotated[str, AfterValidator(check_project_path)]
+    project_manifest_hash: str
+    system_version: str = ""
+    expected_snapshot_hash: str | None = None
+
+
+def push_router(services: NodeServices) -> APIRouter:
+    """The route of pushes."""
+    routes = APIRouter(tags=["push"])
+    threads = services.sync.threads
+
+    @routes.post("/push", openapi_extra=described(PushBody))
+    async def push(principal: Pusher, request: Request) -> dict[str, Any]:
+        """Check a manifest and all it leads to, make a snapshot of it, move the head there."""
+        return await threads.answer(request, PushBody, partial(_push_project, services, principal))
+
+    return routes
+
+
+def _push_project(services: NodeServices, principal: Principal, body: PushBody) -> dict[str, Any]:
+    store = services.stores.of(principal.user_id)
+    services.sync.uploads.renew(principal.user_id)
+    push = ProjectPush(
+        project_path=body.project_path,
+        project_manifest_hash=body.project_manifest_hash,
+        system_version=body.system_version,
+        expected_snapshot_hash=body.expected_snapshot_hash,
+    )
+    try:
+        head = services.sync.pushing.push_project(principal.user_id, store, push)
+    except ManifestGraphError as error:
+        raise Problem(400, str(error)) from error
+    except SystemVersionError as error:
+        raise Problem(409, str(error)) from error
+    except HeadMovedError as error:
+        raise Problem(409, head_moved(error.expected, error.actual)) from error
+    services.sync.uploads.end(principal.user_id)
+    return {
+        "status": "ok",
+        "remote_name": services.settings.name,
+        "project_path": push.project_path,
+        "project_manifest_hash": head.project_manifest_hash,
+        "user_manifest_hash": head.user_manifest_hash,
+        "snapshot_hash": head.snapshot_hash,
+        "snapshot_revision": head.revision,
+    }
+
+
+def head_moved(expected: str | None, actual: Head | None) -> dict[str, Any]:
+    """The detail of a 409: clients go on from ``actual``."""
+    return {
+        "error": "HEAD has moved",
+        "expected": expected,
+        "actual": actual.snapshot_hash if actual else None,
+        "revision": actual.revision if actual else None,
+    }
+
+
+# --- user space routes ----------------------------------------------------------------------------
+# Routes for the user space: ``/push/user-space``, ``/user-space``.
+
+_LARGEST = 2**63 - 1  # that databases take
+
+
+class UserSpaceBody(BaseModel):
+    """A manifest that the user space is to have, and the revision that it replaces."""
+
+    user_manifest_hash: str
+    expected_revision: Annotated[int, Field(ge=0, le=_LARGEST)] | None = None
+
+
+def user_space_router(services: NodeServices) -> APIRouter:
+    """The routes of the user space."""
+    routes = APIRouter(tags=["push"])
+    threads = services.sync.threads
+
+    @routes.post("/push/user-space", openapi_extra=described(UserSpaceBody))
+    async def push(principal: Pusher, request: Request) -> dict[str, Any]:
+        """Check a manifest and all it leads to, and make it the user space."""
+        return await threads.answer(
+            request, UserSpaceBody, partial(_push_user_space, services, principal)
+        )
+
+    @routes.get("/user-space")
+    def present(principal: Pusher) -> dict[str, Any]:
+        """The user space as it is now."""
+        ref = services.sync.user_spaces.read(principal.user_id, services.settings.name)
+        if ref is None:
+            raise Problem(404, "no user space was pushed yet")
+        return {
+            "user_manifest_hash": ref.user_manifest_hash,
+            "revision": ref.revision,
+            "snapshot_revision": ref.revision,
+            "pushed_at": ref.pushed_at,
+            "remote_name": services.settings.name,
+        }
+
+    return routes
+
+
+def _push_user_space(
+    services: NodeServices, principal: Principal, body: UserSpaceBody
+) -> dict[str, Any]:
+    store = services.stores.of(principal.user_id)
+    services.sync.uploads.renew(principal.user_id)
+    try:
+        kept = kept_user_manifest(body.user_manifest_hash, store)
+        ref = services.sync.pushing.push_user_space(
+            principal.user_id, store, kept.manifest_hash, body.expected_revision
+        )
+    except ManifestGraphError as error:
+        raise Problem(400, str(error)) from error
+    except RevisionMovedError as error:
+        raise Problem(404 if error.actual is None else 409, str(error)) from error
+    answer: dict[str, Any] = {
+        "status": "ok",
+        "user_manifest_hash": ref.user_manifest_hash,
+        "revision": ref.revision,
+        "snapshot_revision": ref.revision,
+        "remote_name": services.settings.name,
+    }
+    if kept.left_out:
+        answer["left_out"] = [
+            {"path": one.path, "problem": one.problem} for one in kept.left_out[:MAX_NAMED]
+        ]
+    return answer
+
+
+# --- history routes -------------------------------------------------------------------------------
+# The route of what a project was: ``/history``.
+
+MAX_SNAPSHOTS = 200
+_DEFAULT_SNAPSHOTS = 50
+
+Reader = Annotated[Principal, caller(THREADS)]
+ProjectPath = Annotated[str, Query(), AfterValidator(check_project_path)]
+
+
+def history_router(services: NodeServices) -> APIRouter:
+    """The route of histories."""
+    routes = APIRouter(tags=["history"])
+
+    @routes.get("/history")
+    def history(
+        principal: Reader, project_path: ProjectPath, limit: int = _DEFAULT_SNAPSHOTS
+    ) -> dict[str, Any]:
+        """The snapshots that led to the head of a project, the newest first."""
+        name = services.settings.name
+        head = services.sync.heads.read(principal.user_id, name, project_path)
+        if head is None:
+            raise Problem(404, f"no project {project_path!r} was pushed yet")
+        store = services.stores.of(principal.user_id)
+        shown = max(0, min(limit, MAX_SNAPSHOTS))
+        snapshots = islice(first_parents(store, head.snapshot_hash), shown)
+        return {
+            "project_path": project_path,
+            "head": head.snapshot_hash,
+            "revision": head.revision,
+            "snapshots": [{**value, "_hash": digest} for digest, value in snapshots],
+            "remote_name": name,
+        }
+
+    return routes
