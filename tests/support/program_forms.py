@@ -16,7 +16,7 @@ from tests.support.programs import require_program
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60
 FORMS = ("python", "compiled")
-_CODE = "import sys; sys.path.insert(0, sys.argv.pop(1)); from ryeos.cli import programs; "
+_CODE = "import sys; sys.path.insert(0, sys.argv.pop(1)); from ryeos.cli import helper_programs; "
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def program(name: str, form: str) -> Program:
     """A form of ``lillux-proc`` or ``lillux-watch``; the test is skipped without cargo."""
     if form == "python":
         function = name.replace("-", "_")
-        code = f"{_CODE} sys.exit(programs.{function}())"
+        code = f"{_CODE} sys.exit(helper_programs.{function}())"
         return Program((sys.executable, "-I", "-c", code, str(ROOT)))
     folder = compile_programs(ROOT, cargo=str(require_program("cargo")))
     assert folder is not None
