@@ -48,7 +48,7 @@ def outside_cli() -> Iterator[Path]:
     """The modules of the layers without those that speak to a person."""
     services = ROOT / "rye_services"
     # A worker is a program of its own: its environment was made for it by the server.
-    programs = services / "commands.py", services / "node" / "worker_items.py"
+    programs = services / "cli.py", services / "node" / "worker_items.py"
     speaking = ROOT / "ryeos" / "cli", *programs
     return (path for path in modules() if not any(map(path.is_relative_to, speaking)))
 

@@ -235,4 +235,4 @@ def test_the_policy_of_a_page_allows_nothing_inline_and_nothing_from_elsewhere()
 
 @pytest.mark.parametrize("name", ["style.css", "page.js", "icon.svg"])
 def test_the_files_of_the_page_are_in_the_package(name: str) -> None:
-    assert (resources.files("rye_services.node.page") / "files" / name).is_file()
+    assert (resources.files("rye_services") / "page_files" / name).is_file()
