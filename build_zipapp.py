@@ -17,18 +17,16 @@ from lillux.errors import LilluxError
 from lillux.files import make_directory, write_atomic
 from packing.archive import pack
 from packing.contents import contents_document
-from packing.crates import linked_crates
-from packing.editions import Edition
-from packing.interpreters import MINORS, interpreters, own_interpreter
+from packing.modules import MINORS, interpreters, own_interpreter
 from packing.moment import Moment, build_moment
 from packing.natives import Strip, strip_any_processor, strip_if_possible
 from packing.node_file import NAME as NODE_NAME
 from packing.node_file import build_node
 from packing.node_start import surroundings
-from packing.platforms import PLATFORMS, Platform, this_platform
-from packing.programs import built_programs
-from packing.signed_bundle import publisher_key
+from packing.programs import built_programs, linked_crates
+from packing.signed_bundle import Edition, publisher_key
 from packing.stage import Recipe, stage
+from packing.wheels import PLATFORMS, Platform, this_platform
 from ryeos import __version__
 from ryeos.trust.keys import SigningKey
 

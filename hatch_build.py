@@ -26,9 +26,8 @@ class SignedBundleHook(BuildHookInterface[Any]):
             return
         # Builders isolate what they run: the checkout is not on the path by itself.
         sys.path.insert(0, self.root)
-        from packing.editions import Edition
         from packing.moment import build_moment
-        from packing.signed_bundle import publisher_key, stage_bundle
+        from packing.signed_bundle import Edition, publisher_key, stage_bundle
 
         moment = build_moment(os.environ)
         pem_file = os.environ.get(SIGN_KEY)

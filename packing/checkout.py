@@ -76,7 +76,7 @@ def _stage(checkout: Path, staged: Path) -> None:
     from tempfile import TemporaryDirectory
 
     from lillux.files import file_system_error
-    from packing.folders import move_unless_made, remove_outdated
+    from packing import move_unless_made, remove_outdated
     from packing.moment import build_moment
     from packing.signed_bundle import publisher_key, stage_bundle
 

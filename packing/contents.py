@@ -13,10 +13,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from packing.crates import Crate
 from packing.moment import Moment
 from packing.natives import NativeFile
-from packing.programs import NativeProgram
+from packing.programs import Crate, NativeProgram
 from packing.stage import Recipe, Stage
 from packing.wheels import COMPILED
 from ryeos import __version__

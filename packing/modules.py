@@ -1,17 +1,23 @@
 """The pure Python modules of a tree, and their code for each interpreter."""
 
+import ast
 import json
 import marshal
 import os
+import shutil
 import subprocess
+import sys
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from packing.errors import BuildError
+from packing import BuildError
 from zipboot.importer import DICTIONARY
 from zipboot.parts import checksum
+
+# --- modules --------------------------------------------------------------------------------------
 
 SHOWN_ROOT = "rye.pyz"
 
@@ -97,3 +103,120 @@ def code_part(
 def _deflated(code: bytes, common: bytes) -> bytes:
     deflate = zlib.compressobj(9, memLevel=9, zdict=common)
     return deflate.compress(code) + deflate.flush()
+
+
+# --- interpreters ---------------------------------------------------------------------------------
+# The CPythons that code is packed for, as far as this machine has them.
+
+MINORS = (11, 12, 13, 14)
+
+# A release with the ordinary ABI (not a debug or free-threaded build) says its version.
+_SAYS_ITS_VERSION = (
+    "import sys; v = sys.version_info; "
+    "sys.implementation.name == 'cpython' and v[3] == 'final' and not getattr(sys, 'abiflags', '') "
+    "and print(*v[:3])"
+)
+
+
+def interpreters() -> dict[int, Path]:
+    """A CPython of each of `MINORS` that this machine has, by the minor.
+
+    The newest patch release that is installed, so that the choice does not depend on which one
+    runs the build.
+    """
+    found = {minor: _newest(minor, _installed(minor)) for minor in MINORS}
+    own = sys.version_info[1]
+    if own in found and found[own] is None:
+        found[own] = _newest(own, [Path(sys.executable)])
+    return {minor: path for minor, path in found.items() if path}
+
+
+def own_interpreter() -> dict[int, Path]:
+    """The CPython that ``python3`` starts on this machine, by its minor; of `interpreters`.
+
+    All of them where that is none of `MINORS`. It does not depend on which one runs the build.
+    """
+    every = interpreters()
+    started = shutil.which("python3")
+    version = _version(Path(started)) if started else None
+    own = version[1] if version else sys.version_info[1]
+    return {own: every[own]} if own in every else every
+
+
+def _newest(minor: int, candidates: Iterable[Path]) -> Path | None:
+    versions = ((_version(path), path) for path in dict.fromkeys(candidates))
+    fitting = [(v, path) for v, path in versions if v and v[:2] == (3, minor)]
+    return max(fitting)[1] if fitting else None
+
+
+def _version(interpreter: Path) -> tuple[int, ...] | None:
+    command = [str(interpreter), "-I", "-S", "-c", _SAYS_ITS_VERSION]
+    try:
+        said = subprocess.run(command, capture_output=True, check=False).stdout
+    except OSError:
+        return None
+    return tuple(map(int, said.split())) or None
+
+
+def _installed(minor: int) -> Iterator[Path]:
+    """Those on PATH, of pyenv and uv, wherever these were told to keep theirs."""
+    name = f"python3.{minor}"
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        found = shutil.which(name, path=folder)
+        if found:
+            yield Path(found)
+    home = Path.home()
+    pyenv = Path(os.environ.get("PYENV_ROOT") or home / ".pyenv") / "versions"
+    uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or home / ".local/share/uv/python")
+    for versions in (pyenv, uv):
+        if versions.is_dir():
+            yield from sorted(versions.glob(f"*3.{minor}*/bin/{name}"))
+
+
+# --- dictionary -----------------------------------------------------------------------------------
+# What many modules have in common, said once: a preset dictionary for deflating their code.
+#
+# A module is a few kilobytes, too little for its own words to come back often. The dictionary holds
+# the names and texts that five modules or more use, those that save most at its end, where deflate
+# reaches them with the shortest references. Made from the sources, so that every builder's Python
+# makes the same one for every interpreter.
+
+MAX_BYTES = 32 * 1024 - 262  # what deflate can reach back to
+MIN_MODULES = 5
+MAX_WORD = 100
+_SHORT_ASCII_INTERNED = 0xDA  # how `marshal` begins most of them, with the length behind it
+
+
+def dictionary(sources: Iterable[Path]) -> bytes:
+    """The dictionary for the modules of these files. Raises SyntaxError for one that is none."""
+    modules = Counter[str]()
+    for source in sources:
+        modules.update(set(_words(ast.parse(source.read_bytes()))))
+    saving = sorted(
+        (count * len(word), word)
+        for word, count in modules.items()
+        if count >= MIN_MODULES and len(word) < MAX_WORD
+    )
+    return b"".join(_as_marshalled(word) for _, word in saving)[-MAX_BYTES:]
+
+
+def _as_marshalled(word: str) -> bytes:
+    data = word.encode("utf-8", "surrogatepass")
+    return bytes((_SHORT_ASCII_INTERNED, len(data) & 0xFF)) + data
+
+
+def _words(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.Name(id=word)
+                | ast.Attribute(attr=word)
+                | ast.arg(arg=word)
+                | ast.FunctionDef(name=word)
+                | ast.ClassDef(name=word)
+                | ast.alias(name=word)
+                | ast.keyword(arg=str(word))
+                | ast.ImportFrom(module=str(word))
+                | ast.Constant(value=str(word))
+            ):
+                yield word

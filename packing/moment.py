@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from packing.errors import BuildError
+from packing import BuildError
 
 VARIABLE = "SOURCE_DATE_EPOCH"
 # What the time stamps of a zip file can say.

@@ -13,16 +13,13 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
-from packing.archive import run_shiv, zipped
-from packing.editions import Edition
-from packing.errors import BuildError
-from packing.folders import move_unless_made
+from packing import BuildError, move_unless_made
+from packing.archive import Part, run_shiv, zipped
 from packing.moment import Moment
 from packing.natives import NativePart
 from packing.node_start import surroundings
-from packing.parts import Part
 from packing.programs import ProgramsPart
-from packing.signed_bundle import stage_bundle
+from packing.signed_bundle import Edition, stage_bundle
 from packing.stage import Stage, copy_notes_of_shiv
 from packing.wheels import requirements
 from ryeos.trust.keys import SigningKey

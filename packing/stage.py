@@ -7,14 +7,18 @@ from importlib.metadata import distribution
 from pathlib import Path, PurePosixPath
 from zipfile import ZipFile
 
-from packing.crates import NOTICES, Crate, notices_text
-from packing.editions import Edition
-from packing.interpreters import MINORS
+from packing.modules import MINORS
 from packing.natives import NativePart, Strip, native_part
-from packing.platforms import Platform, this_platform
-from packing.programs import NativeProgram, ProgramsPart, programs_part
-from packing.signed_bundle import stage_bundle
-from packing.wheels import all_wheels
+from packing.programs import (
+    NOTICES,
+    Crate,
+    NativeProgram,
+    ProgramsPart,
+    notices_text,
+    programs_part,
+)
+from packing.signed_bundle import Edition, stage_bundle
+from packing.wheels import Platform, all_wheels, this_platform
 from ryeos.trust.keys import SigningKey
 
 PACKAGES = ("lillux", "ryeos", "zipboot")

@@ -14,9 +14,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from lillux.errors import LilluxError  # noqa: E402 - of this checkout, wherever we are started
-from packing.bundle_reference import bundle_page  # noqa: E402
-from packing.command_reference import commands_page  # noqa: E402
-from ryeos.app.verbs import ABSENT, TOOLS, Parameter, Tool  # noqa: E402  # noqa: E402
+from packing.reference import bundle_page, commands_page  # noqa: E402
+from ryeos.app.verbs import ABSENT, TOOLS, Parameter, Tool  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"
 PACKAGES = ("lillux", "rye_services", "ryeos")

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from packing.hot_path import LIST, STARTS, imported, written  # noqa: E402 - of this checkout
-from packing.interpreters import interpreters  # noqa: E402 - of this checkout
+from packing.modules import interpreters  # noqa: E402 - of this checkout
 
 
 def main() -> None:

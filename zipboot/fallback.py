@@ -10,14 +10,19 @@ from __future__ import annotations
 import os
 import sys
 
-from zipboot import places
-from zipboot.entries import read_whole, require_whole
 from zipboot.importer import SOURCES
+from zipboot.parts import damaged
+from zipboot.places import folders
 
-TYPE_CHECKING = False  # `typing` would cost more than everything else here
+TYPE_CHECKING = False  # importing typing costs more than this start may take
+
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
+    from zipfile import ZipFile
     from zipimport import zipimporter
+
+
+# --- fallback -------------------------------------------------------------------------------------
 
 FAILED = 1
 
@@ -40,7 +45,7 @@ def start(archive: zipimporter) -> int:
     _umask = os.umask(0o077)
     problem: OSError | None = None
     try:
-        for folder in places.folders("unpacked"):
+        for folder in folders("unpacked"):
             try:
                 _hand_over(folder)
             except OSError as error:  # of the unpacking: the program reports its own
@@ -102,7 +107,7 @@ def _require_locks(folder: str) -> None:
 
 def _sources(folder: str) -> str:
     """The sources as files, beside the zip file that shiv unpacked below ``folder``."""
-    from zipboot.kept import note_use
+    from zipboot.places import note_use
 
     unpacked = next(path for path in sys.path if path.startswith(folder + os.sep))
     sys.path.remove(unpacked)
@@ -129,3 +134,40 @@ def _unpack(archive: str, target: str) -> None:
         rmtree(temporary, ignore_errors=True)
         if not os.path.isdir(target):
             raise
+
+
+# --- entries --------------------------------------------------------------------------------------
+# Entries of the archive that are read whole, compared with the checksums of the zip file.
+#
+# The interpreter's own reader of zip files looks at none of them. This takes `zipfile`, which costs
+# more than a start: it is for what does not start by packed code. Page: ``docs/boot.md``.
+
+
+def read_whole(path: str, name: str) -> bytes:
+    """One entry of the archive at ``path``. Raises SystemExit when it is damaged."""
+    with _opened(path) as archive:
+        return _read(archive, path, name)
+
+
+def require_whole(path: str, *, but: tuple[str, ...]) -> None:
+    """Raise SystemExit if an entry is damaged whose name begins with none of ``but``."""
+    with _opened(path) as archive:
+        for name in archive.namelist():
+            if not name.startswith(but):
+                _read(archive, path, name)
+
+
+def _opened(path: str) -> ZipFile:
+    from zipfile import ZipFile
+
+    try:
+        return ZipFile(path)
+    except Exception:  # noqa: BLE001 - whatever zipfile makes of damage
+        raise damaged(path, "its directory") from None
+
+
+def _read(archive: ZipFile, path: str, name: str) -> bytes:
+    try:
+        return archive.read(name)
+    except Exception:  # noqa: BLE001 - whatever zipfile makes of damage
+        raise damaged(path, name) from None

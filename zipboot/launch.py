@@ -1,6 +1,6 @@
 """From an index to the running program: importers in place, then the entry point.
 
-The index is what ``_rye/<interpreter>.idx`` holds, made by ``packing.parts``. Page:
+The index is what ``_rye/<interpreter>.idx`` holds, made by ``packing.archive``. Page:
 ``docs/boot.md``.
 """
 
@@ -12,7 +12,8 @@ import sys
 from zipboot.importer import SOURCES, CodeImporter
 from zipboot.parts import Archive, Part
 
-TYPE_CHECKING = False  # `typing` would cost more than everything else here
+TYPE_CHECKING = False  # importing typing costs more than this start may take
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from importlib.machinery import ModuleSpec
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
     from zipboot.layout import Layout
     from zipboot.natives import Native
+
+
+# --- launch ---------------------------------------------------------------------------------------
 
 USAGE = 2
 SETTINGS = {
@@ -120,7 +124,7 @@ class Program:
 
         Raises SystemExit when it is damaged.
         """
-        from zipboot.entries import read_whole
+        from zipboot.fallback import read_whole
 
         return read_whole(self.archive, SOURCES)
 
@@ -140,13 +144,13 @@ class Program:
 
     def kept(self) -> list[str]:
         """Everything of ours in these, whichever build of this program made it."""
-        from zipboot.kept import kept_in
+        from zipboot.places import kept_in
 
         return [path for folder in self.cache_folders().values() for path in kept_in(folder)]
 
     def remove(self, path: str) -> None:
         """Remove one of these. Raises OSError when some of it is left."""
-        from zipboot.kept import remove
+        from zipboot.places import remove
 
         remove(path)
 
@@ -204,7 +208,7 @@ def run(index: dict[str, Any], loader: zipimporter) -> object:
 def enter(running: Program) -> object:
     """Run the entry point, wherever its module comes from; its exit status.
 
-    Does not come back but for ``RYE_EXIT=normal``, see `zipboot.leave`.
+    Does not come back but for ``RYE_EXIT=normal``, see `zipboot.launch`.
     """
     global program  # noqa: PLW0603 - there is one archive to a process
     program = running
@@ -226,8 +230,6 @@ def enter(running: Program) -> object:
         status: object = main(bundle=running)
     except SystemExit as error:
         status = error.code
-    from zipboot.leave import leave
-
     leave(status)
     return status
 
@@ -260,3 +262,47 @@ def platform_key() -> str:
     suffixes = _imp.extension_suffixes()
     key = suffixes[0] if suffixes else ""
     return f"{key}:{os.uname().machine}" if sys.platform == "darwin" else key
+
+
+# --- leave ----------------------------------------------------------------------------------------
+# Leaving without the interpreter's own teardown, which would take longer than a short command.
+#
+# All that has an effect still happens: threads are waited for, ``atexit`` runs, streams are
+# flushed, and a flush that fails is an exit status. ``RYE_EXIT=normal`` leaves the ordinary way,
+# which coverage and debuggers want. Page: ``docs/boot.md``.
+
+FLUSH_FAILED = 120  # what Python itself answers
+READER_GONE = 141  # what a shell says of a program that SIGPIPE ended
+
+
+def leave(status: object) -> None:
+    """End the process with what a program returned or gave to ``sys.exit``; does not come back."""
+    code = _code(status)
+    try:
+        threading = sys.modules.get("threading")
+        if threading is not None:
+            threading._shutdown()  # noqa: SLF001 - what the interpreter calls
+        import atexit
+
+        atexit._run_exitfuncs()  # noqa: SLF001 - what the interpreter calls
+    except BaseException:  # noqa: BLE001 - as the interpreter: said, and on we go
+        sys.excepthook(*sys.exc_info())
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except BrokenPipeError:
+            code = code or READER_GONE
+        except (OSError, ValueError):
+            code = code or FLUSH_FAILED
+    os._exit(code & 0xFF)
+
+
+def _code(status: object) -> int:
+    if status is None:
+        return 0
+    if isinstance(status, int):
+        return status
+    if sys.stderr is not None:
+        sys.stderr.write(f"{status}\n")
+    return 1

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import os
 
-from zipboot import places
-from zipboot.kept import note_use
+from zipboot.places import digest_of, folders, make_private, note_use, write_file, write_new
 
 TYPE_CHECKING = False  # `typing` would cost more than everything else here
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class Layout:
         """One file as the archive has it. Raises SystemExit when it is damaged there."""
         offset, size, digest = self.files[path]
         data = self._part.read(offset, size)
-        if places.digest_of(data) != digest:
+        if digest_of(data) != digest:
             raise self._part.differs(path)
         return data
 
@@ -67,7 +66,7 @@ class Layout:
 
     def _make(self) -> str:
         problem: OSError | None = None
-        for folder in places.folders("bundle"):
+        for folder in folders("bundle"):
             root = os.path.join(folder, self._name)
             is_new = not os.path.isdir(root)
             try:
@@ -93,7 +92,7 @@ class Layout:
             for path in self.files:
                 target = os.path.join(aside, path)
                 _make_folders(aside, os.path.dirname(target), made)
-                places.write_new(target, self.content(path), 0o600)
+                write_new(target, self.content(path), 0o600)
             os.rename(aside, root)
         except BaseException as error:  # an interrupt too leaves no half folder
             from shutil import rmtree
@@ -115,13 +114,13 @@ class Layout:
 
     def _is_whole(self, target: str, path: str) -> bool:
         with open(target, "rb") as file:
-            return places.digest_of(file.read()) == self.files[path][2]
+            return digest_of(file.read()) == self.files[path][2]
 
     def _write(self, root: str, path: str, made: set[str]) -> None:
         """Write a file; ``made`` are the folders that were looked at just now."""
         target = os.path.join(root, path)
         _make_folders(root, os.path.dirname(target), made)
-        places.write_file(target, self.content(path), 0o600, aside=os.path.dirname(root))
+        write_file(target, self.content(path), 0o600, aside=os.path.dirname(root))
 
 
 def _make_folders(root: str, folder: str, made: set[str]) -> None:
@@ -130,7 +129,7 @@ def _make_folders(root: str, folder: str, made: set[str]) -> None:
         return
     if folder != root:
         _make_folders(root, os.path.dirname(folder), made)
-    places.make_private(folder)
+    make_private(folder)
     made.add(folder)
 
 

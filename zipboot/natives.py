@@ -12,10 +12,21 @@ import os
 from _frozen_importlib import ModuleSpec
 from _frozen_importlib_external import ExtensionFileLoader
 
-from zipboot import places
-from zipboot.kept import note_use
+from zipboot.places import (
+    cache_folder,
+    digest_of,
+    make_private,
+    note_use,
+    temporary_folder,
+    write_all,
+    write_file,
+)
 
-TYPE_CHECKING = False  # `typing` would cost more than everything else here
+TYPE_CHECKING = False  # importing typing costs more than this start may take
+
+
+# --- natives --------------------------------------------------------------------------------------
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
@@ -65,13 +76,13 @@ class _Loader(ExtensionFileLoader):
 def cache(part: Part, native: Native) -> str:
     """The path of a copy in the cache whose digest was checked just now."""
     file_name, digest = native[:2]
-    folder = places.cache_folder("native")
+    folder = cache_folder("native")
     kept = os.path.join(folder, digest)
-    places.make_private(kept)
+    make_private(kept)
     path = os.path.join(kept, file_name)
     is_new = not _holds(path, digest)
     if is_new:
-        places.write_file(path, content(part, native), 0o500, aside=folder)
+        write_file(path, content(part, native), 0o500, aside=folder)
     note_use(kept, is_new=is_new)
     return path
 
@@ -85,7 +96,7 @@ def memfd(part: Part, native: Native) -> str:
     if not hasattr(os, "memfd_create"):
         raise OSError("no anonymous files on this platform")
     descriptor = os.memfd_create(f"rye-{native[0]}")
-    places.write_all(descriptor, content(part, native))
+    write_all(descriptor, content(part, native))
     path = f"/proc/self/fd/{descriptor}"
     os.stat(path)  # without /proc there is no such path
     return path
@@ -93,9 +104,9 @@ def memfd(part: Part, native: Native) -> str:
 
 def temp(part: Part, native: Native) -> str:
     """The path of a copy that is removed at exit."""
-    folder = places.temporary_folder()
+    folder = temporary_folder()
     path = os.path.join(folder, native[0])
-    places.write_file(path, content(part, native), 0o500, aside=folder)
+    write_file(path, content(part, native), 0o500, aside=folder)
     return path
 
 
@@ -107,11 +118,9 @@ def content(part: Part, native: Native) -> bytes:
     file_name, digest, offset, size, start, length, base = native
     data = _inflated(part.read(offset, size))
     if base:
-        from zipboot.differences import restored
-
         data = restored(_inflated(part.read(*base)), data)
     data = data[start : start + length]
-    if places.digest_of(data) != digest:
+    if digest_of(data) != digest:
         raise part.differs(file_name)
     return data
 
@@ -141,7 +150,7 @@ def _holds(path: str, digest: str) -> bool:
     except OSError:
         return False  # written now, which says what is wrong
     with open(descriptor, "rb") as file:
-        return places.digest_of(file.read()) == digest
+        return digest_of(file.read()) == digest
 
 
 if TYPE_CHECKING:
@@ -153,3 +162,39 @@ _WAYS: dict[str, tuple[Way, ...]] = {
     "temp": (temp,),
     "off": (),
 }
+
+
+# --- differences ----------------------------------------------------------------------------------
+# A file told as what it does not have in common with another: much shorter where both are alike.
+#
+# Made by `packing.natives`. Layout, integers of four bytes, the least significant first: the
+# number of runs; of each run the place in the other file that it is like, and its length; then for
+# each byte of the file, run by run, what to add to its like, modulo 256, which is mostly nothing.
+# What a run takes from behind the other file's end is zero. No compiled module is packed for a
+# machine with another order of bytes. Page: ``docs/boot.md``.
+
+_RUN_BYTES = 8
+
+
+def restored(base: bytes, difference: bytes) -> bytes:
+    """The file that differs so from ``base``; nothing when the difference is damaged."""
+    count = int.from_bytes(difference[:4], "little")
+    begin = 4 + count * _RUN_BYTES
+    if begin > len(difference):
+        return b""
+    numbers = memoryview(difference)[4:begin].cast("I")  # there is no other byte order, see above
+    runs = list(zip(numbers[::2], numbers[1::2], strict=True))
+    added = difference[begin:]
+    if sum(length for _, length in runs) != len(added):
+        return b""
+    alike = (base[start : start + length].ljust(length, b"\0") for start, length in runs)
+    return _sum(b"".join(alike), added)
+
+
+def _sum(first: bytes, second: bytes) -> bytes:
+    """Byte by byte, modulo 256: every other byte at once, its neighbours blanked for the carry."""
+    mask = int.from_bytes(b"\xff\0" * (len(first) // 2 + 1), "little")
+    one, other = int.from_bytes(first, "little"), int.from_bytes(second, "little")
+    even = (one & mask) + (other & mask) & mask
+    odd = ((one >> 8 & mask) + (other >> 8 & mask) & mask) << 8
+    return (even | odd).to_bytes(len(first) + 2, "little")[: len(first)]

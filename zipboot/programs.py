@@ -13,8 +13,14 @@ import os
 import stat
 import sys
 
-from zipboot import places
-from zipboot.kept import note_use
+from zipboot.places import (
+    cache_folder,
+    digest_of,
+    make_private,
+    note_use,
+    temporary_folder,
+    write_file,
+)
 
 TYPE_CHECKING = False  # `typing` would cost more than everything else here
 if TYPE_CHECKING:
@@ -54,9 +60,9 @@ def compiled(part: Part, packed: dict[str, Any], name: str) -> str | None:
     target = os.path.join(kept, packed["name"])
     try:
         if not _is_whole(target, _sizes(packed)):
-            places.make_private(target)
+            make_private(target)
             for file_name, data in contents(part, packed):
-                places.write_file(os.path.join(target, file_name), data, _MODE, aside=kept)
+                write_file(os.path.join(target, file_name), data, _MODE, aside=kept)
             note_use(target, is_new=True)
     except (OSError, ImportError):  # no room, no LZMA in this Python
         return None
@@ -66,7 +72,7 @@ def compiled(part: Part, packed: dict[str, Any], name: str) -> str | None:
 def _kept() -> str | None:
     """The cache's folder for programs, if what lies there can be run."""
     try:
-        kept = places.cache_folder("programs")
+        kept = cache_folder("programs")
     except OSError:
         return None  # read-only, full, not ours alone
     return kept if _can_run_from(kept) else None
@@ -82,14 +88,14 @@ def write_scripts(kept: str, command: tuple[str, ...], platform: str = sys.platf
     Raises OSError.
     """
     scripts = list(_script_files(command, platform))
-    name = places.digest_of(b"\0".join(data for _, data in scripts))
+    name = digest_of(b"\0".join(data for _, data in scripts))
     files = [(file_name, len(data)) for file_name, data in scripts]
     target = os.path.join(kept, name)
     is_new = not _is_whole(target, files)
     if is_new:
-        places.make_private(target)
+        make_private(target)
         for file_name, data in scripts:
-            places.write_file(os.path.join(target, file_name), data, _MODE, aside=kept)
+            write_file(os.path.join(target, file_name), data, _MODE, aside=kept)
     note_use(target, is_new=is_new)
     return target
 
@@ -106,7 +112,7 @@ def contents(part: Part, packed: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
     for file_name, digest, size in packed["files"]:
         data = whole[position : position + size]
         position += size
-        if places.digest_of(data) != digest:
+        if digest_of(data) != digest:
             raise OSError(f"{file_name} is damaged in the archive")
         yield file_name, data
 
@@ -117,7 +123,7 @@ def _scripts(kept: str, archive: str) -> str:
 
 def _temporary(archive: str) -> str | None:
     try:
-        folder = places.temporary_folder()
+        folder = temporary_folder()
         return _scripts(folder, archive) if _can_run_from(folder) else None
     except OSError:
         return None
@@ -136,7 +142,7 @@ def _script_files(command: tuple[str, ...], platform: str) -> Iterator[tuple[str
 def _is_whole(target: str, files: list[tuple[str, int]]) -> bool:
     """Whether the folder is there, ours alone, and has these files with these sizes."""
     try:
-        places.make_private(target)
+        make_private(target)
         return all(_is_program(os.path.join(target, name), size) for name, size in files)
     except OSError:
         return False

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from lillux.signing import compute_key_fingerprint, generate_keypair, save_keypair
-from packing.interpreters import MINORS
-from packing.platforms import PLATFORMS
+from packing.modules import MINORS
+from packing.wheels import PLATFORMS
 from tests.support.built import BASE_PYTHON, PACKED, ROOT, Machine, build_pyz, run
 from tests.support.other_pythons import builder
 from tests.support.programs import require_program

@@ -1,7 +1,7 @@
 import zlib
 from pathlib import Path
 
-from packing.dictionary import MAX_BYTES, MIN_MODULES, dictionary
+from packing.modules import MAX_BYTES, MIN_MODULES, dictionary
 from tests.support.built import ROOT
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packing.differences import difference
-from zipboot.differences import restored
+from packing.natives import difference
+from zipboot.natives import restored
 
 NOISE = shake_128(b"noise").digest(20_000)
 

@@ -3,8 +3,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from lillux.signing import generate_keypair
-from packing.editions import Edition, selected
-from packing.signed_bundle import stage_bundle
+from packing.signed_bundle import Edition, selected, stage_bundle
 from ryeos.trust.bundles import CORE_ID, EMBEDDED_ID, embedded_bundle
 from ryeos.trust.keys import SigningKey
 from tests.support.workspace import BUNDLE_SOURCE, ROOT, fixed_clock

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from packing.errors import BuildError
+from packing import BuildError
 from packing.modules import Module, code_part, compiled, modules
 from tests.support.built import ROOT
 from tests.support.other_pythons import require_python

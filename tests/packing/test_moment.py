@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from packing.errors import BuildError
+from packing import BuildError
 from packing.moment import Moment, build_moment
 
 

@@ -5,9 +5,9 @@ from zipfile import ZipFile
 
 import pytest
 
-from packing.errors import BuildError
+from packing import BuildError
 from packing.natives import NativeFile, _natives_in, _Pieces, _problem, _stripped
-from zipboot.differences import restored
+from zipboot.natives import restored
 from zipboot.places import digest_of
 
 

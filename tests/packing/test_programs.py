@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from packing.platforms import PLATFORMS
 from packing.programs import NativeProgram, built_programs, file_name, programs_part
+from packing.wheels import PLATFORMS
 from zipboot.places import digest_of
 
 PROGRAMS = (NativeProgram("a", b"one" * 100), NativeProgram("b", b"two" * 100))

@@ -1,6 +1,6 @@
 import pytest
 
-from packing.errors import BuildError
+from packing import BuildError
 from packing.wheels import COMPILED, LOCK, _pins, requirements
 from tests.support.built import ROOT
 

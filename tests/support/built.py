@@ -11,8 +11,8 @@ from typing import TypedDict, Unpack
 import pytest
 
 from lillux.files import locked
+from packing import remove_outdated
 from packing.checkout import source_digest
-from packing.folders import remove_outdated
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKED = ("bundle.ai", "lillux", "lillux_native", "packing", "requirements", "ryeos", "zipboot")

@@ -3,7 +3,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 
-from zipboot.entries import read_whole, require_whole
+from zipboot.fallback import read_whole, require_whole
 
 HINT = "get it again, or check it with the .sha256 beside it"
 

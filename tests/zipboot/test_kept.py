@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from zipboot.kept import KEPT_UNUSED_S, kept_in, note_use, remove, sweep
+from zipboot.places import KEPT_UNUSED_S, kept_in, note_use, remove, sweep
 
 NOW = 2_000_000_000.0
 OURS = [

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def leave(code: str, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
     """A process that runs the code and then leaves with ``status``."""
     program = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{code}\n"
-    program += "from zipboot.leave import leave; leave(status); print('came back')"
+    program += "from zipboot.launch import leave; leave(status); print('came back')"
     return subprocess.run(
         [sys.executable, "-I", "-c", program],
         stdout=stdout,

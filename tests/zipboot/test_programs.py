@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from zipboot import places
+from zipboot.places import digest_of
 from zipboot.programs import NAMES, compiled, contents, folder, write_scripts
 
 ARCHIVE = "/opt/it's here/rye.pyz"
@@ -21,10 +21,10 @@ class Packed:
         whole = b"".join(data for _, data in files)
         self.data = lzma.compress(whole)
         self.index: dict[str, Any] = {
-            "name": places.digest_of(whole),
+            "name": digest_of(whole),
             "offset": 0,
             "size": len(self.data),
-            "files": [(name, places.digest_of(data), len(data)) for name, data in files],
+            "files": [(name, digest_of(data), len(data)) for name, data in files],
         }
 
     def read(self, offset: int, size: int) -> bytes:
