@@ -4,7 +4,7 @@ What a call gets of its run: the run's id as its parent, every list of capabilit
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lillux.digests import canonical_json, sha256_hex
 from lillux.errors import LilluxError
@@ -14,31 +14,24 @@ from ryeos.graph.commands import Act
 from ryeos.graph.errors import CallDeniedError
 from ryeos.graph.model import ALWAYS_ALLOWED, Hook, unlisted
 from ryeos.graph.nodes import watching_hooks
-from ryeos.graph.recording import Ledger, Naming, RecordedWorkspace, WorkspaceRecordings
+from ryeos.graph.recording import Ledger, Naming, WorkspaceRecordings
 from ryeos.graph.run_log import run_place
 from ryeos.graph.runner import Calls
 from ryeos.items.errors import (
-    Answer,
     ArgumentError,
     ItemNotFoundError,
     UnsupportedError,
     error_envelope,
 )
-from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, USER, Kind, Reference, Resolution, Space
+from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, USER, Kind, Reference
 from ryeos.run.calls import Materials
 from ryeos.run.model import Request
 from ryeos.run.threads import PARENT_VARIABLE
-from ryeos.trust.config import ConfigReader, merge_layers
+from ryeos.run.workspace import Workspace
+from ryeos.trust.config import merge_layers
 
 if TYPE_CHECKING:
-    from ryeos.items.context import Context
-    from ryeos.run.engine import PrimitiveExecutor
-    from ryeos.run.thread_registry import Registry
-    from ryeos.run.threads import RunnerSeals
-    from ryeos.search.index import Catalog
-    from ryeos.trust.keys import SigningKey
-    from ryeos.trust.resolver import Resolver
-    from ryeos.trust.verify import VerifiedItem, Verifier
+    from ryeos.search.search import SearchRequest, SearchResult
 
 
 # --- calls ----------------------------------------------------------------------------------------
@@ -51,49 +44,8 @@ _CONTINUED = "continued"
 _LOOK_S = 0.5
 
 
-class Workspace(Protocol):
-    """What calls are made on: the public API. See `ryeos.app.workspace.Rye`."""
-
-    context: "Context"
-    config: "ConfigReader"
-    verifier: "Verifier"
-    resolver: "Resolver"
-    warn: Callable[[str], None]
-
-    @property
-    def executor(self) -> "PrimitiveExecutor":
-        """The executor of this context."""
-
-    @property
-    def catalog(self) -> "Catalog":
-        """The items of this context."""
-
-    @property
-    def threads(self) -> "Registry":
-        """The background runs of this context."""
-
-    def execute(
-        self, reference: Reference, request: Request, *, cancellation: Cancellation | None = None
-    ) -> Answer:
-        """Run a tool, render a directive, or give a knowledge text."""
-
-    def check(self, reference: Reference, request: Request) -> Answer:
-        """Whether a run of an item would begin, here or elsewhere."""
-
-    def start_here(self, reference: Reference, request: Request) -> Answer:
-        """Run a tool in the background, by this program."""
-
-    def load(self, reference: Reference, *, source: str = "") -> tuple[Resolution, "VerifiedItem"]:
-        """The verified item that a reference names."""
-
-    def space(self, label: str) -> Space:
-        """The project or user space."""
-
-    def signing_key(self) -> "SigningKey":
-        """The user's private key at work."""
-
-    def fingerprint(self, item_id: str) -> str | None:
-        """A digest of everything that a tool runs."""
+Search = Callable[["SearchRequest"], "SearchResult"]
+"""Finds the items of the workspace. Raises InvalidQueryError, ArgumentError."""
 
 
 class WorkspaceCalls:
@@ -105,10 +57,11 @@ class WorkspaceCalls:
         run_id: str,
         lineage: Lineage,
         *,
+        search: "Search",
         extra_env: Mapping[str, str],
         use_lockfile: bool,
     ) -> None:
-        self._workspace, self._lineage = workspace, lineage
+        self._workspace, self._lineage, self._search_items = workspace, lineage, search
         self._env = {**extra_env, PARENT_VARIABLE: run_id}
         self._use_lockfile = use_lockfile
 
@@ -255,7 +208,6 @@ class WorkspaceCalls:
             MAX_LIMIT,
             SearchRequest,
             parse_scope,
-            search,
         )
 
         scope = parse_scope(_text("scope", act.params.get("scope", "")))
@@ -271,7 +223,7 @@ class WorkspaceCalls:
             prefix=scope.prefix,
             limit=limit,
         )
-        found = search(self._workspace.catalog, request, lambda _: ())
+        found = self._search_items(request)
         hits = [
             {
                 "ref": str(hit.document.record.location.ref),
@@ -311,28 +263,18 @@ def _text(name: str, value: object) -> str:
 
 
 # --- surroundings ---------------------------------------------------------------------------------
-# What runs of graphs need of a workspace. See `ryeos.graph.call.Surroundings`.
+# What runs of graphs need of a workspace. See `ryeos.graph.call.GraphEnvironment`.
 
 HOOKS_PATH = "agent/hook_conditions.yaml"
 # What may decide how a tool behaves beside the tool: a part of the key of kept results.
 BEHAVIOUR_PATHS = ("agent/agent.yaml", "agent/resilience.yaml", "agent/coordination.yaml")
 
 
-class GraphWorkspace(Workspace, RecordedWorkspace, Protocol):
-    """The public API, as far as runs need it. See `ryeos.app.workspace.Rye`."""
+class WorkspaceEnvironment:
+    """See `ryeos.graph.call.GraphEnvironment`."""
 
-    config: ConfigReader
-
-    @property
-    def runner_seals(self) -> "RunnerSeals":
-        """What shows that something was written by this user's Rye."""
-
-
-class WorkspaceSurroundings:
-    """See `ryeos.graph.call.Surroundings`."""
-
-    def __init__(self, workspace: GraphWorkspace) -> None:
-        self._workspace = workspace
+    def __init__(self, workspace: Workspace, search: "Search") -> None:
+        self._workspace, self._search = workspace, search
 
     def lineage(self, materials: Materials) -> Lineage:
         """Of the graph that calls this one, else of the thread that has started this process."""
@@ -369,6 +311,7 @@ class WorkspaceSurroundings:
             self._workspace,
             run_id,
             lineage,
+            search=self._search,
             extra_env=materials.request.extra_env,
             use_lockfile=materials.request.use_lockfile,
         )

@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # a run of a tool needs neither
     from ryeos.run.thread_registry import Registry
     from ryeos.run.threads import RunnerSeals
     from ryeos.search.index import Catalog
+    from ryeos.search.search import SearchRequest, SearchResult
     from ryeos.trust.keys import SigningKey
     from ryeos.trust.sign import AuditReport
 
@@ -104,11 +105,16 @@ class Rye:
         )
 
     def _graph_call(self, materials: Materials, on_step: OnStep | None) -> Call:
-        from ryeos.app.graph_calls import WorkspaceSurroundings
+        from ryeos.app.graph_calls import WorkspaceEnvironment
         from ryeos.graph.call import GraphCall
 
         self._keep_functions_warm()
-        return GraphCall(materials, WorkspaceSurroundings(self), on_step)
+        return GraphCall(materials, WorkspaceEnvironment(self, self._search), on_step)
+
+    def _search(self, request: "SearchRequest") -> "SearchResult":
+        from ryeos.search.search import search
+
+        return search(self.catalog, request, lambda _: ())
 
     def _keep_functions_warm(self) -> None:
         """A graph makes many calls. Another runner than our own decides about processes itself."""

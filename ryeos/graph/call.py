@@ -203,7 +203,7 @@ class Recordings(Protocol):
         """Begin to write a run down, or go on with it. Raises what keeps it from that."""
 
 
-class Surroundings(Protocol):
+class GraphEnvironment(Protocol):
     """What a run needs of the program that it runs in."""
 
     def lineage(self, materials: Materials) -> Lineage:
@@ -234,7 +234,7 @@ class GraphCall:
     """One run, not begun. Raises MetadataError for a file that is none."""
 
     def __init__(
-        self, materials: Materials, surroundings: Surroundings, on_step: OnStep | None
+        self, materials: Materials, surroundings: GraphEnvironment, on_step: OnStep | None
     ) -> None:
         self._materials, self._surroundings, self._on_step = materials, surroundings, on_step
         tool = materials.chain.tool

@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from lillux.errors import LilluxError
 from lillux.values import dataclass
@@ -38,11 +38,10 @@ from ryeos.graph.run_log import (
 )
 from ryeos.graph.run_store import LoadedRun, RunIdentity, RunRecords, StepRecord, load_run
 from ryeos.graph.runner import Keeping
-from ryeos.items.context import Context, log_warning
+from ryeos.items.context import log_warning
 from ryeos.items.errors import NoSigningKeyError
 from ryeos.items.headers import parse_header
 from ryeos.run.calls import MappedResult
-from ryeos.run.engine import PrimitiveExecutor
 from ryeos.run.thread_control import end_rest, refreshed
 from ryeos.run.thread_registry import Registry, write_document
 from ryeos.run.threads import (
@@ -57,10 +56,9 @@ from ryeos.run.threads import (
     read_grants,
     write_grants,
 )
+from ryeos.run.workspace import Workspace
 from ryeos.trust.keys import SigningKey
 from ryeos.trust.sign import Signer
-from ryeos.trust.store import TrustStore
-from ryeos.trust.verify import Verifier
 
 # --- ledger ---------------------------------------------------------------------------------------
 # Runs of graphs among the threads: who works on one, how it ended, what it may call.
@@ -224,18 +222,6 @@ def _new_thread(run_id: str, graph_id: str, parent_id: str) -> Thread:
 _STEP = "-step"
 
 
-class RecordedWorkspace(Protocol):
-    """The public API, as far as records need it. See `ryeos.app.workspace.Rye`."""
-
-    context: Context
-    trust: TrustStore
-    verifier: Verifier
-    warn: Callable[[str], None]
-
-    def signing_key(self) -> SigningKey:
-        """The user's private key at work."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naming:
     """Which run this is to be: the id that its starter has chosen, and who that is.
@@ -253,7 +239,7 @@ class WorkspaceRecordings:
 
     def __init__(
         self,
-        workspace: RecordedWorkspace,
+        workspace: Workspace,
         ledger: Ledger,
         naming: Naming,
         behaviour: Callable[[], str],
@@ -368,7 +354,7 @@ class _Identity:
     graph_hash: str
 
 
-def key_lookup(workspace: RecordedWorkspace, place: RunPlace) -> KeyLookup:
+def key_lookup(workspace: Workspace, place: RunPlace) -> KeyLookup:
     """The public keys that count in the space of the runs."""
 
     def public_pem(fingerprint: str) -> bytes | None:
@@ -580,15 +566,7 @@ class KeptResults:
 # The page of a run that was walked elsewhere, made here of what was written down of it.
 
 
-class PagedWorkspace(RecordedWorkspace, Protocol):
-    """The public API, as far as pages need it. See `ryeos.app.workspace.Rye`."""
-
-    @property
-    def executor(self) -> PrimitiveExecutor:
-        """What finds and verifies a graph."""
-
-
-def write_run_page(workspace: PagedWorkspace, graph_id: str, run_id: str) -> Path | None:
+def write_run_page(workspace: Workspace, graph_id: str, run_id: str) -> Path | None:
     """Write and sign the page of a run, if the item is a graph; None if it is none.
 
     Raises GraphInvalidError, NoSigningKeyError, and as `load_run` and `write_page`.
@@ -621,9 +599,7 @@ _LEFT: Mapping[str, NodeState] = {
 }
 
 
-def recorded_node_states(
-    workspace: RecordedWorkspace, run_id: str, status: str
-) -> dict[str, NodeState]:
+def recorded_node_states(workspace: Workspace, run_id: str, status: str) -> dict[str, NodeState]:
     """The state of each node that the run has come to; ``status`` is that of its thread.
 
     Raises as `ryeos.graph.run_store.load_run`.

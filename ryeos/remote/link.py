@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lillux.digests import canonical_json, sha256_hex
 from lillux.errors import LilluxError
@@ -24,21 +24,16 @@ from ryeos.remote.node import BearerCredentials, Credentials, Head, Node, creden
 from ryeos.remote.pins import Pins
 from ryeos.remote.settings import CONFIG_PATH, RemoteConfig, Remotes, read_remotes
 from ryeos.remote.transfer import Progress, RemoteContents, no_progress
+from ryeos.run.workspace import Workspace
 from ryeos.sync.entries import Sized
 from ryeos.sync.objects import CasObjectError, SourceManifest, manifest_of
 from ryeos.sync.paths import check_admissible, check_manifest_paths
 from ryeos.sync.rules import ManifestRules, read_rules
 from ryeos.sync.tree import StatTable, Tree, build_project_tree, build_user_tree
-from ryeos.trust.config import ConfigReader
 from ryeos.trust.keys import SigningKey
-from ryeos.trust.resolver import Resolver
-from ryeos.trust.verify import VerifiedItem, Verifier
 
 if TYPE_CHECKING:
-    from ryeos.items.errors import Answer
-    from ryeos.items.refs import Reference, Resolution
-    from ryeos.run.engine import PrimitiveExecutor
-    from ryeos.run.model import Request
+    pass
 
 
 # --- heads ----------------------------------------------------------------------------------------
@@ -410,31 +405,6 @@ def is_same_head(recorded: LocalHead | None, head: Head | None) -> bool:
 
 # --- opening --------------------------------------------------------------------------------------
 # A link to a remote by its name: configuration, credentials, pins and the project put together.
-
-
-class Workspace(Protocol):
-    """What remotes are opened for: the public API. See `ryeos.app.workspace.Rye`."""
-
-    context: Context
-    config: ConfigReader
-    verifier: Verifier
-    resolver: Resolver
-    warn: Callable[[str], None]
-
-    @property
-    def executor(self) -> "PrimitiveExecutor":
-        """What finds and verifies a tool with all that it needs."""
-
-    def load(
-        self, reference: "Reference", *, source: str = ""
-    ) -> "tuple[Resolution, VerifiedItem]":
-        """The verified item that a reference names."""
-
-    def check(self, reference: "Reference", request: "Request") -> "Answer":
-        """Whether a run of an item would begin, here or elsewhere."""
-
-    def signing_key(self) -> SigningKey:
-        """The user's private key at work. Raises NoSigningKeyError where there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,13 +5,12 @@ Nothing that shows who asks is sent before the registry's key was found to be th
 
 import json
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.process.cancellation import Cancellation
 from lillux.values import dataclass, field
 from ryeos import __version__
-from ryeos.items.context import Context
 from ryeos.items.errors import NoSigningKeyError
 from ryeos.items.refs import ItemRef
 from ryeos.remote.errors import RemoteUnreachableError, ReplyTooLargeError
@@ -32,7 +31,7 @@ from ryeos.remote.registry_settings import (
     check_version,
 )
 from ryeos.remote.settings import RemoteConfig
-from ryeos.trust.config import ConfigReader
+from ryeos.run.workspace import Workspace
 from ryeos.trust.keys import SigningKey
 
 # --- replies --------------------------------------------------------------------------------------
@@ -470,28 +469,18 @@ def _listed(body: bytes, what: str) -> list[dict[str, Any]]:
 # A registry by its name: configuration, credentials and pins put together.
 
 
-class RegistryWorkspace(Protocol):
-    """What registries are opened for: the public API. See `ryeos.app.workspace.Rye`."""
-
-    context: Context
-    config: ConfigReader
-
-    def signing_key(self) -> SigningKey:
-        """The user's private key at work. Raises NoSigningKeyError where there is none."""
-
-
-def registries_of(workspace: RegistryWorkspace) -> Registries:
+def registries_of(workspace: Workspace) -> Registries:
     """The registries that are configured. Raises IntegrityError, RegistryConfigError."""
     return Registries(workspace.config.layers(CONFIG_PATH), workspace.context.process_env)
 
 
-def pins_of(workspace: RegistryWorkspace) -> RegistryPins:
+def pins_of(workspace: Workspace) -> RegistryPins:
     """The pins of the user."""
     return RegistryPins(workspace.context.spaces.user.base, key_if_any(workspace))
 
 
 def open_registry(
-    workspace: RegistryWorkspace,
+    workspace: Workspace,
     config: RegistryConfig,
     cancellation: Cancellation | None = None,
 ) -> Registry:
@@ -508,7 +497,7 @@ def open_registry(
     return Registry(config, transport, pins_of(workspace))
 
 
-def key_if_any(workspace: RegistryWorkspace) -> SigningKey | None:
+def key_if_any(workspace: Workspace) -> SigningKey | None:
     """The user's signing key, None where there is none."""
     try:
         return workspace.signing_key()

@@ -27,7 +27,7 @@ from lillux.values import dataclass, field
 from ryeos.items.errors import EXIT_BY_CODE, TOOL_FAILED, Answer, NoProjectError, UsageError
 from ryeos.items.refs import SYSTEM, ItemRef, Kind, Reference
 from ryeos.remote.errors import StillRunningError, UnsafeOutputError
-from ryeos.remote.link import Link, Surroundings, Workspace, open_link
+from ryeos.remote.link import Link, Surroundings, open_link
 from ryeos.remote.node import Executed, Node
 from ryeos.remote.pull import pull
 from ryeos.remote.push import Pushed, naming_merged, push
@@ -36,6 +36,7 @@ from ryeos.remote.transfer import fetch, fetch_available
 from ryeos.run.engine import parameters_for
 from ryeos.run.model import Chain, Request
 from ryeos.run.primitives import is_graph
+from ryeos.run.workspace import Workspace
 from ryeos.sync.objects import OutputsBundle, outputs_bundle_of
 from ryeos.sync.paths import UnsafeManifestError, fold, safe_target, why_never
 
