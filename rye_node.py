@@ -3,6 +3,7 @@
 It takes the Python that ``scripts/install`` makes, or any that has the libraries.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -20,14 +21,14 @@ def main() -> int:
     from lillux.errors import LilluxError
     from packing.checkout import staged_bundle, tool_programs
     from rye_services.cli import main
-    from ryeos.cli.failures import report
+    from ryeos.app.output import report
     from ryeos.trust.bundles import BundleFolder
 
     checkout = Path(__file__).resolve().parent
     try:
         bundle = staged_bundle(checkout)
     except LilluxError as error:
-        return report(error, as_json=False)
+        return report(error, as_json=False, environ=os.environ)
     return main(bundle=BundleFolder(bundle, lambda: tool_programs(checkout)))
 
 

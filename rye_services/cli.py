@@ -24,13 +24,11 @@ from rye_services.node.services import open_services
 from rye_services.server import Part, listen, log_to_stderr, serve
 from rye_services.settings import SettingError, Settings, make_data, settings_of
 from ryeos import __version__
-from ryeos.cli.entry import ended_quietly
-from ryeos.cli.failures import report
-from ryeos.cli.output import Output
+from ryeos.app.output import Output, interrupted_status, report
 from ryeos.items.context import utc_now
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.remote.settings import normal_url
-from ryeos.trust.bundles import BundleHome
+from ryeos.trust.bundles import BundleHome, own_bundle
 
 # --- key commands ---------------------------------------------------------------------------------
 # ``keys`` and ``api-keys``: who may use a node, said by whoever can write its files.
@@ -278,41 +276,27 @@ def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int
     arguments = sys.argv[1:] if argv is None else argv
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
-    return ended_quietly(arguments, lambda: _reported(arguments, bundle))
-
-
-def _reported(arguments: list[str], bundle: BundleHome | None) -> int:
     try:
-        return _run(arguments, bundle)
-    except BrokenPipeError:
-        raise
+        return _run(arguments, bundle or own_bundle())
+    except (KeyboardInterrupt, BrokenPipeError) as error:
+        return interrupted_status(error, as_json="--json" in arguments)
     except SystemExit:  # of --help and --version, whose text may lie in the buffer still
         sys.stdout.flush()
         raise
     except Exception as error:  # noqa: BLE001 - the outermost door
-        return report(error, as_json="--json" in arguments)
+        return report(error, as_json="--json" in arguments, environ=os.environ)
 
 
-def _run(arguments: list[str], bundle: BundleHome | None) -> int:
+def _run(arguments: list[str], bundle: BundleHome) -> int:
     parsed = _parser().parse_args(arguments)
     output = Output(as_json=parsed.json, quiet=parsed.quiet, environ=os.environ)
     if parsed.run is None:
-        return _serve(parsed, bundle or _own_bundle(), os.environ)
+        return serve_node(parsed, Path(bundle.locate()), os.environ)
     answer: Answer = parsed.run(parsed, os.environ)
     for note in answer.notes:
         output.note(note)
     output.answer(answer.envelope, answer.text)
     return 0
-
-
-def _serve(parsed: argparse.Namespace, bundle: BundleHome, environ: Mapping[str, str]) -> int:
-    return serve_node(parsed, Path(bundle.locate()), environ)
-
-
-def _own_bundle() -> BundleHome:
-    from ryeos.cli.session import own_bundle
-
-    return own_bundle()
 
 
 def _version(_: argparse.Namespace, __: Mapping[str, str]) -> Answer:

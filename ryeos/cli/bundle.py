@@ -7,9 +7,9 @@ from typing import Any
 
 from lillux.files import is_directory
 from ryeos.app.bundles import LookedAt, Recipe, chosen_files, items_of, look_at, make_bundle
+from ryeos.app.output import one_line
 from ryeos.app.sign import targets_of
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.output import one_line
 from ryeos.cli.registry import (
     page_of,
     registry_of,

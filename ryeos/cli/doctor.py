@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lillux.errors import LilluxError
+from ryeos.app.output import one_line, steers_nothing
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.doctor_probes import (
     CLIENT_PROBES,
@@ -29,7 +30,6 @@ from ryeos.cli.findings import (
     make_user_space,
     mend,
 )
-from ryeos.cli.output import one_line, steers_nothing
 from ryeos.cli.session import Command, Session
 
 # --- doctor ---------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from lillux.files import others_may
 from lillux.process import ProcessManager
 from lillux.process.model import Command, ProcessRunner, SpawnError
 from lillux.values import dataclass, replace
+from ryeos.app.output import one_line
 from ryeos.cli.client_settings import (
     CLIENTS,
     Client,
@@ -33,7 +34,6 @@ from ryeos.cli.client_settings import (
 )
 from ryeos.cli.findings import FAIL, OK, WARN, Check, keep_from_others
 from ryeos.cli.mcp_clients import machine_of, server_launch
-from ryeos.cli.output import one_line
 from ryeos.cli.session import Session, program_path
 from ryeos.items.errors import UsageError
 from ryeos.items.refs import PROJECT

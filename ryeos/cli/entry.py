@@ -14,16 +14,11 @@ from ryeos.cli import commands
 TYPE_CHECKING = False  # importing typing costs more than this start may take
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from lillux.errors import LilluxError
     from ryeos.trust.bundles import BundleHome
 
 
-# --- entry ----------------------------------------------------------------------------------------
-
-INTERRUPTED, BROKEN_PIPE = 130, 141
 _HELP_FLAGS = {"-h", "--help"}
-_INTERRUPTED_ANSWER = '{"status": "error", "error": "interrupted", "code": "CANCELLED"}\n'
 
 
 def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int:
@@ -33,21 +28,12 @@ def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int
     """
     arguments = sys.argv[1:] if argv is None else argv
     _replace_closed_streams()
-    return ended_quietly(arguments, lambda: _run(arguments, bundle))
-
-
-def ended_quietly(arguments: list[str], run: Callable[[], int]) -> int:
-    """The status of a program that may be interrupted, or whose reader may leave."""
     try:
-        return run()
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        if "--json" in arguments:
-            sys.stdout.write(_INTERRUPTED_ANSWER)
-        return INTERRUPTED
-    except BrokenPipeError:
-        silence_stdout()
-        return BROKEN_PIPE
+        return _run(arguments, bundle)
+    except (KeyboardInterrupt, BrokenPipeError) as error:
+        from ryeos.app.output import interrupted_status
+
+        return interrupted_status(error, as_json="--json" in arguments)
 
 
 def _run(arguments: list[str], bundle: BundleHome | None) -> int:
@@ -56,9 +42,9 @@ def _run(arguments: list[str], bundle: BundleHome | None) -> int:
     except BrokenPipeError:
         raise
     except Exception as error:  # noqa: BLE001 - the outermost door
-        from ryeos.cli.failures import report
+        from ryeos.app.output import report
 
-        return report(error, as_json="--json" in arguments)
+        return report(error, as_json="--json" in arguments, environ=os.environ)
 
 
 def _dispatch(arguments: list[str], bundle: BundleHome | None) -> int:
@@ -86,9 +72,7 @@ def _dispatch(arguments: list[str], bundle: BundleHome | None) -> int:
         words_only = [argument for argument in arguments if argument not in _HELP_FLAGS]
         return _dispatch(["help", *words_only], bundle)
     if entry is None or _is_wrong_action(entry.words, words, arguments):
-        from ryeos.cli.failures import unknown_command
-
-        raise unknown_command(words)
+        raise _unknown_command(words)
     from importlib import import_module
 
     from ryeos.cli.session import run_command
@@ -150,6 +134,20 @@ def _replace_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
-def silence_stdout() -> None:
-    """The reader is gone: let the interpreter's own flush at exit find a place to write to."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _unknown_command(words: list[str]) -> LilluxError:
+    """The failure to raise for words that are no command, with the closest one."""
+    from difflib import get_close_matches
+
+    from ryeos.items.errors import UsageError
+
+    actions = commands.actions(words[0])
+    typed = words[1] if actions and len(words) > 1 else words[0]
+    known = actions or commands.first_words()
+    close = get_close_matches(typed, known, 1, 0.5)
+    group = f"{words[0]} " if actions else ""
+    if actions and len(words) == 1:
+        return UsageError(
+            f"{words[0]}: expected one of {', '.join(actions)}", hint=f"rye help {words[0]}"
+        )
+    hint = f"did you mean: rye {group}{close[0]}" if close else "list the commands with: rye help"
+    return UsageError(f"unknown command {group}{typed!r}", hint=hint)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
+from ryeos.app.output import one_line
 from ryeos.cli import run
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.output import one_line
 from ryeos.cli.session import Command, Session
 from ryeos.graph.errors import GraphInvalidError
 from ryeos.graph.model import Graph, edges_of, error_target

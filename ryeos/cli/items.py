@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ryeos.app.load import LoadRequest, load_item
+from ryeos.app.output import escaped, one_line
 from ryeos.app.search import search_checked
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.output import escaped, one_line
 from ryeos.cli.session import Command, Session
 from ryeos.items.errors import UsageError
 from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind

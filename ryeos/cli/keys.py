@@ -12,8 +12,8 @@ from typing import Any
 
 from lillux.files import create_file, file_system_error, make_directory, read_bytes
 from lillux.signing import MAX_PEM_BYTES, KeyPair, PemError, generate_keypair, public_pem_of
+from ryeos.app.output import one_line
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.output import one_line
 from ryeos.cli.session import Command, Session
 from ryeos.items.context import PRIVATE_KEY_VARIABLE
 from ryeos.items.errors import (

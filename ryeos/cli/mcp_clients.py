@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
+from ryeos.app.output import one_line
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.client_settings import (
     CLIENTS,
@@ -34,7 +35,6 @@ from ryeos.cli.client_settings import (
     write_settings,
 )
 from ryeos.cli.findings import LEFT, MADE, THERE, WOULD_MAKE, Step
-from ryeos.cli.output import one_line
 from ryeos.cli.session import Command, Session, program_path
 from ryeos.items.errors import UnsupportedError, UsageError
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.files import read_bytes
+from ryeos.app.output import one_line
 from ryeos.app.server_tools import (
     RUNTIMES,
     ServerOptions,
@@ -25,7 +26,6 @@ from ryeos.app.server_tools import (
     write_signed,
 )
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.output import one_line
 from ryeos.cli.run import live_stderr, show
 from ryeos.cli.session import Command, Session, cancelled_by_signals
 from ryeos.items.errors import ExecutorNotFoundError, TargetExistsError, UsageError

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from lillux.files import create_file, make_directory
 from lillux.values import dataclass
+from ryeos.app.output import one_line
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.output import one_line
 from ryeos.cli.session import Command, Session
 from ryeos.items.errors import InvalidRefError, TargetExistsError, UsageError
 from ryeos.items.refs import PROJECT, USER, ItemRef, Kind, Reference, Space, parse_reference

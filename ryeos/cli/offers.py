@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 
+from ryeos.app.output import Output
 from ryeos.cli.commands import COMPLETE, first_words
-from ryeos.cli.output import Output
-from ryeos.cli.session import Session, own_bundle
+from ryeos.cli.session import Session
 from ryeos.items.refs import EXECUTABLE_KINDS, MAX_REF_BYTES, SYSTEM, TEST_SUFFIX, Kind, Space
 
 TYPE_CHECKING = False  # `typing` is not worth its time when a key is pressed
@@ -39,21 +39,25 @@ def offer(arguments: Sequence[str], bundle: BundleHome | None) -> int:
     """
     from lillux.errors import LilluxError
 
+    if bundle is None:
+        from ryeos.trust.bundles import own_bundle
+
+        bundle = own_bundle()
     place = arguments.index(COMPLETE)
     what, typed = (*arguments[place + 1 : place + 3], "", "")[:2]
     words = [*arguments[:place], *arguments[place + 3 :]]
     session = Session(
         SimpleNamespace(project=_value(words, _PROJECT), user_space=_value(words, _USER_SPACE)),
         Output(as_json=False, environ=os.environ),
-        bundle or own_bundle(),
+        bundle,
     )
     try:
         found = sorted(set(names(session, what, typed)))
     except LilluxError as error:
-        from ryeos.cli.failures import report
+        from ryeos.app.output import report
 
         # Never as JSON, whatever the line has: standard output would be offered.
-        return report(error, as_json=False)
+        return report(error, as_json=False, environ=os.environ)
     sys.stdout.flush()
     sys.stdout.buffer.write(b"".join(os.fsencode(name) + b"\n" for name in found))
     sys.stdout.flush()

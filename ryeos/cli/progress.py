@@ -5,7 +5,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TextIO
 
-from ryeos.cli.output import Output, one_line
+from ryeos.app.output import Output, one_line
 from ryeos.graph.runner import StepEvent
 
 # --- step list ------------------------------------------------------------------------------------

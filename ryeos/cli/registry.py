@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from lillux.errors import LilluxError
+from ryeos.app.output import one_line
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.output import one_line
 from ryeos.cli.session import Command, Session, cancelled_by_signals
 from ryeos.items.context import utc_now
 from ryeos.items.errors import RyeError, UsageError

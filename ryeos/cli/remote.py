@@ -5,9 +5,9 @@ from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
+from ryeos.app.output import one_line
 from ryeos.cli import run
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.output import one_line
 from ryeos.cli.remote_run import (
     check_thread_id,
     limit_of,

@@ -7,8 +7,8 @@ from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.process.cancellation import Cancellation
+from ryeos.app.output import one_line
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.output import one_line
 from ryeos.cli.progress import ProgressBar
 from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.items.errors import Answer, UsageError

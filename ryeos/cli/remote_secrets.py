@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lillux.signing import KeyNotFoundError, load_keypair
+from ryeos.app.output import one_line
 from ryeos.cli import run
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.output import one_line
 from ryeos.cli.remote_run import linked, surroundings, take_remote
 from ryeos.cli.session import Command, Session
 from ryeos.items.errors import EXIT_BY_CODE, TOOL_FAILED, NoSigningKeyError, UsageError

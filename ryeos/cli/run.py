@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from lillux.files import read_bytes
+from ryeos.app.output import escaped
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.output import escaped
 from ryeos.cli.session import Command, Session, cancelled_by_signals
 from ryeos.items.errors import Answer, UsageError
 from ryeos.run.model import Request

@@ -12,9 +12,9 @@ from lillux.errors import LilluxError
 from lillux.process.cancellation import Cancellation
 from lillux.values import dataclass, field
 from ryeos import __version__
+from ryeos.app.output import Output
 from ryeos.cli.arguments import Arguments, PlainArguments, declare_shared
 from ryeos.cli.commands import Entry
-from ryeos.cli.output import Output
 
 TYPE_CHECKING = False  # importing typing costs more than this start may take
 
@@ -180,7 +180,11 @@ def run_command(
             as_json=parsed.json, quiet=parsed.quiet, color=parsed.color, environ=os.environ
         )
         _configure_logging(verbose=parsed.verbose)
-        return command.run(Session(parsed, output, bundle or own_bundle()))
+        if bundle is None:
+            from ryeos.trust.bundles import own_bundle
+
+            bundle = own_bundle()
+        return command.run(Session(parsed, output, bundle))
     except LilluxError as error:
         if not error.hint and error.code == "INVALID_PARAMS" and error.exit_status == USAGE:
             error.hint = f"see: rye {entry.words} --help"
@@ -199,17 +203,6 @@ def _parsed(command: Command, entry: Entry, arguments: list[str]) -> SimpleNames
 
         values = parse(entry, command.configure, command.examples, arguments)
     return values
-
-
-def own_bundle() -> BundleHome:
-    """The bundle beside this package, where a wheel has it."""
-    from pathlib import Path
-
-    from ryeos.trust.bundles import BundleFolder
-
-    # An installer puts the scripts of a wheel beside the interpreter.
-    scripts = str(Path(sys.executable).parent)
-    return BundleFolder(Path(__file__).parent.parent / "bundle", lambda: scripts)
 
 
 def program_path() -> Path | None:

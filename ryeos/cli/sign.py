@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ryeos.app.output import one_line
 from ryeos.app.sign import batch_answer, is_glob, signing, single_answer, targets_of
 from ryeos.app.verbs import project_of
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.output import one_line
 from ryeos.cli.session import Command, Session
 from ryeos.items.errors import Answer, ItemNotFoundError
 from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, parse_kind

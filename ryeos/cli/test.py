@@ -15,8 +15,8 @@ from ryeos.app.item_tests import (
     planned,
     run_cases,
 )
+from ryeos.app.output import one_line
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.output import one_line
 from ryeos.cli.session import Command, Session, cancelled_by_signals
 from ryeos.items.errors import UsageError
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from lillux.files import file_system_error
+from ryeos.app.output import one_line
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.output import one_line
 from ryeos.cli.session import Command, Session, interrupt_on_signals
 from ryeos.items.errors import TOOL_FAILED, UsageError
 from ryeos.run.thread_control import GRACE_S, ThreadLog, kill_thread, refreshed, wait_for

@@ -8,6 +8,7 @@ a short command needs no YAML parser. Format: ``docs/bundles.md``.
 
 import json
 import os
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -72,6 +73,13 @@ class BundleFolder:
     def programs(self) -> str | None:
         """The folder that was named for it."""
         return self.tool_programs()
+
+
+def own_bundle() -> BundleFolder:
+    """The bundle beside this package, where a wheel has it."""
+    # An installer puts the scripts of a wheel beside the interpreter.
+    scripts = str(Path(sys.executable).parent)
+    return BundleFolder(Path(__file__).parent.parent / "bundle", lambda: scripts)
 
 
 @dataclass(frozen=True, slots=True)

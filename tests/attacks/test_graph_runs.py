@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lillux.signing import generate_keypair, save_keypair
-from ryeos.cli.output import Output
+from ryeos.app.output import Output
 from ryeos.cli.progress import StepList
 from ryeos.graph.pictures import dot, mermaid, picture_of
 from ryeos.graph.reading import read_graph

@@ -1,6 +1,6 @@
 import io
 
-from ryeos.cli.output import Output
+from ryeos.app.output import Output
 from ryeos.cli.progress import ProgressBar, bar
 
 

@@ -1,4 +1,7 @@
-"""Standard output carries the answer and nothing else; notes and warnings go to standard error."""
+"""What a program of Rye writes: the answer to standard output, everything else to standard error.
+
+Used by `rye` and by `rye-node`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,9 @@ TYPE_CHECKING = False  # `typing` is not worth its time at a start
 if TYPE_CHECKING:
     from typing import Any
 
+INTERRUPTED, BROKEN_PIPE = 130, 141
+"""Exit statuses, as shells say them of SIGINT and SIGPIPE."""
+_INTERRUPTED_ANSWER = '{"status": "error", "error": "interrupted", "code": "CANCELLED"}\n'
 # Set by the consoles of Windows that show colours.
 _COLOR_CONSOLES = ("WT_SESSION", "TERM", "TERM_PROGRAM", "ANSICON")
 # JSON itself escapes the first 32 characters: these are the others, and marks of direction.
@@ -148,3 +154,66 @@ def one_line(text: str, width: int = 0) -> str:
     if not words.isprintable():
         plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words)
     return plain if not width or len(plain) <= width else f"{plain[: max(width - 1, 0)]}…"
+
+
+# --- failures -------------------------------------------------------------------------------------
+
+
+def report(error: Exception, *, as_json: bool, environ: Mapping[str, str]) -> int:
+    """Show a failure; the exit status.
+
+    What the machine refuses is told with the file's name; any other failure that is not ours is a
+    bug, and says so.
+    """
+    if environ.get("RYE_LOG") == "debug":
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, OSError) and error.errno is not None:
+        from lillux.files import file_system_error
+
+        name = error.filename
+        known = isinstance(name, str | bytes)  # else a descriptor, or nothing
+        error = file_system_error(os.fsdecode(name) if known else "an open file", error)
+    if not isinstance(error, LilluxError):
+        error = LilluxError(
+            f"internal error: {type(error).__name__}: {error}",
+            hint="this is a bug in rye; RYE_LOG=debug shows where it happened",
+        )
+    if not as_json or not _answered(error, environ):
+        _say(error)
+    return error.exit_status
+
+
+def _answered(error: LilluxError, environ: Mapping[str, str]) -> bool:
+    """Write the envelope of a failure; whether standard output took it."""
+    from ryeos.items.errors import error_envelope
+
+    if isinstance(error, OutputError):
+        return False
+    try:
+        Output(as_json=True, environ=environ).answer(error_envelope(error), "")
+    except OutputError:
+        return False
+    return True
+
+
+def _say(error: LilluxError) -> None:
+    sys.stderr.write(f"error: {steers_nothing(str(error))}\n")
+    cause = error.__cause__
+    if cause and str(cause) not in str(error):
+        sys.stderr.write(f"  cause: {steers_nothing(str(cause))}\n")
+    if error.hint:
+        sys.stderr.write(f"  hint: {steers_nothing(error.hint)}\n")
+
+
+def interrupted_status(error: KeyboardInterrupt | BrokenPipeError, *, as_json: bool) -> int:
+    """The exit status of a program that was interrupted, or whose reader closed the pipe."""
+    if isinstance(error, BrokenPipeError):
+        # The interpreter's own flush at exit has to find a place to write to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    sys.stderr.write("interrupted\n")
+    if as_json:
+        sys.stdout.write(_INTERRUPTED_ANSWER)
+    return INTERRUPTED
