@@ -102,6 +102,7 @@ class Rye:
             runner=self._runner,
             functions=self._functions,
             graphs=self._graph_call,
+            config=self.config,
         )
 
     def _graph_call(self, materials: Materials, on_step: OnStep | None) -> Call:

@@ -12,7 +12,7 @@ from lillux.errors import LilluxError
 from lillux.signing import generate_keypair
 from ryeos.items.errors import IntegrityError, UnsignedError, UntrustedKeyError
 from ryeos.run.chain import CompanionError
-from ryeos.run.engine import Progress
+from ryeos.run.engine import ExecutionLog
 from ryeos.run.model import Request
 from tests.support.http_servers import Exchange, Server
 from tests.support.mcp_servers import ODD_SERVER
@@ -241,12 +241,12 @@ def test_a_server_item_that_is_swapped_after_its_verification_starts_nothing(
     workspace.project.sign(path)
     workspace.project.signed_yaml("mcp/test/tool", NAMED, executor=STDIO)
     executor = workspace.rye().executor
-    prepared = executor._prepare(Request(item_id="mcp/test/tool"), Progress())
+    call, _ = executor._make_call(Request(item_id="mcp/test/tool"), ExecutionLog())
 
     path.write_text(path.read_text("utf-8").replace('{command: "true"}', config), "utf-8")
 
     with pytest.raises(IntegrityError):
-        prepared.call.run()
+        call.run()
     assert not mark.exists()
 
 

@@ -1,4 +1,4 @@
-"""Calls that come right after each other: what they stand on is found once, and never trusted."""
+"""Prepared calls: cached for calls that follow each other, and never trusted."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lillux.values import replace
-from ryeos.run.engine import KEPT_S, MAX_KEPT, Ground, Grounds
+from ryeos.run.engine import KEPT_S, MAX_KEPT, PreparedCall, PreparedCalls
 from ryeos.run.model import Request
 from tests.support.workspace import Workspace
 
@@ -22,12 +22,12 @@ def write(workspace: Workspace, answer: str, item_id: str = "mine/it") -> Path:
     return path
 
 
-def ground(workspace: Workspace) -> Ground:
+def prepared_call(workspace: Workspace) -> PreparedCall:
     """Of a real tool."""
     write(workspace, "1")
     executor = workspace.rye().executor
     executor.execute(ONE)
-    found = executor._grounds.find(ONE)
+    found = executor._prepared.find(ONE)
     assert found
     return found
 
@@ -43,11 +43,11 @@ def test_what_one_call_stood_on_will_do_for_the_next_one(workspace: Workspace) -
     executor = workspace.rye().executor
 
     first = executor.execute(replace(ONE, parameters={"n": 1}, trace=True))
-    known = executor._grounds.find(ONE)
+    known = executor._prepared.find(ONE)
     second = executor.execute(replace(ONE, parameters={"n": 2}, trace=True))
 
     assert (first.data, second.data) == ({"n": 1}, {"n": 2})
-    assert executor._grounds.find(ONE) is known
+    assert executor._prepared.find(ONE) is known
     assert (second.chain, second.trace) == (first.chain, first.trace)
     assert second.metadata == first.metadata
 
@@ -120,34 +120,34 @@ def test_a_call_on_its_own_stands_on_nothing_that_was_kept(workspace: Workspace)
 
     executor.execute(Request(item_id="mine/it"))
 
-    assert executor._grounds.find(ONE) is None
+    assert executor._prepared.find(ONE) is None
 
 
-def test_grounds_are_kept_for_a_moment(workspace: Workspace) -> None:
-    known, clock = ground(workspace), [0.0]
-    grounds = Grounds(lambda: clock[0])
-    grounds.keep(ONE, known)
+def test_prepared_are_kept_for_a_moment(workspace: Workspace) -> None:
+    known, clock = prepared_call(workspace), [0.0]
+    prepared = PreparedCalls(lambda: clock[0])
+    prepared.keep(ONE, known)
 
     clock[0] = KEPT_S * 0.99
-    assert grounds.find(ONE) is known
+    assert prepared.find(ONE) is known
     clock[0] = KEPT_S
-    assert grounds.find(ONE) is None
+    assert prepared.find(ONE) is None
 
 
 @pytest.mark.parametrize(
     "other", [replace(ONE, use_lockfile=True), replace(ONE, validate_chain=False)]
 )
-def test_grounds_are_for_calls_of_the_same_kind(other: Request, workspace: Workspace) -> None:
-    grounds = Grounds()
-    grounds.keep(ONE, ground(workspace))
+def test_prepared_are_for_calls_of_the_same_kind(other: Request, workspace: Workspace) -> None:
+    prepared = PreparedCalls()
+    prepared.keep(ONE, prepared_call(workspace))
 
-    assert grounds.find(other) is None
+    assert prepared.find(other) is None
 
 
 def test_there_are_never_more_of_them_than_a_few(workspace: Workspace) -> None:
-    known, grounds = ground(workspace), Grounds()
+    known, prepared = prepared_call(workspace), PreparedCalls()
 
     for number in range(3 * MAX_KEPT):
-        grounds.keep(replace(ONE, item_id=f"mine/{number}"), known)
+        prepared.keep(replace(ONE, item_id=f"mine/{number}"), known)
 
-    assert len(grounds._kept) <= MAX_KEPT
+    assert len(prepared._kept) <= MAX_KEPT
