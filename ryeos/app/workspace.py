@@ -168,16 +168,20 @@ class Rye:
 
         Raises LilluxError for an item that cannot be found; what goes wrong later is an answer.
         """
-        kind = self._kind(reference)
+        kind, resolution = self._kind(reference)
         if kind is Kind.CONFIG:
             raise UsageError(f"{reference}: configuration is read by tools, never run")
         if kind is Kind.TOOL:
             result = self.executor.execute(
-                request, cancellation=cancellation, on_stderr=on_stderr, on_step=on_step
+                replace(request, resolution=resolution),
+                cancellation=cancellation,
+                on_stderr=on_stderr,
+                on_step=on_step,
             )
             return tool_answer(result, request)
         started_at = perf_counter()
-        resolution, item = self.load(reference)
+        resolution = resolution or self.resolver.resolve(reference)
+        item = self.verifier.verify_location(resolution.location)
         self._require_coverage(resolution.location, item)
         from ryeos.items.rendering import render_directive, render_knowledge
 
@@ -208,9 +212,10 @@ class Rye:
     def check(self, reference: Reference, request: Request) -> Answer:
         """Whether `execute` would begin, here or on a machine with other programs. Raises as it."""
         dry = replace(request, dry_run=True)
-        if self._kind(reference) is not Kind.TOOL:
+        kind, resolution = self._kind(reference)
+        if kind is not Kind.TOOL:
             return self.execute(reference, dry)
-        return tool_answer(self.executor.check(dry), dry)
+        return tool_answer(self.executor.check(replace(dry, resolution=resolution)), dry)
 
     def start(self, reference: Reference, request: Request, program: "Program") -> Answer:
         """Run a tool in the background, or let it see to that itself; the answer names the thread.
@@ -228,7 +233,7 @@ class Rye:
         )
 
         started_at = perf_counter()
-        require_detachable(self._kind(reference), str(reference))
+        require_detachable(self._kind(reference)[0], str(reference))
         checked = self.execute(reference, replace(request, dry_run=True))
         if checked.exit_status:
             return checked
@@ -360,10 +365,12 @@ class Rye:
                 aliases |= {f"{prefix}{name}": target for name, target in table.items()}
         return aliases
 
-    def _kind(self, reference: Reference) -> Kind:
+    def _kind(self, reference: Reference) -> tuple[Kind, Resolution | None]:
+        """The kind of an item, and where the item is if it had to be resolved for that."""
         if reference.kind:
-            return reference.kind
-        return self.resolver.resolve(reference).location.ref.kind
+            return reference.kind, None
+        resolution = self.resolver.resolve(reference)
+        return resolution.location.ref.kind, resolution
 
     def _require_coverage(self, location: Location, item: VerifiedItem) -> None:
         if item.coverage is Coverage.FULL or not item.verified:

@@ -20,7 +20,7 @@ from ryeos.cli.remote_run import linked, surroundings, take_remote
 from ryeos.cli.session import Command, Session
 from ryeos.items.errors import EXIT_BY_CODE, TOOL_FAILED, NoSigningKeyError, UsageError
 from ryeos.remote.link import Surroundings, open_node, remotes_of
-from ryeos.remote.run import verified_reference
+from ryeos.remote.run import verified_item
 from ryeos.remote.secrets import (
     MAX_VALUE_BYTES,
     LocalSecrets,
@@ -268,7 +268,7 @@ def _create(session: Session) -> int:
     """The item is verified here first, as it would be for a run."""
     arguments = session.arguments
     (typed,) = _words(session, 1, "one REF")
-    item_ref = verified_reference(session.rye, session.rye.reference(typed))
+    item_ref, _ = verified_item(session.rye, session.rye.reference(typed))
     names = tuple(name.strip() for name in (arguments.vault_keys or "").split(",") if name.strip())
     with linked(session) as link:
         envelope = None

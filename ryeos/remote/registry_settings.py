@@ -37,8 +37,9 @@ from ryeos.remote.settings import (
     netloc_of,
     normal_url,
 )
-from ryeos.trust.config import Layer, UserConfigFile
+from ryeos.trust.config import Layer
 from ryeos.trust.keys import SigningKey, verifies_with
+from ryeos.trust.sign import UserConfigFile
 from ryeos.trust.signature import SignedText, form_for
 from ryeos.trust.store import (
     MAX_DOCUMENT_BYTES,

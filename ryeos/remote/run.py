@@ -498,7 +498,7 @@ def execute_on(
     checked = around.workspace.check(reference, request)
     if checked.exit_status:
         return checked
-    item_ref = verified_reference(around.workspace, reference)
+    item_ref, chain = verified_item(around.workspace, reference)
     if options.thread == INLINE and item_ref.startswith(f"{Kind.DIRECTIVE}:"):
         raise UsageError(
             f"{item_ref}: thread inline: a directive is forked on a node",
@@ -508,7 +508,7 @@ def execute_on(
     metadata = checked.envelope.get("metadata", {})
     run = RemoteRun(
         item_ref=item_ref,
-        parameters=_parameters(around.workspace, item_ref, request, metadata),
+        parameters=sent_parameters(chain, request, metadata) if chain else request.parameters,
         thread=options.thread,
         is_async=options.is_async,
         vault_keys=options.vault_keys,
@@ -521,8 +521,8 @@ def execute_on(
     return answer_of(ran, link.node.name, item_ref, found)
 
 
-def verified_reference(workspace: Workspace, reference: Reference) -> str:
-    """The canonical reference of an item, itself and what runs it verified.
+def verified_item(workspace: Workspace, reference: Reference) -> tuple[str, Chain | None]:
+    """The canonical reference of an item, verified with what runs it; and the chain of a tool.
 
     Raises UsageError, ItemNotFoundError, IntegrityError, ChainError.
     """
@@ -530,17 +530,9 @@ def verified_reference(workspace: Workspace, reference: Reference) -> str:
     if kind is Kind.CONFIG:
         raise UsageError(f"{reference}: configuration is read by tools, never run")
     if kind is Kind.TOOL:
-        return f"{kind}:{workspace.executor.build_chain(reference.id).tool.item_id}"
-    return str(workspace.load(Reference(kind, reference.id))[0].location.ref)
-
-
-def _parameters(
-    workspace: Workspace, item_ref: str, request: Request, described: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    kind, _, item_id = item_ref.partition(":")
-    if kind != Kind.TOOL:
-        return request.parameters
-    return sent_parameters(workspace.executor.build_chain(item_id), request, described)
+        chain = workspace.executor.build_chain(reference.id)
+        return f"{kind}:{chain.tool.item_id}", chain
+    return str(workspace.load(Reference(kind, reference.id))[0].location.ref), None
 
 
 def _limit(request: Request) -> float | None:

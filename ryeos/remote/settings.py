@@ -16,8 +16,9 @@ from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError, TargetExistsError
 from ryeos.items.refs import PROJECT, Space
 from ryeos.items.yaml import UneditableYamlError, parse_yaml, with_entry, without_entry
-from ryeos.trust.config import Layer, UserConfigFile
+from ryeos.trust.config import Layer
 from ryeos.trust.keys import SigningKey
+from ryeos.trust.sign import UserConfigFile
 from ryeos.trust.verify import Verifier
 
 # --- remote values --------------------------------------------------------------------------------

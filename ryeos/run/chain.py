@@ -88,9 +88,11 @@ class ChainBuilder:
         *,
         force_refresh: bool = False,
         found: list[ChainElement] | None = None,
+        resolution: Resolution | None = None,
     ) -> Chain:
         """The chain of a tool; ``found`` gets its elements, also those before a failure.
 
+        ``resolution`` is where the tool is, if it has been resolved already.
         Raises ItemNotFoundError, ChainError, IntegrityError and kin.
         """
         elements: list[ChainElement] = [] if found is None else found
@@ -98,7 +100,7 @@ class ChainBuilder:
         if cached and self._is_fresh(cached):
             elements.extend(cached.elements)
             return cached
-        chain = self._build(item_id, elements)
+        chain = self._build(item_id, elements, resolution)
         self.chains[item_id] = chain
         return chain
 
@@ -147,14 +149,17 @@ class ChainBuilder:
         self._companions.clear()
         self.specs.clear()
 
-    def _build(self, item_id: str, elements: list[ChainElement]) -> Chain:
+    def _build(
+        self, item_id: str, elements: list[ChainElement], resolved: Resolution | None
+    ) -> Chain:
         missed: list[Path] = []
         warnings: list[str] = []
         current: str | None = item_id
         while current is not None:
             if len(elements) == MAX_CHAIN_DEPTH:
                 raise ChainTooDeepError(item_id, MAX_CHAIN_DEPTH)
-            resolution = self._resolve(current, elements)
+            resolution = resolved if elements == [] else None
+            resolution = resolution or self._resolve(current, elements)
             element = self._element(current, resolution)
             if any(element.item_id == earlier.item_id for earlier in elements):
                 ids = [earlier.item_id for earlier in elements]

@@ -201,7 +201,9 @@ class PrimitiveExecutor:
 
     def _check(self, request: Request, log: "ExecutionLog") -> "CheckedCall":
         """Steps (1) to (5), which do not depend on the machine that will run the tool."""
-        chain = self._chains.build(request.item_id, found=log.elements)  # (1)
+        chain = self._chains.build(  # (1)
+            request.item_id, found=log.elements, resolution=request.resolution
+        )
         log.warnings.extend(chain.warnings)
         self._validate(chain, request, log)  # (2)
         anchor, files = self._verify_files(chain, log.warnings.append)  # (3)

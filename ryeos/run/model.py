@@ -7,7 +7,7 @@ from typing import Any
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.values import dataclass, field
-from ryeos.items.refs import Location
+from ryeos.items.refs import Location, Resolution
 from ryeos.items.specs import ToolSpec
 from ryeos.trust.verify import VerifiedItem
 
@@ -112,6 +112,7 @@ class Request:
     grants       lists of capabilities, each of which must allow what a graph calls
     depth        how many further graphs a graph may be the outermost of; None for no limit
     run_id       the id of the run of a graph, where its starter has chosen one
+    resolution   where the tool is, if the caller has resolved ``item_id`` already
     is_one_of_many  others like it come right before and after: see `ryeos.run.engine`
     """
 
@@ -127,6 +128,7 @@ class Request:
     grants: tuple[tuple[str, ...], ...] = ()
     depth: int | None = None
     run_id: str = ""
+    resolution: Resolution | None = None
     is_one_of_many: bool = False
 
 
