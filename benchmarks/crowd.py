@@ -18,7 +18,7 @@ from lillux.store import Store
 from lillux.values import dataclass
 from rye_services.node.objects import UserStores
 from ryeos.remote.errors import HeadMovedError, RemoteError
-from ryeos.remote.link import Surroundings, open_link
+from ryeos.remote.link import RemoteEnvironment, open_link
 from ryeos.remote.pull import pull
 from ryeos.remote.push import push
 from ryeos.remote.run import RemoteRun, execute
@@ -84,7 +84,7 @@ def _seeded(folder: Path, node: Node) -> Workspace:
     workspace.project.signed_tool(
         "crowd/make", _MAKES, executor="rye/core/runtimes/python/function"
     )
-    push(open_link(Surroundings(workspace=workspace.rye()), None))
+    push(open_link(RemoteEnvironment(workspace=workspace.rye()), None))
     return workspace
 
 
@@ -121,7 +121,7 @@ def lost_updates(updates: Iterable[Update], workspace: Workspace, node: Node) ->
     Read from the node's own store: nothing that a client says counts here.
     """
     store = UserStores(node.settings.cas_base_path).of(workspace.fingerprint)
-    link = open_link(Surroundings(workspace=workspace.rye()), None)
+    link = open_link(RemoteEnvironment(workspace=workspace.rye()), None)
     link.node.verify()
     head = link.node.head(link.project_path)
     if head is None:
@@ -183,7 +183,7 @@ def _client(folder: Path, number: int) -> Iterator[Update]:
     bundle = embedded_bundle(folder / "bundle", VERSION)
     here = Workspace(folder / f"client{number}", (bundle,))
     here.env["HOME"] = here.env["USER_SPACE"] = str(folder / "seed" / "home")
-    link = open_link(Surroundings(workspace=here.rye()), None)
+    link = open_link(RemoteEnvironment(workspace=here.rye()), None)
     _insist(lambda: pull(link))
     mine = here.project_path / "src" / f"pushed{number}.txt"
     mine.parent.mkdir(exist_ok=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.timing import Figure, medians
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from tests.support.workspace import Workspace, publish
 
 ROUNDS = 200
@@ -17,7 +17,7 @@ def figures(scratch: Path) -> Iterator[Figure]:
     """Rows for a warm call, and for building a chain warm and cold."""
     workspace = Workspace(scratch / "engine", (publish(scratch / "bundle"),))
     executor = workspace.warm.executor
-    request = Request(item_id=TOOL, parameters={"command": COMMAND})
+    request = ExecutionRequest(item_id=TOOL, parameters={"command": COMMAND})
     bash = ["bash", "-c", COMMAND]
     env = dict(workspace.env)
     paths = [e.path for e in executor.build_chain(TOOL).elements if e.path]

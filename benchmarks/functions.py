@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.timing import Figure, medians
 from ryeos.run.functions import FunctionHost
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from tests.support.workspace import Workspace, publish
 
 ROUNDS = 200
@@ -28,7 +28,7 @@ def figures(scratch: Path) -> Iterator[Figure]:
     executor = workspace.rye(functions=host).executor
 
     def call(item_id: str) -> None:
-        result = executor.execute(Request(item_id=item_id, parameters=PARAMETERS))
+        result = executor.execute(ExecutionRequest(item_id=item_id, parameters=PARAMETERS))
         if result.data != {"echo": PARAMETERS}:
             raise RuntimeError(result.error)
 

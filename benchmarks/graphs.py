@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.timing import Figure, elapsed_ms, medians
 from lillux.process.model import Outcome
 from ryeos.run.functions import Function, FunctionHost
-from ryeos.run.model import Invocation, Request
+from ryeos.run.model import ExecutionRequest, Invocation
 from tests.support.workspace import Workspace, publish
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -20,7 +20,7 @@ PEER = ROOT / "benchmarks" / "langgraph_peer.py"
 
 STEPS, FEW, MANY, ITEMS = 1000, 100, 10_000, 1000
 ROUNDS, FAN_ROUNDS = 5, 3
-# As many steps lie between two forced writes of a run (`ryeos.graph.run_store.Pace`).
+# As many steps lie between two forced writes of a run (`ryeos.graph.run_store.CheckpointPace`).
 CHECKPOINT = 200
 
 GRAPH = "rye/core/runtimes/state-graph/runtime"
@@ -100,7 +100,7 @@ class Bench:
 
     def count(self, name: str, steps: int) -> None:
         """Run a counting graph for so many steps, the return node one of them."""
-        request = Request(item_id=f"mine/{name}", parameters={"visits": steps - 1})
+        request = ExecutionRequest(item_id=f"mine/{name}", parameters={"visits": steps - 1})
         result = self.executor.execute(request)
         if not result.success or result.data["steps"] != steps:
             raise RuntimeError(result.error or result.data)
@@ -108,14 +108,14 @@ class Bench:
     def fan_out(self, most: int) -> None:
         """Run the foreach, so many calls at once."""
         parameters = {"numbers": list(range(ITEMS)), "max_concurrency": most}
-        result = self.executor.execute(Request(item_id="mine/fan", parameters=parameters))
+        result = self.executor.execute(ExecutionRequest(item_id="mine/fan", parameters=parameters))
         if not result.success or result.data["output"] != {"count": ITEMS}:
             raise RuntimeError(result.error or result.data)
 
     def call_directly(self, calls: int) -> None:
         """Make so many calls of the graph's function, with nothing around them."""
         if self.host.last is None:
-            self.executor.execute(Request(item_id="mine/add", parameters={"n": 0}))
+            self.executor.execute(ExecutionRequest(item_id="mine/add", parameters={"n": 0}))
         if self.host.last is None:
             raise RuntimeError("no call was made")
         function, invocation = self.host.last

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.timing import Figure, medians
 from ryeos.run.functions import FunctionHost
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from tests.support.workspace import Workspace, publish
 
 ROUNDS = 15
@@ -41,7 +41,9 @@ def figures(scratch: Path) -> Iterator[Figure]:
     executor = workspace.rye(functions=host).executor
 
     def ours(params: dict[str, Any]) -> Callable[[], object]:
-        request = Request(item_id="rye/file-system/grep", parameters={**params, "mode": "count"})
+        request = ExecutionRequest(
+            item_id="rye/file-system/grep", parameters={**params, "mode": "count"}
+        )
 
         def search() -> int:
             result = executor.execute(request)

@@ -11,7 +11,7 @@ from sqlalchemy import insert
 
 from benchmarks.timing import Figure
 from rye_services.database import stamp
-from rye_services.registry.search_index import PUBLIC, Document, index_for
+from rye_services.registry.search_index import PUBLIC, IndexedItem, index_for
 from rye_services.registry.services import open_registry_alone
 from rye_services.registry.tables import items
 from ryeos.items.context import utc_now
@@ -53,11 +53,11 @@ def fill(registry: Registry, count: int) -> None:
     services.database.close()
 
 
-def _document(number: int, random: Random) -> Document:
+def _document(number: int, random: Random) -> IndexedItem:
     words = [f"word{random.randrange(_WORDS)}" for _ in range(30)]
     common = [f"common{random.randrange(_COMMON)}" for _ in range(4)]
     namespace, category = f"n{number % 500}", f"c{number % 40}"
-    return Document(
+    return IndexedItem(
         item=number,
         item_type=_KINDS[number % 3],
         item_id=f"{namespace}/{category}/{words[0]}_{number}",
@@ -70,7 +70,7 @@ def _document(number: int, random: Random) -> Document:
     )
 
 
-def _row(document: Document, now: str) -> dict[str, object]:
+def _row(document: IndexedItem, now: str) -> dict[str, object]:
     return {
         "id": document.item,
         "item_type": document.item_type,

@@ -239,7 +239,7 @@ def safe_join(root: Path, relative: str) -> Path:
     backslashes, colons, Windows device names, or leads outside ``root`` through a link.
     Raises UnsafePathError.
     """
-    check_relative(relative)
+    require_plain_path(relative)
     segments = relative.split("/")
     path = root.joinpath(*segments)
     if not _is_free_of_links(root, segments) and not is_inside(path, root):
@@ -278,7 +278,7 @@ def force_and_close(descriptor: int, path: str | Path) -> None:
         os.close(descriptor)
 
 
-def check_relative(relative: str) -> None:
+def require_plain_path(relative: str) -> None:
     """Refuse a relative path that is not plain on every platform. Raises UnsafePathError."""
     problem = _path_problem(relative)
     if problem:

@@ -54,7 +54,7 @@ _N = TypeVar("_N", int, float)
 HELP_FLAGS = frozenset({"-h", "--help"})
 
 
-class ArgumentError(Exception):
+class CommandLineError(Exception):
     """The command line is not one of the program's. The text says why."""
 
 
@@ -85,7 +85,7 @@ class Flags:
         """The value. Raises ArgumentError if there is none."""
         value = self.last(flag)
         if value is None:
-            raise ArgumentError(f"{flag}: expected a value, got nothing")
+            raise CommandLineError(f"{flag}: expected a value, got nothing")
         return value
 
     def seconds(self, flag: str, default: float) -> float:
@@ -93,7 +93,7 @@ class Flags:
         text = self.last(flag)
         number = default if text is None else _number(text, float)
         if number is None or not 0 <= number < math.inf:
-            raise ArgumentError(f"{flag}: expected seconds, 0 or more, got {text}")
+            raise CommandLineError(f"{flag}: expected seconds, 0 or more, got {text}")
         return number
 
     def integer(self, flag: str, default: int | None = None) -> int:
@@ -101,7 +101,7 @@ class Flags:
         text = self.required(flag) if default is None else self.last(flag)
         number = default if text is None else _number(text, int)
         if number is None:
-            raise ArgumentError(f"{flag}: expected a whole number, got {text}")
+            raise CommandLineError(f"{flag}: expected a whole number, got {text}")
         return number
 
 
@@ -118,16 +118,16 @@ def read_flags(arguments: Sequence[str], known: Mapping[str, bool]) -> Flags:
         flag, equals, value = argument.partition("=")
         takes_value = known.get(flag)
         if takes_value is None:
-            raise ArgumentError(f"unknown argument {argument}")
+            raise CommandLineError(f"unknown argument {argument}")
         if not takes_value:
             if equals:
-                raise ArgumentError(f"{flag}: expected no value, got {value}")
+                raise CommandLineError(f"{flag}: expected no value, got {value}")
             values[flag] = []
             continue
         if not equals:
             following = next(rest, None)
             if following is None:
-                raise ArgumentError(f"{flag}: expected a value, got nothing")
+                raise CommandLineError(f"{flag}: expected a value, got nothing")
             value = following
         values.setdefault(flag, []).append(value)
     return Flags(values)
@@ -226,7 +226,7 @@ def proc_main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         answer(work(read_flags(arguments[1:], known), environ))
     except HelpRequest:
         return show_help(PROC_USAGE)
-    except ArgumentError as error:
+    except CommandLineError as error:
         return refuse(PROC, str(error), PROC_USAGE)
     return DONE
 
@@ -242,7 +242,7 @@ def _exec(flags: Flags, environ: Mapping[str, str]) -> dict[str, Any]:
     timeout_s = flags.seconds("--timeout", EXEC_TIMEOUT_S) or None
     max_bytes = flags.integer("--max-output", MAX_OUTPUT_BYTES)
     if max_bytes < 0:
-        raise ArgumentError(f"--max-output: expected bytes, 0 or more, got {max_bytes}")
+        raise CommandLineError(f"--max-output: expected bytes, 0 or more, got {max_bytes}")
     stdin = _stdin(flags)
     try:
         command = Command(
@@ -357,7 +357,7 @@ def _cwd(flags: Flags) -> Path | None:
 def _stdin(flags: Flags) -> bytes:
     if flags.has("--stdin-pipe"):
         if flags.has("--stdin"):
-            raise ArgumentError("--stdin-pipe: expected no --stdin beside it")
+            raise CommandLineError("--stdin-pipe: expected no --stdin beside it")
         return sys.stdin.buffer.read()
     return os.fsencode(flags.last("--stdin") or "")
 
@@ -402,7 +402,7 @@ def watch_main(arguments: Sequence[str]) -> int:
         timeout_s = _timeout_s(flags)
     except HelpRequest:
         return show_help(WATCH_USAGE)
-    except ArgumentError as error:
+    except CommandLineError as error:
         return refuse(WATCH, str(error), WATCH_USAGE)
     status = await_status(Path(db), thread_id, timeout_s)
     answer({"status": status, "thread_id": thread_id})
@@ -413,5 +413,5 @@ def _timeout_s(flags: Flags) -> float | None:
     if not flags.has("--no-timeout"):
         return flags.seconds("--timeout", TIMEOUT_S)
     if flags.has("--timeout"):
-        raise ArgumentError("--no-timeout: expected no --timeout beside it")
+        raise CommandLineError("--no-timeout: expected no --timeout beside it")
     return None

@@ -80,7 +80,7 @@ class InterpreterBlock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class SearchEnvironment:
     """What a search may look at: the variables resolved so far, and the folders of the spaces.
 
     ``process_variables`` are those of the process alone, without what an unsigned ``.env`` says.
@@ -125,7 +125,7 @@ def find_on_path(name: str, search_path: str, *, platform: str) -> str | None:
     return first_program((Path(folder, name) for folder in folders), platform)
 
 
-def search_names(names: tuple[str, ...], around: Surroundings) -> Search:
+def search_names(names: tuple[str, ...], around: SearchEnvironment) -> Search:
     """The first of the names that PATH knows, or that is the absolute path of a program."""
     search_path = around.variables.get("PATH", "" if around.platform == "win32" else os.defpath)
     programs = (find_on_path(name, search_path, platform=around.platform) for name in names)
@@ -136,7 +136,7 @@ def search_names(names: tuple[str, ...], around: Surroundings) -> Search:
 
 
 def search_folders(
-    directories: tuple[str, ...], names: tuple[str, ...], around: Surroundings
+    directories: tuple[str, ...], names: tuple[str, ...], around: SearchEnvironment
 ) -> Search:
     """The first of the names in the first of the folders that has one."""
     programs = (Path(folder, name) for folder in directories for name in names)
@@ -167,7 +167,7 @@ def either(names: tuple[str, ...]) -> str:
 # --- the types
 
 
-def search_local_binary(block: InterpreterBlock, around: Surroundings) -> Search:
+def search_local_binary(block: InterpreterBlock, around: SearchEnvironment) -> Search:
     """The first of the names in the ``search_paths`` of each root; the project comes last."""
     names = unique((block.text("binary"), *block.texts("candidates")))
     roots = (*block.texts("search_roots"), "")  # the project itself comes last
@@ -178,12 +178,12 @@ def search_local_binary(block: InterpreterBlock, around: Surroundings) -> Search
     return search_folders(directories, names, around)
 
 
-def search_system_binary(block: InterpreterBlock, around: Surroundings) -> Search:
+def search_system_binary(block: InterpreterBlock, around: SearchEnvironment) -> Search:
     """``binary`` on PATH."""
     return search_names((block.text("binary"),), around)
 
 
-def search_command(block: InterpreterBlock, around: Surroundings) -> Search:
+def search_command(block: InterpreterBlock, around: SearchEnvironment) -> Search:
     """The program that ``resolve_cmd`` names in the first line of its output."""
     from lillux.process import ProcessManager
     from lillux.process.model import Command, SpawnError
@@ -206,7 +206,7 @@ def search_command(block: InterpreterBlock, around: Surroundings) -> Search:
     return _search_printed(name, outcome, around)
 
 
-def _search_printed(name: str, outcome: "Outcome", around: Surroundings) -> Search:
+def _search_printed(name: str, outcome: "Outcome", around: SearchEnvironment) -> Search:
     """The program that the first line of the output names, if the command ended well."""
     if outcome.timed_out:
         problem = f"{name!r} did not end within {COMMAND_TIMEOUT_S:g} s"
@@ -227,7 +227,7 @@ def _ending(outcome: "Outcome") -> str:
     return f"status {outcome.exit_code}"
 
 
-def search_venv_python(block: InterpreterBlock, around: Surroundings) -> Search:
+def search_venv_python(block: InterpreterBlock, around: SearchEnvironment) -> Search:
     """The Python of a virtual environment, or of each space in ``search``."""
     folders = _VENV_FOLDERS if block.texts("search") else _VENV_FOLDERS[:1]
     if "venv_path" in block.keys:
@@ -244,7 +244,7 @@ def search_venv_python(block: InterpreterBlock, around: Surroundings) -> Search:
     )
 
 
-def _search_venv_space(space: str, folders: tuple[str, ...], around: Surroundings) -> Search:
+def _search_venv_space(space: str, folders: tuple[str, ...], around: SearchEnvironment) -> Search:
     if space == "system":
         return search_names(_VENV_SYSTEM_PROGRAMS, around)
     base = around.project_path if space == "project" else around.user_base
@@ -305,20 +305,20 @@ _NODE_FOLDERS = ("node_modules/.bin",)
 _PROGRAM_FOLDERS = (".ai/bin", ".venv/bin", ".venv/Scripts", "node_modules/.bin", "bin")
 
 
-def search_node_modules(block: InterpreterBlock, around: Surroundings) -> Search:
+def search_node_modules(block: InterpreterBlock, around: SearchEnvironment) -> Search:
     """``binary`` in the ``search_paths`` of the project."""
     folders = block.texts("search_paths") or _NODE_FOLDERS
     return _search_space("project", (block.name("binary", _NODE),), folders, around)
 
 
-def search_venv_node(block: InterpreterBlock, around: Surroundings) -> Search:
+def search_venv_node(block: InterpreterBlock, around: SearchEnvironment) -> Search:
     """``binary`` in the ``search_paths`` of each space in ``search``; ``system`` is PATH."""
     folders = block.texts("search_paths") or _NODE_FOLDERS
     spaces = spaces_of(block, default=("project", "system"))
     return _search_spaces(spaces, (block.name("binary", _NODE),), folders, around)
 
 
-def search_binary(block: InterpreterBlock, around: Surroundings) -> Search:
+def search_binary(block: InterpreterBlock, around: SearchEnvironment) -> Search:
     """``binary`` in the usual program folders of each space in ``search``."""
     name = block.name("binary", Path(block.fallback).name)
     spaces = spaces_of(block, default=("project", "user", "system"))
@@ -326,7 +326,10 @@ def search_binary(block: InterpreterBlock, around: Surroundings) -> Search:
 
 
 def _search_spaces(
-    spaces: tuple[str, ...], names: tuple[str, ...], folders: tuple[str, ...], around: Surroundings
+    spaces: tuple[str, ...],
+    names: tuple[str, ...],
+    folders: tuple[str, ...],
+    around: SearchEnvironment,
 ) -> Search:
     search = Search(found=None, names=names)
     for space in spaces:
@@ -338,7 +341,7 @@ def _search_spaces(
 
 
 def _search_space(
-    space: str, names: tuple[str, ...], folders: tuple[str, ...], around: Surroundings
+    space: str, names: tuple[str, ...], folders: tuple[str, ...], around: SearchEnvironment
 ) -> Search:
     if space == "system":
         return search_names(names, around)
@@ -364,7 +367,7 @@ _EXPECTED = "expected one like 3.11 or v20.10.0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manager:
+class VersionManager:
     """How one version manager lays out its folders. Roots are tried in order.
 
     roots     ``$NAME/...`` begins with a variable of the process, ``~/...`` with the home folder
@@ -383,37 +386,37 @@ class Manager:
     plugins: Mapping[str, str] | None = None
 
 
-MANAGERS: Mapping[str, Manager] = {
-    "pyenv": Manager(
+MANAGERS: Mapping[str, VersionManager] = {
+    "pyenv": VersionManager(
         roots=("$PYENV_ROOT", "~/.pyenv"),
         versions="versions",
         binary="python",
         files=(".python-version",),
     ),
-    "nvm": Manager(
+    "nvm": VersionManager(
         roots=("$NVM_DIR", "~/.nvm"), versions="versions/node", binary="node", files=(".nvmrc",)
     ),
-    "rbenv": Manager(
+    "rbenv": VersionManager(
         roots=("$RBENV_ROOT", "~/.rbenv"),
         versions="versions",
         binary="ruby",
         files=(".ruby-version",),
     ),
-    "asdf": Manager(
+    "asdf": VersionManager(
         roots=("$ASDF_DATA_DIR", "~/.asdf"),
         versions="installs/{plugin}",
         binary="",
         files=(_TOOL_VERSIONS,),
         plugins={"node": "nodejs", "python3": "python"},
     ),
-    "mise": Manager(
+    "mise": VersionManager(
         roots=("$MISE_DATA_DIR", "$XDG_DATA_HOME/mise", "~/.local/share/mise"),
         versions="installs/{plugin}",
         binary="",
         files=(_TOOL_VERSIONS,),
         plugins={"python3": "python"},
     ),
-    "fnm": Manager(
+    "fnm": VersionManager(
         roots=(
             *("$FNM_DIR", "$XDG_DATA_HOME/fnm", "~/.local/share/fnm", "~/.fnm"),
             "~/Library/Application Support/fnm",
@@ -425,22 +428,22 @@ MANAGERS: Mapping[str, Manager] = {
     ),
 }
 # Programs lie beside the version's own files there, and the folders have other names.
-WINDOWS_MANAGERS: Mapping[str, Manager] = {
-    "pyenv": Manager(
+WINDOWS_MANAGERS: Mapping[str, VersionManager] = {
+    "pyenv": VersionManager(
         roots=("$PYENV_ROOT", "$PYENV", "~/.pyenv/pyenv-win"),
         versions="versions",
         programs=("", "Scripts"),
         binary="python",
         files=(".python-version",),
     ),
-    "nvm": Manager(
+    "nvm": VersionManager(
         roots=("$NVM_HOME", "$APPDATA/nvm"),
         versions="",
         programs=("",),
         binary="node",
         files=(".nvmrc",),
     ),
-    "mise": Manager(
+    "mise": VersionManager(
         roots=("$MISE_DATA_DIR", "$LOCALAPPDATA/mise"),
         versions="installs/{plugin}",
         programs=("bin", ""),
@@ -448,7 +451,7 @@ WINDOWS_MANAGERS: Mapping[str, Manager] = {
         files=(_TOOL_VERSIONS,),
         plugins={"python3": "python"},
     ),
-    "fnm": Manager(
+    "fnm": VersionManager(
         roots=("$FNM_DIR", "$APPDATA/fnm"),
         versions="node-versions",
         programs=("installation",),
@@ -458,7 +461,7 @@ WINDOWS_MANAGERS: Mapping[str, Manager] = {
 }
 
 
-def search_version_manager(block: InterpreterBlock, around: Surroundings) -> Search:
+def search_version_manager(block: InterpreterBlock, around: SearchEnvironment) -> Search:
     """The program of a version that ``manager`` has installed.
 
     1. ``version`` of the block, else the first file of the project that names one.
@@ -484,7 +487,7 @@ def search_version_manager(block: InterpreterBlock, around: Surroundings) -> Sea
     return _in_vain(name, folders, f"no {name} of {source} in {places}")
 
 
-def _manager(block: InterpreterBlock, platform: str) -> Manager:
+def _manager(block: InterpreterBlock, platform: str) -> VersionManager:
     known = WINDOWS_MANAGERS if platform == "win32" else MANAGERS
     name = block.text("manager")
     if name not in known:
@@ -501,7 +504,7 @@ def _in_vain(name: str, folders: tuple[str, ...], problem: str) -> Search:
 
 
 def _wanted(
-    block: InterpreterBlock, manager: Manager, plugin: str, around: Surroundings
+    block: InterpreterBlock, manager: VersionManager, plugin: str, around: SearchEnvironment
 ) -> tuple[tuple[str, ...], str]:
     """The versions in order of preference and where they stand; none, and what is wrong."""
     if "version" in block.keys:
@@ -539,13 +542,15 @@ def _shown(versions: tuple[str, ...]) -> str:
 # --- where it is
 
 
-def _version_folders(manager: Manager, plugin: str, around: Surroundings) -> Iterator[str]:
+def _version_folders(
+    manager: VersionManager, plugin: str, around: SearchEnvironment
+) -> Iterator[str]:
     roots = (_expanded(root, around) for root in manager.roots)
     below = manager.versions.format(plugin=plugin)
     yield from unique(str(root / below) for root in roots if root)
 
 
-def _expanded(root: str, around: Surroundings) -> Path | None:
+def _expanded(root: str, around: SearchEnvironment) -> Path | None:
     """The folder; None where its variable is not set to an absolute path."""
     first, _, rest = root.partition("/")
     home = "USERPROFILE" if around.platform == "win32" else "HOME"
@@ -554,7 +559,7 @@ def _expanded(root: str, around: Surroundings) -> Path | None:
 
 
 def _installed(
-    version: str, name: str, manager: Manager, folders: tuple[str, ...], platform: str
+    version: str, name: str, manager: VersionManager, folders: tuple[str, ...], platform: str
 ) -> str | None:
     for folder in folders:
         for installed in _matching(version, folder):

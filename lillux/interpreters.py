@@ -15,7 +15,7 @@ from lillux.errors import ConfigurationError
 from lillux.interpreter_searches import (
     InterpreterBlock,
     Search,
-    Surroundings,
+    SearchEnvironment,
     either,
     is_file,
     is_folder,
@@ -50,7 +50,7 @@ class MissingInterpreter:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class InterpreterResult:
     """What became of a block: the value of its variable, empty when it stays unset.
 
     ``missing`` is there when neither the search nor the fallback led to a program.
@@ -78,7 +78,9 @@ def parse_interpreter(where: str, keys: Mapping[str, Any]) -> InterpreterBlock |
     )
 
 
-def find_interpreter(block: InterpreterBlock, around: Surroundings, *, preset: str = "") -> Finding:
+def find_interpreter(
+    block: InterpreterBlock, around: SearchEnvironment, *, preset: str = ""
+) -> InterpreterResult:
     """The program for the block's variable, as an absolute path wherever one can be told.
 
     1. ``preset``, the variable's value in the process environment, if it is an existing file.
@@ -90,51 +92,53 @@ def find_interpreter(block: InterpreterBlock, around: Surroundings, *, preset: s
     """
     # (1) whoever starts the engine may choose the interpreter
     if Path(preset).is_absolute() and is_file(preset):
-        return Finding(preset)
+        return InterpreterResult(preset)
     warnings = _preset_warnings(block, preset)
     # (2) nothing is asked but the file system, except by the type `command`
     search = SEARCHES.get(block.type, _search_unknown_type)(block, around)
     if search.found:
-        return Finding(search.found, warnings)
+        return InterpreterResult(search.found, warnings)
     # (3) as it stands, a name may still mean something to whoever starts the program
     fallback = search_names((block.fallback,) if block.fallback else (), around)
     if fallback.found:
         told = (f"{block.where}: {search.problem}",) if search.told else ()
-        return Finding(fallback.found, (*warnings, *told))
+        return InterpreterResult(fallback.found, (*warnings, *told))
     names = unique((*search.names, *fallback.names))
     directories = unique((*search.directories, *fallback.directories))
     missing = MissingInterpreter(block.var, names, directories, _unusable(names, directories))
-    return Finding(block.fallback, (*warnings, _missing_warning(block, search, missing)), missing)
+    return InterpreterResult(
+        block.fallback, (*warnings, _missing_warning(block, search, missing)), missing
+    )
 
 
 # --- the types: a new one is a function and a row
 
 
-def _search_node_modules(block: InterpreterBlock, around: Surroundings) -> Search:
+def _search_node_modules(block: InterpreterBlock, around: SearchEnvironment) -> Search:
     from lillux.interpreter_searches import search_node_modules
 
     return search_node_modules(block, around)
 
 
-def _search_venv_node(block: InterpreterBlock, around: Surroundings) -> Search:
+def _search_venv_node(block: InterpreterBlock, around: SearchEnvironment) -> Search:
     from lillux.interpreter_searches import search_venv_node
 
     return search_venv_node(block, around)
 
 
-def _search_binary(block: InterpreterBlock, around: Surroundings) -> Search:
+def _search_binary(block: InterpreterBlock, around: SearchEnvironment) -> Search:
     from lillux.interpreter_searches import search_binary
 
     return search_binary(block, around)
 
 
-def _search_version_manager(block: InterpreterBlock, around: Surroundings) -> Search:
+def _search_version_manager(block: InterpreterBlock, around: SearchEnvironment) -> Search:
     from lillux.interpreter_searches import search_version_manager
 
     return search_version_manager(block, around)
 
 
-SEARCHES: Mapping[str, Callable[[InterpreterBlock, Surroundings], Search]] = {
+SEARCHES: Mapping[str, Callable[[InterpreterBlock, SearchEnvironment], Search]] = {
     "binary": _search_binary,
     "command": search_command,
     "local_binary": search_local_binary,
@@ -147,7 +151,7 @@ SEARCHES: Mapping[str, Callable[[InterpreterBlock, Surroundings], Search]] = {
 }
 
 
-def _search_unknown_type(block: InterpreterBlock, _around: Surroundings) -> Search:
+def _search_unknown_type(block: InterpreterBlock, _around: SearchEnvironment) -> Search:
     expected = either(tuple(sorted(SEARCHES)))
     problem = f"type {block.type!r} is not known, expected {expected}"
     return Search(found=None, problem=problem, told=True)
@@ -310,7 +314,7 @@ class EnvResolver:
             variables.pop(var, None)
         finding = find_interpreter(
             block,
-            Surroundings(
+            SearchEnvironment(
                 variables=variables,
                 project_path=self._project_path,
                 user_base=self._user_base,

@@ -55,7 +55,7 @@ class TextStructureError(LilluxError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class JsonNode:
     """A value and its place: ``text[start:end]``. ``members`` are those of an object."""
 
     start: int
@@ -80,7 +80,7 @@ class Member:
 
     name: str
     start: int
-    node: Node
+    node: JsonNode
     comma: int | None
 
     @property
@@ -89,7 +89,7 @@ class Member:
         return self.node.end if self.comma is None else self.comma + 1
 
 
-def parse(text: str, dialect: Dialect) -> Node:
+def parse(text: str, dialect: Dialect) -> JsonNode:
     """The one value of a text. Raises TextSyntaxError."""
     reader = _Reader(text, dialect)
     start = reader.skip(0)
@@ -133,7 +133,7 @@ class _Reader:
                 self.refuse(len(text), "expected the end of a comment")
             position = comment.end()
 
-    def value(self, position: int, depth: int) -> Node:
+    def value(self, position: int, depth: int) -> JsonNode:
         """The value at a position."""
         if depth > MAX_DEPTH:
             self.refuse(position, f"expected at most {MAX_DEPTH} levels")
@@ -147,26 +147,26 @@ class _Reader:
             case _:
                 return self._scalar(position)
 
-    def _string(self, position: int) -> Node:
+    def _string(self, position: int) -> JsonNode:
         found = _STRING.match(self._text, position)
         if found is None:
             self.refuse(self._string_problem(position), "expected a text between quotes")
-        return Node(start=position, end=found.end(), value=json.loads(found.group()))
+        return JsonNode(start=position, end=found.end(), value=json.loads(found.group()))
 
     def _string_problem(self, position: int) -> int:
         """The first place that no string goes on with."""
         inside = re.compile(_STRING.pattern[:-1])  # the same, without its closing quote
         return _matched(inside, self._text, position)
 
-    def _scalar(self, position: int) -> Node:
+    def _scalar(self, position: int) -> JsonNode:
         found = _SCALAR.match(self._text, position)
         if found is None:
             self.refuse(position, "expected a value")
         if len(found.group()) > _MAX_DIGITS:
             self.refuse(position, f"expected a number of at most {_MAX_DIGITS} digits")
-        return Node(start=position, end=found.end(), value=json.loads(found.group()))
+        return JsonNode(start=position, end=found.end(), value=json.loads(found.group()))
 
-    def _object(self, start: int, depth: int) -> Node:
+    def _object(self, start: int, depth: int) -> JsonNode:
         members: list[Member] = []
         position = self.skip(start + 1)
         while self._goes_on(position, "}", first=not members):
@@ -181,16 +181,16 @@ class _Reader:
             members.append(Member(name=name.value, start=position, node=node, comma=comma))
             position = after
         value = {member.name: member.node.value for member in members}
-        return Node(start=start, end=position + 1, value=value, members=tuple(members))
+        return JsonNode(start=start, end=position + 1, value=value, members=tuple(members))
 
-    def _array(self, start: int, depth: int) -> Node:
+    def _array(self, start: int, depth: int) -> JsonNode:
         values: list[Any] = []
         position = self.skip(start + 1)
         while self._goes_on(position, "]", first=not values):
             node = self.value(position, depth + 1)
             _, position = self._comma(node.end, "]")
             values.append(node.value)
-        return Node(start=start, end=position + 1, value=values)
+        return JsonNode(start=start, end=position + 1, value=values)
 
     def _goes_on(self, position: int, closing: str, *, first: bool) -> bool:
         if self._text[position : position + 1] != closing:
@@ -293,7 +293,7 @@ def _without_value(value: Any, path: Sequence[str]) -> Any:  # noqa: ANN401 - JS
 # --- set ------------------------------------------------------------------------------------------
 
 
-def _set(text: str, root: Node, path: Sequence[str], value: Any) -> str:  # noqa: ANN401 - JSON
+def _set(text: str, root: JsonNode, path: Sequence[str], value: Any) -> str:  # noqa: ANN401 - JSON
     style = _style(text, root)
     node = root
     for depth, name in enumerate(path):
@@ -308,7 +308,7 @@ def _set(text: str, root: Node, path: Sequence[str], value: Any) -> str:  # noqa
     return text[: node.start] + written + text[node.end :]
 
 
-def _locate(root: Node, path: Sequence[str]) -> tuple[Node, Member | None]:
+def _locate(root: JsonNode, path: Sequence[str]) -> tuple[JsonNode, Member | None]:
     parent, member = root, None
     for depth, name in enumerate(path):
         parent = member.node if member else root
@@ -319,7 +319,7 @@ def _locate(root: Node, path: Sequence[str]) -> tuple[Node, Member | None]:
     return parent, member
 
 
-def _require_object(node: Node, path: Sequence[str]) -> None:
+def _require_object(node: JsonNode, path: Sequence[str]) -> None:
     if node.members is None:
         names = {list: "a list", str: "a text", bool: "true or false", type(None): "null"}
         found = names.get(type(node.value), "a number")
@@ -332,7 +332,7 @@ def _nested(path: Sequence[str], value: Any) -> Any:  # noqa: ANN401 - JSON
     return value
 
 
-def _insert(text: str, parent: Node, name: str, value: Any, style: _Style) -> str:  # noqa: ANN401
+def _insert(text: str, parent: JsonNode, name: str, value: Any, style: _Style) -> str:  # noqa: ANN401
     members = parent.members or ()
     if not members:
         return _insert_first(text, parent, name, value, style)
@@ -350,7 +350,7 @@ def _insert(text: str, parent: Node, name: str, value: Any, style: _Style) -> st
     return text[: last.end] + "," + text[last.end : below] + written + text[below:]
 
 
-def _insert_first(text: str, parent: Node, name: str, value: Any, style: _Style) -> str:  # noqa: ANN401
+def _insert_first(text: str, parent: JsonNode, name: str, value: Any, style: _Style) -> str:  # noqa: ANN401
     inside = text[parent.start + 1 : parent.end - 1]
     is_blank = not inside.strip(" \t\r\n")
     before, rest = text[: parent.start + 1], text[parent.end - 1 :]
@@ -375,7 +375,7 @@ def _written(value: Any, indent: str, style: _Style) -> str:  # noqa: ANN401 - J
 # --- remove ---------------------------------------------------------------------------------------
 
 
-def _without(text: str, parent: Node, member: Member) -> str:
+def _without(text: str, parent: JsonNode, member: Member) -> str:
     members = parent.members or ()
     index = members.index(member)
     if len(members) == 1:
@@ -409,7 +409,7 @@ def _line_of(text: str, member: Member) -> tuple[int, int]:
 # --- layout ---------------------------------------------------------------------------------------
 
 
-def _style(text: str, root: Node) -> _Style:
+def _style(text: str, root: JsonNode) -> _Style:
     newline = "\r\n" if "\r\n" in text else "\n"
     if not root.members:
         return _Style(newline=newline, unit=DEFAULT_INDENT)

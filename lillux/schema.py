@@ -27,7 +27,6 @@ from lillux.schema_keywords import (
     Path,
     Schema,
     SchemaError,
-    check_rule,
     dependent_names,
     dependent_schemas,
     describe_value,
@@ -45,6 +44,7 @@ from lillux.schema_keywords import (
     require_names,
     same_value_schemas,
     schema_error,
+    validate_keyword,
     wrong,
 )
 from lillux.values import dataclass
@@ -92,7 +92,7 @@ class _Reader:
             raise wrong(path, "a schema", schema)
         self._seen.add(id(schema))
         for keyword, rule in schema.items():
-            check_rule(keyword, rule, (*path, keyword))
+            validate_keyword(keyword, rule, (*path, keyword))
             self._inner_schemas(keyword, rule, (*path, keyword))
         _require_one_tuple(schema, path)
         _require_allowed(schema, path)
@@ -428,7 +428,7 @@ def with_defaults(value: object, schema: Mapping[str, Any]) -> object:
     return fill_defaults(value, judge)
 
 
-def check_schema(schema: Mapping[str, Any]) -> None:
+def validate_schema(schema: Mapping[str, Any]) -> None:
     """Nothing, when values can be judged by the schema. Raises SchemaError."""
     _judge_for(schema)
 

@@ -225,7 +225,7 @@ def wrong(path: Path, expected: str, found: object) -> SchemaError:
     return schema_error(path, f"expected {expected}, found {describe_value(found)}")
 
 
-def check_rule(keyword: str, rule: object, path: Path) -> None:
+def validate_keyword(keyword: str, rule: object, path: Path) -> None:
     """Nothing, when the keyword can hold the rule, or is none that holds plain values.
 
     Raises SchemaError.

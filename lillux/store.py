@@ -16,17 +16,17 @@ from lillux.errors import FileSystemError
 from lillux.files import read_bytes
 from lillux.store_files import (
     ObjectChangedError,
+    ObjectKind,
     ObjectMissingError,
     ObjectTooLargeError,
     ObjectUnreadableError,
     RefUnreadableError,
-    Space,
     StoreFolders,
-    check_digest,
     is_digest,
     is_shard,
     ref_folders,
     shard,
+    valid_digest,
 )
 from lillux.values import dataclass
 
@@ -76,14 +76,14 @@ class Store:
 
     def put_blob(self, data: bytes, durability: Durability = Durability.NOW) -> str:
         """Store bytes. The digest. Raises ObjectTooLargeError, StoreLinkError, FileSystemError."""
-        return self._put(Space.BLOB, data, durability)
+        return self._put(ObjectKind.BLOB, data, durability)
 
     def put_object(self, value: object, durability: Durability = Durability.NOW) -> str:
         """Store a JSON value. Its digest. Raises CanonicalJsonError, and as `put_blob`."""
-        return self._put(Space.OBJECT, canonical_json(value), durability)
+        return self._put(ObjectKind.OBJECT, canonical_json(value), durability)
 
     def keep(
-        self, space: Space, digest: str, data: bytes, durability: Durability = Durability.NOW
+        self, space: ObjectKind, digest: str, data: bytes, durability: Durability = Durability.NOW
     ) -> None:
         """Store bytes whose digest the caller has just computed; of an object its canonical JSON.
 
@@ -91,7 +91,7 @@ class Store:
         """
         if len(data) > MAX_BYTES:
             raise ObjectTooLargeError(len(data), MAX_BYTES)
-        folders, name = self._shard(space, check_digest(digest)), space.file_name(digest)
+        folders, name = self._shard(space, valid_digest(digest)), space.file_name(digest)
         # One of another size was cut short by a power loss: it is written again.
         if not self._keep(folders, name, len(data)):
             self._write(folders, name, data, durability)
@@ -106,41 +106,41 @@ class Store:
         Raises DigestError, ObjectMissingError, ObjectChangedError, StoreLinkError,
         FileSystemError.
         """
-        return self._get(Space.BLOB, digest)
+        return self._get(ObjectKind.BLOB, digest)
 
     def get_object(self, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
         """The value of a digest, hashed again. Raises as `get_blob`, ObjectUnreadableError."""
-        data = self._get(Space.OBJECT, digest)
+        data = self._get(ObjectKind.OBJECT, digest)
         try:
             return json.loads(data)
         except (ValueError, RecursionError) as error:
-            path = str(self.path_of(Space.OBJECT, digest))
+            path = str(self.path_of(ObjectKind.OBJECT, digest))
             raise ObjectUnreadableError(path, str(error)) from error
 
     def has_blob(self, digest: str) -> bool:
         """Whether there is such a blob; a text that is no digest names nothing."""
-        return self._has(Space.BLOB, digest)
+        return self._has(ObjectKind.BLOB, digest)
 
     def has_object(self, digest: str) -> bool:
         """Whether there is such an object; a text that is no digest names nothing."""
-        return self._has(Space.OBJECT, digest)
+        return self._has(ObjectKind.OBJECT, digest)
 
-    def may_have(self, space: Space) -> bool:
+    def may_have(self, space: ObjectKind) -> bool:
         """Whether there may be any: the folder for them is there. Raises StoreLinkError."""
         return self._folders.require_plain((space.folder,), make=False)
 
-    def size(self, space: Space, digest: str) -> int | None:
+    def size(self, space: ObjectKind, digest: str) -> int | None:
         """How many bytes it has; None when it is not there, or is no digest."""
         if not is_digest(digest):
             return None
         return self._folders.size(self._shard(space, digest), space.file_name(digest))
 
-    def path_of(self, space: Space, digest: str) -> Path:
+    def path_of(self, space: ObjectKind, digest: str) -> Path:
         """Where it is, or would be. Raises DigestError."""
-        folders = self._shard(space, check_digest(digest))
+        folders = self._shard(space, valid_digest(digest))
         return Path(self._folders.path(folders, space.file_name(digest)))
 
-    def touch(self, space: Space, digest: str) -> bool:
+    def touch(self, space: ObjectKind, digest: str) -> bool:
         """Have it be as young as one stored now. False when it is not there, or is no digest.
 
         Raises StoreLinkError, FileSystemError.
@@ -149,17 +149,17 @@ class Store:
             return False
         return self._folders.touch(self._shard(space, digest), space.file_name(digest))
 
-    def remove(self, space: Space, digest: str) -> None:
+    def remove(self, space: ObjectKind, digest: str) -> None:
         """Have it no longer there. Raises DigestError, StoreLinkError, FileSystemError."""
-        self._folders.remove(self._shard(space, check_digest(digest)), space.file_name(digest))
+        self._folders.remove(self._shard(space, valid_digest(digest)), space.file_name(digest))
 
-    def remove_older(self, space: Space, digest: str, before_s: float) -> bool:
+    def remove_older(self, space: ObjectKind, digest: str, before_s: float) -> bool:
         """Have it no longer there if nobody wrote or touched it since a time. Whether that was so.
 
         ``before_s``: since the epoch. A touch at the same moment either keeps it or finds nothing.
         Raises DigestError, StoreLinkError, FileSystemError.
         """
-        folders = self._shard(space, check_digest(digest))
+        folders = self._shard(space, valid_digest(digest))
         return self._folders.remove_older(folders, space.file_name(digest), before_s)
 
     def remove_leftovers(self, before_s: float) -> None:
@@ -167,11 +167,11 @@ class Store:
 
         Raises StoreLinkError, FileSystemError.
         """
-        for space in Space:
+        for space in ObjectKind:
             for folders in self._shards((space.folder,), self._levels):
                 self._folders.remove_leftovers(folders, before_s)
 
-    def stored(self, space: Space) -> Iterator[Stored]:
+    def stored(self, space: ObjectKind) -> Iterator[Stored]:
         """All there is of a kind, by digest. What no store has written there is passed over.
 
         What is removed meanwhile may be missing. Raises StoreLinkError, FileSystemError.
@@ -210,12 +210,12 @@ class Store:
 
     def write_cached(self, kind: str, key: str, value: object) -> None:
         """Write an entry of ``cache/<kind>/``, which may be lost at any time. Raises as above."""
-        name = f"{check_digest(key)}.json"
+        name = f"{valid_digest(key)}.json"
         self._write(("cache", kind), name, canonical_json(value), Durability.UNFORCED)
 
     def read_cached(self, kind: str, key: str) -> dict[str, Any] | None:
         """An entry of ``cache/<kind>/``. Raises DigestError, and as `read_ref`."""
-        return self._read_named(("cache", kind), f"{check_digest(key)}.json")
+        return self._read_named(("cache", kind), f"{valid_digest(key)}.json")
 
     def sync(self) -> None:
         """Have on disk whatever was written with `Durability.AT_SYNC`. Raises FileSystemError."""
@@ -228,13 +228,13 @@ class Store:
 
     def sync_objects(self, digests: Iterable[str]) -> None:
         """Have these objects on disk. Raises DigestError, FileSystemError."""
-        space = Space.OBJECT
+        space = ObjectKind.OBJECT
         self._force(
-            (self._shard(space, check_digest(digest)), space.file_name(digest))
+            (self._shard(space, valid_digest(digest)), space.file_name(digest))
             for digest in digests
         )
 
-    def _put(self, space: Space, data: bytes, durability: Durability) -> str:
+    def _put(self, space: ObjectKind, data: bytes, durability: Durability) -> str:
         if len(data) > MAX_BYTES:  # not worth the time of hashing it
             raise ObjectTooLargeError(len(data), MAX_BYTES)
         digest = sha256_hex(data)
@@ -253,8 +253,8 @@ class Store:
         except FileSystemError:  # somebody else's, who may read only: he does not sweep either
             return True
 
-    def _get(self, space: Space, digest: str) -> bytes:
-        folders, name = self._shard(space, check_digest(digest)), space.file_name(digest)
+    def _get(self, space: ObjectKind, digest: str) -> bytes:
+        folders, name = self._shard(space, valid_digest(digest)), space.file_name(digest)
         data = self._folders.read(folders, name, MAX_BYTES)
         if data is None:
             raise ObjectMissingError(space.value, digest, str(self.root))
@@ -263,10 +263,10 @@ class Store:
             raise ObjectChangedError(str(self.path_of(space, digest)), digest, found)
         return data
 
-    def _has(self, space: Space, digest: str) -> bool:
+    def _has(self, space: ObjectKind, digest: str) -> bool:
         return self.size(space, digest) is not None
 
-    def _shard(self, space: Space, digest: str) -> tuple[str, ...]:
+    def _shard(self, space: ObjectKind, digest: str) -> tuple[str, ...]:
         return shard(space, digest, self._levels)
 
     def _shards(self, folders: tuple[str, ...], levels: int) -> Iterator[tuple[str, ...]]:
@@ -278,7 +278,7 @@ class Store:
             if is_shard(entry.name) and entry.is_dir(follow_symlinks=False):
                 yield from self._shards((*folders, entry.name), levels - 1)
 
-    def _stored_in(self, space: Space, folders: tuple[str, ...]) -> Iterator[Stored]:
+    def _stored_in(self, space: ObjectKind, folders: tuple[str, ...]) -> Iterator[Stored]:
         for entry in self._folders.entries(folders):
             digest = space.digest_of(entry.name)
             if digest is None or self._shard(space, digest) != folders:

@@ -16,9 +16,9 @@ from lillux.files import (
     NEW_FILE,
     PLAIN_FILE,
     FileTooLargeError,
-    check_relative,
     file_system_error,
     force_and_close,
+    require_plain_path,
 )
 
 # --- layout ---------------------------------------------------------------------------------------
@@ -29,7 +29,7 @@ MAX_NAME_BYTES = 240
 """Of a segment of a ref; a suffix and a temporary name still have to fit beside it."""
 
 
-class Space(StrEnum):
+class ObjectKind(StrEnum):
     """The two kinds of content; one digest may name something in both."""
 
     BLOB = "blob"
@@ -42,11 +42,11 @@ class Space(StrEnum):
 
     def file_name(self, digest: str) -> str:
         """The last part of the path."""
-        return digest if self is Space.BLOB else f"{digest}.json"
+        return digest if self is ObjectKind.BLOB else f"{digest}.json"
 
     def digest_of(self, name: str) -> str | None:
         """The digest that a file of this name holds; None for a name that no store gives."""
-        digest = name if self is Space.BLOB else name.removesuffix(".json")
+        digest = name if self is ObjectKind.BLOB else name.removesuffix(".json")
         return digest if is_digest(digest) and self.file_name(digest) == name else None
 
 
@@ -55,14 +55,14 @@ def is_digest(text: object) -> bool:
     return isinstance(text, str) and len(text) == _DIGEST_LENGTH and _DIGITS.issuperset(text)
 
 
-def check_digest(text: str) -> str:
+def valid_digest(text: str) -> str:
     """The digest itself. Raises DigestError: no path is made from anything else."""
     if not is_digest(text):
         raise DigestError(text)
     return text
 
 
-def shard(space: Space, digest: str, levels: int) -> tuple[str, ...]:
+def shard(space: ObjectKind, digest: str, levels: int) -> tuple[str, ...]:
     """The folders of a digest, from the root down. The digest is checked by the caller."""
     return (space.folder, *(digest[at : at + 2] for at in range(0, 2 * levels, 2)))
 
@@ -75,7 +75,7 @@ def is_shard(name: str) -> bool:
 def ref_folders(name: str) -> tuple[tuple[str, ...], str]:
     """The folders and the file of a ref like ``graphs/my-run``. Raises RefNameError."""
     try:
-        check_relative(name)
+        require_plain_path(name)
     except UnsafePathError as error:
         raise RefNameError(name, error.problem) from None
     segments = name.split("/")

@@ -65,7 +65,7 @@ class Character:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PlaceMatch:
     """Between two characters: a beginning, an end, an edge of a word."""
 
     test: "re.Pattern[str]"
@@ -75,29 +75,29 @@ class Place:
 class Sequence:
     """One part after the other."""
 
-    parts: "tuple[Node, ...]"
+    parts: "tuple[RegexNode, ...]"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Alternatives:
     """One of several."""
 
-    options: "tuple[Node, ...]"
+    options: "tuple[RegexNode, ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
     """A part from ``low`` to ``high`` times, None without end."""
 
-    part: "Node"
+    part: "RegexNode"
     low: int
     high: int | None
 
 
-Node: TypeAlias = Character | Place | Sequence | Choice | Repeat
+RegexNode: TypeAlias = Character | PlaceMatch | Sequence | Alternatives | Repeat
 
 
-def parse_pattern(pattern: str) -> Node:
+def parse_pattern(pattern: str) -> RegexNode:
     """The structure of a pattern. Raises PatternError."""
     start = _FLAGS.match(pattern)
     reader = _Reader(pattern, start.end() if start else 0)
@@ -120,24 +120,24 @@ class _Reader:
     def __init__(self, pattern: str, place: int) -> None:
         self.pattern, self.place, self._depth = pattern, place, 0
 
-    def choice(self, flags: re.RegexFlag) -> Node:
+    def choice(self, flags: re.RegexFlag) -> RegexNode:
         """Everything up to the end or a closing parenthesis."""
         options = [self._sequence(flags)]
         while self._next() == "|":
             self.place += 1
             options.append(self._sequence(flags))
-        return options[0] if len(options) == 1 else Choice(tuple(options))
+        return options[0] if len(options) == 1 else Alternatives(tuple(options))
 
     def _next(self) -> str:
         return self.pattern[self.place : self.place + 1]
 
-    def _sequence(self, flags: re.RegexFlag) -> Node:
+    def _sequence(self, flags: re.RegexFlag) -> RegexNode:
         parts = []
         while self._next() not in {"", "|", ")"}:
             parts.append(self._repeated(self._single(flags)))
         return Sequence(tuple(parts))
 
-    def _single(self, flags: re.RegexFlag) -> Node:
+    def _single(self, flags: re.RegexFlag) -> RegexNode:
         match self._next():
             case "(":
                 return self._group(flags)
@@ -154,7 +154,7 @@ class _Reader:
             case source:
                 self.place += 1
         test = _compiled(re.escape(source) if source in {"{", "}", "]"} else source, flags)
-        return Place(test) if source in _PLACES else Character(test)
+        return PlaceMatch(test) if source in _PLACES else Character(test)
 
     def _taken(self, form: "re.Pattern[str]", found: str) -> str:
         match = form.match(self.pattern, self.place)
@@ -163,7 +163,7 @@ class _Reader:
         self.place = match.end()
         return match.group()
 
-    def _group(self, flags: re.RegexFlag) -> Node:
+    def _group(self, flags: re.RegexFlag) -> RegexNode:
         opening = _GROUP.match(self.pattern, self.place)
         if opening is None:
             raise PatternError(
@@ -181,7 +181,7 @@ class _Reader:
         self._depth -= 1
         return inner
 
-    def _repeated(self, part: Node) -> Node:
+    def _repeated(self, part: RegexNode) -> RegexNode:
         match = _REPEAT.match(self.pattern, self.place)
         if match is None:
             return part
@@ -326,7 +326,7 @@ def _reading(
     return reading
 
 
-def _append(node: Node, states: list[_State]) -> None:
+def _append(node: RegexNode, states: list[_State]) -> None:
     """Append the states of a part; who comes to the first of them leaves behind the last."""
     if len(states) > MAX_STATES:
         raise PatternError(f"expected a pattern of at most {MAX_STATES} steps, repeats counted")
@@ -334,18 +334,18 @@ def _append(node: Node, states: list[_State]) -> None:
     match node:
         case Character(test):
             states.append(_State(test, None, [end + 1]))
-        case Place(test):
+        case PlaceMatch(test):
             states.append(_State(None, test, [end + 1]))
         case Sequence(parts):
             for part in parts:
                 _append(part, states)
-        case Choice(options):
+        case Alternatives(options):
             _append_choice(options, states)
         case Repeat(part, low, high):
             _append_repeat(part, low, high, states)
 
 
-def _append_choice(options: tuple[Node, ...], states: list[_State]) -> None:
+def _append_choice(options: tuple[RegexNode, ...], states: list[_State]) -> None:
     fork = _State(None, None, [])
     states.append(fork)
     ends = []
@@ -359,7 +359,7 @@ def _append_choice(options: tuple[Node, ...], states: list[_State]) -> None:
         leave.next.append(len(states))
 
 
-def _append_repeat(part: Node, low: int, high: int | None, states: list[_State]) -> None:
+def _append_repeat(part: RegexNode, low: int, high: int | None, states: list[_State]) -> None:
     for _ in range(low):
         states.append(_State(None, None, [len(states) + 1]))  # so that nothing repeated counts too
         _append(part, states)
@@ -380,7 +380,7 @@ def _append_repeat(part: Node, low: int, high: int | None, states: list[_State])
         fork.next.append(len(states))
 
 
-def _choices(node: Node) -> tuple[int, int]:
+def _choices(node: RegexNode) -> tuple[int, int]:
     """How many repeats of an open number there are, and in how many ways all else can match."""
     repeats, ways = 0, 1
     for part in _parts(node):
@@ -389,29 +389,30 @@ def _choices(node: Node) -> tuple[int, int]:
                 ways *= 2
             case Repeat(_, low, high) if low != high:
                 repeats += 1
-            case Choice(options):
+            case Alternatives(options):
                 ways *= len(options)
             case _:
                 pass
     return repeats, ways
 
 
-def _is_simple(node: Node) -> bool:
+def _is_simple(node: RegexNode) -> bool:
     return not any(
         isinstance(part, Repeat)
         and part.high not in {0, 1}
         and any(
-            isinstance(inner, Choice) or (isinstance(inner, Repeat) and inner.low != inner.high)
+            isinstance(inner, Alternatives)
+            or (isinstance(inner, Repeat) and inner.low != inner.high)
             for inner in _parts(part.part)
         )
         for part in _parts(node)
     )
 
 
-def _parts(node: Node) -> list[Node]:
+def _parts(node: RegexNode) -> list[RegexNode]:
     """A part with everything inside it."""
     match node:
-        case Sequence(inner) | Choice(inner):
+        case Sequence(inner) | Alternatives(inner):
             return [node, *(part for one in inner for part in _parts(one))]
         case Repeat(part, _, _):
             return [node, *_parts(part)]

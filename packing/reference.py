@@ -7,8 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ryeos.cli.commands import TABLE, Entry
-from ryeos.cli.session import Command
+from ryeos.cli.commands import TABLE, CommandEntry
+from ryeos.cli.session import CommandSpec
 from ryeos.items.markdown import parse_directive
 from ryeos.items.refs import Kind
 from ryeos.trust.file_types import extract
@@ -128,8 +128,8 @@ def commands_page() -> str:
     )
 
 
-def _section(entry: Entry) -> str:
-    command: Command = import_module(f"ryeos.cli.{entry.module}").COMMANDS[entry.words]
+def _section(entry: CommandEntry) -> str:
+    command: CommandSpec = import_module(f"ryeos.cli.{entry.module}").COMMANDS[entry.words]
     parser = argparse.ArgumentParser(add_help=False)
     command.configure(parser)
     rows = [

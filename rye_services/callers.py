@@ -27,9 +27,9 @@ from ryeos.items.context import Clock
 from ryeos.remote.requests import (
     RequestSignatureError,
     SignedRequest,
-    check_signature,
-    check_time,
     parse_headers,
+    require_recent,
+    verify_request_signature,
 )
 
 # --- authenticator --------------------------------------------------------------------------------
@@ -123,9 +123,9 @@ class Authenticator:
     def _signed(self, facts: RequestFacts) -> Principal:
         try:
             request = parse_headers(facts.headers)
-            check_time(request, self.clock().timestamp())
+            require_recent(request, self.clock().timestamp())
             key = self._key(request)
-            check_signature(
+            verify_request_signature(
                 key.public_pem,
                 facts.headers,
                 method=facts.method,

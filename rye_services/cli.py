@@ -21,7 +21,7 @@ from rye_services.credentials import EVERYTHING, AuthorizedKeys, PublicKeyError
 from rye_services.database import Database
 from rye_services.node.application import create_app
 from rye_services.node.services import open_services
-from rye_services.server import Part, listen, log_to_stderr, serve
+from rye_services.server import ServerPart, listen, log_to_stderr, serve
 from rye_services.settings import SettingError, Settings, make_data, settings_of
 from ryeos import __version__
 from ryeos.app.output import Output, interrupted_status, report
@@ -40,7 +40,7 @@ Declare = Callable[[str, Any, str], argparse.ArgumentParser]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandAnswer:
     """What a command answers: as JSON, as text; and what it says besides."""
 
     envelope: Mapping[str, Any]
@@ -84,7 +84,7 @@ def declare_keys(declare: Declare) -> None:
     revoke.add_argument("fingerprint", metavar="FINGERPRINT")
 
 
-def _add_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+def _add_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     public_pem = _public_pem(parsed.key)  # first: a slip is no reason to make the node's own keys
     key = _authorized_keys(parsed, environ).authorize(
         public_pem,
@@ -95,10 +95,10 @@ def _add_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
         publish_namespaces=parsed.publish or (),
     )
     shown = {"fingerprint": f"fp:{key.fingerprint}", "label": key.label, "scopes": list(key.scopes)}
-    return Answer({"status": "success", **shown}, f"authorised fp:{key.fingerprint}")
+    return CommandAnswer({"status": "success", **shown}, f"authorised fp:{key.fingerprint}")
 
 
-def _list_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+def _list_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     found = _authorized_keys(parsed, environ).all()
     rows = [(f"fp:{key.fingerprint}", ",".join(key.scopes), key.label) for key in found]
     shown = [
@@ -112,14 +112,14 @@ def _list_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer
         }
         for key in found
     ]
-    return Answer({"status": "success", "keys": shown}, _columns(rows) or "no keys")
+    return CommandAnswer({"status": "success", "keys": shown}, _columns(rows) or "no keys")
 
 
-def _revoke_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+def _revoke_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     fingerprint = parsed.fingerprint.removeprefix("fp:")
     _authorized_keys(parsed, environ).revoke(fingerprint)
     text = f"revoked fp:{fingerprint}"
-    return Answer({"status": "success", "revoked": f"fp:{fingerprint}"}, text)
+    return CommandAnswer({"status": "success", "revoked": f"fp:{fingerprint}"}, text)
 
 
 def _public_pem(key: str) -> bytes:
@@ -152,7 +152,7 @@ def declare_api_keys(declare: Declare) -> None:
     revoke.add_argument("id", metavar="ID", help="its id, or the 8 characters it is listed with")
 
 
-def _create_api_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+def _create_api_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     token, key = _api_keys(parsed, environ).create(
         parsed.user or _only_user(parsed, environ),
         name=parsed.name,
@@ -161,10 +161,10 @@ def _create_api_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> A
     )
     shown = {"key": token, "id": key.id, "user_id": key.user_id, "name": key.name}
     envelope = {"status": "success", **shown, "expires_at": key.expires_at}
-    return Answer(envelope, token, ("keep it safe: nobody can show it again",))
+    return CommandAnswer(envelope, token, ("keep it safe: nobody can show it again",))
 
 
-def _list_api_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+def _list_api_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     found = _api_keys(parsed, environ).all()
     shown = [
         {
@@ -191,16 +191,16 @@ def _list_api_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> An
         )
         for key in found
     ]
-    return Answer({"status": "success", "keys": shown}, _columns(rows) or "no API keys")
+    return CommandAnswer({"status": "success", "keys": shown}, _columns(rows) or "no API keys")
 
 
 def _scopes(scopes: Sequence[str] | None) -> str:
     return EVERYTHING if scopes is None else ",".join(scopes)
 
 
-def _revoke_api_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+def _revoke_api_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     key = _api_keys(parsed, environ).revoke(parsed.id)
-    return Answer({"status": "success", "revoked": key.id}, f"revoked {key.id} ({key.name})")
+    return CommandAnswer({"status": "success", "revoked": key.id}, f"revoked {key.id} ({key.name})")
 
 
 def _only_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> str:
@@ -292,21 +292,21 @@ def _run(arguments: list[str], bundle: BundleHome) -> int:
     output = Output(as_json=parsed.json, quiet=parsed.quiet, environ=os.environ)
     if parsed.run is None:
         return serve_node(parsed, Path(bundle.locate()), os.environ)
-    answer: Answer = parsed.run(parsed, os.environ)
+    answer: CommandAnswer = parsed.run(parsed, os.environ)
     for note in answer.notes:
         output.note(note)
     output.answer(answer.envelope, answer.text)
     return 0
 
 
-def _version(_: argparse.Namespace, __: Mapping[str, str]) -> Answer:
+def _version(_: argparse.Namespace, __: Mapping[str, str]) -> CommandAnswer:
     facts: dict[str, Any] = {
         "name": "rye-node",
         "version": __version__,
         "python": sys.version.split()[0],
         "platform": sys.platform,
     }
-    return Answer({"status": "success", **facts}, f"rye-node {__version__}")
+    return CommandAnswer({"status": "success", **facts}, f"rye-node {__version__}")
 
 
 # --- arguments ------------------------------------------------------------------------------------
@@ -435,7 +435,7 @@ class _Served:
 def _node(settings: Settings, bundle: Path, environ: Mapping[str, str]) -> _Served:
     """A node, and a registry in its database where it has both roles."""
     services = open_services(settings, bundle, environ=environ)
-    beside: tuple[Part, ...] = ()
+    beside: tuple[ServerPart, ...] = ()
     words: tuple[str, ...] = (
         f"rye remote add {settings.name} {{url}} --node-id {services.keys.node_id}",
     )
@@ -526,7 +526,7 @@ def declare_gc(declare: Declare) -> None:
     gc.add_argument("--dry-run", action="store_true", help="only count it")
 
 
-def _collect(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+def _collect(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.database import Database
     from rye_services.node.admin_routes import shown
     from rye_services.node.objects import UserStores
@@ -546,7 +546,7 @@ def _collect(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
     if problems:
         raise GarbageKeptError(users, problems)
     envelope = {"status": "success", "dry_run": parsed.dry_run, "users": users}
-    return Answer(envelope, _storage_lines(users) or "no users")
+    return CommandAnswer(envelope, _storage_lines(users) or "no users")
 
 
 def _storage_lines(users: Sequence[Mapping[str, Any]]) -> str:
@@ -592,7 +592,7 @@ def declare_take_down(declare: Declare) -> None:
     command.add_argument("--version", metavar="V", help="this one only")
 
 
-def _take_down(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+def _take_down(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.registry.names import bundle_name, item_name, version_of
 
     kind, _, item_id = parsed.ref.partition(":")
@@ -603,10 +603,10 @@ def _take_down(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer
     else:
         gone = services.items.take_down(item_name(kind, item_id), version)
     envelope = {"status": "success", "ref": parsed.ref, "deleted_versions": list(gone)}
-    return Answer(envelope, f"deleted {parsed.ref}: {', '.join(gone)}")
+    return CommandAnswer(envelope, f"deleted {parsed.ref}: {', '.join(gone)}")
 
 
-def _add(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+def _add(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     pem = None if parsed.key is None else _pem(parsed.key)
     services = _services(parsed, environ, make=True)
     account = services.accounts.add(parsed.name, reserved=parsed.reserved)
@@ -614,10 +614,10 @@ def _add(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
         services.accounts.add_key(account.name, pem)
     token, _ = services.api_keys.create(account.name, name=_FIRST_KEY, scopes=_SCOPES)
     envelope = {"status": "success", "account": account.name, "key": token, "name": _FIRST_KEY}
-    return Answer(envelope, token, ("keep it safe: nobody can show it again",))
+    return CommandAnswer(envelope, token, ("keep it safe: nobody can show it again",))
 
 
-def _list(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+def _list(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     services = _services(parsed, environ)
     shown = [
         {
@@ -641,32 +641,34 @@ def _list(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
         )
         for one in shown
     ]
-    return Answer({"status": "success", "accounts": shown}, "\n".join(lines) or "no accounts")
+    return CommandAnswer(
+        {"status": "success", "accounts": shown}, "\n".join(lines) or "no accounts"
+    )
 
 
-def _disable(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+def _disable(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     _services(parsed, environ).accounts.disable(parsed.name)
-    return Answer({"status": "success", "disabled": parsed.name}, f"disabled {parsed.name}")
+    return CommandAnswer({"status": "success", "disabled": parsed.name}, f"disabled {parsed.name}")
 
 
-def _enable(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+def _enable(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     _services(parsed, environ).accounts.enable(parsed.name)
-    return Answer({"status": "success", "enabled": parsed.name}, f"enabled {parsed.name}")
+    return CommandAnswer({"status": "success", "enabled": parsed.name}, f"enabled {parsed.name}")
 
 
-def _add_account_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+def _add_account_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     pem = _pem(parsed.key)
     fingerprint = _services(parsed, environ).accounts.add_key(parsed.name, pem)
     envelope = {"status": "success", "account": parsed.name, "fingerprint": fingerprint}
-    return Answer(envelope, f"{parsed.name} signs with {fingerprint}")
+    return CommandAnswer(envelope, f"{parsed.name} signs with {fingerprint}")
 
 
-def _grant(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Answer:
+def _grant(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     services = _services(parsed, environ)
     account = services.accounts.open_account(parsed.name).name
     services.namespaces.claim(parsed.namespace, account, reserved=True)
     envelope = {"status": "success", "account": account, "namespace": parsed.namespace}
-    return Answer(envelope, f"{parsed.namespace} belongs to {account}")
+    return CommandAnswer(envelope, f"{parsed.namespace} belongs to {account}")
 
 
 def _pem(path: str) -> bytes:

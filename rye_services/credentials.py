@@ -19,7 +19,7 @@ from lillux.files import file_system_error, locked, make_directory, read_bytes, 
 from lillux.signing import compute_key_fingerprint
 from lillux.values import dataclass
 from rye_services.database import Database, api_keys, request_nonces, stamp, users
-from rye_services.http import Problem
+from rye_services.http import RequestProblem
 from rye_services.keys import NodeKeys
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
@@ -193,14 +193,14 @@ class ApiKeys:
         scopes: tuple[str, ...] | None,
         expires_after: timedelta | None,
     ) -> tuple[str, ApiKey]:
-        check_user_id(user_id)
+        valid_user_id(user_id)
         secret, now = secrets.token_urlsafe(_RANDOM_BYTES), self._clock()
         key = ApiKey(
             id=secrets.token_hex(8),
             user_id=user_id,
             name=name,
             key_prefix=secret[:_SHOWN_CHARACTERS],
-            scopes=None if scopes is None else check_scopes(scopes),
+            scopes=None if scopes is None else valid_scopes(scopes),
             created_at=stamp(now),
             expires_at=stamp(now + expires_after) if expires_after is not None else None,
         )
@@ -353,7 +353,7 @@ class AuthorizedKeys:
 
         Raises ScopeError, AuthorizedKeyError for a label of another form, FileSystemError.
         """
-        check_scopes(key.scopes)
+        valid_scopes(key.scopes)
         if not key.label.isprintable() or len(key.label) > MAX_LABEL_CHARACTERS:
             expected = f"expected at most {MAX_LABEL_CHARACTERS} visible characters"
             raise AuthorizedKeyError("label", expected)
@@ -384,7 +384,7 @@ class AuthorizedKeys:
                 fingerprint=compute_key_fingerprint(public_pem),
                 public_pem=public_pem,
                 label=label,
-                scopes=check_scopes(scopes),
+                scopes=valid_scopes(scopes),
                 expires_at=expires_at,
                 publish_namespaces=tuple(publish_namespaces),
                 created_via=via,
@@ -557,7 +557,7 @@ class ScopeError(RyeError):
         )
 
 
-def check_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
+def valid_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
     """The scopes in order, each once. Raises ScopeError."""
     found = tuple(dict.fromkeys(scopes))
     for scope in found:
@@ -596,7 +596,7 @@ class UserIdError(RyeError):
         )
 
 
-def check_user_id(user_id: str) -> str:
+def valid_user_id(user_id: str) -> str:
     """The name itself. Raises UserIdError: no folder is made from anything else."""
     if not _USER_ID.fullmatch(user_id) or _DEVICE.fullmatch(user_id):
         raise UserIdError(user_id)
@@ -605,7 +605,7 @@ def check_user_id(user_id: str) -> str:
 
 def ensure_user(connection: Connection, user_id: str, created_at: str) -> None:
     """Have a row for a user. Raises UserIdError."""
-    check_user_id(user_id)
+    valid_user_id(user_id)
     known = select(users.c.id).where(users.c.id == user_id)
     if connection.scalar(known) is None:
         connection.execute(users.insert().values(id=user_id, created_at=created_at))
@@ -633,7 +633,7 @@ class Principal:
     def require(self, scope: str) -> None:
         """Nothing, when they may do this. Raises Problem, 403."""
         if not allows(self.scopes, scope):
-            raise Problem(403, f"this key lacks the scope {scope}")
+            raise RequestProblem(403, f"this key lacks the scope {scope}")
 
 
 # --- nonces ---------------------------------------------------------------------------------------

@@ -188,7 +188,9 @@ class _UnpackedBody:
     async def receive(self) -> Message:
         """The next part, unpacked. Raises Problem: 400, 413."""
         if self._encoding != "gzip":
-            raise Problem(400, f"expected a plain or gzipped body, found {self._encoding[:40]!r}")
+            raise RequestProblem(
+                400, f"expected a plain or gzipped body, found {self._encoding[:40]!r}"
+            )
         message = await self._receive()
         if self._complete or message["type"] != "http.request":
             return message
@@ -200,12 +202,12 @@ class _UnpackedBody:
         try:
             body = self._unpacker.decompress(data, self._left + 1)
         except zlib.error:
-            raise Problem(400, "the body is not gzip") from None
+            raise RequestProblem(400, "the body is not gzip") from None
         self._left -= len(body)
         if self._left < 0:
-            raise Problem(413, f"Request body exceeds {self._max_bytes} bytes")
+            raise RequestProblem(413, f"Request body exceeds {self._max_bytes} bytes")
         if self._unpacker.unused_data or (self._complete and not self._unpacker.eof):
-            raise Problem(400, "the gzipped body is cut short, or something follows it")
+            raise RequestProblem(400, "the gzipped body is cut short, or something follows it")
         return body
 
 
@@ -301,13 +303,13 @@ class _CountedBody:
             message = await asyncio.wait_for(self._receive(), self._patience_s())
         except TimeoutError:
             detail = "the body of this request came too slowly"
-            raise Problem(408, detail, {"Connection": "close"}) from None
+            raise RequestProblem(408, detail, {"Connection": "close"}) from None
         self._received += len(message.get("body", b""))
         self._complete = not message.get("more_body", False)
         if self._received > self._max_bytes:
             if not self._complete:
                 await _drain(self._receive, self._max_bytes)
-            raise Problem(413, _too_large(self._max_bytes), {"Connection": "close"})
+            raise RequestProblem(413, _too_large(self._max_bytes), {"Connection": "close"})
         return message
 
     def _patience_s(self) -> float:
@@ -352,14 +354,14 @@ def _too_large(max_bytes: int) -> str:
 _SHOWN_OF_AN_ERROR = ("type", "loc", "msg")
 
 
-class Problem(HTTPException):
+class RequestProblem(HTTPException):
     """A request that is refused: its status, and what the caller is told."""
 
     def __init__(self, status: int, detail: Any, headers: dict[str, str] | None = None) -> None:  # noqa: ANN401 - any JSON
         super().__init__(status, detail, headers)
 
 
-class Unauthorized(Problem):
+class Unauthorized(RequestProblem):
     """A request of nobody known. The text is the same whatever was wrong; ``cause`` is for logs."""
 
     def __init__(self, cause: str) -> None:
@@ -498,4 +500,4 @@ def refusals(*kinds: type[RyeError], status: int = 400) -> Iterator[None]:
     try:
         yield
     except kinds as error:
-        raise Problem(status, str(error)) from error
+        raise RequestProblem(status, str(error)) from error

@@ -30,7 +30,7 @@ class Html:
         return self.source
 
 
-Part = Html | str | int | float | None
+HtmlPart = Html | str | int | float | None
 
 
 def text(value: str) -> Html:
@@ -38,12 +38,12 @@ def text(value: str) -> Html:
     return Html(escape(_TURNING.sub("\ufffd", _UNPRINTABLE.sub("\ufffd", value))))
 
 
-def joined(parts: Iterable[Part]) -> Html:
+def joined(parts: Iterable[HtmlPart]) -> Html:
     """The parts one after another; ``None`` is nothing."""
     return Html("".join(_source(part) for part in parts))
 
 
-def tag(element: str, /, *children: Part, **attributes: str | float | bool | None) -> Html:
+def tag(element: str, /, *children: HtmlPart, **attributes: str | float | bool | None) -> Html:
     """An element. ``class_`` is the attribute ``class``, ``data_id`` is ``data-id``.
 
     An attribute that is ``None`` or ``False`` is left out; ``True`` stands without a value.
@@ -54,7 +54,7 @@ def tag(element: str, /, *children: Part, **attributes: str | float | bool | Non
     return Html(f"<{element}{opened}>{joined(children)}</{element}>")
 
 
-def _source(part: Part) -> str:
+def _source(part: HtmlPart) -> str:
     match part:
         case None:
             return ""
@@ -175,7 +175,7 @@ class Project:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class ShownSnapshot:
     """A snapshot of the history; its first parent is the mainline."""
 
     digest: str
@@ -187,7 +187,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Storage:
+class ShownStorage:
     """Bytes in a user's store, and how many there may be."""
 
     used_bytes: int
@@ -212,7 +212,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
+class ShownConflict:
     """A path that both HEAD ("ours") and the execution ("theirs") changed."""
 
     path: str
@@ -223,12 +223,12 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thread:
+class ShownThread:
     """An execution, whole. ``fields`` are what its row says, in order."""
 
     execution: Execution
     fields: Mapping[str, str]
-    conflicts: tuple[Conflict, ...]
+    conflicts: tuple[ShownConflict, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +240,7 @@ class Overview:
     version: str
     active: int
     most_active: int
-    storage: Storage
+    storage: ShownStorage
     executions: tuple[Execution, ...]
     projects: tuple[Project, ...]
 
@@ -250,7 +250,7 @@ class History:
     """The snapshots of a project, newest first; ``is_cut`` where older ones are not shown."""
 
     project: Project
-    snapshots: tuple[Snapshot, ...]
+    snapshots: tuple[ShownSnapshot, ...]
     is_cut: bool
 
 
@@ -272,7 +272,7 @@ HEADERS = {
 """Headers of every page: nothing from elsewhere, nothing inline, no frame, nothing kept."""
 
 
-def document(title: str, *body: Part, viewer: Viewer | None, refresh_s: int = 0) -> str:
+def document(title: str, *body: HtmlPart, viewer: Viewer | None, refresh_s: int = 0) -> str:
     """A whole page. ``refresh_s``: how often it is loaded anew in a browser without scripts."""
     head = tag(
         "head",

@@ -151,7 +151,7 @@ def log_to_stderr(level: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ServerPart:
     """A part of the server: its routes, and what it does between requests."""
 
     routers: tuple[APIRouter, ...]
@@ -159,7 +159,7 @@ class Part:
 
 
 def assemble(
-    title: str, settings: Settings, authenticator: Authenticator, parts: Sequence[Part]
+    title: str, settings: Settings, authenticator: Authenticator, parts: Sequence[ServerPart]
 ) -> FastAPI:
     """The application of these parts. Where two have a route, it is that of the first."""
 

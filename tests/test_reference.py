@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ryeos.cli.client_settings import CLIENTS, Format, Machine
-from ryeos.cli.commands import TABLE, Entry
-from ryeos.cli.session import Command
+from ryeos.cli.commands import TABLE, CommandEntry
+from ryeos.cli.session import CommandSpec
 from ryeos.items.refs import Kind
 from ryeos.trust.file_types import EXTRACTORS
 from ryeos.trust.signature import FORMS
@@ -127,10 +127,10 @@ def words(cell: str) -> list[str]:
     return re.findall(r"--[\w-]+", cell)
 
 
-def flags_of(entry: Entry) -> set[str]:
+def flags_of(entry: CommandEntry) -> set[str]:
     """The long flags that this command takes and not every command does."""
     module = import_module(f"ryeos.cli.{entry.module}")
-    command: Command = module.COMMANDS[entry.words]
+    command: CommandSpec = module.COMMANDS[entry.words]
     parser = ArgumentParser()
     command.configure(parser)
     flags = {flag for action in parser._actions for flag in action.option_strings}

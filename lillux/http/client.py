@@ -19,13 +19,13 @@ from lillux.http.model import (
     RedirectError,
     ResponseTooLargeError,
     Sending,
-    check_limits,
-    checked_headers,
-    checked_method,
     delay_s,
     parse_address,
     parse_retry_after,
     redirected,
+    valid_headers,
+    valid_method,
+    validate_limits,
 )
 from lillux.http.proxies import Proxy, proxy_for
 from lillux.process.cancellation import Cancellation
@@ -70,7 +70,7 @@ class HttpClient:
 
     def send(self, request: HttpRequest, cancellation: Cancellation | None = None) -> HttpResponse:
         """The whole response, whatever its status. Raises HttpClientError, ConfigurationError."""
-        check_limits(request)
+        validate_limits(request)
         started = monotonic()
         for attempt in range(1, request.retry.max_attempts + 1):
             left_s = _left(request.total_timeout_s, started)
@@ -115,11 +115,11 @@ class HttpClient:
         Inside the block the deadline and the cancellation are heard. What is not read of the body
         when it ends is let go.
         """
-        check_limits(request)
+        validate_limits(request)
         sending = Sending(
             address=parse_address(request.url),
-            method=checked_method(request),
-            headers=self._with_defaults(checked_headers(request)),
+            method=valid_method(request),
+            headers=self._with_defaults(valid_headers(request)),
             body=request.body,
         )
         interruption = Interruption(sending.address.shown, request.timeout_s)

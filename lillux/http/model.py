@@ -472,15 +472,15 @@ _FORBIDDEN_IN_VALUES = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _OURS = frozenset({"content-length", "transfer-encoding"})
 
 
-def check_request(request: HttpRequest) -> None:
+def validate_request(request: HttpRequest) -> None:
     """Raises HttpClientError or ConfigurationError for a request that could never be sent."""
-    check_limits(request)
+    validate_limits(request)
     parse_address(request.url)
-    checked_method(request)
-    checked_headers(request)
+    valid_method(request)
+    valid_headers(request)
 
 
-def checked_method(request: HttpRequest) -> str:
+def valid_method(request: HttpRequest) -> str:
     """The method in upper case. Raises InvalidRequestError."""
     method = request.method.upper()
     if not _TOKEN.fullmatch(method) or method == "CONNECT":
@@ -490,7 +490,7 @@ def checked_method(request: HttpRequest) -> str:
     return method
 
 
-def checked_headers(request: HttpRequest) -> dict[str, str]:
+def valid_headers(request: HttpRequest) -> dict[str, str]:
     """The headers as they are sent. Raises InvalidRequestError, which never shows a value."""
     checked: dict[str, str] = {}
     for name, value in request.headers.items():
@@ -507,7 +507,7 @@ def checked_headers(request: HttpRequest) -> dict[str, str]:
     return checked
 
 
-def check_limits(request: HttpRequest) -> None:
+def validate_limits(request: HttpRequest) -> None:
     """Raises ConfigurationError for limits that are none."""
     for name in ("timeout_s", "total_timeout_s", "idle_timeout_s"):
         seconds = getattr(request, name)

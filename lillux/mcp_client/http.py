@@ -35,7 +35,6 @@ from lillux.jsonrpc import (
     parse_messages,
 )
 from lillux.mcp_client.session import (
-    Answer,
     ClientInfo,
     ClientSession,
     McpAnswerTooLargeError,
@@ -43,13 +42,14 @@ from lillux.mcp_client.session import (
     McpCancelledError,
     McpProtocolError,
     McpTimeoutError,
-    State,
+    SessionState,
+    ToolAnswer,
     ToolCall,
     ToolListing,
     Turn,
     raise_unless_answered,
 )
-from lillux.mcp_client.versions import MODERN, VERSION_KEY, Wanted
+from lillux.mcp_client.versions import MODERN, VERSION_KEY, AllowedVersions
 from lillux.process.cancellation import Cancellation
 from lillux.process.conversation import remaining_s
 from lillux.sse import EventParser, EventTooLargeError
@@ -158,7 +158,7 @@ class HttpServer:
     max_message_bytes: int
 
 
-class Line:
+class HttpLine:
     """What requests to one server have in common: limits, headers, and words for failures."""
 
     def __init__(
@@ -268,16 +268,16 @@ def call_over_http(
     server: HttpServer,
     call: ToolCall | ToolListing,
     info: ClientInfo,
-    wanted: Wanted,
+    wanted: AllowedVersions,
     *,
     cancellation: Cancellation | None = None,
     on_text: OnText | None = None,
-) -> Answer:
+) -> ToolAnswer:
     """Call one tool, or list all. ``on_text`` gets progress and log messages as lines.
 
     Raises McpClientError, HttpClientError, ConfigurationError.
     """
-    line = Line(client, server, cancellation, on_text)
+    line = HttpLine(client, server, cancellation, on_text)
     with line.explained():
         for begins in (1, 2):
             session = ClientSession(call, info, wanted)
@@ -303,7 +303,7 @@ class _ForgottenSession(Exception):  # noqa: N818 - it never leaves this module
 class _Exchange:
     """One conversation by POST."""
 
-    def __init__(self, line: Line, session: ClientSession) -> None:
+    def __init__(self, line: HttpLine, session: ClientSession) -> None:
         self._line, self._session = line, session
         self._session_id = ""
         self._unsent: list[Message] = []
@@ -361,7 +361,7 @@ class _Exchange:
             return
         problem = f"HTTP {stream.status} {stream.reason}".rstrip()
         self._follow(self._session.refused(INTERNAL_ERROR, problem))
-        if state is State.INITIALIZING and stream.status in _REFUSED_TO_TAKE:
+        if state is SessionState.INITIALIZING and stream.status in _REFUSED_TO_TAKE:
             self.takes_no_post, self.refusal = True, problem
 
     def _take_answer(self, request: Request, stream: HttpStream) -> EventParser | None:
@@ -431,7 +431,7 @@ def _is_answer(message: Incoming, request: Request) -> bool:
 _POST_HEADERS = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
-def call_over_events(line: Line, session: ClientSession, *, session_refusal: str) -> None:
+def call_over_events(line: HttpLine, session: ClientSession, *, session_refusal: str) -> None:
     """Hold the session's conversation. ``session_refusal`` is what a POST had been answered."""
     headers = {"Accept": "text/event-stream"}
     name = line.server.name
@@ -454,7 +454,7 @@ def call_over_events(line: Line, session: ClientSession, *, session_refusal: str
 class _Channel:
     """Posts what the session says in answer to events."""
 
-    def __init__(self, line: Line, session: ClientSession) -> None:
+    def __init__(self, line: HttpLine, session: ClientSession) -> None:
         self._line, self._session = line, session
         self._endpoint = ""
 

@@ -34,7 +34,7 @@ from lillux.mcp_client.versions import (
     LEGACY,
     MODERN,
     VERSION_KEY,
-    Wanted,
+    AllowedVersions,
 )
 from lillux.values import dataclass, field
 
@@ -86,7 +86,7 @@ PROBE_ID, INITIALIZE_ID, CALL_ID = 1, 2, 3
 _LONGEST_NOTICE = 500
 
 
-class State(Enum):
+class SessionState(Enum):
     """How far a conversation has come."""
 
     NEW = "new"
@@ -115,7 +115,7 @@ class ClientInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ToolAnswer:
     """The tool's answer: a ``CallToolResult`` as it came, and the revision it came in."""
 
     result: Mapping[str, Any]
@@ -139,7 +139,7 @@ class Misunderstanding:
     problem: str
 
 
-Outcome = Answer | Refusal | Misunderstanding
+CallOutcome = ToolAnswer | Refusal | Misunderstanding
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,22 +157,26 @@ Handler = Callable[["ClientSession", Any], Turn]
 class ClientSession:
     """See the module. Of one thread."""
 
-    def __init__(self, call: ToolCall | ToolListing, client: ClientInfo, wanted: Wanted) -> None:
+    def __init__(
+        self, call: ToolCall | ToolListing, client: ClientInfo, wanted: AllowedVersions
+    ) -> None:
         self._call, self._client, self._wanted = call, client, wanted
         self._pages, self._call_id = Pages(), CALL_ID
-        self.state = State.NEW
+        self.state = SessionState.NEW
         self.version = ""
-        self.outcome: Outcome | None = None
+        self.outcome: CallOutcome | None = None
 
     @property
     def is_modern(self) -> bool:
         """Whether what is sent now is of the stateless revision."""
-        return self.state is State.PROBING or self.version == MODERN
+        return self.state is SessionState.PROBING or self.version == MODERN
 
     @property
     def stage(self) -> str:
         """What is being waited for, in words."""
-        return self._call.method if self.state is State.CALLING else "start of the conversation"
+        return (
+            self._call.method if self.state is SessionState.CALLING else "start of the conversation"
+        )
 
     def start(self) -> Turn:
         """The first message."""
@@ -180,15 +184,15 @@ class ClientSession:
             return self._initialize()
         if not self._wanted.legacy:
             return self._call_out(MODERN)
-        self.state = State.PROBING
+        self.state = SessionState.PROBING
         return Turn((Request(PROBE_ID, "server/discover", {"_meta": self._meta()}),))
 
     def probe_is_overdue(self) -> Turn:
         """Ask the older way too. For transports on which an answer can fail to come."""
-        if self.state is not State.PROBING:
+        if self.state is not SessionState.PROBING:
             return NOTHING
         turn = self._initialize()
-        self.state = State.BOTH_ASKED
+        self.state = SessionState.BOTH_ASKED
         return turn
 
     def receive(self, message: Incoming) -> Turn:
@@ -215,9 +219,9 @@ class ClientSession:
 
     def _refused_unread(self, failure: Failure) -> Turn:
         waiting = {
-            State.PROBING: PROBE_ID,
-            State.INITIALIZING: INITIALIZE_ID,
-            State.CALLING: CALL_ID,
+            SessionState.PROBING: PROBE_ID,
+            SessionState.INITIALIZING: INITIALIZE_ID,
+            SessionState.CALLING: CALL_ID,
         }
         pending = waiting.get(self.state)
         if pending is None:
@@ -234,8 +238,8 @@ class ClientSession:
 
     def _not_modern(self, message: Result | Failure) -> Turn:
         """The probe came to nothing. Only a server of strange revisions alone is given up."""
-        if self.state is State.BOTH_ASKED:
-            self.state = State.INITIALIZING
+        if self.state is SessionState.BOTH_ASKED:
+            self.state = SessionState.INITIALIZING
             return NOTHING
         if isinstance(message, Failure) and message.code == UNSUPPORTED_VERSION:
             supported = _supported(message)
@@ -255,7 +259,7 @@ class ClientSession:
 
     def _initialize_refused_first(self, _: Failure) -> Turn:
         """The probe may still be answered: a server can have chosen the modern era for good."""
-        self.state = State.PROBING
+        self.state = SessionState.PROBING
         return NOTHING
 
     def _answered(self, message: Result) -> Turn:
@@ -269,14 +273,14 @@ class ClientSession:
         problem = _result_problem(message.result)
         if problem:
             return self._end(Misunderstanding(problem))
-        return self._end(Answer(message.result, self.version))
+        return self._end(ToolAnswer(message.result, self.version))
 
     def _listed(self, result: Mapping[str, Any]) -> Turn:
         problem = self._pages.add(result)
         if problem:
             return self._end(Misunderstanding(problem))
         if not self._pages.next_cursor:
-            return self._end(Answer(self._pages.result(), self.version))
+            return self._end(ToolAnswer(self._pages.result(), self.version))
         self._call_id += 1
         return self._call_out(self.version)
 
@@ -286,7 +290,7 @@ class ClientSession:
     # ------------------------------------------------------------------ what is sent
 
     def _initialize(self) -> Turn:
-        self.state = State.INITIALIZING
+        self.state = SessionState.INITIALIZING
         params = {
             "protocolVersion": self._wanted.legacy,
             "capabilities": {},
@@ -295,7 +299,7 @@ class ClientSession:
         return Turn((Request(INITIALIZE_ID, "initialize", params),))
 
     def _call_out(self, version: str) -> Turn:
-        self.state, self.version = State.CALLING, version
+        self.state, self.version = SessionState.CALLING, version
         meta = self._meta() if version == MODERN else {}
         match self._call:
             case ToolCall(name=name, arguments=arguments):
@@ -321,22 +325,22 @@ class ClientSession:
         known = ", ".join(KNOWN)
         return self._end(Misunderstanding(f"expected a revision among {known}, it offers {found}"))
 
-    def _end(self, outcome: Outcome) -> Turn:
-        self.state, self.outcome = State.OVER, outcome
+    def _end(self, outcome: CallOutcome) -> Turn:
+        self.state, self.outcome = SessionState.OVER, outcome
         return NOTHING
 
     # What an answer to which of our requests means; any other answer means nothing.
-    TRANSITIONS: ClassVar[Mapping[tuple[State, object, type], Handler]] = {
-        (State.PROBING, PROBE_ID, Result): _discovered,
-        (State.PROBING, PROBE_ID, Failure): _not_modern,
-        (State.BOTH_ASKED, PROBE_ID, Result): _discovered,
-        (State.BOTH_ASKED, PROBE_ID, Failure): _not_modern,
-        (State.BOTH_ASKED, INITIALIZE_ID, Result): _initialized,
-        (State.BOTH_ASKED, INITIALIZE_ID, Failure): _initialize_refused_first,
-        (State.INITIALIZING, INITIALIZE_ID, Result): _initialized,
-        (State.INITIALIZING, INITIALIZE_ID, Failure): _not_initialized,
-        (State.CALLING, CALL_ID, Result): _answered,
-        (State.CALLING, CALL_ID, Failure): _call_refused,
+    TRANSITIONS: ClassVar[Mapping[tuple[SessionState, object, type], Handler]] = {
+        (SessionState.PROBING, PROBE_ID, Result): _discovered,
+        (SessionState.PROBING, PROBE_ID, Failure): _not_modern,
+        (SessionState.BOTH_ASKED, PROBE_ID, Result): _discovered,
+        (SessionState.BOTH_ASKED, PROBE_ID, Failure): _not_modern,
+        (SessionState.BOTH_ASKED, INITIALIZE_ID, Result): _initialized,
+        (SessionState.BOTH_ASKED, INITIALIZE_ID, Failure): _initialize_refused_first,
+        (SessionState.INITIALIZING, INITIALIZE_ID, Result): _initialized,
+        (SessionState.INITIALIZING, INITIALIZE_ID, Failure): _not_initialized,
+        (SessionState.CALLING, CALL_ID, Result): _answered,
+        (SessionState.CALLING, CALL_ID, Failure): _call_refused,
     }
 
 
@@ -489,10 +493,10 @@ class McpAuthError(McpClientError):
 # From the end of a conversation to its answer, or to the error that says why there is none.
 
 
-def raise_unless_answered(outcome: Outcome | None, server: str) -> Answer:
+def raise_unless_answered(outcome: CallOutcome | None, server: str) -> ToolAnswer:
     """The answer. Raises McpRefusedError, McpProtocolError."""
     match outcome:
-        case Answer():
+        case ToolAnswer():
             return outcome
         case Refusal():
             raise _refused(outcome, server)

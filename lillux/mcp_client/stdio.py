@@ -10,21 +10,21 @@ from time import monotonic
 
 from lillux.jsonrpc import LineDecoder, OverlongLine, encode_line, parse_messages
 from lillux.mcp_client.session import (
-    Answer,
     ClientInfo,
     ClientSession,
     McpAnswerTooLargeError,
     McpCancelledError,
     McpServerEndedError,
     McpTimeoutError,
-    State,
+    SessionState,
+    ToolAnswer,
     ToolCall,
     ToolListing,
     Turn,
     cancelled,
     raise_unless_answered,
 )
-from lillux.mcp_client.versions import Wanted
+from lillux.mcp_client.versions import AllowedVersions
 from lillux.process.cancellation import Cancellation
 from lillux.process.conversation import Conversation, converse, remaining_s
 from lillux.process.model import BoundedCapture, Command, signal_name
@@ -41,7 +41,7 @@ OnText = Callable[[bytes], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StdioServer:
+class ServerProcess:
     """A program to talk to.
 
     command  its ``timeout_s`` is that of the whole call, its ``max_output_bytes`` that of a message
@@ -58,15 +58,15 @@ class StdioServer:
 class StdioAnswer:
     """The answer, and the end of what the server wrote to its standard error."""
 
-    answer: Answer
+    answer: ToolAnswer
     stderr: str
 
 
 def call_over_stdio(
-    server: StdioServer,
+    server: ServerProcess,
     call: ToolCall | ToolListing,
     client: ClientInfo,
-    wanted: Wanted,
+    wanted: AllowedVersions,
     *,
     cancellation: Cancellation | None = None,
     on_text: OnText | None = None,
@@ -98,10 +98,10 @@ class _Exchange:
 
     def __init__(
         self,
-        server: StdioServer,
+        server: ServerProcess,
         call: ToolCall | ToolListing,
         client: ClientInfo,
-        wanted: Wanted,
+        wanted: AllowedVersions,
         *,
         on_text: OnText | None,
         deadline: float | None,
@@ -150,7 +150,7 @@ class _Exchange:
 
         probe_s = self._server.probe_s
         left_s = remaining_s(self._deadline)
-        may_be_silent = self._session.state is State.PROBING and (
+        may_be_silent = self._session.state is SessionState.PROBING and (
             left_s is None or left_s > probe_s
         )
         if may_be_silent and not conversation.wait_until(is_settled, probe_s):
@@ -181,11 +181,11 @@ class _Exchange:
             self._server.name,
             ending,
             self._stderr_text(),
-            was_probed=self._session.state in {State.PROBING, State.BOTH_ASKED},
+            was_probed=self._session.state in {SessionState.PROBING, SessionState.BOTH_ASKED},
         )
 
     def _say_goodbye(self, conversation: Conversation) -> None:
-        if self._session.state is State.CALLING:
+        if self._session.state is SessionState.CALLING:
             conversation.send(encode_line(cancelled("no longer wanted")))
 
     def _take_stdout(self, chunk: bytes) -> None:

@@ -20,7 +20,7 @@ CLIENT_KEY = _META + "clientInfo"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class AllowedVersions:
     """Which revisions a conversation may be held in.
 
     modern  whether it may be 2026-07-28
@@ -31,22 +31,22 @@ class Wanted:
     legacy: str = NEWEST_LEGACY
 
     @property
-    def legacy_only(self) -> "Wanted":
+    def legacy_only(self) -> "AllowedVersions":
         """The same without the modern era."""
-        return Wanted(modern=False, legacy=self.legacy)
+        return AllowedVersions(modern=False, legacy=self.legacy)
 
 
-def wanted(text: str) -> Wanted:
+def wanted(text: str) -> AllowedVersions:
     """What a setting asks for: ``auto``, ``legacy``, or one revision. Raises ConfigurationError."""
     match text:
         case "auto":
-            return Wanted()
+            return AllowedVersions()
         case "legacy":
-            return Wanted(modern=False)
+            return AllowedVersions(modern=False)
         case "2026-07-28":
-            return Wanted(legacy="")
+            return AllowedVersions(legacy="")
         case _ if text in LEGACY:
-            return Wanted(modern=False, legacy=text)
+            return AllowedVersions(modern=False, legacy=text)
         case _:
             known = ", ".join((AUTO, "legacy", *KNOWN))
             raise ConfigurationError(

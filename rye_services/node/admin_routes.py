@@ -18,9 +18,9 @@ from rye_services.credentials import (
     AuthorizedKeyMissingError,
     LastManagerError,
     Principal,
-    check_scopes,
+    valid_scopes,
 )
-from rye_services.http import Problem, refusals
+from rye_services.http import RequestProblem, refusals
 from rye_services.node.secrets import VaultFullError
 from rye_services.node.services import NodeServices
 from rye_services.node.storage import UserGarbage
@@ -30,8 +30,8 @@ from rye_services.node.webhooks import (
     BindingLimitError,
     WebhookFieldError,
     canonical_item,
-    checked_project,
-    checked_vault_keys,
+    valid_hook_project,
+    valid_vault_keys,
 )
 from rye_services.server import every
 from ryeos import __version__
@@ -64,7 +64,7 @@ def admin_router(services: NodeServices) -> APIRouter:
         Nobody grants a scope that their own key has not.
         """
         try:
-            for scope in check_scopes(new.scopes):
+            for scope in valid_scopes(new.scopes):
                 principal.require(scope)
             key = authorized.authorize(
                 decode_public_key(new.public_key),
@@ -74,7 +74,7 @@ def admin_router(services: NodeServices) -> APIRouter:
                 by=principal.key_id,
             )
         except RyeError as error:
-            raise Problem(400, str(error)) from error
+            raise RequestProblem(400, str(error)) from error
         return {
             "fingerprint": f"fp:{key.fingerprint}",
             "label": key.label,
@@ -94,9 +94,9 @@ def admin_router(services: NodeServices) -> APIRouter:
         try:
             authorized.revoke_unless_last(bare)
         except AuthorizedKeyMissingError as error:
-            raise Problem(404, str(error)) from error
+            raise RequestProblem(404, str(error)) from error
         except LastManagerError as error:
-            raise Problem(400, str(error)) from error
+            raise RequestProblem(400, str(error)) from error
         return {"revoked": f"fp:{bare}"}
 
     return routes
@@ -286,7 +286,7 @@ def secret_router(services: NodeServices) -> APIRouter:
     def delete(owner: SecretsCaller, name: str) -> dict[str, str]:
         """Forget a secret."""
         if not vault.delete(owner.user_id, name):
-            raise Problem(404, f"secret not found: {name[:80]!a}")
+            raise RequestProblem(404, f"secret not found: {name[:80]!a}")
         return {"deleted": name}
 
     @routes.post("/vault/set")
@@ -305,7 +305,7 @@ def secret_router(services: NodeServices) -> APIRouter:
     def delete_named(owner: SecretsCaller, gone: SecretName) -> dict[str, str]:
         """Forget a secret."""
         if (problem := why_unsafe(gone.name)) is not None:
-            raise Problem(400, f"secret {gone.name[:80]!a}: {problem}")
+            raise RequestProblem(400, f"secret {gone.name[:80]!a}: {problem}")
         return delete(owner, gone.name)
 
     return routes
@@ -351,7 +351,7 @@ def webhook_router(services: NodeServices) -> APIRouter:
     def revoke(owner: WebhooksCaller, hook_id: str) -> dict[str, str]:
         """End a binding: its deliveries are refused from now on."""
         if not webhooks.revoke(owner.user_id, hook_id):
-            raise Problem(404, f"webhook binding not found: {hook_id[:80]!a}")
+            raise RequestProblem(404, f"webhook binding not found: {hook_id[:80]!a}")
         return {"revoked": hook_id}
 
     return routes
@@ -364,9 +364,9 @@ def _binding(owner: Principal, new: NewBinding) -> Binding:
         hook_id="",
         user_id=owner.user_id,
         item_id=canonical_item(new.item_id, new.item_type),
-        project_path=checked_project(new.project_path),
+        project_path=valid_hook_project(new.project_path),
         description=new.description,
         secret_envelope=new.secret_envelope,
-        vault_keys=checked_vault_keys(new.vault_keys or ()),
+        vault_keys=valid_vault_keys(new.vault_keys or ()),
         owner=owner.key_id,
     )

@@ -29,7 +29,7 @@ from rye_services.node.sync_routes import (
     push_router,
     user_space_router,
 )
-from rye_services.server import Part, assemble
+from rye_services.server import ServerPart, assemble
 
 ROUTERS: tuple[Callable[[NodeServices], APIRouter], ...] = (
     open_router,
@@ -54,15 +54,15 @@ BACKGROUND: tuple[Callable[[NodeServices], AbstractAsyncContextManager[None]], .
 )
 
 
-def part_of(services: NodeServices) -> Part:
+def part_of(services: NodeServices) -> ServerPart:
     """What these services are to an application."""
-    return Part(
+    return ServerPart(
         tuple(router(services) for router in ROUTERS),
         tuple(partial(running, services) for running in BACKGROUND),
     )
 
 
-def create_app(services: NodeServices, *beside: Part) -> FastAPI:
+def create_app(services: NodeServices, *beside: ServerPart) -> FastAPI:
     """The application on these services, and perhaps other parts, ready to be served."""
     parts = (part_of(services), *beside)
     return assemble("Rye node", services.settings, services.authenticator, parts)

@@ -19,16 +19,16 @@ from rye_services.callers import WebhookDelivery
 from rye_services.database import stamp
 from rye_services.http import is_full
 from rye_services.keys import NodeKeys
-from rye_services.node.harvest import Harvest, Harvester, Ran
-from rye_services.node.heads import Head, check_project_path
-from rye_services.node.jobs import Action, Finished, Job, failed
+from rye_services.node.harvest import Harvest, Harvester, WorkerRun
+from rye_services.node.heads import Head, valid_project_path
+from rye_services.node.jobs import Finished, Job, JobAction, failed
 from rye_services.node.objects import Durable, UserStores
 from rye_services.node.redaction import Redaction, presentable, without_places
 from rye_services.node.secrets import Vault
 from rye_services.node.storage import SyncServices
-from rye_services.node.webhooks import WebhookFieldError, checked_vault_keys
-from rye_services.node.worker import Launch, WorkerDiedError, do_job
-from rye_services.node.workspaces import Wanted, Workspace, Workspaces
+from rye_services.node.webhooks import WebhookFieldError, valid_vault_keys
+from rye_services.node.worker import WorkerDiedError, WorkerLaunch, do_job
+from rye_services.node.workspaces import Checkout, CheckoutRequest, Checkouts
 from rye_services.settings import Settings
 from ryeos.items.context import Clock
 from ryeos.items.errors import InvalidRefError, RyeError, SpecError
@@ -70,7 +70,7 @@ class Folded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ProjectChange:
     """What an execution made of a project.
 
     base                the head it started from
@@ -107,7 +107,7 @@ class FoldBack:
     clock: Clock
     sleep: Callable[[float], None] = field(repr=False)
 
-    def fold(self, change: Change) -> Folded:
+    def fold(self, change: ProjectChange) -> Folded:
         """How it ended.
 
         (1) The snapshot of the execution, whose parent is the head that it started from. (2) HEAD
@@ -144,7 +144,7 @@ class FoldBack:
             new_objects=(ours,),
         )
 
-    def _merge(self, change: Change, head: Head, theirs: str) -> Folded | None:
+    def _merge(self, change: ProjectChange, head: Head, theirs: str) -> Folded | None:
         """The end of this attempt; None where HEAD moved meanwhile."""
         merged = self._merged(change, head)  # (4)
         if merged.manifest is None:
@@ -171,7 +171,7 @@ class FoldBack:
             new_objects=(theirs, snapshot, manifest_hash),
         )
 
-    def _merged(self, change: Change, head: Head) -> Merged:
+    def _merged(self, change: ProjectChange, head: Head) -> Merged:
         base, ours, theirs = (
             read_manifest(digest, "project", self.store)
             for digest in (
@@ -245,7 +245,7 @@ class Order:
 
     user_id: str
     project_path: str
-    action: Action
+    action: JobAction
     item_ref: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     is_async: bool = False
@@ -265,15 +265,15 @@ class Order:
         }
 
 
-def read_order(action: Action, body: Mapping[str, Any], user_id: str) -> Order:
+def read_order(action: JobAction, body: Mapping[str, Any], user_id: str) -> Order:
     """What a request of a user wants. Raises OrderError."""
     match action:
-        case Action.EXECUTE:
+        case JobAction.EXECUTE:
             return execute_order(body, user_id)
-        case Action.FETCH:
+        case JobAction.FETCH:
             parameters = _only(body, _FETCH)
             item_ref = "tool:rye/fetch"
-        case Action.SIGN:
+        case JobAction.SIGN:
             parameters = _only(body, _SIGN)
             item_ref = "tool:rye/sign"
             _text(body, "item_id")
@@ -294,7 +294,7 @@ def execute_order(body: Mapping[str, Any], user_id: str) -> Order:
     return Order(
         user_id=user_id,
         project_path=_project(body),
-        action=Action.EXECUTE,
+        action=JobAction.EXECUTE,
         item_ref=item_ref,
         parameters=_object(body, "parameters") or {},
         is_async=_flag(body, "async"),
@@ -310,7 +310,7 @@ def delivery_order(delivery: WebhookDelivery, body: Mapping[str, Any]) -> Order:
     return Order(
         user_id=delivery.principal.user_id,
         project_path=delivery.project_path,
-        action=Action.EXECUTE,
+        action=JobAction.EXECUTE,
         item_ref=delivery.item_id,
         parameters=_object(body, "parameters") or {},
         is_async=_flag(body, "async"),
@@ -351,7 +351,7 @@ def _check_thread(body: Mapping[str, Any], kind: Kind) -> None:
 
 def _project(body: Mapping[str, Any]) -> str:
     try:
-        return check_project_path(_text(body, "project_path"))
+        return valid_project_path(_text(body, "project_path"))
     except ValueError as error:
         raise OrderError("project_path", str(error)) from error
 
@@ -363,7 +363,7 @@ def _vault_keys(body: Mapping[str, Any]) -> tuple[str, ...] | None:
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         raise OrderError("vault_keys", "expected a list of names")
     try:
-        return checked_vault_keys(keys)
+        return valid_vault_keys(keys)
     except WebhookFieldError as error:
         raise OrderError("vault_keys", str(error)) from error
 
@@ -444,7 +444,7 @@ class Basis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Executed:
+class FinishedExecution:
     """What an execution has left, and what it answered."""
 
     thread_id: str
@@ -520,8 +520,8 @@ class Engine:
     stores: UserStores
     sync: SyncServices
     vault: Vault
-    workspaces: Workspaces
-    launch: Launch
+    workspaces: Checkouts
+    launch: WorkerLaunch
     bundle: Path
     clock: Clock
     cancellation: Cancellation
@@ -539,7 +539,7 @@ class Engine:
             secrets=self._secrets(order),
         )
 
-    def execute(self, order: Order, basis: Basis, thread_id: str) -> Executed:
+    def execute(self, order: Order, basis: Basis, thread_id: str) -> FinishedExecution:
         """Execute from HEAD.
 
         (1) Both manifests. (2) A workspace that holds them. (3) Which files are the project's.
@@ -556,7 +556,7 @@ class Engine:
             rules = self._rules(workspace)  # (3)
             redaction = Redaction(basis.secrets)
             envelope = self._run(order, basis, workspace, redaction, thread_id)  # (4)
-            ran = Ran(
+            ran = WorkerRun(
                 thread_id=thread_id,
                 item_ref=order.item_ref,
                 workspace=workspace,
@@ -570,17 +570,19 @@ class Engine:
             ran, harvest = self._harvested(ran, order, store, redaction)  # (5)
         self.sync.durable.force(store)  # (6)
         folded = self._fold(order, basis, harvest, store, thread_id)  # (7)
-        return Executed(thread_id=thread_id, envelope=ran.envelope, harvest=harvest, folded=folded)
+        return FinishedExecution(
+            thread_id=thread_id, envelope=ran.envelope, harvest=harvest, folded=folded
+        )
 
-    def _rules(self, workspace: Workspace) -> ManifestRules:
+    def _rules(self, workspace: Checkout) -> ManifestRules:
         try:
             return read_rules(bundles=[self.bundle], user=workspace.user, project=workspace.project)
         except SpecError as error:
             raise PushedRulesError(without_places(str(error), workspace, self.bundle)) from error
 
     def _harvested(
-        self, ran: Ran, order: Order, store: Store, redaction: Redaction
-    ) -> tuple[Ran, Harvest]:
+        self, ran: WorkerRun, order: Order, store: Store, redaction: Redaction
+    ) -> tuple[WorkerRun, Harvest]:
         """What a run has left, stored. One that left what cannot be read is one that failed."""
 
         def harvester() -> Harvester:
@@ -624,9 +626,9 @@ class Engine:
             _log.warning("not injected for %s: %s", order.user_id, ", ".join(skipped))
         return safe
 
-    def _wanted(self, order: Order, basis: Basis, store: Store) -> Wanted:
+    def _wanted(self, order: Order, basis: Basis, store: Store) -> CheckoutRequest:
         digest = basis.user_manifest_hash
-        return Wanted(
+        return CheckoutRequest(
             user_id=order.user_id,
             remote_name=self.settings.name,
             project_path=order.project_path,
@@ -639,12 +641,12 @@ class Engine:
         self,
         order: Order,
         basis: Basis,
-        workspace: Workspace,
+        workspace: Checkout,
         redaction: Redaction,
         thread_id: str,
     ) -> dict[str, Any]:
         """What the worker answers, fit to be told."""
-        is_sign = order.action is Action.SIGN
+        is_sign = order.action is JobAction.SIGN
         job = Job(
             action=order.action,
             item_ref=order.item_ref,
@@ -697,7 +699,7 @@ class Engine:
             sleep=time.sleep,
         )
         return fold_back.fold(
-            Change(
+            ProjectChange(
                 thread_id=thread_id,
                 item_ref=order.item_ref,
                 base=basis.head,
@@ -707,7 +709,7 @@ class Engine:
         )
 
 
-def _is_of_the_run(error: Exception, workspace: Workspace) -> bool:
+def _is_of_the_run(error: Exception, workspace: Checkout) -> bool:
     """Whether something cannot be taken for what it is, and not for want of room or of rights."""
     if is_full(error):
         return False

@@ -19,24 +19,24 @@ from lillux.files import LockTimeoutError, locked
 from lillux.process.cancellation import Cancellation
 from lillux.store_files import ObjectMissingError
 from rye_services.database import Database
-from rye_services.http import Problem, is_full
+from rye_services.http import RequestProblem, is_full
 from rye_services.keys import NodeKeys
 from rye_services.node.execution import (
     Basis,
     Engine,
-    Executed,
+    FinishedExecution,
     Order,
     ProjectNotFoundError,
     PushedRulesError,
 )
-from rye_services.node.jobs import Action
+from rye_services.node.jobs import JobAction
 from rye_services.node.objects import QuotaExceededError, UserStores
 from rye_services.node.rows import COMPLETED, ERROR, NewThread, Pending, RowEnds, ThreadRows
 from rye_services.node.secrets import SecretNotFoundError, Vault
 from rye_services.node.storage import SyncServices
 from rye_services.node.webhooks import record_delivery
-from rye_services.node.worker import Launch, WorkerEndedError
-from rye_services.node.workspaces import Workspaces
+from rye_services.node.worker import WorkerEndedError, WorkerLaunch
+from rye_services.node.workspaces import Checkouts
 from rye_services.settings import Settings
 from ryeos.items.context import Clock
 from ryeos.remote.secrets import EnvelopeError
@@ -50,7 +50,7 @@ from ryeos.sync.paths import UnsafeManifestError
 # have run out. It says something about servers of this machine only.
 
 
-class Presence:
+class ServerLease:
     """This server, as others see it: ``server_id`` is 16 hex digits, new with every start."""
 
     def __init__(self, folder: Path) -> None:
@@ -128,8 +128,8 @@ class Capacity:
                 del self._taken[user_id]
 
 
-def _refusal(words: str) -> Problem:
-    return Problem(503, words, {"Retry-After": str(_RETRY_AFTER_S)})
+def _refusal(words: str) -> RequestProblem:
+    return RequestProblem(503, words, {"Retry-After": str(_RETRY_AFTER_S)})
 
 
 # --- executions -----------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class Executions:
     """The executions that this server runs. Thread-safe; every call may take long."""
 
     def __init__(
-        self, engine: Engine, rows: ThreadRows, capacity: Capacity, presence: Presence
+        self, engine: Engine, rows: ThreadRows, capacity: Capacity, presence: ServerLease
     ) -> None:
         self._engine, self._capacity, self._presence = engine, capacity, presence
         self.rows, self._ends = rows, RowEnds(rows)
@@ -198,7 +198,7 @@ class Executions:
                 return
             try:
                 self._enter(user_id)
-            except Problem:  # no place for this user: with one of the next beats
+            except RequestProblem:  # no place for this user: with one of the next beats
                 continue
             self._in_background(thread_id, user_id)
 
@@ -217,7 +217,7 @@ class Executions:
     def _enter(self, user_id: str) -> None:
         with self._changed:
             if self._is_closed:
-                raise Problem(503, "this node is ending", RETRY_AFTER)
+                raise RequestProblem(503, "this node is ending", RETRY_AFTER)
             self._capacity.take(user_id)
             self._active += 1
 
@@ -240,11 +240,11 @@ class Executions:
             order = _order_of(pending)
             try:
                 basis = self._basis(order)
-            except Problem as problem:
+            except RequestProblem as problem:
                 self._failed(thread_id, str(problem.detail), "preparation")
                 return
             self._carry_out(order, basis, thread_id)
-        except Problem as problem:  # it is in the row
+        except RequestProblem as problem:  # it is in the row
             _log.info("%s: %s", thread_id, problem.detail)
         except Exception:  # noqa: BLE001 - the door of this thread
             _log.exception("%s", thread_id)
@@ -257,9 +257,9 @@ class Executions:
         try:
             return self._engine.basis(order)
         except (ProjectNotFoundError, SecretNotFoundError) as error:
-            raise Problem(404, str(error)) from error
+            raise RequestProblem(404, str(error)) from error
         except EnvelopeError as error:
-            raise Problem(400, str(error)) from error
+            raise RequestProblem(400, str(error)) from error
 
     def _begin(self, order: Order, basis: Basis, *, is_async: bool) -> str:
         thread_id = new_thread_id(order.item_ref)
@@ -289,10 +289,10 @@ class Executions:
             )
 
         if not self.rows.begin(thread, together_with=delivered if order.hook_id else None):
-            raise Problem(200, "Already processed")
+            raise RequestProblem(200, "Already processed")
         return thread_id
 
-    def _carry_out(self, order: Order, basis: Basis, thread_id: str) -> Executed:
+    def _carry_out(self, order: Order, basis: Basis, thread_id: str) -> FinishedExecution:
         """Execute and say in the row how it ended. Raises Problem."""
         try:
             executed = self._engine.execute(order, basis, thread_id)
@@ -304,10 +304,10 @@ class Executions:
             raise _problem(400, str(error), order, thread_id, "materialization") from error
         except QuotaExceededError as error:
             self._failed(thread_id, str(error), "quota")
-            raise Problem(507, str(error)) from error
+            raise RequestProblem(507, str(error)) from error
         except WorkerEndedError as error:
             self._failed(thread_id, str(error), "ended")
-            raise Problem(503, str(error), RETRY_AFTER) from error
+            raise RequestProblem(503, str(error), RETRY_AFTER) from error
         except BaseException as error:  # the door of an execution: its row must hear of every end
             _log.exception("%s failed", thread_id)
             status, phase = (507, "storage") if is_full(error) else (500, "execution")
@@ -337,7 +337,7 @@ def _order_of(pending: Pending) -> Order:
     return Order(
         user_id=pending.user_id,
         project_path=pending.project_path,
-        action=Action(job["action"]),
+        action=JobAction(job["action"]),
         item_ref=pending.item_ref,
         parameters=job["parameters"],
         is_async=True,
@@ -362,14 +362,14 @@ def _words(error: BaseException) -> str:
     return f"the execution failed ({code}): the log of the node says more"
 
 
-def _problem(status: int, words: str, order: Order, thread_id: str, phase: str) -> Problem:
+def _problem(status: int, words: str, order: Order, thread_id: str, phase: str) -> RequestProblem:
     detail: Mapping[str, Any] = {
         "error": words,
         "thread_id": thread_id,
         "item_id": order.item_ref,
         "phase": phase,
     }
-    return Problem(status, detail)
+    return RequestProblem(status, detail)
 
 
 # --- as a part of the node ------------------------------------------------------------------------
@@ -389,7 +389,7 @@ def open_executions(
     environ: Mapping[str, str],
 ) -> Executions:
     """The executions of a node. Nothing is read or written yet."""
-    presence = Presence(settings.data_dir / "servers")
+    presence = ServerLease(settings.data_dir / "servers")
     rows = ThreadRows(database, clock, presence.server_id, presence.is_dead)
     engine = Engine(
         settings=settings,
@@ -397,8 +397,8 @@ def open_executions(
         stores=stores,
         sync=sync,
         vault=vault,
-        workspaces=Workspaces(settings.data_dir / "workspaces", kept=settings.max_concurrent + 2),
-        launch=Launch(environ=environ),
+        workspaces=Checkouts(settings.data_dir / "workspaces", kept=settings.max_concurrent + 2),
+        launch=WorkerLaunch(environ=environ),
         bundle=bundle,
         clock=clock,
         cancellation=Cancellation(),

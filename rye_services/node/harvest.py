@@ -16,12 +16,12 @@ from lillux.digests import canonical_json, compute_integrity, sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import read_bytes, write_atomic
 from lillux.store import Durability, Store
-from lillux.store_files import Space, is_digest
+from lillux.store_files import ObjectKind, is_digest
 from lillux.values import dataclass, replace
 from rye_services.node.objects import Usage
 from rye_services.node.push import MAX_PATHS
 from rye_services.node.redaction import Redaction, shortened
-from rye_services.node.workspaces import Workspace
+from rye_services.node.workspaces import Checkout
 from ryeos.items.refs import Kind
 from ryeos.sync.entries import MAX_ENTRY_BYTES
 from ryeos.sync.objects import ExecutionSnapshot, OutputsBundle, SourceManifest
@@ -29,10 +29,10 @@ from ryeos.sync.paths import (
     Neighbours,
     Skipped,
     UnsafeManifestError,
-    check_manifest_paths,
     is_link,
     path_problem,
     problem_of,
+    require_safe_paths,
 )
 from ryeos.sync.rules import ManifestRules
 from ryeos.sync.tree import StatTable, Tree, build_project_tree
@@ -150,7 +150,7 @@ class Promoted:
 
 def stored_bytes(local: Store) -> int:
     """How much there is to promote."""
-    return sum(stored.size for space in Space for stored in local.stored(space))
+    return sum(stored.size for space in ObjectKind for stored in local.stored(space))
 
 
 def promote(local: Store, store: Store, redaction: Redaction) -> Promoted:
@@ -159,8 +159,8 @@ def promote(local: Store, store: Store, redaction: Redaction) -> Promoted:
     Raises ObjectChangedError for what is not what its name says, ObjectUnreadableError, and what
     else a store raises.
     """
-    blobs = [stored.digest for stored in local.stored(Space.BLOB)]
-    objects = [stored.digest for stored in local.stored(Space.OBJECT)]
+    blobs = [stored.digest for stored in local.stored(ObjectKind.BLOB)]
+    objects = [stored.digest for stored in local.stored(ObjectKind.OBJECT)]
     renamed = _renamed(local, blobs, objects, redaction) if redaction.is_needed else {}
     new, new_bytes = [], 0
     for digest in blobs:
@@ -176,7 +176,7 @@ def promote(local: Store, store: Store, redaction: Redaction) -> Promoted:
         put = store.put_object(value, Durability.AT_SYNC)
         if is_new:
             new.append(put)
-            new_bytes += store.size(Space.OBJECT, put) or 0
+            new_bytes += store.size(ObjectKind.OBJECT, put) or 0
     return Promoted(tuple(new), new_bytes, renamed)
 
 
@@ -232,7 +232,7 @@ _SPARE_BYTES = 64 * 1024  # objects that are made here, of which the manifest is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
+class WorkerRun:
     """A run that has ended.
 
     base           the manifest that it started from, ``base_hash`` its digest
@@ -242,7 +242,7 @@ class Ran:
 
     thread_id: str
     item_ref: str
-    workspace: Workspace
+    workspace: Checkout
     base: SourceManifest
     base_hash: str
     user_manifest_hash: str | None
@@ -290,7 +290,7 @@ class Harvester:
         self._written = 0
         self._warnings: dict[str, None] = {}
 
-    def harvest(self, ran: Ran) -> Harvest:
+    def harvest(self, ran: WorkerRun) -> Harvest:
         """Take in what a run has left.
 
         (1) The files that changed; (2) secrets in them are masked, pages signed. (3) Room for all
@@ -314,7 +314,7 @@ class Harvester:
         finally:
             self._usage.add(self._user_id, self._written - reserved, store=self._store)
 
-    def refuse(self, ran: Ran) -> Harvest:
+    def refuse(self, ran: WorkerRun) -> Harvest:
         """Take in nothing of what a run has left, only what became of it.
 
         Raises QuotaExceededError, FileSystemError.
@@ -337,7 +337,7 @@ class Harvester:
 
     def _stored(
         self,
-        ran: Ran,
+        ran: WorkerRun,
         tree: Tree,
         *,
         changed: Sequence[str],
@@ -376,7 +376,7 @@ class Harvester:
         data = self._redaction.data(text.encode("utf-8", "backslashreplace"))
         return data.decode("utf-8", "replace")[:_MAX_TOLD_CHARACTERS]
 
-    def _cleaned(self, sound: Sound, ran: Ran) -> tuple[Sound, tuple[str, ...]]:
+    def _cleaned(self, sound: Sound, ran: WorkerRun) -> tuple[Sound, tuple[str, ...]]:
         """The tree without secrets and with signed pages, and where secrets were."""
         project = ran.workspace.project
         masked, signed, tree = [], False, sound.tree
@@ -390,7 +390,7 @@ class Harvester:
             sound = self._tree(ran)
         return sound, tuple(masked)
 
-    def _tree(self, ran: Ran) -> Sound:
+    def _tree(self, ran: WorkerRun) -> Sound:
         """The project after the run, with files that the rules leave out and the run left alone.
 
         Another client may take more files for the project's than our rules do: what it pushed must
@@ -446,7 +446,12 @@ class Harvester:
         return True
 
     def _reserve(
-        self, tree: Tree, changed: Iterable[str], local: Store, outputs: Iterable[int], ran: Ran
+        self,
+        tree: Tree,
+        changed: Iterable[str],
+        local: Store,
+        outputs: Iterable[int],
+        ran: WorkerRun,
     ) -> int:
         here = (tree.root / path for path in changed)
         files = sum(path.stat().st_size + 1024 for path in here if path.is_file())
@@ -456,7 +461,7 @@ class Harvester:
         self._usage.reserve(self._user_id, needed, max_bytes=self._max_bytes, store=self._store)
         return needed
 
-    def _execution(self, ran: Ran, local: Store, promoted: Promoted) -> str:
+    def _execution(self, ran: WorkerRun, local: Store, promoted: Promoted) -> str:
         """The execution snapshot: that of the graph, else one that is made here."""
         newest = _newest_graph(local)
         digest = promoted.renamed.get(newest, newest)
@@ -465,7 +470,7 @@ class Harvester:
             return digest
         return self._made_here(ran)
 
-    def _made_here(self, ran: Ran) -> str:
+    def _made_here(self, ran: WorkerRun) -> str:
         envelope = ran.envelope
         error = envelope.get("error")
         snapshot = ExecutionSnapshot(
@@ -480,7 +485,7 @@ class Harvester:
         return self._put_object(snapshot.as_object())
 
     def _outputs(
-        self, ran: Ran, outputs: Iterable[str], promoted: Promoted, snapshot_hash: str
+        self, ran: WorkerRun, outputs: Iterable[str], promoted: Promoted, snapshot_hash: str
     ) -> str | None:
         files = {}
         for relative in outputs:
@@ -491,7 +496,7 @@ class Harvester:
         bundle = OutputsBundle(ran.thread_id, snapshot_hash, files)
         return self._put_object(bundle.as_object())
 
-    def _put_result(self, ran: Ran) -> str:
+    def _put_result(self, ran: WorkerRun) -> str:
         value = {"schema": 2, "kind": "node_result", "result": dict(ran.envelope)}
         return self._put_object(value, is_told=False)
 
@@ -659,7 +664,7 @@ def _files(root: Path, top: str) -> Iterator[tuple[str, int]]:
 def _is_safe(relative: str) -> bool:
     """Whether any machine can hold a file of this name. All outputs are below ``.ai/state``."""
     try:
-        check_manifest_paths([relative.removeprefix(".ai/state/").removeprefix(".ai/knowledge/")])
+        require_safe_paths([relative.removeprefix(".ai/state/").removeprefix(".ai/knowledge/")])
     except (UnsafeManifestError, ValueError):
         return False
     return True

@@ -234,7 +234,7 @@ def first_parents(store: Store, snapshot_hash: str) -> Iterator[tuple[str, dict[
 MAX_LENGTH = 1024
 
 
-def check_project_path(project_path: str) -> str:
+def valid_project_path(project_path: str) -> str:
     """The name itself. Raises ValueError in the words that a caller is told."""
     if not project_path:
         raise ValueError("expected the name of a project, found an empty text")

@@ -16,7 +16,7 @@ from ryeos.run.primitives import is_graph
 # --- jobs -----------------------------------------------------------------------------------------
 
 
-class Action(StrEnum):
+class JobAction(StrEnum):
     """What is done with the items of a checkout.
 
     EXECUTE  one item is run
@@ -48,7 +48,7 @@ class Job:
     parent_pid          the process that ends with this job: when it is gone, so is the job
     """
 
-    action: Action
+    action: JobAction
     item_ref: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     project_id: str = ""
@@ -94,7 +94,7 @@ def read_job(data: bytes) -> Job:
     """The job in a document that `Job.dump` made."""
     values = json.loads(data)
     values |= {name: Path(values[name]) for name in _PATHS}
-    values["action"] = Action(values["action"])
+    values["action"] = JobAction(values["action"])
     values["hidden"] = tuple(map(Path, values["hidden"]))
     return Job(**values)
 
@@ -114,7 +114,7 @@ def read_finished(data: bytes) -> Finished | None:
     return None
 
 
-def failed(action: Action, item_ref: str, error: str, *, code: str, hint: str) -> Finished:
+def failed(action: JobAction, item_ref: str, error: str, *, code: str, hint: str) -> Finished:
     """The answer of a run that could not give one itself."""
     kind, _, item_id = item_ref.partition(":")
     envelope = {"status": "error", "type": kind or action.value, "item_id": item_id}

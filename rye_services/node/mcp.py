@@ -32,8 +32,8 @@ from rye_services.callers import Authenticator, RequestFacts, facts_of
 from rye_services.credentials import EXECUTE, Principal
 from rye_services.node.services import NodeServices
 from ryeos import __version__
-from ryeos.app.verbs import Parameter, Tool, check_arguments
-from ryeos.items.errors import ArgumentError
+from ryeos.app.verbs import Parameter, Tool, valid_arguments
+from ryeos.items.errors import VerbArgumentError
 from ryeos.items.specs import type_name
 
 # --- mcp messages ---------------------------------------------------------------------------------
@@ -175,14 +175,14 @@ class ToolNameError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RouteCall:
     """A request that a tool call stands for: the route, and its body."""
 
     route: str
     body: Mapping[str, Any]
 
 
-def call_of(name: str, arguments: Mapping[str, Any]) -> Call:
+def call_of(name: str, arguments: Mapping[str, Any]) -> RouteCall:
     """The request that a tool call stands for.
 
     The item is named in both forms: canonical, and its kind apart, where a kind is known.
@@ -192,12 +192,12 @@ def call_of(name: str, arguments: Mapping[str, Any]) -> Call:
     tool = TOOLS.get(name)
     if tool is None:
         raise ToolNameError(f"no such tool: {name[:80]!a}; there are {', '.join(TOOLS)}")
-    body = check_arguments(tool, arguments)
+    body = valid_arguments(tool, arguments)
     if body.pop("dry_run", False):
-        raise ArgumentError(
+        raise VerbArgumentError(
             "dry_run", "expected false: a node has no dry run", hint="run it locally with dry_run"
         )
-    return Call(name, _with_item(body, default="tool" if name == "execute" else None))
+    return RouteCall(name, _with_item(body, default="tool" if name == "execute" else None))
 
 
 def _with_item(body: dict[str, Any], default: str | None) -> dict[str, Any]:
@@ -209,7 +209,7 @@ def _with_item(body: dict[str, Any], default: str | None) -> dict[str, Any]:
 
 # --- mcp mount ------------------------------------------------------------------------------------
 
-Answer = Callable[[Principal, Call], Mapping[str, Any]]
+Answer = Callable[[Principal, RouteCall], Mapping[str, Any]]
 """What answers the request of a call; it may take long, and runs in a thread. Raises Problem."""
 
 PATHS = ("/mcp", "/mcp/")
@@ -311,7 +311,7 @@ def _called(
         return _refused(f"HTTP_{error.status_code}", error.detail)
     except ToolNameError as error:
         return _refused("TOOL_NOT_FOUND", str(error))
-    except ArgumentError as error:
+    except VerbArgumentError as error:
         return _refused(error.code, str(error), hint=error.hint)
 
 

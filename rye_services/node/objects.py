@@ -20,16 +20,24 @@ from lillux.store import Store
 from lillux.store_files import (
     DigestError,
     ObjectChangedError,
+    ObjectKind,
     ObjectMissingError,
     ObjectUnreadableError,
-    Space,
     force_file_system,
 )
 from lillux.values import dataclass
-from rye_services.credentials import UserIdError, check_user_id
+from rye_services.credentials import UserIdError, valid_user_id
 from rye_services.database import Database, stamp, uploads_in_flight, users
 from ryeos.items.context import Clock
-from ryeos.sync.entries import START, Entry, decode, encode_json, end_of, head_of, store_entry
+from ryeos.sync.entries import (
+    START,
+    ContentEntry,
+    decode,
+    encode_json,
+    end_of,
+    head_of,
+    store_entry,
+)
 from ryeos.sync.objects import CasObjectError, EntryError, item_source_of
 
 # --- uploads --------------------------------------------------------------------------------------
@@ -186,7 +194,7 @@ class Usage:
 
 
 def _count(store: Store) -> int:
-    return sum(stored.size for space in Space for stored in store.stored(space))
+    return sum(stored.size for space in ObjectKind for stored in store.stored(space))
 
 
 # --- stores ---------------------------------------------------------------------------------------
@@ -222,7 +230,7 @@ class UserStores:
 
     def folder_of(self, user_id: str) -> Path:
         """Where everything of a user lies. Raises UserIdError."""
-        return self.root / check_user_id(user_id)
+        return self.root / valid_user_id(user_id)
 
     def _has_store(self, name: str) -> bool:
         try:
@@ -282,7 +290,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Presence:
+class DigestPresence:
     """Which digests a store has, as blob or object or both; each once, as they were asked for."""
 
     present: tuple[str, ...]
@@ -297,7 +305,7 @@ class Put:
     failures: tuple[EntryError, ...]
 
 
-class ResponseTooLargeError(LilluxError):
+class AnswerTooLargeError(LilluxError):
     """More asked for in one request than one answer holds."""
 
     code, exit_status = "RESOURCE_EXCEEDED", 6
@@ -310,7 +318,7 @@ class ResponseTooLargeError(LilluxError):
         )
 
 
-def find_present(store: Store, digests: Iterable[str]) -> Presence:
+def find_present(store: Store, digests: Iterable[str]) -> DigestPresence:
     """Which are there. Those are made young again, so that no sweep takes them before a push.
 
     A text that is no digest is missing. Raises StoreLinkError, FileSystemError.
@@ -319,9 +327,9 @@ def find_present(store: Store, digests: Iterable[str]) -> Presence:
     present: list[str] = []
     missing: list[str] = []
     for digest in asked:
-        found = [store.touch(space, digest) for space in Space]
+        found = [store.touch(space, digest) for space in ObjectKind]
         (present if any(found) else missing).append(digest)
-    return Presence(tuple(present), tuple(missing))
+    return DigestPresence(tuple(present), tuple(missing))
 
 
 def put_entries(
@@ -362,14 +370,14 @@ def answer_pieces(
         sizes = {digest: _size(store, digest) for digest in dict.fromkeys(digests)}
         size = sum(sizes[digest] for digest in digests)
         if size > max_bytes:
-            raise ResponseTooLargeError(size, max_bytes)
+            raise AnswerTooLargeError(size, max_bytes)
     entries = (entry for digest in digests if (entry := _read(store, digest)))
     return _joined(_framed(entries) if is_framed else _in_json(entries))
 
 
 def _decode_all(
     mappings: Sequence[Mapping[str, Any]],
-) -> tuple[list[Entry], tuple[EntryError, ...]]:
+) -> tuple[list[ContentEntry], tuple[EntryError, ...]]:
     entries, failures = [], []
     for mapping in mappings:
         try:
@@ -379,11 +387,11 @@ def _decode_all(
     return entries, tuple(failures)
 
 
-def _has(store: Store, entry: Entry) -> bool:
-    return store.size(Space(entry.kind), entry.digest) is not None
+def _has(store: Store, entry: ContentEntry) -> bool:
+    return store.size(ObjectKind(entry.kind), entry.digest) is not None
 
 
-def _store(entry: Entry, store: Store, known: KnownItems) -> None:
+def _store(entry: ContentEntry, store: Store, known: KnownItems) -> None:
     store_entry(entry, store)
     if entry.kind == "blob":
         return
@@ -395,11 +403,11 @@ def _store(entry: Entry, store: Store, known: KnownItems) -> None:
 
 
 def _size(store: Store, digest: str) -> int:
-    sizes = (store.size(space, digest) for space in Space)
+    sizes = (store.size(space, digest) for space in ObjectKind)
     return next((size for size in sizes if size is not None), 0)
 
 
-def _in_json(entries: Iterable[Entry]) -> Iterator[bytes]:
+def _in_json(entries: Iterable[ContentEntry]) -> Iterator[bytes]:
     separator = b'{"entries":['
     for entry in entries:
         yield separator
@@ -408,7 +416,7 @@ def _in_json(entries: Iterable[Entry]) -> Iterator[bytes]:
     yield b"]}" if separator == b"," else separator + b"]}"
 
 
-def _framed(entries: Iterable[Entry]) -> Iterator[bytes]:
+def _framed(entries: Iterable[ContentEntry]) -> Iterator[bytes]:
     count = 0
     yield START
     for entry in entries:
@@ -432,10 +440,10 @@ def _joined(parts: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(piece)
 
 
-def _read(store: Store, digest: str) -> Entry | None:
+def _read(store: Store, digest: str) -> ContentEntry | None:
     """A blob, else an object, hashed again; None for one that is not there or not sound."""
     try:
-        return Entry(digest, "blob", store.get_blob(digest))
+        return ContentEntry(digest, "blob", store.get_blob(digest))
     except ObjectMissingError:
         return _read_object(store, digest)
     except DigestError:
@@ -445,9 +453,9 @@ def _read(store: Store, digest: str) -> Entry | None:
     return None
 
 
-def _read_object(store: Store, digest: str) -> Entry | None:
+def _read_object(store: Store, digest: str) -> ContentEntry | None:
     try:
-        return Entry(digest, "object", canonical_json(store.get_object(digest)))
+        return ContentEntry(digest, "object", canonical_json(store.get_object(digest)))
     except ObjectMissingError:
         return None
     except (ObjectChangedError, ObjectUnreadableError) as error:

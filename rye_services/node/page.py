@@ -10,16 +10,16 @@ from rye_services.page import (
     LOGIN,
     OPENAPI,
     Absence,
-    Conflict,
     Execution,
     History,
     Html,
     Overview,
     Project,
+    ShownConflict,
+    ShownSnapshot,
+    ShownStorage,
+    ShownThread,
     Side,
-    Snapshot,
-    Storage,
-    Thread,
     Viewer,
     document,
     joined,
@@ -116,7 +116,7 @@ MOST_COMPARED = 2_000
 """Lines of a side beyond which changed lines are not marked: comparing takes their square."""
 
 
-def conflict_section(thread_id: str, conflicts: tuple[Conflict, ...]) -> Html | None:
+def conflict_section(thread_id: str, conflicts: tuple[ShownConflict, ...]) -> Html | None:
     """The conflicts of a thread, and how they are settled; nothing where it has none."""
     if not conflicts:
         return None
@@ -141,7 +141,7 @@ def conflict_section(thread_id: str, conflicts: tuple[Conflict, ...]) -> Html | 
     )
 
 
-def _conflict(conflict: Conflict) -> Html:
+def _conflict(conflict: ShownConflict) -> Html:
     ours, theirs = _marked(conflict)
     return tag(
         "details",
@@ -172,7 +172,7 @@ def _plain(side: Side) -> Html:
     return tag("pre", side.content, tabindex=0)
 
 
-def _marked(conflict: Conflict) -> tuple[Html, Html]:
+def _marked(conflict: ShownConflict) -> tuple[Html, Html]:
     """Both sides, the lines marked in which they differ."""
     ours, theirs = conflict.ours.content, conflict.theirs.content
     if isinstance(ours, Absence) or isinstance(theirs, Absence):
@@ -210,11 +210,11 @@ class Dot:
 
     row: int
     lane: int
-    snapshot: Snapshot
+    snapshot: ShownSnapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class HistoryLine:
     """From a snapshot down to a parent. A parent that is not shown is past the last row."""
 
     row: int
@@ -229,11 +229,11 @@ class Lanes:
     """The picture in whole numbers."""
 
     dots: tuple[Dot, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[HistoryLine, ...]
     width: int
 
 
-def lay_out(snapshots: Sequence[Snapshot]) -> Lanes:
+def lay_out(snapshots: Sequence[ShownSnapshot]) -> Lanes:
     """Place them; every snapshot stands before its parents, as `newest_first` orders them."""
     waiting: list[str | None] = []
     dots: list[Dot] = []
@@ -252,14 +252,14 @@ def lay_out(snapshots: Sequence[Snapshot]) -> Lanes:
     return Lanes(tuple(dots), tuple(_parent_lines(dots)), width)
 
 
-def newest_first(found: Mapping[str, Snapshot]) -> tuple[Snapshot, ...]:
+def newest_first(found: Mapping[str, ShownSnapshot]) -> tuple[ShownSnapshot, ...]:
     """Every snapshot before its parents; of those that may come next, the newest one."""
     children = dict.fromkeys(found, 0)
     for snapshot in found.values():
         for parent in set(snapshot.parents) & found.keys():
             children[parent] += 1
     ready = [found[digest] for digest, count in children.items() if count == 0]
-    ordered: list[Snapshot] = []
+    ordered: list[ShownSnapshot] = []
     while ready:
         ready.sort(key=lambda snapshot: (snapshot.timestamp, snapshot.digest))
         snapshot = ready.pop()
@@ -279,14 +279,14 @@ def _lane_of(digest: str, waiting: list[str | None]) -> int:
     return len(waiting) - 1
 
 
-def _parent_lines(dots: Sequence[Dot]) -> list[Line]:
+def _parent_lines(dots: Sequence[Dot]) -> list[HistoryLine]:
     places = {dot.snapshot.digest: dot for dot in dots}
     lines = []
     for dot in dots:
         for index, parent in enumerate(dot.snapshot.parents):
             to = places.get(parent)
             to_row, to_lane = (to.row, to.lane) if to else (len(dots), dot.lane)
-            lines.append(Line(dot.row, dot.lane, to_row, to_lane, is_merge=index > 0))
+            lines.append(HistoryLine(dot.row, dot.lane, to_row, to_lane, is_merge=index > 0))
     return lines
 
 
@@ -318,7 +318,7 @@ def history_svg(history: History) -> Html:
     )
 
 
-def _line(line: Line) -> Html:
+def _line(line: HistoryLine) -> Html:
     x, y = _place(line.row, line.lane)
     to_x, to_y = _place(line.to_row, line.to_lane)
     if line.to_lane == line.lane:
@@ -345,7 +345,7 @@ def _dot(dot: Dot, lanes: Lanes, history: History) -> Html:
     )
 
 
-def caption(snapshot: Snapshot) -> str:
+def caption(snapshot: ShownSnapshot) -> str:
     """What made the snapshot, in a few words."""
     match snapshot.source:
         case "execution":
@@ -462,7 +462,7 @@ def project_page(history: History, viewer: Viewer) -> str:
     )
 
 
-def thread_page(thread: Thread, viewer: Viewer) -> str:
+def thread_page(thread: ShownThread, viewer: Viewer) -> str:
     """One execution: what its row says, and its conflicts with both versions."""
     facts = joined(
         joined(_fact(name, _moment(value) if name.endswith(" at") else value))
@@ -484,7 +484,7 @@ def message_page(title: str, message: str, viewer: Viewer | None) -> str:
     )
 
 
-def storage_meter(storage: Storage) -> Html:
+def storage_meter(storage: ShownStorage) -> Html:
     """How full the store is, as a bar and in words."""
     words = f"{byte_count(storage.used_bytes)} of {byte_count(storage.limit_bytes)}"
     bar = tag(
@@ -551,7 +551,7 @@ def _project_row(project: Project) -> Html:
     )
 
 
-def _snapshot_row(snapshot: Snapshot) -> Html:
+def _snapshot_row(snapshot: ShownSnapshot) -> Html:
     made_by: Html | str = caption(snapshot)
     if snapshot.thread_id:
         made_by = tag("a", caption(snapshot), href=thread_link(snapshot.thread_id))

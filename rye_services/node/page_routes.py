@@ -25,11 +25,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.store import Store
-from lillux.store_files import Space
+from lillux.store_files import ObjectKind
 from lillux.values import dataclass
 from rye_services.credentials import THREADS, ApiKey, allows
 from rye_services.database import Database, project_refs, request_nonces, threads, users
-from rye_services.http import Problem
+from rye_services.http import RequestProblem
 from rye_services.node.page import (
     api_page,
     executions_part,
@@ -52,15 +52,15 @@ from rye_services.page import (
     PROJECT,
     THREAD,
     Absence,
-    Conflict,
     Execution,
     History,
     Overview,
     Project,
+    ShownConflict,
+    ShownSnapshot,
+    ShownStorage,
+    ShownThread,
     Side,
-    Snapshot,
-    Storage,
-    Thread,
     Viewer,
 )
 from ryeos import __version__
@@ -116,12 +116,12 @@ class PageData:
     def _store(self) -> Store:
         return self._services.stores.of(self._user_id)
 
-    def storage(self) -> Storage:
+    def storage(self) -> ShownStorage:
         """Bytes stored and allowed."""
         query = select(users.c.stored_bytes).where(users.c.id == self._user_id)
         with self._services.database.reading() as connection:
             used = connection.scalar(query) or 0
-        return Storage(used, self._services.settings.max_user_storage_bytes)
+        return ShownStorage(used, self._services.settings.max_user_storage_bytes)
 
     def executions(self) -> tuple[Execution, ...]:
         """The newest executions."""
@@ -154,7 +154,7 @@ class PageData:
         found, is_cut = self._ancestors(project.snapshot_hash)
         return History(project=project, snapshots=newest_first(found), is_cut=is_cut)
 
-    def thread(self, thread_id: str) -> Thread | None:
+    def thread(self, thread_id: str) -> ShownThread | None:
         """An execution and its conflicts; None for one that is not this user's."""
         columns = threads.c
         query = select(threads).where(
@@ -170,12 +170,12 @@ class PageData:
             for name in _ROW
             if values[name]
         }
-        conflicts, left = list[Conflict](), MOST_SHOWN_CHARACTERS
+        conflicts, left = list[ShownConflict](), MOST_SHOWN_CHARACTERS
         for path, sides in _conflicts(row.merge_conflicts).items():
             conflict = self._conflict(path, sides, left)
             conflicts.append(conflict)
             left -= _characters(conflict)
-        return Thread(execution=_execution(row), fields=fields, conflicts=tuple(conflicts))
+        return ShownThread(execution=_execution(row), fields=fields, conflicts=tuple(conflicts))
 
     def _heads(self) -> Any:  # noqa: ANN401 - a select of SQLAlchemy
         columns = project_refs.c
@@ -183,9 +183,9 @@ class PageData:
             columns.user_id == self._user_id, columns.remote_name == self._services.settings.name
         )
 
-    def _ancestors(self, head: str) -> tuple[dict[str, Snapshot], bool]:
+    def _ancestors(self, head: str) -> tuple[dict[str, ShownSnapshot], bool]:
         """The snapshots above HEAD, breadth first, so that what is cut off is the oldest."""
-        store, found, waiting = self._store, dict[str, Snapshot](), [head]
+        store, found, waiting = self._store, dict[str, ShownSnapshot](), [head]
         while waiting and len(found) < MOST_SNAPSHOTS:
             digest = waiting.pop(0)
             snapshot = _snapshot(store, digest) if digest not in found else None
@@ -194,10 +194,10 @@ class PageData:
                 waiting.extend(snapshot.parents)
         return found, any(digest not in found for digest in waiting)
 
-    def _conflict(self, path: str, sides: Mapping[str, Any], left: int) -> Conflict:
+    def _conflict(self, path: str, sides: Mapping[str, Any], left: int) -> ShownConflict:
         """With the texts of its sides, as long as ``left`` more characters may be shown."""
         most = min(LARGEST_SHOWN_BYTES, left)
-        return Conflict(
+        return ShownConflict(
             path=cut(path, _LONGEST_FIELD),
             kind=cut(str(sides.get("type", ""))),
             base=self._side(sides.get("base"), most),
@@ -211,7 +211,7 @@ class PageData:
         store = self._store
         try:
             blob = _blob_of(store, digest)
-            if (store.size(Space.BLOB, blob) or 0) > most:
+            if (store.size(ObjectKind.BLOB, blob) or 0) > most:
                 return Side(digest, Absence.TOO_LONG)
             data = store.get_blob(blob)
         except LilluxError:
@@ -231,12 +231,12 @@ def _blob_of(store: Store, digest: str) -> str:
     return str(value["content_blob_hash"]) if is_item else digest
 
 
-def _characters(conflict: Conflict) -> int:
+def _characters(conflict: ShownConflict) -> int:
     sides = (conflict.base, conflict.ours, conflict.theirs)
     return sum(len(side.content) for side in sides)
 
 
-def _snapshot(store: Store, digest: str) -> Snapshot | None:
+def _snapshot(store: Store, digest: str) -> ShownSnapshot | None:
     try:
         value = store.get_object(digest)
     except LilluxError:
@@ -245,7 +245,7 @@ def _snapshot(store: Store, digest: str) -> Snapshot | None:
         return None
     metadata = value.get("metadata")
     thread_id = metadata.get("thread_id", "") if isinstance(metadata, dict) else ""
-    return Snapshot(
+    return ShownSnapshot(
         digest=digest,
         parents=tuple(str(parent) for parent in value.get("parent_hashes", ())),
         source=cut(str(value.get("source", ""))),
@@ -304,7 +304,7 @@ _FORM_PURPOSE = b"form:"
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class PageSession:
     """Who is logged in. ``key_id`` is the id of an API key, ``until_s`` seconds since 1970.
 
     session_id  makes the cookies of two logins differ, so that each is ended for itself
@@ -320,7 +320,7 @@ def session_key(node_secret: bytes) -> bytes:
     return hmac.digest(node_secret, _PURPOSE, sha256)
 
 
-def seal_session(session: Session, key: bytes) -> str:
+def seal_session(session: PageSession, key: bytes) -> str:
     """The value of the cookie."""
     document = {"id": session.session_id, "key_id": session.key_id, "until_s": session.until_s}
     text = json.dumps(document, sort_keys=True, separators=(",", ":"))
@@ -328,7 +328,7 @@ def seal_session(session: Session, key: bytes) -> str:
     return f"{signed}.{_mac(key, signed)}"
 
 
-def read_session(cookie: str, key: bytes, *, now_s: float) -> Session | None:
+def read_session(cookie: str, key: bytes, *, now_s: float) -> PageSession | None:
     """Who the cookie is of; None where it is not ours, was changed, or is over."""
     if len(cookie) > LONGEST_COOKIE or not cookie.isascii():
         return None
@@ -337,7 +337,7 @@ def read_session(cookie: str, key: bytes, *, now_s: float) -> Session | None:
         return None
     payload = signed.removeprefix("v1.")
     document = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-    session = Session(document["key_id"], document["until_s"], document.get("id", ""))
+    session = PageSession(document["key_id"], document["until_s"], document.get("id", ""))
     return session if session.until_s > now_s else None
 
 
@@ -374,7 +374,7 @@ class _Guest:
     """Somebody who is logged in: the cookie they sent, its session, and the key behind it."""
 
     cookie: str
-    session: Session
+    session: PageSession
     key: ApiKey
 
 
@@ -409,7 +409,7 @@ class _Gate:
 
     def cookie_for(self, key: ApiKey) -> str:
         """The cookie of a new session."""
-        session = Session(key.id, int(self._now_s) + SESSION_S, secrets.token_hex(8))
+        session = PageSession(key.id, int(self._now_s) + SESSION_S, secrets.token_hex(8))
         return seal_session(session, self._key)
 
     def is_own_form(self, guest: _Guest, token: str) -> bool:
@@ -512,7 +512,7 @@ def _add_open_pages(routes: APIRouter) -> None:
     @routes.get("/page/files/{name}")
     def file(name: str) -> Response:
         if name not in _FILES:
-            raise Problem(404, "not found")
+            raise RequestProblem(404, "not found")
         headers = {**HEADERS, "Cache-Control": f"public, max-age={_FILE_AGE_S}"}
         return Response(_file(name), media_type=_FILES[name], headers=headers)
 

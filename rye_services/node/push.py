@@ -11,9 +11,9 @@ from lillux.errors import LilluxError
 from lillux.store import Durability, Store
 from lillux.store_files import (
     ObjectChangedError,
+    ObjectKind,
     ObjectMissingError,
     ObjectUnreadableError,
-    Space,
     StoreLinkError,
     is_digest,
 )
@@ -36,8 +36,8 @@ from ryeos.sync.paths import (
     InadmissibleError,
     Skipped,
     UnsafeManifestError,
-    check_admissible,
-    check_manifest_paths,
+    require_admissible,
+    require_safe_paths,
     why_never,
 )
 
@@ -129,7 +129,7 @@ class Pushing:
         head = self._heads.read(user_id, self._remote_name, push.project_path)
         manifest_hash = push.project_manifest_hash
         if head is None or head.project_manifest_hash != manifest_hash:  # that of a head is sound
-            check_graph(  # (1)
+            verify_pushed_objects(  # (1)
                 manifest_hash,
                 "project",
                 store,
@@ -179,7 +179,7 @@ class Pushing:
 
         Raises ManifestGraphError, RevisionMovedError, FileSystemError.
         """
-        check_graph(manifest_hash, "user", store, self._known)  # (1)
+        verify_pushed_objects(manifest_hash, "user", store, self._known)  # (1)
         self._durable.force(store)  # (2)
         moved = self._user_spaces.advance(  # (3)
             user_id,
@@ -231,7 +231,7 @@ MAX_PATHS = 200_000
 """Of one manifest. More would keep a worker busy for the better part of a minute."""
 
 
-def check_graph(
+def verify_pushed_objects(
     digest: str,
     space: ManifestSpace,
     store: Store,
@@ -279,7 +279,7 @@ def read_pushed_manifest(digest: str, space: ManifestSpace, store: Store) -> Sou
     if paths > MAX_PATHS:
         problem = f"expected at most {MAX_PATHS} paths, found {paths}"
         raise ManifestGraphError(digest, [problem])
-    store.touch(Space.OBJECT, digest)
+    store.touch(ObjectKind.OBJECT, digest)
     return manifest
 
 
@@ -311,12 +311,12 @@ def _has_only_paths_of(sound: SourceManifest, manifest: SourceManifest) -> bool:
 
 def _path_defects(manifest: SourceManifest) -> Iterator[str]:
     try:
-        check_manifest_paths(chain(manifest.items, manifest.files))
+        require_safe_paths(chain(manifest.items, manifest.files))
     except UnsafeManifestError as error:
         yield str(error)
         return
     try:
-        check_admissible(manifest)
+        require_admissible(manifest)
     except InadmissibleError as error:
         for one in error.refused:
             yield f"{one.path!r}: {one.problem}"
@@ -329,13 +329,13 @@ def _item_defects(manifest: SourceManifest, store: Store, known: KnownItems) -> 
         except _DefectError as error:
             yield f"items: {path!r}: {error}"
             continue
-        if not store.touch(Space.BLOB, blob):
+        if not store.touch(ObjectKind.BLOB, blob):
             yield f"items: {path!r}: blob {blob} is missing"
 
 
 def _file_defects(manifest: SourceManifest, store: Store) -> Iterator[str]:
     for path, digest in manifest.files.items():
-        if not store.touch(Space.BLOB, digest):
+        if not store.touch(ObjectKind.BLOB, digest):
             yield f"files: {path!r}: blob {digest} is missing"
 
 
@@ -349,7 +349,7 @@ def _blob_of(digest: str, store: Store, known: KnownItems) -> str:
             raise _DefectError(str(error)) from error
         blob = item.content_blob_hash
         known.remember(digest, blob)
-    if not store.touch(Space.OBJECT, digest):
+    if not store.touch(ObjectKind.OBJECT, digest):
         raise _DefectError(f"object {digest} is missing")
     return blob
 
@@ -365,7 +365,7 @@ def _read(digest: str, store: Store) -> object:
     except ObjectMissingError:
         raise _DefectError(f"object {digest} is missing") from None
     except ObjectChangedError:
-        store.remove(Space.OBJECT, digest)
+        store.remove(ObjectKind.OBJECT, digest)
         raise _DefectError(f"object {digest} was damaged here, upload it again") from None
     except ObjectUnreadableError:
         raise _DefectError(f"object {digest}: expected canonical JSON") from None
@@ -418,7 +418,7 @@ class KeptManifest:
 def kept_user_manifest(digest: str, store: Store) -> KeptManifest:
     """The manifest of a user space without those items that no client should have sent.
 
-    Whatever else is wrong with it, that is left to `rye_services.node.push.check_graph`.
+    Whatever else is wrong with it, that is left to `rye_services.node.push.verify_pushed_objects`.
     Raises ManifestGraphError for one that cannot be read, FileSystemError.
     """
     manifest = read_pushed_manifest(digest, "user", store)

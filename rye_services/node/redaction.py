@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 from lillux.digests import MAX_INTEGER_BITS
-from rye_services.node.workspaces import Workspace
+from rye_services.node.workspaces import Checkout
 
 # --- redaction ------------------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ _DEEPER = "(nested too deep)"
 
 
 def presentable(
-    envelope: Mapping[str, Any], workspace: Workspace, redaction: Redaction, bundle: Path
+    envelope: Mapping[str, Any], workspace: Checkout, redaction: Redaction, bundle: Path
 ) -> dict[str, Any]:
     """An answer without secrets, without places of the server, and such that JSON can hold it.
 
@@ -124,7 +124,7 @@ def presentable(
     return value if isinstance(value, dict) else {}
 
 
-def without_places(text: str, workspace: Workspace, bundle: Path) -> str:
+def without_places(text: str, workspace: Checkout, bundle: Path) -> str:
     """A text that names the folders of a workspace as `presentable` does."""
     return _text(text, _places(workspace, bundle))
 
@@ -134,7 +134,7 @@ def shortened(text: str, most: int = MAX_WORDS) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}\u2026"
 
 
-def _places(workspace: Workspace, bundle: Path) -> dict[str, str]:
+def _places(workspace: Checkout, bundle: Path) -> dict[str, str]:
     return {
         str(workspace.project): "/project",
         str(workspace.user): "/user",

@@ -13,10 +13,10 @@ from lillux.errors import LilluxError
 from lillux.store import Store
 from rye_services.callers import WebhookDelivery, caller, resolve_execution
 from rye_services.credentials import EXECUTE, THREADS, Principal
-from rye_services.http import Problem, described, refusals
+from rye_services.http import RequestProblem, described, refusals
 from rye_services.node.execution import Order, OrderError, delivery_order, read_order
-from rye_services.node.jobs import Action
-from rye_services.node.mcp import Call
+from rye_services.node.jobs import JobAction
+from rye_services.node.mcp import RouteCall
 from rye_services.node.rows import HEARTBEAT_S
 from rye_services.node.services import NodeServices
 from rye_services.server import every
@@ -82,13 +82,13 @@ def execute_router(services: NodeServices) -> APIRouter:
     async def fetch(principal: Caller, request: Request) -> dict[str, Any]:
         """Load an item of a project, its user space or the bundle, or search for items."""
         raw = await request.body()
-        return await run_in_threadpool(_execute_as, services, Action.FETCH, principal, raw)
+        return await run_in_threadpool(_execute_as, services, JobAction.FETCH, principal, raw)
 
     @routes.post("/sign", openapi_extra=described(SignBody))
     async def sign(principal: Caller, request: Request) -> dict[str, Any]:
         """Validate an item of a project and sign it with the key of this node."""
         raw = await request.body()
-        return await run_in_threadpool(_execute_as, services, Action.SIGN, principal, raw)
+        return await run_in_threadpool(_execute_as, services, JobAction.SIGN, principal, raw)
 
     return routes
 
@@ -103,12 +103,12 @@ async def running(services: NodeServices) -> AsyncIterator[None]:
     await run_in_threadpool(executions.close, float(services.settings.shutdown_timeout_s))
 
 
-def answer_call(services: NodeServices) -> Callable[[Principal, Call], Mapping[str, Any]]:
+def answer_call(services: NodeServices) -> Callable[[Principal, RouteCall], Mapping[str, Any]]:
     """What answers the calls of ``/mcp``: the very requests that they stand for."""
 
-    def answer(principal: Principal, call: Call) -> Mapping[str, Any]:
+    def answer(principal: Principal, call: RouteCall) -> Mapping[str, Any]:
         with refusals(OrderError):
-            order = read_order(Action(call.route), call.body, principal.user_id)
+            order = read_order(JobAction(call.route), call.body, principal.user_id)
         return _carry_out(services, order)
 
     return answer
@@ -118,14 +118,14 @@ def _execute(
     services: NodeServices, executor: Principal | WebhookDelivery, raw: bytes
 ) -> dict[str, Any]:
     if isinstance(executor, Principal):
-        return _execute_as(services, Action.EXECUTE, executor, raw)
+        return _execute_as(services, JobAction.EXECUTE, executor, raw)
     with refusals(OrderError):
         order = delivery_order(executor, _object(raw))
     return _carry_out(services, order)
 
 
 def _execute_as(
-    services: NodeServices, action: Action, principal: Principal, raw: bytes
+    services: NodeServices, action: JobAction, principal: Principal, raw: bytes
 ) -> dict[str, Any]:
     with refusals(OrderError):
         order = read_order(action, _object(raw), principal.user_id)
@@ -143,7 +143,7 @@ def _object(raw: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise Problem(400, "expected a JSON object")
+        raise RequestProblem(400, "expected a JSON object")
     return value
 
 
@@ -177,7 +177,7 @@ def thread_router(services: NodeServices) -> APIRouter:
         """One execution, with what it answered once it is over."""
         row = rows.one(principal.user_id, thread_id)
         if row is None:
-            raise Problem(404, f"thread not found: {thread_id[:300]!a}")
+            raise RequestProblem(404, f"thread not found: {thread_id[:300]!a}")
         return {**row, **derived(row, services.stores.of(principal.user_id))}
 
     return routes

@@ -19,10 +19,10 @@ from ryeos.items.errors import RyeError
 from ryeos.remote.secrets import (
     MAX_SECRETS,
     EnvelopeError,
-    check_values,
     injectable,
     open_envelope,
     require_safe,
+    valid_secrets,
 )
 
 # --- vault ----------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class Vault:
         """
         for name in values:
             require_safe(name)
-        check_values(values)
+        valid_secrets(values)
         sealed = {
             name: seal_row(value, self._box_public, _row(user_id, name))
             for name, value in values.items()
@@ -151,7 +151,7 @@ class Vault:
             logging.getLogger(__name__).warning(
                 "not injected for %s: %s", user_id, ", ".join(skipped)
             )
-        return check_values(safe)
+        return valid_secrets(safe)
 
     def _opened(self, user_id: str, sealed: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
         values, unreadable = {}, []

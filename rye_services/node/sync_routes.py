@@ -11,12 +11,12 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from rye_services.callers import caller
 from rye_services.credentials import OBJECTS, PUSH, THREADS, Principal
-from rye_services.http import Problem, described, weight_of
-from rye_services.node.heads import Head, check_project_path, first_parents
+from rye_services.http import RequestProblem, described, weight_of
+from rye_services.node.heads import Head, first_parents, valid_project_path
 from rye_services.node.objects import (
+    AnswerTooLargeError,
     Put,
     QuotaExceededError,
-    ResponseTooLargeError,
     answer_pieces,
     find_present,
     put_entries,
@@ -108,9 +108,9 @@ def _put(services: NodeServices, principal: Principal, sent: Entries) -> dict[st
             max_bytes=services.settings.max_user_storage_bytes,
         )
     except QuotaExceededError as error:
-        raise Problem(507, str(error)) from error
+        raise RequestProblem(507, str(error)) from error
     if result.failures:
-        raise Problem(400, _refusal(result))
+        raise RequestProblem(400, _refusal(result))
     return {"stored": list(result.stored)}
 
 
@@ -122,8 +122,8 @@ def _get(
     limit = services.settings.max_user_storage_bytes
     try:
         return answer_pieces(store, asked.hashes, max_bytes=limit, is_framed=is_framed)
-    except ResponseTooLargeError as error:
-        raise Problem(413, str(error)) from error
+    except AnswerTooLargeError as error:
+        raise RequestProblem(413, str(error)) from error
 
 
 def _refusal(result: Put) -> dict[str, Any]:
@@ -140,7 +140,7 @@ Pusher = Annotated[Principal, caller(PUSH)]
 class PushBody(BaseModel):
     """A manifest that a project is to have, and the head that it was made on."""
 
-    project_path: Annotated[str, AfterValidator(check_project_path)]
+    project_path: Annotated[str, AfterValidator(valid_project_path)]
     project_manifest_hash: str
     system_version: str = ""
     expected_snapshot_hash: str | None = None
@@ -171,11 +171,11 @@ def _push_project(services: NodeServices, principal: Principal, body: PushBody) 
     try:
         head = services.sync.pushing.push_project(principal.user_id, store, push)
     except ManifestGraphError as error:
-        raise Problem(400, str(error)) from error
+        raise RequestProblem(400, str(error)) from error
     except SystemVersionError as error:
-        raise Problem(409, str(error)) from error
+        raise RequestProblem(409, str(error)) from error
     except HeadMovedError as error:
-        raise Problem(409, head_moved(error.expected, error.actual)) from error
+        raise RequestProblem(409, head_moved(error.expected, error.actual)) from error
     services.sync.uploads.end(principal.user_id)
     return {
         "status": "ok",
@@ -228,7 +228,7 @@ def user_space_router(services: NodeServices) -> APIRouter:
         """The user space as it is now."""
         ref = services.sync.user_spaces.read(principal.user_id, services.settings.name)
         if ref is None:
-            raise Problem(404, "no user space was pushed yet")
+            raise RequestProblem(404, "no user space was pushed yet")
         return {
             "user_manifest_hash": ref.user_manifest_hash,
             "revision": ref.revision,
@@ -251,9 +251,9 @@ def _push_user_space(
             principal.user_id, store, kept.manifest_hash, body.expected_revision
         )
     except ManifestGraphError as error:
-        raise Problem(400, str(error)) from error
+        raise RequestProblem(400, str(error)) from error
     except RevisionMovedError as error:
-        raise Problem(404 if error.actual is None else 409, str(error)) from error
+        raise RequestProblem(404 if error.actual is None else 409, str(error)) from error
     answer: dict[str, Any] = {
         "status": "ok",
         "user_manifest_hash": ref.user_manifest_hash,
@@ -275,7 +275,7 @@ MAX_SNAPSHOTS = 200
 _DEFAULT_SNAPSHOTS = 50
 
 Reader = Annotated[Principal, caller(THREADS)]
-ProjectPath = Annotated[str, Query(), AfterValidator(check_project_path)]
+ProjectPath = Annotated[str, Query(), AfterValidator(valid_project_path)]
 
 
 def history_router(services: NodeServices) -> APIRouter:
@@ -290,7 +290,7 @@ def history_router(services: NodeServices) -> APIRouter:
         name = services.settings.name
         head = services.sync.heads.read(principal.user_id, name, project_path)
         if head is None:
-            raise Problem(404, f"no project {project_path!r} was pushed yet")
+            raise RequestProblem(404, f"no project {project_path!r} was pushed yet")
         store = services.stores.of(principal.user_id)
         shown = max(0, min(limit, MAX_SNAPSHOTS))
         snapshots = islice(first_parents(store, head.snapshot_hash), shown)

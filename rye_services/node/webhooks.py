@@ -17,8 +17,8 @@ from lillux.values import dataclass, field, replace
 from rye_services.callers import RequestFacts, WebhookDelivery
 from rye_services.credentials import EXECUTE, Principal
 from rye_services.database import Database, webhook_bindings, webhook_deliveries_replay
-from rye_services.http import Problem, Unauthorized, refusals
-from rye_services.node.heads import check_project_path
+from rye_services.http import RequestProblem, Unauthorized, refusals
+from rye_services.node.heads import valid_project_path
 from rye_services.node.secrets import SealedRowError, open_row, seal_row
 from ryeos.items.context import Clock
 from ryeos.items.errors import InvalidRefError, RyeError
@@ -28,8 +28,8 @@ from ryeos.remote.requests import (
     WEBHOOK_SIGNATURE,
     WEBHOOK_TIMESTAMP,
     DeliverySignatureError,
-    check_delivery,
     is_delivery_id,
+    verify_delivery,
 )
 from ryeos.remote.secrets import MAX_SECRETS, open_envelope, why_unsafe
 
@@ -111,15 +111,15 @@ def canonical_item(item_id: str, item_type: str | None) -> str:
     return str(reference)
 
 
-def checked_project(project_path: str) -> str:
+def valid_hook_project(project_path: str) -> str:
     """The name of a project. Raises WebhookFieldError."""
     try:
-        return check_project_path(project_path)
+        return valid_project_path(project_path)
     except ValueError as error:
         raise WebhookFieldError("project_path", str(error).removeprefix("expected ")) from None
 
 
-def checked_vault_keys(names: Sequence[str]) -> tuple[str, ...]:
+def valid_vault_keys(names: Sequence[str]) -> tuple[str, ...]:
     """Names of secrets, each once. Raises WebhookFieldError."""
     if len(names) > MAX_SECRETS:
         raise WebhookFieldError("vault_keys", f"at most {MAX_SECRETS} names")
@@ -274,7 +274,7 @@ class Webhooks:
         # A hook that is not there takes as long as one that is.
         secret = self._secret(row) if row is not None and known else new_hook_secret()
         try:
-            check_delivery(
+            verify_delivery(
                 secret,
                 delivery.timestamp,
                 delivery.body,
@@ -401,7 +401,7 @@ def webhook_check(webhooks: Webhooks) -> Callable[[RequestFacts], WebhookDeliver
         except WebhookRefusedError as error:
             raise Unauthorized(str(error)) from error
         if delivery is None:
-            raise Problem(200, "Already processed")
+            raise RequestProblem(200, "Already processed")
         return WebhookDelivery(
             principal=Principal(binding.user_id, "webhook", frozenset({EXECUTE}), binding.hook_id),
             hook_id=binding.hook_id,
@@ -432,5 +432,5 @@ def _object(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise Problem(400, "expected a JSON object")
+        raise RequestProblem(400, "expected a JSON object")
     return value

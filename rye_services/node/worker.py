@@ -54,7 +54,7 @@ class WorkerEndedError(LilluxError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class WorkerLaunch:
     """How workers are started.
 
     environ   the server's environment, of which a worker gets no more than what is named here
@@ -84,7 +84,7 @@ class Launch:
 
 def do_job(
     job: Job,
-    launch: Launch,
+    launch: WorkerLaunch,
     *,
     cancellation: Cancellation | None = None,
     runner: ProcessRunner | None = None,

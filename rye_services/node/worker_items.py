@@ -10,12 +10,12 @@ from lillux.errors import LilluxError
 from lillux.process.cancellation import Cancellation
 from lillux.sandbox import confine, refuse_unix_sockets
 from lillux.values import replace
-from rye_services.node.jobs import LEAKED, Action, Finished, Job, without_leaked_limits
+from rye_services.node.jobs import LEAKED, Finished, Job, JobAction, without_leaked_limits
 from ryeos.app.workspace import Rye
 from ryeos.items.context import Context, context_from
 from ryeos.items.errors import Answer, error_answer
 from ryeos.items.refs import USER, Kind, Space, parse_reference
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from ryeos.trust.bundles import embedded_bundle
 from ryeos.trust.store import Approvals
 
@@ -50,7 +50,7 @@ def do(job: Job, cancellation: Cancellation) -> Finished:
     rye = Rye(_context(job), warn=warnings.append)
     try:
         _approve_by_id(job)
-        if job.action is not Action.SIGN:
+        if job.action is not JobAction.SIGN:
             _confine(job, job.environ.get("PATH", os.defpath))
             if not job.unix_sockets:
                 refuse_unix_sockets()
@@ -97,13 +97,13 @@ def _last_part(folder: str) -> str:
 
 def _answer(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
     match job.action:
-        case Action.EXECUTE:
+        case JobAction.EXECUTE:
             return _execute(rye, job, cancellation)
-        case Action.FETCH:
+        case JobAction.FETCH:
             from ryeos.app.search import fetch
 
             return fetch(rye, job.parameters)
-        case Action.SIGN:
+        case JobAction.SIGN:
             return _sign(rye, job)
 
 
@@ -115,7 +115,7 @@ def _execute(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
         with suppress(LilluxError):  # executing it says what is wrong
             chain = rye.executor.build_chain(reference.id)
             parameters, leaked = without_leaked_limits(parameters, chain)
-    request = Request(item_id=reference.id, parameters=parameters)
+    request = ExecutionRequest(item_id=reference.id, parameters=parameters)
     answer = rye.execute(reference, request, cancellation=cancellation)
     metadata = answer.envelope.get("metadata")
     if leaked and isinstance(metadata, dict):

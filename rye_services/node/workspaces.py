@@ -21,7 +21,7 @@ from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError, file_system_error, locked, make_directory
 from lillux.values import dataclass
-from rye_services.credentials import check_user_id
+from rye_services.credentials import valid_user_id
 from ryeos.sync.checkout import remove_tree, write_tree
 from ryeos.sync.objects import ReadContents, SourceManifest
 from ryeos.sync.tree import StatTable
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workspace:
+class Checkout:
     """Where one execution works. All four are folders of its own.
 
     written  what is known of the files of ``project`` as they were written there
@@ -48,7 +48,7 @@ class Workspace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class CheckoutRequest:
     """What a workspace is to hold. ``user`` is None for an empty user space."""
 
     user_id: str
@@ -59,7 +59,7 @@ class Wanted:
     contents: ReadContents
 
 
-class Workspaces:
+class Checkouts:
     """The workspaces below ``root``. Thread-safe, and so across processes.
 
     ``kept`` is how many may lie idle; the ones used longest ago are removed.
@@ -69,12 +69,12 @@ class Workspaces:
         self.root, self._kept = root, kept
 
     @contextmanager
-    def checkout(self, wanted: Wanted) -> Iterator[Workspace]:
+    def checkout(self, wanted: CheckoutRequest) -> Iterator[Checkout]:
         """A workspace that holds what is wanted, and is nobody else's inside the block.
 
         Raises UnsafeManifestError, CasObjectError, ObjectMissingError, FileSystemError.
         """
-        folder = self.root / check_user_id(wanted.user_id) / _key(wanted)
+        folder = self.root / valid_user_id(wanted.user_id) / _key(wanted)
         with ExitStack() as held:
             slot = _take(folder, held)
             try:
@@ -131,7 +131,7 @@ class _Slot:
         except OSError:
             return 0.0
 
-    def prepare(self, wanted: Wanted) -> Workspace:
+    def prepare(self, wanted: CheckoutRequest) -> Checkout:
         """Have in it what is wanted. Raises as `Workspaces.checkout`."""
         make_directory(self.folder, mode=_PRIVATE)
         os.utime(self._beside("lock"))
@@ -140,7 +140,7 @@ class _Slot:
         self.clean()
         for name in ("home", "tmp"):
             make_directory(self.folder / name, mode=_PRIVATE)
-        return Workspace(
+        return Checkout(
             project=self.folder / "project",
             user=self.folder / "user",
             home=self.folder / "home",
@@ -180,7 +180,7 @@ class _Slot:
         return self.folder.with_name(f"{self.folder.name}.{suffix}")
 
 
-def _restored(slot: _Slot, wanted: Wanted) -> None:
+def _restored(slot: _Slot, wanted: CheckoutRequest) -> None:
     """Leave nothing of a run, which may hold secrets, until the next one comes."""
     try:
         slot.prepare(wanted)
@@ -192,7 +192,7 @@ def _restored(slot: _Slot, wanted: Wanted) -> None:
             _log.warning("and it stays: %s", further)
 
 
-def _key(wanted: Wanted) -> str:
+def _key(wanted: CheckoutRequest) -> str:
     return sha256_hex(f"{wanted.remote_name}\0{wanted.project_path}".encode())[:_KEY_DIGITS]
 
 

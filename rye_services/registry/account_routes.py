@@ -6,8 +6,8 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from rye_services.credentials import REGISTRY_READ, REGISTRY_WRITE, ApiKey, check_scopes
-from rye_services.http import Problem
+from rye_services.credentials import REGISTRY_READ, REGISTRY_WRITE, ApiKey, valid_scopes
+from rye_services.http import RequestProblem
 from rye_services.registry.accounts import Reader, Writer, claimed_key
 from rye_services.registry.manifests import refusing
 from rye_services.registry.services import RegistryServices
@@ -54,10 +54,10 @@ def _add_api_keys(routes: APIRouter, services: RegistryServices) -> None:
     def create(writer: Writer, new: NewApiKey) -> dict[str, Any]:
         """Make an API key; its text is shown this once. Nobody grants what their own has not."""
         account = services.account_of(writer)
-        for scope in check_scopes(new.scopes):
+        for scope in valid_scopes(new.scopes):
             writer.require(scope)
         if len([key for key in api_keys.of(account) if not key.revoked_at]) >= _MAX_KEYS:
-            raise Problem(409, f"expected at most {_MAX_KEYS} API keys: revoke one")
+            raise RequestProblem(409, f"expected at most {_MAX_KEYS} API keys: revoke one")
         token, key = api_keys.create_named(
             account,
             name=new.name,
@@ -109,7 +109,7 @@ def _add_signing_keys(routes: APIRouter, services: RegistryServices) -> None:
         """Take a key back."""
         bare = fingerprint.removeprefix("fp:")
         if not services.accounts.remove_key(services.account_of(writer), bare):
-            raise Problem(404, f"expected a key of this account, found {bare[:80]!a}")
+            raise RequestProblem(404, f"expected a key of this account, found {bare[:80]!a}")
         return {"status": "removed", "fingerprint": bare}
 
 

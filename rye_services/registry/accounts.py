@@ -18,8 +18,8 @@ from rye_services.credentials import (
     REGISTRY_READ,
     REGISTRY_WRITE,
     Principal,
-    check_user_id,
     ensure_user,
+    valid_user_id,
 )
 from rye_services.database import Database, stamp
 from rye_services.keys import NodeKeys
@@ -27,7 +27,7 @@ from rye_services.registry.names import folded_namespace, is_reserved, namespace
 from rye_services.registry.tables import account_keys, accounts, namespaces
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
-from ryeos.remote.requests import check_document, decode_public_key
+from ryeos.remote.requests import decode_public_key, verify_document
 
 # --- accounts -------------------------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ class Accounts:
 
         Raises RegistryNameError, AccountError.
         """
-        namespace_name(check_user_id(name), "account")
+        namespace_name(valid_user_id(name), "account")
         if _FINGERPRINT.fullmatch(name):
             raise AccountError(name, "looks like the fingerprint of a key", hint="choose a word")
         if is_reserved(name) and not reserved:
@@ -202,7 +202,7 @@ def reserve(connection: Connection, name: str, more: int, *, max_bytes: int) -> 
         raise AccountQuotaError(_stored_bytes(connection, name), more, max_bytes)
 
 
-def check_room(connection: Connection, name: str, more: int, *, max_bytes: int) -> None:
+def require_room(connection: Connection, name: str, more: int, *, max_bytes: int) -> None:
     """Raises AccountQuotaError where `reserve` would, as long as nothing else is published."""
     used = _stored_bytes(connection, name)
     if used + more > max_bytes:
@@ -379,7 +379,7 @@ def claimed_key(document: Mapping[str, object], *, account: str, keys: NodeKeys)
         if document.get(field) != value:
             raise KeyClaimError(field, value)
     pem = decode_public_key(document.get("public_key"))
-    check_document(document, pem)
+    verify_document(document, pem)
     return pem
 
 

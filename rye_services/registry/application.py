@@ -15,7 +15,7 @@ from rye_services.registry import account_routes, bundle_routes
 from rye_services.registry.item_routes import item_router, manifest_router, search_router
 from rye_services.registry.page import page_router, page_router_alone
 from rye_services.registry.services import RegistryServices
-from rye_services.server import Part, assemble, every
+from rye_services.server import ServerPart, assemble, every
 from ryeos import __version__
 from ryeos.remote.requests import identity_document
 
@@ -93,7 +93,7 @@ _FILES_EVERY_S = 3600
 
 def create_app(services: RegistryServices) -> FastAPI:
     """The application of a registry that is no node, ready to be served."""
-    alone = Part(
+    alone = ServerPart(
         (open_router_alone(services), page_router_alone(services)),
         (lambda: every(_NONCES_EVERY_S, services.nonces.forget_old),),
     )
@@ -101,9 +101,9 @@ def create_app(services: RegistryServices) -> FastAPI:
     return assemble("Rye registry", services.settings, services.authenticator, parts)
 
 
-def part_of(services: RegistryServices) -> Part:
+def part_of(services: RegistryServices) -> ServerPart:
     """What a registry is to the application of a node."""
-    return Part(
+    return ServerPart(
         tuple(router(services) for router in ROUTERS),
         (
             partial(_counting, services),

@@ -8,14 +8,14 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from rye_services.credentials import Principal
-from rye_services.http import Problem, described, parse_body
+from rye_services.http import RequestProblem, described, parse_body
 from rye_services.registry.accounts import Anybody, Reader, Sent, Writer
 from rye_services.registry.answers import bundle_attestation, shown_bundle
 from rye_services.registry.bundles import SentFile, bundle_publication
 from rye_services.registry.item_routes import MAX_OFFSET, MAX_RESULTS, NewVisibility
 from rye_services.registry.manifests import refusing
 from rye_services.registry.names import bundle_name, version_of
-from rye_services.registry.search_index import MAX_QUERY_CHARACTERS, Wanted, words_of
+from rye_services.registry.search_index import MAX_QUERY_CHARACTERS, IndexQuery, words_of
 from rye_services.registry.services import RegistryServices
 
 
@@ -102,7 +102,7 @@ def _add_lists(routes: APIRouter, services: RegistryServices) -> None:
         if asked.query.strip() and not words:
             return {"results": [], "total": 0, **page}
         owner = _owner(services, anybody) if asked.include_mine else ""
-        wanted = Wanted(words=words, namespace=asked.namespace)
+        wanted = IndexQuery(words=words, namespace=asked.namespace)
         found, total = bundles.search(wanted, **page, owner=owner)
         return {"results": [shown_bundle(one) for one in found], "total": total, **page}
 
@@ -166,5 +166,7 @@ def _push(services: RegistryServices, account: str, sent: BundlePush) -> dict[st
 
 def _owner(services: RegistryServices, anybody: Principal | None) -> str:
     if anybody is None:
-        raise Problem(401, "include_mine: expected an API key", {"WWW-Authenticate": "Bearer"})
+        raise RequestProblem(
+            401, "include_mine: expected an API key", {"WWW-Authenticate": "Bearer"}
+        )
     return services.account_of(anybody)

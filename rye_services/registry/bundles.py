@@ -22,21 +22,21 @@ from sqlalchemy.exc import IntegrityError
 
 from lillux.digests import compute_integrity, sha256_hex
 from lillux.errors import LilluxError, UnsafePathError
-from lillux.files import check_relative
+from lillux.files import require_plain_path
 from lillux.store import Durability, Store
-from lillux.store_files import Space
+from lillux.store_files import ObjectKind
 from lillux.values import dataclass, field
 from rye_services.database import Database, stamp
-from rye_services.registry.accounts import NamespaceError, check_room, reserve
+from rye_services.registry.accounts import NamespaceError, require_room, reserve
 from rye_services.registry.items import (
     Downloads,
     ItemGoneError,
     PublicationError,
     VersionTakenError,
-    check_sender,
+    verify_sender,
 )
 from rye_services.registry.names import folded_namespace, is_reserved, version_of
-from rye_services.registry.search_index import PUBLIC, Wanted
+from rye_services.registry.search_index import PUBLIC, IndexQuery
 from rye_services.registry.tables import (
     accounts,
     bundle_files,
@@ -113,7 +113,7 @@ def bundle_publication(
     try:
         text = decode(manifest.encode(), where)
         signed = split(text, MANIFEST_FORM, where)
-        publisher = check_sender(signed, signed.body, keys)
+        publisher = verify_sender(signed, signed.body, keys)
         document = parse_yaml(signed.body, where)
     except PublicationError:
         raise
@@ -179,7 +179,7 @@ def _path_problem(path: str) -> str:
     if len(path) > _MAX_PATH_CHARACTERS:
         return f"expected at most {_MAX_PATH_CHARACTERS} characters"
     try:
-        check_relative(path)
+        require_plain_path(path)
     except UnsafePathError as error:
         return error.problem
     return ""
@@ -277,7 +277,9 @@ class Bundles:
             self._check_owner(connection, sent.bundle_id, account)
             if self._is_there(connection, sent):
                 return False
-            check_room(connection, account, sent.size, max_bytes=max_bytes)  # nothing lies here yet
+            require_room(
+                connection, account, sent.size, max_bytes=max_bytes
+            )  # nothing lies here yet
         for one in sent.files.values():
             self._store.put_blob(one.content.encode(), Durability.AT_SYNC)
         self._store.sync()
@@ -362,10 +364,14 @@ class Bundles:
         after it was published.
         """
         before_s = self._clock().timestamp() - _BEING_PUBLISHED_S
-        old = [one.digest for one in self._store.stored(Space.BLOB) if one.modified_s < before_s]
+        old = [
+            one.digest for one in self._store.stored(ObjectKind.BLOB) if one.modified_s < before_s
+        ]
         with self._database.reading() as connection:
             unnamed = set(old) - _still_named(connection, set(old))
-        removed = [self._store.remove_older(Space.BLOB, one, before_s) for one in sorted(unnamed)]
+        removed = [
+            self._store.remove_older(ObjectKind.BLOB, one, before_s) for one in sorted(unnamed)
+        ]
         self._store.remove_leftovers(before_s)
         return sum(removed)
 
@@ -381,7 +387,7 @@ class Bundles:
         return str(row["visibility"])
 
     def search(
-        self, wanted: Wanted, *, limit: int, offset: int, owner: str = ""
+        self, wanted: IndexQuery, *, limit: int, offset: int, owner: str = ""
     ) -> tuple[tuple[ShownBundle, ...], int]:
         """Bundles with every word in their id or description, what is pulled most first.
 
@@ -486,7 +492,7 @@ class Bundles:
         """
         before_s = self._clock().timestamp() - _BEING_PUBLISHED_S
         for digest in blobs:
-            self._store.remove_older(Space.BLOB, digest, before_s)
+            self._store.remove_older(ObjectKind.BLOB, digest, before_s)
 
     def _check_owner(self, connection: Connection, bundle_id: str, account: str) -> None:
         """Raises NamespaceError where the bundle is not the account's, and cannot become so."""

@@ -10,16 +10,16 @@ from sqlalchemy import insert, select, update
 from lillux.digests import compute_integrity
 from rye_services.credentials import AuthorizedKey, Principal
 from rye_services.database import stamp
-from rye_services.http import Problem, described, parse_body
+from rye_services.http import RequestProblem, described, parse_body
 from rye_services.registry.accounts import Anybody, Reader, Sent, Writer
 from rye_services.registry.answers import item_facts, pulled, pushed, shown_item, shown_version
 from rye_services.registry.items import publication
 from rye_services.registry.manifests import PublishedItem, PublishedManifest, refusing
 from rye_services.registry.names import item_name, namespace_name, place, version_of
-from rye_services.registry.search_index import MAX_QUERY_CHARACTERS, Wanted, words_of
+from rye_services.registry.search_index import MAX_QUERY_CHARACTERS, IndexQuery, words_of
 from rye_services.registry.services import RegistryServices
 from rye_services.registry.tables import identities
-from ryeos.remote.requests import check_document, principal_id, read_identity
+from ryeos.remote.requests import principal_id, read_identity, verify_document
 
 # --- item routes ----------------------------------------------------------------------------------
 
@@ -126,7 +126,9 @@ def _push(services: RegistryServices, account: str, sent: Push) -> dict[str, Any
     name, version = item_name(sent.item_type, sent.item_id), version_of(sent.version)
     metadata = sent.metadata
     if metadata is not None and len(str(metadata)) > MAX_METADATA_CHARACTERS:
-        raise Problem(413, f"metadata: expected at most {MAX_METADATA_CHARACTERS} characters")
+        raise RequestProblem(
+            413, f"metadata: expected at most {MAX_METADATA_CHARACTERS} characters"
+        )
     made = publication(
         name,
         version,
@@ -160,7 +162,7 @@ MAX_RESULTS = 100
 MAX_OFFSET = 10_000
 
 
-class Search(BaseModel):
+class SearchFields(BaseModel):
     """What is searched for. ``include_mine``: what the caller does not list, too."""
 
     query: str = Field(default="", max_length=MAX_QUERY_CHARACTERS)
@@ -178,11 +180,11 @@ def search_router(services: RegistryServices) -> APIRouter:
 
     @routes.get("/search")
     @refusing
-    def search(anybody: Anybody, asked: Annotated[Search, Query()]) -> dict[str, Any]:
+    def search(anybody: Anybody, asked: Annotated[SearchFields, Query()]) -> dict[str, Any]:
         """Items that have every word, the best first; all of them without a word."""
         mine = own_namespaces(services, anybody) if asked.include_mine else ()
         page = {"limit": asked.limit, "offset": asked.offset}
-        wanted = Wanted(
+        wanted = IndexQuery(
             words=words_of(asked.query),
             item_type=asked.item_type,
             namespace=asked.namespace,
@@ -200,7 +202,9 @@ def search_router(services: RegistryServices) -> APIRouter:
 def own_namespaces(services: RegistryServices, anybody: Principal | None) -> tuple[str, ...]:
     """The namespaces of a caller. Raises Problem: nobody has none."""
     if anybody is None:
-        raise Problem(401, "include_mine: expected an API key", {"WWW-Authenticate": "Bearer"})
+        raise RequestProblem(
+            401, "include_mine: expected an API key", {"WWW-Authenticate": "Bearer"}
+        )
     return services.items.owned(services.account_of(anybody))
 
 
@@ -235,7 +239,7 @@ class NamespaceClaim(BaseModel):
     claim: dict[str, Any]
 
 
-class WantedManifests(BaseModel):
+class ManifestQuery(BaseModel):
     """What is searched for; any other kind stands for all of them."""
 
     query: str = Field(default="", max_length=256)
@@ -279,7 +283,7 @@ def _add_items(routes: APIRouter, services: RegistryServices) -> None:
 
     @routes.get("/search")
     @refusing
-    def search(_: Reader, asked: Annotated[WantedManifests, Query()]) -> dict[str, Any]:
+    def search(_: Reader, asked: Annotated[ManifestQuery, Query()]) -> dict[str, Any]:
         """Items with this text in their ids, by id."""
         found, total = manifests.search(asked.query, asked.kind, asked.namespace, asked.limit)
         results = [
@@ -301,7 +305,7 @@ def _add_items(routes: APIRouter, services: RegistryServices) -> None:
         for one in manifests.item(kind, item_id).versions:
             if one.version == version:
                 return _shown(one)
-        raise Problem(404, "no such version")
+        raise RequestProblem(404, "no such version")
 
     @routes.get("/items/{kind}/{item_id:path}")
     @refusing
@@ -319,7 +323,7 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
         """Have others find the caller's identity document, in place of an older one."""
         key, found = _key(services, writer), read_identity(sent.identity)
         if found.fingerprint != key.fingerprint:
-            raise Problem(403, "identity: expected that of the key that signed the request")
+            raise RequestProblem(403, "identity: expected that of the key that signed the request")
         same = identities.c.fingerprint == key.fingerprint
         values = {"document": sent.identity, "registered_at": stamp(clock())}
         with database.writing() as connection:
@@ -337,7 +341,7 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
                 select(identities.c.document).where(identities.c.fingerprint == bare)
             )
         if found is None:
-            raise Problem(404, "no such identity")
+            raise RequestProblem(404, "no such identity")
         return dict(found)
 
     @routes.post("/namespaces/claim")
@@ -348,8 +352,8 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
         expected = {"kind": CLAIM, "owner": principal_id(key.fingerprint)}
         for field, value in expected.items():
             if document.get(field) != value:
-                raise Problem(400, f"claim: {field}: expected {value}")
-        check_document(document, key.public_pem)
+                raise RequestProblem(400, f"claim: {field}: expected {value}")
+        verify_document(document, key.public_pem)
         name = namespace_name(str(document.get("namespace")))
         _check_namespace(key, name)
         owner = services.accounts.name_of(key.fingerprint)
@@ -364,13 +368,13 @@ def _key(services: RegistryServices, principal: Principal) -> AuthorizedKey:
     if principal.kind == "signed":
         found = services.authorized_keys.find(principal.user_id)
     if found is None:
-        raise Problem(403, "expected a signed request, found an API key")
+        raise RequestProblem(403, "expected a signed request, found an API key")
     return found
 
 
 def _check_namespace(key: AuthorizedKey, namespace: str) -> None:
     if not any(fnmatchcase(namespace, pattern) for pattern in key.publish_namespaces):
-        raise Problem(403, f"this key may not publish below {namespace[:40]}")
+        raise RequestProblem(403, f"this key may not publish below {namespace[:40]}")
 
 
 def _owner(owner: str) -> str:

@@ -35,7 +35,7 @@ from lillux.values import dataclass, field, replace
 from rye_services.database import Database, stamp
 from rye_services.registry.accounts import NamespaceError, claim_in, reserve
 from rye_services.registry.names import ItemName, Version, folded_namespace, version_of
-from rye_services.registry.search_index import PUBLIC, Document, SearchIndex, Wanted
+from rye_services.registry.search_index import PUBLIC, IndexedItem, IndexQuery, SearchIndex
 from rye_services.registry.tables import items, namespaces, versions
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import ItemValidationError, RyeError
@@ -43,7 +43,7 @@ from ryeos.items.headers import parse_header
 from ryeos.items.refs import PROJECT, Kind, Space
 from ryeos.trust.file_types import extract
 from ryeos.trust.keys import SigningKey
-from ryeos.trust.sign import SignTarget, check_item, is_module
+from ryeos.trust.sign import SignTarget, is_module, validate_item
 from ryeos.trust.signature import (
     DETACHED_SUFFIXES,
     FORMS,
@@ -264,18 +264,18 @@ def publication(
     found = suffix or guessed_suffix(name.kind, content)
     target = _target(name, found)
     try:
-        signed = check_item(target, data)
+        signed = validate_item(target, data)
         assert signed is not None  # noqa: S101 - only of detached suffixes, refused by `_target`
         header = extract(name.kind, found, signed.shebang + signed.body, str(target.path))
         hashed = hashed_text(name.kind, signed, str(target.path))
-        publisher = check_sender(signed, hashed, keys)
+        publisher = verify_sender(signed, hashed, keys)
     except ItemValidationError as error:
         raise PublicationError("Validation failed", error.details) from error
     except PublicationError:
         raise
     except LilluxError as error:
         raise PublicationError(str(error)) from error
-    _check_header(target, header, version)
+    _validate_header(target, header, version)
     text, signature = _resigned(name.kind, found, signed, signer, account)
     return Publication(
         suffix=found,
@@ -317,7 +317,7 @@ def _target(name: ItemName, suffix: str) -> SignTarget:
     return SignTarget(path=path, kind=name.kind, space=_NOWHERE, ref=name.ref)
 
 
-def _check_header(target: SignTarget, header: Mapping[str, object], version: Version) -> None:
+def _validate_header(target: SignTarget, header: Mapping[str, object], version: Version) -> None:
     """What `check_item` leaves to others: that it is an item, and of the version it is sent as."""
     if is_module(target, header) and target.path.suffix != ".sh":
         raise PublicationError("expected an item, found a module: there is no header in it")
@@ -327,7 +327,7 @@ def _check_header(target: SignTarget, header: Mapping[str, object], version: Ver
         raise PublicationError("Validation failed", (issue,))
 
 
-def check_sender(signed: SignedText, hashed: str, keys: Mapping[str, bytes]) -> str | None:
+def verify_sender(signed: SignedText, hashed: str, keys: Mapping[str, bytes]) -> str | None:
     """Whose signature a text was sent with, None for none. ``hashed`` is what it covers.
 
     Where the account has no keys there is nothing to check a signature by, but that it was made
@@ -506,7 +506,7 @@ class Items:
         return str(before)
 
     def search(
-        self, wanted: Wanted, *, limit: int, offset: int
+        self, wanted: IndexQuery, *, limit: int, offset: int
     ) -> tuple[tuple[ShownItem, ...], int]:
         """One page of what is found, the best first, and how many there are in all.
 
@@ -591,7 +591,7 @@ class Items:
         self._index.put(connection, [_document(row, found["content"])])
 
     def _listed(
-        self, connection: Connection, wanted: Wanted, limit: int, offset: int
+        self, connection: Connection, wanted: IndexQuery, limit: int, offset: int
     ) -> tuple[tuple[ShownItem, ...], int]:
         columns = items.c
         conditions: list[ColumnElement[bool]] = [
@@ -646,8 +646,8 @@ def _version_row(connection: Connection, item: int, version: str) -> RowMapping 
     return connection.execute(select(versions).where(same)).mappings().first()
 
 
-def _document(row: RowMapping, content: str) -> Document:
-    return Document(
+def _document(row: RowMapping, content: str) -> IndexedItem:
+    return IndexedItem(
         item=row["id"],
         item_type=row["item_type"],
         item_id=row["item_id"],

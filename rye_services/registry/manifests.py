@@ -16,9 +16,9 @@ from lillux.store import Store
 from lillux.values import dataclass
 from rye_services.credentials import ApiKeyMissingError, ApiKeyNameError, ScopeError, UserIdError
 from rye_services.database import Database, published_manifests, stamp
-from rye_services.http import Problem
+from rye_services.http import RequestProblem
 from rye_services.node.objects import KnownItems
-from rye_services.node.push import ManifestGraphError, check_graph
+from rye_services.node.push import ManifestGraphError, verify_pushed_objects
 from rye_services.registry.accounts import (
     AccountError,
     AccountMissingError,
@@ -74,7 +74,7 @@ class PublishedItem:
     versions: tuple[PublishedManifest, ...]
 
 
-class Manifests:
+class PublishedManifests:
     """The published manifests in the database. Thread-safe, and so across processes."""
 
     def __init__(self, database: Database, clock: Clock = utc_now) -> None:
@@ -144,7 +144,7 @@ class Manifests:
 def _check_manifest(digest: str, store: Store) -> None:
     try:
         manifest = manifest_of(store.get_object(digest), digest)
-        check_graph(digest, manifest.space, store, KnownItems())
+        verify_pushed_objects(digest, manifest.space, store, KnownItems())
     except ManifestGraphError as error:
         raise ManifestMissingError(digest, str(error)) from error
     except LilluxError as error:
@@ -221,7 +221,7 @@ def answered() -> Iterator[None]:
         yield
     except REFUSED_KINDS as error:
         status = next(number for kind, number in _STATUSES if isinstance(error, kind))
-        raise Problem(status, detail_of(error)) from error
+        raise RequestProblem(status, detail_of(error)) from error
 
 
 def refusing(route: Callable[Given, Answer]) -> Callable[Given, Answer]:

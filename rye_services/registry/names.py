@@ -11,9 +11,9 @@ from threading import Lock
 from time import monotonic
 
 from lillux.errors import UnsafePathError
-from lillux.files import check_relative
+from lillux.files import require_plain_path
 from lillux.values import dataclass
-from rye_services.http import Problem
+from rye_services.http import RequestProblem
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import EXECUTABLE_KINDS, ItemRef, Kind
 
@@ -167,7 +167,7 @@ def _is_segment(text: str) -> bool:
 def _is_plain(text: str) -> bool:
     """Whether every system can have a file of this name."""
     try:
-        check_relative(text)
+        require_plain_path(text)
     except UnsafePathError:
         return False
     return True
@@ -209,4 +209,4 @@ class RateLimit:
         if left < 1:
             wait_s = int((1 - left) / a_second) + 1
             detail = f"too many requests: at most {self._per_minute} a minute"
-            raise Problem(429, detail, {"Retry-After": str(wait_s)})
+            raise RequestProblem(429, detail, {"Retry-After": str(wait_s)})

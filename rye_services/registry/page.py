@@ -10,9 +10,9 @@ from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from lillux.values import dataclass
-from rye_services.http import Problem
+from rye_services.http import RequestProblem
 from rye_services.page import HEADERS as NODE_HEADERS
-from rye_services.page import Html, Part, joined, table, tag
+from rye_services.page import Html, HtmlPart, joined, table, tag
 from rye_services.registry.bundles import ShownBundle
 from rye_services.registry.items import ItemGoneError, PublishedVersion, ShownItem, ShownVersion
 from rye_services.registry.names import (
@@ -26,7 +26,7 @@ from rye_services.registry.search_index import (
     MAX_QUERY_CHARACTERS,
     MOST_FOUND,
     UNLISTED,
-    Wanted,
+    IndexQuery,
     words_of,
 )
 from rye_services.registry.services import RegistryServices
@@ -82,7 +82,7 @@ HEADERS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ShownSearch:
     """One page of a search."""
 
     query: str
@@ -103,7 +103,7 @@ class Shown:
     registry: str
 
 
-def search_page(found: Found) -> str:
+def search_page(found: ShownSearch) -> str:
     """The form, and what was found; everything, what changed last first, without a query."""
     what = f"“{found.query}”" if found.query else "Items"
     many = "at least " if found.total >= MOST_FOUND else ""
@@ -211,7 +211,7 @@ def message_page(title: str, message: str) -> str:
     return _document(title, tag("p", message))
 
 
-def _document(title: str, *body: Part) -> str:
+def _document(title: str, *body: HtmlPart) -> str:
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -236,7 +236,7 @@ def _document(title: str, *body: Part) -> str:
     return f"<!DOCTYPE html>\n{tag('html', head, page, lang='en')}\n"
 
 
-def _form(found: Found) -> Html:
+def _form(found: ShownSearch) -> Html:
     kinds = (
         tag("option", kind, value=kind, selected=kind == found.item_type) for kind in ITEM_TYPES
     )
@@ -265,9 +265,9 @@ def _result(item: ShownItem) -> Html:
     )
 
 
-def _pager(found: Found) -> Html | None:
+def _pager(found: ShownSearch) -> Html | None:
     before, after = found.offset - PAGE_SIZE, found.offset + PAGE_SIZE
-    parts: list[Part] = []
+    parts: list[HtmlPart] = []
     if found.offset:
         address = search_link(found.query, found.item_type, max(0, before))
         parts.append(tag("a", "Earlier", href=address, rel="prev"))
@@ -301,7 +301,7 @@ def _facts(shown: Shown) -> list[Html]:
     ]
 
 
-def _fact(name: str, value: Part) -> tuple[Html, Html]:
+def _fact(name: str, value: HtmlPart) -> tuple[Html, Html]:
     return tag("dt", name), tag("dd", value)
 
 
@@ -316,7 +316,7 @@ def _version_row(current: PublishedVersion, one: ShownVersion) -> Html:
     name = current.name
     address = item_link(name.kind.value, name.id, one.version)
     here = "page" if one.version == current.version else None
-    shown: Part = tag("a", one.version, href=address, aria_current=here)
+    shown: HtmlPart = tag("a", one.version, href=address, aria_current=here)
     return tag(
         "tr",
         tag("td", f"{one.version} (deleted)" if one.is_deleted else shown),
@@ -342,7 +342,7 @@ _FILES = {"style.css": "text/css", "icon.svg": "image/svg+xml"}
 _FILE_AGE_S = 300
 _MOST_BUNDLES = 200
 _NOTHING = "There is no such thing here, or it was deleted."
-Kind = Literal["", "tool", "directive", "knowledge"]
+KindFilter = Literal["", "tool", "directive", "knowledge"]
 
 
 def page_router(services: RegistryServices) -> APIRouter:
@@ -352,15 +352,17 @@ def page_router(services: RegistryServices) -> APIRouter:
     @routes.get(HOME)
     def browse(
         query: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
-        item_type: Annotated[Kind, Query()] = "",
+        item_type: Annotated[KindFilter, Query()] = "",
         offset: Annotated[int, Query(ge=0, le=MOST_FOUND)] = 0,
     ) -> Response:
-        wanted = Wanted(words=words_of(query), item_type=item_type)
+        wanted = IndexQuery(words=words_of(query), item_type=item_type)
         nothing = bool(query.strip()) and not wanted.words
         found, total = (
             ((), 0) if nothing else services.items.search(wanted, limit=PAGE_SIZE, offset=offset)
         )
-        shown = Found(query=query, item_type=item_type, offset=offset, items=found, total=total)
+        shown = ShownSearch(
+            query=query, item_type=item_type, offset=offset, items=found, total=total
+        )
         return _page(search_page(shown))
 
     @routes.get("/browse/item/{item_type}/{item_id:path}")
@@ -369,7 +371,7 @@ def page_router(services: RegistryServices) -> APIRouter:
 
     @routes.get(BUNDLES)
     def bundles() -> Response:
-        found, total = services.bundles.search(Wanted(words=()), limit=_MOST_BUNDLES, offset=0)
+        found, total = services.bundles.search(IndexQuery(words=()), limit=_MOST_BUNDLES, offset=0)
         return _page(bundles_page(found, total))
 
     @routes.get("/browse/bundle/{bundle_id}")
@@ -379,7 +381,7 @@ def page_router(services: RegistryServices) -> APIRouter:
     @routes.get("/browse/files/{name}")
     def file(name: str) -> Response:
         if name not in _FILES:
-            raise Problem(404, "not found")
+            raise RequestProblem(404, "not found")
         headers = {**HEADERS, "Cache-Control": f"public, max-age={_FILE_AGE_S}"}
         return Response(_file(name), media_type=_FILES[name], headers=headers)
 

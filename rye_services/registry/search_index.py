@@ -26,7 +26,7 @@ PUBLIC, UNLISTED = "public", "unlisted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class IndexedItem:
     """What is searched of an item."""
 
     item: int
@@ -41,7 +41,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class IndexQuery:
     """What a search is for.
 
     words  of an item, each of which it has to have, the last ones perhaps as a beginning
@@ -66,14 +66,14 @@ class SearchIndex(Protocol):
     def prepare(self, connection: Connection) -> None:
         """Make what is not there yet."""
 
-    def put(self, connection: Connection, documents: Sequence[Document]) -> None:
+    def put(self, connection: Connection, documents: Sequence[IndexedItem]) -> None:
         """Have these documents found, in place of what they were."""
 
     def remove(self, connection: Connection, item: int) -> None:
         """Have an item found no longer."""
 
     def find(
-        self, connection: Connection, wanted: Wanted, *, limit: int, offset: int
+        self, connection: Connection, wanted: IndexQuery, *, limit: int, offset: int
     ) -> tuple[tuple[int, ...], int]:
         """The items of one page, the best first, and how many there are in all."""
 
@@ -140,7 +140,7 @@ class SqliteIndex:
         for statement in _TABLES:
             connection.execute(text(statement))
 
-    def put(self, connection: Connection, documents: Sequence[Document]) -> None:
+    def put(self, connection: Connection, documents: Sequence[IndexedItem]) -> None:
         """Write the rows."""
         if documents:
             connection.execute(text(_REMOVE), [{"item": one.item} for one in documents])
@@ -151,7 +151,7 @@ class SqliteIndex:
         connection.execute(text(_REMOVE), {"item": item})
 
     def find(
-        self, connection: Connection, wanted: Wanted, *, limit: int, offset: int
+        self, connection: Connection, wanted: IndexQuery, *, limit: int, offset: int
     ) -> tuple[tuple[int, ...], int]:
         """Look the words up; weighed by BM25, where a word of the name counts most."""
         spellings = [_spellings(connection, word) for word in wanted.words]
@@ -178,7 +178,7 @@ def _spellings(connection: Connection, word: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def fts_query(wanted: Wanted, spellings: Sequence[Sequence[str]]) -> str:
+def fts_query(wanted: IndexQuery, spellings: Sequence[Sequence[str]]) -> str:
     """The expression of FTS5. Its words are letters and digits only, each in quotes."""
     words = [f"({' OR '.join(map(_quoted, one))})" for one in spellings]
     narrowing = {"t": wanted.item_type, "n": wanted.namespace, "c": wanted.category}
@@ -199,7 +199,7 @@ def _facet(mark: str, value: str) -> str:
     return f"{_FACET}{mark}{value.encode().hex()}"
 
 
-def _row(document: Document) -> dict[str, object]:
+def _row(document: IndexedItem) -> dict[str, object]:
     marks = {"t": document.item_type, "n": document.namespace, "v": document.visibility}
     facets = [_facet(mark, value) for mark, value in marks.items()]
     facets += [_facet("c", folder) for folder in _folders(document.category)]
@@ -225,7 +225,7 @@ class PostgresIndex:
         for statement in _POSTGRES_TABLES:
             connection.execute(text(statement))
 
-    def put(self, connection: Connection, documents: Sequence[Document]) -> None:
+    def put(self, connection: Connection, documents: Sequence[IndexedItem]) -> None:
         """Write the rows."""
         if documents:
             connection.execute(text(_POSTGRES_PUT), [_postgres_row(one) for one in documents])
@@ -235,7 +235,7 @@ class PostgresIndex:
         connection.execute(text("DELETE FROM registry_search WHERE item = :item"), {"item": item})
 
     def find(
-        self, connection: Connection, wanted: Wanted, *, limit: int, offset: int
+        self, connection: Connection, wanted: IndexQuery, *, limit: int, offset: int
     ) -> tuple[tuple[int, ...], int]:
         """Look the words up; weighed by where they stand."""
         statement, values = postgres_query(wanted, limit=limit, offset=offset)
@@ -267,7 +267,7 @@ _POSTGRES_PUT = (
 
 
 def postgres_query(
-    wanted: Wanted, *, limit: int, offset: int
+    wanted: IndexQuery, *, limit: int, offset: int
 ) -> tuple[TextClause, dict[str, object]]:
     """The statement and its values; words are letters and digits only, and a value all the same."""
     words = " & ".join(
@@ -295,7 +295,7 @@ def postgres_query(
     return statement, values
 
 
-def _postgres_row(document: Document) -> dict[str, object]:
+def _postgres_row(document: IndexedItem) -> dict[str, object]:
     # Ids in words, as the parser of PostgreSQL takes some for paths and hosts. No NUL is a text.
     texts = {
         "name": document.item_id,

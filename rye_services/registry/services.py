@@ -10,7 +10,7 @@ from rye_services.node.objects import Durable, UserStores
 from rye_services.registry.accounts import Accounts, Namespaces
 from rye_services.registry.bundles import Bundles
 from rye_services.registry.items import Items
-from rye_services.registry.manifests import Manifests
+from rye_services.registry.manifests import PublishedManifests
 from rye_services.registry.names import RateLimit
 from rye_services.registry.search_index import index_for
 from rye_services.registry.tables import METADATA, SCHEMA_VERSION, schema_versions
@@ -45,7 +45,7 @@ class RegistryServices:
     namespaces: Namespaces
     items: Items
     bundles: Bundles
-    manifests: Manifests
+    manifests: PublishedManifests
     stores: UserStores
     durable: Durable
     pushes: RateLimit
@@ -88,7 +88,7 @@ def open_registry(
         accounts=Accounts(database, clock),
         namespaces=Namespaces(database, clock),
         items=Items(database, index, clock),
-        manifests=Manifests(database, clock),
+        manifests=PublishedManifests(database, clock),
         stores=stores or UserStores(settings.cas_base_path),
         durable=durable or Durable(),
         bundles=Bundles(database, Store(settings.data_dir / _STORE), clock),

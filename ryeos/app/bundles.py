@@ -23,12 +23,12 @@ from ryeos.remote.registry_bundles import (
     BundlePinMismatchError,
     CheckedBundle,
     bundle_id_of,
-    check_bundle,
     read_bundle_files,
+    verify_bundle_files,
 )
-from ryeos.remote.registry_settings import check_bundle_id, check_version
+from ryeos.remote.registry_settings import valid_bundle_id, valid_version
 from ryeos.sync.paths import item_source
-from ryeos.trust.bundles import Manifest, check_manifest, manifest_path, readable_manifest_name
+from ryeos.trust.bundles import Manifest, manifest_path, readable_manifest_name, verify_manifest
 from ryeos.trust.bundles_publish import publish_bundle
 from ryeos.trust.file_types import extract
 from ryeos.trust.sign import SignTarget, exclusions, targets_of_glob
@@ -73,7 +73,7 @@ def look_at(rye: Rye, root: Path, bundle_id: str = "", expected: str = "") -> Lo
     covered: list[str] = []
     problems: list[str] = []
     readable: Mapping[str, Any] = {}
-    manifest = check_manifest(space, files[strict], pem) if strict in files and pem else None
+    manifest = verify_manifest(space, files[strict], pem) if strict in files and pem else None
     if manifest:
         covered.append("files.manifest")
         problems += _differences(manifest, files)
@@ -200,7 +200,7 @@ class BundleMakingError(RyeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class BundleRecipe:
     """What is to be made. ``entrypoint`` is the item to begin with, ``""`` for none."""
 
     bundle_id: str
@@ -231,15 +231,15 @@ def chosen_files(
 
 
 def make_bundle(
-    rye: Rye, recipe: Recipe, files: Mapping[str, bytes], target: Path
+    rye: Rye, recipe: BundleRecipe, files: Mapping[str, bytes], target: Path
 ) -> CheckedBundle:
     """Sign a copy of the files with the user's key, as a bundle in a folder that is not there yet.
 
     Raises RegistryIdError, TargetExistsError, BundleError, ItemValidationError,
     BundleContentError, NoSigningKeyError, FileSystemError.
     """
-    check_bundle_id(recipe.bundle_id)
-    check_version(recipe.version)
+    valid_bundle_id(recipe.bundle_id)
+    valid_version(recipe.version)
     if target.exists() or target.is_symlink():
         raise TargetExistsError(str(target), "a file or folder", "name another with --out DIR")
     key = rye.signing_key()
@@ -258,7 +258,7 @@ def make_bundle(
             key=key,
             readable=lambda space, paths: _readable(recipe, space, paths),
         )
-        made = check_bundle(  # (3)
+        made = verify_bundle_files(  # (3)
             read_bundle_files(work / "made"), recipe.bundle_id, expected=key.fingerprint
         )
         (work / "made").rename(target)  # (4)
@@ -280,7 +280,7 @@ def _everything(rye: Rye, bundle_id: str, space: Space) -> list[SignTarget]:
     return found
 
 
-def _readable(recipe: Recipe, space: Space, paths: Sequence[str]) -> str:
+def _readable(recipe: BundleRecipe, space: Space, paths: Sequence[str]) -> str:
     """The manifest that other programs read: what each item's file and signature are."""
     listed = {}
     for path in paths:

@@ -10,12 +10,12 @@ from typing import Any
 
 from lillux.values import dataclass, replace
 from ryeos.app.progress import Calling, ToolProgress
-from ryeos.app.verbs import TOOLS, boolean, check_arguments, item_reference, rye_of
+from ryeos.app.verbs import TOOLS, boolean, item_reference, rye_of, valid_arguments
 from ryeos.app.workspace import Rye
 from ryeos.items.context import Context
-from ryeos.items.errors import Answer, ArgumentError, UnsupportedError
+from ryeos.items.errors import Answer, UnsupportedError, VerbArgumentError
 from ryeos.items.refs import Kind, Reference, parse_reference
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from ryeos.run.thread_control import Program
 
 # --- execute --------------------------------------------------------------------------------------
@@ -26,7 +26,7 @@ INLINE, FORK, LOCAL, REMOTE = "inline", "fork", "local", "remote"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ExecuteOptions:
     """What a caller wants done with an item, checked."""
 
     reference: Reference
@@ -46,7 +46,7 @@ def execute(
     program: Callable[[Context], Program],
 ) -> Answer:
     """The answer of the item. Raises what finding it raises, and ArgumentError."""
-    values = check_arguments(TOOLS["execute"], arguments)  # (1)
+    values = valid_arguments(TOOLS["execute"], arguments)  # (1)
     if values["action"] in FORWARDED:
         from ryeos.app.verbs import answer
 
@@ -59,7 +59,7 @@ def execute(
     kind = wish.reference.kind or rye.resolver.resolve(wish.reference).location.ref.kind
     wish = _steered(rye, wish, kind)  # (3)
     _check_combination(wish, kind)  # (4)
-    request = Request(  # (5)
+    request = ExecutionRequest(  # (5)
         item_id=wish.reference.id,
         parameters=wish.parameters,
         at_most_s=wish.timeout_s,
@@ -85,13 +85,17 @@ def execute(
 
 
 def _elsewhere(
-    rye: Rye, wish: Wish, reference: Reference, request: Request, calling: Calling
+    rye: Rye,
+    wish: ExecuteOptions,
+    reference: Reference,
+    request: ExecutionRequest,
+    calling: Calling,
 ) -> Answer:
     """The answer of a remote. Raises what pushing and asking raise."""
-    from ryeos.remote.link import Surroundings
+    from ryeos.remote.link import RemoteEnvironment
     from ryeos.remote.run import RemoteOptions, execute_on
 
-    around = Surroundings(
+    around = RemoteEnvironment(
         workspace=rye,
         progress=lambda what, done, total: calling.progress(done, total, what),
         cancellation=calling.cancellation,
@@ -102,12 +106,12 @@ def _elsewhere(
     return execute_on(around, name or None, reference, request, options)
 
 
-def _wish(rye: Rye, values: Mapping[str, Any], *, is_here: bool) -> Wish:
+def _wish(rye: Rye, values: Mapping[str, Any], *, is_here: bool) -> ExecuteOptions:
     """What the values mean; ``is_here`` says that a caller asked for the target ``local``."""
     if values["action"] != "run":
         known = ", ".join(("run", *FORWARDED))
         problem = f"expected one of {known}, found {values['action']!r:.60}"
-        raise ArgumentError("action", problem, hint="leave it out to run the item")
+        raise VerbArgumentError("action", problem, hint="leave it out to run the item")
     target, thread = _place(values["target"], values["thread"], is_here=is_here)
     parameters = dict(values.get("parameters", {}))
     if "resume_thread_id" in values:
@@ -116,8 +120,8 @@ def _wish(rye: Rye, values: Mapping[str, Any], *, is_here: bool) -> Wish:
     elif "item_id" in values:
         reference = item_reference(rye, values["item_id"], values.get("item_type"))
     else:
-        raise ArgumentError("item_id", "expected by execute, found nothing")
-    return Wish(
+        raise VerbArgumentError("item_id", "expected by execute, found nothing")
+    return ExecuteOptions(
         reference=reference,
         parameters=parameters,
         target=target,
@@ -138,7 +142,7 @@ def _resumed(rye: Rye, values: Mapping[str, Any]) -> Reference:
     if "item_id" in values:
         named = item_reference(rye, values["item_id"], values.get("item_type"))
         if named.id != reference.id:
-            raise ArgumentError("item_id", f"expected {reference}, whose run it is, or nothing")
+            raise VerbArgumentError("item_id", f"expected {reference}, whose run it is, or nothing")
     if reference.kind is not Kind.TOOL or not is_graph(rye.executor.build_chain(reference.id)):
         raise UnsupportedError(
             f"resume_thread_id: {reference} is no graph, only runs of graphs can go on",
@@ -147,7 +151,7 @@ def _resumed(rye: Rye, values: Mapping[str, Any]) -> Reference:
     return reference
 
 
-def _steered(rye: Rye, wish: Wish, kind: Kind) -> Wish:
+def _steered(rye: Rye, wish: ExecuteOptions, kind: Kind) -> ExecuteOptions:
     """The wish with ``dry_run`` taken out of the parameters, where it is no input of the item.
 
     Raises ArgumentError, and what looking at the item raises.
@@ -176,22 +180,26 @@ def _place(target: str, thread: str, *, is_here: bool) -> tuple[str, str]:
     """Where it runs, and how; ``thread: remote:NAME`` is an older way to say the target."""
     if thread == REMOTE or thread.startswith(f"{REMOTE}:"):
         if is_here or target not in {LOCAL, thread}:
-            raise ArgumentError("thread", f"expected inline or fork beside target {target}")
+            raise VerbArgumentError("thread", f"expected inline or fork beside target {target}")
         target, thread = thread, INLINE
     if thread not in {INLINE, FORK}:
-        raise ArgumentError("thread", f"expected inline, fork or remote:NAME, found {thread!r}")
+        raise VerbArgumentError("thread", f"expected inline, fork or remote:NAME, found {thread!r}")
     if target not in {LOCAL, REMOTE} and not target.removeprefix(f"{REMOTE}:"):
-        raise ArgumentError("target", "expected a name after remote:, found nothing")
+        raise VerbArgumentError("target", "expected a name after remote:, found nothing")
     if target not in {LOCAL, REMOTE} and not target.startswith(f"{REMOTE}:"):
-        raise ArgumentError("target", f"expected local, remote or remote:NAME, found {target!r}")
+        raise VerbArgumentError(
+            "target", f"expected local, remote or remote:NAME, found {target!r}"
+        )
     return target, thread
 
 
-def _check_combination(wish: Wish, kind: Kind) -> None:
+def _check_combination(wish: ExecuteOptions, kind: Kind) -> None:
     if wish.in_background and wish.dry_run:
-        raise ArgumentError("async", "expected without dry_run, which starts nothing to wait for")
+        raise VerbArgumentError(
+            "async", "expected without dry_run, which starts nothing to wait for"
+        )
     if wish.dry_run and wish.target != LOCAL:
-        raise ArgumentError("dry_run", "expected with target local")
+        raise VerbArgumentError("dry_run", "expected with target local")
     if wish.target != LOCAL:
         return
     if wish.thread == FORK and kind is Kind.TOOL:
@@ -227,7 +235,7 @@ def forwarded(
     kept = {name: value for name, value in given.items() if value is not None}
     for name in kept:
         if name not in shared | {"action", "parameters"}:
-            raise ArgumentError(
+            raise VerbArgumentError(
                 name, "expected only with action run", hint=f"leave it out, or call {action}"
             )
     older = {name: value for name, value in parameters.items() if name in _OLDER_FORM[action]}

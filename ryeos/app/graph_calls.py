@@ -18,14 +18,14 @@ from ryeos.graph.recording import Ledger, Naming, WorkspaceRecordings
 from ryeos.graph.run_log import run_place
 from ryeos.graph.runner import Calls
 from ryeos.items.errors import (
-    ArgumentError,
     ItemNotFoundError,
     UnsupportedError,
+    VerbArgumentError,
     error_envelope,
 )
 from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, USER, Kind, Reference
 from ryeos.run.calls import Materials
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from ryeos.run.threads import PARENT_VARIABLE
 from ryeos.run.workspace import Workspace
 from ryeos.trust.config import merge_layers
@@ -96,7 +96,7 @@ class WorkspaceCalls:
 
     def _elsewhere(self, act: Act, cancellation: Cancellation) -> Mapping[str, Any]:
         """A call that a remote makes. Raises UnsupportedError for all but ``execute``."""
-        from ryeos.remote.link import Surroundings
+        from ryeos.remote.link import RemoteEnvironment
         from ryeos.remote.run import RemoteOptions, execute_on
 
         if act.primary != "execute":
@@ -108,10 +108,10 @@ class WorkspaceCalls:
         if act.item_id.startswith(ALWAYS_ALLOWED):
             self._require_own(act, reference)
         return execute_on(
-            Surroundings(workspace=self._workspace, cancellation=cancellation),
+            RemoteEnvironment(workspace=self._workspace, cancellation=cancellation),
             act.remote,
             reference,
-            Request(
+            ExecutionRequest(
                 item_id=reference.id,
                 parameters=act.params,
                 at_most_s=act.timeout_s,
@@ -126,7 +126,7 @@ class WorkspaceCalls:
         reference = self._agent_for(act) or Reference(_kind(act), act.item_id)
         if act.item_id.startswith(ALWAYS_ALLOWED):
             self._require_own(act, reference)
-        request = Request(
+        request = ExecutionRequest(
             item_id=reference.id,
             parameters=self._parameters(act, reference),
             at_most_s=act.timeout_s,
@@ -214,7 +214,7 @@ class WorkspaceCalls:
         source = _text("source", act.params.get("source", ""))
         limit = act.params.get("limit", DEFAULT_LIMIT)
         if not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
-            raise ArgumentError("limit", f"expected 1 to {MAX_LIMIT}, found {limit!r:.60}")
+            raise VerbArgumentError("limit", f"expected 1 to {MAX_LIMIT}, found {limit!r:.60}")
         kind = scope.kind or (Kind(act.kind) if act.kind else None)
         request = SearchRequest(
             query=_text("query", act.params.get("query", "")),
@@ -258,7 +258,7 @@ def _kind(act: Act) -> Kind:
 
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise ArgumentError(name, f"expected text, found {value!r:.60}")
+        raise VerbArgumentError(name, f"expected text, found {value!r:.60}")
     return value
 
 

@@ -16,7 +16,7 @@ from ryeos.app.topics import (
     TOPICS,
     UNUSED_CODES,
 )
-from ryeos.app.verbs import TOOLS, check_arguments, item_reference, project_of
+from ryeos.app.verbs import TOOLS, item_reference, project_of, valid_arguments
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import EXIT_BY_CODE, TOOL_FAILED, Answer, RyeError
 from ryeos.items.refs import EXECUTABLE_KINDS, ItemRef, Kind
@@ -31,7 +31,7 @@ _EXAMPLES: Mapping[str, Any] = {
 
 def help(rye: Rye, arguments: Mapping[str, object]) -> Answer:  # noqa: A001 - the tool's name
     """What there is to say on a topic. Raises ArgumentError."""
-    return help_on(lambda: rye, check_arguments(TOOLS["help"], arguments)["topic"].strip())
+    return help_on(lambda: rye, valid_arguments(TOOLS["help"], arguments)["topic"].strip())
 
 
 def help_on(rye: Callable[[], Rye], topic: str) -> Answer:

@@ -28,7 +28,7 @@ from ryeos.graph.schemas import TEST_SCHEMA
 from ryeos.items.errors import ItemNotFoundError, RyeError, error_envelope
 from ryeos.items.refs import TEST_SUFFIX, ItemRef, Kind, Location, Reference, Space
 from ryeos.items.yaml import parse_yaml
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from ryeos.trust.resolver import locations
 from ryeos.trust.sign import GLOB_CHARACTERS, glob_matcher
 
@@ -173,7 +173,7 @@ _PROCESS_KEYS = {"stdout", "stderr", "return_code"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class CaseRun:
     """What came of a run. ``file`` gives the text at a path of the project, None for none."""
 
     status: str
@@ -183,7 +183,7 @@ class Outcome:
     file: Callable[[str], str | None]
 
 
-def differences(expect: Mapping[str, Any], outcome: Outcome) -> tuple[str, ...]:
+def differences(expect: Mapping[str, Any], outcome: CaseRun) -> tuple[str, ...]:
     """Each way in which an outcome is not the expected one; empty where it is."""
     status = _status(expect, outcome)
     if status:  # nothing else would be news
@@ -191,7 +191,7 @@ def differences(expect: Mapping[str, Any], outcome: Outcome) -> tuple[str, ...]:
     return tuple(_differences(expect, outcome))
 
 
-def _status(expect: Mapping[str, Any], outcome: Outcome) -> str:
+def _status(expect: Mapping[str, Any], outcome: CaseRun) -> str:
     is_failure = "error" in expect or "code" in expect
     expected = expect.get("status") or ("error" if is_failure else "success")
     if expected == outcome.status:
@@ -200,7 +200,7 @@ def _status(expect: Mapping[str, Any], outcome: Outcome) -> str:
     return f"status: expected {expected}, found {outcome.status}{found}"
 
 
-def _differences(expect: Mapping[str, Any], outcome: Outcome) -> Iterator[str]:
+def _differences(expect: Mapping[str, Any], outcome: CaseRun) -> Iterator[str]:
     if "data" in expect:
         yield from _not_within(expect["data"], outcome.data, "data")
     if "equals" in expect and not _same(expect["equals"], outcome.data):
@@ -305,7 +305,7 @@ FILE_ITSELF = "(the file of cases)"
 _AT_ONCE = Lock()
 
 
-class State(StrEnum):
+class CaseState(StrEnum):
     """What came of a case."""
 
     PASSED = "passed"
@@ -314,12 +314,12 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class CaseResult:
     """What came of a case; ``problems`` says why where it has not passed."""
 
     ref: str
     name: str
-    state: State
+    state: CaseState
     problems: tuple[str, ...] = ()
     duration_s: float = 0.0
 
@@ -358,15 +358,15 @@ def run_cases(
     *,
     at_once: int = 0,
     cancellation: Cancellation | None = None,
-    on_result: Callable[[Result], None] = lambda _: None,
-) -> list[Result]:
+    on_result: Callable[[CaseResult], None] = lambda _: None,
+) -> list[CaseResult]:
     """Run the cases; the results are in the order of the cases. ``on_result`` is told of each."""
     asked_to_end = cancellation or Cancellation()
     in_project, told = Lock(), Lock()
 
-    def run(case: Planned) -> Result:
+    def run(case: Planned) -> CaseResult:
         if asked_to_end.is_set:
-            return _result(case, State.SKIPPED, ("interrupted",))
+            return _result(case, CaseState.SKIPPED, ("interrupted",))
         if case.case.in_project:
             with in_project:  # they see what the others have left behind, but not half of it
                 result = _run(rye, case, asked_to_end)
@@ -387,20 +387,20 @@ def _read(rye: Rye, location: Location) -> CaseFile:
     return read_case_text(item.text, location.ref.id, where)
 
 
-def _run(rye: Rye, planned_case: Planned, cancellation: Cancellation) -> Result:
+def _run(rye: Rye, planned_case: Planned, cancellation: Cancellation) -> CaseResult:
     case = planned_case.case
     if planned_case.error:
-        return _result(planned_case, State.FAILED, (str(planned_case.error),))
+        return _result(planned_case, CaseState.FAILED, (str(planned_case.error),))
     path = rye.context.tool_environment().get("PATH")
     missing = [program for program in case.needs if not shutil.which(program, path=path)]
     if missing:
-        return _result(planned_case, State.SKIPPED, (f"not here: {', '.join(missing)}",))
+        return _result(planned_case, CaseState.SKIPPED, (f"not here: {', '.join(missing)}",))
     started = perf_counter()
     try:
         problems = _problems(rye, planned_case, cancellation)
     except LilluxError as error:
         problems = (str(error),)
-    state = State.FAILED if problems else State.PASSED
+    state = CaseState.FAILED if problems else CaseState.PASSED
     return _result(planned_case, state, problems, perf_counter() - started)
 
 
@@ -425,7 +425,7 @@ def _compared(rye: Rye, planned_case: Planned, cancellation: Cancellation) -> tu
     case = planned_case.case
     envelope = _envelope(rye, planned_case, cancellation)
     base = rye.context.working_directory
-    outcome = Outcome(
+    outcome = CaseRun(
         status="error" if envelope["status"] == "error" else "success",
         data=envelope.get("data"),
         error=str(envelope.get("error", "")),
@@ -437,7 +437,7 @@ def _compared(rye: Rye, planned_case: Planned, cancellation: Cancellation) -> tu
 
 def _envelope(rye: Rye, planned_case: Planned, cancellation: Cancellation) -> dict[str, Any]:
     case = planned_case.case
-    request = Request(
+    request = ExecutionRequest(
         item_id=planned_case.tool_id,
         parameters=case.params,
         at_most_s=case.limit_s,
@@ -452,9 +452,9 @@ def _envelope(rye: Rye, planned_case: Planned, cancellation: Cancellation) -> di
 
 
 def _result(
-    planned_case: Planned, state: State, problems: tuple[str, ...] = (), duration_s: float = 0.0
-) -> Result:
-    return Result(
+    planned_case: Planned, state: CaseState, problems: tuple[str, ...] = (), duration_s: float = 0.0
+) -> CaseResult:
+    return CaseResult(
         ref=planned_case.ref,
         name=planned_case.case.name,
         state=state,
@@ -469,28 +469,28 @@ def _result(
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit_xml(results: Sequence[Result]) -> str:
+def junit_xml(results: Sequence[CaseResult]) -> str:
     """One ``testsuite`` with a ``testcase`` for each result."""
-    counts = {state: sum(result.state is state for result in results) for state in State}
+    counts = {state: sum(result.state is state for result in results) for state in CaseState}
     seconds = sum(result.duration_s for result in results)
     cases = "".join(map(_junit_case, results))
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         f'<testsuites><testsuite name="rye" tests="{len(results)}"'
-        f' failures="{counts[State.FAILED]}" errors="0" skipped="{counts[State.SKIPPED]}"'
+        f' failures="{counts[CaseState.FAILED]}" errors="0" skipped="{counts[CaseState.SKIPPED]}"'
         f' time="{seconds:.3f}">\n{cases}</testsuite></testsuites>\n'
     )
 
 
-def _junit_case(result: Result) -> str:
+def _junit_case(result: CaseResult) -> str:
     opening = (
         f"<testcase classname={_attribute(result.ref)} name={_attribute(result.name)}"
         f' time="{result.duration_s:.3f}"'
     )
-    if result.state is State.PASSED:
+    if result.state is CaseState.PASSED:
         return f"{opening}/>\n"
     first = _attribute(result.problems[0])
-    if result.state is State.SKIPPED:
+    if result.state is CaseState.SKIPPED:
         return f"{opening}><skipped message={first}/></testcase>\n"
     text = escape(_plain("\n".join(result.problems)))
     return f"{opening}><failure message={first}>{text}</failure></testcase>\n"

@@ -14,13 +14,13 @@ from ryeos.app.verbs import (
     DEFAULT_WINDOW,
     REGISTRY,
     TOOLS,
-    check_arguments,
     item_reference,
     project_of,
     rye_of,
+    valid_arguments,
 )
 from ryeos.app.workspace import Rye
-from ryeos.items.errors import Answer, ArgumentError, CopyConflictError
+from ryeos.items.errors import Answer, CopyConflictError, VerbArgumentError
 from ryeos.items.header_values import MetadataError
 from ryeos.items.refs import Kind, Location, Reference, Resolution
 from ryeos.items.rendering import input_schema
@@ -99,7 +99,7 @@ class LoadRequest:
 
 def load(rye: Rye, arguments: Mapping[str, object]) -> Answer:
     """An item's text. Raises ItemNotFoundError, AmbiguousItemError, IntegrityError and its kin."""
-    values = check_arguments(TOOLS["load"], arguments)
+    values = valid_arguments(TOOLS["load"], arguments)
     rye = rye_of(rye, values)
     if values.get("source") == REGISTRY:
         from ryeos.app.published import load_published
@@ -107,7 +107,9 @@ def load(rye: Rye, arguments: Mapping[str, object]) -> Answer:
         reference = item_reference(rye, values["item_id"], values.get("item_type"))
         return load_published(rye, values, reference)
     if "version" in values:
-        raise ArgumentError("version", "expected only with source registry", hint="leave it out")
+        raise VerbArgumentError(
+            "version", "expected only with source registry", hint="leave it out"
+        )
     request = LoadRequest(
         reference=item_reference(rye, values["item_id"], values.get("item_type")),
         source=values.get("source", ""),

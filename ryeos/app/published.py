@@ -10,11 +10,11 @@ from typing import Any
 from ryeos.app.verbs import ALL, REGISTRY, project_of
 from ryeos.app.workspace import Rye
 from ryeos.items.context import utc_now
-from ryeos.items.errors import Answer, ArgumentError
+from ryeos.items.errors import Answer, VerbArgumentError
 from ryeos.items.refs import Kind, Reference
 from ryeos.remote.registry import open_registry, registries_of
-from ryeos.remote.registry_items import Placing, PulledItem, Replace, check_pulled
-from ryeos.remote.registry_settings import check_version, published_ref
+from ryeos.remote.registry_items import Placing, PulledItem, Replace, verify_pulled
+from ryeos.remote.registry_settings import published_ref, valid_version
 
 _LOCAL_ONLY = ("fields", "filters", "fuzzy", "proximity")
 _NOT_YET = "it does not run yet: read it, then sign it with the tool sign"
@@ -27,7 +27,7 @@ def search_published(rye: Rye, values: Mapping[str, Any], kind: Kind | None, pre
     """
     for name in _LOCAL_ONLY:
         if values.get(name):
-            raise ArgumentError(name, "expected none with source registry", hint="leave it out")
+            raise VerbArgumentError(name, "expected none with source registry", hint="leave it out")
     namespace, _, category = prefix.strip("/").partition("/")
     said = {
         "query": values["query"].replace("*", " ").strip(),
@@ -65,11 +65,11 @@ def load_published(rye: Rye, values: Mapping[str, Any], reference: Reference) ->
 
     Raises RegistryIdError, PulledItemError, LocalEditError, and what asking raises.
     """
-    version = check_version(values["version"]) if values.get("version") else ""
+    version = valid_version(values["version"]) if values.get("version") else ""
     ref = published_ref(reference)
     registry = open_registry(rye, registries_of(rye).resolve())
     pin = registry.pin()
-    item = check_pulled(registry.pull(ref, version), ref, pin, version=version)
+    item = verify_pulled(registry.pull(ref, version), ref, pin, version=version)
     text = item.data.decode()
     stop = values["offset"] + values["max_chars"]
     envelope: dict[str, Any] = {

@@ -12,21 +12,21 @@ from ryeos.app.verbs import (
     REGISTRY,
     SEARCH_ONLY,
     TOOLS,
-    check_arguments,
     project_of,
     rye_of,
+    valid_arguments,
 )
 from ryeos.app.workspace import Rye
-from ryeos.items.errors import Answer, ArgumentError
+from ryeos.items.errors import Answer, VerbArgumentError
 from ryeos.items.refs import EXECUTABLE_KINDS, Kind, Reference
 from ryeos.search.index import preview
 from ryeos.search.search import (
     DEFAULT_LIMIT,
     LOCAL_TIERS,
     Hit,
-    Scope,
     SearchRequest,
     SearchResult,
+    SearchScope,
     SortBy,
     parse_scope,
     wants_verification,
@@ -44,7 +44,7 @@ _MAX_SLIPS, _MAX_DISTANCE = 2, 1000
 
 def search(rye: Rye, arguments: Mapping[str, object]) -> Answer:
     """The items that match. Raises ArgumentError, InvalidQueryError, NoProjectError."""
-    values = check_arguments(TOOLS["search"], arguments)
+    values = valid_arguments(TOOLS["search"], arguments)
     return search_checked(rye_of(rye, values), values)
 
 
@@ -75,10 +75,10 @@ def search_checked(rye: Rye, values: Mapping[str, Any]) -> Answer:
     return Answer(_envelope(rye, values, kind, request, result))
 
 
-def _kind(item_type: str, scope: Scope) -> Kind | None:
+def _kind(item_type: str, scope: SearchScope) -> Kind | None:
     kind = None if item_type == ALL else Kind(item_type)
     if kind and scope.kind and kind is not scope.kind:
-        raise ArgumentError(
+        raise VerbArgumentError(
             "scope", f"says {scope.kind.value} where item_type is {kind.value}", hint="give one"
         )
     return kind or scope.kind
@@ -87,7 +87,7 @@ def _kind(item_type: str, scope: Scope) -> Kind | None:
 def _fields(fields: Mapping[str, object]) -> dict[str, str]:
     for name, text in fields.items():
         if not isinstance(text, str):
-            raise ArgumentError(f"fields.{name}", f"expected a query, found {text!r:.60}")
+            raise VerbArgumentError(f"fields.{name}", f"expected a query, found {text!r:.60}")
     return {name: str(text) for name, text in fields.items()}
 
 
@@ -98,15 +98,15 @@ def _option(values: Mapping[str, Any], name: str, default: int, most: int) -> in
         return None
     unknown = [key for key in option if key not in {"enabled", "max_distance"}]
     if unknown:
-        raise ArgumentError(
+        raise VerbArgumentError(
             f"{name}.{unknown[0]}"[:60], f"{name} has no such key", hint="enabled, max_distance"
         )
     enabled, distance = option.get("enabled", True), option.get("max_distance", default)
     if not isinstance(enabled, bool):
-        raise ArgumentError(f"{name}.enabled", f"expected true or false, found {enabled!r:.60}")
+        raise VerbArgumentError(f"{name}.enabled", f"expected true or false, found {enabled!r:.60}")
     if not isinstance(distance, int) or isinstance(distance, bool) or not 0 <= distance <= most:
         problem = f"expected 0 to {most}, found {distance!r:.60}"
-        raise ArgumentError(f"{name}.max_distance", problem)
+        raise VerbArgumentError(f"{name}.max_distance", problem)
     return distance if enabled else None
 
 
@@ -217,16 +217,16 @@ def _verified(rye: Rye, hit: Hit) -> dict[str, Any]:
 
 def fetch(rye: Rye, arguments: Mapping[str, object]) -> Answer:
     """What the one mode answers that the arguments choose. Raises ArgumentError and theirs."""
-    values = check_arguments(TOOLS["fetch"], arguments)
+    values = valid_arguments(TOOLS["fetch"], arguments)
     if "item_id" in values and "query" in values:
-        raise ArgumentError("item_id", "item_id or query, not both", hint="leave one out")
+        raise VerbArgumentError("item_id", "item_id or query, not both", hint="leave one out")
     if "item_id" in values:
         from ryeos.app.load import load
 
         _refuse(values, SEARCH_ONLY, "id")
         return load(rye, values)
     if not {"query", "scope"} & values.keys():
-        raise ArgumentError(
+        raise VerbArgumentError(
             "item_id",
             "expected item_id to load an item, or query or scope to search, found none of them",
         )
@@ -239,7 +239,7 @@ def _refuse(values: Mapping[str, object], foreign: frozenset[str], mode: str) ->
     for name in values:
         if name in foreign:
             wanted = "item_id" if mode == "query" else "query"
-            raise ArgumentError(
+            raise VerbArgumentError(
                 name,
                 f"not an argument of {mode} mode, expected only with {wanted}",
                 hint=f"leave {name} out",

@@ -10,26 +10,26 @@ from typing import Any
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError, UnsafePathError
 from lillux.files import (
-    check_relative,
     create_file,
     locked,
     make_directory,
     read_bytes,
+    require_plain_path,
     write_atomic,
 )
 from lillux.process.cancellation import Cancellation
-from lillux.schema import check_schema
+from lillux.schema import validate_schema
 from lillux.values import dataclass, field
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import Answer, RyeError, UsageError
 from ryeos.items.refs import SYSTEM, ItemRef, Kind, Location, Reference, Space
 from ryeos.items.yaml import yaml_text
 from ryeos.run.calls import OnStderr
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from ryeos.trust.file_types import extract
 from ryeos.trust.keys import SigningKey
 from ryeos.trust.resolver import candidates, locations
-from ryeos.trust.sign import SignTarget, check_item, check_writable
+from ryeos.trust.sign import SignTarget, require_writable, validate_item
 from ryeos.trust.signature import MAX_ITEM_BYTES, decode, form_for, split
 
 # --- documents ------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ _OTHERS = re.compile(r"[^A-Za-z0-9_-]+")
 _MARK_DIGITS = 8
 
 
-def check_server_name(name: str) -> str:
+def valid_server_id(name: str) -> str:
     """The id of a server's item. Raises UsageError for a name that no folder should have."""
     if not _SERVER.fullmatch(name) or name == "servers" or not _is_file_name(name):
         raise UsageError(
@@ -120,7 +120,7 @@ def _mark(tool: str) -> str:
 
 def _is_file_name(name: str) -> bool:
     try:
-        check_relative(name)
+        require_plain_path(name)
     except UnsafePathError:
         return False
     return bool(name)
@@ -138,7 +138,7 @@ MAX_NAME_CHARACTERS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class ServerTool:
     """A tool of a server. ``problem`` says why it cannot be an item, ``""`` where it can."""
 
     tool: str
@@ -154,16 +154,18 @@ class Offer:
         )
 
 
-def offers(server: str, runtime: str, tools: Sequence[Mapping[str, Any]]) -> Iterator[Offer]:
+def offers(server: str, runtime: str, tools: Sequence[Mapping[str, Any]]) -> Iterator[ServerTool]:
     """The tools that a server has listed, of two with one name the first."""
     named: dict[str, Mapping[str, Any]] = {}
     for tool in tools:
         name = tool.get("name")
         if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARACTERS:
             shown = repr(name)[:80]
-            yield Offer(tool=shown, problem=f"name: expected 1 to {MAX_NAME_CHARACTERS} characters")
+            yield ServerTool(
+                tool=shown, problem=f"name: expected 1 to {MAX_NAME_CHARACTERS} characters"
+            )
         elif name in named:
-            yield Offer(tool=name, problem="name: another tool of the server has it too")
+            yield ServerTool(tool=name, problem="name: another tool of the server has it too")
         else:
             named[name] = tool
     names = item_names(list(named))
@@ -171,11 +173,11 @@ def offers(server: str, runtime: str, tools: Sequence[Mapping[str, Any]]) -> Ite
         yield _offer(server, runtime, f"mcp/{server}/{names[name]}", tool)
 
 
-def _offer(server: str, runtime: str, item_id: str, tool: Mapping[str, Any]) -> Offer:
+def _offer(server: str, runtime: str, item_id: str, tool: Mapping[str, Any]) -> ServerTool:
     name, schema = tool["name"], tool.get("inputSchema", {"type": "object"})
     problem = _schema_problem(schema)
     if problem:
-        return Offer(tool=name, item_id=item_id, problem=f"inputSchema: {problem}")
+        return ServerTool(tool=name, item_id=item_id, problem=f"inputSchema: {problem}")
     values = {
         "tool_type": "mcp",
         "executor_id": runtime,
@@ -184,14 +186,14 @@ def _offer(server: str, runtime: str, item_id: str, tool: Mapping[str, Any]) -> 
         "config": {"server": f"{SERVER_FOLDER}/{server}", "tool_name": name},
         "input_schema": schema,
     }
-    offer = Offer(tool=name, item_id=item_id, values=values)
+    offer = ServerTool(tool=name, item_id=item_id, values=values)
     try:
         size = len(offer.text().encode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
-        return Offer(tool=name, item_id=item_id, problem=str(error))
+        return ServerTool(tool=name, item_id=item_id, problem=str(error))
     if size > MAX_TEXT_BYTES:
         found = f"expected an item of at most {MAX_TEXT_BYTES} bytes, found {size}"
-        return Offer(tool=name, item_id=item_id, problem=found)
+        return ServerTool(tool=name, item_id=item_id, problem=found)
     return offer
 
 
@@ -201,7 +203,7 @@ def _schema_problem(schema: object) -> str:
     if schema.get("type", "object") != "object":
         return "expected the type object"
     try:
-        check_schema(schema)
+        validate_schema(schema)
     except (LilluxError, RecursionError) as error:
         return str(error)[:300]
     return ""
@@ -264,7 +266,7 @@ class ServerOptions:
 
 def server_text(name: str, options: ServerOptions) -> str:
     """The text of a server's item. Raises UsageError, InvalidUrlError."""
-    check_server_name(name)
+    valid_server_id(name)
     if bool(options.words) == bool(options.url):
         hint = f"rye mcp add {name} -- python3 server.py, or: rye mcp add {name} --url URL"
         found = "both" if options.url else "neither"
@@ -288,7 +290,7 @@ def server_location(rye: Rye, name: str) -> Location:
 
     Raises UsageError, ServerNotFoundError.
     """
-    ref = ItemRef(Kind.TOOL, check_server_name(name))
+    ref = ItemRef(Kind.TOOL, valid_server_id(name))
     found = rye.resolver.find(ref)
     if found is None or found.location.space.tier == SYSTEM:
         raise ServerNotFoundError(name, sorted(one["name"] for one in described_servers(rye)))
@@ -399,7 +401,7 @@ class ToolChange:
         return described | {"done": done}
 
 
-def changes(space: Space, server: str, offered: Sequence[Offer]) -> Iterator[ToolChange]:
+def changes(space: Space, server: str, offered: Sequence[ServerTool]) -> Iterator[ToolChange]:
     """What the items of a server would have to become, and those that nothing stands for."""
     known = set()
     for offer in offered:
@@ -433,8 +435,8 @@ def write_signed(
 
     Raises what signing raises, FileChangedError, FileExistsError.
     """
-    check_writable(target)
-    signed = check_item(target, text.encode())
+    require_writable(target)
+    signed = validate_item(target, text.encode())
     form = form_for(target.kind, SUFFIX)
     if signed is None:  # a suffix with its signature beside it, which ours is not
         raise AssertionError(target.label)
@@ -483,7 +485,7 @@ def target_of(space: Space, item_id: str) -> SignTarget:
     return SignTarget(path=path, kind=Kind.TOOL, space=space, ref=ref)
 
 
-def _change(space: Space, offer: Offer) -> ToolChange:
+def _change(space: Space, offer: ServerTool) -> ToolChange:
     if offer.problem:
         return ToolChange(state=ToolState.SKIPPED, tool=offer.tool, reason=offer.problem)
     target = target_of(space, offer.item_id)
@@ -504,7 +506,7 @@ def _change(space: Space, offer: Offer) -> ToolChange:
     )
 
 
-def _compared(offer: Offer, body: str, *, is_there: bool) -> tuple[ToolState, str, str]:
+def _compared(offer: ServerTool, body: str, *, is_there: bool) -> tuple[ToolState, str, str]:
     if not is_there:
         return ToolState.ADDED, offer.text(), ""
     if not is_untouched(body):
@@ -532,7 +534,7 @@ def _body_at(path: Path) -> tuple[str, bytes | None]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class RefreshOptions:
     """What is to be done about the tools of a server, beside adding new ones.
 
     update  write anew what the server describes otherwise
@@ -554,7 +556,7 @@ def ask_server(
     on_stderr: OnStderr | None = None,
 ) -> Answer:
     """The server's list of tools, as `Rye.execute` gives it."""
-    request = Request(item_id=server.ref.id, use_lockfile=False)
+    request = ExecutionRequest(item_id=server.ref.id, use_lockfile=False)
     return rye.execute(
         Reference(Kind.TOOL, server.ref.id),
         request,
@@ -564,7 +566,7 @@ def ask_server(
 
 
 def bring_up_to_date(
-    rye: Rye, server: Location, listed: Answer, wish: Wish
+    rye: Rye, server: Location, listed: Answer, wish: RefreshOptions
 ) -> Iterator[tuple[ToolChange, bool]]:
     """Each change, and whether it was carried out. Raises NoSigningKeyError."""
     data, space = listed.envelope["data"], server.space

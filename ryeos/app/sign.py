@@ -5,13 +5,13 @@ from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.process.cancellation import Cancellation
-from ryeos.app.verbs import TOOLS, check_arguments, item_reference, project_of, rye_of
+from ryeos.app.verbs import TOOLS, item_reference, project_of, rye_of, valid_arguments
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import (
     Answer,
-    ArgumentError,
     InvalidRefError,
     SystemImmutableError,
+    VerbArgumentError,
     error_answer,
     error_envelope,
 )
@@ -21,12 +21,12 @@ from ryeos.trust.sign import (
     Signer,
     SignReport,
     SignTarget,
-    check_item,
-    check_writable,
     exclusions,
     read_item,
+    require_writable,
     targets_of_glob,
     targets_of_reference,
+    validate_item,
 )
 from ryeos.trust.signature import decode
 
@@ -46,7 +46,7 @@ def sign(
 
     A cancelled batch keeps what is signed by then.
     """
-    values = check_arguments(TOOLS["sign"], arguments)
+    values = valid_arguments(TOOLS["sign"], arguments)
     rye = rye_of(rye, values)
     text, item_type = values["item_id"], values.get("item_type")
     label = _source(values)
@@ -72,7 +72,7 @@ def _source(values: Mapping[str, Any]) -> str:
     """The space; the older form says so in ``parameters``."""
     location = values.get("parameters", {}).get("location", values["source"])
     if location not in {PROJECT, USER, SYSTEM}:
-        raise ArgumentError(
+        raise VerbArgumentError(
             "parameters.location",
             f"expected one of {PROJECT}, {USER}, found {location!r:.60}",
             hint="give source instead",
@@ -138,8 +138,8 @@ def _glob(text: str, item_type: str | None) -> tuple[Kind | None, str]:
 
 def _checked(target: SignTarget) -> SignReport:
     try:
-        check_writable(target)
-        check_item(target, read_item(target))
+        require_writable(target)
+        validate_item(target, read_item(target))
     except LilluxError as error:
         return SignReport(target=target, error=error)
     return SignReport(target=target)

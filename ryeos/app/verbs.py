@@ -12,7 +12,7 @@ from lillux.errors import LilluxError
 from lillux.values import dataclass
 from ryeos.app.progress import Calling, StepProgress
 from ryeos.app.workspace import Rye
-from ryeos.items.errors import Answer, ArgumentError, error_answer
+from ryeos.items.errors import Answer, VerbArgumentError, error_answer
 from ryeos.items.refs import (
     EXECUTABLE_KINDS,
     PROJECT,
@@ -386,7 +386,7 @@ _BOOLEANS = {"true": True, "false": False}
 _MAX_DIGITS = 15
 
 
-def check_arguments(tool: Tool, arguments: Mapping[str, object]) -> dict[str, Any]:
+def valid_arguments(tool: Tool, arguments: Mapping[str, object]) -> dict[str, Any]:
     """The arguments with defaults filled in, those left out without a default missing.
 
     Raises ArgumentError.
@@ -401,7 +401,7 @@ def check_arguments(tool: Tool, arguments: Mapping[str, object]) -> dict[str, An
         if value is not None:
             checked[row.name] = _checked(row, value)
         elif row.required:
-            raise ArgumentError(
+            raise VerbArgumentError(
                 row.name, f"expected by {tool.name}, found nothing", hint=row.description
             )
         elif row.default is not ABSENT:
@@ -409,13 +409,13 @@ def check_arguments(tool: Tool, arguments: Mapping[str, object]) -> dict[str, An
     return checked
 
 
-def _unknown(name: str, tool: Tool) -> ArgumentError:
+def _unknown(name: str, tool: Tool) -> VerbArgumentError:
     from difflib import get_close_matches
 
     known = [row.name for row in tool.parameters]
     close = get_close_matches(name, known, 1, 0.5)
     meant = f"did you mean {close[0]}? " if close else ""
-    return ArgumentError(
+    return VerbArgumentError(
         name[:_MAX_SHOWN],
         f"{tool.name} has no such argument",
         hint=f"{meant}{tool.name} takes {', '.join(known)}",
@@ -484,11 +484,11 @@ def _object_argument(row: Parameter, value: object) -> dict[str, Any]:
     return found
 
 
-def _wrong(row: Parameter, expected: str, value: object, *, hint: str = "") -> ArgumentError:
+def _wrong(row: Parameter, expected: str, value: object, *, hint: str = "") -> VerbArgumentError:
     kind = type_name(value)
     shown = repr(value[:_MAX_SHOWN]) if isinstance(value, str) else str(value)[:_MAX_SHOWN]
     found = shown if isinstance(value, str | int | float) else f"{kind} {shown}"
-    return ArgumentError(
+    return VerbArgumentError(
         row.name,
         f"expected {expected}, found {found}",
         hint=hint,

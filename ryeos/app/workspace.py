@@ -31,7 +31,7 @@ from ryeos.items.errors import (
 from ryeos.items.refs import PROJECT, Kind, Location, Reference, Resolution, Space, parse_reference
 from ryeos.run.calls import Call, Materials, OnStderr, OnStep
 from ryeos.run.engine import PrimitiveExecutor
-from ryeos.run.model import ExecutionResult, Request
+from ryeos.run.model import ExecutionRequest, ExecutionResult
 from ryeos.trust.config import ConfigReader
 from ryeos.trust.resolver import Resolver, with_added_types
 from ryeos.trust.signature import MAX_ITEM_BYTES
@@ -41,7 +41,7 @@ from ryeos.trust.verify import Coverage, Target, VerifiedItem, Verifier
 if TYPE_CHECKING:  # a run of a tool needs neither
     from ryeos.run.functions import FunctionHost
     from ryeos.run.thread_control import Program
-    from ryeos.run.thread_registry import Registry
+    from ryeos.run.thread_registry import ThreadRegistry
     from ryeos.run.threads import RunnerSeals
     from ryeos.search.index import Catalog
     from ryeos.search.search import SearchRequest, SearchResult
@@ -158,7 +158,7 @@ class Rye:
     def execute(
         self,
         reference: Reference,
-        request: Request,
+        request: ExecutionRequest,
         *,
         cancellation: Cancellation | None = None,
         on_stderr: OnStderr | None = None,
@@ -209,7 +209,7 @@ class Rye:
             self.warn(warning)
         return Answer(envelope)
 
-    def check(self, reference: Reference, request: Request) -> Answer:
+    def check(self, reference: Reference, request: ExecutionRequest) -> Answer:
         """Whether `execute` would begin, here or on a machine with other programs. Raises as it."""
         dry = replace(request, dry_run=True)
         kind, resolution = self._kind(reference)
@@ -217,7 +217,7 @@ class Rye:
             return self.execute(reference, dry)
         return tool_answer(self.executor.check(replace(dry, resolution=resolution)), dry)
 
-    def start(self, reference: Reference, request: Request, program: "Program") -> Answer:
+    def start(self, reference: Reference, request: ExecutionRequest, program: "Program") -> Answer:
         """Run a tool in the background, or let it see to that itself; the answer names the thread.
 
         What can be refused is refused here, as `execute` would.
@@ -253,7 +253,7 @@ class Rye:
         )
         return Answer(started_envelope(thread, (perf_counter() - started_at) * 1000))
 
-    def start_here(self, reference: Reference, request: Request) -> Answer:
+    def start_here(self, reference: Reference, request: ExecutionRequest) -> Answer:
         """As `start`, by this program. Raises UnsupportedError where that is not known."""
         if self._program is None:
             raise UnsupportedError(
@@ -269,12 +269,12 @@ class Rye:
         return self.executor.fingerprint(item_id)
 
     @cached_property
-    def threads(self) -> "Registry":
+    def threads(self) -> "ThreadRegistry":
         """The background runs of this context."""
-        from ryeos.run.thread_registry import Registry
+        from ryeos.run.thread_registry import ThreadRegistry
         from ryeos.run.threads import threads_place
 
-        return Registry(threads_place(self.context.spaces))
+        return ThreadRegistry(threads_place(self.context.spaces))
 
     @property
     def _own_values(self) -> dict[str, str]:
@@ -397,7 +397,7 @@ def _keep_first(path: Path, data: bytes) -> None:
         create_file(path, data)
 
 
-def tool_answer(result: ExecutionResult, request: Request) -> Answer:
+def tool_answer(result: ExecutionResult, request: ExecutionRequest) -> Answer:
     """The envelope and the status for a tool's result."""
     metadata = {"duration_ms": round(result.duration_ms, 3), **result.metadata}
     common: dict[str, Any] = {"chain": result.chain, "metadata": metadata}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.files import is_directory
-from ryeos.app.bundles import LookedAt, Recipe, chosen_files, items_of, look_at, make_bundle
+from ryeos.app.bundles import BundleRecipe, LookedAt, chosen_files, items_of, look_at, make_bundle
 from ryeos.app.output import one_line
 from ryeos.app.sign import targets_of
 from ryeos.cli.arguments import Arguments
@@ -19,7 +19,7 @@ from ryeos.cli.registry import (
     total_of,
     word,
 )
-from ryeos.cli.session import Command, Session
+from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.context import utc_now
 from ryeos.items.errors import ItemNotFoundError, TargetExistsError, UsageError
 from ryeos.items.refs import PROJECT, SYSTEM, USER
@@ -29,13 +29,13 @@ from ryeos.remote.registry_bundles import (
     Installation,
     InstalledBundles,
     bundle_id_of,
-    check_bundle,
     fetched_bundle,
     push_bundle,
     read_bundle_files,
+    verify_bundle_files,
     write_bundle_files,
 )
-from ryeos.remote.registry_settings import check_bundle_id, check_version, is_bundle_id
+from ryeos.remote.registry_settings import is_bundle_id, valid_bundle_id, valid_version
 from ryeos.trust.keys import require_user_space
 
 # --- bundle ---------------------------------------------------------------------------------------
@@ -56,15 +56,15 @@ def _configure_create(parser: Arguments) -> None:
 
 def _create(session: Session) -> int:
     arguments, rye = session.arguments, session.rye
-    bundle_id = check_bundle_id(arguments.bundle)
+    bundle_id = valid_bundle_id(arguments.bundle)
     space = rye.space(arguments.space)
     targets = [
         target for text in arguments.what for target in targets_of(rye, text, None, space.label)
     ]
     files = chosen_files(rye, bundle_id, space, list(dict.fromkeys(targets)))
-    recipe = Recipe(
+    recipe = BundleRecipe(
         bundle_id=bundle_id,
-        version=check_version(arguments.release),
+        version=valid_version(arguments.release),
         description=arguments.description,
         entrypoint=arguments.entrypoint,
     )
@@ -229,7 +229,7 @@ def _install(session: Session) -> int:
         bundle = _bundle_in(Path(arguments.bundle), expected)
         source, author = str(Path(arguments.bundle).absolute()), ""
     else:
-        known = bundles.pins.all().get(check_bundle_id(arguments.bundle))
+        known = bundles.pins.all().get(valid_bundle_id(arguments.bundle))
         bundle, source, author = _fetched(session, expected or (known.fingerprint if known else ""))
     done = bundles.install(
         bundle,
@@ -355,7 +355,7 @@ def _configure_pull(parser: Arguments) -> None:
 def _pull(session: Session) -> int:
     """Bring a bundle to a folder, to be read; nothing of it counts there."""
     arguments = session.arguments
-    target = Path(arguments.to or check_bundle_id(arguments.bundle)).absolute()
+    target = Path(arguments.to or valid_bundle_id(arguments.bundle)).absolute()
     if target.exists():
         raise TargetExistsError(str(target), "a file or folder", "name another with --to DIR")
     bundle, source, author = _fetched(session, _expected_key(session))
@@ -406,8 +406,8 @@ def _push(session: Session) -> int:
 def _fetched(session: Session, expected: str) -> tuple[CheckedBundle, str, str]:
     """A published bundle, checked; where it came from, and whose account published it."""
     arguments = session.arguments
-    bundle_id = check_bundle_id(arguments.bundle)
-    version = arguments.release and check_version(arguments.release)
+    bundle_id = valid_bundle_id(arguments.bundle)
+    version = arguments.release and valid_version(arguments.release)
     registry = registry_of(session)
     bundle, author = fetched_bundle(registry, bundle_id, version or "", expected)
     tell_new_pin(session, registry)
@@ -417,7 +417,7 @@ def _fetched(session: Session, expected: str) -> tuple[CheckedBundle, str, str]:
 def _bundle_in(folder: Path, expected: str) -> CheckedBundle:
     if not is_directory(folder):
         raise UsageError(f"{folder}: expected a folder that holds .ai and public_key.pem")
-    return check_bundle(read_bundle_files(folder), bundle_id_of(folder), expected=expected)
+    return verify_bundle_files(read_bundle_files(folder), bundle_id_of(folder), expected=expected)
 
 
 def _expected_key(session: Session) -> str:
@@ -428,17 +428,17 @@ def _expected_key(session: Session) -> str:
 
 
 COMMANDS = {
-    "bundle create": Command(
+    "bundle create": CommandSpec(
         _configure_create,
         _create,
         ["rye bundle create ada-tools --release 1.2.0", "rye bundle create ada-tools 'text/**'"],
     ),
-    "bundle verify": Command(
+    "bundle verify": CommandSpec(
         _configure_verify, _verify, ["rye bundle verify ./ada-tools", "rye bundle verify ryeos"]
     ),
-    "bundle inspect": Command(_configure_inspect, _inspect, ["rye bundle inspect ./ada-tools"]),
-    "bundle search": Command(_configure_search, _search, ["rye bundle search text"]),
-    "bundle install": Command(
+    "bundle inspect": CommandSpec(_configure_inspect, _inspect, ["rye bundle inspect ./ada-tools"]),
+    "bundle search": CommandSpec(_configure_search, _search, ["rye bundle search text"]),
+    "bundle install": CommandSpec(
         _configure_install,
         _install,
         [
@@ -446,10 +446,12 @@ COMMANDS = {
             "rye bundle install ./ada-tools",
         ],
     ),
-    "bundle uninstall": Command(
+    "bundle uninstall": CommandSpec(
         _configure_uninstall, _uninstall, ["rye bundle uninstall ada-tools"]
     ),
-    "bundle list": Command(_configure_nothing, _list, ["rye bundle list"]),
-    "bundle pull": Command(_configure_pull, _pull, ["rye bundle pull ada-tools --to /tmp/look"]),
-    "bundle push": Command(_configure_push, _push, ["rye bundle push ./ada-tools"]),
+    "bundle list": CommandSpec(_configure_nothing, _list, ["rye bundle list"]),
+    "bundle pull": CommandSpec(
+        _configure_pull, _pull, ["rye bundle pull ada-tools --to /tmp/look"]
+    ),
+    "bundle push": CommandSpec(_configure_push, _push, ["rye bundle push ./ada-tools"]),
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 from lillux.lockfile import dump_lockfile
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import Command, Session
+from ryeos.cli.session import CommandSpec, Session
 from ryeos.graph.pictures import Arrow, Box, Picture, mermaid
 from ryeos.items.errors import ItemNotFoundError, NoProjectError, UsageError
 from ryeos.items.refs import Kind
@@ -148,10 +148,10 @@ def _searched(session: Session) -> tuple[str, ...]:
 
 
 COMMANDS = {
-    "chain": Command(
+    "chain": CommandSpec(
         _configure_chain, _run_chain, ["rye chain rye/bash/bash", "rye chain mine/x --mermaid"]
     ),
-    "lock show": Command(_configure_lock, _show_lock, ["rye lock show mine/hello"]),
-    "lock update": Command(_configure_lock, _update, ["rye lock update mine/hello"]),
-    "lock delete": Command(_configure_lock, _delete, ["rye lock delete mine/hello"]),
+    "lock show": CommandSpec(_configure_lock, _show_lock, ["rye lock show mine/hello"]),
+    "lock update": CommandSpec(_configure_lock, _update, ["rye lock update mine/hello"]),
+    "lock delete": CommandSpec(_configure_lock, _delete, ["rye lock delete mine/hello"]),
 }

@@ -24,7 +24,7 @@ from ryeos.items.refs import AI_DIRECTORY
 # --- places ---------------------------------------------------------------------------------------
 # Where programs keep their settings, by platform and environment. Nothing is looked at here.
 
-Place = Callable[["Machine"], "Path | None"]
+PathFinder = Callable[["Machine"], "Path | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Machine:
         return self.folder("USERPROFILE" if self.platform == "win32" else "HOME")
 
 
-def in_home(relative: str, *, variable: str = "") -> Place:
+def in_home(relative: str, *, variable: str = "") -> PathFinder:
     """A path below home; ``variable`` may name another folder instead of its first one."""
     first, _, rest = relative.partition("/")
 
@@ -57,7 +57,7 @@ def in_home(relative: str, *, variable: str = "") -> Place:
     return place
 
 
-def in_dot_config(relative: str) -> Place:
+def in_dot_config(relative: str) -> PathFinder:
     """A path in ``~/.config``, or in the folder that takes its place."""
 
     def place(machine: Machine) -> Path | None:
@@ -68,7 +68,7 @@ def in_dot_config(relative: str) -> Place:
     return place
 
 
-def in_application_data(relative: str) -> Place:
+def in_application_data(relative: str) -> PathFinder:
     """A path where the platform keeps the settings of its applications."""
 
     def place(machine: Machine) -> Path | None:
@@ -142,7 +142,7 @@ class Client:
     shape: Shape = Shape.SPLIT
     container: tuple[str, ...] = ("mcpServers",)
     extra: Mapping[str, Any] = field(default_factory=dict)
-    user: Place | None = None
+    user: PathFinder | None = None
     user_is_its_own: bool = False
     project: str = ""
     takes_jsonc: bool = False
@@ -349,15 +349,15 @@ def _is_same_file(path: str, other: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class ServerLaunch:
     """A server to start: the whole command line, and the variables that it needs to be given."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
 
-    def with_project(self, project: str) -> "Launch":
+    def with_project(self, project: str) -> "ServerLaunch":
         """The same, for a project."""
-        return Launch(argv=(*self.argv, "--project", project), env=self.env)
+        return ServerLaunch(argv=(*self.argv, "--project", project), env=self.env)
 
     def entry(self, client: Client) -> dict[str, Any]:
         """The entry in the client's settings."""
@@ -387,7 +387,7 @@ def started_by(entry: object) -> tuple[str, ...] | None:
     return tuple(argv) if argv and all(isinstance(word, str) for word in argv) else None
 
 
-def is_ours(entry: object, launch: Launch) -> bool:
+def is_ours(entry: object, launch: ServerLaunch) -> bool:
     """Whether an entry starts Rye: this very program, or another copy of it, as a server.
 
     Before the program stands at most an interpreter with flags, such as ``py -3``: no shell that is
@@ -418,16 +418,18 @@ def _file_name(path: str) -> str:
 # --- choice ---------------------------------------------------------------------------------------
 
 
-class Scope(StrEnum):
+class SettingsScope(StrEnum):
     """Whose settings: those of a user, or those that a project carries."""
 
     USER = "user"
     PROJECT = "project"
 
 
-def settings_path(client: Client, scope: Scope, machine: Machine, project: Path | None) -> Path:
+def settings_path(
+    client: Client, scope: SettingsScope, machine: Machine, project: Path | None
+) -> Path:
     """The settings file. Raises UnsupportedError where there is none to write, NoProjectError."""
-    is_project = scope is Scope.PROJECT
+    is_project = scope is SettingsScope.PROJECT
     path = _project_path(client, project) if is_project else user_path(client, machine)
     other = path.with_suffix(".jsonc")
     return other if client.takes_jsonc and not path.exists() and other.exists() else path
@@ -462,8 +464,13 @@ def user_path(client: Client, machine: Machine) -> Path:
 
 
 def launch_for(
-    client: Client, launch: Launch, scope: Scope, project: Path | None, *, is_named: bool
-) -> Launch:
+    client: Client,
+    launch: ServerLaunch,
+    scope: SettingsScope,
+    project: Path | None,
+    *,
+    is_named: bool,
+) -> ServerLaunch:
     """The launch with the project, where the client has to be told one.
 
     In settings of a project: what the client puts in for the open one, nothing for a client that
@@ -472,7 +479,7 @@ def launch_for(
     """
     if project is None:
         return launch
-    if scope is Scope.PROJECT:
+    if scope is SettingsScope.PROJECT:
         if client.tells_project:
             return launch
         return launch.with_project(client.project_variable or str(project))
@@ -539,7 +546,7 @@ class EntryChange(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ClientSettings:
     """A settings file as it was read. ``data`` is None where there is none.
 
     ``target`` is the file itself, all links followed.
@@ -586,7 +593,7 @@ class Settings:
             raise ClientSettingsError(str(self.path), str(error)) from error
 
 
-def read_settings(client: Client, path: Path, *, project: Path | None = None) -> Settings:
+def read_settings(client: Client, path: Path, *, project: Path | None = None) -> ClientSettings:
     """A client's settings. Those of a ``project`` must lie in it, all links followed.
 
     Raises SettingsOutsideError, ClientSettingsError, FileTooLargeError, FileSystemError.
@@ -601,11 +608,11 @@ def read_settings(client: Client, path: Path, *, project: Path | None = None) ->
         if path.is_symlink():
             problem = f"a link to {target}, which is not there"
             raise ClientSettingsError(str(path), problem, hint="remove the link") from None
-    return Settings(client=client, path=path, target=target, data=data)
+    return ClientSettings(client=client, path=path, target=target, data=data)
 
 
 def with_entry(
-    settings: Settings, launch: Launch, *, force: bool = False
+    settings: ClientSettings, launch: ServerLaunch, *, force: bool = False
 ) -> tuple[EntryChange, str]:
     """The text with an entry that starts ``launch``; what else stands in our entry stays.
 
@@ -627,7 +634,7 @@ def with_entry(
 
 
 def without_entry(
-    settings: Settings, launch: Launch, *, force: bool = False
+    settings: ClientSettings, launch: ServerLaunch, *, force: bool = False
 ) -> tuple[EntryChange, str]:
     """The text without the entry. Raises ForeignEntryError, ClientSettingsError."""
     present = settings.entry()
@@ -638,7 +645,7 @@ def without_entry(
     return EntryChange.REMOVED, _emptied(settings)
 
 
-def write_settings(settings: Settings, text: str, *, mode: int) -> Path | None:
+def write_settings(settings: ClientSettings, text: str, *, mode: int) -> Path | None:
     """Write the text over the file, and keep the first one beside it; the path of that copy.
 
     None where there was no file, or where a copy is kept already. A new file gets ``mode``.
@@ -662,7 +669,7 @@ def write_settings(settings: Settings, text: str, *, mode: int) -> Path | None:
     return backup
 
 
-def _back_up(settings: Settings) -> Path | None:
+def _back_up(settings: ClientSettings) -> Path | None:
     if settings.data is None:
         return None
     path = settings.target.with_name(f"{settings.target.name}.bak")
@@ -688,7 +695,7 @@ def _own(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
     return own
 
 
-def _require_force(settings: Settings, present: object, *, force: bool) -> None:
+def _require_force(settings: ClientSettings, present: object, *, force: bool) -> None:
     if not force:
         words = started_by(present)
         shown = " ".join(words)[:200] if words else "what cannot be read"
@@ -696,7 +703,7 @@ def _require_force(settings: Settings, present: object, *, force: bool) -> None:
         raise ForeignEntryError(str(settings.path), plain)
 
 
-def _edited(settings: Settings, values: Mapping[str, Any], *, text: str | None = None) -> str:
+def _edited(settings: ClientSettings, values: Mapping[str, Any], *, text: str | None = None) -> str:
     """The text with these values in our entry."""
     edited = settings.text if text is None else text
     path = (*settings.client.container, ENTRY_NAME)
@@ -717,7 +724,7 @@ def _edited(settings: Settings, values: Mapping[str, Any], *, text: str | None =
     return edited
 
 
-def _emptied(settings: Settings) -> str:
+def _emptied(settings: ClientSettings) -> str:
     """The text without our entry."""
     path = (*settings.client.container, ENTRY_NAME)
     try:

@@ -14,8 +14,8 @@ from typing import Any
 from lillux.values import dataclass
 from ryeos.cli.arguments import Arguments, declare_shared
 from ryeos.cli.client_settings import NAMES
-from ryeos.cli.commands import ALIASES, TABLE, Entry, actions
-from ryeos.cli.session import Command, Session
+from ryeos.cli.commands import ALIASES, TABLE, CommandEntry, actions
+from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import UsageError
 
 # --- completion -----------------------------------------------------------------------------------
@@ -93,9 +93,9 @@ def _declare_actions(parser: argparse.ArgumentParser, word: str) -> None:
         _declare(group.add_parser(action, help=entry.summary), entry)
 
 
-def _declare(parser: argparse.ArgumentParser, entry: Entry) -> None:
+def _declare(parser: argparse.ArgumentParser, entry: CommandEntry) -> None:
     module = import_module(f"ryeos.cli.{entry.module}")
-    command: Command = module.COMMANDS[entry.words]
+    command: CommandSpec = module.COMMANDS[entry.words]
     command.configure(parser)
     takes_project = any("--project" in action.option_strings for action in parser._actions)  # noqa: SLF001
     declare_shared(parser, has_project=takes_project)
@@ -145,7 +145,7 @@ def _identifier(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class CompletionSlot:
     """What may stand in a place: names of a sort of `ryeos.cli.offers`, or else paths."""
 
     sort: str
@@ -157,14 +157,14 @@ class Offer:
         return f"{self.sort}_or_paths" if self.or_paths else self.sort
 
 
-_REFS, _TOOLS, _THREADS = Offer("refs"), Offer("tools"), Offer("threads")
-_OWN = Offer("own")
-OFFERS: Mapping[tuple[str, str], Offer] = {
-    ("run", "ref"): Offer("refs", or_paths=True),
+_REFS, _TOOLS, _THREADS = CompletionSlot("refs"), CompletionSlot("tools"), CompletionSlot("threads")
+_OWN = CompletionSlot("own")
+OFFERS: Mapping[tuple[str, str], CompletionSlot] = {
+    ("run", "ref"): CompletionSlot("refs", or_paths=True),
     ("load", "ref"): _REFS,
     ("remote execute", "ref"): _REFS,
-    ("sign", "what"): Offer("own", or_paths=True),
-    ("verify", "what"): Offer("refs", or_paths=True),
+    ("sign", "what"): CompletionSlot("own", or_paths=True),
+    ("verify", "what"): CompletionSlot("refs", or_paths=True),
     ("registry push", "ref"): _OWN,
     ("registry verify", "ref"): _OWN,
     ("registry outdated", "ref"): _OWN,
@@ -183,7 +183,7 @@ OFFERS: Mapping[tuple[str, str], Offer] = {
     ("threads logs", "thread"): _THREADS,
     ("threads kill", "thread"): _THREADS,
     ("threads wait", "threads"): _THREADS,
-    ("help", "words"): Offer("topics"),
+    ("help", "words"): CompletionSlot("topics"),
 }
 """By command and argument."""
 
@@ -298,7 +298,7 @@ def functions(shell: str, name: str, prefix: str) -> str:
     return _filled("".join(templates), name, prefix)
 
 
-def completer(offer: Offer, prefix: str, tcsh: str) -> Mapping[str, str]:
+def completer(offer: CompletionSlot, prefix: str, tcsh: str) -> Mapping[str, str]:
     """What shtab puts where such names may stand; ``tcsh`` is its own pattern for that shell."""
     function = f"{prefix}_{offer.word}"
     return {
@@ -325,5 +325,7 @@ def _filled(text: str, name: str, prefix: str) -> str:
 
 
 COMMANDS = {
-    "completion": Command(_configure, _run, ["rye completion bash", "rye completion zsh --bin r"]),
+    "completion": CommandSpec(
+        _configure, _run, ["rye completion bash", "rye completion zsh --bin r"]
+    ),
 }

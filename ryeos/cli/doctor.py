@@ -24,13 +24,13 @@ from ryeos.cli.findings import (
     FAIL,
     OK,
     WARN,
-    Check,
+    Finding,
     Probe,
     keep_from_others,
     make_user_space,
     mend,
 )
-from ryeos.cli.session import Command, Session
+from ryeos.cli.session import CommandSpec, Session
 
 # --- doctor ---------------------------------------------------------------------------------------
 
@@ -69,7 +69,7 @@ def _run(session: Session) -> int:
     return 1 if found[FAIL] else 0
 
 
-def _lines(session: Session, checks: list[Check]) -> Iterator[str]:
+def _lines(session: Session, checks: list[Finding]) -> Iterator[str]:
     for check in checks:
         status = session.output.paint(f"{check.status:<4}", _COLORS[check.status])
         # Names of a project's files are in what is found; its lines are ours.
@@ -88,7 +88,7 @@ def _lines(session: Session, checks: list[Check]) -> Iterator[str]:
 _MAX_NAMED = 5
 
 
-def all_checks(session: Session) -> list[Check]:
+def all_checks(session: Session) -> list[Finding]:
     """Everything, in an order that puts causes before effects."""
     found = _collect(session, MACHINE_PROBES)
     if any(check.name == "settings" and check.status == FAIL for check in found):
@@ -96,25 +96,25 @@ def all_checks(session: Session) -> list[Check]:
     return found + _collect(session, (*_QUICK, *_ITEMS))
 
 
-def quick_checks(session: Session) -> list[Check]:
+def quick_checks(session: Session) -> list[Finding]:
     """What can be said without reading items."""
     return _collect(session, _QUICK)
 
 
-def _collect(session: Session, probes: tuple[tuple[str, Probe], ...]) -> list[Check]:
-    found: list[Check] = []
+def _collect(session: Session, probes: tuple[tuple[str, Probe], ...]) -> list[Finding]:
+    found: list[Finding] = []
     for name, probe in probes:
         try:
             found += probe(session)
         except LilluxError as error:
-            found.append(Check(name, FAIL, str(error), error.hint))
+            found.append(Finding(name, FAIL, str(error), error.hint))
     return found
 
 
 # --- the bundle, user space, keys, the project ----------------------------------------------------
 
 
-def _bundles(session: Session) -> Iterator[Check]:
+def _bundles(session: Session) -> Iterator[Finding]:
     from ryeos.trust.bundles import manifest_signer, read_manifest
 
     for bundle in session.context.spaces.bundles:
@@ -123,13 +123,13 @@ def _bundles(session: Session) -> Iterator[Check]:
         manifest = read_manifest(bundle, public_pem) if public_pem else None
         if manifest:
             message = f"{bundle.label} {bundle.version}: {len(manifest.files)} files, signed"
-            yield Check("bundle", OK, f"{message}, {bundle.base}")
+            yield Finding("bundle", OK, f"{message}, {bundle.base}")
         else:
             message = f"{bundle.label}: no manifest; each file is verified by itself"
-            yield Check("bundle", WARN, f"{message}, {bundle.base}")
+            yield Finding("bundle", WARN, f"{message}, {bundle.base}")
 
 
-def _user_space(session: Session) -> Iterator[Check]:
+def _user_space(session: Session) -> Iterator[Finding]:
     from ryeos.trust.keys import require_user_space
 
     ai = require_user_space(session.context).ai
@@ -138,21 +138,21 @@ def _user_space(session: Session) -> Iterator[Check]:
     above = next((folder for folder in ai.parents if os.path.exists(folder)), ai.parent)  # noqa: PTH110
     if not there and not os.access(above, os.W_OK | os.X_OK):
         message = f"{ai}: not there, and {above} cannot be written to"
-        yield Check("user space", WARN, message, "name another: USER_SPACE=DIR")
+        yield Finding("user space", WARN, message, "name another: USER_SPACE=DIR")
     elif not there:
         fix = "only needed to sign, and for items of your own: rye init"
         # Whoever named it so would find it nowhere else.
         is_lasting = not relative_user_space(session)
         mend = make_user_space(require_user_space(session.context)) if is_lasting else None
-        yield Check("user space", WARN, f"{ai}: not there yet", fix, mend)
+        yield Finding("user space", WARN, f"{ai}: not there yet", fix, mend)
     elif not os.access(ai, os.W_OK):
         message = f"{ai}: read-only; keys and approvals cannot be kept"
-        yield Check("user space", WARN, message, "name another: USER_SPACE=DIR")
+        yield Finding("user space", WARN, message, "name another: USER_SPACE=DIR")
     else:
-        yield Check("user space", OK, str(ai))
+        yield Finding("user space", OK, str(ai))
 
 
-def _signing_key(session: Session) -> Iterator[Check]:
+def _signing_key(session: Session) -> Iterator[Finding]:
     from lillux.files import others_may
     from lillux.signing import exposed_key_files
     from ryeos.items.errors import NoSigningKeyError
@@ -161,52 +161,52 @@ def _signing_key(session: Session) -> Iterator[Check]:
     try:
         key = session.rye.signing_key()
     except NoSigningKeyError as error:
-        yield Check("signing key", WARN, str(error), "only needed to sign: rye keys generate")
+        yield Finding("signing key", WARN, str(error), "only needed to sign: rye keys generate")
         return
-    yield Check("signing key", OK, f"{key.fingerprint}, {session.context.key_directory}")
+    yield Finding("signing key", OK, f"{key.fingerprint}, {session.context.key_directory}")
     directory = session.context.key_directory
     for path in exposed_key_files(directory):
         message = f"{path}: other users of this machine can read or write it"
-        yield Check("signing key", FAIL, message, f"chmod 600 {path}", keep_from_others(path))
+        yield Finding("signing key", FAIL, message, f"chmod 600 {path}", keep_from_others(path))
     if others_may(directory, 0o022) and not directory.stat().st_mode & stat.S_ISVTX:
         message = f"{directory}: other users of this machine can replace the key"
         fix = f"chmod 700 {directory}"
-        yield Check("signing key", FAIL, message, fix, keep_from_others(directory))
+        yield Finding("signing key", FAIL, message, fix, keep_from_others(directory))
     if session.rye.trust.get_key(key.fingerprint, USER) is None:
         message = f"{key.fingerprint} does not count, so what you sign is refused"
-        yield Check("signing key", FAIL, message, "rye init")
+        yield Finding("signing key", FAIL, message, "rye init")
 
 
-def _trust(session: Session) -> Iterator[Check]:
+def _trust(session: Session) -> Iterator[Finding]:
     from ryeos.trust.keys import key_states
 
     approvals = session.rye.approvals
     approvals.is_approved(session.context.working_directory, "")  # a broken file is said here
     states = key_states(session.rye.trust, approvals)
     counting = {state.fingerprint for state in states if state.counts}
-    yield Check("trust", OK, f"{len(counting)} keys count")
+    yield Finding("trust", OK, f"{len(counting)} keys count")
     for state in states:
         if not state.counts:
             message = f"{state.path}: {one_line(state.problem)}"
-            yield Check("trust", WARN, message, state.hint or "rye keys list")
+            yield Finding("trust", WARN, message, state.hint or "rye keys list")
 
 
-def _project(session: Session) -> Iterator[Check]:
+def _project(session: Session) -> Iterator[Finding]:
     from ryeos.cli.program import project_reason
 
     path, reason = session.context.project_path, project_reason(session)
     if path is None:
-        yield Check("project", OK, reason)
+        yield Finding("project", OK, reason)
     elif path.is_dir() and not os.access(path, os.W_OK):
-        yield Check("project", WARN, f"{path} ({reason}): read-only, no lockfiles are written")
+        yield Finding("project", WARN, f"{path} ({reason}): read-only, no lockfiles are written")
     else:
-        yield Check("project", OK, f"{path} ({reason})")
+        yield Finding("project", OK, f"{path} ({reason})")
 
 
 # --- items ----------------------------------------------------------------------------------------
 
 
-def _signatures(session: Session) -> Iterator[Check]:
+def _signatures(session: Session) -> Iterator[Finding]:
     from ryeos.items.refs import SYSTEM
     from ryeos.trust.sign import SKIPPED, VALID, counts, targets_in_spaces
 
@@ -217,10 +217,10 @@ def _signatures(session: Session) -> Iterator[Check]:
     bad = [report for report in reports if report.state not in (VALID, SKIPPED)]
     broken = [report for report in bad if report.state in ("tampered", "bad-format")]
     fix = f"rye verify {bad[0].target.path}" if bad else ""
-    yield Check("items", FAIL if broken else WARN if bad else OK, message, fix)
+    yield Finding("items", FAIL if broken else WARN if bad else OK, message, fix)
 
 
-def _shadowing(session: Session) -> Iterator[Check]:
+def _shadowing(session: Session) -> Iterator[Finding]:
     from ryeos.items.refs import EXECUTABLE_KINDS, SYSTEM
     from ryeos.trust.resolver import CORE_PREFIXES, locations
 
@@ -234,10 +234,10 @@ def _shadowing(session: Session) -> Iterator[Check]:
     named = ", ".join(f"{ref} ({space.label})" for ref, space in hiding[:_MAX_NAMED])
     more = f" and {len(hiding) - _MAX_NAMED} more" if len(hiding) > _MAX_NAMED else ""
     if hiding:
-        yield Check("shadowing", OK, f"{len(hiding)} items hide others: {named}{more}")
+        yield Finding("shadowing", OK, f"{len(hiding)} items hide others: {named}{more}")
     for ref, space in core:
         message = f"{ref}: the {space.label} space replaces a part of the core"
-        yield Check("core", WARN, message, "remove it, or set RYE_PROTECT_CORE=1")
+        yield Finding("core", WARN, message, "remove it, or set RYE_PROTECT_CORE=1")
 
 
 _QUICK: tuple[tuple[str, Probe], ...] = (
@@ -260,7 +260,7 @@ _ITEMS: tuple[tuple[str, Probe], ...] = (
 
 
 COMMANDS = {
-    "doctor": Command(
+    "doctor": CommandSpec(
         _configure, _run, ["rye doctor", "rye doctor --fix", "rye doctor --offline --json"]
     ),
 }

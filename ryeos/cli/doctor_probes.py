@@ -20,10 +20,10 @@ from ryeos.app.output import one_line
 from ryeos.cli.client_settings import (
     CLIENTS,
     Client,
+    ClientSettings,
     Interpreter,
-    Launch,
-    Scope,
-    Settings,
+    ServerLaunch,
+    SettingsScope,
     is_ours,
     program_of,
     read_settings,
@@ -32,7 +32,7 @@ from ryeos.cli.client_settings import (
     started_by,
     this_interpreter,
 )
-from ryeos.cli.findings import FAIL, OK, WARN, Check, keep_from_others
+from ryeos.cli.findings import FAIL, OK, WARN, Finding, keep_from_others
 from ryeos.cli.mcp_clients import machine_of, server_launch
 from ryeos.cli.session import Session, program_path
 from ryeos.items.errors import UsageError
@@ -50,7 +50,7 @@ _MAX_FILES = 2000
 # --- Python ---------------------------------------------------------------------------------------
 
 
-def python(_: Session) -> Iterator[Check]:
+def python(_: Session) -> Iterator[Finding]:
     """Which Python runs, and whether a client will find it tomorrow."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield from python_findings(sys.version_info[:2], version, this_interpreter())
@@ -58,35 +58,35 @@ def python(_: Session) -> Iterator[Check]:
 
 def python_findings(
     release: tuple[int, ...], version: str, interpreter: Interpreter
-) -> Iterator[Check]:
+) -> Iterator[Finding]:
     """The same, for any interpreter."""
     fix = "" if release >= OLDEST_PYTHON else "run rye with Python 3.11 or newer"
     if not interpreter.executable:
-        yield Check("python", OK, f"{version}, inside another program")
+        yield Finding("python", OK, f"{version}, inside another program")
         return
-    yield Check("python", FAIL if fix else OK, f"{version}, {interpreter.executable}", fix)
+    yield Finding("python", FAIL if fix else OK, f"{version}, {interpreter.executable}", fix)
     if interpreter.is_store_stub:
         message = f"{interpreter.executable}: an alias of the Microsoft Store, not a program"
         fix = "install Python from python.org, and use `py rye.pyz`"
-        yield Check("python", WARN, message, fix)
+        yield Finding("python", WARN, message, fix)
     stable = stable_executable(interpreter)
     if stable != interpreter.executable and not interpreter.is_virtual:
         message = f"{interpreter.executable} goes with the next upgrade"
-        yield Check("python", OK, f"{message}; clients are given {stable}")
+        yield Finding("python", OK, f"{message}; clients are given {stable}")
 
 
 # --- the program and its cache --------------------------------------------------------------------
 
 
-def program(_: Session) -> Iterator[Check]:
+def program(_: Session) -> Iterator[Finding]:
     """Which file was started."""
     from ryeos.cli.session import program_path
 
     path = program_path()
-    yield Check("program", OK, str(path) if path else "inside another program")
+    yield Finding("program", OK, str(path) if path else "inside another program")
 
 
-def cache(_: Session) -> Iterator[Check]:
+def cache(_: Session) -> Iterator[Finding]:
     """Whether `rye.pyz` can keep files, and has room for them."""
     from ryeos.cli.session import packed_program
 
@@ -96,13 +96,13 @@ def cache(_: Session) -> Iterator[Check]:
     folder = packed.cache()
     if folder is None:
         message = "no folder for it; each start does without"
-        yield Check("cache", WARN, message, "name a folder: RYE_CACHE_DIR=DIR")
+        yield Finding("cache", WARN, message, "name a folder: RYE_CACHE_DIR=DIR")
     else:
         yield cache_finding(Path(folder))
         yield from kept_findings(Path(path) for path in packed.cache_folders().values())
 
 
-def kept_findings(folders: Iterable[Path]) -> Iterator[Check]:
+def kept_findings(folders: Iterable[Path]) -> Iterator[Finding]:
     """What is to be said of folders in the cache, which must be of this user only to be used.
 
     Where others could write, what is there may be theirs: that is for a person to remove.
@@ -111,26 +111,26 @@ def kept_findings(folders: Iterable[Path]) -> Iterator[Check]:
         message = f"{folder}: other users can look into it, so each start does without"
         if others_may(folder, 0o022):
             message = f"{folder}: other users can write there, so each start does without"
-            yield Check("cache", WARN, message, f"remove it: rm -r {folder}")
+            yield Finding("cache", WARN, message, f"remove it: rm -r {folder}")
         elif others_may(folder, 0o077):
-            yield Check("cache", WARN, message, f"chmod 700 {folder}", keep_from_others(folder))
+            yield Finding("cache", WARN, message, f"chmod 700 {folder}", keep_from_others(folder))
 
 
-def cache_finding(folder: Path) -> Check:
+def cache_finding(folder: Path) -> Finding:
     """What is to be said of a folder for a cache, which may not be there yet."""
     above = next((path for path in (folder, *folder.parents) if os.path.exists(path)), folder)  # noqa: PTH110 - never raises
     fix = "name another: RYE_CACHE_DIR=DIR"
     if not os.access(above, os.W_OK | os.X_OK):
-        return Check("cache", WARN, f"{folder}: {above} cannot be written to", fix)
+        return Finding("cache", WARN, f"{folder}: {above} cannot be written to", fix)
     try:
         free = shutil.disk_usage(above).free
     except OSError as error:
-        return Check("cache", WARN, f"{folder}: {error.strerror}", fix)
+        return Finding("cache", WARN, f"{folder}: {error.strerror}", fix)
     message = f"{folder}, {free // 2**20} MiB free"
-    return Check("cache", WARN if free < LITTLE_ROOM else OK, message, fix * (free < LITTLE_ROOM))
+    return Finding("cache", WARN if free < LITTLE_ROOM else OK, message, fix * (free < LITTLE_ROOM))
 
 
-def cryptography(_: Session) -> Iterator[Check]:
+def cryptography(_: Session) -> Iterator[Finding]:
     """Whether the compiled library is there."""
     from lillux.signing import NativeCryptoMissingError, generate_keypair
 
@@ -138,26 +138,26 @@ def cryptography(_: Session) -> Iterator[Check]:
         generate_keypair()  # the one thing that surely needs the library
     except NativeCryptoMissingError as error:
         message = f"pure Python: verifying works, signing does not ({error.problem})"
-        yield Check("cryptography", WARN, message, error.hint)
+        yield Finding("cryptography", WARN, message, error.hint)
     else:
-        yield Check("cryptography", OK, "libsodium")
+        yield Finding("cryptography", OK, "libsodium")
 
 
 # --- settings -------------------------------------------------------------------------------------
 
 
-def settings(session: Session) -> Iterator[Check]:
+def settings(session: Session) -> Iterator[Finding]:
     """Variables that weaken Rye, or that mean something else than they seem to."""
     if session.context.dev_mode:
         message = "RYE_DEV_MODE=1: unsigned and tampered items run, with a warning"
-        yield Check("settings", WARN, message, "unset RYE_DEV_MODE")
+        yield Finding("settings", WARN, message, "unset RYE_DEV_MODE")
     if session.context.lock_mode.value != "strict":
         message = f"RYE_LOCK={session.context.lock_mode.value}: changed chains run"
-        yield Check("settings", WARN, message, "unset RYE_LOCK")
+        yield Finding("settings", WARN, message, "unset RYE_LOCK")
     named = relative_user_space(session)
     if named:
         message = f"USER_SPACE={named}: another folder in each working directory"
-        yield Check("settings", WARN, message, "name it by an absolute path")
+        yield Finding("settings", WARN, message, "name it by an absolute path")
 
 
 def relative_user_space(session: Session) -> str:
@@ -169,7 +169,7 @@ def relative_user_space(session: Session) -> str:
 # --- the clock ------------------------------------------------------------------------------------
 
 
-def clock(session: Session) -> Iterator[Check]:
+def clock(session: Session) -> Iterator[Finding]:
     """Whether files were written later than now: then the clock is slow, or was fast."""
     spaces = session.context.spaces
     folders = [space.ai for space in (spaces.user, spaces.project) if space]
@@ -177,13 +177,13 @@ def clock(session: Session) -> Iterator[Check]:
     yield clock_finding(time.time(), *newest)
 
 
-def clock_finding(now: float, written: float, path: Path) -> Check:
+def clock_finding(now: float, written: float, path: Path) -> Finding:
     """What is to be said of a clock, and of the newest file."""
     ahead = written - now
     if ahead <= MAX_SKEW_S:
-        return Check("clock", OK, "no file is from the future")
+        return Finding("clock", OK, "no file is from the future")
     message = f"{path} was written {ahead:.0f} s in the future: the clock is slow, or was fast"
-    return Check("clock", WARN, message, "set the clock; signatures carry its time")
+    return Finding("clock", WARN, message, "set the clock; signatures carry its time")
 
 
 def _newest(folder: Path) -> tuple[float, Path]:
@@ -213,26 +213,26 @@ class Windows:
     code_page: int | None
 
 
-def windows(session: Session) -> Iterator[Check]:
+def windows(session: Session) -> Iterator[Finding]:
     """Whether Windows takes long paths, and what its console shows."""
     if session.context.platform == "win32":
         yield from windows_findings(_this_windows())
 
 
-def windows_findings(found: Windows) -> Iterator[Check]:
+def windows_findings(found: Windows) -> Iterator[Finding]:
     """The same, for any Windows."""
     if found.long_paths:
-        yield Check("windows", OK, "long paths")
+        yield Finding("windows", OK, "long paths")
     else:
         message = "paths of more than 260 characters are refused"
         key = r"HKLM\SYSTEM\CurrentControlSet\Control\FileSystem"
         fix = f"as administrator: reg add {key} /v LongPathsEnabled /t REG_DWORD /d 1 /f"
-        yield Check("windows", WARN, message, fix)
+        yield Finding("windows", WARN, message, fix)
     if found.code_page == UTF_8_CODE_PAGE:
-        yield Check("windows", OK, "the console shows UTF-8")
+        yield Finding("windows", OK, "the console shows UTF-8")
     elif found.code_page:
         message = f"code page {found.code_page}: what rye prints is UTF-8, and may look wrong"
-        yield Check("windows", WARN, message, "chcp 65001, or use Windows Terminal")
+        yield Finding("windows", WARN, message, "chcp 65001, or use Windows Terminal")
 
 
 def _this_windows() -> Windows:
@@ -288,19 +288,19 @@ class _Need:
     names: tuple[str, ...]
 
 
-def interpreters(session: Session) -> Iterator[Check]:
+def interpreters(session: Session) -> Iterator[Finding]:
     """Whether each runtime of the bundles has its interpreter."""
     for need in _needs(session, session.context.tool_environment()):
         if need.names:
             names = " or ".join(need.names)
             message = f"{need.runtime}: no {names} on the PATH; its tools cannot run"
             fix = f"install {names}, or set {need.var} to its path"
-            yield Check("interpreter", WARN, message, fix)
+            yield Finding("interpreter", WARN, message, fix)
         else:
-            yield Check("interpreter", OK, f"{need.runtime}: {need.found}")
+            yield Finding("interpreter", OK, f"{need.runtime}: {need.found}")
 
 
-def desktop_path(session: Session) -> Iterator[Check]:
+def desktop_path(session: Session) -> Iterator[Finding]:
     """Which interpreters a client on the desktop loses, since it has another PATH."""
     path = DESKTOP_PATHS.get(session.context.platform)
     machine = machine_of(session)
@@ -317,9 +317,9 @@ def desktop_path(session: Session) -> Iterator[Check]:
     for var in sorted(lost):
         message = f"a client on the desktop does not find {found[var]}: its PATH is {path}"
         fix = f"set {var}={found[var]} in the env of its entry"
-        yield Check("desktop path", WARN, message, fix)
+        yield Finding("desktop path", WARN, message, fix)
     if not lost:
-        yield Check("desktop path", OK, f"the same interpreters with {path}")
+        yield Finding("desktop path", OK, f"the same interpreters with {path}")
 
 
 def _needs(session: Session, env: Mapping[str, str]) -> Iterator[_Need]:
@@ -364,26 +364,28 @@ _MAX_SHOWN = 200
 _NETWORK = ("\\\\", "//")
 
 
-def clients(session: Session) -> Iterator[Check]:
+def clients(session: Session) -> Iterator[Finding]:
     """Every client of this user that is there, and those of the project with settings in it."""
     machine, project = machine_of(session), session.context.project_path
     try:
         launch = server_launch(session)
     except UsageError:
-        launch = Launch(argv=())
+        launch = ServerLaunch(argv=())
     seen: set[Path] = set()
     for client in CLIENTS:
         if client.is_there(machine):
-            path = settings_path(client, Scope.USER, machine, None)
+            path = settings_path(client, SettingsScope.USER, machine, None)
             yield from _of_file(client, path, launch, None)
         if client.project and project:
-            path = settings_path(client, Scope.PROJECT, machine, project)
+            path = settings_path(client, SettingsScope.PROJECT, machine, project)
             if path not in seen and os.path.lexists(path):
                 seen.add(path)
                 yield from _of_file(client, path, launch, project)
 
 
-def _of_file(client: Client, path: Path, launch: Launch, project: Path | None) -> Iterator[Check]:
+def _of_file(
+    client: Client, path: Path, launch: ServerLaunch, project: Path | None
+) -> Iterator[Finding]:
     """What is to be said of a file. One that a project carries is nobody's installation."""
     broken = WARN if project else FAIL
     try:
@@ -391,21 +393,23 @@ def _of_file(client: Client, path: Path, launch: Launch, project: Path | None) -
         entry = settings.entry()
     except LilluxError as error:
         message = f"{client.title}: {one_line(str(error), _MAX_SHOWN)}"
-        yield Check("client", broken, message, "mend the file: the client may ignore all of it")
+        yield Finding("client", broken, message, "mend the file: the client may ignore all of it")
         return
     install = f"rye mcp install {client.name}" + (" --scope project" if project else "")
     if entry is None:
         if not project:
-            yield Check("client", OK, f"{client.title}: without rye; to add it: {install}")
+            yield Finding("client", OK, f"{client.title}: without rye; to add it: {install}")
     elif not is_ours(entry, launch):
         shown = one_line(" ".join(started_by(entry) or ("what cannot be read",)), _MAX_SHOWN)
         message = f"{client.title}: its entry 'rye' starts something else: {shown}"
-        yield Check("client", WARN, message, f"look at {path}")
+        yield Finding("client", WARN, message, f"look at {path}")
     else:
         yield from _of_entry(settings, started_by(entry) or (), broken, f"{install} again")
 
 
-def _of_entry(settings: Settings, argv: tuple[str, ...], broken: str, fix: str) -> Iterator[Check]:
+def _of_entry(
+    settings: ClientSettings, argv: tuple[str, ...], broken: str, fix: str
+) -> Iterator[Finding]:
     """What is to be said of an entry that starts Rye. What it names is only looked at."""
     title, program = settings.client.title, Path(program_of(argv))
     command, project = Path(argv[0]), _project_of(argv)
@@ -413,25 +417,25 @@ def _of_entry(settings: Settings, argv: tuple[str, ...], broken: str, fix: str) 
     shown = one_line(argv[0], _MAX_SHOWN)
     if any(path.startswith(_NETWORK) for path in (argv[0], program_of(argv), project)):
         message = f"{title}: it names a path of the network, which was not looked at"
-        yield Check("client", WARN, message, f"look at {settings.path}")
+        yield Finding("client", WARN, message, f"look at {settings.path}")
     elif not command.is_absolute():
         message = f"{title}: it starts {shown!r}, which its PATH may not have"
-        yield Check("client", WARN, message, fix)
+        yield Finding("client", WARN, message, fix)
     elif not _is_file(command) or not os.access(command, os.X_OK):
-        yield Check("client", broken, f"{title}: no program at {shown}", fix)
+        yield Finding("client", broken, f"{title}: no program at {shown}", fix)
     elif interpreter.is_store_stub:
-        yield Check("client", WARN, f"{title}: {shown} is an alias of the Microsoft Store", fix)
+        yield Finding("client", WARN, f"{title}: {shown} is an alias of the Microsoft Store", fix)
     elif not _is_file(program):
         message = f"{title}: no file at {one_line(str(program), _MAX_SHOWN)}"
-        yield Check("client", broken, message, fix)
+        yield Finding("client", broken, message, fix)
     elif project and not project.startswith("$") and not Path(project).is_dir():
         message = f"{title}: no folder at {one_line(project, _MAX_SHOWN)}"
-        yield Check("client", broken, message, fix)
+        yield Finding("client", broken, message, fix)
     elif _is_another(program):
         message = f"{title}: starts another copy, {one_line(str(program), _MAX_SHOWN)}"
-        yield Check("client", WARN, message, fix)
+        yield Finding("client", WARN, message, fix)
     else:
-        yield Check("client", OK, f"{title}: starts this program, {settings.path}")
+        yield Finding("client", OK, f"{title}: starts this program, {settings.path}")
 
 
 def _project_of(argv: tuple[str, ...]) -> str:
@@ -530,12 +534,12 @@ LEGACY = Era(
 )
 
 
-def handshake(session: Session) -> Iterator[Check]:
+def handshake(session: Session) -> Iterator[Finding]:
     """Whether the server of this program answers in both eras, and how soon it is done."""
     try:
         launch = server_launch(session)
     except UsageError:
-        yield Check("mcp", OK, "not tried: this program was not started from a file")
+        yield Finding("mcp", OK, "not tried: this program was not started from a file")
         return
     env = {name: session.environ[name] for name in HANDED_ON if name in session.environ}
     for era in (MODERN, LEGACY):
@@ -543,8 +547,8 @@ def handshake(session: Session) -> Iterator[Check]:
 
 
 def handshake_finding(
-    era: Era, launch: Launch, env: Mapping[str, str], runner: ProcessRunner
-) -> Check:
+    era: Era, launch: ServerLaunch, env: Mapping[str, str], runner: ProcessRunner
+) -> Finding:
     """What is to be said of a server's answers in an era. It starts in a root folder, as often."""
     sent = b"".join(json.dumps(message).encode() + b"\n" for message in era.messages)
     command = Command(
@@ -558,19 +562,19 @@ def handshake_finding(
     try:
         outcome = runner.run(command)
     except SpawnError as error:
-        return Check("mcp", FAIL, f"{era.version}: {error}", fix)
+        return Finding("mcp", FAIL, f"{era.version}: {error}", fix)
     if outcome.timed_out:
-        return Check(
+        return Finding(
             "mcp", FAIL, f"{era.version}: it did not end within {HANDSHAKE_TIMEOUT_S:g} s", fix
         )
     problem = _problem(era, outcome.stdout.data)
     if problem:
         said = one_line(outcome.stderr.data.decode("utf-8", "replace"), 300)
         shown = f"{era.version}: {problem}" + (f"; it says: {said}" if said else "")
-        return Check("mcp", FAIL, shown, fix)
+        return Finding("mcp", FAIL, shown, fix)
     message = f"{era.version}: answers, started and ended in {outcome.duration_ms:.0f} ms"
     slow = outcome.duration_ms > SLOW_MS
-    return Check("mcp", WARN if slow else OK, message, "clients give up after 10 s" * slow)
+    return Finding("mcp", WARN if slow else OK, message, "clients give up after 10 s" * slow)
 
 
 def _problem(era: Era, data: bytes) -> str:
@@ -604,7 +608,7 @@ REMOTE_TIMEOUT_S = 3.0
 _PORTS = {"http": 80, "https": 443}
 
 
-def remotes(session: Session) -> Iterator[Check]:
+def remotes(session: Session) -> Iterator[Finding]:
     """Whether each remote that the user configured takes a connection; nothing is sent.
 
     Those that only the project names are not asked: to look at a project must tell nobody.
@@ -612,9 +616,9 @@ def remotes(session: Session) -> Iterator[Check]:
     for name, (url, tier) in _configured(session).items():
         shown = f"{one_line(name, 60)}, {one_line(url, 200)}"
         if tier == PROJECT:
-            yield Check("remote", OK, f"{shown}: named by the project, not asked")
+            yield Finding("remote", OK, f"{shown}: named by the project, not asked")
         elif session.arguments.offline:
-            yield Check("remote", OK, f"{shown}: not asked, --offline")
+            yield Finding("remote", OK, f"{shown}: not asked, --offline")
         else:
             yield remote_finding(shown, url)
 
@@ -630,21 +634,21 @@ def _configured(session: Session) -> dict[str, tuple[str, str]]:
     return found
 
 
-def remote_finding(shown: str, url: str) -> Check:
+def remote_finding(shown: str, url: str) -> Finding:
     """What is to be said of one URL."""
     try:
         parts = urlsplit(url)
         address = (parts.hostname or "", parts.port or _PORTS[parts.scheme])
     except (ValueError, KeyError):
         message = f"{shown}: expected a URL that begins with https:// or http://"
-        return Check("remote", WARN, message, f"mend it in {CONFIG_PATH}")
+        return Finding("remote", WARN, message, f"mend it in {CONFIG_PATH}")
     try:
         socket.create_connection(address, REMOTE_TIMEOUT_S).close()
     except (OSError, UnicodeError) as error:
         problem = getattr(error, "strerror", None) or str(error)
         fix = "is it running? behind a proxy this says nothing; --offline does not ask"
-        return Check("remote", WARN, f"{shown}: no connection: {str(problem).lower()}", fix)
-    return Check("remote", OK, f"{shown}: takes connections")
+        return Finding("remote", WARN, f"{shown}: no connection: {str(problem).lower()}", fix)
+    return Finding("remote", OK, f"{shown}: takes connections")
 
 
 REMOTE_PROBES = (("remote", remotes),)

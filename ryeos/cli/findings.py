@@ -18,7 +18,7 @@ Mend = Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Finding:
     """One finding. ``status`` is ``ok``, ``warn`` or ``fail``; ``fix`` is what to do.
 
     ``mend`` is there where ``rye doctor --fix`` may do that: nothing is lost by it, there is
@@ -37,7 +37,7 @@ class Check:
         return described | ({"fix": self.fix} if self.fix else {})
 
 
-Probe = Callable[[Session], Iterator[Check]]
+Probe = Callable[[Session], Iterator[Finding]]
 
 
 # --- mending --------------------------------------------------------------------------------------
@@ -46,15 +46,15 @@ Probe = Callable[[Session], Iterator[Check]]
 # Keys, signatures, approvals and settings of clients are never touched.
 
 
-def mend(checks: Iterable[Check]) -> Iterator[Check]:
+def mend(checks: Iterable[Finding]) -> Iterator[Finding]:
     """Put right what can be; a finding for each, that says what was done, or why it was not."""
     for check in checks:
         if check.mend is None:
             continue
         try:
-            yield Check(check.name, DONE, check.mend())
+            yield Finding(check.name, DONE, check.mend())
         except LilluxError as error:
-            yield Check(check.name, FAIL, f"not mended: {error}", error.hint or check.fix)
+            yield Finding(check.name, FAIL, f"not mended: {error}", error.hint or check.fix)
 
 
 def keep_from_others(path: Path) -> Mend | None:

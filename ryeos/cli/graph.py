@@ -9,14 +9,14 @@ from lillux.files import read_bytes
 from ryeos.app.output import one_line
 from ryeos.cli import run
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import Command, Session
+from ryeos.cli.session import CommandSpec, Session
 from ryeos.graph.errors import GraphInvalidError
 from ryeos.graph.model import Graph, edges_of, error_target
 from ryeos.graph.reading import Reading, read_graph
 from ryeos.items.errors import InvalidRefError, UsageError
 from ryeos.items.headers import parse_header
 from ryeos.items.refs import Kind, Reference, parse_reference
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from ryeos.trust.signature import MAX_ITEM_BYTES
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _require_graph(session: Session, reference: Reference) -> None:
 
 def _execute(session: Session, reference: Reference, parameters: dict[str, Any]) -> int:
     _require_graph(session, reference)
-    request = Request(
+    request = ExecutionRequest(
         item_id=reference.id,
         parameters=parameters,
         timeout_s=run.timeout(session.arguments.timeout),
@@ -294,25 +294,25 @@ def _is_written_down(session: Session, run_id: str) -> bool:
 
 
 COMMANDS = {
-    "graph run": Command(
+    "graph run": CommandSpec(
         run.configure,
         _run,
         ["rye graph run mine/build", "rye graph run mine/build target=docs --async"],
     ),
-    "graph step": Command(
+    "graph step": CommandSpec(
         _configure_step,
         _step,
         ["rye graph step mine/build compile", "rye graph step mine/build test --from build-17"],
     ),
-    "graph resume": Command(
+    "graph resume": CommandSpec(
         _configure_resume, _resume, ["rye graph resume build-17", "rye graph resume 9f2c --force"]
     ),
-    "graph validate": Command(
+    "graph validate": CommandSpec(
         _configure_validate,
         _validate,
         ["rye graph validate mine/build", "rye graph validate x.yaml"],
     ),
-    "graph show": Command(
+    "graph show": CommandSpec(
         _configure_show,
         _show,
         [

@@ -9,8 +9,8 @@ from ryeos import __version__
 from ryeos.app.topics import OVERVIEW
 from ryeos.app.topics import TOPICS as SHARED
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.commands import ALIASES, PROGRAMS, TABLE, Entry, actions, find, first_words
-from ryeos.cli.session import Command, Session
+from ryeos.cli.commands import ALIASES, PROGRAMS, TABLE, CommandEntry, actions, find, first_words
+from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import UsageError
 
 # --- help -----------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def _command_texts(words: list[str]) -> Iterator[str]:
             yield usage(entry.words).rstrip()
             return
         module = import_module(f"ryeos.cli.{entry.module}")
-        command: Command = module.COMMANDS[entry.words]
+        command: CommandSpec = module.COMMANDS[entry.words]
         from ryeos.cli.parser import command_parser
 
         yield command_parser(entry, command.configure, command.examples).format_help().rstrip()
@@ -136,7 +136,7 @@ def _command_texts(words: list[str]) -> Iterator[str]:
 def _group_texts(words: list[str]) -> Iterator[str]:
     """The commands of a group like ``keys``."""
     if len(words) == 1 and actions(words[0]):
-        group: list[Entry] = [e for e in TABLE if e.words.split()[0] == words[0]]
+        group: list[CommandEntry] = [e for e in TABLE if e.words.split()[0] == words[0]]
         lines = [f"  rye {entry.words:<19} {entry.summary}" for entry in group]
         yield "\n".join([f"usage: rye {words[0]} COMMAND ...", "", *lines])
 
@@ -228,10 +228,10 @@ def _run_version(session: Session) -> int:
 
 
 COMMANDS = {
-    "help": Command(
+    "help": CommandSpec(
         _configure_help,
         _run_help,
         ["rye help", "rye help run", "rye help exit-status", "rye help item:tool:rye/bash/bash"],
     ),
-    "version": Command(_configure_version, _run_version, ["rye version", "rye version --json"]),
+    "version": CommandSpec(_configure_version, _run_version, ["rye version", "rye version --json"]),
 }

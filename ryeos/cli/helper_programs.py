@@ -5,7 +5,7 @@ import sys
 from contextlib import suppress
 
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import Command, Session, packed_program
+from ryeos.cli.session import CommandSpec, Session, packed_program
 from ryeos.items.errors import UsageError
 
 
@@ -63,12 +63,12 @@ def _misplaced(_: Session) -> int:
 
 
 COMMANDS = {
-    "lillux-proc": Command(
+    "lillux-proc": CommandSpec(
         _configure_program,
         _misplaced,
         ["rye lillux-proc --help", "rye lillux-proc exec --cmd echo --arg hi --timeout 10"],
     ),
-    "lillux-watch": Command(
+    "lillux-watch": CommandSpec(
         _configure_program,
         _misplaced,
         ["rye lillux-watch --help", "rye lillux-watch --db registry.db --thread-id ID"],

@@ -10,7 +10,7 @@ from lillux.files import create_file
 from lillux.signing import PRIVATE_KEY_FILE, generate_keypair, load_keypair, save_keypair
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.findings import MADE, THERE, WOULD_MAKE, Step, space_folders, step_status
-from ryeos.cli.session import Command, Session
+from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import UsageError
 from ryeos.items.refs import AI_DIRECTORY, PROJECT, Space
 from ryeos.trust.keys import SigningKey, require_user_space, trust_own_key
@@ -149,7 +149,7 @@ def _next_command(session: Session, project: Space | None) -> str:
 
 
 COMMANDS = {
-    "init": Command(
+    "init": CommandSpec(
         _configure,
         _run,
         ["rye init", "rye init --project", "rye init --client cursor", "rye init --dry-run"],

@@ -9,7 +9,7 @@ from ryeos.app.load import LoadRequest, load_item
 from ryeos.app.output import escaped, one_line
 from ryeos.app.search import search_checked
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import Command, Session
+from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import UsageError
 from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind
 
@@ -148,12 +148,12 @@ def _cut(line: str, width: int) -> str:
 
 
 COMMANDS = {
-    "load": Command(
+    "load": CommandSpec(
         _configure_load,
         _run_load,
         ["rye load tool:rye/bash/bash", "rye load rye/bash/bash --to project"],
     ),
-    "search": Command(
+    "search": CommandSpec(
         _configure_search,
         _run_search,
         [

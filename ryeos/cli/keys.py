@@ -14,7 +14,7 @@ from lillux.files import create_file, file_system_error, make_directory, read_by
 from lillux.signing import MAX_PEM_BYTES, KeyPair, PemError, generate_keypair, public_pem_of
 from ryeos.app.output import one_line
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import Command, Session
+from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.context import PRIVATE_KEY_VARIABLE
 from ryeos.items.errors import (
     KeyDocumentError,
@@ -43,9 +43,9 @@ from ryeos.trust.keys import (
 from ryeos.trust.store import (
     MAX_DOCUMENT_BYTES,
     KeyDocument,
-    check_owner,
     document_path,
     parse_key_document,
+    valid_owner,
 )
 
 # --- keys -----------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def _private_pem(session: Session) -> tuple[str, bytes]:
 def _take_up(session: Session, keypair: KeyPair, command: str, done: str) -> int:
     """Write the pair, and let it count."""
     user = require_user_space(session.context)
-    check_owner(session.arguments.owner or OWN_OWNER)
+    valid_owner(session.arguments.owner or OWN_OWNER)
     key = SigningKey(keypair)
     directory = session.context.key_directory
     make_directory(user.ai, mode=0o700)
@@ -383,12 +383,12 @@ def _require_carried_only(session: Session, fingerprint: str) -> None:
 
 
 COMMANDS = {
-    "keys generate": Command(_configure_generate, _generate, ["rye keys generate"]),
-    "keys show": Command(_configure_nothing, _show, ["rye keys show"]),
-    "keys export": Command(
+    "keys generate": CommandSpec(_configure_generate, _generate, ["rye keys generate"]),
+    "keys show": CommandSpec(_configure_nothing, _show, ["rye keys show"]),
+    "keys export": CommandSpec(
         _configure_export, _export, ["rye keys export", "rye keys export me.pem"]
     ),
-    "keys import": Command(
+    "keys import": CommandSpec(
         _configure_import,
         _import,
         [
@@ -397,8 +397,8 @@ COMMANDS = {
             f"{PRIVATE_KEY_VARIABLE}=... rye keys import",
         ],
     ),
-    "keys list": Command(_configure_list, _list, ["rye keys list", "rye keys list --json"]),
-    "keys trust": Command(
+    "keys list": CommandSpec(_configure_list, _list, ["rye keys list", "rye keys list --json"]),
+    "keys trust": CommandSpec(
         _configure_trust,
         _trust,
         [
@@ -408,5 +408,7 @@ COMMANDS = {
             "rye keys trust ada.pem --fingerprint 4b987fd4e40303ac",
         ],
     ),
-    "keys untrust": Command(_configure_untrust, _untrust, ["rye keys untrust 4b987fd4e40303ac"]),
+    "keys untrust": CommandSpec(
+        _configure_untrust, _untrust, ["rye keys untrust 4b987fd4e40303ac"]
+    ),
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from lillux.errors import LilluxError
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import Command, Session
+from ryeos.cli.session import CommandSpec, Session
 
 TYPE_CHECKING = False  # importing typing costs more than this start may take
 
@@ -55,7 +55,7 @@ def _run(session: Session) -> int:
     wire = take_over()  # before the rest: what is printed from here on is no message
     from ryeos import __version__
     from ryeos.mcp.features import RyeFeatures, server
-    from ryeos.mcp.protocol import Session as Conversation
+    from ryeos.mcp.protocol import McpSession as Conversation
     from ryeos.mcp.serve import serve
 
     features = RyeFeatures(
@@ -144,7 +144,7 @@ def server_log(path: str | None, environ: Mapping[str, str]) -> Callable[[str, s
 
 
 COMMANDS = {
-    "mcp": Command(
+    "mcp": CommandSpec(
         configure=_configure,
         run=_run,
         examples=["rye mcp", "rye mcp --tools all --project ~/shop"],

@@ -15,13 +15,13 @@ from ryeos.cli.client_settings import (
     CLIENTS,
     ENTRY_NAME,
     Client,
+    ClientSettings,
     EntryChange,
     Format,
     Interpreter,
-    Launch,
     Machine,
-    Scope,
-    Settings,
+    ServerLaunch,
+    SettingsScope,
     find_client,
     is_ours,
     launch_for,
@@ -35,13 +35,13 @@ from ryeos.cli.client_settings import (
     write_settings,
 )
 from ryeos.cli.findings import LEFT, MADE, THERE, WOULD_MAKE, Step
-from ryeos.cli.session import Command, Session, program_path
+from ryeos.cli.session import CommandSpec, Session, program_path
 from ryeos.items.errors import UnsupportedError, UsageError
 
 # --- mcp clients ----------------------------------------------------------------------------------
 
 # The user's own may hold keys of other servers; those of a project are for everybody who has it.
-_MODES = {Scope.USER: 0o600, Scope.PROJECT: 0o644}
+_MODES = {SettingsScope.USER: 0o600, SettingsScope.PROJECT: 0o644}
 _SAID = {EntryChange.ADDED: "add", EntryChange.UPDATED: "update", EntryChange.REMOVED: "remove"}
 
 
@@ -50,7 +50,7 @@ def _configure_client(parser: Arguments) -> None:
     add("client", metavar="CLIENT", help="one of those of rye mcp list-clients")
     add(
         "--scope",
-        choices=[scope.value for scope in Scope],
+        choices=[scope.value for scope in SettingsScope],
         help="settings of the user, or of the project",
     )
 
@@ -83,10 +83,13 @@ def _configure_list(_: Arguments) -> None:
 
 def _config(session: Session) -> int:
     arguments = session.arguments
-    client, scope = find_client(arguments.client), Scope(arguments.scope or Scope.USER)
+    client, scope = (
+        find_client(arguments.client),
+        SettingsScope(arguments.scope or SettingsScope.USER),
+    )
     launch = _launch(session, client, scope, python=arguments.python, program=arguments.program)
     path = _path_or_none(session, client, scope)
-    own = launch.command_line(client) if scope is Scope.USER else ()
+    own = launch.command_line(client) if scope is SettingsScope.USER else ()
     text = snippet(client, launch)
     envelope = {
         "status": "success",
@@ -106,7 +109,7 @@ def _config(session: Session) -> int:
     return 0
 
 
-def snippet(client: Client, launch: Launch) -> str:
+def snippet(client: Client, launch: ServerLaunch) -> str:
     """A settings file that holds nothing but the entry."""
     entry: Any = launch.entry(client)
     if client.format is Format.TOML:
@@ -118,7 +121,7 @@ def snippet(client: Client, launch: Launch) -> str:
     return json.dumps(entry, ensure_ascii=False, indent=2) + "\n"
 
 
-def _path_or_none(session: Session, client: Client, scope: Scope) -> Path | None:
+def _path_or_none(session: Session, client: Client, scope: SettingsScope) -> Path | None:
     if client.user is None:
         return None
     return settings_path(client, scope, machine_of(session), session.context.project_path)
@@ -129,7 +132,10 @@ def _path_or_none(session: Session, client: Client, scope: Scope) -> Path | None
 
 def _install(session: Session) -> int:
     arguments = session.arguments
-    client, scope = find_client(arguments.client), Scope(arguments.scope or Scope.USER)
+    client, scope = (
+        find_client(arguments.client),
+        SettingsScope(arguments.scope or SettingsScope.USER),
+    )
     launch = _launch(session, client, scope, python=arguments.python, program=arguments.program)
     settings = _settings(session, client, scope, launch.command_line(client))
     change, text = with_entry(settings, launch, force=arguments.force)
@@ -139,7 +145,10 @@ def _install(session: Session) -> int:
 
 def _uninstall(session: Session) -> int:
     arguments = session.arguments
-    client, scope = find_client(arguments.client), Scope(arguments.scope or Scope.USER)
+    client, scope = (
+        find_client(arguments.client),
+        SettingsScope(arguments.scope or SettingsScope.USER),
+    )
     settings = _settings(session, client, scope, client.removes)
     change, text = without_entry(settings, _any_launch(session), force=arguments.force)
     _finish(session, settings, scope, change, text)
@@ -152,17 +161,17 @@ def install_for_user(session: Session, client: Client, *, make: bool) -> tuple[E
     Raises UnsupportedError for a client whose settings only it writes, and all that `mcp install`
     raises.
     """
-    launch = _launch(session, client, Scope.USER)
-    settings = _settings(session, client, Scope.USER, launch.command_line(client))
+    launch = _launch(session, client, SettingsScope.USER)
+    settings = _settings(session, client, SettingsScope.USER, launch.command_line(client))
     change, text = with_entry(settings, launch)
     if make and change is not EntryChange.ALREADY:
-        write_settings(settings, text, mode=_MODES[Scope.USER])
+        write_settings(settings, text, mode=_MODES[SettingsScope.USER])
     return change, settings.path
 
 
 def _launch(
-    session: Session, client: Client, scope: Scope, *, python: str = "", program: str = ""
-) -> Launch:
+    session: Session, client: Client, scope: SettingsScope, *, python: str = "", program: str = ""
+) -> ServerLaunch:
     return launch_for(
         client,
         server_launch(session, python, program),
@@ -172,18 +181,20 @@ def _launch(
     )
 
 
-def _any_launch(session: Session) -> Launch:
+def _any_launch(session: Session) -> ServerLaunch:
     """How this program is started, as far as it can be told: to know our own entry."""
     try:
         return server_launch(session)
     except UsageError:
-        return Launch(argv=())
+        return ServerLaunch(argv=())
 
 
-def _settings(session: Session, client: Client, scope: Scope, own: tuple[str, ...]) -> Settings:
-    project = session.context.project_path if scope is Scope.PROJECT else None
+def _settings(
+    session: Session, client: Client, scope: SettingsScope, own: tuple[str, ...]
+) -> ClientSettings:
+    project = session.context.project_path if scope is SettingsScope.PROJECT else None
     path = settings_path(client, scope, machine_of(session), project)
-    if scope is Scope.USER and client.user_is_its_own:
+    if scope is SettingsScope.USER and client.user_is_its_own:
         raise UnsupportedError(
             f"{client.name}: {path} is changed by {client.title} only",
             hint=f"run: {_shell_line(own, session.context.platform)} (or use --scope project)",
@@ -192,7 +203,7 @@ def _settings(session: Session, client: Client, scope: Scope, own: tuple[str, ..
 
 
 def _finish(
-    session: Session, settings: Settings, scope: Scope, change: EntryChange, text: str
+    session: Session, settings: ClientSettings, scope: SettingsScope, change: EntryChange, text: str
 ) -> None:
     """Write what changed, unless it is only to be shown; and say so."""
     client, dry_run = settings.client, session.arguments.dry_run
@@ -218,12 +229,12 @@ def _finish(
         session.output.note(f"the file as it was: {backup}")
     if is_change and not dry_run:
         session.output.note(f"restart {client.title}, or let it read its settings again")
-    if scope is Scope.PROJECT and change in (EntryChange.ADDED, EntryChange.UPDATED):
+    if scope is SettingsScope.PROJECT and change in (EntryChange.ADDED, EntryChange.UPDATED):
         session.output.note("it names paths of this machine: not for others who have the project")
     session.output.answer(envelope, f"{line}\n{diff}" if dry_run and diff else line)
 
 
-def _diff(settings: Settings, text: str) -> Iterator[str]:
+def _diff(settings: ClientSettings, text: str) -> Iterator[str]:
     """What would change, without lines around it: they may hold keys of other servers."""
     before, after = settings.text.splitlines(keepends=True), text.splitlines(keepends=True)
     for line in unified_diff(before, after, str(settings.path), str(settings.path), n=0):
@@ -258,7 +269,7 @@ def _row(session: Session, client: Client) -> dict[str, Any]:
     if not client.is_there(machine):
         return row | {"state": "not found"}
     try:
-        path = settings_path(client, Scope.USER, machine, None)
+        path = settings_path(client, SettingsScope.USER, machine, None)
         entry = read_settings(client, path).entry()
     except LilluxError as error:
         return row | {"state": "unreadable", "problem": one_line(str(error), 300)}
@@ -276,7 +287,7 @@ def machine_of(session: Session) -> Machine:
     return Machine(session.context.platform, session.environ)
 
 
-def server_launch(session: Session, python: str = "", program: str = "") -> Launch:
+def server_launch(session: Session, python: str = "", program: str = "") -> ServerLaunch:
     """The command line of the server, by absolute paths; ``python`` and ``program`` choose others.
 
     Raises UsageError for what is no file, or if this program was not started from one.
@@ -289,7 +300,7 @@ def server_launch(session: Session, python: str = "", program: str = "") -> Laun
         )
     chosen = str(_file("--python", python)) if python else ""
     argv = (*_interpreter(found, chosen, this_interpreter()), str(_plain(found)), "mcp")
-    return Launch(argv=argv, env=_needed_env(session))
+    return ServerLaunch(argv=argv, env=_needed_env(session))
 
 
 def _file(flag: str, typed: str) -> Path:
@@ -390,10 +401,10 @@ def _addable(session: Session) -> Iterator[Client]:
 
 
 COMMANDS = {
-    "mcp config": Command(
+    "mcp config": CommandSpec(
         _configure_config, _config, ["rye mcp config claude-desktop", "rye mcp config generic"]
     ),
-    "mcp install": Command(
+    "mcp install": CommandSpec(
         _configure_install,
         _install,
         [
@@ -402,6 +413,6 @@ COMMANDS = {
             "rye mcp install codex --dry-run",
         ],
     ),
-    "mcp uninstall": Command(_configure_uninstall, _uninstall, ["rye mcp uninstall cursor"]),
-    "mcp list-clients": Command(_configure_list, _list, ["rye mcp list-clients"]),
+    "mcp uninstall": CommandSpec(_configure_uninstall, _uninstall, ["rye mcp uninstall cursor"]),
+    "mcp list-clients": CommandSpec(_configure_list, _list, ["rye mcp list-clients"]),
 }

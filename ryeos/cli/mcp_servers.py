@@ -9,25 +9,25 @@ from lillux.files import read_bytes
 from ryeos.app.output import one_line
 from ryeos.app.server_tools import (
     RUNTIMES,
+    RefreshOptions,
     ServerOptions,
     ToolChange,
     ToolState,
-    Wish,
     ask_server,
     bring_up_to_date,
     change_without_offer,
     changes,
-    check_server_name,
     described_servers,
     remove_untouched,
     server_location,
     server_text,
     target_of,
+    valid_server_id,
     write_signed,
 )
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.run import live_stderr, show
-from ryeos.cli.session import Command, Session, cancelled_by_signals
+from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
 from ryeos.items.errors import ExecutorNotFoundError, TargetExistsError, UsageError
 from ryeos.items.refs import PROJECT, USER
 from ryeos.trust.keys import require_user_space
@@ -61,7 +61,7 @@ def _add(session: Session) -> int:
     space = session.rye.space(arguments.space)
     if arguments.space == USER:
         require_user_space(session.context)
-    target = target_of(space, check_server_name(arguments.name))
+    target = target_of(space, valid_server_id(arguments.name))
     key = session.rye.signing_key()
     before = None
     with suppress(FileNotFoundError):
@@ -149,7 +149,7 @@ def _bring_up_to_date(session: Session, *, update: bool, prune: bool) -> int:
             session.output.note(_NEEDS_RUNTIME)
         return listed.exit_status
     only, dry_run = tuple(arguments.only or ()), arguments.dry_run
-    wish = Wish(update=update, prune=prune, dry_run=dry_run, only=only)
+    wish = RefreshOptions(update=update, prune=prune, dry_run=dry_run, only=only)
     done = list(bring_up_to_date(rye, server, listed, wish))
     counts = Counter(change.state.value for change, _ in done)
     envelope = {
@@ -216,7 +216,7 @@ def _remove(session: Session) -> int:
 
 
 COMMANDS = {
-    "mcp add": Command(
+    "mcp add": CommandSpec(
         _configure_add,
         _add,
         [
@@ -224,10 +224,10 @@ COMMANDS = {
             "rye mcp add github --url https://api.example.com/mcp --bearer GITHUB_TOKEN",
         ],
     ),
-    "mcp servers": Command(_configure_nothing, _servers, ["rye mcp servers"]),
-    "mcp discover": Command(
+    "mcp servers": CommandSpec(_configure_nothing, _servers, ["rye mcp servers"]),
+    "mcp discover": CommandSpec(
         _configure_discover, _discover, ["rye mcp discover time", "rye mcp discover time --dry-run"]
     ),
-    "mcp refresh": Command(_configure_refresh, _refresh, ["rye mcp refresh time --prune"]),
-    "mcp remove": Command(_configure_remove, _remove, ["rye mcp remove time"]),
+    "mcp refresh": CommandSpec(_configure_refresh, _refresh, ["rye mcp refresh time --prune"]),
+    "mcp remove": CommandSpec(_configure_remove, _remove, ["rye mcp remove time"]),
 }

@@ -8,7 +8,7 @@ from lillux.files import create_file, make_directory
 from lillux.values import dataclass
 from ryeos.app.output import one_line
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import Command, Session
+from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import InvalidRefError, TargetExistsError, UsageError
 from ryeos.items.refs import PROJECT, USER, ItemRef, Kind, Reference, Space, parse_reference
 from ryeos.trust.keys import require_user_space
@@ -309,7 +309,7 @@ def _notes(session: Session, ref: ItemRef) -> Iterator[str]:
 
 
 COMMANDS = {
-    "new": Command(
+    "new": CommandSpec(
         _configure,
         _run,
         [

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from ryeos import __version__
 from ryeos.cli.arguments import Arguments, declare_shared
-from ryeos.cli.commands import Entry
+from ryeos.cli.commands import CommandEntry
 from ryeos.items.errors import UsageError
 
 _INVALID_CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*?)' \(choose from")
@@ -62,7 +62,7 @@ class _VersionAction(argparse.Action):
 
 
 def command_parser(
-    entry: Entry, configure: Callable[[Arguments], None], examples: Sequence[str]
+    entry: CommandEntry, configure: Callable[[Arguments], None], examples: Sequence[str]
 ) -> argparse.ArgumentParser:
     """The parser of a command: its own arguments, and those that every command takes."""
     shown = "\n".join(f"  {example}" for example in examples)
@@ -83,7 +83,7 @@ def command_parser(
 
 
 def parse(
-    entry: Entry,
+    entry: CommandEntry,
     configure: Callable[[Arguments], None],
     examples: Sequence[str],
     arguments: list[str],

@@ -11,7 +11,7 @@ from lillux.files import FileTooLargeError, file_system_error, make_directory, r
 from lillux.signing import MAX_PEM_BYTES, compute_key_fingerprint, verify_signature
 from lillux.values import dataclass, replace
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import Command, Session, packed_program, program_path
+from ryeos.cli.session import CommandSpec, Session, packed_program, program_path
 from ryeos.items.errors import (
     IntegrityError,
     RyeError,
@@ -429,10 +429,14 @@ def project_reason(session: Session) -> str:
 
 
 COMMANDS = {
-    "self where": Command(_configure_where, _where, ["rye self where", "rye self where --json"]),
-    "self extract": Command(_configure_extract, _extract, ["rye self extract rye-inside"]),
-    "self clean": Command(_configure_clean, _clean, ["rye self clean --dry-run", "rye self clean"]),
-    "self verify": Command(
+    "self where": CommandSpec(
+        _configure_where, _where, ["rye self where", "rye self where --json"]
+    ),
+    "self extract": CommandSpec(_configure_extract, _extract, ["rye self extract rye-inside"]),
+    "self clean": CommandSpec(
+        _configure_clean, _clean, ["rye self clean --dry-run", "rye self clean"]
+    ),
+    "self verify": CommandSpec(
         _configure_verify,
         _run,
         ["rye self verify", "rye self verify downloads/rye.pyz --key publisher.pem"],

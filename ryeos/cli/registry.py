@@ -7,19 +7,25 @@ from typing import Any
 from lillux.errors import LilluxError
 from ryeos.app.output import one_line
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import Command, Session, cancelled_by_signals
+from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
 from ryeos.items.context import utc_now
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.items.refs import PROJECT, USER, Reference, parse_reference
-from ryeos.remote.registry import Registry, key_if_any, open_registry, pins_of, registries_of
+from ryeos.remote.registry import RegistryClient, key_if_any, open_registry, pins_of, registries_of
 from ryeos.remote.registry_settings import (
     DEFAULT_NAME,
     RegistriesFile,
     RegistryConfig,
     RegistryRefusedError,
-    check_namespace,
+    valid_namespace,
 )
-from ryeos.remote.settings import RemoteConfigError, check_setting, is_loopback, is_name, normal_url
+from ryeos.remote.settings import (
+    RemoteConfigError,
+    is_loopback,
+    is_name,
+    normal_url,
+    validate_setting,
+)
 from ryeos.trust.keys import OfferedKey, require_user_space, trust_key, trust_own_key
 
 # --- registry -------------------------------------------------------------------------------------
@@ -101,7 +107,7 @@ def _settings(session: Session, file: RegistriesFile, name: str) -> dict[str, ob
     given = {key: value for key, value in said.items() if value is not None}
     for key, value in given.items():
         try:
-            check_setting("", key, value)
+            validate_setting("", key, value)
         except RemoteConfigError as error:  # not shown: some would type the API key itself
             raise UsageError(f"--{key.replace('_', '-')}: {error.problem}") from None
     known = dict(file.entry(name))
@@ -336,12 +342,12 @@ def config_of(session: Session) -> RegistryConfig:
     return registries_of(session.rye).resolve(session.arguments.registry)
 
 
-def registry_of(session: Session, config: RegistryConfig | None = None) -> Registry:
+def registry_of(session: Session, config: RegistryConfig | None = None) -> RegistryClient:
     """The registry that was named, or the one given; nothing is asked yet."""
     return open_registry(session.rye, config or config_of(session), cancelled_by_signals())
 
 
-def tell_new_pin(session: Session, registry: Registry) -> None:
+def tell_new_pin(session: Session, registry: RegistryClient) -> None:
     """Say that a registry was pinned just now, and which key it has."""
     if registry.is_new:
         session.output.note(
@@ -499,7 +505,7 @@ def _namespaces(session: Session) -> int:
     if (arguments.action == "claim") is not bool(arguments.name):
         raise UsageError("NAME: expected for claim, and only there")
     if arguments.action == "claim":
-        name = check_namespace(arguments.name)
+        name = valid_namespace(arguments.name)
         is_known = registry_of(session).claim_namespace(name).get("skipped") is True
         envelope = {"status": "success", "name": name, "unchanged": is_known}
         session.output.answer(envelope, f"{name} is yours")
@@ -511,7 +517,7 @@ def _namespaces(session: Session) -> int:
 
 
 COMMANDS = {
-    "registry login": Command(
+    "registry login": CommandSpec(
         _configure_login,
         _login,
         [
@@ -519,23 +525,25 @@ COMMANDS = {
             "rye registry login --registry work --url https://rye.work.example",
         ],
     ),
-    "registry logout": Command(_configure_registry, _logout, ["rye registry logout"]),
-    "registry status": Command(
+    "registry logout": CommandSpec(_configure_registry, _logout, ["rye registry logout"]),
+    "registry status": CommandSpec(
         _configure_registry, _status, ["rye registry status", "rye registry status --json"]
     ),
-    "registry pin": Command(_configure_pin, _pin, ["rye registry pin 07097e6443239d36"]),
-    "registry pins": Command(_configure_nothing, _pins, ["rye registry pins"]),
-    "registry forget": Command(_configure_forget, _forget, ["rye registry forget default"]),
-    "registry trust": Command(_configure_trust, _trust, ["rye registry trust 07097e6443239d36"]),
-    "registry keys": Command(
+    "registry pin": CommandSpec(_configure_pin, _pin, ["rye registry pin 07097e6443239d36"]),
+    "registry pins": CommandSpec(_configure_nothing, _pins, ["rye registry pins"]),
+    "registry forget": CommandSpec(_configure_forget, _forget, ["rye registry forget default"]),
+    "registry trust": CommandSpec(
+        _configure_trust, _trust, ["rye registry trust 07097e6443239d36"]
+    ),
+    "registry keys": CommandSpec(
         _configure_keys,
         _keys,
         ["rye registry keys list", "rye registry keys create ci --days 90"],
     ),
-    "registry signers": Command(
+    "registry signers": CommandSpec(
         _configure_signing, _signing, ["rye registry signers add", "rye registry signers list"]
     ),
-    "registry namespaces": Command(
+    "registry namespaces": CommandSpec(
         _configure_namespaces,
         _namespaces,
         ["rye registry namespaces list", "rye registry namespaces claim ada"],

@@ -17,11 +17,11 @@ from ryeos.cli.registry import (
     total_of,
     word,
 )
-from ryeos.cli.session import Command, Session, cancelled_by_signals
+from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
 from ryeos.items.context import utc_now
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, USER, Space
-from ryeos.remote.registry import Registry, open_registry, pins_of, registries_of
+from ryeos.remote.registry import RegistryClient, open_registry, pins_of, registries_of
 from ryeos.remote.registry_items import (
     FINE,
     LockEntry,
@@ -29,14 +29,14 @@ from ryeos.remote.registry_items import (
     Placing,
     PulledItem,
     PulledState,
+    PulledStatus,
     RegistryLock,
     Replace,
-    State,
-    check_pulled,
     draft_of,
     state_of,
+    verify_pulled,
 )
-from ryeos.remote.registry_settings import LocalEditError, check_version, published_ref, version_key
+from ryeos.remote.registry_settings import LocalEditError, published_ref, valid_version, version_key
 from ryeos.trust.verify import Target
 
 # --- registry items -------------------------------------------------------------------------------
@@ -111,12 +111,12 @@ def _configure_pull(parser: Arguments) -> None:
 
 def _pull(session: Session) -> int:
     arguments = session.arguments
-    version = arguments.release and check_version(arguments.release)
+    version = arguments.release and valid_version(arguments.release)
     ref = published_ref(reference_of(arguments.ref))
     registry = registry_of(session)
     pin = registry.pin()
     tell_new_pin(session, registry)
-    item = check_pulled(registry.pull(ref, version or ""), ref, pin, version=version or "")
+    item = verify_pulled(registry.pull(ref, version or ""), ref, pin, version=version or "")
     if arguments.only_print:
         text = item.data.decode()
         session.output.answer({**_described(item, registry), "content": text}, text)
@@ -130,7 +130,7 @@ def _pull(session: Session) -> int:
 
 
 def _show_pulled(
-    session: Session, item: PulledItem, registry: Registry, placing: Placing, placed: Placed
+    session: Session, item: PulledItem, registry: RegistryClient, placing: Placing, placed: Placed
 ) -> None:
     path = placing.path(item)
     runs = runs_now(session, item, placing)
@@ -162,7 +162,7 @@ def runs_now(session: Session, item: PulledItem, placing: Placing) -> bool:
         return False
 
 
-def _described(item: PulledItem, registry: Registry) -> dict[str, Any]:
+def _described(item: PulledItem, registry: RegistryClient) -> dict[str, Any]:
     return {
         "status": "success",
         "ref": str(item.ref),
@@ -264,7 +264,7 @@ def _delete(session: Session) -> int:
     ref = published_ref(reference_of(arguments.ref))
     if bool(arguments.release) is arguments.all:
         raise UsageError("--release, --all: expected one of them: what is deleted stays deleted")
-    version = arguments.release and check_version(arguments.release)
+    version = arguments.release and valid_version(arguments.release)
     registry = registry_of(session)
     reply = registry.delete(ref, version or "")
     gone = [str(one) for one in reply.get("deleted_versions") or () if isinstance(one, str)]
@@ -281,13 +281,13 @@ def _configure_visibility(parser: Arguments) -> None:
 
 
 def _visibility(session: Session) -> int:
-    from ryeos.remote.registry_settings import check_bundle_id
+    from ryeos.remote.registry_settings import valid_bundle_id
 
     arguments = session.arguments
     registry = registry_of(session)
     kind, _, bundle_id = arguments.ref.partition(":")
     if kind == "bundle":
-        name = f"bundle:{check_bundle_id(bundle_id)}"
+        name = f"bundle:{valid_bundle_id(bundle_id)}"
         reply = registry.set_bundle_visibility(bundle_id, arguments.visibility)
     else:
         ref = published_ref(reference_of(arguments.ref))
@@ -311,7 +311,11 @@ def _now() -> str:
 # --- registry pulled ------------------------------------------------------------------------------
 # ``rye registry verify|outdated|update``: what was pulled, as the lock of a space has it.
 
-_COLORS = {State.VALID: "green", State.SIGNED_HERE: "green", State.UNTRUSTED: "yellow"}
+_COLORS = {
+    PulledStatus.VALID: "green",
+    PulledStatus.SIGNED_HERE: "green",
+    PulledStatus.UNTRUSTED: "yellow",
+}
 
 
 class NotPulledError(RyeError):
@@ -400,10 +404,10 @@ class _Opened:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._known = registries_of(session.rye)
-        self._opened: dict[str, Registry] = {}
+        self._opened: dict[str, RegistryClient] = {}
         self._cancellation = cancelled_by_signals()
 
-    def at(self, url: str) -> Registry:
+    def at(self, url: str) -> RegistryClient:
         """The registry of an address that the user configured. Raises as `Registries.at`."""
         if url not in self._opened:
             config = self._known.at(url)
@@ -482,7 +486,7 @@ def _updated(
     registry = opened.at(entry.registry)
     pin = registry.pin(entry.fingerprint)
     latest = registry.latest(entry.ref)
-    item = check_pulled(registry.pull(entry.ref, latest), entry.ref, pin, version=latest)
+    item = verify_pulled(registry.pull(entry.ref, latest), entry.ref, pin, version=latest)
     now = utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
     placing.place(item, registry=registry.config.url, now=now, replace=Replace.UNTOUCHED)
     runs = runs_now(session, item, placing)
@@ -490,12 +494,12 @@ def _updated(
 
 
 COMMANDS = {
-    "registry push": Command(
+    "registry push": CommandSpec(
         _configure_push,
         _push,
         ["rye registry push ada/text/upper", "rye registry push ada/text/upper --changelog faster"],
     ),
-    "registry pull": Command(
+    "registry pull": CommandSpec(
         _configure_pull,
         _pull,
         [
@@ -504,23 +508,23 @@ COMMANDS = {
             "rye registry pull ada/text/upper --print",
         ],
     ),
-    "registry search": Command(
+    "registry search": CommandSpec(
         _configure_search,
         _search,
         ["rye registry search upper case", "rye registry search --namespace ada --type tool"],
     ),
-    "registry info": Command(_configure_ref, _info, ["rye registry info ada/text/upper"]),
-    "registry delete": Command(
+    "registry info": CommandSpec(_configure_ref, _info, ["rye registry info ada/text/upper"]),
+    "registry delete": CommandSpec(
         _configure_delete, _delete, ["rye registry delete ada/text/upper --release 1.0.1"]
     ),
-    "registry visibility": Command(
+    "registry visibility": CommandSpec(
         _configure_visibility, _visibility, ["rye registry visibility ada/text/upper unlisted"]
     ),
-    "registry verify": Command(
+    "registry verify": CommandSpec(
         _configure, _verify, ["rye registry verify", "rye registry verify ada/text/upper"]
     ),
-    "registry outdated": Command(_configure, _outdated, ["rye registry outdated"]),
-    "registry update": Command(
+    "registry outdated": CommandSpec(_configure, _outdated, ["rye registry outdated"]),
+    "registry update": CommandSpec(
         _configure_update, _update, ["rye registry update", "rye registry update ada/text/upper"]
     ),
 }

@@ -9,7 +9,6 @@ from ryeos.app.output import one_line
 from ryeos.cli import run
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.remote_run import (
-    check_thread_id,
     limit_of,
     linked,
     listed,
@@ -19,15 +18,24 @@ from ryeos.cli.remote_run import (
     surroundings,
     take_limit,
     take_remote,
+    valid_remote_thread_id,
 )
-from ryeos.cli.session import Command, Session
+from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import TOOL_FAILED, RyeError, UsageError
 from ryeos.remote.apply import Applied
 from ryeos.remote.link import Link, open_link
-from ryeos.remote.push import ADDED, CHANGED, EXCLUDED, REMOVED, Comparison, Difference, Replaced
+from ryeos.remote.push import (
+    ADDED,
+    CHANGED,
+    EXCLUDED,
+    REMOVED,
+    Difference,
+    HeadComparison,
+    Replaced,
+)
 from ryeos.remote.run import RemoteOptions
 from ryeos.remote.settings import Remotes
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 
 # --- remote ---------------------------------------------------------------------------------------
 
@@ -78,7 +86,7 @@ def _execute(session: Session) -> int:
             hint="the pages come back with a run that is waited for",
         )
     reference = session.rye.reference(arguments.ref)
-    request = Request(
+    request = ExecutionRequest(
         item_id=reference.id,
         parameters=run.parameters(arguments),
         timeout_s=run.timeout(arguments.timeout),
@@ -100,9 +108,9 @@ def _status(session: Session) -> int:
     """What is known here: nothing is asked over the network."""
     from ryeos import __version__
     from ryeos.remote.conflicts import ConflictFolder, project_store
-    from ryeos.remote.link import LocalHeads, Surroundings, remotes_of, working_tree_of
+    from ryeos.remote.link import LocalHeads, RemoteEnvironment, remotes_of, working_tree_of
 
-    around = Surroundings(workspace=session.rye)
+    around = RemoteEnvironment(workspace=session.rye)
     remotes = remotes_of(around)
     working_tree, space = working_tree_of(around), session.rye.space("project")
     tree, user = working_tree.project_tree(), working_tree.user_tree()
@@ -215,7 +223,7 @@ def _thread(session: Session) -> int:
     from ryeos.remote.run import RUN_COMPLETED, wait_for_run
 
     arguments = session.arguments
-    thread_id, timeout_s = check_thread_id(arguments.thread), arguments.timeout
+    thread_id, timeout_s = valid_remote_thread_id(arguments.thread), arguments.timeout
     if timeout_s is not None and not (arguments.wait and 0 <= timeout_s < float("inf")):
         raise UsageError("--timeout: expected seconds from 0 up, and --wait beside it")
     with surroundings(session) as around:
@@ -383,7 +391,7 @@ def _pull(session: Session) -> int:
 def _pull_run(session: Session, run: str) -> int:
     from ryeos.remote.settle import pull_run
 
-    check_thread_id(run)
+    valid_remote_thread_id(run)
     with linked(session) as link:
         pulled = pull_run(link, run)
     envelope = _pulled(link, pulled.snapshot_hash, pulled.applied)
@@ -416,11 +424,11 @@ def _pulled(link: Link, snapshot_hash: str, applied: Applied) -> dict[str, Any]:
 
 
 def _fetch(session: Session) -> int:
-    from lillux.store_files import check_digest
+    from lillux.store_files import valid_digest
     from ryeos.remote.errors import ContentNotThereError
     from ryeos.remote.transfer import fetch_available
 
-    digests = [check_digest(digest) for digest in session.arguments.digests]
+    digests = [valid_digest(digest) for digest in session.arguments.digests]
     with linked(session) as link:
         link.node.verify()
         fetched, missing = fetch_available(link.node, digests, link.store, link.progress)
@@ -462,7 +470,7 @@ def _line(one: Difference) -> str:
 
 
 def _note_difference(
-    session: Session, link: Link, compared: Comparison, reasons: Mapping[str, str]
+    session: Session, link: Link, compared: HeadComparison, reasons: Mapping[str, str]
 ) -> None:
     note = session.output.note
     if not compared.snapshot_hash:
@@ -485,31 +493,31 @@ def _with_reasons(reasons: Mapping[str, str]) -> list[str]:
 def _resolve(session: Session) -> int:
     from lillux.files import read_bytes
     from ryeos.remote.conflicts import ConflictFolder
-    from ryeos.remote.link import Surroundings, remotes_of
-    from ryeos.remote.settle import Choice, resolve
+    from ryeos.remote.link import RemoteEnvironment, remotes_of
+    from ryeos.remote.settle import VersionChoice, resolve
 
     arguments = session.arguments
     given = [
         choice
         for choice, is_given in (
-            (Choice.OURS, arguments.ours),
-            (Choice.THEIRS, arguments.theirs),
-            (Choice.MERGED, arguments.merged is not None),
+            (VersionChoice.OURS, arguments.ours),
+            (VersionChoice.THEIRS, arguments.theirs),
+            (VersionChoice.MERGED, arguments.merged is not None),
         )
         if is_given
     ]
     if len(given) != 1:
         raise UsageError("expected one of --ours, --theirs and --merged FILE")
-    if given[0] is Choice.MERGED and len(arguments.paths) > 1:
+    if given[0] is VersionChoice.MERGED and len(arguments.paths) > 1:
         raise UsageError("--merged: expected one path")
     merged = None
-    if given[0] is Choice.MERGED:
+    if given[0] is VersionChoice.MERGED:
         try:
             merged = read_bytes(Path(arguments.merged), _MAX_MERGED_BYTES)
         except FileNotFoundError:
             raise UsageError(f"--merged: {arguments.merged}: there is no such file") from None
     space = session.rye.space("project")
-    remote = remotes_of(Surroundings(workspace=session.rye)).resolve(arguments.remote)
+    remote = remotes_of(RemoteEnvironment(workspace=session.rye)).resolve(arguments.remote)
     folder = ConflictFolder(space.ai, remote.name)
     paths = [_in_project(path, space.base, session.context.cwd) for path in arguments.paths]
     record = resolve(folder, space.base, remote.name, paths, choice=given[0], merged=merged)
@@ -545,7 +553,7 @@ def _relative(path: str, project: Path) -> str:
 
 
 COMMANDS = {
-    "remote execute": Command(
+    "remote execute": CommandSpec(
         _configure_execute,
         _execute,
         [
@@ -553,11 +561,11 @@ COMMANDS = {
             "rye remote execute mine/report --vault-keys API_TOKEN --resign",
         ],
     ),
-    "remote status": Command(
+    "remote status": CommandSpec(
         lambda _: None, _status, ["rye remote status", "rye remote status --json"]
     ),
-    "remote threads": Command(_configure_threads, _threads, ["rye remote threads --limit 5"]),
-    "remote thread": Command(
+    "remote threads": CommandSpec(_configure_threads, _threads, ["rye remote threads --limit 5"]),
+    "remote thread": CommandSpec(
         _configure_thread,
         _thread,
         [
@@ -565,11 +573,11 @@ COMMANDS = {
             "rye remote thread rye-remote-tool:mine-train-1767323045000 --wait --timeout 600",
         ],
     ),
-    "remote history": Command(_configure_history, _history, ["rye remote history"]),
-    "remote push": Command(
+    "remote history": CommandSpec(_configure_history, _history, ["rye remote history"]),
+    "remote push": CommandSpec(
         _configure_push, _push, ["rye remote push", "rye remote push --remote gpu --json"]
     ),
-    "remote pull": Command(
+    "remote pull": CommandSpec(
         _configure_pull,
         _pull,
         [
@@ -577,8 +585,10 @@ COMMANDS = {
             "rye remote pull --thread rye-remote-tool:mine-train-1767323045000",
         ],
     ),
-    "remote diff": Command(_configure_diff, _diff, ["rye remote diff", "rye remote diff --json"]),
-    "remote resolve": Command(
+    "remote diff": CommandSpec(
+        _configure_diff, _diff, ["rye remote diff", "rye remote diff --json"]
+    ),
+    "remote resolve": CommandSpec(
         _configure_resolve,
         _resolve,
         [

@@ -14,9 +14,9 @@ from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.items.errors import Answer, UsageError
 from ryeos.items.refs import Reference
 from ryeos.remote.apply import Applied
-from ryeos.remote.link import Link, Surroundings, open_link
+from ryeos.remote.link import Link, RemoteEnvironment, open_link
 from ryeos.remote.run import RemoteOptions, execute_on
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 
 # --- remote run -----------------------------------------------------------------------------------
 
@@ -27,7 +27,7 @@ def run_on(
     session: Session,
     remote: str | None,
     reference: Reference,
-    request: Request,
+    request: ExecutionRequest,
     options: RemoteOptions,
 ) -> Answer:
     """The answer of a remote. Raises as `execute_on`."""
@@ -108,7 +108,7 @@ def limit_of(session: Session, shown: int) -> int:
 @contextmanager
 def surroundings(
     session: Session, cancellation: Cancellation | None = None
-) -> Iterator[Surroundings]:
+) -> Iterator[RemoteEnvironment]:
     """What remotes are opened with: signals end what is asked, a line says how far it is."""
     bar = ProgressBar(session.output)
 
@@ -118,7 +118,7 @@ def surroundings(
             session.output.note(f"merged in from {remote}:\n{listed(marked(applied))}")
 
     try:
-        yield Surroundings(
+        yield RemoteEnvironment(
             workspace=session.rye,
             progress=bar.tell,
             tell_merged=tell_merged,
@@ -152,7 +152,7 @@ def marked(applied: Applied) -> list[str]:
     return [f"{marks[path]} {one_line(path)}" for path in sorted(marks)]
 
 
-def check_thread_id(thread_id: str) -> str:
+def valid_remote_thread_id(thread_id: str) -> str:
     """An id that can be a part of an address. Raises UsageError."""
     if not _THREAD_ID.fullmatch(thread_id):
         raise UsageError(f"{thread_id[:80]!r}: expected the id of a run on the node")

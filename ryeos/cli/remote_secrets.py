@@ -17,9 +17,9 @@ from ryeos.app.output import one_line
 from ryeos.cli import run
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.remote_run import linked, surroundings, take_remote
-from ryeos.cli.session import Command, Session
+from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import EXIT_BY_CODE, TOOL_FAILED, NoSigningKeyError, UsageError
-from ryeos.remote.link import Surroundings, open_node, remotes_of
+from ryeos.remote.link import RemoteEnvironment, open_node, remotes_of
 from ryeos.remote.run import verified_item
 from ryeos.remote.secrets import (
     MAX_VALUE_BYTES,
@@ -30,7 +30,7 @@ from ryeos.remote.secrets import (
     read_env_file,
     seal_secrets,
 )
-from ryeos.remote.webhooks import DeliveryCredentials, Webhooks, deliver
+from ryeos.remote.webhooks import DeliveryCredentials, WebhookClient, deliver
 
 # --- remote secrets -------------------------------------------------------------------------------
 
@@ -275,7 +275,7 @@ def _create(session: Session) -> int:
         if arguments.with_secrets:
             values = local_secrets(session).values()
             envelope = seal_secrets(values, link.node.verify().box_public)
-        made = Webhooks(link.node).create(
+        made = WebhookClient(link.node).create(
             item_ref,
             link.project_path,
             description=arguments.description or "",
@@ -350,9 +350,9 @@ _WEBHOOK_ACTIONS: Mapping[str, Callable[[Session], int]] = {
 }
 
 
-def _hooks(session: Session, around: Surroundings) -> Webhooks:
+def _hooks(session: Session, around: RemoteEnvironment) -> WebhookClient:
     remote = remotes_of(around).resolve(session.arguments.remote)
-    return Webhooks(open_node(around, remote))
+    return WebhookClient(open_node(around, remote))
 
 
 def _words(session: Session, count: int, what: str) -> tuple[str, ...]:
@@ -364,7 +364,7 @@ def _words(session: Session, count: int, what: str) -> tuple[str, ...]:
 
 
 COMMANDS = {
-    "remote secrets": Command(
+    "remote secrets": CommandSpec(
         _configure_secrets,
         _secrets,
         [
@@ -377,7 +377,7 @@ COMMANDS = {
             "rye remote secrets delete TOKEN",
         ],
     ),
-    "remote webhooks": Command(
+    "remote webhooks": CommandSpec(
         _configure_webhooks,
         _webhooks,
         [

@@ -6,7 +6,7 @@ from typing import Any
 from lillux.errors import LilluxError
 from ryeos.app.output import one_line
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import Command, Session
+from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import NoSigningKeyError, RyeError, UsageError
 from ryeos.remote.pins import Pins
 from ryeos.remote.settings import (
@@ -14,11 +14,11 @@ from ryeos.remote.settings import (
     RemoteConfigError,
     Remotes,
     RemotesFile,
-    check_setting,
     is_loopback,
     is_name,
     normal_url,
     read_remotes,
+    validate_setting,
 )
 from ryeos.trust.keys import SigningKey, require_user_space
 
@@ -106,7 +106,7 @@ def _settings(session: Session) -> Mapping[str, object]:
     given = {key: value for key, value in said.items() if value is not None}
     for key, value in given.items():
         try:
-            check_setting("", key, value)
+            validate_setting("", key, value)
         except RemoteConfigError as error:  # not shown: some would type the API key itself
             raise UsageError(f"--{key.replace('_', '-')}: {error.problem}") from None
     return given
@@ -224,7 +224,7 @@ def _file(session: Session) -> RemotesFile:
 
 
 COMMANDS = {
-    "remote add": Command(
+    "remote add": CommandSpec(
         _configure_add,
         _add,
         [
@@ -232,10 +232,10 @@ COMMANDS = {
             "rye remote add gpu https://gpu.example --key-env GPU_API_KEY --timeout 600",
         ],
     ),
-    "remote list": Command(
+    "remote list": CommandSpec(
         _configure_nothing, _list_remotes, ["rye remote list", "rye remote list --json"]
     ),
-    "remote remove": Command(_configure_name, _remove, ["rye remote remove gpu"]),
-    "remote pins": Command(_configure_nothing, _list_pins, ["rye remote pins"]),
-    "remote forget": Command(_configure_name, _forget, ["rye remote forget gpu"]),
+    "remote remove": CommandSpec(_configure_name, _remove, ["rye remote remove gpu"]),
+    "remote pins": CommandSpec(_configure_nothing, _list_pins, ["rye remote pins"]),
+    "remote forget": CommandSpec(_configure_name, _forget, ["rye remote forget gpu"]),
 }

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from lillux.files import read_bytes
 from ryeos.app.output import escaped
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import Command, Session, cancelled_by_signals
+from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
 from ryeos.items.errors import Answer, UsageError
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 
 if TYPE_CHECKING:
     from ryeos.cli.progress import StepList
@@ -45,7 +45,7 @@ def run(session: Session) -> int:
     _check_supported(arguments)
     rye = session.rye
     reference = rye.reference(arguments.ref)
-    request = Request(
+    request = ExecutionRequest(
         item_id=reference.id,
         parameters=parameters(arguments),
         timeout_s=timeout(arguments.timeout),
@@ -61,7 +61,7 @@ def run(session: Session) -> int:
     return execute(session, reference, request)
 
 
-def _run_elsewhere(session: Session, reference: "Reference", request: Request) -> int:
+def _run_elsewhere(session: Session, reference: "Reference", request: ExecutionRequest) -> int:
     from ryeos.cli.remote_run import run_on
     from ryeos.remote.run import RemoteOptions
 
@@ -93,7 +93,7 @@ def target_remote(target: str) -> str | None:
     return name or None
 
 
-def execute(session: Session, reference: "Reference", request: Request) -> int:
+def execute(session: Session, reference: "Reference", request: ExecutionRequest) -> int:
     """Run an item here, and show what it gave."""
     steps = _LateSteps(session)
     answer = session.rye.execute(
@@ -129,7 +129,7 @@ class _LateSteps:
             self._steps.end()
 
 
-def _start(session: Session, reference: "Reference", request: Request) -> int:
+def _start(session: Session, reference: "Reference", request: ExecutionRequest) -> int:
     from ryeos.cli.session import own_program
 
     answer = session.rye.start(reference, request, own_program(session.context))
@@ -323,7 +323,7 @@ def live_stderr(chunk: bytes) -> None:
 
 
 COMMANDS = {
-    "run": Command(
+    "run": CommandSpec(
         configure,
         run,
         [

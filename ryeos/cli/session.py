@@ -14,7 +14,7 @@ from lillux.values import dataclass, field
 from ryeos import __version__
 from ryeos.app.output import Output
 from ryeos.cli.arguments import Arguments, PlainArguments, declare_shared
-from ryeos.cli.commands import Entry
+from ryeos.cli.commands import CommandEntry
 
 TYPE_CHECKING = False  # importing typing costs more than this start may take
 
@@ -158,7 +158,7 @@ Run = Callable[[Session], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandSpec:
     """A command: what it takes, what it does, and examples for its help.
 
     ``refused`` is told of what keeps it from its work, where standard error is not enough.
@@ -171,7 +171,7 @@ class Command:
 
 
 def run_command(
-    command: Command, entry: Entry, arguments: list[str], bundle: BundleHome | None
+    command: CommandSpec, entry: CommandEntry, arguments: list[str], bundle: BundleHome | None
 ) -> int:
     """Parse the arguments and run the command."""
     try:
@@ -193,7 +193,7 @@ def run_command(
         raise
 
 
-def _parsed(command: Command, entry: Entry, arguments: list[str]) -> SimpleNamespace:
+def _parsed(command: CommandSpec, entry: CommandEntry, arguments: list[str]) -> SimpleNamespace:
     plain = PlainArguments()
     command.configure(plain)
     declare_shared(plain, has_project=plain.takes("--project"))

@@ -9,7 +9,7 @@ from ryeos.app.output import one_line
 from ryeos.app.sign import batch_answer, is_glob, signing, single_answer, targets_of
 from ryeos.app.verbs import project_of
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import Command, Session
+from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import Answer, ItemNotFoundError
 from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, parse_kind
 from ryeos.trust.sign import (
@@ -194,7 +194,7 @@ def _report_lines(session: Session, reports: list[AuditReport]) -> Iterator[str]
 
 
 COMMANDS = {
-    "sign": Command(
+    "sign": CommandSpec(
         _configure_sign,
         _run_sign,
         [
@@ -204,7 +204,7 @@ COMMANDS = {
             "rye sign directive:review --space user",
         ],
     ),
-    "verify": Command(
+    "verify": CommandSpec(
         _configure_verify,
         _run_verify,
         [

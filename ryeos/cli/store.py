@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from time import time
 
 from lillux.store import Stored
-from lillux.store_files import Space
+from lillux.store_files import ObjectKind
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import Command, Session
+from ryeos.cli.session import CommandSpec, Session
 from ryeos.graph.run_log import RunPlace, run_place
 from ryeos.graph.run_store import roots_of_runs
 from ryeos.items.errors import UsageError
@@ -26,7 +26,7 @@ def _configure_gc(parser: Arguments) -> None:
 
 def _show(session: Session) -> int:
     store = _place(session).store()
-    blobs, objects = (_total(store.stored(space)) for space in (Space.BLOB, Space.OBJECT))
+    blobs, objects = (_total(store.stored(space)) for space in (ObjectKind.BLOB, ObjectKind.OBJECT))
     refs = sum(1 for _ in store.refs())
     envelope = {
         "status": "success",
@@ -85,6 +85,6 @@ def _total(stored: Iterable[Stored]) -> tuple[int, int]:
 
 
 COMMANDS = {
-    "store show": Command(_configure_show, _show, ["rye store show"]),
-    "store gc": Command(_configure_gc, _gc, ["rye store gc --dry-run", "rye store gc"]),
+    "store show": CommandSpec(_configure_show, _show, ["rye store show"]),
+    "store gc": CommandSpec(_configure_gc, _gc, ["rye store gc --dry-run", "rye store gc"]),
 }

@@ -6,10 +6,10 @@ from typing import Any
 
 from lillux.files import write_atomic
 from ryeos.app.item_tests import (
+    CaseResult,
+    CaseState,
     NoCasesError,
     Planned,
-    Result,
-    State,
     case_files,
     junit_xml,
     planned,
@@ -17,11 +17,11 @@ from ryeos.app.item_tests import (
 )
 from ryeos.app.output import one_line
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import Command, Session, cancelled_by_signals
+from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
 from ryeos.items.errors import UsageError
 
 INTERRUPTED = 130
-_COLORS = {State.PASSED: "green", State.FAILED: "red", State.SKIPPED: "yellow"}
+_COLORS = {CaseState.PASSED: "green", CaseState.FAILED: "red", CaseState.SKIPPED: "yellow"}
 
 
 def _configure_test(parser: Arguments) -> None:
@@ -70,9 +70,9 @@ def _chosen(session: Session) -> list[Planned]:
     return cases
 
 
-def _tell(session: Session, result: Result) -> None:
+def _tell(session: Session, result: CaseResult) -> None:
     """A line for each case as it ends, and what is wrong with it."""
-    if result.state is State.PASSED and session.output.quiet:
+    if result.state is CaseState.PASSED and session.output.quiet:
         return
     if session.output.as_json:
         return
@@ -83,16 +83,16 @@ def _tell(session: Session, result: Result) -> None:
     session.output.text("\n".join(lines))
 
 
-def _show_tests(session: Session, results: list[Result]) -> int:
+def _show_tests(session: Session, results: list[CaseResult]) -> int:
     counts = Counter(result.state.value for result in results)
-    found = {state.value: counts[state.value] for state in State}
+    found = {state.value: counts[state.value] for state in CaseState}
     summary = ", ".join(f"{number} {state}" for state, number in found.items() if number)
     envelope: dict[str, Any] = {
         "status": "success",
         "cases": [result.describe() for result in results],
         "counts": found,
     }
-    has_failed = bool(found[State.FAILED.value])
+    has_failed = bool(found[CaseState.FAILED.value])
     if has_failed:
         envelope |= {"status": "error", "error": summary, "code": "EXECUTION_FAILED"}
     session.output.answer(envelope, summary)
@@ -100,7 +100,7 @@ def _show_tests(session: Session, results: list[Result]) -> int:
 
 
 COMMANDS = {
-    "test": Command(
+    "test": CommandSpec(
         _configure_test,
         _run_test,
         ["rye test", "rye test mine/hello", "rye test 'shop/**' -k price --junit results.xml"],

@@ -15,11 +15,11 @@ from lillux.errors import LilluxError
 from lillux.process.cancellation import Cancellation
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.run import MAX_INPUT_BYTES, live_stderr, show, undo_ignored_child_signals
-from ryeos.cli.session import Command, Session
+from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import Answer, UsageError, error_answer
 from ryeos.items.refs import parse_reference
-from ryeos.run.thread_registry import Registry, write_document
-from ryeos.run.threads import Payload, Runner, RunnerSeals, Status, parse_payload
+from ryeos.run.thread_registry import ThreadRegistry, write_document
+from ryeos.run.threads import Payload, RunnerSeals, Status, ThreadRunner, parse_payload
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +62,7 @@ def _run(session: Session) -> int:
         raise UsageError(f"expected the payload of {session.arguments.thread_id}")
     undo_ignored_child_signals()
     end = _EndOnSignal()
-    registry = Registry(payload.place)
+    registry = ThreadRegistry(payload.place)
     if not _claim(registry, payload.thread_id, session.rye.runner_seals):
         session.output.note("ended before it began")
         return 0
@@ -79,12 +79,12 @@ def _run(session: Session) -> int:
     return 0
 
 
-def _claim(registry: Registry, thread_id: str, seals: RunnerSeals) -> bool:
+def _claim(registry: ThreadRegistry, thread_id: str, seals: RunnerSeals) -> bool:
     """Say that this process runs the thread, as its starter does, which may have died by now."""
     from lillux.background import start_token
 
     pid = os.getpid()
-    runner = Runner(pid, start_token(pid))
+    runner = ThreadRunner(pid, start_token(pid))
     with suppress(LilluxError):  # the starter has told why
         seals.seal(registry.place, thread_id, runner)
     return registry.mark_running(thread_id, runner.pid, runner.start_token)
@@ -111,7 +111,7 @@ def _status(answer: Answer, end: _EndOnSignal) -> Status:
 
 
 def _finish(
-    registry: Registry, payload: Payload, status: Status, envelope: "Mapping[str, object]"
+    registry: ThreadRegistry, payload: Payload, status: Status, envelope: "Mapping[str, object]"
 ) -> None:
     error = envelope.get("error")
     registry.finish(
@@ -125,4 +125,4 @@ def _finish(
     write_document(registry, payload.thread_id)
 
 
-COMMANDS = {"_thread": Command(_configure, _run)}
+COMMANDS = {"_thread": CommandSpec(_configure, _run)}

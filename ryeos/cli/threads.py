@@ -9,7 +9,7 @@ from typing import Any
 from lillux.files import file_system_error
 from ryeos.app.output import one_line
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import Command, Session, interrupt_on_signals
+from ryeos.cli.session import CommandSpec, Session, interrupt_on_signals
 from ryeos.items.errors import TOOL_FAILED, UsageError
 from ryeos.run.thread_control import GRACE_S, ThreadLog, kill_thread, refreshed, wait_for
 from ryeos.run.threads import Status, Thread
@@ -211,17 +211,17 @@ def _seconds(value: float | None, flag: str) -> float | None:
 
 
 COMMANDS = {
-    "threads list": Command(
+    "threads list": CommandSpec(
         _configure_list, _list, ["rye threads list", "rye threads list --active --json"]
     ),
-    "threads show": Command(_configure_one, _show, ["rye threads show 9f2c"]),
-    "threads logs": Command(
+    "threads show": CommandSpec(_configure_one, _show, ["rye threads show 9f2c"]),
+    "threads logs": CommandSpec(
         _configure_logs, _logs, ["rye threads logs 9f2c", "rye threads logs 9f2c --follow"]
     ),
-    "threads kill": Command(
+    "threads kill": CommandSpec(
         _configure_kill, _kill, ["rye threads kill 9f2c", "rye threads kill 9f2c --grace 30"]
     ),
-    "threads wait": Command(
+    "threads wait": CommandSpec(
         _configure_wait, _wait, ["rye threads wait 9f2c", "rye threads wait 9f2c 41ab --timeout 60"]
     ),
 }

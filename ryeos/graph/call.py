@@ -14,7 +14,15 @@ from typing import Any, Protocol, Self
 from lillux.digests import CanonicalJsonError, canonical_json, require_json, sha256_hex
 from lillux.process.cancellation import Cancellation
 from lillux.values import dataclass, replace
-from ryeos.graph.commands import INPUTS, RETRIES, CallRules, Outcome, Position, Settings, retries_of
+from ryeos.graph.commands import (
+    INPUTS,
+    RETRIES,
+    CallRules,
+    Position,
+    WalkOutcome,
+    WalkSettings,
+    retries_of,
+)
 from ryeos.graph.errors import (
     DepthExceededError,
     GraphChangedError,
@@ -29,7 +37,7 @@ from ryeos.graph.errors import (
 from ryeos.graph.model import Capabilities, Graph, Hook, Options, taken_apart
 from ryeos.graph.reading import Reading, read_graph
 from ryeos.graph.run_log import COMPLETED
-from ryeos.graph.runner import Calls, Keeping, OnStep, Records, RunEnd, Runner
+from ryeos.graph.runner import Calls, GraphRunner, OnStep, Records, ResultCache, RunEnd
 from ryeos.graph.walk import Walk
 from ryeos.items.errors import SpecError
 from ryeos.items.headers import parse_header
@@ -59,7 +67,7 @@ class SavedRun:
     is_alive: bool = False
 
 
-def checked_inputs(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def valid_graph_inputs(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs with the schema's defaults. Raises GraphInputError with every problem."""
     try:
         require_json(dict(inputs))
@@ -68,9 +76,9 @@ def checked_inputs(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
     schema = graph.config_schema
     if not schema:
         return dict(inputs)
-    from lillux.schema import check_schema, violations, with_defaults
+    from lillux.schema import validate_schema, violations, with_defaults
 
-    check_schema(schema)
+    validate_schema(schema)
     filled = with_defaults(inputs, schema)
     given = filled if isinstance(filled, dict) else {}
     missing = [name for name in schema.get("required") or () if name not in given]
@@ -112,7 +120,7 @@ def resumed_position(
     if retries:
         state[RETRIES] = retries
     if options.override_inputs:
-        state[INPUTS] = checked_inputs(graph, {**(state.get(INPUTS) or {}), **inputs})
+        state[INPUTS] = valid_graph_inputs(graph, {**(state.get(INPUTS) or {}), **inputs})
     return replace(Position(node=node, state=state), step=saved.step, errors=tuple(saved.errors))
 
 
@@ -165,13 +173,13 @@ class Recording(Records, Protocol):
         """Of this run."""
 
     @property
-    def keeping(self) -> Keeping | None:
+    def keeping(self) -> ResultCache | None:
         """Results that are used again; None where nothing is kept."""
 
     def is_ending_asked(self) -> bool:
         """Whether somebody wants the run ended."""
 
-    def end(self, outcome: Outcome, result: MappedResult) -> None:
+    def end(self, outcome: WalkOutcome, result: MappedResult) -> None:
         """Write down how it ended."""
 
     def __enter__(self) -> Self:
@@ -252,7 +260,7 @@ class GraphCall:
         graph = self._graph()
         inputs, options = self._taken_apart()
         if not (options.validate or options.resume):
-            checked_inputs(graph, inputs)
+            valid_graph_inputs(graph, inputs)
         return {
             "graph_id": graph.graph_id,
             "start": graph.start,
@@ -279,7 +287,7 @@ class GraphCall:
         if saved:  # (4)
             position = resumed_position(graph, options, saved, self._graph_hash, inputs)
         else:
-            position = fresh_position(graph, options, checked_inputs(graph, inputs))
+            position = fresh_position(graph, options, valid_graph_inputs(graph, inputs))
         recording = recordings.begin(graph, self._graph_hash, position, options, lineage)  # (5)
         with (
             recording,
@@ -299,9 +307,9 @@ class GraphCall:
             recording.end(outcome, result)  # (7)
         return result
 
-    def _settings(self, graph: Graph, options: Options, lineage: Lineage) -> Settings:
+    def _settings(self, graph: Graph, options: Options, lineage: Lineage) -> WalkSettings:
         limits = self._limits(graph, options)
-        return Settings(
+        return WalkSettings(
             max_steps=limits["max_steps"],
             max_concurrency=limits["max_concurrency"],
             rules=CallRules(grants=lineage.lists),
@@ -318,8 +326,8 @@ class GraphCall:
             "max_concurrency": most,
         }
 
-    def _runner(self, lineage: Lineage, recording: Recording, end: RunEnd) -> Runner:
-        return Runner(
+    def _runner(self, lineage: Lineage, recording: Recording, end: RunEnd) -> GraphRunner:
+        return GraphRunner(
             self._surroundings.calls(recording.run_id, _inner(lineage), self._materials),
             recording,
             end,
@@ -394,7 +402,7 @@ TIMED_OUT = "timed_out"
 _CODES = {"cancelled": "CANCELLED", TIMED_OUT: "TIMEOUT"}
 
 
-def timed_out(outcome: Outcome, limit_s: float | None) -> Outcome:
+def timed_out(outcome: WalkOutcome, limit_s: float | None) -> WalkOutcome:
     """The outcome of a run that was ended for its time: a failure, not somebody's wish."""
     if outcome.status != "cancelled":  # it was done by then
         return outcome
@@ -402,7 +410,7 @@ def timed_out(outcome: Outcome, limit_s: float | None) -> Outcome:
     return replace(outcome, status="error", error=error, code=TIMED_OUT)
 
 
-def mapped(graph: Graph, outcome: Outcome, run_id: str) -> MappedResult:
+def mapped(graph: Graph, outcome: WalkOutcome, run_id: str) -> MappedResult:
     """The result of a run."""
     success = outcome.status in {"completed", "completed_with_errors", "stepped"}
     data: dict[str, Any] = {"success": success}
@@ -431,7 +439,7 @@ def mapped(graph: Graph, outcome: Outcome, run_id: str) -> MappedResult:
     return MappedResult(success=False, data=data, error=error, code=code)
 
 
-def _shape(graph: Graph, outcome: Outcome) -> dict[str, Any]:
+def _shape(graph: Graph, outcome: WalkOutcome) -> dict[str, Any]:
     """What of output and state is told: of a failure the state, else as ``config.result`` says."""
     if outcome.error is not None:
         return {"state": outcome.state}
@@ -443,7 +451,7 @@ def _shape(graph: Graph, outcome: Outcome) -> dict[str, Any]:
     return shown
 
 
-def _own_error(outcome: Outcome) -> list[dict[str, Any]]:
+def _own_error(outcome: WalkOutcome) -> list[dict[str, Any]]:
     if outcome.error is None:
         return []
     entry: dict[str, Any] = {"code": outcome.code, "message": outcome.error}

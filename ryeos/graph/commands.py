@@ -138,11 +138,11 @@ class Left:
     errors: Sequence[Mapping[str, Any]] = ()
 
 
-Command: TypeAlias = Act | Fan | Pause | Enter | Left
+WalkCommand: TypeAlias = Act | Fan | Pause | Enter | Left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class WalkOutcome:
     """How a walk ended.
 
     status      ``completed``, ``completed_with_errors``, ``error``, ``cancelled``, ``stepped``
@@ -317,7 +317,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class WalkSettings:
     """What holds for a walk besides its graph.
 
     max_steps  how many steps this walk may take
@@ -340,14 +340,14 @@ def retries_of(state: Mapping[str, Any]) -> dict[str, int]:
     return {name: n for name, n in known.items() if isinstance(n, int)}
 
 
-class Progress:
+class WalkProgress:
     """One walk's state. ``node`` is the one that is worked on, or comes next; None at an end."""
 
     def __init__(
         self,
         graph: Graph,
         position: Position,
-        settings: Settings,
+        settings: WalkSettings,
         now: Callable[[], datetime],
     ) -> None:
         self.graph, self.settings, self._now = graph, settings, now
@@ -392,10 +392,10 @@ class Progress:
                 self.warn(f"{self.node}: {key} is assigned nothing: {template!r:.100} has none")
             self.state[key] = value
 
-    def outcome(self, status: str, **fields: Any) -> Outcome:  # noqa: ANN401 - those of Outcome
+    def outcome(self, status: str, **fields: Any) -> WalkOutcome:  # noqa: ANN401 - those of Outcome
         """The end of the walk, as it is now."""
         fields.setdefault("next_node", self.node if status in {"error", "cancelled"} else None)
-        return Outcome(
+        return WalkOutcome(
             status=status,
             state=self.state,
             steps=self.step,
@@ -404,11 +404,11 @@ class Progress:
             **fields,
         )
 
-    def completed(self, **fields: Any) -> Outcome:  # noqa: ANN401 - those of Outcome
+    def completed(self, **fields: Any) -> WalkOutcome:  # noqa: ANN401 - those of Outcome
         """The end that is no failure."""
         return self.outcome("completed_with_errors" if self.errors else "completed", **fields)
 
-    def cancelled(self) -> Outcome:
+    def cancelled(self) -> WalkOutcome:
         """The end that somebody from outside wants."""
         return self.outcome(
             "cancelled", error="the run was cancelled", node=self.node, code="cancelled"

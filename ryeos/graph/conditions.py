@@ -29,7 +29,7 @@ from ryeos.graph.expressions import (
 )
 from ryeos.graph.expressions import problems as template_problems
 from ryeos.graph.expressions import references as template_references
-from ryeos.graph.problems import Problem
+from ryeos.graph.problems import GraphProblem
 
 # --- conditions -----------------------------------------------------------------------------------
 
@@ -79,13 +79,13 @@ ALWAYS = AllOf(())
 NEVER = AnyOf(())
 
 
-def parse_condition(data: Any, path: str) -> tuple[Condition | None, list[Problem]]:  # noqa: ANN401
+def parse_condition(data: Any, path: str) -> tuple[Condition | None, list[GraphProblem]]:  # noqa: ANN401
     """The condition that a file has at a path, and everything that is wrong with it.
 
     None where it cannot be told what is meant: then the problems are errors. Beside a condition
     they are warnings. Nothing, an empty mapping and true always hold; false never does.
     """
-    problems: list[Problem] = []
+    problems: list[GraphProblem] = []
     return _parsed(data, path, problems, MAX_DEPTH), problems
 
 
@@ -135,15 +135,19 @@ def _compares(condition: Comparison, document: Document, warn: Warn) -> bool:
         raise ExpressionError(shown, problem, hint=VALUE_HINT) from error
 
 
-def _parsed(data: Any, path: str, problems: list[Problem], levels: int) -> Condition | None:  # noqa: ANN401
+def _parsed(data: Any, path: str, problems: list[GraphProblem], levels: int) -> Condition | None:  # noqa: ANN401
     if data is None or isinstance(data, bool):
         return NEVER if data is False else ALWAYS
     if not isinstance(data, Mapping):
         problem = f"expected a condition, found {kind_of(data)}"
-        problems.append(Problem(path, problem, "write it like {path: state.n, op: gt, value: 1}"))
+        problems.append(
+            GraphProblem(path, problem, "write it like {path: state.n, op: gt, value: 1}")
+        )
         return None
     if not levels:
-        problems.append(Problem(path, f"expected at most {MAX_DEPTH} conditions in each other"))
+        problems.append(
+            GraphProblem(path, f"expected at most {MAX_DEPTH} conditions in each other")
+        )
         return None
     groups = [name for name in _GROUPS if name in data]
     problems += _unknown_keys(data, groups, path)
@@ -151,7 +155,7 @@ def _parsed(data: Any, path: str, problems: list[Problem], levels: int) -> Condi
         found = ", ".join(str(key) for key in data if key in {*_GROUPS, *_KEYS})
         hint = "put them into one list: all: [{...}, {...}]"
         problems.append(
-            Problem(path, f"expected one of any, all, not or path, found {found}", hint)
+            GraphProblem(path, f"expected one of any, all, not or path, found {found}", hint)
         )
         return None
     if groups:
@@ -163,7 +167,7 @@ def _group(
     name: str,
     data: Any,  # noqa: ANN401
     path: str,
-    problems: list[Problem],
+    problems: list[GraphProblem],
     levels: int,
 ) -> Condition | None:
     if name == "not":
@@ -171,7 +175,7 @@ def _group(
         return None if inner is None else Not(inner)
     if not isinstance(data, (list, tuple)):
         hint = f"write {name}: [{{...}}, {{...}}]"
-        problems.append(Problem(path, f"expected a list, found {kind_of(data)}", hint))
+        problems.append(GraphProblem(path, f"expected a list, found {kind_of(data)}", hint))
         return None
     read = [
         _parsed(entry, f"{path}[{index}]", problems, levels) for index, entry in enumerate(data)
@@ -182,12 +186,15 @@ def _group(
     return AnyOf(conditions) if name == "any" else AllOf(conditions)
 
 
-def _comparison(data: Mapping[Any, Any], path: str, problems: list[Problem]) -> Condition | None:
+def _comparison(
+    data: Mapping[Any, Any], path: str, problems: list[GraphProblem]
+) -> Condition | None:
     steps = _path(data, path, problems)
     op = _operator(data, path, problems)
     value = data.get("value")
     found = [
-        Problem(_below(f"{path}.value", place), line) for place, line in template_problems(value)
+        GraphProblem(_below(f"{path}.value", place), line)
+        for place, line in template_problems(value)
     ]
     problems += found
     if steps is None or op is None or found:
@@ -198,46 +205,52 @@ def _comparison(data: Mapping[Any, Any], path: str, problems: list[Problem]) -> 
     return Comparison(steps, op, value)
 
 
-def _path(data: Mapping[Any, Any], path: str, problems: list[Problem]) -> Path | None:
+def _path(data: Mapping[Any, Any], path: str, problems: list[GraphProblem]) -> Path | None:
     if "path" not in data:
         hint = "say what is compared, like path: state.n"
-        problems.append(Problem(path, "expected the key path, found none", hint))
+        problems.append(GraphProblem(path, "expected the key path, found none", hint))
         return None
     text = data["path"]
     try:
         if isinstance(text, str) and not has_marks(text):
             return parse_path(text)
     except PathSyntaxError as error:
-        problems.append(Problem(f"{path}.path", str(error)))
+        problems.append(GraphProblem(f"{path}.path", str(error)))
         return None
     found = repr(text[:_SHOWN]) if isinstance(text, str) else kind_of(text)
     hint = "a path stands without ${ and }"
-    problems.append(Problem(f"{path}.path", f"expected a path like state.n, found {found}", hint))
+    problems.append(
+        GraphProblem(f"{path}.path", f"expected a path like state.n, found {found}", hint)
+    )
     return None
 
 
-def _operator(data: Mapping[Any, Any], path: str, problems: list[Problem]) -> str | None:
+def _operator(data: Mapping[Any, Any], path: str, problems: list[GraphProblem]) -> str | None:
     key = "op" if "op" in data else "operator"
     where = f"{path}.{key}"
     if "op" in data and "operator" in data:
-        problems.append(Problem(where, "expected op or operator, found both"))
+        problems.append(GraphProblem(where, "expected op or operator, found both"))
         return None
     op = data.get(key, "eq")
     if not isinstance(op, str):
-        problems.append(Problem(where, f"expected the name of an operator, found {kind_of(op)}"))
+        problems.append(
+            GraphProblem(where, f"expected the name of an operator, found {kind_of(op)}")
+        )
         return None
     op = ALIASES.get(op, op)
     if op not in OPERATORS:
         hint = _meant(op, (*OPERATORS, *ALIASES)) or f"known are {', '.join(OPERATORS)}"
-        problems.append(Problem(where, f"unknown operator {op[:_SHOWN]!r}", hint))
+        problems.append(GraphProblem(where, f"unknown operator {op[:_SHOWN]!r}", hint))
         return None
     return op
 
 
-def _is_pattern(value: object, path: str, problems: list[Problem]) -> bool:
+def _is_pattern(value: object, path: str, problems: list[GraphProblem]) -> bool:
     """Tell a pattern that cannot be read; one that is filled in only then has to be one."""
     if not isinstance(value, str):
-        problems.append(Problem(path, f"expected a regular expression, found {kind_of(value)}"))
+        problems.append(
+            GraphProblem(path, f"expected a regular expression, found {kind_of(value)}")
+        )
         return False
     if has_marks(value):
         return True
@@ -245,34 +258,36 @@ def _is_pattern(value: object, path: str, problems: list[Problem]) -> bool:
         compile_pattern(value)
     except PatternError as error:
         hint = "see docs/graph-expressions.md for what a pattern may have"
-        problems.append(Problem(path, f"{value[:_SHOWN]!r}: {error}", hint))
+        problems.append(GraphProblem(path, f"{value[:_SHOWN]!r}: {error}", hint))
         return False
     return True
 
 
-def _value_warnings(op: str, data: Mapping[Any, Any], path: str) -> Iterator[Problem]:
+def _value_warnings(op: str, data: Mapping[Any, Any], path: str) -> Iterator[GraphProblem]:
     """What can be compared, but hardly as it was meant."""
     value = data.get("value")
     if op in WITHOUT_VALUE:
         if value is False:
             other = op.removeprefix("not_") if op.startswith("not_") else f"not_{op}"
-            yield Problem(f"{path}.value", f"{op} looks at no value", f"write op: {other}")
+            yield GraphProblem(f"{path}.value", f"{op} looks at no value", f"write op: {other}")
     elif "value" not in data:
         hint = "add value, or op: exists"
-        yield Problem(path, f"{op} has no value to compare with, so null is taken", hint)
+        yield GraphProblem(path, f"{op} has no value to compare with, so null is taken", hint)
     elif op in {"in", "not_in"} and not isinstance(value, (list, tuple, str)):
-        yield Problem(f"{path}.value", f"expected a list to look in, found {kind_of(value)}")
+        yield GraphProblem(f"{path}.value", f"expected a list to look in, found {kind_of(value)}")
     elif op in {"in", "not_in"} and isinstance(value, str) and not has_marks(value):
         hint = "write a list, or swap the two: op: contains"
-        yield Problem(f"{path}.value", "expected a list to look in, found a text", hint)
+        yield GraphProblem(f"{path}.value", "expected a list to look in, found a text", hint)
 
 
-def _unknown_keys(data: Mapping[Any, Any], groups: list[str], path: str) -> Iterator[Problem]:
+def _unknown_keys(data: Mapping[Any, Any], groups: list[str], path: str) -> Iterator[GraphProblem]:
     known = _GROUPS if groups else (*_KEYS, *_GROUPS)
     for key in data:
         if key not in {*_KEYS, *_GROUPS}:
             shown = str(key)[:_SHOWN]
-            yield Problem(f"{path}.{shown}", "unknown key is not used", _meant(str(key), known))
+            yield GraphProblem(
+                f"{path}.{shown}", "unknown key is not used", _meant(str(key), known)
+            )
 
 
 def _meant(word: str, known: tuple[str, ...]) -> str:

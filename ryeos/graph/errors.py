@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ryeos.graph.problems import Problem
+from ryeos.graph.problems import GraphProblem
 from ryeos.items.errors import RyeError
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -13,7 +13,7 @@ class GraphInvalidError(RyeError):
 
     code, exit_status = "VALIDATION_FAILED", 6
 
-    def __init__(self, graph_id: str, problems: Sequence[Problem]) -> None:
+    def __init__(self, graph_id: str, problems: Sequence[GraphProblem]) -> None:
         self.graph_id, self.problems = graph_id, tuple(problems)
         self.details = tuple(str(problem) for problem in problems)
         super().__init__(

@@ -49,7 +49,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
+class NodeRetry:
     """How often a failed call is made again: before retry n it waits delay_s * backoff ** (n - 1).
 
     max is the number of retries after the first attempt, at least one.
@@ -81,7 +81,7 @@ class ActionNode:
     cache_ttl_s: float | None = None
     remote: str | None = None
     env_requires: tuple[str, ...] = ()
-    retry: Retry | None = None
+    retry: NodeRetry | None = None
     timeout_s: float | None = None
     is_async: bool = False
 
@@ -132,7 +132,7 @@ class ForeachNode:
     cache_ttl_s: float | None = None
     remote: str | None = None
     env_requires: tuple[str, ...] = ()
-    retry: Retry | None = None
+    retry: NodeRetry | None = None
     timeout_s: float | None = None
 
     @property
@@ -156,7 +156,7 @@ class ReturnNode:
         return "return"
 
 
-Node: TypeAlias = ActionNode | GateNode | ForeachNode | ReturnNode
+GraphNode: TypeAlias = ActionNode | GateNode | ForeachNode | ReturnNode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +192,7 @@ class Graph:
 
     graph_id: str
     start: str
-    nodes: Mapping[str, Node]
+    nodes: Mapping[str, GraphNode]
     permissions: tuple[str, ...] | None = None
     limits: Mapping[str, float] = field(default_factory=dict)
     env_requires: tuple[str, ...] = ()
@@ -207,12 +207,12 @@ class Graph:
     description: str = ""
 
 
-def edges_of(node: Node) -> tuple[Edge, ...]:
+def edges_of(node: GraphNode) -> tuple[Edge, ...]:
     """The ways out of a node but ``on_error``; a return node has none."""
     return () if isinstance(node, ReturnNode) else node.next
 
 
-def error_target(node: Node) -> str | None:
+def error_target(node: GraphNode) -> str | None:
     """Where a node goes when its call fails, or None."""
     return node.on_error if isinstance(node, (ActionNode, ForeachNode)) else None
 
@@ -293,7 +293,7 @@ class Options:
     force: bool = False
 
 
-Check = Callable[[object], bool]
+OptionCheck = Callable[[object], bool]
 
 
 def _is_count(value: object) -> bool:
@@ -308,14 +308,14 @@ def _is_names(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
-def _is(kind: type) -> Check:
+def _is(kind: type) -> OptionCheck:
     return lambda value: isinstance(value, kind)
 
 
 # What the engine takes from the parameters of any tool.
 _ENGINES = frozenset({"timeout", "cwd"})
 # name of the parameter -> what it must be, in words and as a check
-_KNOWN: Mapping[str, tuple[str, Check]] = {
+_KNOWN: Mapping[str, tuple[str, OptionCheck]] = {
     "max_steps": ("a whole number above 0", _is_count),
     "max_concurrency": ("a whole number above 0", _is_count),
     "resume": ("true or false", _is(bool)),

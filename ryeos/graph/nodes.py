@@ -12,23 +12,23 @@ from ryeos.graph.model import (
     Edge,
     ForeachNode,
     GateNode,
+    GraphNode,
     Hook,
-    Node,
+    NodeRetry,
     Primary,
-    Retry,
     ReturnNode,
 )
 from ryeos.graph.problems import (
     MAX_NAME_CHARACTERS,
     MAX_SECONDS,
-    Fields,
     Findings,
+    GraphFields,
     below,
     found,
     shown,
 )
 from ryeos.items.errors import InvalidRefError
-from ryeos.items.refs import EXECUTABLE_KINDS, Kind, check_id
+from ryeos.items.refs import EXECUTABLE_KINDS, Kind, valid_id
 
 # --- node reading ---------------------------------------------------------------------------------
 
@@ -58,7 +58,7 @@ _NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 def read_node(
     name: str, value: object, path: str, findings: Findings, names: Collection[str]
-) -> Node | None:
+) -> GraphNode | None:
     """The node at ``path``; None when it is so wrong that there is none.
 
     ``names`` are those of all nodes of the graph.
@@ -66,7 +66,7 @@ def read_node(
     if not isinstance(value, Mapping):
         findings.error(path, f"expected a mapping, found {found(value)}")
         return None
-    fields = Fields(value, path, findings)
+    fields = GraphFields(value, path, findings)
     word = _type(fields)
     if word is None:
         fields.report_unknown((*{key for keys in _KEYS.values() for key in keys}, *_IGNORED), {})
@@ -80,7 +80,7 @@ def read_node(
     return node
 
 
-def _type(fields: Fields) -> str | None:
+def _type(fields: GraphFields) -> str | None:
     if fields.any("type") is not None:
         return fields.choice("type", NODE_TYPES)
     if fields.data.get("action") is None:
@@ -90,7 +90,7 @@ def _type(fields: Fields) -> str | None:
     return "action"
 
 
-def _action_node(name: str, fields: Fields, names: Collection[str]) -> Node | None:
+def _action_node(name: str, fields: GraphFields, names: Collection[str]) -> GraphNode | None:
     action = _action(fields, foreach=False)
     node_fields = _calling(fields, names)
     assign, following, is_async = _assign(fields), _next(fields, names), fields.truth("async")
@@ -101,7 +101,7 @@ def _action_node(name: str, fields: Fields, names: Collection[str]) -> Node | No
     )
 
 
-def _gate_node(name: str, fields: Fields, names: Collection[str]) -> Node:
+def _gate_node(name: str, fields: GraphFields, names: Collection[str]) -> GraphNode:
     return GateNode(
         name=name,
         assign=_assign(fields),
@@ -110,7 +110,7 @@ def _gate_node(name: str, fields: Fields, names: Collection[str]) -> Node:
     )
 
 
-def _foreach_node(name: str, fields: Fields, names: Collection[str]) -> Node | None:
+def _foreach_node(name: str, fields: GraphFields, names: Collection[str]) -> GraphNode | None:
     action = _action(fields, foreach=True)
     if fields.data.get("async"):
         fields.asked.add("async")
@@ -134,7 +134,7 @@ def _foreach_node(name: str, fields: Fields, names: Collection[str]) -> Node | N
     return ForeachNode(name=name, action=action, over=over, **read)
 
 
-def _return_node(name: str, fields: Fields, _: Collection[str]) -> Node:
+def _return_node(name: str, fields: GraphFields, _: Collection[str]) -> GraphNode:
     return ReturnNode(
         name=name,
         output=fields.any("output"),
@@ -143,7 +143,7 @@ def _return_node(name: str, fields: Fields, _: Collection[str]) -> Node:
     )
 
 
-_READERS: Mapping[str, Callable[[str, Fields, Collection[str]], Node | None]] = {
+_READERS: Mapping[str, Callable[[str, GraphFields, Collection[str]], GraphNode | None]] = {
     "action": _action_node,
     "gate": _gate_node,
     "foreach": _foreach_node,
@@ -151,7 +151,7 @@ _READERS: Mapping[str, Callable[[str, Fields, Collection[str]], Node | None]] = 
 }
 
 
-def _action(fields: Fields, *, foreach: bool) -> Action | None:
+def _action(fields: GraphFields, *, foreach: bool) -> Action | None:
     value = fields.any("action")
     if value is None:
         fields.findings.error(fields.at("action"), "expected an action, found nothing")
@@ -159,7 +159,7 @@ def _action(fields: Fields, *, foreach: bool) -> Action | None:
     return read_action(value, fields.at("action"), fields.findings, foreach=foreach)
 
 
-def _calling(fields: Fields, names: Collection[str]) -> dict[str, Any]:
+def _calling(fields: GraphFields, names: Collection[str]) -> dict[str, Any]:
     """What all nodes have that call something."""
     return {
         "on_error": _error_target(fields, names),
@@ -172,29 +172,29 @@ def _calling(fields: Fields, names: Collection[str]) -> dict[str, Any]:
     }
 
 
-def _error_target(fields: Fields, names: Collection[str]) -> str | None:
+def _error_target(fields: GraphFields, names: Collection[str]) -> str | None:
     target = fields.text("on_error")
     if target:
-        check_target(target, fields.at("on_error"), fields.findings, names)
+        note_missing_target(target, fields.at("on_error"), fields.findings, names)
     return target
 
 
-def check_target(target: str, path: str, findings: Findings, names: Collection[str]) -> None:
+def note_missing_target(target: str, path: str, findings: Findings, names: Collection[str]) -> None:
     """Note a target that is no node."""
     if target not in names:
         hint = findings.guess(target, names) or "add the node, or name another"
         findings.error(path, f"there is no node {shown(target)}", hint)
 
 
-def _retry(fields: Fields) -> Retry | None:
+def _retry(fields: GraphFields) -> NodeRetry | None:
     value = fields.mapping("retry")
     if value is None:
         return None
-    inner = Fields(value, fields.at("retry"), fields.findings)
+    inner = GraphFields(value, fields.at("retry"), fields.findings)
     most = inner.count("max", most=MAX_RETRIES)
     if value.get("max") is None:
         inner.findings.error(inner.at("max"), "expected the number of retries, found nothing")
-    retry = Retry(
+    retry = NodeRetry(
         max=most or 1,
         backoff=_backoff(inner),
         delay_s=inner.number("delay", 0.0, MAX_SECONDS) or 0.0,
@@ -203,13 +203,13 @@ def _retry(fields: Fields) -> Retry | None:
     return retry
 
 
-def _backoff(fields: Fields) -> float:
+def _backoff(fields: GraphFields) -> float:
     if isinstance(fields.any("backoff"), str):
         return BACKOFFS.get(fields.choice("backoff", tuple(BACKOFFS)) or "", 1.0)
     return fields.number("backoff", 1.0, MAX_BACKOFF) or 1.0
 
 
-def _loop_name(fields: Fields) -> str:
+def _loop_name(fields: GraphFields) -> str:
     name = fields.text("as") or "item"
     if not _NAME.fullmatch(name) or len(name) > MAX_NAME_CHARACTERS:
         expected = f"a name of letters, digits, _ and - (at most {MAX_NAME_CHARACTERS})"
@@ -221,21 +221,21 @@ def _loop_name(fields: Fields) -> str:
     return name
 
 
-def _state_key(fields: Fields, key: str) -> str | None:
+def _state_key(fields: GraphFields, key: str) -> str | None:
     name = fields.text(key)
     if name is not None:
-        check_state_key(name, fields.at(key), fields.findings)
+        note_bad_state_key(name, fields.at(key), fields.findings)
     return name
 
 
-def _assign(fields: Fields) -> Mapping[str, Any]:
+def _assign(fields: GraphFields) -> Mapping[str, Any]:
     assign = fields.mapping("assign") or {}
     for key in assign:
-        check_state_key(key, below(fields.at("assign"), key), fields.findings)
+        note_bad_state_key(key, below(fields.at("assign"), key), fields.findings)
     return assign
 
 
-def check_state_key(key: str, path: str, findings: Findings) -> None:
+def note_bad_state_key(key: str, path: str, findings: Findings) -> None:
     """Note a key that is the engine's, or that no expression can name."""
     if key == "inputs":
         findings.error(path, "state.inputs holds the inputs of the run", "use another key")
@@ -248,7 +248,7 @@ def check_state_key(key: str, path: str, findings: Findings) -> None:
         )
 
 
-def _next(fields: Fields, names: Collection[str]) -> tuple[Edge, ...]:
+def _next(fields: GraphFields, names: Collection[str]) -> tuple[Edge, ...]:
     value = fields.any("next")
     path = fields.at("next")
     if value is None:
@@ -256,7 +256,7 @@ def _next(fields: Fields, names: Collection[str]) -> tuple[Edge, ...]:
     if isinstance(value, str):
         target = fields.text("next")
         if target:
-            check_target(target, path, fields.findings, names)
+            note_missing_target(target, path, fields.findings, names)
         return (Edge(target),) if target else ()
     if not isinstance(value, (list, tuple)):
         expected = "the name of a node or a list of edges"
@@ -278,14 +278,14 @@ def _edges(
             text = f"expected a mapping with to, found {found(entry)}"
             findings.error(where, text, _edge_hint(entry))
             continue
-        fields = Fields(entry, where, findings)
+        fields = GraphFields(entry, where, findings)
         target = fields.text("to")
         if entry.get("to") is None:
             findings.error(fields.at("to"), "expected the name of a node, found nothing")
         when = read_condition(fields, "when")
         fields.report_unknown(("to", "when", *_IGNORED), {})
         if target:
-            check_target(target, fields.at("to"), findings, names)
+            note_missing_target(target, fields.at("to"), findings, names)
             yield Edge(target, when)
 
 
@@ -293,7 +293,7 @@ def _edge_hint(entry: object) -> str:
     return f"write {{to: {entry[:60]}}}" if isinstance(entry, str) and entry else ""
 
 
-def read_condition(fields: Fields, key: str) -> Condition | None:
+def read_condition(fields: GraphFields, key: str) -> Condition | None:
     """The condition at a key; None where there is none, a wrong one, or one that always holds."""
     value = fields.any(key)
     if value is None:
@@ -323,7 +323,7 @@ def read_action(value: object, path: str, findings: Findings, *, foreach: bool) 
     if not isinstance(value, Mapping):
         findings.error(path, f"expected a mapping with item_id, found {found(value)}")
         return None
-    fields = Fields(value, path, findings)
+    fields = GraphFields(value, path, findings)
     word = fields.choice("primary", (*PRIMARIES, *LEGACY_PRIMARIES)) or "execute"
     primary = cast("Primary", LEGACY_PRIMARIES.get(word, word))
     params = _params(fields, foreach=foreach)
@@ -344,7 +344,7 @@ def read_action(value: object, path: str, findings: Findings, *, foreach: bool) 
     return Action(primary=primary, item_id=item_id, kind=kind if written else None, params=params)
 
 
-def _params(fields: Fields, *, foreach: bool) -> dict[str, Any]:
+def _params(fields: GraphFields, *, foreach: bool) -> dict[str, Any]:
     params = dict(fields.mapping("params") or {})
     for key in _ROUTING:
         value = fields.any(key)
@@ -360,7 +360,7 @@ def _params(fields: Fields, *, foreach: bool) -> dict[str, Any]:
     return params
 
 
-def _refuse_async(fields: Fields, params: Mapping[str, Any]) -> None:
+def _refuse_async(fields: GraphFields, params: Mapping[str, Any]) -> None:
     places = {fields.at("async"): fields.any("async")}
     places[below(fields.at("params"), "async")] = params.get("async")
     for path, value in places.items():
@@ -370,7 +370,7 @@ def _refuse_async(fields: Fields, params: Mapping[str, Any]) -> None:
             )
 
 
-def _kind(fields: Fields) -> str | None:
+def _kind(fields: GraphFields) -> str | None:
     kind = fields.choice("kind", KINDS)
     older = fields.choice("item_type", KINDS)
     if older:
@@ -382,7 +382,7 @@ def _kind(fields: Fields) -> str | None:
     return kind or older
 
 
-def _item(fields: Fields, written: str, kind: str | None) -> tuple[str, str | None]:
+def _item(fields: GraphFields, written: str, kind: str | None) -> tuple[str, str | None]:
     """The canonical id and its kind. A text that begins with an expression stays as it is."""
     path = fields.at("item_id")
     if written.startswith(EXPRESSION):
@@ -408,24 +408,24 @@ def _item(fields: Fields, written: str, kind: str | None) -> tuple[str, str | No
     return f"{named}:{_checked(fields, path, rest)}", named
 
 
-def _checked(fields: Fields, path: str, item_id: str) -> str:
+def _checked(fields: GraphFields, path: str, item_id: str) -> str:
     if EXPRESSION in item_id:
         return item_id
     try:
-        return check_id(item_id.removeprefix("./"))
+        return valid_id(item_id.removeprefix("./"))
     except InvalidRefError as error:
         fields.findings.error(path, str(error))
         return item_id
 
 
-def _check_search(fields: Fields, primary: Primary, params: Mapping[str, Any]) -> None:
+def _check_search(fields: GraphFields, primary: Primary, params: Mapping[str, Any]) -> None:
     if primary == "fetch" and params.get("query") is not None:
         return
     wanted = "an item_id, or a query in params" if primary == "fetch" else "an item_id"
     fields.findings.error(fields.at("item_id"), f"expected {wanted}, found nothing")
 
 
-def _report_unknown(fields: Fields) -> None:
+def _report_unknown(fields: GraphFields) -> None:
     unused = {"async": "async is not used here: it belongs on the node"}
     fields.report_unknown(("comment", "description", "id"), unused)
 
@@ -441,7 +441,7 @@ _CALL_KEYS = frozenset({"primary", "item_id", "kind", "item_type", "params"})
 LAST_LAYER = 3
 
 
-def read_hooks(fields: Fields) -> tuple[Hook, ...]:
+def read_hooks(fields: GraphFields) -> tuple[Hook, ...]:
     """The hooks of ``config``, in the order of the file."""
     entries = fields.sequence("hooks")
     path = fields.at("hooks")
@@ -465,7 +465,7 @@ def _hook(entry: object, path: str, findings: Findings) -> Hook | None:
     if not isinstance(entry, Mapping):
         findings.error(path, f"expected a mapping with event and action, found {found(entry)}")
         return None
-    fields = Fields(entry, path, findings)
+    fields = GraphFields(entry, path, findings)
     event = fields.choice("event", EVENTS)
     for key in ("event", "action"):
         if entry.get(key) is None:
@@ -506,7 +506,7 @@ def _control(value: object, path: str, findings: Findings) -> Mapping[str, Any] 
     if not isinstance(value, Mapping):
         findings.error(path, f"expected an action or a control, found {found(value)}")
         return None
-    fields = Fields(value, path, findings)
+    fields = GraphFields(value, path, findings)
     word = _control_word(fields)
     most = fields.count("max_retries", most=MAX_RETRIES)
     fields.report_unknown(("action", "max_retries", *CONTROLS), {})
@@ -515,7 +515,7 @@ def _control(value: object, path: str, findings: Findings) -> Mapping[str, Any] 
     return {"action": word} if most is None else {"action": word, "max_retries": most}
 
 
-def _control_word(fields: Fields) -> str | None:
+def _control_word(fields: GraphFields) -> str | None:
     named = fields.choice("action", CONTROLS)
     flags = [word for word in CONTROLS if fields.truth(word)]
     words = {*flags, *([named] if named else [])}

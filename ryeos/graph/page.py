@@ -13,8 +13,8 @@ from pathlib import Path
 from lillux.files import is_inside, make_directory, safe_join, write_atomic
 from lillux.values import dataclass
 from ryeos.graph.errors import RunPlaceError
-from ryeos.graph.run_log import RunPlace, check_run_id
-from ryeos.items.refs import ItemRef, Kind, check_id
+from ryeos.graph.run_log import RunPlace, valid_run_id
+from ryeos.items.refs import ItemRef, Kind, valid_id
 from ryeos.trust.sign import Signer, SignTarget
 
 # --- page -----------------------------------------------------------------------------------------
@@ -214,5 +214,5 @@ def write_page(place: RunPlace, page: RunPage, signer: Signer | None) -> Path:
 
 
 def _item_id(graph_id: str, run_id: str) -> str:
-    check_id(graph_id)
-    return f"state/graphs/{graph_id}/{check_run_id(run_id)}"
+    valid_id(graph_id)
+    return f"state/graphs/{graph_id}/{valid_run_id(run_id)}"

@@ -5,7 +5,15 @@ from enum import StrEnum
 
 from lillux.values import dataclass
 from ryeos.graph.conditions import AllOf, AnyOf, Comparison, Condition, Not
-from ryeos.graph.model import Action, ActionNode, ForeachNode, Graph, Node, edges_of, error_target
+from ryeos.graph.model import (
+    Action,
+    ActionNode,
+    ForeachNode,
+    Graph,
+    GraphNode,
+    edges_of,
+    error_target,
+)
 
 # --- picture --------------------------------------------------------------------------------------
 
@@ -141,7 +149,7 @@ def picture_of(graph: Graph, states: Mapping[str, NodeState] | None = None) -> P
     return Picture(title=title, boxes=boxes, arrows=arrows, start=keys[graph.start])
 
 
-def _box_lines(node: Node) -> tuple[str, ...]:
+def _box_lines(node: GraphNode) -> tuple[str, ...]:
     title = shortened(node.name, _MOST_TITLE)
     if not isinstance(node, (ActionNode, ForeachNode)):
         return (title,)
@@ -158,7 +166,7 @@ def _called(action: Action) -> str:
     return item if action.primary == "execute" else f"{action.primary} {item}"
 
 
-def _arrows(node: Node, keys: Mapping[str, str]) -> Iterator[Arrow]:
+def _arrows(node: GraphNode, keys: Mapping[str, str]) -> Iterator[Arrow]:
     edges = edges_of(node)
     for index, edge in enumerate(edges):
         if edge.when is not None:

@@ -21,7 +21,7 @@ _MAX_SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class GraphProblem:
     """What a reader finds: as an error it keeps the graph from running, as a warning it does not.
 
     path  where it stands in the YAML, ``config.nodes.route.next[0].to``; ``""`` for the file
@@ -62,16 +62,16 @@ def shown(text: str) -> str:
 class Findings:
     """The problems that were found so far; each is there once, in the order of the search."""
 
-    errors: dict[Problem, None] = field(default_factory=dict)
-    warnings: dict[Problem, None] = field(default_factory=dict)
+    errors: dict[GraphProblem, None] = field(default_factory=dict)
+    warnings: dict[GraphProblem, None] = field(default_factory=dict)
 
     def error(self, path: str, text: str, hint: str = "") -> None:
         """Add what keeps the graph from running."""
-        self.errors[Problem(path, text, hint)] = None
+        self.errors[GraphProblem(path, text, hint)] = None
 
     def warn(self, path: str, text: str, hint: str = "") -> None:
         """Add what looks like a slip."""
-        self.warnings[Problem(path, text, hint)] = None
+        self.warnings[GraphProblem(path, text, hint)] = None
 
     def guess(self, word: str, known: Iterable[str]) -> str:
         """``did you mean x?`` or ``""``; a file with very many slips gets no more of them."""
@@ -82,13 +82,13 @@ class Findings:
         return f"did you mean {close[0]}?" if close else ""
 
 
-def listed(problems: Iterable[Problem], noun: str) -> tuple[Problem, ...]:
+def listed(problems: Iterable[GraphProblem], noun: str) -> tuple[GraphProblem, ...]:
     """The first `MAX_PROBLEMS`, and a last one that counts the rest."""
     found = tuple(problems)
     rest = len(found) - MAX_PROBLEMS
     if rest <= 0:
         return found
-    return (*found[:MAX_PROBLEMS], Problem("", f"{rest} more {noun} are not listed"))
+    return (*found[:MAX_PROBLEMS], GraphProblem("", f"{rest} more {noun} are not listed"))
 
 
 # --- fields ---------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ MAX_NAME_CHARACTERS = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class GraphFields:
     """Reads one mapping, key by key.
 
     Every read answers None (or the empty value) for a key that is absent, null or wrong; a wrong

@@ -18,8 +18,8 @@ from ryeos.graph.model import (
     ForeachNode,
     GateNode,
     Graph,
+    GraphNode,
     Hook,
-    Node,
     OnError,
     ResultShape,
     ReturnNode,
@@ -28,12 +28,18 @@ from ryeos.graph.model import (
     error_target,
     required_capability,
 )
-from ryeos.graph.nodes import EXPRESSION, check_state_key, check_target, read_hooks, read_node
+from ryeos.graph.nodes import (
+    EXPRESSION,
+    note_bad_state_key,
+    note_missing_target,
+    read_hooks,
+    read_node,
+)
 from ryeos.graph.problems import (
     MAX_NAME_CHARACTERS,
-    Fields,
     Findings,
-    Problem,
+    GraphFields,
+    GraphProblem,
     below,
     listed,
     shown,
@@ -67,14 +73,14 @@ class Reading:
     """What a file says: the graph when there are no errors, and all problems in any case."""
 
     graph: Graph | None
-    errors: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
+    errors: tuple[GraphProblem, ...] = ()
+    warnings: tuple[GraphProblem, ...] = ()
 
 
 def read_graph(data: Mapping[str, Any], graph_id: str) -> Reading:
     """Read the header of a graph file, as `ryeos.items.headers` parsed it: JSON types, bounded."""
     findings = Findings()
-    top = Fields(data, "", findings)
+    top = GraphFields(data, "", findings)
     graph = _graph(top, graph_id)
     top.report_unknown(
         (*TOP_KEYS, *TOP_IGNORED), {key: f"{key} belongs in config" for key in CONFIG_KEYS}
@@ -83,9 +89,9 @@ def read_graph(data: Mapping[str, Any], graph_id: str) -> Reading:
     return Reading(None if errors else graph, errors, listed(findings.warnings, "warnings"))
 
 
-def _graph(top: Fields, graph_id: str) -> Graph | None:
+def _graph(top: GraphFields, graph_id: str) -> Graph | None:
     _check_type(top)
-    config = Fields(top.mapping("config") or {}, "config", top.findings)
+    config = GraphFields(top.mapping("config") or {}, "config", top.findings)
     if top.data.get("config") is None:
         top.findings.error("config", "expected the graph, found nothing")
     nodes = _nodes(config)
@@ -107,10 +113,10 @@ def _graph(top: Fields, graph_id: str) -> Graph | None:
     if config.data.get("start") is None and top.data.get("config") is not None:
         top.findings.error("config.start", "expected the name of the first node, found nothing")
     if start is not None and nodes:
-        check_target(start, "config.start", top.findings, nodes)
+        note_missing_target(start, "config.start", top.findings, nodes)
     config.report_unknown(CONFIG_KEYS, {key: f"{key} belongs at the top level" for key in TOP_KEYS})
-    draft = Draft(start=start, nodes=nodes, **_drafted(read))
-    check_draft(draft, top.findings)
+    draft = GraphDraft(start=start, nodes=nodes, **_drafted(read))
+    note_graph_problems(draft, top.findings)
     if start is None or any(node is None for node in nodes.values()):
         return None
     known = {name: node for name, node in nodes.items() if node}
@@ -122,7 +128,7 @@ def _drafted(read: Mapping[str, Any]) -> dict[str, Any]:
     return {key: read[key] for key in keys}
 
 
-def _check_type(top: Fields) -> None:
+def _check_type(top: GraphFields) -> None:
     for key in ("version", "executor_id", "category", "tool_id", "name"):
         top.prose(key)  # the chain and the search use them
     word = top.text("tool_type")
@@ -130,21 +136,21 @@ def _check_type(top: Fields) -> None:
         top.findings.warn("tool_type", f"expected {GRAPH_TYPE}, found {shown(word)}")
 
 
-def _limits(top: Fields) -> Mapping[str, float]:
-    limits = Fields(top.mapping("limits") or {}, "limits", top.findings)
+def _limits(top: GraphFields) -> Mapping[str, float]:
+    limits = GraphFields(top.mapping("limits") or {}, "limits", top.findings)
     read: dict[str, float | None] = {key: limits.number(key, 0, inf) for key in limits.data}
     read["depth"] = limits.count("depth", least=0)
     return {key: value for key, value in read.items() if value is not None}
 
 
-def _state(config: Fields) -> Mapping[str, Any]:
+def _state(config: GraphFields) -> Mapping[str, Any]:
     state = config.mapping("state") or {}
     for key in state:
-        check_state_key(key, below("config.state", key), config.findings)
+        note_bad_state_key(key, below("config.state", key), config.findings)
     return state
 
 
-def _nodes(config: Fields) -> dict[str, Node | None]:
+def _nodes(config: GraphFields) -> dict[str, GraphNode | None]:
     entries = config.mapping("nodes")
     if not entries:
         if config.path and (entries is not None or config.data.get("nodes") is None):
@@ -211,7 +217,7 @@ class Use:
         return any(reference == (namespace,) for reference in self.references())
 
 
-def node_uses(node: Node) -> Iterator[Use]:
+def node_uses(node: GraphNode) -> Iterator[Use]:
     """The templates and conditions of a node."""
     path = below("config.nodes", node.name)
     if isinstance(node, ReturnNode):
@@ -250,7 +256,7 @@ def _entries(templates: Mapping[str, Any], path: str, known: frozenset[str]) -> 
         yield Use(path=below(path, key), template=template, known=known, key=key)
 
 
-def check_uses(uses: Iterable[Use], findings: Findings) -> None:
+def note_bad_expressions(uses: Iterable[Use], findings: Findings) -> None:
     """Note expressions that cannot be read, unknown names, and text unsafe in a shell."""
     for use in uses:
         if use.condition is None:
@@ -291,11 +297,11 @@ ENGINE_KEYS = frozenset({"inputs", "_last_error", "_retries"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class GraphDraft:
     """A graph as far as it could be read; a node that could not is None."""
 
     start: str | None
-    nodes: Mapping[str, Node | None]
+    nodes: Mapping[str, GraphNode | None]
     permissions: tuple[str, ...] | None
     config_schema: Mapping[str, Any] | None
     state: Mapping[str, Any]
@@ -303,16 +309,16 @@ class Draft:
     result: str
 
     @property
-    def known(self) -> Mapping[str, Node]:
+    def known(self) -> Mapping[str, GraphNode]:
         """The nodes that could be read."""
         return {name: node for name, node in self.nodes.items() if node}
 
 
-def check_draft(draft: Draft, findings: Findings) -> None:
+def note_graph_problems(draft: GraphDraft, findings: Findings) -> None:
     """Add every problem that shows only in the whole graph."""
     uses = [use for node in draft.known.values() for use in node_uses(node)]
     uses += [use for number, hook in enumerate(draft.hooks) for use in hook_uses(hook, number)]
-    check_uses(uses, findings)
+    note_bad_expressions(uses, findings)
     for node in draft.known.values():
         _check_edges(node, findings)
     if draft.nodes and not any(_ends(node) for node in draft.nodes.values()):
@@ -327,11 +333,11 @@ def check_draft(draft: Draft, findings: Findings) -> None:
         _check_state(draft, uses, findings)
 
 
-def _ends(node: Node | None) -> bool:
+def _ends(node: GraphNode | None) -> bool:
     return node is None or isinstance(node, ReturnNode)
 
 
-def _check_edges(node: Node, findings: Findings) -> None:
+def _check_edges(node: GraphNode, findings: Findings) -> None:
     edges = edges_of(node)
     path = below(below("config.nodes", node.name), "next")
     always = next((index for index, edge in enumerate(edges) if edge.when is None), None)
@@ -349,7 +355,7 @@ def _check_edges(node: Node, findings: Findings) -> None:
         )
 
 
-def reachable(start: str, nodes: Mapping[str, Node]) -> frozenset[str]:
+def reachable(start: str, nodes: Mapping[str, GraphNode]) -> frozenset[str]:
     """The names of the nodes that a run can come to."""
     seen, waiting = {start}, [start]
     while waiting:
@@ -371,7 +377,7 @@ def _taken(edges: Iterable[Edge]) -> Iterator[Edge]:
             return
 
 
-def _check_reachable(draft: Draft, findings: Findings) -> None:
+def _check_reachable(draft: GraphDraft, findings: Findings) -> None:
     if draft.start not in draft.nodes:
         return
     seen = reachable(draft.start or "", draft.known)
@@ -380,7 +386,7 @@ def _check_reachable(draft: Draft, findings: Findings) -> None:
             findings.warn(below("config.nodes", name), "no way leads to this node")
 
 
-def _check_permissions(draft: Draft, findings: Findings) -> None:
+def _check_permissions(draft: GraphDraft, findings: Findings) -> None:
     calls = any(isinstance(node, (ActionNode, ForeachNode)) for node in draft.nodes.values())
     if draft.permissions is None:
         findings.warn(
@@ -399,7 +405,7 @@ def _check_permissions(draft: Draft, findings: Findings) -> None:
             )
 
 
-def _check_covered(draft: Draft, findings: Findings) -> None:
+def _check_covered(draft: GraphDraft, findings: Findings) -> None:
     """A call that the graph's own list denies can never be made; ids with expressions may be."""
     if not draft.permissions:
         return
@@ -414,7 +420,7 @@ def _check_covered(draft: Draft, findings: Findings) -> None:
             )
 
 
-def _actions(draft: Draft) -> Iterator[tuple[str, Action]]:
+def _actions(draft: GraphDraft) -> Iterator[tuple[str, Action]]:
     """Every call of the graph and of its hooks, each with its path."""
     for node in draft.known.values():
         if isinstance(node, (ActionNode, ForeachNode)):
@@ -424,7 +430,7 @@ def _actions(draft: Draft) -> Iterator[tuple[str, Action]]:
             yield below(below("config.hooks", number), "action"), hook.action
 
 
-def _check_inputs(draft: Draft, uses: Iterable[Use], findings: Findings) -> None:
+def _check_inputs(draft: GraphDraft, uses: Iterable[Use], findings: Findings) -> None:
     """An input that the schema does not know is most likely misspelt."""
     schema = draft.config_schema or {}
     properties = schema.get("properties")
@@ -442,7 +448,7 @@ def _check_inputs(draft: Draft, uses: Iterable[Use], findings: Findings) -> None
                 )
 
 
-def _check_state(draft: Draft, uses: Sequence[Use], findings: Findings) -> None:
+def _check_state(draft: GraphDraft, uses: Sequence[Use], findings: Findings) -> None:
     assigned = _assigned(draft)
     referenced = set()
     everything = draft.result != "output"
@@ -463,7 +469,7 @@ def _check_state(draft: Draft, uses: Sequence[Use], findings: Findings) -> None:
             findings.warn(path, f"state.{name[:60]} is never used")
 
 
-def _assigned(draft: Draft) -> dict[str, str]:
+def _assigned(draft: GraphDraft) -> dict[str, str]:
     """State key -> where it is first assigned."""
     assigned: dict[str, str] = {name: below("config.state", name) for name in draft.state}
     for node in draft.known.values():

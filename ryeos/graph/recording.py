@@ -16,7 +16,7 @@ from lillux.errors import LilluxError
 from lillux.values import dataclass
 from ryeos import __version__
 from ryeos.graph.call import Lineage, SavedRun
-from ryeos.graph.commands import Act, Acted, Enter, Left, Outcome, Position
+from ryeos.graph.commands import Act, Acted, Enter, Left, Position, WalkOutcome
 from ryeos.graph.errors import (
     GrantsLostError,
     GraphInvalidError,
@@ -37,13 +37,13 @@ from ryeos.graph.run_log import (
     run_place,
 )
 from ryeos.graph.run_store import LoadedRun, RunIdentity, RunRecords, StepRecord, load_run
-from ryeos.graph.runner import Keeping
+from ryeos.graph.runner import ResultCache
 from ryeos.items.context import log_warning
 from ryeos.items.errors import NoSigningKeyError
 from ryeos.items.headers import parse_header
 from ryeos.run.calls import MappedResult
 from ryeos.run.thread_control import end_rest, refreshed
-from ryeos.run.thread_registry import Registry, write_document
+from ryeos.run.thread_registry import ThreadRegistry, write_document
 from ryeos.run.threads import (
     CANCEL,
     INLINE,
@@ -84,7 +84,7 @@ class Ledger:
 
     def __init__(
         self,
-        registry: Registry,
+        registry: ThreadRegistry,
         seals: RunnerSeals,
         runs: RunPlace,
         warn: Callable[[str], None] = log_warning,
@@ -379,7 +379,7 @@ class WorkspaceRecording:
         identity: _Identity,
         *,
         known_errors: int,
-        keeping: Keeping | None = None,
+        keeping: ResultCache | None = None,
         page: Callable[[str], None] | None = None,
     ) -> None:
         self._records, self._teller, self._ledger = records, teller, ledger
@@ -423,7 +423,7 @@ class WorkspaceRecording:
             )
         )
 
-    def end(self, outcome: Outcome, result: MappedResult) -> None:
+    def end(self, outcome: WalkOutcome, result: MappedResult) -> None:
         """Write down how the run has ended."""
         self._records.finish(
             outcome.status,
@@ -526,7 +526,7 @@ def _still_at(position: Position) -> Callable[[LoadedRun], None]:
 
 
 # --- kept results ---------------------------------------------------------------------------------
-# Results of calls that are used again. See `ryeos.graph.runner.Keeping`.
+# Results of calls that are used again. See `ryeos.graph.runner.ResultCache`.
 
 
 class KeptResults:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lillux.digests import canonical_json, compute_integrity, rolling_sha256, sha256_hex
 from lillux.errors import LilluxError, UnsafePathError
 from lillux.files import (
-    check_relative,
     create_file,
     file_system_error,
     is_directory,
     is_inside,
     make_directory,
     read_bytes,
+    require_plain_path,
     safe_join,
 )
 from lillux.signing import verify_signature
@@ -38,7 +38,7 @@ from ryeos.graph.errors import (
 )
 from ryeos.items.context import Clock, log_warning, utc_now
 from ryeos.items.refs import Space, Spaces
-from ryeos.sync.objects import SCHEMA, ExecutionSnapshot, Fields, execution_snapshot_of
+from ryeos.sync.objects import SCHEMA, ExecutionSnapshot, ObjectFields, execution_snapshot_of
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -233,8 +233,8 @@ def run_snapshot_of(value: object, where: str) -> RunSnapshot:
 _GRAPH_KEYS = frozenset({"current_node", "graph_hash", "previous", "errors_suppressed"})
 
 
-def _fields(value: object, kind: str, where: str) -> Fields:
-    return Fields(value, kind, where, RecordError)
+def _fields(value: object, kind: str, where: str) -> ObjectFields:
+    return ObjectFields(value, kind, where, RecordError)
 
 
 # --- transcript -----------------------------------------------------------------------------------
@@ -395,7 +395,7 @@ KeyLookup = Callable[[str], "bytes | None"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class LoggedEvent:
     """A line. ``end`` is the offset of the byte after it."""
 
     timestamp: float
@@ -415,7 +415,7 @@ class ReadTranscript:
     forced_end      the offset after the last checkpoint, 0 for none: this much was on disk
     """
 
-    events: tuple[Event, ...] = ()
+    events: tuple[LoggedEvent, ...] = ()
     end: int = 0
     dropped_bytes: int = 0
     signed_end: int = 0
@@ -446,7 +446,7 @@ class _Reading:
     def __init__(self, where: str, run_id: str, trusted: KeyLookup) -> None:
         self._where, self._run_id, self._trusted = where, run_id, trusted
         self._rolling = rolling_sha256()
-        self._events: list[Event] = []
+        self._events: list[LoggedEvent] = []
         self._line = 0
         self._end = self._signed_end = self._forced_end = self._unsigned = 0
         self._damage: TranscriptError | None = None
@@ -480,7 +480,7 @@ class _Reading:
             unsigned_checkpoints=self._unsigned,
         )
 
-    def _event(self, line: bytes, end: int) -> Event:
+    def _event(self, line: bytes, end: int) -> LoggedEvent:
         try:
             value = json.loads(line)
         except (ValueError, RecursionError):
@@ -495,7 +495,9 @@ class _Reading:
                 if thread_id != self._run_id:
                     problem = f"expected run {self._run_id}, found {thread_id[:200]!r}"
                     raise TranscriptError(self._where, self._line, problem)
-                return Event(timestamp=timestamp, event_type=event_type, payload=payload, end=end)
+                return LoggedEvent(
+                    timestamp=timestamp, event_type=event_type, payload=payload, end=end
+                )
         problem = "expected timestamp, thread_id, event_type and payload"
         raise TranscriptError(self._where, self._line, problem)
 
@@ -566,7 +568,7 @@ class RunPlace:
     def run_file(self, run_id: str, name: str) -> Path:
         """A file of a run, which may not be there. Raises RunIdError, RunPlaceError."""
         self._require_own(self.runs)
-        folder = self.runs / check_run_id(run_id)
+        folder = self.runs / valid_run_id(run_id)
         if folder.is_symlink():
             raise RunPlaceError(str(folder), "expected a folder, found a link")
         try:
@@ -624,10 +626,10 @@ def new_run_id(graph_id: str) -> str:
     return run_id_for(graph_id, epoch_ms=time.time_ns() // 1_000_000, chance=os.urandom(2))
 
 
-def check_run_id(run_id: str) -> str:
+def valid_run_id(run_id: str) -> str:
     """The id, if it may be the name of a folder and of a file. Raises RunIdError."""
     try:
-        check_relative(run_id)
+        require_plain_path(run_id)
     except UnsafePathError as error:
         raise RunIdError(run_id, error.problem) from None
     if "/" in run_id:

@@ -35,15 +35,14 @@ from ryeos.graph.run_log import (
     LOCK,
     RUNNING,
     TRANSCRIPT,
-    Event,
     EventRecord,
     KeyLookup,
+    LoggedEvent,
     ReadTranscript,
     Receipt,
     RunPlace,
     RunSnapshot,
     Transcript,
-    check_run_id,
     read_transcript,
     receipt_object,
     receipt_of,
@@ -53,6 +52,7 @@ from ryeos.graph.run_log import (
     run_snapshot_of,
     state_object,
     state_of,
+    valid_run_id,
 )
 from ryeos.items.context import Clock, utc_now
 
@@ -88,7 +88,7 @@ class LoadedRun:
     snapshot_hash: str
     state: Mapping[str, Any]
     errors: tuple[Mapping[str, Any], ...]
-    events: tuple[Event, ...] = field(repr=False)
+    events: tuple[LoggedEvent, ...] = field(repr=False)
     end: int
     unsigned_steps: int
     unstored: tuple[dict[str, Any], ...] = field(repr=False)
@@ -178,7 +178,7 @@ def receipts_of(store: Store, run: LoadedRun) -> Iterator[Receipt]:
 class _Objects:
     """The objects of a run: those in its transcript, by their digest, and those in the store."""
 
-    def __init__(self, store: Store, events: tuple[Event, ...]) -> None:
+    def __init__(self, store: Store, events: tuple[LoggedEvent, ...]) -> None:
         self._store = store
         self._inline: dict[str, tuple[int, dict[str, Any]]] = {}
         for event in events:
@@ -196,7 +196,7 @@ class _Objects:
         """What events after ``start`` and up to ``end`` hold."""
         return tuple(value for at, value in self._inline.values() if start < at <= end)
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: LoggedEvent) -> None:
         payload = event.payload
         receipts = payload.get("receipts")
         named = [
@@ -210,10 +210,12 @@ class _Objects:
                 self._inline[str(digest)] = event.end, value
 
 
-Found = tuple[str, RunSnapshot, dict[str, Any], int]
+_FoundRun = tuple[str, RunSnapshot, dict[str, Any], int]
 
 
-def _from_transcript(objects: _Objects, run_id: str, transcript: ReadTranscript) -> Found | None:
+def _from_transcript(
+    objects: _Objects, run_id: str, transcript: ReadTranscript
+) -> _FoundRun | None:
     for event in reversed(transcript.events):
         digest = event.payload.get("snapshot_hash")
         if event.event_type != STATE_CHECKPOINT or not is_digest(digest):
@@ -228,7 +230,7 @@ def _from_transcript(objects: _Objects, run_id: str, transcript: ReadTranscript)
     return None
 
 
-def _end_after(transcript: ReadTranscript, used: Event) -> tuple[int, int]:
+def _end_after(transcript: ReadTranscript, used: LoggedEvent) -> tuple[int, int]:
     """Where to go on writing: after the step used, or after its checkpoint, or after all."""
     later = [
         event
@@ -238,7 +240,7 @@ def _end_after(transcript: ReadTranscript, used: Event) -> tuple[int, int]:
     return (used.end if later else transcript.end), transcript.forced_end
 
 
-def _from_ref(store: Store, objects: _Objects, run_id: str, end: int) -> Found | None:
+def _from_ref(store: Store, objects: _Objects, run_id: str, end: int) -> _FoundRun | None:
     try:
         ref = store.read_ref(f"graphs/{run_id}")
     except RefUnreadableError:
@@ -294,12 +296,12 @@ def _all_errors(
     return tuple(error for block in reversed(blocks) for error in block), warnings
 
 
-def _last_step(events: tuple[Event, ...]) -> int:
+def _last_step(events: tuple[LoggedEvent, ...]) -> int:
     steps = [event.payload.get("step") for event in events if event.event_type == STATE_CHECKPOINT]
     return max((step for step in steps if isinstance(step, int)), default=0)
 
 
-def _steps_after(events: tuple[Event, ...], signed_end: int) -> int:
+def _steps_after(events: tuple[LoggedEvent, ...], signed_end: int) -> int:
     return sum(event.event_type == STEP_COMPLETED and event.end > signed_end for event in events)
 
 
@@ -332,7 +334,7 @@ _LATER = Durability.UNFORCED
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class CheckpointPace:
     """A checkpoint is made with the step that ends ``steps`` or ``seconds`` after the last one."""
 
     steps: int = 200
@@ -391,7 +393,7 @@ class RunRecords:
         last: RunSnapshot,
         *,
         held: ExitStack,
-        pace: Pace = Pace(),  # noqa: B008 - a frozen value
+        pace: CheckpointPace = CheckpointPace(),  # noqa: B008 - a frozen value
         clock: Clock = utc_now,
         timer: Callable[[], float] = monotonic,
     ) -> None:
@@ -412,7 +414,7 @@ class RunRecords:
         state: Mapping[str, Any],
         current_node: str,
         key: "SigningKey | None" = None,
-        pace: Pace = Pace(),  # noqa: B008 - a frozen value
+        pace: CheckpointPace = CheckpointPace(),  # noqa: B008 - a frozen value
         clock: Clock = utc_now,
         timer: Callable[[], float] = monotonic,
     ) -> "RunRecords":
@@ -456,7 +458,7 @@ class RunRecords:
         trusted: KeyLookup,
         allow: Callable[[LoadedRun], None],
         key: "SigningKey | None" = None,
-        pace: Pace = Pace(),  # noqa: B008 - a frozen value
+        pace: CheckpointPace = CheckpointPace(),  # noqa: B008 - a frozen value
         clock: Clock = utc_now,
         timer: Callable[[], float] = monotonic,
     ) -> "tuple[RunRecords, LoadedRun]":
@@ -685,6 +687,6 @@ def _run_ids(place: RunPlace) -> Iterator[str]:
         raise file_system_error(place.runs, error) from error
     for name in names:
         try:
-            yield check_run_id(name)
+            yield valid_run_id(name)
         except RunIdError:  # nobody's run, like the .gitignore
             continue

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, Self, TypeVar
 
 from lillux.process.cancellation import Cancellation
 from lillux.values import dataclass
-from ryeos.graph.commands import Act, Acted, Enter, Fan, Left, Outcome, Pause
+from ryeos.graph.commands import Act, Acted, Enter, Fan, Left, Pause, WalkOutcome
 from ryeos.graph.model import storage_problem
 from ryeos.graph.walk import NOT_MADE, Walk, failed, unwrapped
 
@@ -150,7 +150,7 @@ class Calls(Protocol):
         """A digest of everything that the call would run; None where nothing can be kept."""
 
 
-class Keeping(Protocol):
+class ResultCache(Protocol):
     """Results that are used again. See `ryeos.graph.kept_results`."""
 
     def find(self, act: Act, integrity: str) -> Mapping[str, Any] | None:
@@ -193,7 +193,7 @@ class StepEvent:
 OnStep = Callable[[StepEvent], None]
 
 
-class Runner:
+class GraphRunner:
     """Carries out one walk."""
 
     def __init__(
@@ -202,7 +202,7 @@ class Runner:
         records: Records,
         end: RunEnd,
         *,
-        keeping: Keeping | None = None,
+        keeping: ResultCache | None = None,
         on_step: OnStep | None = None,
     ) -> None:
         self._calls, self._records, self._end, self._keeping = calls, records, end, keeping
@@ -210,7 +210,7 @@ class Runner:
         self._entered: Enter | None = None
         self._entered_at = 0.0
 
-    def run(self, walk: Walk, *, is_resumed: bool = False) -> Outcome:
+    def run(self, walk: Walk, *, is_resumed: bool = False) -> WalkOutcome:
         """Walk to the end. Raises what writing it down raises."""
         walking = walk.run(is_resumed=is_resumed)
         reply: Any = None
@@ -218,7 +218,7 @@ class Runner:
             try:
                 command = walking.send(reply)  # (1)
             except StopIteration as stop:
-                outcome: Outcome = stop.value
+                outcome: WalkOutcome = stop.value
                 return outcome
             match command:  # (2)
                 case Act():

@@ -57,7 +57,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class LayoutArrow:
     """An arrow to lay out: indices of its boxes, and the size of its label, None without one."""
 
     source: int
@@ -99,7 +99,7 @@ class _Entry:
 
 
 def lay_out(
-    boxes: Sequence[Size], lines: Sequence[Line], margins: Mapping[int, float] | None = None
+    boxes: Sequence[Size], lines: Sequence[LayoutArrow], margins: Mapping[int, float] | None = None
 ) -> Layout:
     """Lay out boxes; the search for cycles begins at the first one, which stays in the first row.
 
@@ -135,7 +135,7 @@ def lay_out(
 
 
 # Step (1).
-def _downward(count: int, lines: Sequence[Line]) -> list[tuple[int, int]]:
+def _downward(count: int, lines: Sequence[LayoutArrow]) -> list[tuple[int, int]]:
     """The ends of each line, upper first; a search from the first box tells which are back."""
     following: list[list[int]] = [[] for _ in range(count)]
     for number, line in enumerate(lines):
@@ -206,7 +206,7 @@ def _straight(rows: Sequence[int], ends: Sequence[tuple[int, int]]) -> frozenset
     return frozenset(range(len(ends))) - bent
 
 
-def _chain(entries: list[_Entry], line: Line, upper: int, lower: int) -> list[int]:
+def _chain(entries: list[_Entry], line: LayoutArrow, upper: int, lower: int) -> list[int]:
     """The entries that a line passes, from its upper end to its lower; new ones are added."""
     if upper == lower:
         return []
@@ -359,7 +359,7 @@ def _place_rows(entries: Sequence[_Entry], rows: Sequence[Sequence[int]]) -> Non
 
 def _routes(
     entries: Sequence[_Entry],
-    lines: Sequence[Line],
+    lines: Sequence[LayoutArrow],
     chains: Sequence[Sequence[int]],
     boxes: Sequence[Size],
 ) -> Iterator[Route | None]:
@@ -455,9 +455,10 @@ def _lines(picture: Picture) -> Iterator[str]:
         # The mark of the beginning comes first, so that the search for cycles begins there.
         sizes = [_START, *sizes]
         lines = [
-            Line(source=line.source + 1, target=line.target + 1, label=line.label) for line in lines
+            LayoutArrow(source=line.source + 1, target=line.target + 1, label=line.label)
+            for line in lines
         ]
-        lines.append(Line(source=0, target=keys[picture.start] + 1))
+        lines.append(LayoutArrow(source=0, target=keys[picture.start] + 1))
         arrows.append(Arrow(source="", target=picture.start))
     layout = lay_out(sizes, lines, _loop_margins(lines))
     first = 0 if picture.start is None else 1
@@ -476,11 +477,11 @@ def _lines(picture: Picture) -> Iterator[str]:
     yield "</svg>"
 
 
-def _line(source: int, target: int, label: str) -> Line:
+def _line(source: int, target: int, label: str) -> LayoutArrow:
     if not label:
-        return Line(source=source, target=target)
+        return LayoutArrow(source=source, target=target)
     size = Size(text_width(label, _LABEL_SIZE) + 10, _LABEL_SIZE * _LEADING + 2)
-    return Line(source=source, target=target, label=size)
+    return LayoutArrow(source=source, target=target, label=size)
 
 
 def _box_size(box: Box) -> Size:
@@ -494,7 +495,7 @@ def _box_size(box: Box) -> Size:
     return Size(max(width, _LEAST.width), max(height, _LEAST.height))
 
 
-def _loop_margins(lines: Sequence[Line]) -> Mapping[int, float]:
+def _loop_margins(lines: Sequence[LayoutArrow]) -> Mapping[int, float]:
     """The room beside each box that has an arrow to itself."""
     margins: dict[int, float] = {}
     for line in lines:

@@ -21,16 +21,16 @@ from ryeos.graph.commands import (
     Act,
     Acted,
     CallRules,
-    Command,
     Enter,
     Fan,
     Left,
-    Outcome,
     Pause,
     Position,
-    Progress,
     RefusedCallError,
-    Settings,
+    WalkCommand,
+    WalkOutcome,
+    WalkProgress,
+    WalkSettings,
     act_of,
     act_of_hook,
     retries_of,
@@ -44,8 +44,8 @@ from ryeos.graph.model import (
     ForeachNode,
     GateNode,
     Graph,
+    GraphNode,
     Hook,
-    Node,
     ReturnNode,
     error_target,
     is_too_large,
@@ -158,7 +158,7 @@ def control_of(values: Mapping[str, Any]) -> Control:
 
 
 def after_failure(
-    node: Node,
+    node: GraphNode,
     graph: Graph,
     control: Control | None,
     retries: int,
@@ -204,7 +204,7 @@ class HookRun:
 
     def fire(
         self, event: str, context: Mapping[str, Any], document: Mapping[str, Any]
-    ) -> Generator[Command, Acted, Control | None]:
+    ) -> Generator[WalkCommand, Acted, Control | None]:
         """Run every hook of an event whose condition holds; the first that steers counts.
 
         Conditions see the context, expressions the document as well.
@@ -228,7 +228,7 @@ class HookRun:
 
     def _said(
         self, hook: Hook, document: Mapping[str, Any]
-    ) -> Generator[Command, Acted, Mapping[str, Any]]:
+    ) -> Generator[WalkCommand, Acted, Mapping[str, Any]]:
         """What a hook says: its control, or the answer of its call; nothing where that failed."""
         if hook.control is not None:
             return hook.control
@@ -342,11 +342,11 @@ CANCELLED = Acted(result=failed("the run was cancelled", "CANCELLED"), is_cancel
 
 
 def call_once(
-    walk: Progress,
+    walk: WalkProgress,
     node: ActionNode | ForeachNode,
     document: Mapping[str, Any],
     index: int | None = None,
-) -> Generator[Command, Reply, Made]:
+) -> Generator[WalkCommand, Reply, Made]:
     """One call, and the same again where it fails and the node has retries left."""
     act, acted = None, CANCELLED
     for attempt in range(1 + (node.retry.max if node.retry else 0)):
@@ -363,8 +363,8 @@ def call_once(
 
 
 def one_by_one(
-    walk: Progress, node: ForeachNode, elements: Sequence[Any]
-) -> Generator[Command, Reply, list[Made]]:
+    walk: WalkProgress, node: ForeachNode, elements: Sequence[Any]
+) -> Generator[WalkCommand, Reply, list[Made]]:
     """A call for each element; the element is in the state while its call is made."""
     made: list[Made] = []
     before = {node.as_name: walk.state[node.as_name]} if node.as_name in walk.state else {}
@@ -382,8 +382,8 @@ def one_by_one(
 
 
 def side_by_side(
-    walk: Progress, node: ForeachNode, elements: Sequence[Any]
-) -> Generator[Command, Reply, list[Made]]:
+    walk: WalkProgress, node: ForeachNode, elements: Sequence[Any]
+) -> Generator[WalkCommand, Reply, list[Made]]:
     """All calls at once, none of which sees the state; those that failed again, as often."""
     made = [_unmade(walk, node, index, element) for index, element in enumerate(elements)]
     waiting = [place for place, (act, _) in enumerate(made) if act]
@@ -408,7 +408,7 @@ def side_by_side(
     return made
 
 
-def _unmade(walk: Progress, node: ForeachNode, index: int, element: object) -> Made:
+def _unmade(walk: WalkProgress, node: ForeachNode, index: int, element: object) -> Made:
     document = {**walk.document(), "state": {}, node.as_name: element}
     try:
         act = act_of(node, document, walk.settings.rules, index=index, warn=walk.warn)
@@ -439,7 +439,7 @@ class Visit:
     error: str | None = None
     next_node: str | None = None
     calls: list[tuple[Act, Acted]] = field(default_factory=list)
-    outcome: Outcome | None = None
+    outcome: WalkOutcome | None = None
     again: bool = False
     terminated: str = ""
     is_cancelled: bool = False
@@ -453,10 +453,10 @@ class Visit:
 class Visits:
     """What is done at the nodes of a walk."""
 
-    def __init__(self, walk: Progress, hooks: HookRun) -> None:
+    def __init__(self, walk: WalkProgress, hooks: HookRun) -> None:
         self._walk, self._hooks = walk, hooks
 
-    def visit(self, node: Node) -> Generator[Command, Reply, Visit]:
+    def visit(self, node: GraphNode) -> Generator[WalkCommand, Reply, Visit]:
         """Work on a node, once."""
         visit = Visit()
         try:
@@ -465,7 +465,7 @@ class Visits:
             yield from self._fail(node, visit, failed(str(error), error.code))
         return visit
 
-    def _work(self, node: Node, visit: Visit) -> Generator[Command, Reply, None]:
+    def _work(self, node: GraphNode, visit: Visit) -> Generator[WalkCommand, Reply, None]:
         missing = [name for name in node.env_requires if name not in self._walk.settings.env_names]
         if missing:
             problem = failed(
@@ -494,7 +494,9 @@ class Visits:
         visit.result = output
         visit.outcome = self._walk.completed(output=output, has_output=node.has_output)
 
-    def _work_on_action(self, node: ActionNode, visit: Visit) -> Generator[Command, Reply, None]:
+    def _work_on_action(
+        self, node: ActionNode, visit: Visit
+    ) -> Generator[WalkCommand, Reply, None]:
         act, acted = yield from call_once(self._walk, node, self._walk.document())
         if acted.is_cancelled:
             visit.is_cancelled = True
@@ -507,7 +509,9 @@ class Visits:
         self._walk.assign(node.assign, visit.result)
         self._choose(node.next, visit)
 
-    def _work_on_foreach(self, node: ForeachNode, visit: Visit) -> Generator[Command, Reply, None]:
+    def _work_on_foreach(
+        self, node: ForeachNode, visit: Visit
+    ) -> Generator[WalkCommand, Reply, None]:
         over = fill(node.over, self._walk.document(), self._walk.warn)
         elements = elements_of(over, node.name, self._walk.warn)
         calls = side_by_side if node.parallel else one_by_one
@@ -547,11 +551,11 @@ class Visits:
 
     def _fail(
         self,
-        node: Node,
+        node: GraphNode,
         visit: Visit,
         failure: Mapping[str, Any],
         results: Sequence[Mapping[str, Any]] = (),
-    ) -> Generator[Command, Reply, None]:
+    ) -> Generator[WalkCommand, Reply, None]:
         """Decide what a failure leads to; ``results`` are all of a foreach."""
         visit.error = str(failure.get("error", ""))
         retries = retries_of(self._walk.state)
@@ -590,7 +594,7 @@ class Visits:
             case _:
                 visit.outcome = self._failure(node, visit.error, "node_error")
 
-    def _failure(self, node: Node, error: str, code: str) -> Outcome:
+    def _failure(self, node: GraphNode, error: str, code: str) -> WalkOutcome:
         return self._walk.outcome("error", error=error, node=node.name, code=code)
 
     def _choose_behind_failure(
@@ -603,13 +607,15 @@ class Visits:
             visit.outcome = self._failure(node, visit.error, "node_error")
 
     def _last_error(
-        self, node: Node, error: str, results: Sequence[Mapping[str, Any]]
+        self, node: GraphNode, error: str, results: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
         last: dict[str, Any] = {"node": node.name, "error": error}
         failures = [i for i, result in enumerate(results) if result.get("status") == "error"]
         return last | ({"index": failures[0], "failed": len(failures)} if failures else {})
 
-    def _put_up_with(self, node: Node, error: str, results: Sequence[Mapping[str, Any]]) -> None:
+    def _put_up_with(
+        self, node: GraphNode, error: str, results: Sequence[Mapping[str, Any]]
+    ) -> None:
         entry: dict[str, Any] = {"step": self._walk.step, "node": node.name}
         if not results:
             self._walk.errors.append({**entry, "error": error})
@@ -622,7 +628,7 @@ class Visits:
 
 # --- walker ---------------------------------------------------------------------------------------
 
-Walking: TypeAlias = Generator[Command, Reply, Outcome]
+Walking: TypeAlias = Generator[WalkCommand, Reply, WalkOutcome]
 
 
 class Walk:
@@ -632,13 +638,13 @@ class Walk:
         self,
         graph: Graph,
         position: Position,
-        settings: Settings,
+        settings: WalkSettings,
         *,
         hooks: Sequence[Hook] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         chosen = graph.hooks if hooks is None else hooks
-        self._walk = Progress(graph, position, settings, now)
+        self._walk = WalkProgress(graph, position, settings, now)
         self._hooks = HookRun(chosen, settings.rules, self._walk.warn)
         self._visits = Visits(self._walk, self._hooks)
 
@@ -652,7 +658,7 @@ class Walk:
             if outcome:
                 return outcome
 
-    def _step(self) -> Generator[Command, Reply, Outcome | None]:
+    def _step(self) -> Generator[WalkCommand, Reply, WalkOutcome | None]:
         """Take one step; the end of the walk where it is one."""
         walk = self._walk
         if walk.is_over_limit:  # (1)
@@ -673,8 +679,8 @@ class Walk:
         return (yield from self._end_behind(node, visit, stopped or visit.outcome))
 
     def _end_behind(
-        self, node: Node, visit: Visit, outcome: Outcome | None
-    ) -> Generator[Command, Reply, Outcome | None]:
+        self, node: GraphNode, visit: Visit, outcome: WalkOutcome | None
+    ) -> Generator[WalkCommand, Reply, WalkOutcome | None]:
         """The end of the walk, if it is one."""
         if outcome:
             return (yield from self._ended(outcome))
@@ -685,7 +691,9 @@ class Walk:
             return (yield from self._ended(end))
         return None
 
-    def _after_step(self, node: Node, visit: Visit) -> Generator[Command, Reply, Outcome | None]:
+    def _after_step(
+        self, node: GraphNode, visit: Visit
+    ) -> Generator[WalkCommand, Reply, WalkOutcome | None]:
         control = yield from self._hooks.fire(
             "after_step",
             {
@@ -717,7 +725,7 @@ class Walk:
         outcome = self._walk.outcome("error", error=error, code="max_steps_exceeded")
         return (yield from self._ended(outcome))
 
-    def _ended(self, outcome: Outcome) -> Walking:
+    def _ended(self, outcome: WalkOutcome) -> Walking:
         """Tell the hooks, and end. A single step is no end of the graph."""
         if self._walk.settings.single:
             return outcome
@@ -732,7 +740,7 @@ class Walk:
         yield from self._hooks.fire("graph_completed", context, self._walk.document())
         return outcome
 
-    def _left(self, node: Node, visit: Visit) -> Left:
+    def _left(self, node: GraphNode, visit: Visit) -> Left:
         return Left(
             step=self._walk.step,
             node=node.name,

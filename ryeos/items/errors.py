@@ -404,7 +404,7 @@ def _bare(ref: str) -> str:
 # What is wrong with a request: an argument, or a query. No item is to blame.
 
 
-class ArgumentError(RyeError):
+class VerbArgumentError(RyeError):
     """An argument that its tool does not take, or a value that does not fit.
 
     ``name`` is the argument's path, like ``filters.version``.

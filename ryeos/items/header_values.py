@@ -96,7 +96,7 @@ class UnreadableValueError(Exception):
         super().__init__(problem)
 
 
-def check_header_text(parser: str, text: str, place: str = "") -> None:
+def require_parsable_text(parser: str, text: str, place: str = "") -> None:
     """Nothing, when the text is short enough and clean enough for a parser to start on.
 
     Raises MetadataError for a text over `MAX_HEADER_BYTES`, a NUL or half a surrogate pair, which
@@ -222,7 +222,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     """
     import tomllib
 
-    check_header_text("toml", text)
+    require_parsable_text("toml", text)
     _check_dotted_keys(text)
     try:
         table = tomllib.loads(text)

@@ -15,8 +15,8 @@ from ryeos.items.header_values import (
     TAGS,
     MetadataError,
     UnreadableValueError,
-    check_header_text,
     plain_value,
+    require_parsable_text,
     shown,
 )
 
@@ -150,7 +150,7 @@ def parse_tags(text: str, mark: str) -> dict[str, Any]:
 
     Raises MetadataError.
     """
-    check_header_text("comments", text)
+    require_parsable_text("comments", text)
     fields: dict[str, Any] = {}
     tags: dict[str, Any] = {}
     dunders: dict[str, Any] = {}
@@ -171,7 +171,7 @@ def parse_block(text: str, mark: str) -> dict[str, Any]:
     """
     from ryeos.items.yaml import parse_yaml
 
-    check_header_text("comments", text)
+    require_parsable_text("comments", text)
     begun = 0
     lines: list[str] = []
     for number, line in _comments(text, mark):
@@ -233,7 +233,7 @@ def parse_json(text: str) -> dict[str, Any]:
     """
     import json
 
-    check_header_text("json", text)
+    require_parsable_text("json", text)
     bare = _FOREIGN_LINES.sub(_only_newlines, text)
     try:
         value = plain_value(json.loads(bare, object_pairs_hook=_object_of_unique_keys))
@@ -302,7 +302,7 @@ def parse_python(text: str) -> dict[str, Any]:
 
     Raises MetadataError for a file that is not Python, with the line.
     """
-    check_header_text("python", text)
+    require_parsable_text("python", text)
     module = _syntax_tree(text)
     header: dict[str, Any] = {}
     for statement in module.body:
@@ -383,7 +383,7 @@ def parse_shell(text: str) -> dict[str, Any]:
 
     Raises MetadataError.
     """
-    check_header_text("shell", text)
+    require_parsable_text("shell", text)
     return parse_tags(text, "#") | _assignments(text)
 
 

@@ -9,9 +9,9 @@ from ryeos.items.header_values import (
     MetadataError,
     PlainValue,
     UnreadableValueError,
-    check_header_text,
     line_of,
     plain_value,
+    require_parsable_text,
     shown,
 )
 
@@ -209,7 +209,7 @@ def parse_javascript(text: str) -> dict[str, Any]:
     Raises MetadataError for a ``CONFIG_SCHEMA`` that is no literal, and for a comment, template or
     bracket that is never closed.
     """
-    check_header_text("javascript", text)
+    require_parsable_text("javascript", text)
     header: dict[str, Any] = {}
     tokens = JavaScriptTokens(text)
     while tokens.current.kind != END:

@@ -6,7 +6,7 @@ from math import isfinite
 from typing import Any
 
 from lillux.values import dataclass, field
-from ryeos.items.header_values import MAX_DEPTH, MetadataError, check_header_text, shown
+from ryeos.items.header_values import MAX_DEPTH, MetadataError, require_parsable_text, shown
 from ryeos.items.yaml import parse_yaml
 
 # --- markdown -------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def parse_knowledge(text: str, suffix: str) -> Knowledge:
 
     Raises MetadataError.
     """
-    check_header_text("knowledge", text)
+    require_parsable_text("knowledge", text)
     lines = text.split("\n")
     signed = count_signature_lines(lines)
     if suffix.lower() in {".yaml", ".yml"}:
@@ -361,7 +361,7 @@ def parse_directive(text: str) -> Directive:
 
     Raises MetadataError, naming the line of the file.
     """
-    check_header_text("directive", text)
+    require_parsable_text("directive", text)
     fence, root = read_directive_element(text)
     metadata = metadata_children(root)
     permissions = metadata.get("permissions", EMPTY)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from lillux.errors import UnsafePathError
-from lillux.files import check_relative
+from lillux.files import require_plain_path
 from lillux.values import dataclass, field
 from ryeos.items.errors import InvalidRefError
 
@@ -123,7 +123,7 @@ def parse_reference(text: str, item_type: str | None = None) -> Reference:
             raise InvalidRefError(text, f"expected an id after '{named.value}:'")
     else:
         item_id = text
-    return Reference(kind, check_id(item_id.removeprefix("./"), text))
+    return Reference(kind, valid_id(item_id.removeprefix("./"), text))
 
 
 def parse_kind(word: str, ref: str = "") -> Kind:
@@ -137,12 +137,12 @@ def parse_kind(word: str, ref: str = "") -> Kind:
         ) from None
 
 
-def check_id(item_id: str, typed: str | None = None) -> str:
+def valid_id(item_id: str, typed: str | None = None) -> str:
     """The id itself if every space could hold it. Raises InvalidRefError."""
     if len(item_id.encode("utf-8", "surrogatepass")) > MAX_REF_BYTES:
         raise InvalidRefError(typed or item_id, f"longer than {MAX_REF_BYTES} bytes")
     try:
-        check_relative(item_id)
+        require_plain_path(item_id)
     except UnsafePathError as error:
         raise InvalidRefError(typed or item_id, error.problem) from None
     # Bytes that are no text are visible enough: no item has them, and messages say so.
@@ -294,7 +294,7 @@ class Resolution:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class FieldRule:
     """A field, whether an item may go without it, and the checks of its value."""
 
     field: str
@@ -321,4 +321,4 @@ class FileType:
     parser: str
     comment: str = ""
     fields: Mapping[str, str] = field(default_factory=dict)
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[FieldRule, ...] = ()

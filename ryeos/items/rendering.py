@@ -68,7 +68,7 @@ def render_directive(
     """
     env = {**env, **own_values}
     directive = parse_directive(text)
-    inputs = checked_inputs(directive.inputs, parameters, str(ref))
+    inputs = valid_inputs(directive.inputs, parameters, str(ref))
     warnings: list[str] = []
     directions = interpolate(directive.body or directive.xml, inputs, env, warnings)
     envelope: dict[str, Any] = {
@@ -112,7 +112,7 @@ def _schema(entry: DirectiveInput) -> dict[str, Any]:
     return schema
 
 
-def checked_inputs(
+def valid_inputs(
     declared: Sequence[DirectiveInput], parameters: Mapping[str, Any], ref: str
 ) -> dict[str, Any]:
     """The inputs with defaults, in declaration order, each of its declared type.

@@ -15,9 +15,9 @@ from ryeos.items.header_values import (
     MAX_DEPTH,
     MetadataError,
     UnreadableValueError,
-    check_header_text,
     line_of,
     plain_value,
+    require_parsable_text,
     shown,
 )
 
@@ -59,7 +59,7 @@ def parse_yaml(text: str, where: str) -> dict[str, Any]:
     """
     import yaml
 
-    check_header_text("yaml", text, where)
+    require_parsable_text("yaml", text, where)
     directive = _TAG_DIRECTIVE.search(text)
     if directive:
         line = line_of(text, directive.start())

@@ -12,7 +12,7 @@ from importlib import import_module
 
 from lillux.errors import LilluxError
 from lillux.jsonrpc import INVALID_PARAMS
-from ryeos.mcp.revisions import TASKS_EXTENSION, Call, Pace, RpcError, Server, Watch, Watched
+from ryeos.mcp.revisions import TASKS_EXTENSION, McpCall, Pace, RpcError, Server, Watch, Watched
 from ryeos.mcp.wire import MESSAGE, Log, quiet, reported
 
 TYPE_CHECKING = False  # `typing` is not worth its time at a start
@@ -143,14 +143,16 @@ class RyeFeatures:
 
         return state_of(lambda: self.rye, name)
 
-    def pace(self, call: Call) -> Pace:
+    def pace(self, call: McpCall) -> Pace:
         """What runs programs, what looks things up, and what needs no more than a table."""
         if call.method == "tools/list":
             return Pace.AT_ONCE
         is_execute = str(call.params.get("name")).endswith("execute")
         return Pace.LONG if call.method == "tools/call" and is_execute else Pace.SHORT
 
-    def answer(self, call: Call, cancellation: Cancellation, progress: Progress) -> dict[str, Any]:
+    def answer(
+        self, call: McpCall, cancellation: Cancellation, progress: Progress
+    ) -> dict[str, Any]:
         """The result of a call. Raises RpcError."""
         match call.method:
             case "tools/list":
@@ -196,7 +198,7 @@ class RyeFeatures:
     # ------------------------------------------------------------------ tools
 
     def _call_tool(
-        self, call: Call, cancellation: Cancellation, progress: Progress
+        self, call: McpCall, cancellation: Cancellation, progress: Progress
     ) -> dict[str, Any]:
         from ryeos.app.progress import Calling
         from ryeos.app.verbs import tool_named
@@ -232,7 +234,7 @@ class RyeFeatures:
             return tool_result({**envelope, "error_ref": reference, "hint": hint})
 
     def _carried_out(
-        self, call: Call, name: str, arguments: Mapping[str, object], calling: Calling
+        self, call: McpCall, name: str, arguments: Mapping[str, object], calling: Calling
     ) -> dict[str, Any]:
         from ryeos.mcp.results import tool_result
 

@@ -28,7 +28,7 @@ from ryeos.items.refs import (
     Kind,
     Reference,
     Resolution,
-    check_id,
+    valid_id,
 )
 from ryeos.mcp.revisions import RpcError
 from ryeos.search.index import Record
@@ -74,7 +74,7 @@ _OUTPUT_ID = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class StoredOutput:
     """A result that was kept, by the name it was given; or ``length`` bytes of it."""
 
     name: str
@@ -89,7 +89,7 @@ class HelpTopic:
     name: str
 
 
-Named = ItemRef | Output | HelpTopic
+Named = ItemRef | StoredOutput | HelpTopic
 
 
 def item_uri(ref: ItemRef) -> str:
@@ -111,7 +111,7 @@ def parse_uri(uri: str) -> Named | None:
     if word in _KINDS:
         return _item(_KINDS[word], name)
     if word == OUTPUT:
-        return Output(name) if _OUTPUT_ID.fullmatch(name) else None
+        return StoredOutput(name) if _OUTPUT_ID.fullmatch(name) else None
     return HelpTopic(name) if word == HELP else None
 
 
@@ -120,18 +120,22 @@ def part_uri(name: str, offset: int, length: int) -> str:
     return f"{SCHEME}{OUTPUT}/{name}?offset={offset}&length={length}"
 
 
-def _part_of_output(uri: str, query: str) -> Output | None:
+def _part_of_output(uri: str, query: str) -> StoredOutput | None:
     """A part that is asked for in bytes, each of the two numbers at most once."""
     whole, fields = parse_uri(uri), [field.partition("=") for field in query.split("&")]
     numbers = {name: int(text) for name, _, text in fields if _NUMBER.fullmatch(text)}
-    if not isinstance(whole, Output) or len(numbers) < len(fields) or not numbers.keys() <= _PART:
+    if (
+        not isinstance(whole, StoredOutput)
+        or len(numbers) < len(fields)
+        or not numbers.keys() <= _PART
+    ):
         return None
-    return Output(whole.name, numbers.get("offset", 0), numbers.get("length", MAX_PART_BYTES))
+    return StoredOutput(whole.name, numbers.get("offset", 0), numbers.get("length", MAX_PART_BYTES))
 
 
 def _item(kind: Kind, item_id: str) -> ItemRef | None:
     try:
-        return ItemRef(kind, check_id(item_id))
+        return ItemRef(kind, valid_id(item_id))
     except InvalidRefError:
         return None
 
@@ -192,7 +196,7 @@ def verified(rye: Rye, ref: ItemRef) -> tuple[Resolution, VerifiedItem] | None:
 def _has_an_id(ref: ItemRef) -> bool:
     """A file may have a name that no reference can have."""
     try:
-        check_id(ref.id)
+        valid_id(ref.id)
     except InvalidRefError:
         return False
     return True

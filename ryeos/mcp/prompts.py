@@ -38,7 +38,7 @@ from ryeos.mcp.questions import (
 )
 from ryeos.mcp.results import SUFFIX, outputs_folder
 from ryeos.mcp.revisions import RpcError
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from ryeos.search.index import Record
 
 # --- prompts --------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def _filled_in(asked: Asked, missing: Sequence[DirectiveInput]) -> dict[str, Any
 
 
 def _rendered(asked: Asked, ref: ItemRef, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-    request = Request(item_id=ref.id, parameters=parameters)
+    request = ExecutionRequest(item_id=ref.id, parameters=parameters)
     try:
         return asked.rye.execute(Reference(ref.kind, ref.id), request).envelope
     except DirectiveInputError as error:

@@ -36,13 +36,13 @@ from lillux.mcp_client.versions import CAPABILITIES_KEY, KNOWN, VERSION_KEY
 from ryeos.mcp.revisions import (
     BATCHES,
     Begin,
-    Call,
-    Caller,
     Cancel,
-    Event,
+    McpCall,
+    McpCaller,
     RpcError,
     Send,
     Server,
+    SessionEvent,
     Watch,
     fitted_info,
     fitted_result,
@@ -65,19 +65,19 @@ MAX_DEPTH = 200
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-class Session:
+class McpSession:
     """One conversation. Of one thread at a time."""
 
     def __init__(self, server: Server, *, max_line_bytes: int = MAX_LINE_BYTES) -> None:
         self._server = server
         self._lines = LineDecoder(max_line_bytes)
         self._is_at_start = True
-        self._legacy: Caller | None = None
-        self._calls: dict[Id, Call] = {}
+        self._legacy: McpCaller | None = None
+        self._calls: dict[Id, McpCall] = {}
         self._subscriptions: Subscriptions | None = None
         self._questions: Questions | None = None
 
-    def receive(self, chunk: bytes) -> Iterator[Event]:
+    def receive(self, chunk: bytes) -> Iterator[SessionEvent]:
         """The events that the next bytes lead to. Whatever they are, this raises nothing."""
         for line in self._lines.feed(chunk):
             if isinstance(line, OverlongLine):
@@ -94,7 +94,7 @@ class Session:
                 for message in parse_messages(line, MAX_DEPTH):
                     yield from self._message(message)
 
-    def succeed(self, call_id: Id, result: Mapping[str, Any]) -> Iterator[Event]:
+    def succeed(self, call_id: Id, result: Mapping[str, Any]) -> Iterator[SessionEvent]:
         """The answer to a call that was carried out; nothing when it was cancelled.
 
         A result that is ``input_required`` leads to questions for a client of the legacy era, and
@@ -102,10 +102,10 @@ class Session:
         """
         call = self._calls.get(call_id)
         if call and result.get("resultType") == "input_required":
-            from ryeos.mcp.subscriptions import check_questions
+            from ryeos.mcp.subscriptions import require_answerable
 
             try:
-                check_questions(result, call.caller)
+                require_answerable(result, call.caller)
             except RpcError as error:
                 yield from self.fail(call_id, error)
                 return
@@ -116,14 +116,14 @@ class Session:
             fitted = fitted_result(call.method, result, call.caller, self._server.info)
             yield Send(Result(call_id, fitted))
 
-    def fail(self, call_id: Id, error: RpcError) -> Iterator[Event]:
+    def fail(self, call_id: Id, error: RpcError) -> Iterator[SessionEvent]:
         """The answer to a call that could not be carried out; nothing when it was cancelled."""
         if self._calls.pop(call_id, None):
             yield Send(_failure(call_id, error))
 
     def progress(
         self, call_id: Id, progress: float, total: float | None, message: str
-    ) -> Iterator[Event]:
+    ) -> Iterator[SessionEvent]:
         """News of a call, if its caller asked for them and still waits."""
         call = self._calls.get(call_id)
         token = call.caller.progress_token if call else None
@@ -136,22 +136,22 @@ class Session:
             params["message"] = message
         yield Send(Notification("notifications/progress", params))
 
-    def list_changed(self, name: str) -> Iterator[Event]:
+    def list_changed(self, name: str) -> Iterator[SessionEvent]:
         """Tell who wants to know that ``tools``, ``prompts`` or ``resources`` are others now."""
         for news in self._subscriptions.list_changed(name) if self._subscriptions else ():
             yield Send(news)
 
-    def resource_updated(self, uri: str) -> Iterator[Event]:
+    def resource_updated(self, uri: str) -> Iterator[SessionEvent]:
         """Tell who wants to know that a resource is another now."""
         for news in self._subscriptions.resource_updated(uri) if self._subscriptions else ():
             yield Send(news)
 
-    def task_changed(self, task_id: str, task: Mapping[str, Any]) -> Iterator[Event]:
+    def task_changed(self, task_id: str, task: Mapping[str, Any]) -> Iterator[SessionEvent]:
         """Tell who wants to know how a task is now."""
         for news in self._subscriptions.task_changed(task_id, task) if self._subscriptions else ():
             yield Send(news)
 
-    def close(self) -> Iterator[Event]:
+    def close(self) -> Iterator[SessionEvent]:
         """The last words: every open subscription ends with its result, every call is cancelled."""
         for last_word in self._subscriptions.end_all() if self._subscriptions else ():
             yield Send(last_word)
@@ -164,7 +164,7 @@ class Session:
     def _takes_batches(self) -> bool:
         return self._legacy is not None and self._legacy.version == BATCHES
 
-    def _message(self, message: Incoming) -> Iterator[Event]:
+    def _message(self, message: Incoming) -> Iterator[SessionEvent]:
         match message:
             case Request():
                 yield from self._request(message)
@@ -179,7 +179,7 @@ class Session:
             case _:  # no other notification matters
                 return
 
-    def _overlong(self, line: OverlongLine) -> Iterator[Event]:
+    def _overlong(self, line: OverlongLine) -> Iterator[SessionEvent]:
         from lillux.jsonrpc import begins_an_answer, id_at_start
 
         if begins_an_answer(line.start):
@@ -195,7 +195,7 @@ class Session:
     def _is_busy(self, request_id: Id) -> bool:
         return request_id in self._calls or request_id in (self._subscriptions or ())
 
-    def _request(self, request: Request) -> Iterator[Event]:
+    def _request(self, request: Request) -> Iterator[SessionEvent]:
         if self._is_busy(request.id):
             problem = "a request with this id is still being answered"
             yield Send(Failure(request.id, INVALID_REQUEST, problem))
@@ -212,7 +212,7 @@ class Session:
         except RpcError as error:
             yield Send(_failure(request.id, error))
 
-    def _caller(self, request: Request) -> Caller:
+    def _caller(self, request: Request) -> McpCaller:
         """Whose rules hold for a request: the list at the head of this module."""
         meta = request.params.get("_meta", {})
         if not isinstance(meta, dict):
@@ -222,21 +222,21 @@ class Session:
         if request.method == "initialize":  # (2)
             capabilities = request.params.get("capabilities", {})
             known = capabilities if isinstance(capabilities, dict) else {}
-            return Caller(version=negotiated(request.params), capabilities=known)
+            return McpCaller(version=negotiated(request.params), capabilities=known)
         if self._legacy:  # (3), (4)
-            return Caller(
+            return McpCaller(
                 version=self._legacy.version, capabilities=self._legacy.capabilities, meta=meta
             )
         if request.method == "ping":  # (3)
-            return Caller(version=KNOWN[0])
+            return McpCaller(version=KNOWN[0])
         raise RpcError(  # (5)
             INVALID_PARAMS,
             f"expected _meta with {VERSION_KEY} and {CAPABILITIES_KEY}, or initialize first",
         )
 
     def _own(
-        self, method: str, caller: Caller
-    ) -> Callable[[Request, Caller], Iterator[Event]] | None:
+        self, method: str, caller: McpCaller
+    ) -> Callable[[Request, McpCaller], Iterator[SessionEvent]] | None:
         """What answers a method of the protocol itself."""
         if caller.is_modern:
             return {
@@ -249,23 +249,23 @@ class Session:
             own |= {"resources/unsubscribe": self._unsubscribe}
         return own.get(method)
 
-    def _begin(self, request: Request, caller: Caller) -> Begin:
+    def _begin(self, request: Request, caller: McpCaller) -> Begin:
         capability = self._server.methods.get(request.method)
         if capability is None or (
             request.method in self._server.extensions and not caller.is_modern
         ):
             raise RpcError(METHOD_NOT_FOUND, f"method not found: {request.method[:200]}")
-        call = Call(request.id, request.method, request.params, caller)
+        call = McpCall(request.id, request.method, request.params, caller)
         self._calls[request.id] = call
         return Begin(call)
 
-    def _listing(self, call: Call) -> Iterator[Event]:
+    def _listing(self, call: McpCall) -> Iterator[SessionEvent]:
         """A legacy client has no way to ask for news of a list: it does by asking for the list."""
         name, _, method = call.method.partition("/")
         if method == "list" and not call.caller.is_modern and self._news.follow_list(name):
             yield self._watch()
 
-    def _cancelled(self, request_id: object) -> Iterator[Event]:
+    def _cancelled(self, request_id: object) -> Iterator[SessionEvent]:
         if not isinstance(request_id, str | int):
             return
         if self._subscriptions and self._subscriptions.end(request_id):
@@ -277,14 +277,14 @@ class Session:
 
     # ------------------------------------------------------------------ questions to the client
 
-    def _ask(self, call: Call, result: Mapping[str, Any]) -> Iterator[Event]:
+    def _ask(self, call: McpCall, result: Mapping[str, Any]) -> Iterator[SessionEvent]:
         from ryeos.mcp.subscriptions import Questions
 
         self._questions = self._questions or Questions()
         for request in self._questions.ask(call.id, result):
             yield Send(request)
 
-    def _answered(self, answer: Result | Failure) -> Iterator[Event]:
+    def _answered(self, answer: Result | Failure) -> Iterator[SessionEvent]:
         if self._questions is None:  # we asked nothing, so nothing is an answer
             return
         from ryeos.mcp.subscriptions import Answered, Refused
@@ -293,7 +293,7 @@ class Session:
             case Answered(call_id, params):
                 before = self._calls[call_id]
                 given = {**before.params, **params}
-                call = Call(call_id, before.method, given, before.caller)
+                call = McpCall(call_id, before.method, given, before.caller)
                 self._calls[call_id] = call
                 yield Begin(call)
             case Refused(call_id, error):
@@ -303,7 +303,7 @@ class Session:
 
     # ------------------------------------------------------------------ methods of the protocol
 
-    def _initialize(self, request: Request, caller: Caller) -> Iterator[Event]:
+    def _initialize(self, request: Request, caller: McpCaller) -> Iterator[SessionEvent]:
         self._legacy = caller
         capabilities = {
             name: value for name, value in self._server.capabilities.items() if name != "extensions"
@@ -316,10 +316,10 @@ class Session:
         }
         yield Send(Result(request.id, result))
 
-    def _ping(self, request: Request, caller: Caller) -> Iterator[Event]:  # noqa: ARG002
+    def _ping(self, request: Request, caller: McpCaller) -> Iterator[SessionEvent]:  # noqa: ARG002
         yield Send(Result(request.id, {}))
 
-    def _discover(self, request: Request, caller: Caller) -> Iterator[Event]:
+    def _discover(self, request: Request, caller: McpCaller) -> Iterator[SessionEvent]:
         result = {
             "supportedVersions": list(reversed(KNOWN)),
             "capabilities": dict(self._server.capabilities),
@@ -328,16 +328,16 @@ class Session:
         fitted = fitted_result(request.method, result, caller, self._server.info)
         yield Send(Result(request.id, fitted))
 
-    def _listen(self, request: Request, caller: Caller) -> Iterator[Event]:
+    def _listen(self, request: Request, caller: McpCaller) -> Iterator[SessionEvent]:
         yield Send(self._news.listen(request, caller))
         yield self._watch()
 
-    def _subscribe(self, request: Request, caller: Caller) -> Iterator[Event]:  # noqa: ARG002
+    def _subscribe(self, request: Request, caller: McpCaller) -> Iterator[SessionEvent]:  # noqa: ARG002
         self._news.subscribe(request)
         yield Send(Result(request.id, {}))
         yield self._watch()
 
-    def _unsubscribe(self, request: Request, caller: Caller) -> Iterator[Event]:  # noqa: ARG002
+    def _unsubscribe(self, request: Request, caller: McpCaller) -> Iterator[SessionEvent]:  # noqa: ARG002
         self._news.unsubscribe(request)
         yield Send(Result(request.id, {}))
         yield self._watch()

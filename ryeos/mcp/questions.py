@@ -23,7 +23,7 @@ from lillux.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from lillux.values import dataclass
 from ryeos.app.workspace import Rye
 from ryeos.mcp.results import naming_tools
-from ryeos.mcp.revisions import Call, Caller, RpcError
+from ryeos.mcp.revisions import McpCall, McpCaller, RpcError
 
 # --- elicitation ----------------------------------------------------------------------------------
 
@@ -83,7 +83,7 @@ class States:
         return hmac.digest(self._key, body, "sha256")
 
 
-def can_ask(caller: Caller) -> bool:
+def can_ask(caller: McpCaller) -> bool:
     """Whether this request's client can put a form before its user."""
     if not caller.is_modern or not caller.can("elicitation"):
         return False
@@ -91,7 +91,7 @@ def can_ask(caller: Caller) -> bool:
     return not modes or isinstance(modes.get("form"), dict)
 
 
-def input_required(states: States, call: Call, key: str, question: Question) -> dict[str, Any]:
+def input_required(states: States, call: McpCall, key: str, question: Question) -> dict[str, Any]:
     """The result that asks for more (1)."""
     return {
         "resultType": "input_required",
@@ -100,12 +100,12 @@ def input_required(states: States, call: Call, key: str, question: Question) -> 
     }
 
 
-def has_responses(call: Call) -> bool:
+def has_responses(call: McpCall) -> bool:
     """Whether a request is the second one, with what the user said."""
     return call.params.get("inputResponses") is not None
 
 
-def response_of(states: States, call: Call, key: str) -> dict[str, Any] | None:
+def response_of(states: States, call: McpCall, key: str) -> dict[str, Any] | None:
     """What the user filled in (3); None for a user who did not want to. Raises RpcError."""
     responses = call.params.get("inputResponses")
     response = responses.get(key) if isinstance(responses, dict) else None
@@ -134,7 +134,7 @@ def primitive(type_name: str | None, description: str) -> dict[str, Any]:
     return schema | ({"description": description} if description else {})
 
 
-def _purpose(call: Call, key: str) -> str:
+def _purpose(call: McpCall, key: str) -> str:
     """What a state is for: this question, in a request for just this."""
     asked = {name: value for name, value in call.params.items() if name not in _CARRIED}
     text = json.dumps([call.method, key, asked], sort_keys=True)
@@ -157,7 +157,7 @@ def _bytes(text: str) -> bytes:
 OVERWRITE = "overwrite"
 
 
-def confirmed(states: States, call: Call, refused: Mapping[str, Any]) -> dict[str, Any] | bool:
+def confirmed(states: States, call: McpCall, refused: Mapping[str, Any]) -> dict[str, Any] | bool:
     """Whether the user wants the file replaced; or the result that asks for it.
 
     ``refused`` is the answer that says which file is in the way. Raises RpcError.
@@ -230,7 +230,7 @@ class Asked:
     """
 
     make_rye: Callable[[], Rye]
-    call: Call
+    call: McpCall
     prompts: str
     skills: bool
     states: States

@@ -16,7 +16,7 @@ from ryeos.mcp.listing import (
     LISTED_TIERS,
     TEMPLATES,
     HelpTopic,
-    Output,
+    StoredOutput,
     item_uri,
     listed,
     mime_type,
@@ -57,7 +57,7 @@ def read_resource(asked: Asked) -> dict[str, Any]:
         match named:
             case ItemRef():
                 found = _item(asked, named)
-            case Output():
+            case StoredOutput():
                 part = _output(asked, named)
                 found = (_PLAIN, part["text"]) if part else None
                 rest = part or {}
@@ -102,7 +102,7 @@ def _item(asked: Asked, ref: ItemRef) -> tuple[str, str]:
     return mime_type(resolution.location.suffix), item.data.decode("utf-8", "replace")
 
 
-def _output(asked: Asked, named: Output) -> dict[str, Any] | None:
+def _output(asked: Asked, named: StoredOutput) -> dict[str, Any] | None:
     path = output_path(asked.rye.context, named.name)
     if path.is_symlink():
         return None

@@ -22,7 +22,7 @@ from lillux.files import make_directory, read_part, write_atomic
 from lillux.values import dataclass
 from ryeos.items.context import Context
 from ryeos.items.specs import type_name
-from ryeos.mcp.listing import MAX_PART_BYTES, Output, part_uri
+from ryeos.mcp.listing import MAX_PART_BYTES, StoredOutput, part_uri
 from ryeos.mcp.wire import compact
 
 # --- content blocks -------------------------------------------------------------------------------
@@ -37,10 +37,10 @@ _ROLES = frozenset({"user", "assistant"})
 _MOST_PROBLEMS = 5
 
 # What is wrong with a value, as `expected ..., found ...`; nothing where it is right.
-Rule = Callable[[Any], str]
+BlockRule = Callable[[Any], str]
 
 
-def checked_blocks(blocks: Iterable[object]) -> tuple[list[dict[str, Any]], list[str]]:
+def valid_blocks(blocks: Iterable[object]) -> tuple[list[dict[str, Any]], list[str]]:
     """The blocks that are right, and what is wrong with each of the others."""
     good, problems = [], []
     for number, block in enumerate(blocks):
@@ -127,14 +127,14 @@ def _icons(value: Any) -> str:  # noqa: ANN401 - JSON
     return "" if right else "expected a list of objects with src"
 
 
-_REQUIRED: Mapping[str, Mapping[str, Rule]] = {
+_REQUIRED: Mapping[str, Mapping[str, BlockRule]] = {
     "text": {"text": _text},
     "image": {"data": _base64, "mimeType": _text},
     "audio": {"data": _base64, "mimeType": _text},
     "resource_link": {"uri": _uri, "name": _text},
 }
-_OPTIONAL: Mapping[str, Rule] = {"annotations": _annotations, "_meta": _object}
-_OPTIONAL_OF_LINKS: Mapping[str, Rule] = {
+_OPTIONAL: Mapping[str, BlockRule] = {"annotations": _annotations, "_meta": _object}
+_OPTIONAL_OF_LINKS: Mapping[str, BlockRule] = {
     **_OPTIONAL,
     "title": _text,
     "description": _text,
@@ -384,7 +384,7 @@ def _without_media(
     blocks = data.get(BLOCKS_KEY) if isinstance(data, dict) else None
     if not isinstance(blocks, list) or not isinstance(data, dict):
         return envelope, [], []
-    good, problems = checked_blocks(blocks)
+    good, problems = valid_blocks(blocks)
     described = [_described(one) if isinstance(one, dict) else one for one in blocks]
     return {**envelope, "data": {**data, BLOCKS_KEY: described}}, good, problems
 
@@ -533,7 +533,7 @@ NEXT_KEY, TOTAL_KEY = "rye/next", "rye/totalBytes"
 _LONGEST_CHARACTER = 4
 
 
-def read_output(path: Path, asked: Output) -> dict[str, Any]:
+def read_output(path: Path, asked: StoredOutput) -> dict[str, Any]:
     """The ``text`` of an output, and in ``_meta`` where the next part of it is, if there is one.
 
     Raises FileNotFoundError, FileSystemError.

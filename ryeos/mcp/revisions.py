@@ -71,7 +71,7 @@ class RpcError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class McpCaller:
     """What a request says of who makes it.
 
     version       the revision whose rules hold for it
@@ -110,7 +110,7 @@ def missing_extension(extension: str) -> RpcError:
     return RpcError(MISSING_CAPABILITY, f"the client has not said that it has {extension}", needed)
 
 
-def modern_caller(meta: Mapping[str, Any]) -> Caller:
+def modern_caller(meta: Mapping[str, Any]) -> McpCaller:
     """Who makes a request that names its revision. Raises RpcError."""
     version, capabilities = meta[VERSION_KEY], meta.get(CAPABILITIES_KEY)
     if not isinstance(version, str):
@@ -122,7 +122,7 @@ def modern_caller(meta: Mapping[str, Any]) -> Caller:
         raise RpcError(UNSUPPORTED_VERSION, "unsupported protocol version", data)
     if not isinstance(capabilities, dict):
         raise RpcError(INVALID_PARAMS, f"_meta {CAPABILITIES_KEY}: expected an object")
-    return Caller(version=version, capabilities=capabilities, meta=meta)
+    return McpCaller(version=version, capabilities=capabilities, meta=meta)
 
 
 def negotiated(params: Mapping[str, Any]) -> str:
@@ -149,7 +149,7 @@ def fitted_info(info: Mapping[str, Any], version: str) -> dict[str, Any]:
 
 
 def fitted_result(
-    method: str, result: Mapping[str, Any], caller: Caller, info: Mapping[str, Any]
+    method: str, result: Mapping[str, Any], caller: McpCaller, info: Mapping[str, Any]
 ) -> dict[str, Any]:
     """A result in the form that a caller's revision has for it."""
     fitted = dict(result)
@@ -225,13 +225,13 @@ class Pace(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class McpCall:
     """A request for the server to carry out. ``id`` is how it is spoken of."""
 
     id: Id
     method: str
     params: Mapping[str, Any]
-    caller: Caller
+    caller: McpCaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ class Send:
 class Begin:
     """A call to carry out."""
 
-    call: Call
+    call: McpCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,4 +279,4 @@ class Watch:
     tasks: frozenset[TaskId] = frozenset()
 
 
-Event = Send | Begin | Cancel | Watch
+SessionEvent = Send | Begin | Cancel | Watch

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from lillux.jsonrpc import Failure, Result
-from ryeos.mcp.protocol import Session
-from ryeos.mcp.revisions import Event, Send
+from ryeos.mcp.protocol import McpSession
+from ryeos.mcp.revisions import Send, SessionEvent
 from ryeos.mcp.wire import Log, SignalWatch, Wire, leave, quiet
 
 TYPE_CHECKING = False  # `typing` is not worth its time at a start
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PARENT_POLL_S = 1.0
 
 
-def serve(session: Session, features: Features, wire: Wire, log: Log = quiet) -> NoReturn:
+def serve(session: McpSession, features: Features, wire: Wire, log: Log = quiet) -> NoReturn:
     """Serve until the client is gone, and end the process. In the main thread only.
 
     ``log`` gets a level and a line for what happens.
@@ -37,13 +37,13 @@ def serve(session: Session, features: Features, wire: Wire, log: Log = quiet) ->
     try:
         with _leaving_with(parent):
             events = answer_first(session, wire)
-            from ryeos.mcp.stdio import StdioServer
-        StdioServer(session, features, wire, parent=parent, log=log).run(events, signals)
+            from ryeos.mcp.stdio import McpServer
+        McpServer(session, features, wire, parent=parent, log=log).run(events, signals)
     except OSError:  # nothing has begun that would have to be ended
         leave()
 
 
-def answer_first(session: Session, wire: Wire) -> Iterable[Event]:
+def answer_first(session: McpSession, wire: Wire) -> Iterable[SessionEvent]:
     """Read and answer, up to the first answer; the events that are left to be carried out.
 
     Raises OSError when nobody reads any more.

@@ -27,15 +27,15 @@ from threading import Event as Flag
 from threading import Lock, RLock, Thread
 
 from lillux.jsonrpc import INTERNAL_ERROR, Id
-from ryeos.mcp.protocol import Session
+from ryeos.mcp.protocol import McpSession
 from ryeos.mcp.revisions import (
     Begin,
-    Call,
     Cancel,
-    Event,
+    McpCall,
     Pace,
     RpcError,
     Send,
+    SessionEvent,
     TaskId,
     Watch,
     Watched,
@@ -67,10 +67,12 @@ Progress = Callable[[float, float | None, str], None]
 class Features(Protocol):
     """What a server offers. Every method may be called from many threads at once."""
 
-    def pace(self, call: Call) -> Pace:
+    def pace(self, call: McpCall) -> Pace:
         """How long a call may take."""
 
-    def answer(self, call: Call, cancellation: Cancellation, progress: Progress) -> dict[str, Any]:
+    def answer(
+        self, call: McpCall, cancellation: Cancellation, progress: Progress
+    ) -> dict[str, Any]:
         """Carry out a call. Raises RpcError."""
 
     def watch(self, watch: Watch, changed: Callable[[Watched], None]) -> None:
@@ -89,7 +91,7 @@ class Features(Protocol):
         """Nothing more will be asked for."""
 
 
-class StdioServer:
+class McpServer:
     """Serves one client. The process ends when that is over.
 
     parent  the process that has started this one
@@ -97,7 +99,7 @@ class StdioServer:
     """
 
     def __init__(
-        self, session: Session, features: Features, wire: Wire, *, parent: int, log: Log = quiet
+        self, session: McpSession, features: Features, wire: Wire, *, parent: int, log: Log = quiet
     ) -> None:
         self._session, self._features, self._wire, self._log = session, features, wire, log
         self._session_lock = RLock()
@@ -110,7 +112,7 @@ class StdioServer:
         self._is_over = Flag()
         self._ending = Lock()
 
-    def run(self, first: Iterable[Event], signals: SignalWatch) -> NoReturn:
+    def run(self, first: Iterable[SessionEvent], signals: SignalWatch) -> NoReturn:
         """Carry out the first events, serve until the client is gone, and end the process."""
         signals.end = lambda: self._end("a signal")
         sys.setswitchinterval(SWITCH_S)
@@ -134,7 +136,7 @@ class StdioServer:
                 events = self._session.receive(chunk)
                 self._carry_out(events)
 
-    def _carry_out(self, events: Iterable[Event]) -> None:
+    def _carry_out(self, events: Iterable[SessionEvent]) -> None:
         for event in events:
             match event:
                 case Send(message):
@@ -151,7 +153,7 @@ class StdioServer:
 
     # ------------------------------------------------------------------ calls
 
-    def _begin(self, call: Call) -> None:
+    def _begin(self, call: McpCall) -> None:
         from lillux.process.cancellation import Cancellation
 
         cancellation = Cancellation()
@@ -162,13 +164,13 @@ class StdioServer:
         else:
             self._lanes[pace].put(lambda: self._serve(call, cancellation))
 
-    def _serve(self, call: Call, cancellation: Cancellation) -> None:
+    def _serve(self, call: McpCall, cancellation: Cancellation) -> None:
         if cancellation.is_set:
             return
         started = time.perf_counter()
 
         def progress(done: float, total: float | None, message: str) -> None:
-            def events() -> Iterable[Event]:
+            def events() -> Iterable[SessionEvent]:
                 if self._running.get(call.id) is not cancellation:
                     return ()
                 return self._session.progress(call.id, done, total, message)
@@ -190,11 +192,14 @@ class StdioServer:
         )
 
     def _finish(
-        self, call: Call, cancellation: Cancellation, answer: Callable[[], Iterable[Event]]
+        self,
+        call: McpCall,
+        cancellation: Cancellation,
+        answer: Callable[[], Iterable[SessionEvent]],
     ) -> None:
         """Say what came of a call, unless another of its id has taken its place."""
 
-        def events() -> Iterable[Event]:
+        def events() -> Iterable[SessionEvent]:
             if self._running.get(call.id) is not cancellation:
                 return ()
             del self._running[call.id]
@@ -202,7 +207,7 @@ class StdioServer:
 
         self._tell(events)
 
-    def _tell(self, events: Callable[[], Iterable[Event]]) -> None:
+    def _tell(self, events: Callable[[], Iterable[SessionEvent]]) -> None:
         with self._session_lock:
             if self._is_over.is_set():
                 return

@@ -22,7 +22,7 @@ from ryeos.mcp.revisions import (
     MISSING_CAPABILITY,
     SUBSCRIPTION_KEY,
     TASKS_EXTENSION,
-    Caller,
+    McpCaller,
     RpcError,
     Server,
     TaskId,
@@ -80,7 +80,7 @@ class Subscriptions:
         wanted = (listener.tasks for listener in self._listeners.values())
         return frozenset[TaskId]().union(*wanted)
 
-    def listen(self, request: Request, caller: Caller) -> Notification:
+    def listen(self, request: Request, caller: McpCaller) -> Notification:
         """Open a subscription; its first message tells what of it is honoured. Raises RpcError."""
         wanted = request.params.get("notifications")
         if not isinstance(wanted, dict):
@@ -267,7 +267,7 @@ class Questions:
         return dropped
 
 
-def check_questions(result: Mapping[str, Any], caller: Caller) -> None:
+def require_answerable(result: Mapping[str, Any], caller: McpCaller) -> None:
     """Nobody is asked what they cannot answer. Raises RpcError."""
     questions = result.get("inputRequests", {})
     wanted = {_CAPABILITY[question["method"]] for question in questions.values()}

@@ -14,7 +14,7 @@ from lillux.jsonrpc import INVALID_PARAMS
 from ryeos.app.workspace import Rye
 from ryeos.mcp.questions import Asked, object_of, refusal, text_of
 from ryeos.mcp.results import tool_result
-from ryeos.mcp.revisions import TASKS_EXTENSION, Caller, RpcError, missing_extension
+from ryeos.mcp.revisions import TASKS_EXTENSION, McpCaller, RpcError, missing_extension
 from ryeos.run.thread_control import GRACE_S, kill_thread, refreshed, wait_for
 from ryeos.run.threads import Status, Thread, ThreadNotFoundError
 
@@ -30,7 +30,7 @@ _STATUSES: Mapping[str, str] = {
 _NAME_CHARACTERS = 32
 
 
-def created(rye: Rye, caller: Caller, answer: Mapping[str, Any]) -> dict[str, Any] | None:
+def created(rye: Rye, caller: McpCaller, answer: Mapping[str, Any]) -> dict[str, Any] | None:
     """The task that an answer to ``execute`` tells of; None where it is no task for this caller."""
     thread_id = answer.get("thread_id")
     if not caller.is_modern or not caller.extends(TASKS_EXTENSION):

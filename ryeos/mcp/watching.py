@@ -12,7 +12,7 @@ from threading import Condition, Thread
 from lillux.errors import LilluxError
 from ryeos.app.workspace import Rye
 from ryeos.items.refs import ItemRef, Kind
-from ryeos.mcp.listing import LISTED_TIERS, HelpTopic, Output, parse_uri
+from ryeos.mcp.listing import LISTED_TIERS, HelpTopic, StoredOutput, parse_uri
 from ryeos.mcp.results import output_path
 from ryeos.mcp.revisions import TaskId, Watch, Watched
 from ryeos.mcp.tasks import thread_of_task
@@ -130,7 +130,7 @@ def _resource_state(rye: Rye, uri: str) -> Hashable:
         case ItemRef() as ref:
             found = rye.resolver.find(ref)
             path = found.location.path if found else None
-        case Output(name=output):
+        case StoredOutput(name=output):
             path = output_path(rye.context, output)
         case HelpTopic() | None:
             return None

@@ -23,7 +23,7 @@ from lillux.store_files import EarlyForce, force_files
 from lillux.values import dataclass
 from ryeos.remote.errors import LocalChangeError
 from ryeos.sync.objects import ReadContents, SourceManifest, item_source_of
-from ryeos.sync.paths import PresentTargets, UnsafeManifestError, check_manifest_paths, safe_target
+from ryeos.sync.paths import PresentTargets, UnsafeManifestError, require_safe_paths, safe_target
 
 # --- new files ------------------------------------------------------------------------------------
 # Files that are new to a project, put into its folders: many, and each by its last step alone.
@@ -130,7 +130,7 @@ FileOf: TypeAlias = Callable[[str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """A file that is to hold other bytes. Digests of bytes, None where there is no file."""
 
     path: str
@@ -186,15 +186,15 @@ def changes(
     contents: ReadContents,
     *,
     checked: SourceManifest | None = None,
-) -> tuple[Change, ...]:
+) -> tuple[FileChange, ...]:
     """What has to be written and removed. Raises CasObjectError, UnsafeManifestError.
 
     ``checked`` is a manifest whose paths have passed `check_manifest_paths`.
     """
     if wanted != checked:
-        check_manifest_paths(wanted.paths())
+        require_safe_paths(wanted.paths())
     found = (
-        Change(path, blob_at(present, path, contents), blob_at(wanted, path, contents))
+        FileChange(path, blob_at(present, path, contents), blob_at(wanted, path, contents))
         for path in changed_paths(present, wanted)
     )
     return tuple(change for change in found if change.before != change.after)
@@ -207,7 +207,7 @@ def no_file_of(_digest: str) -> str | None:
 
 def apply_changes(
     root: Path,
-    changed: Sequence[Change],
+    changed: Sequence[FileChange],
     get_blob: Callable[[str], bytes],
     through: Path,
     file_of: FileOf = no_file_of,
@@ -279,7 +279,7 @@ def _is_below_any(path: str, folders: AbstractSet[str]) -> bool:
     return any("/".join(parts[:length]) in folders for length in range(1, len(parts)))
 
 
-def _paths(done: Iterable[Change]) -> tuple[str, ...]:
+def _paths(done: Iterable[FileChange]) -> tuple[str, ...]:
     return tuple(change.path for change in done)
 
 
@@ -293,7 +293,7 @@ def _digest_of(target: Path | None) -> str | None:
         return None
 
 
-def _put(new_files: NewFiles, change: Change, file: str) -> bool:
+def _put(new_files: NewFiles, change: FileChange, file: str) -> bool:
     """Have a file that is written already be the one that is new; whether that was possible."""
     if change.before is not None:
         return False
@@ -305,7 +305,7 @@ def _put(new_files: NewFiles, change: Change, file: str) -> bool:
         return False
 
 
-def _write(target: Path, change: Change, data: bytes, through: Path) -> None:
+def _write(target: Path, change: FileChange, data: bytes, through: Path) -> None:
     """Elsewhere, then in its place: readers see the old file or the new one."""
     make_directory(target.parent)
     temporary = temporary_for(target, through)
@@ -334,7 +334,7 @@ def _create(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _put_new(temporary: Path, target: Path, change: Change) -> None:
+def _put_new(temporary: Path, target: Path, change: FileChange) -> None:
     """Where nothing is; a file that appears in this moment stays."""
     try:
         if os.name == "nt":
@@ -350,7 +350,7 @@ def _put_new(temporary: Path, target: Path, change: Change) -> None:
             raise LocalChangeError([change.path]) from None
 
 
-def _remove(root: Path, target: Path, change: Change) -> None:
+def _remove(root: Path, target: Path, change: FileChange) -> None:
     """The file, and the folders that it leaves empty; never ``.ai`` itself."""
     if _digest_of(target) != change.before:
         raise LocalChangeError([change.path])

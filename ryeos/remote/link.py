@@ -13,21 +13,21 @@ from lillux.errors import LilluxError
 from lillux.files import locked, read_bytes
 from lillux.process.cancellation import Cancellation
 from lillux.store import Durability, Store
-from lillux.store_files import RefUnreadableError, Space, is_digest
+from lillux.store_files import ObjectKind, RefUnreadableError, is_digest
 from lillux.values import dataclass, field, replace
 from ryeos import __version__
 from ryeos.items.context import Clock, Context, cache_place, utc_now
 from ryeos.items.errors import NoProjectError, NoSigningKeyError
 from ryeos.remote.apply import Applied
 from ryeos.remote.conflicts import ConflictFolder, new_incoming_folder, own_folder, project_store
-from ryeos.remote.node import BearerCredentials, Credentials, Head, Node, credentials_for
+from ryeos.remote.node import BearerCredentials, Credentials, Node, RemoteHead, credentials_for
 from ryeos.remote.pins import Pins
 from ryeos.remote.settings import CONFIG_PATH, RemoteConfig, Remotes, read_remotes
-from ryeos.remote.transfer import Progress, RemoteContents, no_progress
+from ryeos.remote.transfer import RemoteContents, TransferProgress, no_progress
 from ryeos.run.workspace import Workspace
 from ryeos.sync.entries import Sized
 from ryeos.sync.objects import CasObjectError, SourceManifest, manifest_of
-from ryeos.sync.paths import check_admissible, check_manifest_paths
+from ryeos.sync.paths import require_admissible, require_safe_paths
 from ryeos.sync.rules import ManifestRules, read_rules
 from ryeos.sync.tree import StatTable, Tree, build_project_tree, build_user_tree
 from ryeos.trust.keys import SigningKey
@@ -269,7 +269,7 @@ class Link:
     conflicts: ConflictFolder
     project_path: str
     url: str
-    progress: Progress = no_progress
+    progress: TransferProgress = no_progress
     tell_merged: TellMerged = _tell_nobody
     clock: Clock = utc_now
     _manifests: dict[str, SourceManifest] = field(default_factory=dict, repr=False, compare=False)
@@ -290,7 +290,7 @@ class Link:
         """An empty folder for files on their way. Only while this is `alone`, or a run is over."""
         return new_incoming_folder(self.conflicts.folder.parent, self.working_tree.project / ".ai")
 
-    def head(self) -> Head | None:
+    def head(self) -> RemoteHead | None:
         """Where the node is, None where it has no such project.
 
         Where the answer of a push was lost, and the push was not, it is recorded now.
@@ -354,7 +354,7 @@ class Link:
     def _keep(self, manifest_data: bytes) -> str:
         """Have a manifest in the store, and on the disk. Its digest."""
         digest = sha256_hex(manifest_data)
-        self.store.keep(Space.OBJECT, digest, manifest_data, Durability.AT_SYNC)
+        self.store.keep(ObjectKind.OBJECT, digest, manifest_data, Durability.AT_SYNC)
         self.store.sync()
         return digest
 
@@ -377,8 +377,8 @@ class Link:
         if manifest.space != "project":
             problem = f'space: expected "project", found "{manifest.space}"'
             raise CasObjectError(f"manifest {digest}", problem)
-        check_admissible(manifest)
-        check_manifest_paths(manifest.paths())
+        require_admissible(manifest)
+        require_safe_paths(manifest.paths())
         return manifest
 
     def base(self, tree: Tree | None = None) -> SourceManifest | None:
@@ -398,7 +398,7 @@ _MAX_SINCE = 200
 MakeLink = Callable[[Path], Link]
 
 
-def is_same_head(recorded: LocalHead | None, head: Head | None) -> bool:
+def is_same_head(recorded: LocalHead | None, head: RemoteHead | None) -> bool:
     """Whether the node is where it was when this project last looked."""
     return (recorded and recorded.snapshot_hash) == (head and head.snapshot_hash)
 
@@ -408,11 +408,11 @@ def is_same_head(recorded: LocalHead | None, head: Head | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class RemoteEnvironment:
     """What opening a remote needs of this program, who is told how far it is, and what came."""
 
     workspace: Workspace
-    progress: Progress = no_progress
+    progress: TransferProgress = no_progress
     tell_merged: TellMerged | None = None
     cancellation: Cancellation | None = None
 
@@ -422,13 +422,13 @@ class Surroundings:
         return self.workspace.context
 
 
-def remotes_of(around: Surroundings) -> Remotes:
+def remotes_of(around: RemoteEnvironment) -> Remotes:
     """The remotes that are configured. Raises IntegrityError, RemoteConfigError."""
     return read_remotes(around.workspace.config.layers(CONFIG_PATH), around.context.process_env)
 
 
 def open_node(
-    around: Surroundings, remote: RemoteConfig, credentials: Credentials | None = None
+    around: RemoteEnvironment, remote: RemoteConfig, credentials: Credentials | None = None
 ) -> Node:
     """The node of a remote; nothing is asked yet. Raises NoSigningKeyError.
 
@@ -449,7 +449,7 @@ def open_node(
     return Node(transport, pins, remote.node_id or None, _hints(remote, shown))
 
 
-def open_link(around: Surroundings, name: str | None) -> Link:
+def open_link(around: RemoteEnvironment, name: str | None) -> Link:
     """The project and its counterpart on a remote; ``default`` without a name.
 
     Raises NoProjectError, RemoteNotFoundError, and as `open_node`.
@@ -459,7 +459,7 @@ def open_link(around: Surroundings, name: str | None) -> Link:
     return link_to(around, remotes, remote, open_node(around, remote))
 
 
-def link_to(around: Surroundings, remotes: Remotes, remote: RemoteConfig, node: Node) -> Link:
+def link_to(around: RemoteEnvironment, remotes: Remotes, remote: RemoteConfig, node: Node) -> Link:
     """The project and its counterpart on a node. Raises NoProjectError."""
     project = around.context.spaces.project
     if project is None:
@@ -478,7 +478,7 @@ def link_to(around: Surroundings, remotes: Remotes, remote: RemoteConfig, node: 
     return replace(link, tell_merged=around.tell_merged) if around.tell_merged else link
 
 
-def working_tree_of(around: Surroundings) -> WorkingTree:
+def working_tree_of(around: RemoteEnvironment) -> WorkingTree:
     """The project and the user space. Raises NoProjectError."""
     context = around.context
     if context.spaces.project is None:
@@ -502,7 +502,7 @@ def _hints(remote: RemoteConfig, shown: Credentials) -> dict[int, str]:
     }
 
 
-def _key_if_any(around: Surroundings) -> SigningKey | None:
+def _key_if_any(around: RemoteEnvironment) -> SigningKey | None:
     try:
         return around.workspace.signing_key()
     except NoSigningKeyError:

@@ -40,7 +40,7 @@ from ryeos.remote.errors import (
 )
 from ryeos.remote.requests import NodeIdentity, read_identity
 from ryeos.remote.settings import RemoteConfig, is_loopback
-from ryeos.sync.entries import MEDIA_TYPE, Entry, decode, encode_json, read_entries
+from ryeos.sync.entries import MEDIA_TYPE, ContentEntry, decode, encode_json, read_entries
 from ryeos.sync.objects import EntryError
 from ryeos.trust.keys import SigningKey
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class RemoteHead:
     """Where a project is on a node. ``user_manifest_hash`` is ``""`` where none was ever pushed."""
 
     snapshot_hash: str
@@ -81,7 +81,7 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Executed:
+class RemoteExecution:
     """What came of a run on a node.
 
     result            the envelope of the run, as ``rye run --json`` gives it here
@@ -179,13 +179,13 @@ def read_health(value: Mapping[str, Any], what: str) -> Health:
     )
 
 
-def read_head(value: Mapping[str, Any], what: str) -> Head:
+def read_head(value: Mapping[str, Any], what: str) -> RemoteHead:
     """The head of ``GET /history``, by its newest snapshot."""
     snapshot_hash = digest_at(value, "head", what)
     rows = rows_at(value, "snapshots", what)
     if not rows or rows[0].get("_hash") != snapshot_hash:
         raise RemoteReplyError(what, f"expected the snapshot {snapshot_hash} first")
-    return Head(
+    return RemoteHead(
         snapshot_hash=snapshot_hash,
         project_manifest_hash=digest_at(rows[0], "project_manifest_hash", what),
         user_manifest_hash=optional_digest_at(rows[0], "user_manifest_hash", what),
@@ -200,13 +200,13 @@ def read_user_space(value: Mapping[str, Any], what: str) -> UserSpaceHead:
     return UserSpaceHead(digest_at(value, "user_manifest_hash", what), revision)
 
 
-def read_executed(value: Mapping[str, Any], what: str) -> Executed:
+def read_executed(value: Mapping[str, Any], what: str) -> RemoteExecution:
     """``POST /execute``."""
     thread_id, status = text_at(value, "thread_id", what), text_at(value, "status", what)
     if value.get("async") is True:
-        return Executed(thread_id=thread_id, status=status, is_accepted_only=True)
+        return RemoteExecution(thread_id=thread_id, status=status, is_accepted_only=True)
     result = value.get("result")
-    return Executed(
+    return RemoteExecution(
         thread_id=thread_id,
         status=status,
         result=result if isinstance(result, dict) else {"status": status, "data": result},
@@ -254,11 +254,11 @@ MIB = 1024 * 1024
 MAX_SMALL_REPLY = 4 * MIB
 """Of a reply that holds no content: heads, lists of names, rows."""
 
-Query: TypeAlias = Sequence[tuple[str, str]]
+QueryPairs: TypeAlias = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class NodeReply:
     """What a node answered. ``headers`` are by lower-case name, the body is decoded."""
 
     status: int
@@ -286,13 +286,13 @@ class Transport(Protocol):
         self,
         method: str,
         path: str,
-        query: Query,
+        query: QueryPairs,
         body: bytes | None,
         *,
         timeout_s: float | None,
         max_response_bytes: int,
         may_repeat: bool = True,
-    ) -> Reply:
+    ) -> NodeReply:
         """The reply, whatever its status.
 
         path        begins with a slash; no query, no character that needs escaping
@@ -401,7 +401,7 @@ class Node:
             raise RemoteReplyError(what, "expected an answer for each digest that was asked for")
         return missing
 
-    def put(self, entries: Iterable[Entry]) -> None:
+    def put(self, entries: Iterable[ContentEntry]) -> None:
         """Store content; what is good of it stays, also where some is refused."""
         digests: list[str] = []
         body = b'{"entries":[' + b",".join(_encoded(entry, digests) for entry in entries) + b"]}"
@@ -413,11 +413,11 @@ class Node:
 
     def get(
         self, digests: Sequence[str], max_response_bytes: int = MAX_GET_REPLY
-    ) -> tuple[Entry, ...]:
+    ) -> tuple[ContentEntry, ...]:
         """What the node has of these, each hashed again; nothing that was not asked for."""
         return self.entries_of(self.get_reply(digests, max_response_bytes), digests)
 
-    def get_reply(self, digests: Sequence[str], max_response_bytes: int) -> Reply:
+    def get_reply(self, digests: Sequence[str], max_response_bytes: int) -> NodeReply:
         """What `entries_of` reads: waiting for it and reading it can be two threads' work."""
         self.verify()
         return self._reply(
@@ -427,7 +427,7 @@ class Node:
             max_response_bytes=max_response_bytes,
         )
 
-    def entries_of(self, reply: Reply, digests: Sequence[str]) -> tuple[Entry, ...]:
+    def entries_of(self, reply: NodeReply, digests: Sequence[str]) -> tuple[ContentEntry, ...]:
         """The pieces in a reply, each hashed again; nothing that was not asked for."""
         what = self._what("/objects/get")
         try:
@@ -447,7 +447,7 @@ class Node:
 
     # ------------------------------------------------------------------ heads
 
-    def head(self, project_path: str) -> Head | None:
+    def head(self, project_path: str) -> RemoteHead | None:
         """Where the project is, None where the node has none of this name."""
         try:
             reply = self._history(project_path, 1)
@@ -500,7 +500,7 @@ class Node:
 
     # ------------------------------------------------------------------ runs
 
-    def execute(self, body: Mapping[str, Any], *, timeout_s: float | None) -> Executed:
+    def execute(self, body: Mapping[str, Any], *, timeout_s: float | None) -> RemoteExecution:
         """Run an item of the head. Never asked twice: it may have run though no reply came.
 
         Raises RunGoesOnError, RemoteSecretNotFoundError, and as `ask`.
@@ -549,7 +549,7 @@ class Node:
         path: str,
         body: Mapping[str, Any] | bytes | None = None,
         *,
-        query: Query = (),
+        query: QueryPairs = (),
         timeout_s: float | None = None,
         max_response_bytes: int = MAX_SMALL_REPLY,
         may_repeat: bool = True,
@@ -588,11 +588,11 @@ class Node:
         path: str,
         body: Mapping[str, Any] | bytes | None,
         *,
-        query: Query = (),
+        query: QueryPairs = (),
         timeout_s: float | None = None,
         max_response_bytes: int = MAX_SMALL_REPLY,
         may_repeat: bool = True,
-    ) -> Reply:
+    ) -> NodeReply:
         reply = self._transport.exchange(
             method,
             path,
@@ -619,7 +619,7 @@ def _json(body: Mapping[str, Any]) -> bytes:
     return json.dumps(body, separators=(",", ":")).encode("ascii")
 
 
-def _encoded(entry: Entry, digests: list[str]) -> bytes:
+def _encoded(entry: ContentEntry, digests: list[str]) -> bytes:
     digests.append(entry.digest)
     return encode_json(entry)
 
@@ -636,7 +636,7 @@ class Credentials(Protocol):
         """Whether a wrong clock makes them worthless."""
 
     def headers(
-        self, method: str, path: str, query: Query, body: bytes, *, audience: str, now_s: int
+        self, method: str, path: str, query: QueryPairs, body: bytes, *, audience: str, now_s: int
     ) -> dict[str, str]:
         """Headers for the node ``audience`` (``fp:...``), new ones each time."""
 
@@ -653,7 +653,7 @@ class BearerCredentials:
         self,
         method: str,  # noqa: ARG002 - the seam
         path: str,  # noqa: ARG002
-        query: Query,  # noqa: ARG002
+        query: QueryPairs,  # noqa: ARG002
         body: bytes,  # noqa: ARG002
         *,
         audience: str,  # noqa: ARG002
@@ -672,7 +672,7 @@ class SignedCredentials:
         self._key = key
 
     def headers(
-        self, method: str, path: str, query: Query, body: bytes, *, audience: str, now_s: int
+        self, method: str, path: str, query: QueryPairs, body: bytes, *, audience: str, now_s: int
     ) -> dict[str, str]:
         """The four headers of ``docs/remote-wire.md``."""
         from ryeos.remote.requests import new_nonce, sign_request
@@ -752,13 +752,13 @@ class HttpTransport:
         self,
         method: str,
         path: str,
-        query: Query,
+        query: QueryPairs,
         body: bytes | None,
         *,
         timeout_s: float | None,
         max_response_bytes: int,
         may_repeat: bool = True,
-    ) -> Reply:
+    ) -> NodeReply:
         """See the seam. Tried up to `ATTEMPTS` times where that may help and can do no harm."""
         attempt, has_new_clock = 0, False
         while True:
@@ -784,7 +784,7 @@ class HttpTransport:
                 continue
             busy = reply.status in _BUSY or (reply.status in _GATEWAY and may_repeat)
             if not busy or is_last:
-                return Reply(reply.status, reply.headers, reply.body)
+                return NodeReply(reply.status, reply.headers, reply.body)
             asked = parse_retry_after(reply.headers.get("retry-after", ""), _moment(self._now()))
             self._pause(delay_s(_RETRY, attempt, self._jitter, asked), path)
 
@@ -792,7 +792,7 @@ class HttpTransport:
         self,
         method: str,
         path: str,
-        query: Query,
+        query: QueryPairs,
         body: bytes | None,
         *,
         timeout_s: float | None,

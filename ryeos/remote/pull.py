@@ -25,7 +25,14 @@ from lillux.files import (
     write_atomic,
 )
 from lillux.store import MAX_BYTES, Durability, Store
-from lillux.store_files import MANY, EarlyForce, ObjectMissingError, Space, force_files, is_digest
+from lillux.store_files import (
+    MANY,
+    EarlyForce,
+    ObjectKind,
+    ObjectMissingError,
+    force_files,
+    is_digest,
+)
 from lillux.values import dataclass, replace
 from ryeos.remote.apply import Applied, apply_changes, blob_at, changed_paths, changes, entry_at
 from ryeos.remote.conflicts import (
@@ -38,12 +45,12 @@ from ryeos.remote.conflicts import (
 )
 from ryeos.remote.errors import RemoteConflictError
 from ryeos.remote.link import Link
-from ryeos.remote.node import Head
+from ryeos.remote.node import RemoteHead
 from ryeos.remote.transfer import RemoteContents
 from ryeos.sync.checkout import mode_of
-from ryeos.sync.merge import Conflict, three_way_merge
+from ryeos.sync.merge import MergeConflict, three_way_merge
 from ryeos.sync.objects import Layered, ProjectSnapshot, SourceManifest, item_source_of, snapshot_of
-from ryeos.sync.paths import check_incoming
+from ryeos.sync.paths import require_incoming_allowed
 from ryeos.sync.tree import Tree
 
 # --- pull -----------------------------------------------------------------------------------------
@@ -74,7 +81,7 @@ def pull(link: Link) -> Pulled:
         return replace(pulled, applied=of_run.followed_by(pulled.applied))
 
 
-def merge_head(link: Link, head: Head, tree: Tree) -> Pulled:
+def merge_head(link: Link, head: RemoteHead, tree: Tree) -> Pulled:
     """Steps 4 to 6 of a pull."""
     theirs = link.received(head.project_manifest_hash, tree)
     base = link.base(tree)
@@ -108,7 +115,7 @@ def _check_incoming(
         return
     there = {*theirs.items, *theirs.files}
     new = changed_paths(base or SourceManifest("project"), theirs)
-    check_incoming([path for path in new if path in there], link.working_tree.rules())
+    require_incoming_allowed([path for path in new if path in there], link.working_tree.rules())
 
 
 def merge_run(link: Link, snapshot_hash: str) -> Applied:
@@ -190,18 +197,18 @@ def _prefetch(
     wanted = [(theirs, path) for path in sorted(incoming)]
     wanted += [(base, path) for path in sorted(contested) if base is not None]
     items = {m.items[path] for m, path in wanted if path in m.items}
-    remote.prefetch(sorted(items - {*tree.item_sources}), link.progress, Space.OBJECT)
+    remote.prefetch(sorted(items - {*tree.item_sources}), link.progress, ObjectKind.OBJECT)
     contents = Layered(link.store, tree, remote)
     blobs = {m.files[path] for m, path in wanted if path in m.files}
     for digest in items:
         blobs.add(item_source_of(contents.get_object(digest), f"item {digest}").content_blob_hash)
-    remote.prefetch(sorted(blobs - {*tree.blobs}), link.progress, Space.BLOB)
+    remote.prefetch(sorted(blobs - {*tree.blobs}), link.progress, ObjectKind.BLOB)
 
 
 def keep_conflicts(
     link: Link,
     record: ConflictRecord,
-    conflicts: tuple[Conflict, ...],
+    conflicts: tuple[MergeConflict, ...],
     manifests: tuple[SourceManifest | None, SourceManifest, SourceManifest],
     contents: Layered,
 ) -> ConflictRecord:
@@ -257,12 +264,12 @@ _MEMORY_BYTES = 16 * 1024 * 1024
 
 
 @contextmanager
-def incoming_at(folder: Path, store: Store) -> Iterator["Incoming"]:
+def incoming_at(folder: Path, store: Store) -> Iterator["ReceivedContents"]:
     """The folder while a pull goes on. Removed when that has succeeded.
 
     Raises RemotePlaceError, FileSystemError.
     """
-    incoming = Incoming(folder, store)
+    incoming = ReceivedContents(folder, store)
     try:
         yield incoming
     except BaseException:  # an interrupt too keeps what has come
@@ -281,7 +288,7 @@ def forget_incoming(folder: Path) -> None:
         folder.rmdir()
 
 
-class Incoming:
+class ReceivedContents:
     """Blobs in files of ``folder``; objects in memory as long as there is room, then in the store.
 
     One user at a time. ``memory_bytes`` is that room, ``early`` the forcing that has begun.
@@ -293,7 +300,7 @@ class Incoming:
         self._folder, self._store = folder, store
         self._objects: dict[str, bytes] = {}
         self._room = memory_bytes
-        self._has_stored_blobs = store.may_have(Space.BLOB)
+        self._has_stored_blobs = store.may_have(ObjectKind.BLOB)
         self._place = f"{folder}{os.sep}"
         self._own: set[str] = set()
         self.early: EarlyForce | None = None
@@ -324,7 +331,7 @@ class Incoming:
         if data is None or sha256_hex(data) != digest:  # meddled with: it is fetched again
             self._own.discard(digest)
             self._left.discard(digest)
-            raise ObjectMissingError(Space.BLOB.value, digest, str(self._folder))
+            raise ObjectMissingError(ObjectKind.BLOB.value, digest, str(self._folder))
         return data
 
     def get_object(self, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
@@ -336,9 +343,9 @@ class Incoming:
         """A file with these bytes that may become a file of the project; None for none of ours."""
         return self._place + digest if digest in self._own else None
 
-    def keep(self, space: Space, digest: str, data: bytes, durability: Durability) -> None:
+    def keep(self, space: ObjectKind, digest: str, data: bytes, durability: Durability) -> None:
         """Keep bytes whose digest was just computed, until `discard` at least."""
-        if space is Space.OBJECT:
+        if space is ObjectKind.OBJECT:
             self._keep_object(digest, data, durability)
         elif digest not in self._own:
             try:
@@ -350,14 +357,14 @@ class Incoming:
     def put_blob(self, data: bytes, durability: Durability = Durability.UNFORCED) -> str:
         """Keep bytes until `discard`. Their digest."""
         digest = sha256_hex(data)
-        self.keep(Space.BLOB, digest, data, durability)
+        self.keep(ObjectKind.BLOB, digest, data, durability)
         return digest
 
     def put_object(self, value: Any, durability: Durability) -> str:  # noqa: ANN401 - JSON
         """Keep a value until `discard` at least. Its digest."""
         data = canonical_json(value)
         digest = sha256_hex(data)
-        self.keep(Space.OBJECT, digest, data, durability)
+        self.keep(ObjectKind.OBJECT, digest, data, durability)
         return digest
 
     def sync(self) -> None:
@@ -369,7 +376,7 @@ class Incoming:
         """Keep all that came for another time."""
         with suppress(LilluxError):  # whatever cut this off is what has to be told
             for digest, data in self._objects.items():
-                self._store.keep(Space.OBJECT, digest, data, Durability.UNFORCED)
+                self._store.keep(ObjectKind.OBJECT, digest, data, Durability.UNFORCED)
             self._store.sync()
 
     def discard(self) -> None:
@@ -379,7 +386,7 @@ class Incoming:
 
     def _keep_object(self, digest: str, data: bytes, durability: Durability) -> None:
         if len(data) > self._room:
-            self._store.keep(Space.OBJECT, digest, data, durability)
+            self._store.keep(ObjectKind.OBJECT, digest, data, durability)
         elif digest not in self._objects:
             self._objects[digest] = data
             self._room -= len(data)

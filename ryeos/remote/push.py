@@ -22,7 +22,7 @@ from ryeos.remote.errors import (
     RemoteUnrelatedError,
 )
 from ryeos.remote.link import Link, is_same_head, sized
-from ryeos.remote.node import Head
+from ryeos.remote.node import RemoteHead
 from ryeos.remote.pull import finish_run, merge_head
 from ryeos.remote.transfer import send
 from ryeos.sync.entries import Sized
@@ -108,7 +108,7 @@ class Replaced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class HeadComparison:
     """The project and the node's head.
 
     snapshot_hash  of the head, ``""`` where the node has no such project
@@ -120,7 +120,7 @@ class Comparison:
     differences: tuple[Difference, ...]
 
 
-def compare(link: Link) -> Comparison:
+def compare(link: Link) -> HeadComparison:
     """Compare the project with the node's head; nothing is changed."""
     link.node.verify()
     head = link.node.head(link.project_path)
@@ -129,7 +129,7 @@ def compare(link: Link) -> Comparison:
     base = link.base(tree)
     excluded = {*excluded_paths(link.working_tree.project, base, tree.manifest)}
     found = differences(base or SourceManifest("project"), tree.manifest, theirs)
-    return Comparison(
+    return HeadComparison(
         snapshot_hash=head.snapshot_hash if head else "",
         has_base=base is not None,
         differences=tuple(
@@ -314,7 +314,7 @@ def _check_excluded(link: Link, tree: Tree) -> None:
         raise ExcludedFilesError(link.node.name, paths)
 
 
-def _replaced(link: Link, head: Head, tree: Tree) -> Replaced | None:
+def _replaced(link: Link, head: RemoteHead, tree: Tree) -> Replaced | None:
     """What a push over this head takes from it, None for nothing of others."""
     if is_same_head(link.recorded(), head):
         return None
@@ -327,7 +327,7 @@ def _replaced(link: Link, head: Head, tree: Tree) -> Replaced | None:
     return Replaced(head.snapshot_hash, tuple(one for one in found if one.there))
 
 
-def _is_news(link: Link, head: Head, tree: Tree) -> bool:
+def _is_news(link: Link, head: RemoteHead, tree: Tree) -> bool:
     """Whether the node has what this project has not seen. Raises RemoteUnrelatedError."""
     recorded = link.recorded()
     if is_same_head(recorded, head):
@@ -337,7 +337,7 @@ def _is_news(link: Link, head: Head, tree: Tree) -> bool:
     return True
 
 
-def _sent(link: Link, head: Head | None, trees: _Trees) -> Pushed:
+def _sent(link: Link, head: RemoteHead | None, trees: _Trees) -> Pushed:
     """Steps 4 to 6."""
     manifest_hash = trees.project.manifest_hash
     user_hash = trees.user.manifest_hash if trees.user.manifest.items else ""
@@ -371,7 +371,7 @@ def _sent(link: Link, head: Head | None, trees: _Trees) -> Pushed:
     )
 
 
-def _base(link: Link, head: Head | None) -> SourceManifest | None:
+def _base(link: Link, head: RemoteHead | None) -> SourceManifest | None:
     """What the node's head leads to, if that is known here without asking."""
     if head is None or not link.store.has_object(head.project_manifest_hash):
         return None

@@ -14,7 +14,14 @@ from ryeos import __version__
 from ryeos.items.errors import NoSigningKeyError
 from ryeos.items.refs import ItemRef
 from ryeos.remote.errors import RemoteUnreachableError, ReplyTooLargeError
-from ryeos.remote.node import MAX_SMALL_REPLY, MIB, BearerCredentials, Query, Transport, detail_of
+from ryeos.remote.node import (
+    MAX_SMALL_REPLY,
+    MIB,
+    BearerCredentials,
+    QueryPairs,
+    Transport,
+    detail_of,
+)
 from ryeos.remote.registry_settings import (
     CONFIG_PATH,
     NotInRegistryError,
@@ -28,7 +35,7 @@ from ryeos.remote.registry_settings import (
     RegistryRefusedError,
     RegistryReplyError,
     RegistryUnreachableError,
-    check_version,
+    valid_version,
 )
 from ryeos.remote.settings import RemoteConfig
 from ryeos.run.workspace import Workspace
@@ -152,7 +159,7 @@ MAX_BUNDLE_REPLY = 128 * MIB
 _FAILED, _NOT_FOUND = 400, 404
 
 
-class Registry:
+class RegistryClient:
     """Asks one registry. ``netloc`` is what its pin is kept under."""
 
     def __init__(self, config: RegistryConfig, transport: Transport, pins: RegistryPins) -> None:
@@ -252,11 +259,11 @@ class Registry:
         """The highest version of an item. Raises NotInRegistryError, RegistryReplyError."""
         what = self._what(f"/v1/items/{ref.kind.value}/{ref.id}")
         try:
-            return check_version(text_at(self.info(ref), "version", what))
+            return valid_version(text_at(self.info(ref), "version", what))
         except RegistryIdError as error:
             raise RegistryReplyError(what, str(error)) from error
 
-    def search(self, query: Query) -> dict[str, Any]:
+    def search(self, query: QueryPairs) -> dict[str, Any]:
         """A page of items: ``results`` and ``total``."""
         return self._page("/v1/search", query)
 
@@ -288,7 +295,7 @@ class Registry:
         reply = self._asked("GET", path, query, max_bytes=MAX_BUNDLE_REPLY, wanted=wanted)
         return read_bundle(reply, self._what(path))
 
-    def search_bundles(self, query: Query) -> dict[str, Any]:
+    def search_bundles(self, query: QueryPairs) -> dict[str, Any]:
         """A page of bundles: ``results`` and ``total``."""
         return self._page("/v1/bundle/search", query)
 
@@ -360,7 +367,7 @@ class Registry:
     # ------------------------------------------------------------------ how it is asked
 
     def _page(
-        self, path: str, query: Query, *, rows: str = "results", wanted: str = ""
+        self, path: str, query: QueryPairs, *, rows: str = "results", wanted: str = ""
     ) -> dict[str, Any]:
         if self.config.api_key:
             self.pin()  # who asks is shown, so that one's own unlisted ones are found
@@ -372,7 +379,7 @@ class Registry:
         self,
         method: str,
         path: str,
-        query: Query = (),
+        query: QueryPairs = (),
         *,
         body: Mapping[str, Any] | None = None,
         max_bytes: int = MAX_SMALL_REPLY,
@@ -389,7 +396,7 @@ class Registry:
         self,
         method: str,
         path: str,
-        query: Query,
+        query: QueryPairs,
         body: bytes | None,
         *,
         max_bytes: int,
@@ -404,7 +411,7 @@ class Registry:
         self,
         method: str,
         path: str,
-        query: Query = (),
+        query: QueryPairs = (),
         *,
         max_bytes: int = MAX_SMALL_REPLY,
         wanted: str = "",
@@ -418,7 +425,7 @@ class Registry:
         self,
         method: str,
         path: str,
-        query: Query,
+        query: QueryPairs,
         body: bytes | None,
         *,
         max_bytes: int,
@@ -483,7 +490,7 @@ def open_registry(
     workspace: Workspace,
     config: RegistryConfig,
     cancellation: Cancellation | None = None,
-) -> Registry:
+) -> RegistryClient:
     """A registry that is configured; nothing is asked yet."""
     from lillux.http.client import HttpClient
     from ryeos.remote.node import HttpTransport
@@ -494,7 +501,7 @@ def open_registry(
         HttpClient(workspace.context.process_env, user_agent=f"rye/{__version__}"),
         cancellation=cancellation,
     )
-    return Registry(config, transport, pins_of(workspace))
+    return RegistryClient(config, transport, pins_of(workspace))
 
 
 def key_if_any(workspace: Workspace) -> SigningKey | None:

@@ -23,23 +23,23 @@ from typing import Any
 from lillux.digests import compute_integrity
 from lillux.errors import LilluxError
 from lillux.files import (
-    check_relative,
     file_system_error,
     is_directory,
     locked,
     make_directory,
     read_bytes,
+    require_plain_path,
 )
 from lillux.signing import canonical_public_pem, compute_key_fingerprint
 from lillux.values import dataclass, field, replace
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import AI_DIRECTORY, EXECUTABLE_KINDS, SYSTEM, Kind, Space, kind_of_directory
-from ryeos.remote.registry import BundleReply, Registry
-from ryeos.remote.registry_items import check_bundle_attestation
+from ryeos.remote.registry import BundleReply, RegistryClient
+from ryeos.remote.registry_items import verify_bundle_attestation
 from ryeos.remote.registry_settings import (
     RegistryReplyError,
-    check_bundle_id,
-    check_version,
+    valid_bundle_id,
+    valid_version,
     version_key,
 )
 from ryeos.sync.paths import item_source
@@ -48,9 +48,9 @@ from ryeos.trust.bundles import (
     BundlePin,
     BundlePins,
     Manifest,
-    check_manifest,
     installed_space,
     read_manifest,
+    verify_manifest,
 )
 from ryeos.trust.bundles_publish import listed_header
 from ryeos.trust.signature import MAX_ITEM_BYTES, decode, form_for, split
@@ -113,14 +113,14 @@ class CheckedBundle:
         return compute_key_fingerprint(self.public_pem)
 
 
-def check_bundle(
+def verify_bundle_files(
     files: Mapping[str, bytes], bundle_id: str, *, version: str = "", expected: str = ""
 ) -> CheckedBundle:
     """The bundle that some files are. ``expected`` is the fingerprint of its publisher's key.
 
     Raises RegistryIdError, BundleContentError, BundlePinMismatchError.
     """
-    check_bundle_id(bundle_id)
+    valid_bundle_id(bundle_id)
     if bundle_id in RESERVED_CONFIG:
         raise BundleContentError(bundle_id, "expected an id that is no name of Rye's own settings")
     for path in files:
@@ -143,7 +143,7 @@ def check_bundle(
             _check_header(bundle_id, relative, entry["header"], files)  # (6)
     return CheckedBundle(
         bundle_id=bundle_id,
-        version=check_version(manifest.version),
+        version=valid_version(manifest.version),
         public_pem=public_pem,
         manifest=manifest,
         files=dict(files),
@@ -152,7 +152,7 @@ def check_bundle(
 
 def _check_path(bundle_id: str, path: str) -> None:
     try:
-        check_relative(path)
+        require_plain_path(path)
         is_long = len(path.encode()) > MAX_PATH_BYTES
     except (LilluxError, UnicodeEncodeError) as error:
         raise BundleContentError(bundle_id, f"{path[:200]!a}: {error}") from error
@@ -217,7 +217,7 @@ def _verified_manifest(bundle_id: str, files: Mapping[str, bytes], public_pem: b
             bundle_id, f"expected its manifest, {path}", hint="make bundles with: rye bundle create"
         )
     try:
-        return check_manifest(space, files[path], public_pem)
+        return verify_manifest(space, files[path], public_pem)
     except LilluxError as error:
         raise BundleContentError(bundle_id, str(error)) from error
 
@@ -285,7 +285,7 @@ def _check_header(
 _PREFIX = f"{AI_DIRECTORY}/"
 
 
-def push_bundle(registry: Registry, bundle: CheckedBundle) -> dict[str, Any]:
+def push_bundle(registry: RegistryClient, bundle: CheckedBundle) -> dict[str, Any]:
     """Publish a bundle; the answer. Raises BundleContentError for what is no text."""
     sent = {path: _sent(bundle, path) for path in sorted(bundle.files)}
     manifest, listed = _readable_manifest(bundle, sent)
@@ -294,7 +294,7 @@ def push_bundle(registry: Registry, bundle: CheckedBundle) -> dict[str, Any]:
 
 
 def fetched_bundle(
-    registry: Registry, bundle_id: str, version: str, expected: str
+    registry: RegistryClient, bundle_id: str, version: str, expected: str
 ) -> tuple[CheckedBundle, str]:
     """A published bundle, every file checked, and the account that published it.
 
@@ -308,9 +308,9 @@ def fetched_bundle(
             f"expected bundle {bundle_id} {version}, found {reply.bundle_id[:80]!a}"
             f" {reply.version[:20]!a}",
         )
-    check_bundle_attestation(reply, registry.pin())
+    verify_bundle_attestation(reply, registry.pin())
     files = _files(reply)
-    bundle = check_bundle(files, bundle_id, version=reply.version, expected=expected)
+    bundle = verify_bundle_files(files, bundle_id, version=reply.version, expected=expected)
     return bundle, reply.author
 
 
@@ -523,7 +523,7 @@ class InstalledBundles:
         space = installed_space(self._user, pin)
         try:
             files = read_bundle_files(space.base)
-            check_bundle(files, pin.bundle_id, expected=pin.fingerprint)
+            verify_bundle_files(files, pin.bundle_id, expected=pin.fingerprint)
         except LilluxError as error:
             return BundleState(pin=pin, space=space, problem=str(error))
         return BundleState(pin=pin, space=space, files=len(files))

@@ -41,13 +41,13 @@ from ryeos.remote.registry_settings import (
     RegistryIdError,
     RegistryLockError,
     RegistryPin,
-    check_version,
     published_ref,
+    valid_version,
 )
-from ryeos.remote.requests import check_document
+from ryeos.remote.requests import verify_document
 from ryeos.trust.file_types import extract
 from ryeos.trust.keys import SigningKey
-from ryeos.trust.sign import SignTarget, check_item
+from ryeos.trust.sign import SignTarget, validate_item
 from ryeos.trust.signature import (
     DETACHED_SUFFIXES,
     FORMS,
@@ -91,7 +91,7 @@ class PulledItem:
     description: str = ""
 
 
-def check_pulled(
+def verify_pulled(
     reply: PulledReply, ref: ItemRef, pin: RegistryPin, *, version: str = ""
 ) -> PulledItem:
     """The item of a reply. ``version`` is the one that was asked for, if any.
@@ -117,7 +117,7 @@ def check_pulled(
         raise PulledItemError(what, "changed since the registry signed it")
     _check_value(covered, signature.value, pin, what)
     covers_all = _check_covers(signed, ref, pin, what)
-    check_item_attestation(reply, ref, pin, what)  # (5)
+    verify_item_attestation(reply, ref, pin, what)  # (5)
     header = _checked_header(ref, suffix, signed, reply.version, what)  # (6)
     description = header.get("description") or header.get("title")
     return PulledItem(
@@ -145,7 +145,7 @@ def _taken_apart(reply: PulledReply, ref: ItemRef, what: str) -> tuple[str, Sign
     for suffix in (reply.suffix,) if reply.suffix else _GUESSED[ref.kind]:
         target = _target(ref, suffix)
         try:
-            signed = check_item(target, reply.content.encode())
+            signed = validate_item(target, reply.content.encode())
         except LilluxError as error:
             problem = problem or error
             continue
@@ -223,7 +223,7 @@ class Loader(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class Publication:
     """What will be published: verified here, the registry validates it once more."""
 
     ref: ItemRef
@@ -233,7 +233,9 @@ class Draft:
     path: str
 
 
-def draft_of(loader: Loader, reference: Reference, *, source: str, version: str = "") -> Draft:
+def draft_of(
+    loader: Loader, reference: Reference, *, source: str, version: str = ""
+) -> Publication:
     """The item that a reference names. ``version`` must be what its own text says, if it is given.
 
     Raises RegistryIdError, ItemNotFoundError, IntegrityError, UnsupportedError.
@@ -253,9 +255,9 @@ def draft_of(loader: Loader, reference: Reference, *, source: str, version: str 
         raise RegistryIdError(str(ref), "expected a version in its text, or --release, found none")
     if version and isinstance(own, str) and own != version:
         raise RegistryIdError(version, f"its own text says version {own}")
-    return Draft(
+    return Publication(
         ref=ref,
-        version=check_version(version or str(own)),
+        version=valid_version(version or str(own)),
         suffix=location.suffix,
         content=item.text,
         path=str(location.path),
@@ -361,7 +363,7 @@ def _entry(where: str, name: str, values: Any) -> LockEntry:  # noqa: ANN401 - J
     said: dict[str, str] = values
     try:
         ref = published_ref(parse_reference(name))
-        check_version(said.get("version", ""))
+        valid_version(said.get("version", ""))
     except RyeError as error:
         raise RegistryLockError(where, str(error)) from error
     path = said.get("path", "")
@@ -482,7 +484,7 @@ class Placing:
             return item.data
         kind = item.ref.kind
         target = SignTarget(path=path, kind=kind, space=self.space, ref=item.ref)
-        signed = check_item(target, item.data)
+        signed = validate_item(target, item.data)
         assert signed is not None  # noqa: S101 - `check_pulled` took no file without a line
         form = form_for(kind, item.suffix)
         return self._key.signed_text(kind, signed, form, str(path)).encode()
@@ -523,7 +525,7 @@ def _backup_names(path: Path) -> Iterator[Path]:
 # Whether what was pulled is still what is here. Nothing is asked of a registry.
 
 
-class State(StrEnum):
+class PulledStatus(StrEnum):
     """What became of a pulled item."""
 
     VALID = "valid"
@@ -535,7 +537,7 @@ class State(StrEnum):
     UNPINNED = "unpinned"
 
 
-FINE = frozenset({State.VALID, State.SIGNED_HERE, State.UNTRUSTED})
+FINE = frozenset({PulledStatus.VALID, PulledStatus.SIGNED_HERE, PulledStatus.UNTRUSTED})
 """The text is what was pulled, and one says so whose word can be checked."""
 
 
@@ -548,7 +550,7 @@ class PulledState:
 
     entry: LockEntry
     path: Path
-    state: State
+    state: PulledStatus
     runs: bool = False
 
 
@@ -560,10 +562,10 @@ def state_of(
     try:
         data = read_bytes(path, MAX_ITEM_BYTES)
     except FileNotFoundError:
-        return PulledState(entry=entry, path=path, state=State.MISSING)
+        return PulledState(entry=entry, path=path, state=PulledStatus.MISSING)
     found = file_state(data, entry.ref, path)
     if found is None or found.text_hash != entry.text_hash:
-        return PulledState(entry=entry, path=path, state=State.EDITED)
+        return PulledState(entry=entry, path=path, state=PulledStatus.EDITED)
     runs = _runs(Target(path=path, kind=entry.ref.kind, space=space), verifier)
     state = _signed(entry, found, path, pins, runs=runs)
     return PulledState(entry=entry, path=path, state=state, runs=runs)
@@ -571,22 +573,22 @@ def state_of(
 
 def _signed(
     entry: LockEntry, found: FileState, path: Path, pins: tuple[RegistryPin, ...], *, runs: bool
-) -> State:
+) -> PulledStatus:
     """Who says that the text is the one that was pulled."""
     signature = found.signed.signature
     if signature is None or signature.fingerprint != entry.fingerprint:
-        return State.SIGNED_HERE if runs else State.TAMPERED
+        return PulledStatus.SIGNED_HERE if runs else PulledStatus.TAMPERED
     pin = next((one for one in pins if one.fingerprint == entry.fingerprint), None)
     if pin is None:
-        return State.VALID if runs else State.UNPINNED
+        return PulledStatus.VALID if runs else PulledStatus.UNPINNED
     try:
         covered = content_hash(hashed_text(entry.ref.kind, found.signed, str(path)))
     except LilluxError:
-        return State.TAMPERED
+        return PulledStatus.TAMPERED
     is_whole = covered == signature.content_hash
     if not is_whole or not verify_signature(covered, signature.value, pin.public_pem):
-        return State.TAMPERED
-    return State.VALID if runs else State.UNTRUSTED
+        return PulledStatus.TAMPERED
+    return PulledStatus.VALID if runs else PulledStatus.UNTRUSTED
 
 
 def _runs(target: Target, verifier: Verifier) -> bool:
@@ -605,7 +607,7 @@ def _runs(target: Target, verifier: Verifier) -> bool:
 ITEM, BUNDLE = "registry-item/v1", "registry-bundle/v1"
 
 
-def check_item_attestation(reply: PulledReply, ref: ItemRef, pin: RegistryPin, what: str) -> None:
+def verify_item_attestation(reply: PulledReply, ref: ItemRef, pin: RegistryPin, what: str) -> None:
     """Refuse an item that the registry does not say is this one. Raises PulledItemError.
 
     A registry whose pin has no key for it attests nothing.
@@ -623,7 +625,7 @@ def check_item_attestation(reply: PulledReply, ref: ItemRef, pin: RegistryPin, w
     _check(reply.attestation, said, pin, what)
 
 
-def check_bundle_attestation(reply: BundleReply, pin: RegistryPin) -> None:
+def verify_bundle_attestation(reply: BundleReply, pin: RegistryPin) -> None:
     """As `check_item_attestation`, for a bundle and all its files."""
     files = {path: sha256_hex(content.encode()) for path, content in reply.files.items()}
     said = {
@@ -650,6 +652,6 @@ def _check(document: object, said: Mapping[str, str], pin: RegistryPin, what: st
                 what, f"the registry attests another {name}: {str(attested.get(name))[:80]!a}"
             )
     try:
-        check_document(attested, pin.identity_pem)
+        verify_document(attested, pin.identity_pem)
     except LilluxError as error:
         raise PulledItemError(what, f"attestation: {error}") from error

@@ -424,7 +424,7 @@ def published_ref(reference: Reference) -> ItemRef:
     return ItemRef(kind, reference.id)
 
 
-def check_version(version: str) -> str:
+def valid_version(version: str) -> str:
     """The version itself. Raises RegistryIdError."""
     if not _VERSION.fullmatch(version):
         raise RegistryIdError(version, "expected a version like 1.4.0")
@@ -433,10 +433,10 @@ def check_version(version: str) -> str:
 
 def version_key(version: str) -> tuple[int, ...]:
     """What versions are compared by."""
-    return tuple(map(int, check_version(version).split(".")))
+    return tuple(map(int, valid_version(version).split(".")))
 
 
-def check_bundle_id(bundle_id: str) -> str:
+def valid_bundle_id(bundle_id: str) -> str:
     """The id itself, if a registry and an installation may have it. Raises RegistryIdError."""
     if not is_bundle_id(bundle_id):
         raise RegistryIdError(
@@ -452,7 +452,7 @@ def is_bundle_id(word: str) -> bool:
     return bool(_BUNDLE.fullmatch(word))
 
 
-def check_namespace(name: str) -> str:
+def valid_namespace(name: str) -> str:
     """The name itself. Raises RegistryIdError."""
     if not _NAMESPACE.fullmatch(name):
         raise RegistryIdError(

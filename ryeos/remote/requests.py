@@ -163,13 +163,13 @@ def parse_headers(headers: Mapping[str, str]) -> SignedRequest:
     )
 
 
-def check_time(request: SignedRequest, now_s: float) -> None:
+def require_recent(request: SignedRequest, now_s: float) -> None:
     """Nothing, when the request is of these minutes. Raises RequestSignatureError."""
     if abs(int(now_s) - request.timestamp) > WINDOW_S:
         raise RequestSignatureError(f"{TIMESTAMP}: expected at most {WINDOW_S} s from now")
 
 
-def check_signature(
+def verify_request_signature(
     public_pem: bytes,
     headers: Mapping[str, str],
     *,
@@ -266,7 +266,7 @@ def sign_document(document: Mapping[str, Any], key: SigningKey, signed_at: str) 
     return {**body, SIGNATURE_KEY: signature}
 
 
-def check_document(document: Mapping[str, Any], public_pem: bytes) -> None:
+def verify_document(document: Mapping[str, Any], public_pem: bytes) -> None:
     """Nothing, when the key of ``public_pem`` signed the document as it is.
 
     Raises SignedDocumentError, PemError.
@@ -375,7 +375,7 @@ def read_identity(document: object) -> NodeIdentity:
         raise IdentityError("principal_id", f"expected {principal_id(fingerprint)} of its own key")
     if document.get("public_key_pem", public_pem.decode()) != public_pem.decode():
         raise IdentityError("public_key_pem", "expected the key of signing_key")
-    _check_signature(document, public_pem)
+    _require_signature(document, public_pem)
     created_at = document.get("created_at")
     return NodeIdentity(
         fingerprint=fingerprint,
@@ -385,9 +385,9 @@ def read_identity(document: object) -> NodeIdentity:
     )
 
 
-def _check_signature(document: Mapping[str, Any], public_pem: bytes) -> None:
+def _require_signature(document: Mapping[str, Any], public_pem: bytes) -> None:
     try:
-        check_document(document, public_pem)
+        verify_document(document, public_pem)
     except LilluxError as error:
         raise IdentityError("_signature", str(error).removeprefix("signed document: ")) from None
 
@@ -459,7 +459,7 @@ def delivery_headers(
     }
 
 
-def check_delivery(
+def verify_delivery(
     secret: str, timestamp: str, body: bytes, signature: str, *, now_s: float
 ) -> None:
     """Nothing, when the hook's secret signed this body in these minutes, compared in constant time.

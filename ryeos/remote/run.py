@@ -27,14 +27,14 @@ from lillux.values import dataclass, field
 from ryeos.items.errors import EXIT_BY_CODE, TOOL_FAILED, Answer, NoProjectError, UsageError
 from ryeos.items.refs import SYSTEM, ItemRef, Kind, Reference
 from ryeos.remote.errors import StillRunningError, UnsafeOutputError
-from ryeos.remote.link import Link, Surroundings, open_link
-from ryeos.remote.node import Executed, Node
+from ryeos.remote.link import Link, RemoteEnvironment, open_link
+from ryeos.remote.node import Node, RemoteExecution
 from ryeos.remote.pull import pull
 from ryeos.remote.push import Pushed, naming_merged, push
 from ryeos.remote.secrets import LocalSecrets
 from ryeos.remote.transfer import fetch, fetch_available
 from ryeos.run.engine import parameters_for
-from ryeos.run.model import Chain, Request
+from ryeos.run.model import Chain, ExecutionRequest
 from ryeos.run.primitives import is_graph
 from ryeos.run.workspace import Workspace
 from ryeos.sync.objects import OutputsBundle, outputs_bundle_of
@@ -74,7 +74,7 @@ LIMITS = ("max_steps", "max_concurrency")
 
 
 def sent_parameters(
-    chain: Chain, request: Request, described: Mapping[str, Any]
+    chain: Chain, request: ExecutionRequest, described: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """The caller's parameters of a tool, and what its schema or the configuration has beside them.
 
@@ -315,7 +315,7 @@ class RemoteRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
+class FinishedRun:
     """What came of it.
 
     fetched   pieces of content that came back
@@ -323,7 +323,7 @@ class Ran:
     warnings  what could not be done with the result
     """
 
-    executed: Executed
+    executed: RemoteExecution
     pushed: Pushed
     fetched: int = 0
     outputs: Outputs = field(default_factory=Outputs)
@@ -333,14 +333,14 @@ class Ran:
 
 def execute(
     link: Link, run: RemoteRun, *, sign_page: Callable[[Path], object] | None = None
-) -> Ran:
+) -> FinishedRun:
     """Run an item on the node. Raises what a push raises, and RemoteError."""
     with naming_merged(link) as naming:
         pushed = push(naming)  # (1)
         body = _body(link, run)  # (2)
         executed = link.node.execute(body, timeout_s=run.timeout_s)  # (3)
     if executed.is_accepted_only:
-        return Ran(executed=executed, pushed=pushed)
+        return FinishedRun(executed=executed, pushed=pushed)
     after = _Aftermath(link, executed, pushed)
     after.fetch()  # (4)
     after.write_outputs()  # (5)
@@ -380,7 +380,7 @@ def _masked(paths: Sequence[str]) -> str:
 class _Aftermath:
     """What is done with the result of a run, a step at a time."""
 
-    def __init__(self, link: Link, executed: Executed, pushed: Pushed) -> None:
+    def __init__(self, link: Link, executed: RemoteExecution, pushed: Pushed) -> None:
         self._link, self._executed, self._pushed = link, executed, pushed
         self._fetched = 0
         self._outputs = Outputs()
@@ -460,9 +460,9 @@ class _Aftermath:
             except LilluxError as error:
                 self._warn(f"{path} was not signed", error)
 
-    def ran(self) -> Ran:
+    def ran(self) -> FinishedRun:
         """All of it."""
-        return Ran(
+        return FinishedRun(
             executed=self._executed,
             pushed=self._pushed,
             fetched=self._fetched,
@@ -484,10 +484,10 @@ NO_LIMIT_S = 7 * 24 * 3600.0
 
 
 def execute_on(
-    around: Surroundings,
+    around: RemoteEnvironment,
     remote: str | None,
     reference: Reference,
-    request: Request,
+    request: ExecutionRequest,
     options: RemoteOptions,
 ) -> Answer:
     """Run an item of the project on a remote, once nothing here would keep it from running.
@@ -535,7 +535,7 @@ def verified_item(workspace: Workspace, reference: Reference) -> tuple[str, Chai
     return str(workspace.load(Reference(kind, reference.id))[0].location.ref), None
 
 
-def _limit(request: Request) -> float | None:
+def _limit(request: ExecutionRequest) -> float | None:
     """How long the reply may take; None for what the remote is configured with."""
     given = [seconds for seconds in (request.timeout_s, request.at_most_s) if seconds is not None]
     if not given:
@@ -543,7 +543,7 @@ def _limit(request: Request) -> float | None:
     return min((seconds for seconds in given if seconds), default=NO_LIMIT_S)
 
 
-def _secrets(around: Surroundings) -> Mapping[str, str]:
+def _secrets(around: RemoteEnvironment) -> Mapping[str, str]:
     """The user's own: all that the key at hand opens."""
     context = around.context
     try:
@@ -553,7 +553,7 @@ def _secrets(around: Surroundings) -> Mapping[str, str]:
     return LocalSecrets(context.spaces.user.base, private_pem).values()
 
 
-def _page_signer(around: Surroundings) -> Callable[[Path], object]:
+def _page_signer(around: RemoteEnvironment) -> Callable[[Path], object]:
     from ryeos.trust.sign import Signer, SignTarget
 
     space = around.context.spaces.project
@@ -570,7 +570,7 @@ def _page_signer(around: Surroundings) -> Callable[[Path], object]:
     return sign
 
 
-def answer_of(ran: Ran, remote: str, item_ref: str, found: Sequence[str] = ()) -> Answer:
+def answer_of(ran: FinishedRun, remote: str, item_ref: str, found: Sequence[str] = ()) -> Answer:
     """The result of the run, flattened, and under ``remote`` what came of it besides.
 
     ``found`` are warnings of the checks before it.
@@ -611,7 +611,7 @@ def answer_of(ran: Ran, remote: str, item_ref: str, found: Sequence[str] = ()) -
     return Answer(envelope, EXIT_BY_CODE.get(str(envelope["code"]), TOOL_FAILED))
 
 
-def _outcome(ran: Ran) -> dict[str, Any]:
+def _outcome(ran: FinishedRun) -> dict[str, Any]:
     executed = ran.executed
     outcome: dict[str, Any] = {
         "snapshot_hash": executed.snapshot_hash or ran.pushed.snapshot_hash,

@@ -79,7 +79,7 @@ class NodeVault:
         """
         for name in values:
             require_safe(name)
-        checked = check_values(values)
+        checked = valid_secrets(values)
         for name, value in checked.items():
             self._set(name, value)
         return tuple(checked)
@@ -90,7 +90,7 @@ class NodeVault:
         Raises SecretNameError, SecretValuesError, RemoteError.
         """
         require_safe(name)
-        values = check_values({name: value})
+        values = valid_secrets({name: value})
         return seal_secrets(values, self._node.verify().box_public)
 
     def names(self) -> tuple[str, ...]:
@@ -240,7 +240,7 @@ def injectable(values: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ..
     return safe, tuple(name for name in values if name not in safe)
 
 
-def check_values(values: Mapping[str, object]) -> dict[str, str]:
+def valid_secrets(values: Mapping[str, object]) -> dict[str, str]:
     """The same values, text within the limits. Raises SecretValuesError: one breach fails all."""
     if len(values) > MAX_SECRETS:
         raise SecretValuesError(f"expected at most {MAX_SECRETS}, found {len(values)}")
@@ -356,7 +356,7 @@ class LocalSecrets:
         return True
 
     def _write(self, values: Mapping[str, str]) -> None:
-        text = json.dumps(check_values(values), sort_keys=True).encode()
+        text = json.dumps(valid_secrets(values), sort_keys=True).encode()
         write_atomic(self.path, encrypt(self._private_pem, text, info=_FILE_INFO), mode=0o600)
 
     def _alone(self) -> AbstractContextManager[None]:
@@ -371,7 +371,7 @@ def _values_in(text: bytes) -> dict[str, str]:
         values = None
     if not isinstance(values, dict):
         raise SecretValuesError("expected a JSON object")
-    return check_values(values)
+    return valid_secrets(values)
 
 
 def read_env_file(path: Path) -> dict[str, str]:
@@ -397,7 +397,7 @@ def read_env_file(path: Path) -> dict[str, str]:
             raise EnvFileError(str(path), number, "expected NAME=VALUE")
         values[name.rstrip()] = value.lstrip()
     try:
-        return check_values(values)
+        return valid_secrets(values)
     except LilluxError as error:
         raise EnvFileError(str(path), 0, str(error).removeprefix("secrets: ")) from None
 
@@ -434,7 +434,7 @@ def seal_secrets(values: Mapping[str, str], box_public: bytes) -> dict[str, Any]
     """
     recipient = principal_id(box_fingerprint(box_public))
     aad_fields = {"kind": KIND, "recipient": recipient}
-    plaintext = canonical_json(check_values(values))
+    plaintext = canonical_json(valid_secrets(values))
     enc, ciphertext = seal(
         plaintext, box_public, aad=canonical_json(aad_fields), info=_ENVELOPE_INFO
     )
@@ -499,7 +499,7 @@ def _values(plaintext: bytes) -> dict[str, str]:
     if not isinstance(values, dict):
         raise EnvelopeError("ciphertext", "expected a JSON object inside")
     try:
-        return check_values(values)
+        return valid_secrets(values)
     except SecretValuesError as error:
         raise EnvelopeError("ciphertext", error.problem) from None
 

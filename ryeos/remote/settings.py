@@ -49,7 +49,7 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def check_name(name: str) -> str:
+def valid_remote_name(name: str) -> str:
     """A name that a remote may have. Raises RemoteConfigError."""
     if not is_name(name):
         raise RemoteConfigError(
@@ -59,7 +59,7 @@ def check_name(name: str) -> str:
     return name
 
 
-def check_setting(where: str, key: str, value: object) -> None:
+def validate_setting(where: str, key: str, value: object) -> None:
     """Nothing, when a remote may have this setting. Raises RemoteConfigError, at ``where``."""
     values = RemoteValues(where, {key: value}, {})
     match key:
@@ -107,7 +107,7 @@ class MergedRemotes:
         for key in ("project_path", "project_name"):
             value = self._top.get(key)
             if value is not None:
-                return checked_project(key, value)
+                return valid_project_name(key, value)
         return ""
 
     def _lay(self, layer: Layer) -> None:
@@ -117,7 +117,7 @@ class MergedRemotes:
         for name, values in (declared or {}).items():
             if not isinstance(values, Mapping):
                 raise RemoteConfigError(str(layer.path), f"remotes.{name}: expected a mapping")
-            remote = self.remotes.setdefault(check_name(str(name)), {})
+            remote = self.remotes.setdefault(valid_remote_name(str(name)), {})
             remote.update({str(key): (value, layer.label) for key, value in values.items()})
         defaults = layer.values.get("defaults")
         if isinstance(defaults, Mapping):
@@ -198,7 +198,7 @@ class RemoteValues:
         return RemoteConfigError(f"{self._where}.{key}", problem)
 
 
-def checked_project(where: str, value: object) -> str:
+def valid_project_name(where: str, value: object) -> str:
     """What nodes call the project: their own name for it, never a path of theirs."""
     if not isinstance(value, str) or not value.isprintable() or not value.strip():
         raise RemoteConfigError(where, "expected a name of visible characters")
@@ -348,7 +348,7 @@ class Remotes:
         Raises RemoteConfigError for the root of a file system.
         """
         name = self._all.project_path() or project_root.resolve().name
-        return checked_project("project_path", name)
+        return valid_project_name("project_path", name)
 
 
 def read_remotes(layers: Sequence[Layer], environ: Mapping[str, str]) -> Remotes:
@@ -435,9 +435,9 @@ class RemotesFile:
 
     def add(self, name: str, settings: Mapping[str, object], *, replace: bool = False) -> None:
         """Write a remote. Raises TargetExistsError, RemoteConfigError, IntegrityError."""
-        check_name(name)
+        valid_remote_name(name)
         for key, value in settings.items():
-            check_setting(f"remotes.{name}", key, value)
+            validate_setting(f"remotes.{name}", key, value)
         with self._file.alone():
             text, is_signed = self._file.read()
             known = parse_yaml(text, str(self.path)).get("remotes") or {}

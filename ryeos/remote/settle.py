@@ -11,7 +11,7 @@ from lillux.files import file_system_error, read_bytes
 from lillux.store import MAX_BYTES
 from lillux.store_files import is_digest
 from lillux.values import dataclass
-from ryeos.remote.apply import Applied, Change, apply_changes
+from ryeos.remote.apply import Applied, FileChange, apply_changes
 from ryeos.remote.conflicts import OURS, THEIRS, ConflictFolder, ConflictRecord, incoming_folder
 from ryeos.remote.errors import (
     ConflictRecordError,
@@ -26,7 +26,7 @@ from ryeos.sync.paths import InadmissibleError, Skipped, problem_of, safe_target
 # --- resolve --------------------------------------------------------------------------------------
 
 
-class Choice(StrEnum):
+class VersionChoice(StrEnum):
     """Which version a file is to be."""
 
     OURS = "ours"
@@ -43,7 +43,7 @@ def resolve(
     remote: str,
     paths: Sequence[str],
     *,
-    choice: Choice,
+    choice: VersionChoice,
     merged: bytes | None = None,
 ) -> ConflictRecord:
     """Settle conflicts; what the record says afterwards. The next push or pull goes by it.
@@ -57,9 +57,9 @@ def resolve(
         if path not in record.conflicts:
             raise NotInConflictError(path, remote, sorted(record.conflicts))
     wanted: dict[str, bytes | None] = {}
-    if choice is not Choice.OURS:
+    if choice is not VersionChoice.OURS:
         _require_admissible(paths, record)
-        theirs = choice is Choice.THEIRS
+        theirs = choice is VersionChoice.THEIRS
         wanted = {path: _theirs(folder, record, path) if theirs else merged for path in paths}
         _require_room(project, record, wanted)
     # Removals first: a file may have to make room for a folder, and the other way round.
@@ -141,7 +141,7 @@ def _replace(folder: ConflictFolder, project: Path, path: str, data: bytes | Non
     current = _content(target)
     if current is not None and current != data:
         folder.keep(OURS, path, current)
-    change = Change(path, _digest(current), _digest(data))
+    change = FileChange(path, _digest(current), _digest(data))
     through = incoming_folder(folder.folder.parent, project / ".ai")
     apply_changes(project, [change], lambda _: data or b"", through)
 

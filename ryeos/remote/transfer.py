@@ -10,10 +10,10 @@ from typing import Any, Protocol, TypeAlias
 
 from lillux.digests import canonical_json
 from lillux.store import Durability
-from lillux.store_files import ObjectMissingError, Space
+from lillux.store_files import ObjectKind, ObjectMissingError
 from ryeos.remote.errors import RemoteReplyError, ReplyTooLargeError
-from ryeos.remote.node import MAX_GET_REPLY, MIB, Node, Reply
-from ryeos.sync.entries import Entry, Sized, batches, export_entries
+from ryeos.remote.node import MAX_GET_REPLY, MIB, Node, NodeReply
+from ryeos.sync.entries import ContentEntry, Sized, batches, export_entries
 from ryeos.sync.objects import ReadContents
 
 MAX_ASKED = 4000
@@ -33,7 +33,7 @@ GOOD_REPLY = 4 * MIB
 
 MAX_BATCH_REPLY = 16 * MIB
 
-Progress: TypeAlias = Callable[[str, int, int], None]
+TransferProgress: TypeAlias = Callable[[str, int, int], None]
 """Is told what is done, how much of it, and of how much; at least at the start and at the end."""
 
 SizeOf: TypeAlias = Callable[[str], Sized]
@@ -43,7 +43,7 @@ def no_progress(_what: str, _done: int, _total: int) -> None:
     """Nobody is told."""
 
 
-def missing_of(node: Node, digests: Sequence[str], progress: Progress) -> list[str]:
+def missing_of(node: Node, digests: Sequence[str], progress: TransferProgress) -> list[str]:
     """Those of the digests that the node lacks."""
     unique = list(dict.fromkeys(digests))
     missing: list[str] = []
@@ -60,7 +60,7 @@ def send(
     digests: Sequence[str],
     contents: ReadContents,
     size_of: SizeOf,
-    progress: Progress = no_progress,
+    progress: TransferProgress = no_progress,
 ) -> int:
     """Bring content to the node, as far as it is not there; how many pieces were sent.
 
@@ -97,7 +97,7 @@ def _put_all(node: Node, groups: Sequence[Sequence[str]], contents: ReadContents
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-class Keeping(Protocol):
+class ContentSink(Protocol):
     """Where what was fetched goes: a store is one."""
 
     def has_blob(self, digest: str) -> bool:
@@ -106,14 +106,14 @@ class Keeping(Protocol):
     def has_object(self, digest: str) -> bool:
         """Whether it is there."""
 
-    def keep(self, space: Space, digest: str, data: bytes, durability: Durability, /) -> None:
+    def keep(self, space: ObjectKind, digest: str, data: bytes, durability: Durability, /) -> None:
         """Keep bytes whose digest was just computed; of an object its canonical JSON."""
 
     def sync(self) -> None:
         """Have it on disk."""
 
 
-class KeptContents(Keeping, ReadContents, Protocol):
+class KeptContents(ContentSink, ReadContents, Protocol):
     """What is kept, to be read."""
 
     def put_blob(self, data: bytes, durability: Durability, /) -> str:
@@ -126,9 +126,9 @@ class KeptContents(Keeping, ReadContents, Protocol):
 def fetch(
     node: Node,
     digests: Iterable[str],
-    store: Keeping,
-    progress: Progress = no_progress,
-    space: Space | None = None,
+    store: ContentSink,
+    progress: TransferProgress = no_progress,
+    space: ObjectKind | None = None,
 ) -> int:
     """Bring content from the node into the store, each piece hashed again; how many came.
 
@@ -145,9 +145,9 @@ def fetch(
 def fetch_available(
     node: Node,
     digests: Iterable[str],
-    store: Keeping,
-    progress: Progress = no_progress,
-    space: Space | None = None,
+    store: ContentSink,
+    progress: TransferProgress = no_progress,
+    space: ObjectKind | None = None,
 ) -> tuple[int, tuple[str, ...]]:
     """As `fetch`; how many came, and what the node does not have."""
     wanted = [digest for digest in dict.fromkeys(digests) if not _has(store, digest, space)]
@@ -156,7 +156,7 @@ def fetch_available(
     missing: list[str] = []
     for asked, entries in _got_all(node, wanted):
         for entry in entries:
-            store.keep(Space(entry.kind), entry.digest, entry.data, Durability.AT_SYNC)
+            store.keep(ObjectKind(entry.kind), entry.digest, entry.data, Durability.AT_SYNC)
         came = {entry.digest for entry in entries}
         missing += (digest for digest in asked if digest not in came)
         done += len(came)
@@ -165,7 +165,9 @@ def fetch_available(
     return done, tuple(missing)
 
 
-def _got_all(node: Node, digests: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[Entry]]]:
+def _got_all(
+    node: Node, digests: Sequence[str]
+) -> Iterator[tuple[Sequence[str], Sequence[ContentEntry]]]:
     """What was asked for and what came of it, until all is settled.
 
     While one reply is stored here, the next is on its way, of as many pieces as are likely to make
@@ -178,7 +180,7 @@ def _got_all(node: Node, digests: Sequence[str]) -> Iterator[tuple[Sequence[str]
     pending = deque(digests)
     again: deque[Sequence[str]] = deque()
     size = MAX_FETCHED
-    flying: deque[tuple[Sequence[str], Future[Reply]]] = deque()
+    flying: deque[tuple[Sequence[str], Future[NodeReply]]] = deque()
     at_once = IN_FLIGHT
     with ThreadPoolExecutor(IN_FLIGHT, "rye-remote-get") as pool:
         try:
@@ -207,7 +209,7 @@ def _got_all(node: Node, digests: Sequence[str]) -> Iterator[tuple[Sequence[str]
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _fitting(entries: Sequence[Entry]) -> int:
+def _fitting(entries: Sequence[ContentEntry]) -> int:
     """How many pieces like these a reply of a good size has, 0 where nobody can tell."""
     size = sum(len(entry.data) for entry in entries)
     return min(max(len(entries) * GOOD_REPLY // size, 1), MAX_GOT) if size else 0
@@ -221,7 +223,7 @@ def _parts(digests: Sequence[str], size: int) -> list[Sequence[str]]:
     return [digests[start : start + size] for start in range(0, len(digests), size)]
 
 
-def _exported(group: Sequence[str], contents: ReadContents) -> Iterator[Entry]:
+def _exported(group: Sequence[str], contents: ReadContents) -> Iterator[ContentEntry]:
     expected = iter(group)
     for entry in export_entries(group, contents):
         digest = next(expected)
@@ -232,10 +234,10 @@ def _exported(group: Sequence[str], contents: ReadContents) -> Iterator[Entry]:
         raise ObjectMissingError("content", digest, "this project")
 
 
-def _has(store: Keeping, digest: str, space: Space | None) -> bool:
-    if space is not Space.OBJECT and store.has_blob(digest):
+def _has(store: ContentSink, digest: str, space: ObjectKind | None) -> bool:
+    if space is not ObjectKind.OBJECT and store.has_blob(digest):
         return True
-    return space is not Space.BLOB and store.has_object(digest)
+    return space is not ObjectKind.BLOB and store.has_object(digest)
 
 
 class RemoteContents:
@@ -247,8 +249,8 @@ class RemoteContents:
     def prefetch(
         self,
         digests: Iterable[str],
-        progress: Progress = no_progress,
-        space: Space | None = None,
+        progress: TransferProgress = no_progress,
+        space: ObjectKind | None = None,
     ) -> None:
         """Bring many at once: one by one each would cost a request. ``space`` is where they go."""
         fetch(self._node, digests, self._store, progress, space)

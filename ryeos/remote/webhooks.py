@@ -7,7 +7,7 @@ from typing import Any
 
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.remote.errors import RemoteError, RemoteReplyError
-from ryeos.remote.node import Node, Query, rows_at
+from ryeos.remote.node import Node, QueryPairs, rows_at
 from ryeos.remote.requests import delivery_headers, is_delivery_id
 
 PATH = "/webhook-bindings"
@@ -45,7 +45,7 @@ class DeliveryCredentials:
         self,
         method: str,  # noqa: ARG002 - the seam
         path: str,  # noqa: ARG002
-        query: Query,  # noqa: ARG002
+        query: QueryPairs,  # noqa: ARG002
         body: bytes,
         *,
         audience: str,  # noqa: ARG002
@@ -58,7 +58,7 @@ class DeliveryCredentials:
         return dict(headers)
 
 
-class Webhooks:
+class WebhookClient:
     """The webhooks that a user has on one node."""
 
     def __init__(self, node: Node) -> None:

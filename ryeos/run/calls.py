@@ -16,7 +16,7 @@ from lillux.process.cancellation import Cancellation
 from lillux.process.model import Captured, Outcome, ProcessRunner, signal_name
 from lillux.values import dataclass, field
 from ryeos.run.anchor import Anchor, AnchoredFiles
-from ryeos.run.model import Chain, ChainElement, Request
+from ryeos.run.model import Chain, ChainElement, ExecutionRequest
 from ryeos.run.parameters import CallerValues
 from ryeos.trust.verify import DependencyRules, VerifiedItem
 
@@ -225,7 +225,7 @@ class Materials:
     env: ResolvedEnv = field(repr=False)
     child_env: Mapping[str, str] = field(repr=False)
     timeout_s: float | None
-    request: Request
+    request: ExecutionRequest
     caller_timeout_s: float | None = None
     limits: Mapping[str, int] = field(default_factory=dict)
 

@@ -32,9 +32,9 @@ from ryeos.items.refs import (
     Kind,
     Reference,
     Resolution,
-    check_id,
     rank_of,
     tier_of,
+    valid_id,
 )
 from ryeos.items.specs import ABSENT, PRIMITIVE_TYPE, RUNTIME_TYPE, ToolSpec, tool_spec, type_name
 from ryeos.run.model import BUILT_IN_SPACE, Chain, ChainElement
@@ -180,10 +180,10 @@ class ChainBuilder:
     def _resolve(self, item_id: str, elements: list[ChainElement]) -> Resolution | None:
         """Where an element is; None for a primitive that exists without a file."""
         if not elements:
-            return self._resolver.resolve(Reference(Kind.TOOL, check_id(item_id)))
+            return self._resolver.resolve(Reference(Kind.TOOL, valid_id(item_id)))
         child = elements[-1]
         try:
-            check_id(item_id)
+            valid_id(item_id)
         except InvalidRefError as error:
             raise SpecError(f"{child.path}: executor_id", error.problem) from None
         resolution = self._resolver.find_executor(item_id, child.space)
@@ -342,14 +342,14 @@ def delegation_issues(links: Sequence[ChainElement]) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class VersionFinding:
     """A version rule that is broken, or that could not be applied."""
 
     text: str
     violates: bool
 
 
-def version_findings(child: ChainElement, parent: ChainElement) -> Iterator[Finding]:
+def version_findings(child: ChainElement, parent: ChainElement) -> Iterator[VersionFinding]:
     """Findings about ``child_constraints`` of the parent, compared as PEP 440 versions.
 
     Forms: ``{id: {min_version, max_version}}``, ``{"*": {...}}``, or the two keys alone.
@@ -360,7 +360,7 @@ def version_findings(child: ChainElement, parent: ChainElement) -> Iterator[Find
     if wanted is None:
         return
     if not isinstance(wanted, Mapping):
-        yield Finding(
+        yield VersionFinding(
             f"{parent.item_id}: child_constraints of {child.item_id}: expected a mapping with"
             f" min_version and max_version, got {type_name(wanted)}",
             violates=True,
@@ -369,7 +369,7 @@ def version_findings(child: ChainElement, parent: ChainElement) -> Iterator[Find
     if not {"min_version", "max_version"} & wanted.keys():
         return
     if child.spec.version is None:
-        yield Finding(
+        yield VersionFinding(
             f"{child.item_id} has no version but {parent.item_id} specifies version constraints",
             violates=False,
         )
@@ -377,7 +377,7 @@ def version_findings(child: ChainElement, parent: ChainElement) -> Iterator[Find
     yield from _bounds(child.item_id, child.spec.version, wanted)
 
 
-def _bounds(child_id: str, version: str, wanted: Mapping[str, Any]) -> Iterator[Finding]:
+def _bounds(child_id: str, version: str, wanted: Mapping[str, Any]) -> Iterator[VersionFinding]:
     from ryeos.items.specs import parse_version
 
     try:
@@ -385,13 +385,13 @@ def _bounds(child_id: str, version: str, wanted: Mapping[str, Any]) -> Iterator[
         least = parse_version(str(wanted["min_version"])) if "min_version" in wanted else None
         most = parse_version(str(wanted["max_version"])) if "max_version" in wanted else None
     except ValueError as error:
-        yield Finding(f"{child_id}: version constraint not checked: {error}", violates=False)
+        yield VersionFinding(f"{child_id}: version constraint not checked: {error}", violates=False)
         return
     failed = f"Version constraint failed: {child_id} has version {version}"
     if least and found < least:
-        yield Finding(f"{failed}, minimum required {least}", violates=True)
+        yield VersionFinding(f"{failed}, minimum required {least}", violates=True)
     if most and found > most:
-        yield Finding(f"{failed}, maximum allowed {most}", violates=True)
+        yield VersionFinding(f"{failed}, maximum allowed {most}", violates=True)
 
 
 # --- chain config ---------------------------------------------------------------------------------

@@ -45,18 +45,18 @@ from ryeos.run.calls import (
 from ryeos.run.chain import MAX_CHAIN_DEPTH, ChainBuilder, ChainValidator, merged_config
 from ryeos.run.command import process_environment, resolved_environment
 from ryeos.run.lockfiles import LockfileResolver
-from ryeos.run.model import Chain, ChainElement, ExecutionResult, Request
+from ryeos.run.model import Chain, ChainElement, ExecutionRequest, ExecutionResult
 from ryeos.run.parameters import (
     RESOLVED_CONFIG,
     STEERING,
     LimitSources,
     at_most,
     caller_values,
-    checked_parameters,
     filled_fixed_params,
     graph_limits,
     limit,
     tool_timeout,
+    valid_parameters,
 )
 from ryeos.run.primitives import PRIMITIVES, ExecutePrimitive, is_graph
 from ryeos.trust.config import ConfigReader, Layer
@@ -112,7 +112,7 @@ class PrimitiveExecutor:
 
     def execute(
         self,
-        request: Request,
+        request: ExecutionRequest,
         *,
         cancellation: Cancellation | None = None,
         on_stderr: OnStderr | None = None,
@@ -143,7 +143,7 @@ class PrimitiveExecutor:
 
         return _logged(request, run)
 
-    def check(self, request: Request) -> ExecutionResult:
+    def check(self, request: ExecutionRequest) -> ExecutionResult:
         """Whether a tool may run, on this machine or on another one: steps (1) to (5).
 
         A graph is prepared as well: what is wrong with it is wrong everywhere; how it would be run
@@ -199,7 +199,7 @@ class PrimitiveExecutor:
 
     # --- the steps
 
-    def _check(self, request: Request, log: "ExecutionLog") -> "CheckedCall":
+    def _check(self, request: ExecutionRequest, log: "ExecutionLog") -> "CheckedCall":
         """Steps (1) to (5), which do not depend on the machine that will run the tool."""
         chain = self._chains.build(  # (1)
             request.item_id, found=log.elements, resolution=request.resolution
@@ -214,7 +214,7 @@ class PrimitiveExecutor:
         )
 
     def _prepare(
-        self, request: Request, log: "ExecutionLog", cached: "PreparedCall | None"
+        self, request: ExecutionRequest, log: "ExecutionLog", cached: "PreparedCall | None"
     ) -> tuple["PreparedCall", dict[str, Any]]:
         """Steps (1) to (7): what does not depend on the parameters, and the checked parameters."""
         if cached:
@@ -239,7 +239,7 @@ class PrimitiveExecutor:
 
     def _make_call(
         self,
-        request: Request,
+        request: ExecutionRequest,
         log: "ExecutionLog",
         cached: "PreparedCall | None" = None,
         on_step: OnStep | None = None,
@@ -253,7 +253,7 @@ class PrimitiveExecutor:
         primitive = kind(self._runner) if issubclass(kind, ExecutePrimitive) else kind()
         return primitive.prepare(materials, services), prepared  # (8)
 
-    def _validate(self, chain: Chain, request: Request, log: "ExecutionLog") -> None:
+    def _validate(self, chain: Chain, request: ExecutionRequest, log: "ExecutionLog") -> None:
         if not request.validate_chain:
             return
         result = ChainValidator().validate_chain(chain.elements)
@@ -269,7 +269,7 @@ class PrimitiveExecutor:
         return anchor, verify_anchored_files(chain, anchor, self._verifier, warn)
 
     def _check_lock(
-        self, chain: Chain, files: AnchoredFiles, request: Request, log: "ExecutionLog"
+        self, chain: Chain, files: AnchoredFiles, request: ExecutionRequest, log: "ExecutionLog"
     ) -> bool:
         """Whether a lockfile pins the chain. Raises LockfileMismatchError in mode ``strict``."""
         if not request.use_lockfile or self._context.lock_mode is LockMode.OFF:
@@ -307,7 +307,7 @@ class PrimitiveExecutor:
         self,
         prepared: "PreparedCall",
         parameters: Mapping[str, Any],
-        request: Request,
+        request: ExecutionRequest,
         log: "ExecutionLog",
     ) -> Materials:
         chain, anchor, env = prepared.chain, prepared.anchor, prepared.env
@@ -342,7 +342,11 @@ class PrimitiveExecutor:
         )
 
     def _result(
-        self, mapped: MappedResult, prepared: "PreparedCall", request: Request, log: "ExecutionLog"
+        self,
+        mapped: MappedResult,
+        prepared: "PreparedCall",
+        request: ExecutionRequest,
+        log: "ExecutionLog",
     ) -> ExecutionResult:
         metadata = dict(mapped.metadata)
         metadata["resolved_env_keys"] = list(prepared.env.contributed)
@@ -459,12 +463,12 @@ class PreparedCalls:
         self._now = now
         self._kept: dict[tuple[str, bool, bool], tuple[float, PreparedCall]] = {}
 
-    def find(self, request: Request) -> PreparedCall | None:
+    def find(self, request: ExecutionRequest) -> PreparedCall | None:
         """The prepared call of a graph's request, unless it is too old; None for others."""
         kept = self._kept.get(_key(request)) if request.is_one_of_many else None
         return kept[1] if kept and self._now() < kept[0] else None
 
-    def keep(self, request: Request, prepared: PreparedCall) -> None:
+    def keep(self, request: ExecutionRequest, prepared: PreparedCall) -> None:
         """Keep it, if the request is one of a graph."""
         if not request.is_one_of_many:
             return
@@ -477,21 +481,21 @@ class PreparedCalls:
         self._kept.clear()
 
 
-def _key(request: Request) -> tuple[str, bool, bool]:
+def _key(request: ExecutionRequest) -> tuple[str, bool, bool]:
     return request.item_id, request.validate_chain, request.use_lockfile
 
 
-def parameters_for(chain: Chain, request: Request) -> dict[str, Any]:
+def parameters_for(chain: Chain, request: ExecutionRequest) -> dict[str, Any]:
     """The caller's, checked. What the engine fills in itself need not be in the tool's schema.
 
     A graph checks its own: some of them steer the run.
     """
     if is_graph(chain):
-        return checked_parameters(request.parameters, None)
+        return valid_parameters(request.parameters, None)
     spec = chain.tool.spec
     exempt = (*STEERING, RESOLVED_CONFIG) if spec.config_resolve else STEERING
     ref = f"tool:{chain.tool.item_id}"
-    return checked_parameters(request.parameters, spec.config_schema, exempt, ref=ref)
+    return valid_parameters(request.parameters, spec.config_schema, exempt, ref=ref)
 
 
 def _limit_sources(prepared: PreparedCall, caller: Mapping[str, Any]) -> LimitSources:
@@ -508,7 +512,9 @@ def _limit_sources(prepared: PreparedCall, caller: Mapping[str, Any]) -> LimitSo
     )
 
 
-def _logged(request: Request, run: Callable[[ExecutionLog], ExecutionResult]) -> ExecutionResult:
+def _logged(
+    request: ExecutionRequest, run: Callable[[ExecutionLog], ExecutionResult]
+) -> ExecutionResult:
     """The result of an execution, with everything that its log has; errors become a result."""
     started = perf_counter()
     log = ExecutionLog()

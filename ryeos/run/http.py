@@ -25,8 +25,8 @@ from lillux.http.model import (
     HttpResponse,
     HttpStream,
     Retry,
-    check_request,
     is_loopback,
+    validate_request,
 )
 from lillux.process.cancellation import Cancellation
 from lillux.sse import EventParser
@@ -38,15 +38,15 @@ from ryeos.items.specs import type_name
 from ryeos.run.calls import Call, MappedResult, Materials, OnStderr, Services, json_or, network_env
 from ryeos.run.command import engine_values, template_names
 from ryeos.run.http_sinks import (
+    EventSink,
     ReturnSink,
-    Sink,
     StreamConfig,
-    check_destinations,
     close_all,
     open_sinks,
     stream_config,
+    validate_destinations,
 )
-from ryeos.run.parameters import checked_limit
+from ryeos.run.parameters import valid_limit
 
 # --- http config ----------------------------------------------------------------------------------
 # From the config of a signed chain to a request with nothing left to resolve. Pure.
@@ -473,12 +473,12 @@ class HttpClientPrimitive:
             timeout_s=materials.timeout_s,
             total_timeout_s=materials.caller_timeout_s,
         )
-        check_request(plan.request)
+        validate_request(plan.request)
         project_path = Path(materials.anchor.names["project_path"])
         stream = None
         if mode == "stream":
             stream = stream_config(filled(materials.config.get("stream"), "config.stream", own))
-            check_destinations(stream, project_path)
+            validate_destinations(stream, project_path)
         return HttpCall(
             plan=plan,
             stream=stream,
@@ -515,7 +515,7 @@ class HttpClientPrimitive:
                 )
 
     def _request(self, config: Mapping[str, Any], params: Mapping[str, Any]) -> HttpRequest:
-        timeout_s = checked_limit("config.timeout", config.get("timeout", DEFAULT_TIMEOUT_S))
+        timeout_s = valid_limit("config.timeout", config.get("timeout", DEFAULT_TIMEOUT_S))
         names = Names(variables=self._process_env, opaque=params)
         return http_plan(config, names, timeout_s=timeout_s).request
 
@@ -560,7 +560,7 @@ class HttpCall:
                     ending = _transport_failure(error)
         return self._mapped(ending, sinks)
 
-    def _mapped(self, ending: "_Ending", sinks: Sequence[Sink]) -> MappedResult:
+    def _mapped(self, ending: "_Ending", sinks: Sequence[EventSink]) -> MappedResult:
         result = ending.result
         metadata: dict[str, Any] = self._warnings()
         if ending.attempts > 1:
@@ -629,7 +629,7 @@ def _transport_failure(error: HttpClientError) -> _Ending:
 def _streamed(
     client: HttpClient,
     request: HttpRequest,
-    sinks: Sequence[Sink],
+    sinks: Sequence[EventSink],
     cancellation: Cancellation | None,
 ) -> _Ending:
     """The events of a response go to the sinks; another response is taken as a whole."""
@@ -653,7 +653,7 @@ def _streamed(
     return _Ending(result=result, code=broken.code if broken else "")
 
 
-def _pump(stream: HttpStream, sinks: Sequence[Sink]) -> tuple[int, LilluxError | None]:
+def _pump(stream: HttpStream, sinks: Sequence[EventSink]) -> tuple[int, LilluxError | None]:
     """How many events went to the sinks, and what ended the stream before its end."""
     parser = EventParser()
     count = 0
@@ -690,7 +690,7 @@ def _asking_for_events(request: HttpRequest) -> HttpRequest:
 
 
 @contextmanager
-def _closing(sinks: Sequence[Sink]) -> Iterator[None]:
+def _closing(sinks: Sequence[EventSink]) -> Iterator[None]:
     try:
         yield
     finally:

@@ -17,7 +17,7 @@ DEFAULT_MAX_EVENTS = 10_000
 FORMATS = ("jsonl", "raw")
 
 
-class Sink(Protocol):
+class EventSink(Protocol):
     """Takes the events of one stream."""
 
     def write(self, event: str) -> None:
@@ -155,9 +155,9 @@ def stream_config(value: object) -> StreamConfig:
     )
 
 
-def open_sinks(config: StreamConfig, project_path: Path) -> tuple[Sink, ...]:
+def open_sinks(config: StreamConfig, project_path: Path) -> tuple[EventSink, ...]:
     """A sink for each destination. Raises SpecError and FileSystemError; then none stays open."""
-    opened: list[Sink] = []
+    opened: list[EventSink] = []
     with ExitStack() as failed:
         failed.callback(close_all, opened)
         for index, destination in enumerate(config.destinations):
@@ -169,7 +169,7 @@ def open_sinks(config: StreamConfig, project_path: Path) -> tuple[Sink, ...]:
     return tuple(opened)
 
 
-def close_all(sinks: "list[Sink] | tuple[Sink, ...]") -> None:
+def close_all(sinks: "list[EventSink] | tuple[EventSink, ...]") -> None:
     """Close every sink, whatever the others do."""
     from contextlib import ExitStack
 
@@ -178,7 +178,7 @@ def close_all(sinks: "list[Sink] | tuple[Sink, ...]") -> None:
             closing.callback(sink.close)
 
 
-def check_destinations(config: StreamConfig, project_path: Path) -> None:
+def validate_destinations(config: StreamConfig, project_path: Path) -> None:
     """Raises SpecError for a file that `open_sinks` would refuse. Opens nothing."""
     for index, destination in enumerate(config.destinations):
         if destination.type == "file":
@@ -204,7 +204,7 @@ def _destination(entry: object, where: str) -> StreamDestination:
 
 def _opened(
     destination: StreamDestination, config: StreamConfig, project_path: Path, where: str
-) -> Sink:
+) -> EventSink:
     settings = destination.config or {}
     match destination.type:
         case "return":

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lillux.errors import UnsafePathError
-from lillux.files import check_relative, file_system_error, make_directory, safe_join
+from lillux.files import file_system_error, make_directory, require_plain_path, safe_join
 from lillux.values import dataclass
 from ryeos.items.context import Clock
 from ryeos.items.errors import LockfileMismatchError, SpecError, SystemImmutableError
@@ -194,7 +194,7 @@ def lockfile_path(space: Space, tool_id: str, version: str) -> Path:
     """
     name = f"{version}{LOCKFILE_SUFFIX}"
     try:
-        check_relative(name)
+        require_plain_path(name)
     except UnsafePathError as error:
         raise SpecError("version", error.problem) from None
     if "/" in version:

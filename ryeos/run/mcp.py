@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lillux.errors import ConfigurationError, LilluxError
-from lillux.mcp_client.session import Answer, ClientInfo, McpClientError, ToolCall, ToolListing
-from lillux.mcp_client.versions import Wanted, wanted
+from lillux.mcp_client.session import ClientInfo, McpClientError, ToolAnswer, ToolCall, ToolListing
+from lillux.mcp_client.versions import AllowedVersions, wanted
 from lillux.process.cancellation import Cancellation
 from lillux.process.model import Command
 from lillux.templating import Names, as_text, fill
@@ -35,7 +35,7 @@ from ryeos.run.calls import (
 from ryeos.run.chain import CompanionError
 from ryeos.run.command import filled_arguments, masked, max_output_bytes
 from ryeos.run.model import ChainElement
-from ryeos.run.parameters import checked_limit
+from ryeos.run.parameters import valid_limit
 from ryeos.trust.verify import DependencyRules, VerifiedItem, dependency_rules, unchanged
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 # From the answer of an MCP server to a result. Pure. Shapes: ``docs/mcp-tools.md``.
 
 
-def map_answer(tool_name: str, answer: Answer, metadata: Mapping[str, Any]) -> MappedResult:
+def map_answer(tool_name: str, answer: ToolAnswer, metadata: Mapping[str, Any]) -> MappedResult:
     """``{success, tool, content, isError, structuredContent?}``; a lone JSON text is lifted."""
     result = answer.result
     content = result.get("content", [])
@@ -77,7 +77,7 @@ def map_answer(tool_name: str, answer: Answer, metadata: Mapping[str, Any]) -> M
     )
 
 
-def map_listing(answer: Answer, metadata: Mapping[str, Any]) -> MappedResult:
+def map_listing(answer: ToolAnswer, metadata: Mapping[str, Any]) -> MappedResult:
     """``{success, tools, truncated}``, the tools as the server describes them."""
     return MappedResult(
         success=True,
@@ -206,7 +206,7 @@ class ServerConfig:
     config: Mapping[str, Any]
     names: Names
     variables: Variables
-    wanted: Wanted
+    wanted: AllowedVersions
     timeout_s: float | None
     server: ChainElement | None = None
 
@@ -232,7 +232,7 @@ class ServerConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class ServerProgram:
     """A server's program. ``files`` are those of its files that lie in a space, verified."""
 
     argv: tuple[str, ...]
@@ -266,7 +266,7 @@ def server_config(
     )
 
 
-def program(materials: Materials, services: Services) -> tuple[ServerConfig, Program]:
+def program(materials: Materials, services: Services) -> tuple[ServerConfig, ServerProgram]:
     """Step (4) for a pipe. Raises SpecError, CompanionError, IntegrityError and kin."""
     found = server_config(materials, services, _STDIO)
     names, config = found.names, found.config
@@ -284,7 +284,7 @@ def program(materials: Materials, services: Services) -> tuple[ServerConfig, Pro
     cwd = _cwd(found, materials)
     files = (*files, *_named_files(argv, cwd, materials, services))
     own = found.filled_mapping("env")
-    return found, Program(argv=argv, cwd=cwd, env={**materials.child_env, **own}, files=files)
+    return found, ServerProgram(argv=argv, cwd=cwd, env={**materials.child_env, **own}, files=files)
 
 
 def address(materials: Materials, services: Services) -> tuple[ServerConfig, str, dict[str, str]]:
@@ -384,7 +384,7 @@ def _tool_name(config: Mapping[str, Any]) -> str:
     return name
 
 
-def _wanted(config: Mapping[str, Any]) -> Wanted:
+def _wanted(config: Mapping[str, Any]) -> AllowedVersions:
     value = config.get("protocol_version", "auto")
     try:
         return wanted(str(value))
@@ -398,7 +398,7 @@ def _timeout_s(materials: Materials, server: ChainElement | None) -> float | Non
     is_set = materials.caller_timeout_s is not None
     if own is None or is_set or "timeout" in materials.chain.tool.spec.config:
         return materials.timeout_s
-    limit_s = checked_limit("config.timeout", own)
+    limit_s = valid_limit("config.timeout", own)
     given = [seconds for seconds in (limit_s, materials.timeout_s) if seconds is not None]
     return min(given, default=None)
 
@@ -583,7 +583,7 @@ class McpStdioCall:
     """A call of a server that lives as long as the call. See `ryeos.run.calls.Call`."""
 
     found: ServerConfig
-    program: Program
+    program: ServerProgram
     arguments: Mapping[str, Any] = field(repr=False)
     contributed: tuple[str, ...]
     max_bytes: int
@@ -602,7 +602,7 @@ class McpStdioCall:
         self, *, cancellation: Cancellation | None = None, on_stderr: OnStderr | None = None
     ) -> MappedResult:
         """Start the server, call the tool, end the server. Raises SpawnError, IntegrityError."""
-        from lillux.mcp_client.stdio import StdioServer, call_over_stdio
+        from lillux.mcp_client.stdio import ServerProcess, call_over_stdio
 
         _look_again(self.found, self.program.files)
         words = self._shown_command()
@@ -616,7 +616,7 @@ class McpStdioCall:
         name = self.found.tool_name
         try:
             answered = call_over_stdio(
-                StdioServer(command=command, name=_label(self.found, words[0])),
+                ServerProcess(command=command, name=_label(self.found, words[0])),
                 _asked(self.found, self.arguments),
                 CLIENT,
                 self.found.wanted,
@@ -699,7 +699,7 @@ def _asked(found: ServerConfig, arguments: Mapping[str, Any]) -> ToolCall | Tool
     return ToolCall(found.tool_name, arguments) if found.tool_name else ToolListing()
 
 
-def _mapped(found: ServerConfig, answer: Answer, metadata: Mapping[str, Any]) -> MappedResult:
+def _mapped(found: ServerConfig, answer: ToolAnswer, metadata: Mapping[str, Any]) -> MappedResult:
     if found.tool_name:
         return map_answer(found.tool_name, answer, metadata)
     return map_listing(answer, metadata)

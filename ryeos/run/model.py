@@ -103,7 +103,7 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ExecutionRequest:
     """What a caller wants run.
 
     parameters   the caller's values; never changed, never read as templates

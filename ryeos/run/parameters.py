@@ -22,7 +22,7 @@ RESOLVED_CONFIG = "resolved_config"
 _GIVEN_AS_JSON = ("integer", "number", "boolean", "array", "object", "null")
 
 
-def checked_parameters(
+def valid_parameters(
     parameters: Mapping[str, Any],
     schema: Mapping[str, Any] | None,
     exempt: Collection[str] = (),
@@ -49,9 +49,9 @@ def checked_parameters(
 
 def _judged(parameters: Mapping[str, Any], schema: Mapping[str, Any], ref: str) -> dict[str, Any]:
     """The parameters with their defaults, after the whole verdict."""
-    from lillux.schema import check_schema, violations, with_defaults
+    from lillux.schema import validate_schema, violations, with_defaults
 
-    check_schema(schema)
+    validate_schema(schema)
     filled = with_defaults(parameters, schema)
     found = violations(filled, schema)
     if found or not isinstance(filled, dict):
@@ -169,7 +169,7 @@ def limit(name: str, sources: LimitSources) -> int | float | None:
     """The value of a limit. For ``timeout``: seconds, None for no limit. Raises SpecError."""
     for where, values in _ladder(sources):
         if name in values:
-            return checked_limit(f"{where}.{name}", values[name])
+            return valid_limit(f"{where}.{name}", values[name])
     return BUILT_IN.get(name)
 
 
@@ -210,7 +210,7 @@ def _mapping(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value
 
 
-def checked_limit(where: str, value: object) -> int | float | None:
+def valid_limit(where: str, value: object) -> int | float | None:
     """A limit as somebody wrote it at ``where``; None and 0 are none. Raises SpecError."""
     if value is None or value == 0:
         return None

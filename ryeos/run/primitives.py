@@ -17,7 +17,7 @@ from ryeos.items.specs import type_name
 from ryeos.run.calls import Call, Materials, Primitive, Services, map_outcome
 from ryeos.run.command import filled_arguments, process_call
 from ryeos.run.model import Chain
-from ryeos.run.parameters import BUILT_IN, checked_limit
+from ryeos.run.parameters import BUILT_IN, valid_limit
 
 # --- primitives -----------------------------------------------------------------------------------
 
@@ -79,7 +79,7 @@ class ExecutePrimitive:
         """
         timeout_s = None
         try:
-            timeout_s = checked_limit("config.timeout", config.get("timeout", BUILT_IN["timeout"]))
+            timeout_s = valid_limit("config.timeout", config.get("timeout", BUILT_IN["timeout"]))
             command = self._command(config, params or {}, timeout_s)
             if command is None:
                 return _not_started("No command specified")

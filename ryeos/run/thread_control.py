@@ -21,8 +21,8 @@ from lillux.values import dataclass, replace
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import SpecError, UnsupportedError
 from ryeos.items.refs import Kind
-from ryeos.run.model import Chain, Request
-from ryeos.run.thread_registry import Registry, write_document
+from ryeos.run.model import Chain, ExecutionRequest
+from ryeos.run.thread_registry import ThreadRegistry, write_document
 from ryeos.run.threads import (
     CANCEL,
     INLINE,
@@ -30,12 +30,12 @@ from ryeos.run.threads import (
     LOG,
     PARENT_VARIABLE,
     Payload,
-    Runner,
     RunnerSeals,
+    RunStillWalkingError,
     Status,
-    StillRunningError,
     Thread,
     ThreadLoopError,
+    ThreadRunner,
     ThreadsPlace,
     UnknownRunnerError,
     is_run_of_this_user,
@@ -62,9 +62,9 @@ class Program:
 
 
 def start_thread(
-    registry: Registry,
+    registry: ThreadRegistry,
     item_ref: str,
-    request: Request,
+    request: ExecutionRequest,
     *,
     program: Program,
     seals: RunnerSeals,
@@ -205,7 +205,9 @@ class Ended:
     leftovers: int = 0
 
 
-def kill_thread(registry: Registry, thread_id: str, seals: RunnerSeals, *, grace_s: float) -> Ended:
+def kill_thread(
+    registry: ThreadRegistry, thread_id: str, seals: RunnerSeals, *, grace_s: float
+) -> Ended:
     """The thread, ended: `killed` or `cancelled` by this call, or whatever it had become before.
 
     Only a process that this user's own seal names is sent a signal, and what it left behind.
@@ -235,14 +237,14 @@ def kill_thread(registry: Registry, thread_id: str, seals: RunnerSeals, *, grace
     return Ended(ended, by_this=ended.status == Status.KILLED, leftovers=leftovers)
 
 
-def ask_for_end(registry: Registry, thread_id: str) -> None:
+def ask_for_end(registry: ThreadRegistry, thread_id: str) -> None:
     """Ask the process that walks a run of a graph to end it: it hears of that in half a second."""
     registry.place.make_thread_folder(thread_id)
     with suppress(FileExistsError):
         create_file(registry.place.file(thread_id, CANCEL), b"")
 
 
-def end_rest(registry: Registry, thread: Thread, seals: RunnerSeals) -> int:
+def end_rest(registry: ThreadRegistry, thread: Thread, seals: RunnerSeals) -> int:
     """End what a dead runner of this user's has left of a thread; how many processes that were."""
     if thread.status not in _LEFT_SOME:
         return 0
@@ -254,7 +256,9 @@ def end_rest(registry: Registry, thread: Thread, seals: RunnerSeals) -> int:
     return end_leftovers(thread.thread_id)
 
 
-def _own_runner(registry: Registry, thread: Thread, seals: RunnerSeals) -> Runner | None:
+def _own_runner(
+    registry: ThreadRegistry, thread: Thread, seals: RunnerSeals
+) -> ThreadRunner | None:
     """The process that does nothing but run the thread; None for a run in some other process.
 
     Raises UnknownRunnerError where neither is known.
@@ -271,15 +275,15 @@ def _own_runner(registry: Registry, thread: Thread, seals: RunnerSeals) -> Runne
     return None if is_run and is_elsewhere else runner
 
 
-def _ended_by_asking(registry: Registry, thread: Thread, grace_s: float) -> Ended:
+def _ended_by_asking(registry: ThreadRegistry, thread: Thread, grace_s: float) -> Ended:
     ask_for_end(registry, thread.thread_id)
     ended = wait_for(registry, thread.thread_id, grace_s)
     if not ended.has_ended:
-        raise StillRunningError(thread.thread_id, thread.pid, grace_s)
+        raise RunStillWalkingError(thread.thread_id, thread.pid, grace_s)
     return Ended(ended, by_this=ended.status == Status.CANCELLED)
 
 
-def _told(registry: Registry, thread_id: str) -> Thread:
+def _told(registry: ThreadRegistry, thread_id: str) -> Thread:
     with suppress(LilluxError):  # the folder may be gone, or be none of ours
         write_document(registry, thread_id)
     return registry.get(thread_id)
@@ -330,7 +334,7 @@ _POLL_S = 0.5
 _STARTING = timedelta(seconds=60)
 
 
-def refreshed(registry: Registry, thread: Thread, *, clock: Clock = utc_now) -> Thread:
+def refreshed(registry: ThreadRegistry, thread: Thread, *, clock: Clock = utc_now) -> Thread:
     """The thread as it is, told as failed where its runner died; the registry is told too.
 
     Whoever ends a thread for good is decided by the registry: a result that was written while we
@@ -366,7 +370,7 @@ def _is_older(moment: str | None, clock: Clock) -> bool:
 
 
 def wait_for(
-    registry: Registry,
+    registry: ThreadRegistry,
     thread_id: str,
     timeout_s: float | None,
     *,
@@ -420,7 +424,7 @@ class ThreadLog:
         with self._opened() as descriptor:
             yield from _rest(descriptor)
 
-    def follow(self, registry: Registry) -> Iterator[bytes]:
+    def follow(self, registry: ThreadRegistry) -> Iterator[bytes]:
         """What is there and what comes, until the thread has ended. Raises as `chunks`."""
         from lillux.watch import await_status
 

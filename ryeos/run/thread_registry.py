@@ -272,7 +272,7 @@ def _failure(error: "Error", path: Path) -> LilluxError:
 _LISTED = tuple(name for name in COLUMNS if name != "result")
 
 
-class Registry:
+class ThreadRegistry:
     """The threads of one place. Safe to use from any number of processes."""
 
     def __init__(self, place: ThreadsPlace, clock: Clock = utc_now) -> None:
@@ -405,7 +405,7 @@ class Registry:
 # ``thread.json``: a thread's row as a file beside its log, for people and for other programs.
 
 
-def write_document(registry: Registry, thread_id: str) -> None:
+def write_document(registry: ThreadRegistry, thread_id: str) -> None:
     """Write the thread as it is now, whoever else does so at the same time.
 
     Raises ThreadNotFoundError, RegistryError, FileSystemError.

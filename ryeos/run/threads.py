@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.errors import FileSystemError, LilluxError, UnsafePathError
 from lillux.files import (
-    check_relative,
     create_file,
     is_directory,
     is_inside,
     locked,
     make_directory,
     read_bytes,
+    require_plain_path,
     safe_join,
     write_atomic,
 )
@@ -24,7 +24,7 @@ from lillux.watch import TERMINAL_STATUSES
 from ryeos.items.context import log_warning
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.items.refs import Spaces
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 
 if TYPE_CHECKING:
     from lillux.background import Started
@@ -161,10 +161,10 @@ def thread_id_for(item_id: str, *, epoch_ms: int, pid: int, chance: bytes) -> st
     return f"{folder}/{last}-{epoch_ms}-{pid}-{chance[:2].hex()}"
 
 
-def check_thread_id(thread_id: str) -> str:
+def valid_thread_id(thread_id: str) -> str:
     """The id, if it may be used as a relative path. Raises ThreadIdError."""
     try:
-        check_relative(thread_id)
+        require_plain_path(thread_id)
     except UnsafePathError as error:
         raise ThreadIdError(thread_id, error.problem) from None
     data = thread_id.encode("utf-8", "surrogateescape")
@@ -186,7 +186,7 @@ def find_thread_id(text: str, known: Iterable[str], registry: str) -> str:
         return text
     if text.startswith(_OF_NODES):
         raise RemoteThreadError(text)
-    check_thread_id(text.strip("/") or text)
+    valid_thread_id(text.strip("/") or text)
     found = [
         one
         for one in ids
@@ -317,7 +317,7 @@ class UnknownRunnerError(RyeError):
         )
 
 
-class StillRunningError(RyeError):
+class RunStillWalkingError(RyeError):
     """A run was asked to end, and the process that walks it has not done so in time."""
 
     code, exit_status = "TIMEOUT", 124
@@ -379,7 +379,7 @@ class ThreadsPlace:
 
     def thread_folder(self, thread_id: str) -> Path:
         """The folder of a thread, which may not be there. Raises ThreadIdError, RegistryError."""
-        return self._within(check_thread_id(thread_id))
+        return self._within(valid_thread_id(thread_id))
 
     def make_thread_folder(self, thread_id: str) -> Path:
         """Make it. Raises as `thread_folder`, FileSystemError."""
@@ -389,7 +389,7 @@ class ThreadsPlace:
 
     def file(self, thread_id: str, name: str) -> Path:
         """The path of a file in a thread's folder, no link of which leads out of there."""
-        return self._within(f"{check_thread_id(thread_id)}/{name}")
+        return self._within(f"{valid_thread_id(thread_id)}/{name}")
 
     def _within(self, relative: str) -> Path:
         self.require_inside()
@@ -425,7 +425,7 @@ TASK_CODE_CHARACTERS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Runner:
+class ThreadRunner:
     """The process that runs a thread."""
 
     pid: int
@@ -438,14 +438,14 @@ class RunnerSeals:
     def __init__(self, user_ai: Path) -> None:
         self._path = user_ai / "state" / KEY_FILE
 
-    def seal(self, place: ThreadsPlace, thread_id: str, started: "Started | Runner") -> None:
+    def seal(self, place: ThreadsPlace, thread_id: str, started: "Started | ThreadRunner") -> None:
         """Write down which process runs the thread. Raises FileSystemError, RegistryError."""
         code = self.code(_RUNNER_PURPOSE, thread_id, started.pid, started.start_token)
         document = {"pid": started.pid, "start_token": started.start_token, "seal": code}
         data = json.dumps(document).encode() + b"\n"
         write_atomic(place.file(thread_id, RUNNER), data, mode=0o600)
 
-    def runner(self, place: ThreadsPlace, thread_id: str) -> Runner:
+    def runner(self, place: ThreadsPlace, thread_id: str) -> ThreadRunner:
         """The process that runs the thread, as this user wrote it. Raises UnknownRunnerError."""
         path = place.file(thread_id, RUNNER)
         try:
@@ -461,7 +461,7 @@ class RunnerSeals:
             raise UnknownRunnerError(thread_id, pid, "the system did not tell when it began")
         if not self.is_code(code, _RUNNER_PURPOSE, thread_id, pid, token):
             raise UnknownRunnerError(thread_id, pid, f"{path} was not written by you")
-        return Runner(pid, token)
+        return ThreadRunner(pid, token)
 
     def code(self, purpose: str, *values: object) -> str:
         """A code over values of JSON that only this user can make. Raises FileSystemError."""
@@ -608,7 +608,7 @@ class Payload:
     thread_id: str
     item_id: str
     place: ThreadsPlace
-    request: Request
+    request: ExecutionRequest
 
     def dump(self) -> bytes:
         """The payload as JSON."""
@@ -634,7 +634,7 @@ def parse_payload(data: bytes) -> Payload:
     try:
         document: dict[str, Any] = json.loads(data)
         thread_id, item_id = str(document["thread_id"]), str(document["item_id"])
-        request = Request(
+        request = ExecutionRequest(
             item_id=item_id.partition(":")[2],
             parameters=document["parameters"],
             timeout_s=document["timeout_s"],

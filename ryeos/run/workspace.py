@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from ryeos.items.errors import Answer
     from ryeos.items.refs import Reference, Resolution, Space
     from ryeos.run.engine import PrimitiveExecutor
-    from ryeos.run.model import Request
-    from ryeos.run.thread_registry import Registry
+    from ryeos.run.model import ExecutionRequest
+    from ryeos.run.thread_registry import ThreadRegistry
     from ryeos.run.threads import RunnerSeals
     from ryeos.trust.config import ConfigReader
     from ryeos.trust.keys import SigningKey
@@ -38,7 +38,7 @@ class Workspace(Protocol):
         """Runs tools."""
 
     @property
-    def threads(self) -> "Registry":
+    def threads(self) -> "ThreadRegistry":
         """The background runs."""
 
     @property
@@ -48,16 +48,16 @@ class Workspace(Protocol):
     def execute(
         self,
         reference: "Reference",
-        request: "Request",
+        request: "ExecutionRequest",
         *,
         cancellation: "Cancellation | None" = None,
     ) -> "Answer":
         """Run a tool, render a directive, or give a knowledge text."""
 
-    def check(self, reference: "Reference", request: "Request") -> "Answer":
+    def check(self, reference: "Reference", request: "ExecutionRequest") -> "Answer":
         """Whether an execution would begin, here or on another machine."""
 
-    def start_here(self, reference: "Reference", request: "Request") -> "Answer":
+    def start_here(self, reference: "Reference", request: "ExecutionRequest") -> "Answer":
         """Run a tool in the background, by this program."""
 
     def load(

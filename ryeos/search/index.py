@@ -29,7 +29,7 @@ from ryeos.search.query import (
     sequence,
 )
 from ryeos.trust.file_types import EXTRACTORS, extract
-from ryeos.trust.resolver import check_inside, item_folders
+from ryeos.trust.resolver import item_folders, require_inside_space
 from ryeos.trust.sign import SKIPPED_FILES
 from ryeos.trust.signature import (
     DETACHED_SUFFIXES,
@@ -57,7 +57,7 @@ _MAX_KEPT_PARTS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class IndexEntry:
     """A word of the vocabulary: its forms, and where it occurs."""
 
     word: Word
@@ -122,17 +122,17 @@ class Index:
             self._sequences[key] = known
         return known
 
-    def containing(self, pieces: Sequence[str]) -> Iterator[Entry]:
+    def containing(self, pieces: Sequence[str]) -> Iterator[IndexEntry]:
         """The words whose whole has one of the pieces in it; the empty piece is in all."""
         self._read_lines()
         places = sorted({place for piece in pieces for place in self._places_of(piece)})
-        return (Entry(cached_word(self._written[n]), self._postings[n]) for n in places)
+        return (IndexEntry(cached_word(self._written[n]), self._postings[n]) for n in places)
 
-    def having(self, part: str) -> Iterator[Entry]:
+    def having(self, part: str) -> Iterator[IndexEntry]:
         """The words that one of their parts is."""
         self._read_parts()
         for place in self._with_part.get(part, ()):
-            yield Entry(cached_word(self._written[place]), self._postings[place])
+            yield IndexEntry(cached_word(self._written[place]), self._postings[place])
 
     def _places_of(self, piece: str) -> Iterator[int]:
         if not piece:
@@ -271,7 +271,7 @@ def _read(location: Location, verifier: Verifier) -> tuple[str, Mapping[str, Any
         signed = split(text_of(data, form, where), form, where)
     else:
         if location.path.is_symlink():
-            check_inside(location)
+            require_inside_space(location)
         data, header = read_bytes(location.path, MAX_SEARCHED_BYTES), None
         signed = split(text_of(data, form, where), form, where)
         is_signed = _is_signed(location, signed, data)
@@ -317,7 +317,7 @@ _CONTENT_B, _FIELD_B = 0.75, 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class SearchDocument:
     """A record as it is searched for.
 
     shadows      the spaces whose item of the same id this one hides
@@ -338,10 +338,10 @@ class Document:
 
 def document_of(
     number: int, record: Record, shadows: tuple[str, ...] = (), shadowed_by: str = ""
-) -> Document:
+) -> SearchDocument:
     """A document, ready to be compared."""
     ref, label = record.location.ref, record.location.space.label
-    return Document(
+    return SearchDocument(
         number=number,
         record=record,
         shadows=shadows,
@@ -374,7 +374,7 @@ Shares = tuple[tuple[float, float, float], ...]
 class Pool:
     """Candidates: the documents in scope, before any word is looked for."""
 
-    def __init__(self, documents: Iterable[Document], index: Index) -> None:
+    def __init__(self, documents: Iterable[SearchDocument], index: Index) -> None:
         self.documents = {document.number: document for document in documents}
         self.numbers = frozenset(self.documents)
         self.index = index
@@ -454,7 +454,7 @@ class _File:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class CatalogSnapshot:
     """What there is right now: the candidates, and the items that could not be read."""
 
     pool: Pool
@@ -471,12 +471,14 @@ class Catalog:
         self._lock = RLock()
         self._shelves: dict[tuple[str, Kind], _Shelf] = {}
         self._files: dict[Kind, dict[str, _File]] = {}
-        self._documents: dict[Kind, list[Document]] = {}
+        self._documents: dict[Kind, list[SearchDocument]] = {}
         self._index = Index()
         self._next_number = 0
         self._pools: dict[tuple[object, ...], Pool] = {}
 
-    def snapshot(self, kinds: Sequence[Kind], tiers: frozenset[str], prefix: str = "") -> Snapshot:
+    def snapshot(
+        self, kinds: Sequence[Kind], tiers: frozenset[str], prefix: str = ""
+    ) -> CatalogSnapshot:
         """The items of the kinds in these tiers whose id is the prefix or lies below it."""
         with self._lock:
             for kind in kinds:
@@ -493,11 +495,11 @@ class Catalog:
                 for file in self._files[kind].values()
                 if file.record is None and _is_in(file.location, tiers, prefix)
             )
-            return Snapshot(self._pools[key], skipped)
+            return CatalogSnapshot(self._pools[key], skipped)
 
     def _candidates(
         self, kinds: Sequence[Kind], tiers: frozenset[str], prefix: str
-    ) -> Iterator[Document]:
+    ) -> Iterator[SearchDocument]:
         for kind in kinds:
             for document in self._documents[kind]:
                 if _is_in(document.record.location, tiers, prefix):
@@ -554,7 +556,7 @@ class Catalog:
                 files[path] = known.get(path) or _File(location, path, _beside(location))
         return files
 
-    def _arranged(self, kind: Kind) -> Iterator[Document]:
+    def _arranged(self, kind: Kind) -> Iterator[SearchDocument]:
         """The documents of a kind, each with the spaces that it hides or that hide it."""
         holders: dict[ItemRef, list[_File]] = {}
         for file in self._files[kind].values():

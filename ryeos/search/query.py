@@ -66,32 +66,32 @@ class InField:
     """A part of a query that is looked for in one field only; ``written`` is all of it."""
 
     name: str
-    part: "Node"
+    part: "QueryNode"
     written: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class NotQuery:
     """What must not match."""
 
-    part: "Node"
+    part: "QueryNode"
 
 
 @dataclass(frozen=True, slots=True)
 class And:
     """Parts that must all match; without any, everything does."""
 
-    parts: tuple["Node", ...] = ()
+    parts: tuple["QueryNode", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
     """Parts of which one must match."""
 
-    parts: tuple["Node", ...]
+    parts: tuple["QueryNode", ...]
 
 
-Node = Term | Phrase | InField | Not | And | Or
+QueryNode = Term | Phrase | InField | NotQuery | And | Or
 EVERYTHING = And()
 
 
@@ -100,7 +100,7 @@ class Query:
     """A parsed query. ``is_plain``: words side by side, without operator, field or quote."""
 
     text: str
-    node: Node
+    node: QueryNode
     is_plain: bool = True
 
     @property
@@ -193,14 +193,14 @@ class _Parser:
         if token.kind == ")":
             raise InvalidQueryError("expected an opening parenthesis for ')'", token.position)
 
-    def alternatives(self, depth: int) -> Node:
+    def alternatives(self, depth: int) -> QueryNode:
         parts = [self._all(depth)]
         while self._next.kind == "or":
             self._place += 1
             parts.append(self._all(depth))
         return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
-    def _all(self, depth: int) -> Node:
+    def _all(self, depth: int) -> QueryNode:
         parts = [self._unary(depth)]
         while self._next.kind not in {"or", ")", "end"}:
             if self._next.kind == "and":
@@ -208,21 +208,21 @@ class _Parser:
             parts.append(self._unary(depth))
         return parts[0] if len(parts) == 1 else And(tuple(parts))
 
-    def _unary(self, depth: int) -> Node:
+    def _unary(self, depth: int) -> QueryNode:
         negated = False
         while self._next.kind == "not":
             self._place += 1
             negated = not negated
         atom = self._atom(depth)
-        return Not(atom) if negated else atom
+        return NotQuery(atom) if negated else atom
 
-    def _atom(self, depth: int) -> Node:
+    def _atom(self, depth: int) -> QueryNode:
         token = self._take()
         if token.kind == "field":
             return self._field(token, depth)
         return self._value(token, depth)
 
-    def _field(self, token: _Token, depth: int) -> Node:
+    def _field(self, token: _Token, depth: int) -> QueryNode:
         if self._is_term_of(token):
             return InField(token.text, Term(self._take().text), token.written)
         is_adjacent = self._next.position == token.position + len(token.written)
@@ -242,7 +242,7 @@ class _Parser:
         following = self._next
         return following.kind == "term" and following.position < field.position + len(field.written)
 
-    def _value(self, token: _Token, depth: int) -> Node:
+    def _value(self, token: _Token, depth: int) -> QueryNode:
         match token.kind:
             case "term":
                 return Term(token.text)
@@ -256,7 +256,7 @@ class _Parser:
                 )
         raise self._no_operand(token)
 
-    def _group(self, opening: _Token, depth: int) -> Node:
+    def _group(self, opening: _Token, depth: int) -> QueryNode:
         if depth == MAX_NESTING:
             raise InvalidQueryError(
                 f"expected at most {MAX_NESTING} parentheses in each other, found more",
@@ -293,7 +293,7 @@ class _Parser:
 # --- words that say nothing -----------------------------------------------------------------------
 
 
-def _without_empty_words(node: Node, *, is_plain: bool) -> Node:
+def _without_empty_words(node: QueryNode, *, is_plain: bool) -> QueryNode:
     """Leave out what cannot narrow a search, as long as a word remains.
 
     A lone ``*`` matches everything; ``not`` and signs without a letter are no words. In a plain
@@ -310,7 +310,7 @@ def _without_empty_words(node: Node, *, is_plain: bool) -> Node:
     return node
 
 
-def _is_empty(part: Node, *, is_plain: bool) -> bool:
+def _is_empty(part: QueryNode, *, is_plain: bool) -> bool:
     if not isinstance(part, Term):
         return False
     word = part.text.lower()

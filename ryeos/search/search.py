@@ -16,7 +16,7 @@ from math import log
 from typing import Any
 
 from lillux.values import dataclass, field
-from ryeos.items.errors import ArgumentError
+from ryeos.items.errors import VerbArgumentError
 from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, SYSTEM, USER, Kind, Location
 from ryeos.items.specs import compare_versions
 from ryeos.search.index import (
@@ -28,10 +28,10 @@ from ryeos.search.index import (
     ID,
     MAX_OCCURRENCES,
     Catalog,
-    Document,
     Index,
     Pool,
     Record,
+    SearchDocument,
     as_text,
     field_of,
     posting,
@@ -43,12 +43,12 @@ from ryeos.search.query import (
     And,
     Counts,
     InField,
-    Node,
-    Not,
+    NotQuery,
     Or,
     Pattern,
     Phrase,
     Query,
+    QueryNode,
     Term,
     cached_word,
     folded,
@@ -104,7 +104,7 @@ class SearchRequest:
 class Hit:
     """An item that matches, and how well: from 0 to 1, to four places."""
 
-    document: Document
+    document: SearchDocument
     score: float
 
 
@@ -167,7 +167,9 @@ def search(
 # --- scores ---------------------------------------------------------------------------------------
 
 
-def _matching(pool: Pool, query: Query, node: Node, request: SearchRequest) -> dict[int, float]:
+def _matching(
+    pool: Pool, query: Query, node: QueryNode, request: SearchRequest
+) -> dict[int, float]:
     evaluation = Evaluation(pool, request.max_slips)
     numbers: Iterable[int] = evaluation.matches(node)
     terms = _positive_words(node)
@@ -227,7 +229,7 @@ def _words(query: Query) -> str:
     return " ".join(_positive_words(query.node)) or query.text
 
 
-def _positive_words(node: Node) -> list[str]:
+def _positive_words(node: QueryNode) -> list[str]:
     match node:
         case Term(text) | Phrase(text):
             return [text]
@@ -241,7 +243,7 @@ def _positive_words(node: Node) -> list[str]:
 # --- order ----------------------------------------------------------------------------------------
 
 
-_Scored = tuple[Document, float]
+_Scored = tuple[SearchDocument, float]
 
 
 def _by_date(found: _Scored) -> tuple[Any, ...]:
@@ -265,14 +267,14 @@ _VERBS = frozenset({"fetch", "search", "load"})
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class SearchScope:
     """A kind, None for all of them, and the id that items have or lie below, ``""`` for any."""
 
     kind: Kind | None = None
     prefix: str = ""
 
 
-def parse_scope(text: str) -> Scope:
+def parse_scope(text: str) -> SearchScope:
     """The scope that a text names. Raises ArgumentError for a kind that there is not.
 
     ``rye.`` and a verb in front are left out, ``.*`` or ``*`` at the end too; dots and slashes
@@ -286,13 +288,13 @@ def parse_scope(text: str) -> Scope:
     ):
         parts = parts[1:]
     if not parts:
-        return Scope()
+        return SearchScope()
     first, *rest = parts
     while rest and rest[-1] == "*":
         rest.pop()
     if rest:
         rest[-1] = rest[-1].removesuffix("*")
-    return Scope(_kind(first, text), "/".join(rest))
+    return SearchScope(_kind(first, text), "/".join(rest))
 
 
 def _kind(word: str, text: str) -> Kind | None:
@@ -300,7 +302,7 @@ def _kind(word: str, text: str) -> Kind | None:
         return None
     if word not in _kind_names():
         known = ", ".join(_kind_names())
-        raise ArgumentError(
+        raise VerbArgumentError(
             "scope", f"expected a kind ({known}) or * in {text[:60]!r}, found {word[:60]!r}"
         )
     return Kind(word)
@@ -330,13 +332,13 @@ _COMPARISONS: Mapping[str, Callable[[int], bool]] = {
 }
 _MAX_FILTERS = 32
 
-Condition = Callable[[Record], bool]
+Filter = Callable[[Record], bool]
 
 
-def conditions(filters: Mapping[str, object]) -> tuple[Condition, ...]:
+def conditions(filters: Mapping[str, object]) -> tuple[Filter, ...]:
     """What the filters ask, ready to be applied. Raises ArgumentError for a value of no use."""
     if len(filters) > _MAX_FILTERS:
-        raise ArgumentError("filters", f"expected at most {_MAX_FILTERS}, found {len(filters)}")
+        raise VerbArgumentError("filters", f"expected at most {_MAX_FILTERS}, found {len(filters)}")
     return tuple(_condition(name, value) for name, value in filters.items() if name != "verify")
 
 
@@ -358,7 +360,7 @@ def date_of(record: Record) -> datetime | None:
     return None
 
 
-def _condition(name: str, value: object) -> Condition:
+def _condition(name: str, value: object) -> Filter:
     match name:
         case "signed":
             if not isinstance(value, bool):
@@ -379,7 +381,7 @@ def _condition(name: str, value: object) -> Condition:
     return _single(name, value)
 
 
-def _single(name: str, value: object) -> Condition:
+def _single(name: str, value: object) -> Filter:
     if isinstance(value, dict | list) or value is None:
         raise _wrong(name, value, "a text, a number, true or false, or a list of these")
     text = _plain(value)
@@ -392,7 +394,7 @@ def _single(name: str, value: object) -> Condition:
     return lambda record: text in _values(record, name)
 
 
-def _comparison(name: str, operator: str, wanted: str) -> Condition:
+def _comparison(name: str, operator: str, wanted: str) -> Filter:
     try:
         compare_versions(wanted, wanted)
     except ValueError:
@@ -467,8 +469,8 @@ def _moment(value: str | date, of_day: time = time.min) -> datetime | None:
         return None
 
 
-def _wrong(name: str, value: object, expected: str) -> ArgumentError:
-    return ArgumentError(
+def _wrong(name: str, value: object, expected: str) -> VerbArgumentError:
+    return VerbArgumentError(
         f"filters.{name}",
         f"expected {expected}, found {str(value)[:60]!r}",
         field=name,
@@ -513,7 +515,7 @@ class Evaluation:
     max_distance: int = 0
     leaves: list[Leaf] = field(default_factory=list)
 
-    def matches(self, node: Node) -> frozenset[int]:
+    def matches(self, node: QueryNode) -> frozenset[int]:
         """The numbers of the candidates that match."""
         return self._matches(node, self.pool.index, None, positive=True)
 
@@ -536,9 +538,9 @@ class Evaluation:
     # --- matching ---------------------------------------------------------------------------------
 
     def _matches(
-        self, node: Node, index: Index, only: int | None, *, positive: bool
+        self, node: QueryNode, index: Index, only: int | None, *, positive: bool
     ) -> frozenset[int]:
-        def inside(part: Node) -> frozenset[int]:
+        def inside(part: QueryNode) -> frozenset[int]:
             return self._matches(part, index, only, positive=positive)
 
         match node:
@@ -546,7 +548,7 @@ class Evaluation:
                 return self.pool.numbers.intersection(*map(inside, parts))
             case Or(parts):
                 return frozenset[int]().union(*map(inside, parts))
-            case Not(part):
+            case NotQuery(part):
                 return self.pool.numbers - self._matches(part, index, only, positive=not positive)
             case InField(name, part):
                 return self._in_field(node, name, part, positive=positive)
@@ -558,7 +560,9 @@ class Evaluation:
             self.leaves.append(leaf)
         return leaf.documents
 
-    def _in_field(self, node: InField, name: str, part: Node, *, positive: bool) -> frozenset[int]:
+    def _in_field(
+        self, node: InField, name: str, part: QueryNode, *, positive: bool
+    ) -> frozenset[int]:
         if name in FIELDS:
             only = FIELDS.index(name)
             return self._matches(part, self.pool.index, only, positive=positive)

@@ -21,8 +21,8 @@ from ryeos.sync.objects import (
     item_source_of,
     manifest_of,
 )
-from ryeos.sync.paths import UnsafeManifestError, check_manifest_paths, is_link
-from ryeos.sync.tree import Entry, StatTable
+from ryeos.sync.paths import UnsafeManifestError, is_link, require_safe_paths
+from ryeos.sync.tree import StatTable, TreeEntry
 
 # --- tree files -----------------------------------------------------------------------------------
 # The files of a tree on the disk: looked at, written whole, removed. No link is ever followed.
@@ -35,7 +35,7 @@ _OWNER = stat.S_IRWXU
 _CHUNK = 1024 * 1024
 
 
-class Found(NamedTuple):  # made for each file, each time: a tuple is made in a third of the time
+class TreeFile(NamedTuple):  # made for each file, each time: a tuple is made in a third of the time
     """Something in a tree. ``relative`` has slashes; ``status`` is of itself, not of a target."""
 
     relative: str
@@ -67,7 +67,7 @@ class TreeFiles:
         self._prefix = f".{os.getpid():x}-{os.urandom(6).hex()}-"
         self._numbers = count()
 
-    def entries(self, folder: str) -> Iterator[Found]:
+    def entries(self, folder: str) -> Iterator[TreeFile]:
         """What is in a folder, ``""`` for the root. One that may not be read is made readable."""
         path = self._path(folder)
         above = f"{folder}/" if folder else ""
@@ -78,7 +78,7 @@ class TreeFiles:
                 names = [entry.name for entry in entries]
             for name in names:
                 with suppress(FileNotFoundError):
-                    yield Found(above + name, os.lstat(f"{path}{os.sep}{name}"))
+                    yield TreeFile(above + name, os.lstat(f"{path}{os.sep}{name}"))
         except OSError as error:
             raise file_system_error(path, error) from error
 
@@ -332,7 +332,7 @@ def write_tree(
     FileSystemError, and what ``contents`` raises.
     """
     if not is_checked:
-        check_manifest_paths(manifest.paths())  # (1)
+        require_safe_paths(manifest.paths())  # (1)
     wanted = _Wanted(manifest, contents)
     files = TreeFiles(root)
     if present is not None and table is None:
@@ -393,7 +393,7 @@ class _Wanted:
         if not self._contents.has_blob(digest):
             self._contents.get_blob(digest)  # says what is missing, and where
 
-    def is_entry(self, path: str, entry: Entry) -> bool:
+    def is_entry(self, path: str, entry: TreeEntry) -> bool:
         """Whether a file that is this entry is the one that is wanted at a path."""
         if path not in self.items:
             return entry.blob == self.files[path]
@@ -436,7 +436,7 @@ class _Looking:
                     del missing[found.relative]
         return _Plan(list(missing), remove)
 
-    def _is_right(self, found: Found) -> bool:
+    def _is_right(self, found: TreeFile) -> bool:
         if not found.is_file:
             return False
         path = found.relative
@@ -467,6 +467,6 @@ def _record(table: StatTable, path: str, wanted: _Wanted, status: os.stat_result
         return
     if path in wanted.items:
         source, value = wanted.source(path)
-        table.record(path, status, Entry(source.content_blob_hash, wanted.items[path], value))
+        table.record(path, status, TreeEntry(source.content_blob_hash, wanted.items[path], value))
     else:
-        table.record(path, status, Entry(wanted.files[path]))
+        table.record(path, status, TreeEntry(wanted.files[path]))

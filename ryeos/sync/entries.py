@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from lillux.digests import CanonicalJsonError, canonical_json, sha256_hex
 from lillux.store import Durability, Store
-from lillux.store_files import ObjectMissingError, Space, is_digest
+from lillux.store_files import ObjectKind, ObjectMissingError, is_digest
 from lillux.values import dataclass
 from ryeos.sync.objects import (
     EntryError,
@@ -39,7 +39,7 @@ EntryKind = Literal["blob", "object"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ContentEntry:
     """A blob, or an object in its canonical JSON, under its digest."""
 
     digest: str
@@ -56,19 +56,19 @@ class Sized:
     name: str = ""
 
 
-def encode(entry: Entry) -> dict[str, str]:
+def encode(entry: ContentEntry) -> dict[str, str]:
     """The entry as it is on the wire."""
     data = b64encode(entry.data).decode("ascii")
     return {"hash": entry.digest, "kind": entry.kind, "data": data}
 
 
-def encode_json(entry: Entry) -> bytes:
+def encode_json(entry: ContentEntry) -> bytes:
     """`encode` in the bytes of its JSON, put together by hand: nothing in it has escapes."""
     head = f'{{"hash":"{entry.digest}","kind":"{entry.kind}","data":"'
     return b"".join((head.encode("ascii"), b64encode(entry.data), b'"}'))
 
 
-def decode(entry: Mapping[str, Any]) -> Entry:
+def decode(entry: Mapping[str, Any]) -> ContentEntry:
     """An entry of the wire, its digest recomputed. Raises EntryError.
 
     Base64 is taken only in its one form: standard alphabet, padded, no blanks.
@@ -80,7 +80,7 @@ def decode(entry: Mapping[str, Any]) -> Entry:
     computed = sha256_hex(content)
     if computed != digest:
         raise EntryError(digest, f"hash: expected that of the data, {computed}, found this")
-    return Entry(digest, kind, content)
+    return ContentEntry(digest, kind, content)
 
 
 def canonical(digest: str, content: bytes) -> bytes:
@@ -109,7 +109,7 @@ def collect_object_hashes(manifest: SourceManifest, contents: ReadContents) -> t
     return tuple(digests)
 
 
-def export_entries(digests: Iterable[str], contents: ReadContents) -> Iterator[Entry]:
+def export_entries(digests: Iterable[str], contents: ReadContents) -> Iterator[ContentEntry]:
     """The entry of each digest that is there, in that order; of both kinds, the blob."""
     for digest in digests:
         entry = _export(digest, contents)
@@ -142,9 +142,11 @@ def import_entries(
     return tuple(stored)
 
 
-def store_entry(entry: Entry, store: Store, durability: Durability = Durability.AT_SYNC) -> None:
+def store_entry(
+    entry: ContentEntry, store: Store, durability: Durability = Durability.AT_SYNC
+) -> None:
     """Store an entry that `decode` has checked. Raises StoreLinkError, FileSystemError."""
-    store.keep(Space(entry.kind), entry.digest, entry.data, durability)
+    store.keep(ObjectKind(entry.kind), entry.digest, entry.data, durability)
 
 
 def batches(sized: Iterable[Sized]) -> tuple[tuple[str, ...], ...]:
@@ -203,12 +205,12 @@ def _from_base64(digest: str, text: str) -> bytes:
     return b"".join(parts)
 
 
-def _export(digest: str, contents: ReadContents) -> Entry | None:
+def _export(digest: str, contents: ReadContents) -> ContentEntry | None:
     try:
         if contents.has_blob(digest):
-            return Entry(digest, "blob", contents.get_blob(digest))
+            return ContentEntry(digest, "blob", contents.get_blob(digest))
         if contents.has_object(digest):
-            return Entry(digest, "object", canonical_json(contents.get_object(digest)))
+            return ContentEntry(digest, "object", canonical_json(contents.get_object(digest)))
     except ObjectMissingError:  # swept between the two
         return None
     return None
@@ -231,7 +233,7 @@ _END = b"e"
 _HEAD_BYTES = 5
 
 
-def head_of(entry: Entry) -> bytes:
+def head_of(entry: ContentEntry) -> bytes:
     """What stands before the bytes of an entry."""
     return _MARKS[entry.kind] + len(entry.data).to_bytes(4, "big")
 
@@ -241,7 +243,7 @@ def end_of(count: int) -> bytes:
     return _END + count.to_bytes(4, "big")
 
 
-def read_entries(data: bytes, asked: Collection[str]) -> Iterator[Entry]:
+def read_entries(data: bytes, asked: Collection[str]) -> Iterator[ContentEntry]:
     """The entries of a whole answer, each under the digest of its bytes.
 
     ``asked`` are the digests that were asked for; a set answers fast. One that is not among them,
@@ -262,7 +264,7 @@ def read_entries(data: bytes, asked: Collection[str]) -> Iterator[Entry]:
             raise EntryError(digest, "came twice" if digest in came else "was not asked for")
         if kind == "object" and canonical(digest, content) != content:
             raise EntryError(digest, "data: expected canonical JSON, found another form")
-        yield Entry(digest, kind, content)
+        yield ContentEntry(digest, kind, content)
         came.add(digest)
         position = end
     found = data[position : position + _HEAD_BYTES]

@@ -5,10 +5,10 @@ from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.store import Store
-from lillux.store_files import ObjectMissingError, Space, check_digest, is_digest
+from lillux.store_files import ObjectKind, ObjectMissingError, is_digest, valid_digest
 from lillux.values import dataclass
 from ryeos.items.errors import RyeError
-from ryeos.sync.objects import Reference, references_of
+from ryeos.sync.objects import ObjectReference, references_of
 
 GRACE_S = 3600.0
 """So long does what nothing names yet stay: whoever stored it may be about to name it."""
@@ -59,11 +59,11 @@ def collect_garbage(
     With ``dry_run`` nothing is removed. Raises GarbageRefusedError before anything is removed,
     DigestError for a root that is none, StoreLinkError, FileSystemError.
     """
-    starts = [Reference(check_digest(root), None) for root in roots]
+    starts = [ObjectReference(valid_digest(root), None) for root in roots]
     marked = mark(store, [*starts, *_named_by_refs(store)])  # (1)
     before_s = now_s - max(grace_s, MIN_GRACE_S)
     removed = freed_bytes = kept = 0
-    for space in Space:  # (2)
+    for space in ObjectKind:  # (2)
         for stored in store.stored(space):
             is_garbage = stored.digest not in marked[space] and stored.modified_s < before_s
             if is_garbage and not dry_run:
@@ -78,19 +78,22 @@ def collect_garbage(
     return Collected(removed=removed, freed_bytes=freed_bytes, kept=kept)
 
 
-def mark(store: Store, starts: Iterable[Reference]) -> dict[Space, set[str]]:
+def mark(store: Store, starts: Iterable[ObjectReference]) -> dict[ObjectKind, set[str]]:
     """All that can be reached from the starts, those included, whether it is there or not.
 
     Raises GarbageRefusedError for an object that is there and cannot be read.
     """
-    marked: dict[Space, set[str]] = {space: set() for space in Space}
+    marked: dict[ObjectKind, set[str]] = {space: set() for space in ObjectKind}
     waiting = list(starts)
     while waiting:
         reference = waiting.pop()
-        if reference.space is not Space.OBJECT:
-            marked[Space.BLOB].add(reference.digest)
-        if reference.space is not Space.BLOB and reference.digest not in marked[Space.OBJECT]:
-            marked[Space.OBJECT].add(reference.digest)
+        if reference.space is not ObjectKind.OBJECT:
+            marked[ObjectKind.BLOB].add(reference.digest)
+        if (
+            reference.space is not ObjectKind.BLOB
+            and reference.digest not in marked[ObjectKind.OBJECT]
+        ):
+            marked[ObjectKind.OBJECT].add(reference.digest)
             waiting += references_of(_read(store, reference.digest))
     return marked
 
@@ -104,7 +107,7 @@ def _read(store: Store, digest: str) -> Any:  # noqa: ANN401 - JSON of anybody
         raise GarbageRefusedError(f"object {digest}", str(error)) from error
 
 
-def _named_by_refs(store: Store) -> Iterator[Reference]:
+def _named_by_refs(store: Store) -> Iterator[ObjectReference]:
     try:
         for _, value in store.refs():
             yield from _digests_in(value)
@@ -112,11 +115,11 @@ def _named_by_refs(store: Store) -> Iterator[Reference]:
         raise GarbageRefusedError("a ref", str(error)) from error
 
 
-def _digests_in(value: object) -> Iterator[Reference]:
+def _digests_in(value: object) -> Iterator[ObjectReference]:
     """Every digest in a ref, under whatever key: other programs have refs of their own."""
     match value:
         case str() if is_digest(value):
-            yield Reference(value, None)
+            yield ObjectReference(value, None)
         case dict():
             for child in value.values():
                 yield from _digests_in(child)

@@ -25,7 +25,7 @@ _SIGNED_LINES = 3  # a signature stands in the first line, or below a shebang
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
+class MergeConflict:
     """A path that no rule decides. The digests are those of the manifests, None for none.
 
     ``other`` is the path that it cannot be beside, ``""`` where it stands for itself.
@@ -48,10 +48,10 @@ class Merged:
     """A merge: the manifest, or what keeps it from being made."""
 
     manifest: SourceManifest | None
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[MergeConflict, ...] = ()
 
 
-def conflict_record(conflicts: tuple[Conflict, ...]) -> dict[str, dict[str, str | None]]:
+def conflict_record(conflicts: tuple[MergeConflict, ...]) -> dict[str, dict[str, str | None]]:
     """The conflicts as JSON, by path."""
     return {conflict.path: conflict.describe() for conflict in conflicts}
 
@@ -74,7 +74,7 @@ def three_way_merge(
         return Merged(SourceManifest(ours.space, theirs.items, theirs.files))  # (1) for all of them
     sides = _Sides(common, ours, theirs)
     taken: dict[str, _Entry] = {}
-    conflicts: list[Conflict] = []
+    conflicts: list[MergeConflict] = []
     for path in sides.paths():
         versions = sides.of(path)
         found = _decide(versions)  # (1)
@@ -112,8 +112,8 @@ class _Versions:
     ours: _Entry | None
     theirs: _Entry | None
 
-    def conflict(self, path: str, conflict_type: str, other: str = "") -> Conflict:
-        return Conflict(
+    def conflict(self, path: str, conflict_type: str, other: str = "") -> MergeConflict:
+        return MergeConflict(
             path=path,
             base=self.base.digest if self.base else None,
             ours=self.ours.digest if self.ours else None,
@@ -209,7 +209,7 @@ def _text(source: ItemSource, contents: Contents) -> str | None:
     return None if is_signed else text
 
 
-def _clashes(taken: Mapping[str, _Entry], sides: _Sides) -> Iterator[Conflict]:
+def _clashes(taken: Mapping[str, _Entry], sides: _Sides) -> Iterator[MergeConflict]:
     """Conflicts of paths that can be files only one at a time: of those that meet, each once.
 
     A folder where there is to be a file as well is every file in it.

@@ -8,7 +8,7 @@ are safe to write is for `ryeos.sync.paths` to say.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from lillux.store_files import ObjectMissingError, Space, is_digest
+from lillux.store_files import ObjectKind, ObjectMissingError, is_digest
 from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError
 
@@ -22,14 +22,14 @@ _HASH, _HASHES = "_hash", "_hashes"
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ObjectReference:
     """A digest that an object names. ``space`` is None where only its reader knows the kind."""
 
     digest: str
-    space: Space | None
+    space: ObjectKind | None
 
 
-def references_of(value: object) -> Iterator[Reference]:
+def references_of(value: object) -> Iterator[ObjectReference]:
     """What the object names, in the order of its keys. Null and ``""`` name nothing.
 
     Of a kind that is not known: each digest under a key that ends in ``_hash``, and each in a list
@@ -41,57 +41,57 @@ def references_of(value: object) -> Iterator[Reference]:
     read = _READERS.get(kind) if isinstance(kind, str) else None
     for digest, space in (read or _unknown)(value):
         if is_digest(digest):
-            yield Reference(str(digest), space)
+            yield ObjectReference(str(digest), space)
 
 
-_Named = Iterator[tuple[object, Space | None]]
+_Named = Iterator[tuple[object, ObjectKind | None]]
 
 
 def _project_snapshot(value: Mapping[str, Any]) -> _Named:
-    yield value.get("project_manifest_hash"), Space.OBJECT
-    yield value.get("user_manifest_hash"), Space.OBJECT
+    yield value.get("project_manifest_hash"), ObjectKind.OBJECT
+    yield value.get("user_manifest_hash"), ObjectKind.OBJECT
     for digest in _list(value, "parent_hashes"):
-        yield digest, Space.OBJECT
+        yield digest, ObjectKind.OBJECT
 
 
 def _source_manifest(value: Mapping[str, Any]) -> _Named:
     for digest in _mapping(value, "items").values():
-        yield digest, Space.OBJECT
+        yield digest, ObjectKind.OBJECT
     for digest in _mapping(value, "files").values():
-        yield digest, Space.BLOB
+        yield digest, ObjectKind.BLOB
 
 
 def _item_source(value: Mapping[str, Any]) -> _Named:
-    yield value.get("content_blob_hash"), Space.BLOB
+    yield value.get("content_blob_hash"), ObjectKind.BLOB
 
 
 def _execution_snapshot(value: Mapping[str, Any]) -> _Named:
     for key in ("project_manifest_hash", "user_manifest_hash", "state_hash", "previous"):
-        yield value.get(key), Space.OBJECT
+        yield value.get(key), ObjectKind.OBJECT
     for digest in _list(value, "node_receipts"):
-        yield digest, Space.OBJECT
+        yield digest, ObjectKind.OBJECT
 
 
 def _node_receipt(value: Mapping[str, Any]) -> _Named:
-    yield value.get("node_input_hash"), Space.OBJECT
-    yield value.get("node_result_hash"), Space.OBJECT
+    yield value.get("node_input_hash"), ObjectKind.OBJECT
+    yield value.get("node_result_hash"), ObjectKind.OBJECT
 
 
 def _node_input(value: Mapping[str, Any]) -> _Named:
-    yield value.get("graph_hash"), Space.OBJECT
-    yield value.get("config_snapshot_hash"), Space.OBJECT
+    yield value.get("graph_hash"), ObjectKind.OBJECT
+    yield value.get("config_snapshot_hash"), ObjectKind.OBJECT
 
 
 def _outputs_bundle(value: Mapping[str, Any]) -> _Named:
-    yield value.get("execution_snapshot_hash"), Space.OBJECT
+    yield value.get("execution_snapshot_hash"), ObjectKind.OBJECT
     for digest in _mapping(value, "files").values():
-        yield digest, Space.BLOB
+        yield digest, ObjectKind.BLOB
 
 
 def _artifact_index(value: Mapping[str, Any]) -> _Named:
     for entry in _mapping(value, "entries").values():
         if isinstance(entry, dict):
-            yield entry.get("blob_hash"), Space.BLOB
+            yield entry.get("blob_hash"), ObjectKind.BLOB
 
 
 def _nothing(_: Mapping[str, Any]) -> _Named:
@@ -251,7 +251,7 @@ def wrong_object(where: str, key: str, expected: str, there: str) -> CasObjectEr
     return CasObjectError(where, f"{at}expected {expected}, found {there}")
 
 
-class Fields:
+class ObjectFields:
     """An object of a kind and `SCHEMA`. Raises what ``wrong`` makes, for each key asked for too."""
 
     def __init__(self, value: object, kind: str, where: str, wrong: Wrong = wrong_object) -> None:
@@ -417,7 +417,7 @@ class ItemSource:
 
 def item_source_of(value: object, where: str) -> ItemSource:
     """The item in an ``item_source``. Raises CasObjectError."""
-    fields = Fields(value, "item_source", where)
+    fields = ObjectFields(value, "item_source", where)
     content = fields.digest("content_blob_hash")
     if fields.text("integrity") not in {"", content}:
         raise fields.wrong("integrity", f"{content}, as content_blob_hash")
@@ -455,7 +455,7 @@ class SourceManifest:
 
 def manifest_of(value: object, where: str) -> SourceManifest:
     """The manifest in a ``source_manifest``. Raises CasObjectError."""
-    fields = Fields(value, "source_manifest", where)
+    fields = ObjectFields(value, "source_manifest", where)
     space = fields.text("space")
     if space not in MANIFEST_SPACES:
         raise fields.wrong("space", " or ".join(MANIFEST_SPACES))
@@ -496,7 +496,7 @@ class ProjectSnapshot:
 
 def snapshot_of(value: object, where: str) -> ProjectSnapshot:
     """The snapshot in a ``project_snapshot``. Raises CasObjectError."""
-    fields = Fields(value, "project_snapshot", where)
+    fields = ObjectFields(value, "project_snapshot", where)
     return ProjectSnapshot(
         project_manifest_hash=fields.digest("project_manifest_hash"),
         user_manifest_hash=fields.optional_digest("user_manifest_hash"),
@@ -555,7 +555,7 @@ def execution_snapshot_of(
     value: object, where: str, wrong: Wrong = wrong_object
 ) -> ExecutionSnapshot:
     """The snapshot in an ``execution_snapshot``, of a graph too. Raises what ``wrong`` makes."""
-    fields = Fields(value, "execution_snapshot", where, wrong)
+    fields = ObjectFields(value, "execution_snapshot", where, wrong)
     return ExecutionSnapshot(
         graph_run_id=fields.text("graph_run_id"),
         graph_id=fields.text("graph_id"),
@@ -610,7 +610,7 @@ class OutputsBundle:
 
 def outputs_bundle_of(value: object, where: str) -> OutputsBundle:
     """The bundle in a ``runtime_outputs_bundle``. Raises CasObjectError."""
-    fields = Fields(value, "runtime_outputs_bundle", where)
+    fields = ObjectFields(value, "runtime_outputs_bundle", where)
     return OutputsBundle(
         fields.text("remote_thread_id"),
         fields.optional_digest("execution_snapshot_hash") or "",

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from lillux.digests import sha256_hex
 from lillux.errors import UnsafePathError
-from lillux.files import check_relative, file_system_error
+from lillux.files import file_system_error, require_plain_path
 from lillux.values import dataclass
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import AI_DIRECTORY, Kind, kind_of_directory
@@ -89,7 +89,7 @@ class Clash:
         return f"only letter case or Unicode form tells it, or a folder of it, from {other}"
 
 
-def check_manifest_paths(paths: Iterable[str]) -> None:
+def require_safe_paths(paths: Iterable[str]) -> None:
     """Refuse paths that would leave the root, or would not be the same files everywhere.
 
     A path that stands twice is refused as well. Raises UnsafeManifestError for the first.
@@ -267,7 +267,7 @@ def path_problem(path: str) -> str:
     if _PLAIN_PATH.fullmatch(path):
         return ""
     try:
-        check_relative(path)
+        require_plain_path(path)
     except UnsafePathError as error:
         return error.problem
     if not path.isascii() and any(unicodedata.category(one) in _NEVER for one in path):
@@ -438,7 +438,9 @@ class Skipped:
     problem: str
 
 
-class Found(NamedTuple):  # made for each file, each time: a tuple is made in a third of the time
+class WalkedFile(
+    NamedTuple
+):  # made for each file, each time: a tuple is made in a third of the time
     """A regular file. ``status`` is of the file itself, also where a link leads there.
 
     ``target`` is where a link leads, relative to the same root; ``""`` for no link.
@@ -452,7 +454,7 @@ class Found(NamedTuple):  # made for each file, each time: a tuple is made in a 
 
 def walk(
     root: str, top: str, enter: Callable[[str, str], bool], skip: Callable[[Skipped], None]
-) -> Iterator[Found]:
+) -> Iterator[WalkedFile]:
     """Every regular file below the folder ``top`` of ``root``, both without a ``/`` at the end.
 
     ``enter`` is asked of each folder with its relative path and its name. Nothing below a folder
@@ -477,7 +479,7 @@ def walk(
                     waiting.append(relative)
             elif stat.S_ISREG(mode):
                 if _is_named(entry.name, relative, skip):
-                    yield Found(relative, entry.name, status)
+                    yield WalkedFile(relative, entry.name, status)
             elif stat.S_ISLNK(mode):
                 yield from _linked(root, relative, entry.name, skip)
             else:
@@ -496,7 +498,7 @@ def name_problem(name: str) -> str:
     if _PLAIN_NAME.fullmatch(name):
         return ""
     try:
-        check_relative(name)
+        require_plain_path(name)
         size = len(name.encode("utf-8"))
     except UnsafePathError as error:
         return error.problem
@@ -511,7 +513,7 @@ def name_problem(name: str) -> str:
 
 def _linked(
     root: str, relative: str, name: str, skip: Callable[[Skipped], None]
-) -> Iterator[Found]:
+) -> Iterator[WalkedFile]:
     try:
         real, top = realpath(f"{root}/{relative}", strict=True), f"{realpath(root)}{os.sep}"
         status = os.stat(real)  # noqa: PTH116 - as above
@@ -526,7 +528,7 @@ def _linked(
     if not real.startswith(top):
         skip(Skipped(relative, "a link that leads out of the folder"))
         return
-    yield Found(relative, name, status, real[len(top) :].replace(os.sep, "/"))
+    yield WalkedFile(relative, name, status, real[len(top) :].replace(os.sep, "/"))
 
 
 def _listing(path: str) -> "list[os.DirEntry[str]]":
@@ -607,14 +609,14 @@ class InadmissibleError(RyeError):
         )
 
 
-def check_admissible(manifest: SourceManifest) -> None:
+def require_admissible(manifest: SourceManifest) -> None:
     """Refuse a manifest with a path that no honest side sends. Raises InadmissibleError."""
     asked = [(path, problem_of(path, is_item=True)) for path in manifest.items]
     asked += [(path, problem_of(path, is_item=False)) for path in manifest.files]
     _refuse(Skipped(path, problem) for path, problem in asked if problem)
 
 
-def check_incoming(paths: Iterable[str], rules: ManifestRules) -> None:
+def require_incoming_allowed(paths: Iterable[str], rules: ManifestRules) -> None:
     """Refuse paths that are about to be written and that the project's own rules keep at home.
 
     ``rules`` are those from before anything was written. Raises InadmissibleError.

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 from lillux.digests import canonical_json, sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import PLAIN_FILE, file_system_error, make_directory, read_bytes, write_atomic
-from lillux.store_files import ObjectMissingError, Space
+from lillux.store_files import ObjectKind, ObjectMissingError
 from lillux.values import dataclass, field, replace
 from ryeos.items.refs import AI_DIRECTORY
 from ryeos.sync.entries import MAX_ENTRY_BYTES
 from ryeos.sync.objects import ManifestSpace, SourceManifest, TreeChangedError
 from ryeos.sync.paths import (
-    Found,
     Skipped,
+    WalkedFile,
     item_source,
     kind_of,
     problem_of,
@@ -42,7 +42,7 @@ _LARGE_BYTES = 8 * 1024 * 1024
 _PART_BYTES = 1024 * 1024
 
 
-def read_found(root: str, found: Found) -> bytes | None:
+def read_found(root: str, found: WalkedFile) -> bytes | None:
     """All of a file; None for one that was removed meanwhile. Raises FileSystemError."""
     with _opened(f"{root}/{found.target or found.relative}") as descriptor:
         if descriptor is None:
@@ -56,7 +56,7 @@ def read_found(root: str, found: Found) -> bytes | None:
     return parts[0] if len(parts) <= 2 else b"".join(parts)  # noqa: PLR2004 - bytes, and none
 
 
-def digest_found(root: str, found: Found) -> str | None:
+def digest_found(root: str, found: WalkedFile) -> str | None:
     """The digest of a file of any size; None as `read_found`. Raises FileSystemError."""
     if found.status.st_size < _LARGE_BYTES:
         data = read_found(root, found)
@@ -107,7 +107,9 @@ _TICK_NS = 100_000_000
 _COARSE_TICK_NS = 2_100_000_000  # of file systems that count seconds, or two at a time
 
 
-class Entry(NamedTuple):  # made for each file, each time: a tuple is made in a third of the time
+class TreeEntry(
+    NamedTuple
+):  # made for each file, each time: a tuple is made in a third of the time
     """The digest of a file's bytes; of an item that of its item_source too, and the object."""
 
     blob: str
@@ -143,15 +145,15 @@ class StatTable:
         other._rows = self._rows.copy()
         return other
 
-    def entry(self, relative: str, status: os.stat_result) -> Entry | None:
+    def entry(self, relative: str, status: os.stat_result) -> TreeEntry | None:
         """What is known of a file, if it is still the one that was recorded."""
         row = self._rows.get(relative)
         if row is None or row[:4] != _key(status):
             return None
-        return Entry(row[4], row[5], row[6])
+        return TreeEntry(row[4], row[5], row[6])
 
     def record(
-        self, relative: str, status: os.stat_result, entry: Entry, *, now_ns: int | None = None
+        self, relative: str, status: os.stat_result, entry: TreeEntry, *, now_ns: int | None = None
     ) -> None:
         """Remember an entry. ``status`` is from before the file was read, or after it was written.
 
@@ -278,7 +280,7 @@ class Tree:
         """
         relative = self.blobs.get(digest)
         if relative is None:
-            raise ObjectMissingError(Space.BLOB.value, digest, str(self.root))
+            raise ObjectMissingError(ObjectKind.BLOB.value, digest, str(self.root))
         try:
             data = read_bytes(self.root / relative, _MAX_OBJECT_BYTES)
         except FileNotFoundError:
@@ -293,7 +295,7 @@ class Tree:
             return self.manifest.as_object()
         value = self.item_sources.get(digest)
         if value is None:
-            raise ObjectMissingError(Space.OBJECT.value, digest, str(self.root))
+            raise ObjectMissingError(ObjectKind.OBJECT.value, digest, str(self.root))
         return dict(value)
 
     def _changed(self, relative: str) -> TreeChangedError:
@@ -393,7 +395,7 @@ class _Building:
                 self._add_file(found)
         self._skipped += (one for one in skipped if include.match(one.path))
 
-    def _may_travel(self, found: Found, *, is_item: bool) -> bool:
+    def _may_travel(self, found: WalkedFile, *, is_item: bool) -> bool:
         if self._names.forbids(found.name) or stays_by_path(found.relative):
             return False
         problem = problem_of(found.relative, is_item=is_item)
@@ -410,7 +412,7 @@ class _Building:
             return False
         return True
 
-    def _add_item(self, found: Found) -> None:
+    def _add_item(self, found: WalkedFile) -> None:
         relative = found.relative
         entry = None if self._must_look(relative) else self._table.entry(relative, found.status)
         if entry is None or entry.item_digest is None or entry.item is None:
@@ -426,7 +428,7 @@ class _Building:
         """Whether what a file holds decides, and the table may be from before the rule."""
         return self._space == "user" and relative.startswith(f"{AI_DIRECTORY}/config/")
 
-    def _item_entry(self, found: Found) -> Entry | None:
+    def _item_entry(self, found: WalkedFile) -> TreeEntry | None:
         """What an item file is, read; None for one that is left out or was removed meanwhile."""
         relative = found.relative
         if found.status.st_size > MAX_ENTRY_BYTES:
@@ -447,11 +449,11 @@ class _Building:
             return None
         value = source.as_object()
         item_digest = sha256(self._encode(value).encode("ascii")).hexdigest()
-        entry = Entry(digest, item_digest, value)
+        entry = TreeEntry(digest, item_digest, value)
         self._table.record(relative, found.status, entry, now_ns=now_ns)
         return entry
 
-    def _add_file(self, found: Found) -> None:
+    def _add_file(self, found: WalkedFile) -> None:
         relative = found.relative
         entry = self._table.entry(relative, found.status)
         if entry is None:
@@ -459,7 +461,7 @@ class _Building:
             digest = digest_found(self._path, found)
             if digest is None:
                 return
-            entry = Entry(digest)
+            entry = TreeEntry(digest)
             self._table.record(relative, found.status, entry, now_ns=now_ns)
         self._files[relative] = entry.blob
         self._blobs.setdefault(entry.blob, relative)

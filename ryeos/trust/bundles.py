@@ -134,10 +134,10 @@ def read_manifest(space: Space, public_pem: bytes) -> Manifest | None:
         data = read_bytes(manifest_path(space), MAX_MANIFEST_BYTES)
     except FileNotFoundError:
         return None
-    return check_manifest(space, data, public_pem)
+    return verify_manifest(space, data, public_pem)
 
 
-def check_manifest(space: Space, data: bytes, public_pem: bytes) -> Manifest:
+def verify_manifest(space: Space, data: bytes, public_pem: bytes) -> Manifest:
     """As `read_manifest`, for the bytes of one. Raises IntegrityError, SignatureFormatError."""
     path = manifest_path(space)
     signed = split(decode(data, str(path)), MANIFEST_FORM, str(path))

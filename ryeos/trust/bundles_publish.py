@@ -16,7 +16,7 @@ from ryeos.items.specs import SPELLINGS
 from ryeos.trust.bundles import MANIFEST_FORM, dump_manifest, manifest_path, readable_manifest_name
 from ryeos.trust.file_types import extract
 from ryeos.trust.keys import SigningKey
-from ryeos.trust.sign import SignTarget, check_item
+from ryeos.trust.sign import SignTarget, validate_item
 from ryeos.trust.signature import CommentForm, SignedText, form_for
 from ryeos.trust.store import document_path, write_key_document
 
@@ -61,7 +61,7 @@ def publish_bundle(
 def _publish_file(path: Path, space: Space, key: SigningKey) -> dict[str, Any]:
     """Sign one file in place; its manifest entry."""
     target = _target(path, space)
-    signed = check_item(target, path.read_bytes())
+    signed = validate_item(target, path.read_bytes())
     if signed is None:
         raise BundleError(str(path), "a bundle holds only files with a signature line of their own")
     suffix = target.verify_target.suffix

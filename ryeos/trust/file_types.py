@@ -18,7 +18,7 @@ from lillux.values import dataclass
 from ryeos.items.errors import SpecError
 from ryeos.items.header_values import MetadataError
 from ryeos.items.headers import COMMENT_PARSERS, NAMED_PARSERS, parse_header
-from ryeos.items.refs import EXTRACTORS_FOLDER, FileType, ItemRef, Kind, Rule, Space
+from ryeos.items.refs import EXTRACTORS_FOLDER, FieldRule, FileType, ItemRef, Kind, Space
 from ryeos.items.specs import ABSENT, EXTRACTOR_TYPE, FOREIGN, SPELLINGS, header_field, type_name
 from ryeos.trust.verify import Target, VerifiedItem, Verifier
 
@@ -32,7 +32,7 @@ _SNAKE_CASE = re.compile(r"[a-z][a-z0-9_]*")
 class Extractor:
     """The rules of a kind, and how much a search hit in each field weighs."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[FieldRule, ...]
     search_fields: Mapping[str, float]
 
 
@@ -41,37 +41,37 @@ _SEARCH_FIELDS = {"title": 3.0, "name": 3.0, "description": 2.0, "category": 1.5
 EXTRACTORS: Mapping[Kind, Extractor] = {
     Kind.TOOL: Extractor(
         (
-            Rule("version", checks=("text", "semver")),
-            Rule("tool_type"),
-            Rule("category", checks=("text", "match_path")),
-            Rule("description"),
+            FieldRule("version", checks=("text", "semver")),
+            FieldRule("tool_type"),
+            FieldRule("category", checks=("text", "match_path")),
+            FieldRule("description"),
         ),
         _SEARCH_FIELDS,
     ),
     Kind.DIRECTIVE: Extractor(
         (
-            Rule("name", checks=("text", "match_filename", "snake_case")),
-            Rule("version", checks=("text", "semver")),
-            Rule("description"),
-            Rule("category", checks=("text", "match_path")),
-            Rule("author"),
+            FieldRule("name", checks=("text", "match_filename", "snake_case")),
+            FieldRule("version", checks=("text", "semver")),
+            FieldRule("description"),
+            FieldRule("category", checks=("text", "match_path")),
+            FieldRule("author"),
         ),
         _SEARCH_FIELDS,
     ),
     Kind.KNOWLEDGE: Extractor(
         (
-            Rule("name", checks=("text", "match_filename")),
-            Rule("title"),
-            Rule("version", checks=("text", "semver")),
-            Rule("entry_type"),
-            Rule("category", required=False, checks=("text", "match_path")),
+            FieldRule("name", checks=("text", "match_filename")),
+            FieldRule("title"),
+            FieldRule("version", checks=("text", "semver")),
+            FieldRule("entry_type"),
+            FieldRule("category", required=False, checks=("text", "match_path")),
         ),
         _SEARCH_FIELDS,
     ),
     Kind.CONFIG: Extractor(
         (
-            Rule("version", checks=("text", "semver")),
-            Rule("category", checks=("text", "match_path")),
+            FieldRule("version", checks=("text", "semver")),
+            FieldRule("category", checks=("text", "match_path")),
         ),
         _SEARCH_FIELDS,
     ),
@@ -98,7 +98,7 @@ def extract(
 
 
 def problems(
-    ref: ItemRef, header: Mapping[str, Any], further: tuple[Rule, ...] = ()
+    ref: ItemRef, header: Mapping[str, Any], further: tuple[FieldRule, ...] = ()
 ) -> tuple[str, ...]:
     """Every rule of its kind that an item breaks, in the order of the table, then ``further``."""
     found: list[str] = []
@@ -236,7 +236,7 @@ def read_extractor(relative: str, header: Mapping[str, Any]) -> dict[str, FileTy
     return {suffix: _file_type(suffix, header, fields, rules) for suffix in suffixes}
 
 
-def read_rules(header: Mapping[str, Any]) -> tuple[Rule, ...]:
+def read_rules(header: Mapping[str, Any]) -> tuple[FieldRule, ...]:
     """The rules of a ``validation_schema``. Raises SpecError."""
     schema = _mapping(header, "validation_schema", "extractor")
     _only(schema, {"fields"}, "validation_schema")
@@ -244,7 +244,7 @@ def read_rules(header: Mapping[str, Any]) -> tuple[Rule, ...]:
     return tuple(_rule(name, fields) for name in fields)
 
 
-def _rule(name: str, fields: Mapping[str, Any]) -> Rule:
+def _rule(name: str, fields: Mapping[str, Any]) -> FieldRule:
     where = f"validation_schema.fields.{name}"
     said = _mapping(fields, name, "validation_schema.fields")
     _only(said, _FIELD_KEYS, where)
@@ -255,7 +255,7 @@ def _rule(name: str, fields: Mapping[str, Any]) -> Rule:
     if "format" in said:
         checks.append(_one_of(said, "format", _FORMATS, where))
     is_required = _truth(said, "required", where) if "required" in said else False
-    return Rule(name, required=is_required, checks=tuple(checks))
+    return FieldRule(name, required=is_required, checks=tuple(checks))
 
 
 def _suffixes(value: object) -> list[str]:
@@ -272,7 +272,7 @@ def _suffixes(value: object) -> list[str]:
 
 
 def _file_type(
-    suffix: str, header: Mapping[str, Any], fields: Mapping[str, str], rules: tuple[Rule, ...]
+    suffix: str, header: Mapping[str, Any], fields: Mapping[str, str], rules: tuple[FieldRule, ...]
 ) -> FileType:
     own_form = _mapping(header, "signature_formats", "extractor").get(suffix)
     where = f"signature_formats.{suffix}" if own_form else "signature_format"

@@ -170,7 +170,7 @@ class Resolver:
         self, requested: ItemRef, hits: list[Location], missed: list[Path]
     ) -> Resolution:
         winner, *shadowed = hits
-        check_inside(winner)
+        require_inside_space(winner)
         return Resolution(
             location=winner,
             requested=requested,
@@ -245,7 +245,7 @@ def is_regular_file(path: Path) -> bool:
         return False
 
 
-def check_inside(location: Location) -> None:
+def require_inside_space(location: Location) -> None:
     """Refuse a file that a link takes out of its space. Raises IntegrityError."""
     if not is_inside(location.path, location.space.directory(location.ref.kind)):
         raise escaped(location.path, location.space)

@@ -44,8 +44,8 @@ from ryeos.items.refs import (
     Reference,
     Space,
     Spaces,
-    check_id,
     kind_of_directory,
+    valid_id,
 )
 from ryeos.items.specs import EXTRACTOR_TYPE, tool_spec
 from ryeos.trust.file_types import extract, problems
@@ -280,10 +280,10 @@ class Signer:
 
     def sign(self, target: SignTarget, *, force: bool = False) -> SignReport:
         """Validate and sign one file. Raises what the failing step raises; the file is whole."""
-        check_writable(target)  # (1)
+        require_writable(target)  # (1)
         with locked(target.space.ai / "state" / "sign.lock"):
             data = read_item(target)
-            signed = check_item(target, data)  # (2)
+            signed = validate_item(target, data)  # (2)
             current = None if force else self._current(target)
             if current:
                 return SignReport(target=target, signature=current, unchanged=True)
@@ -314,7 +314,7 @@ class Signer:
             write_atomic(path, text.encode(), expected=data)
 
 
-def check_writable(target: SignTarget) -> None:
+def require_writable(target: SignTarget) -> None:
     """Refuse what belongs to a bundle, and a link that leads elsewhere.
 
     Raises SystemImmutableError, IntegrityError.
@@ -333,7 +333,7 @@ def read_item(target: SignTarget) -> bytes:
         raise ItemNotFoundError(target.label, [target.space.label]) from None
 
 
-def check_item(target: SignTarget, data: bytes) -> SignedText | None:
+def validate_item(target: SignTarget, data: bytes) -> SignedText | None:
     """Validate a file and take its text apart; None when its signature goes beside it.
 
     Raises ItemValidationError, SignatureFormatError, MetadataError.
@@ -373,14 +373,14 @@ def check_item(target: SignTarget, data: bytes) -> SignedText | None:
 
 def _spec_problems(header: Mapping[str, Any], suffix: str) -> tuple[str, ...]:
     """What would keep a tool from ever running: fields of a wrong shape, a schema that is none."""
-    from lillux.schema import check_schema
+    from lillux.schema import validate_schema
 
     try:
         spec = tool_spec(header, suffix)
         if isinstance(spec.executor_id, str):
-            check_id(spec.executor_id)
+            valid_id(spec.executor_id)
         if spec.config_schema is not None:
-            check_schema(spec.config_schema)
+            validate_schema(spec.config_schema)
     except LilluxError as error:
         return (str(error),)
     return ()

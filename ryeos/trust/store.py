@@ -192,7 +192,7 @@ def parse_key_document(data: bytes, where: str) -> KeyDocument:
 
 def write_key_document(public_pem: bytes, owner: str, *, covers_all: bool) -> str:
     """The unsigned text of a key document, fields in the order that every reader knows."""
-    check_owner(owner)
+    valid_owner(owner)
     fingerprint = compute_key_fingerprint(public_pem)
     coverage = f'coverage = "{COVERAGE_ALL}"\n' if covers_all else ""
     return (
@@ -207,7 +207,7 @@ def write_key_document(public_pem: bytes, owner: str, *, covers_all: bool) -> st
     )
 
 
-def check_owner(owner: str) -> None:
+def valid_owner(owner: str) -> None:
     """Refuse a name that a key document could not hold as it is. Raises KeyDocumentError."""
     if not owner or not owner.isprintable() or not {'"', "\\"}.isdisjoint(owner):
         raise KeyDocumentError(

@@ -8,7 +8,7 @@ import pytest
 from lillux.signing import generate_keypair
 from ryeos.items.context import context_from
 from ryeos.items.errors import IntegrityError, NoSignatureFormError, SignatureFormatError
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from ryeos.trust.verify import Coverage
 from tests.support.workspace import Workspace
 
@@ -104,7 +104,7 @@ def test_a_link_out_of_its_space_is_refused_there_too(workspace: Workspace) -> N
     except OSError:
         pytest.skip("links need a privilege here")
 
-    result = workspace.rye(dev_mode=True).executor.execute(Request(item_id="x"))
+    result = workspace.rye(dev_mode=True).executor.execute(ExecutionRequest(item_id="x"))
 
     assert isinstance(result.failure, IntegrityError)
 
@@ -113,7 +113,7 @@ def test_a_result_says_that_it_was_not_verified(workspace: Workspace) -> None:
     workspace.project.tool("x", "print('{}')\n")
 
     rye = workspace.rye(dev_mode=True)
-    result = rye.executor.execute(Request(item_id="x", trace=True))
+    result = rye.executor.execute(ExecutionRequest(item_id="x", trace=True))
 
     assert result.success, result.error
     shown = json.dumps([result.chain, result.trace, result.metadata], default=str)

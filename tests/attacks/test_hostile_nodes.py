@@ -8,7 +8,7 @@ from ryeos.remote.pull import pull
 from ryeos.remote.push import compare, push
 from ryeos.remote.run import RemoteRun, execute, why_refused
 from ryeos.sync.objects import ItemSource, SourceManifest
-from ryeos.sync.paths import InadmissibleError, check_admissible, problem_of
+from ryeos.sync.paths import InadmissibleError, problem_of, require_admissible
 from ryeos.sync.rules import rules_of
 from ryeos.sync.tree import StatTable, build_project_tree
 from tests.support.memory_node import MemoryNode
@@ -192,7 +192,7 @@ def test_what_is_refused_is_not_sent(tmp_path: Path, path: str) -> None:
 
     tree = build_project_tree(tmp_path, rules, StatTable())
 
-    check_admissible(tree.manifest)
+    require_admissible(tree.manifest)
 
 
 @pytest.mark.parametrize(

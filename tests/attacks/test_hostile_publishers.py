@@ -7,7 +7,7 @@ import pytest
 from lillux.digests import canonical_json
 from lillux.errors import LilluxError
 from ryeos.items.refs import Kind
-from ryeos.remote.requests import check_document, principal_id
+from ryeos.remote.requests import principal_id, verify_document
 from ryeos.trust.signature import form_for, split
 from tests.support.registry import Account, Registry, item_text
 
@@ -38,7 +38,7 @@ def test_an_item_that_is_an_attestation_is_signed_by_a_key_that_attests_nothing(
     for signer in (key, known_as):
         proof = {"signer": principal_id(signer), "sig": signed.signature.value.rstrip("=")}
         with pytest.raises(LilluxError):
-            check_document({**forged, "_signature": proof}, identity)
+            verify_document({**forged, "_signature": proof}, identity)
 
 
 @pytest.mark.parametrize(

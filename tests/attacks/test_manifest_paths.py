@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.sync.paths import UnsafeManifestError, check_manifest_paths, safe_target
+from ryeos.sync.paths import UnsafeManifestError, require_safe_paths, safe_target
 
 HOSTILE = {
     "nothing": "",
@@ -50,7 +50,7 @@ HOSTILE = {
 @pytest.mark.parametrize("path", HOSTILE.values(), ids=HOSTILE.keys())
 def test_no_manifest_may_have(path: str) -> None:
     with pytest.raises(UnsafeManifestError):
-        check_manifest_paths(["fine", path])
+        require_safe_paths(["fine", path])
 
 
 @pytest.mark.parametrize("path", HOSTILE.values(), ids=HOSTILE.keys())

@@ -13,7 +13,7 @@ from lillux.signing import generate_keypair
 from ryeos.items.errors import IntegrityError, UnsignedError, UntrustedKeyError
 from ryeos.run.chain import CompanionError
 from ryeos.run.engine import ExecutionLog
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from tests.support.http_servers import Exchange, Server
 from tests.support.mcp_servers import ODD_SERVER
 from tests.support.workspace import SpaceFolder, Workspace
@@ -241,7 +241,7 @@ def test_a_server_item_that_is_swapped_after_its_verification_starts_nothing(
     workspace.project.sign(path)
     workspace.project.signed_yaml("mcp/test/tool", NAMED, executor=STDIO)
     executor = workspace.rye().executor
-    call, _ = executor._make_call(Request(item_id="mcp/test/tool"), ExecutionLog())
+    call, _ = executor._make_call(ExecutionRequest(item_id="mcp/test/tool"), ExecutionLog())
 
     path.write_text(path.read_text("utf-8").replace('{command: "true"}', config), "utf-8")
 

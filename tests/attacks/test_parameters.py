@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ryeos.run.model import ExecutionResult, Request
+from ryeos.run.model import ExecutionRequest, ExecutionResult
 from tests.support.workspace import Workspace
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the tools are shell scripts")
@@ -53,7 +53,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, bundle: Any) -> Workspace: 
 
 
 def call(workspace: Workspace, item_id: str, parameters: dict[str, Any]) -> ExecutionResult:
-    return workspace.warm.executor.execute(Request(item_id=item_id, parameters=parameters))
+    return workspace.warm.executor.execute(ExecutionRequest(item_id=item_id, parameters=parameters))
 
 
 def text_of(result: ExecutionResult) -> str:

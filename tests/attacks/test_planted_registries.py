@@ -13,8 +13,8 @@ import pytest
 
 from lillux.background import start_token
 from ryeos.run.thread_control import ThreadLog
-from ryeos.run.thread_registry import Registry
-from ryeos.run.threads import Runner, RunnerSeals, Thread, ThreadIdError, UnknownRunnerError
+from ryeos.run.thread_registry import ThreadRegistry
+from ryeos.run.threads import RunnerSeals, Thread, ThreadIdError, ThreadRunner, UnknownRunnerError
 from tests.support.command_line import CommandLine
 from tests.support.workspace import Workspace
 
@@ -37,7 +37,7 @@ def bystander() -> Iterator["subprocess.Popen[bytes]"]:
 
 
 @pytest.fixture
-def registry(workspace: Workspace) -> Registry:
+def registry(workspace: Workspace) -> ThreadRegistry:
     """A registry with one row."""
     registry = workspace.rye().threads
     registry.register(Thread(thread_id=ID, directive="mine/build", item_id="tool:mine/build"))
@@ -59,7 +59,7 @@ def cli(tmp_path: Path, workspace: Workspace) -> CommandLine:
 
 
 def test_a_row_that_names_a_process_of_the_user_does_not_end_it(
-    registry: Registry, cli: CommandLine, bystander: "subprocess.Popen[bytes]"
+    registry: ThreadRegistry, cli: CommandLine, bystander: "subprocess.Popen[bytes]"
 ) -> None:
     token = start_token(bystander.pid)
     registry.mark_running(ID, bystander.pid, token)
@@ -71,7 +71,7 @@ def test_a_row_that_names_a_process_of_the_user_does_not_end_it(
 
 
 def test_a_seal_that_somebody_else_wrote_does_not_end_it(
-    registry: Registry, cli: CommandLine, bystander: "subprocess.Popen[bytes]"
+    registry: ThreadRegistry, cli: CommandLine, bystander: "subprocess.Popen[bytes]"
 ) -> None:
     token = start_token(bystander.pid)
     registry.mark_running(ID, bystander.pid, token)
@@ -86,11 +86,11 @@ def test_a_seal_that_somebody_else_wrote_does_not_end_it(
 
 def test_a_process_that_got_the_number_of_a_runner_is_not_ended(
     workspace: Workspace,
-    registry: Registry,
+    registry: ThreadRegistry,
     cli: CommandLine,
     bystander: "subprocess.Popen[bytes]",
 ) -> None:
-    runner = Runner(bystander.pid, "long ago")
+    runner = ThreadRunner(bystander.pid, "long ago")
     workspace.rye().runner_seals.seal(registry.place, ID, runner)
     # (The row has the right start: only the seal is the user's word.)
     registry.mark_running(ID, bystander.pid, start_token(bystander.pid))
@@ -126,7 +126,7 @@ def test_a_link_in_place_of_the_registry_is_not_followed(
 
 
 def test_a_journal_that_has_another_file_deleted_is_not_opened(
-    registry: Registry, cli: CommandLine, tmp_path: Path
+    registry: ThreadRegistry, cli: CommandLine, tmp_path: Path
 ) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious", "utf-8")
@@ -175,7 +175,7 @@ def plant_journal(path: Path, victim: Path) -> None:
 
 
 def test_a_log_that_links_to_a_file_of_the_user_is_not_shown(
-    registry: Registry, cli: CommandLine, tmp_path: Path
+    registry: ThreadRegistry, cli: CommandLine, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret"
     secret.write_text("secret", "utf-8")
@@ -187,7 +187,7 @@ def test_a_log_that_links_to_a_file_of_the_user_is_not_shown(
     assert not any("secret\n" in done.stdout for done in shown)
 
 
-def test_a_pipe_in_place_of_a_log_keeps_nobody(registry: Registry, cli: CommandLine) -> None:
+def test_a_pipe_in_place_of_a_log_keeps_nobody(registry: ThreadRegistry, cli: CommandLine) -> None:
     os.mkfifo(registry.place.file(ID, "spawn.log"))
 
     done = cli("threads", "logs", ID)
@@ -199,7 +199,7 @@ def test_a_pipe_in_place_of_a_log_keeps_nobody(registry: Registry, cli: CommandL
 # --- words ----------------------------------------------------------------------------------------
 
 
-def plant(registry: Registry, **values: object) -> None:
+def plant(registry: ThreadRegistry, **values: object) -> None:
     """Change the row to what no program of ours would write."""
     changes = ", ".join(f"{name} = ?" for name in values)
     with closing(sqlite3.connect(registry.place.registry)) as connection, connection:
@@ -210,7 +210,7 @@ def plant(registry: Registry, **values: object) -> None:
     "planted", ["../../../tools/x", "/etc", "a\x1b]0;owned\x07", "registry.db"]
 )
 def test_an_id_that_leads_elsewhere_is_no_folder(
-    planted: str, registry: Registry, cli: CommandLine
+    planted: str, registry: ThreadRegistry, cli: CommandLine
 ) -> None:
     plant(registry, thread_id=planted)
 
@@ -221,7 +221,7 @@ def test_an_id_that_leads_elsewhere_is_no_folder(
     assert "\x1b" not in cli("threads", "list").stdout
 
 
-def test_what_a_row_says_steers_no_terminal(registry: Registry, cli: CommandLine) -> None:
+def test_what_a_row_says_steers_no_terminal(registry: ThreadRegistry, cli: CommandLine) -> None:
     evil = "\x1b[2J\x1b]0;owned\x07"
     plant(
         registry,
@@ -239,7 +239,9 @@ def test_what_a_row_says_steers_no_terminal(registry: Registry, cli: CommandLine
 
 
 @pytest.mark.parametrize("pid", [0, 1, -1, 2**31, 2**63 - 1, "1; reboot", b"\x00"])
-def test_no_number_in_a_row_does_harm(pid: object, registry: Registry, cli: CommandLine) -> None:
+def test_no_number_in_a_row_does_harm(
+    pid: object, registry: ThreadRegistry, cli: CommandLine
+) -> None:
     plant(registry, pid=pid, status="running", start_token="")
 
     listed = cli("threads", "list")
@@ -249,7 +251,7 @@ def test_no_number_in_a_row_does_harm(pid: object, registry: Registry, cli: Comm
     assert killed.status in {0, 4}
 
 
-def test_a_view_that_never_ends_is_not_read(registry: Registry, cli: CommandLine) -> None:
+def test_a_view_that_never_ends_is_not_read(registry: ThreadRegistry, cli: CommandLine) -> None:
     registry.place.registry.unlink()
     for beside in registry.place.folder.glob("registry.db-*"):
         beside.unlink()
@@ -262,7 +264,9 @@ def test_a_view_that_never_ends_is_not_read(registry: Registry, cli: CommandLine
     assert (done.status, "found the view 'threads'" in done.stderr) == (6, True)
 
 
-def test_threads_are_no_items(registry: Registry, cli: CommandLine, workspace: Workspace) -> None:
+def test_threads_are_no_items(
+    registry: ThreadRegistry, cli: CommandLine, workspace: Workspace
+) -> None:
     planted = registry.place.file(ID, "tools")
     planted.mkdir()
     tool = workspace.project.tool("mine/x", "print(1)")
@@ -274,7 +278,7 @@ def test_threads_are_no_items(registry: Registry, cli: CommandLine, workspace: W
     assert cli("run", "tool:../state/threads/x").status == 2
 
 
-def test_errors_of_a_planted_registry_name_the_file(registry: Registry) -> None:
+def test_errors_of_a_planted_registry_name_the_file(registry: ThreadRegistry) -> None:
     plant(registry, thread_id=ID)
     registry.place.file(ID, "runner.json").mkdir()
 

@@ -10,7 +10,7 @@ import pytest
 from lillux.process import ProcessManager
 from lillux.process.cancellation import Cancellation
 from lillux.process.model import Command, Outcome
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from tests.support.workspace import Workspace
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the attacker is a shell script")
@@ -127,7 +127,7 @@ def test_what_runs_is_pinned_as_it_was_verified(workspace: Workspace) -> None:
         path.write_bytes(other.read_bytes())
 
     rye = workspace.rye(runner=Attacker(swap))
-    rye.executor.execute(Request(item_id="mine/t"))
+    rye.executor.execute(ExecutionRequest(item_id="mine/t"))
 
     again = workspace.run("mine/t")
 
@@ -137,9 +137,9 @@ def test_what_runs_is_pinned_as_it_was_verified(workspace: Workspace) -> None:
 def test_a_cached_chain_is_no_way_around_the_check(workspace: Workspace, tool: Path) -> None:
     racing_runtime(workspace, "true")
     rye = workspace.warm
-    assert rye.executor.execute(Request(item_id="pack/t")).success
+    assert rye.executor.execute(ExecutionRequest(item_id="pack/t")).success
 
     tool.write_text("print('evil')\n", encoding="utf-8")
-    result = rye.executor.execute(Request(item_id="pack/t"))
+    result = rye.executor.execute(ExecutionRequest(item_id="pack/t"))
 
     assert result.metadata["error_code"] == "UNSIGNED"

@@ -13,11 +13,11 @@ from ryeos.remote.requests import (
     HEADERS,
     IdentityError,
     RequestSignatureError,
-    check_signature,
     read_identity,
     sign_document,
     sign_request,
     string_to_sign,
+    verify_request_signature,
 )
 from ryeos.trust.keys import SigningKey
 from tests.support.wire_vectors import CALLER, NODE, VECTORS
@@ -34,7 +34,7 @@ def signed() -> dict[str, str]:
 def assert_refused(headers: dict[str, str], **changes: Any) -> None:  # noqa: ANN401 - any part
     parts = {**REQUEST, "body_sha256": sha256_hex(b"{}"), **changes}
     with pytest.raises(RequestSignatureError):
-        check_signature(CALLER.public_pem, headers, **parts)
+        verify_request_signature(CALLER.public_pem, headers, **parts)
 
 
 @given(st.sampled_from(HEADERS), st.integers(0, 200), st.characters(codec="ascii"))

@@ -13,7 +13,7 @@ from lillux.process.cancellation import Cancellation
 from lillux.process.model import MIB
 from ryeos.items.errors import SpecError
 from ryeos.run.functions import FunctionHost
-from ryeos.run.model import ExecutionResult, Request
+from ryeos.run.model import ExecutionRequest, ExecutionResult
 from tests.support.executables import make_program
 from tests.support.workspace import Workspace
 
@@ -47,7 +47,7 @@ class Caller:
         cancellation = options.pop("cancellation", None)
         on_stderr = options.pop("on_stderr", None)
         timeout_s = options.pop("timeout_s", None)
-        request = Request(
+        request = ExecutionRequest(
             item_id=item_id, parameters=options, timeout_s=timeout_s, use_lockfile=False
         )
         return self.rye.executor.execute(request, cancellation=cancellation, on_stderr=on_stderr)
@@ -505,7 +505,7 @@ def test_a_file_changed_between_check_and_call_is_not_run(caller: Caller) -> Non
 
 def test_a_dry_run_shows_the_command_and_calls_nothing(caller: Caller) -> None:
     path = caller.write("\nraise SystemExit('imported')\n")
-    request = Request(item_id="mine/t", dry_run=True)
+    request = ExecutionRequest(item_id="mine/t", dry_run=True)
 
     result = caller.rye.executor.execute(request)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from lillux.errors import ConfigurationError
-from lillux.interpreter_searches import Surroundings
-from lillux.interpreters import Finding, find_interpreter, parse_interpreter
+from lillux.interpreter_searches import SearchEnvironment
+from lillux.interpreters import InterpreterResult, find_interpreter, parse_interpreter
 from tests.support.executables import make_program
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="programs here have mode bits")
@@ -23,10 +23,10 @@ class Places:
 
     def find(
         self, type_: str, *, platform: str = "linux", without: str = "", **keys: object
-    ) -> Finding:
+    ) -> InterpreterResult:
         block = parse_interpreter(WHERE, {"type": type_, "var": "RYE_X", **keys})
         assert block is not None
-        around = Surroundings(
+        around = SearchEnvironment(
             variables={"PATH": str(self.system)},
             project_path=None if without == "project" else self.project,
             user_base=self.user,
@@ -47,8 +47,8 @@ def test_node_modules_finds_node_unless_another_program_is_named(places: Places)
     node = make_program(places.project / "node_modules/.bin/node")
     tsx = make_program(places.project / "node_modules/.bin/tsx")
 
-    assert places.find("node_modules") == Finding(str(node))
-    assert places.find("node_modules", binary="tsx") == Finding(str(tsx))
+    assert places.find("node_modules") == InterpreterResult(str(node))
+    assert places.find("node_modules", binary="tsx") == InterpreterResult(str(tsx))
 
 
 def test_node_modules_looks_where_search_paths_say(places: Places) -> None:

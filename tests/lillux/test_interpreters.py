@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.errors import ConfigurationError, LilluxError
-from lillux.interpreter_searches import Surroundings, either, find_on_path
+from lillux.interpreter_searches import SearchEnvironment, either, find_on_path
 from lillux.interpreters import (
     SEARCHES,
-    Finding,
+    InterpreterResult,
     MissingInterpreter,
     find_interpreter,
     parse_interpreter,
@@ -44,10 +44,10 @@ def find(
     platform: str = "linux",
     preset: str = "",
     runner: ProcessRunner | None = None,
-) -> Finding:
+) -> InterpreterResult:
     block = parse_interpreter(WHERE, {"var": "RYE_PYTHON", **keys})
     assert block is not None
-    around = Surroundings(
+    around = SearchEnvironment(
         variables={"PATH": path},
         project_path=project,
         user_base=user,
@@ -73,7 +73,7 @@ def local(**keys: object) -> dict[str, Any]:
 def test_a_local_binary_is_found_in_the_project(project: Path) -> None:
     program = make_program(project / ".venv" / "bin" / "python")
 
-    assert find(project, local()) == Finding(str(program))
+    assert find(project, local()) == InterpreterResult(str(program))
 
 
 def test_the_search_goes_by_root_then_folder_then_name(project: Path, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_system_binary_is_found_in_the_first_folder_of_path(tmp_path: Path) ->
 
     found = find(None, {"type": "system_binary", "binary": "bash"}, path=path)
 
-    assert found == Finding(str(first))
+    assert found == InterpreterResult(str(first))
 
 
 def test_empty_and_relative_entries_of_path_are_passed_over(
@@ -222,7 +222,7 @@ def test_a_name_that_is_none_is_nowhere(tmp_path: Path, name: str) -> None:
 def test_a_missing_path_means_the_folders_of_the_system() -> None:
     block = parse_interpreter(WHERE, {"type": "system_binary", "var": "SH", "binary": "sh"})
     assert block is not None
-    around = Surroundings(variables={}, project_path=None, user_base=None, platform="linux")
+    around = SearchEnvironment(variables={}, project_path=None, user_base=None, platform="linux")
 
     assert Path(find_interpreter(block, around).value).name == "sh"
 
@@ -234,7 +234,9 @@ def test_what_was_searched_in_vain_is_told(tmp_path: Path) -> None:
 
     folders = (f"{tmp_path / 'a'}", f"{tmp_path / 'b'}")
     warning = f"{WHERE}: RYE_PYTHON stays unset: no bash in {folders[0]}, {folders[1]}"
-    assert finding == Finding("", (warning,), MissingInterpreter("RYE_PYTHON", ("bash",), folders))
+    assert finding == InterpreterResult(
+        "", (warning,), MissingInterpreter("RYE_PYTHON", ("bash",), folders)
+    )
 
 
 def test_what_lies_there_and_is_no_program_is_told(project: Path) -> None:
@@ -264,7 +266,7 @@ def test_a_fallback_becomes_absolute_through_path(project: Path, tmp_path: Path)
 
     finding = find(project, local(fallback="python3"), path=str(program.parent))
 
-    assert finding == Finding(str(program))
+    assert finding == InterpreterResult(str(program))
 
 
 def test_a_fallback_that_is_nowhere_stays_and_is_told(project: Path) -> None:
@@ -285,7 +287,7 @@ def test_a_fallback_with_a_separator_is_not_looked_up(tmp_path: Path) -> None:
     absolute = find(None, {**keys, "fallback": str(program)})
     relative = find(None, {**keys, "fallback": "bin/bash"}, path=str(tmp_path))
 
-    assert absolute == Finding(str(program))
+    assert absolute == InterpreterResult(str(program))
     assert relative.value == "bin/bash"
     assert relative.missing is not None
 
@@ -294,7 +296,7 @@ def test_a_preset_file_is_kept_and_nothing_is_searched(project: Path, tmp_path: 
     make_program(project / ".venv" / "bin" / "python")
     preset = make_program(tmp_path / "my python")
 
-    assert find(project, local(), preset=str(preset)) == Finding(str(preset))
+    assert find(project, local(), preset=str(preset)) == InterpreterResult(str(preset))
 
 
 @pytest.mark.parametrize("preset", ["python3", "./python", "/nowhere/python", "/", "/a\0b"])
@@ -304,7 +306,7 @@ def test_a_preset_that_is_no_file_is_searched_for(project: Path, preset: str) ->
     finding = find(project, local(), preset=preset)
 
     reason = "is set in the environment, but not to the absolute path of a file: it is searched for"
-    assert finding == Finding(str(program), (f"{WHERE}: RYE_PYTHON {reason}",))
+    assert finding == InterpreterResult(str(program), (f"{WHERE}: RYE_PYTHON {reason}",))
 
 
 # --- command
@@ -323,7 +325,7 @@ def test_a_command_prints_where_the_interpreter_is(project: Path, tmp_path: Path
         project, command("locate", str(program)), path=str(locate.parent), runner=ProcessManager()
     )
 
-    assert finding == Finding(str(program))
+    assert finding == InterpreterResult(str(program))
 
 
 def test_a_command_runs_in_the_project_with_the_resolved_environment(
@@ -334,7 +336,7 @@ def test_a_command_runs_in_the_project_with_the_resolved_environment(
 
     finding = find(project, command("/bin/sh", "-c", script), path=str(program.parent))
 
-    assert finding == Finding(str(program))
+    assert finding == InterpreterResult(str(program))
 
 
 def test_a_command_gets_five_seconds_and_no_shell(project: Path) -> None:
@@ -372,7 +374,7 @@ def test_a_command_that_names_no_program_leads_to_the_fallback(
     )
     unset = find(project, command("which"), path=path, runner=ScriptedProcess(answer))
 
-    assert helped == Finding(str(program))
+    assert helped == InterpreterResult(str(program))
     assert unset.value == ""
     assert unset.warnings == (f"{WHERE}: RYE_PYTHON stays unset: 'which' {problem}",)
 
@@ -402,7 +404,7 @@ def test_a_missing_command_is_told_with_the_folders_of_path(project: Path) -> No
 def test_a_venv_python_is_in_the_projects_environment(project: Path, program: str) -> None:
     found = make_program(project / ".venv" / program)
 
-    assert find(project, {"type": "venv_python"}) == Finding(str(found))
+    assert find(project, {"type": "venv_python"}) == InterpreterResult(str(found))
 
 
 def test_a_venv_path_names_another_environment(project: Path, tmp_path: Path) -> None:
@@ -463,8 +465,8 @@ def test_an_unknown_type_uses_its_fallback_and_warns(tmp_path: Path) -> None:
     helped = find(None, {"type": "rbenv", "fallback": "ruby"}, path=str(tmp_path))
     unset = find(None, {"type": "rbenv"}, path=str(tmp_path))
 
-    assert helped == Finding(str(program), (f"{WHERE}: {problem}",))
-    assert unset == Finding(
+    assert helped == InterpreterResult(str(program), (f"{WHERE}: {problem}",))
+    assert unset == InterpreterResult(
         "",
         (f"{WHERE}: RYE_PYTHON stays unset: {problem}",),
         MissingInterpreter("RYE_PYTHON", (), ()),

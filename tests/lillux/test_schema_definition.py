@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lillux.schema import check_schema, schema_from_parameter_list, violations
+from lillux.schema import schema_from_parameter_list, validate_schema, violations
 from lillux.schema_keywords import SchemaError
 
 
@@ -132,7 +132,7 @@ def nested(levels: int) -> dict[str, Any]:
 )
 def test_a_wrong_schema_is_refused_with_its_place(schema: dict[str, Any], message: str) -> None:
     with pytest.raises(SchemaError) as error:
-        check_schema(schema)
+        validate_schema(schema)
 
     assert str(error.value).startswith(f"schema {message}")
     assert (error.value.code, error.value.exit_status) == ("CONFIG_ERROR", 6)
@@ -140,20 +140,20 @@ def test_a_wrong_schema_is_refused_with_its_place(schema: dict[str, Any], messag
 
 def test_a_schema_nested_too_deeply_is_refused() -> None:
     with pytest.raises(SchemaError) as error:
-        check_schema(nested(100_000))
+        validate_schema(nested(100_000))
 
     assert error.value.problem == "expected at most 128 levels of nesting, found more"
 
 
 def test_a_schema_of_127_levels_is_compiled() -> None:
-    check_schema(nested(127))
+    validate_schema(nested(127))
 
 
 def test_too_many_references_in_a_row_are_refused() -> None:
     hops = {str(n): {"$ref": f"#/$defs/{n + 1}"} for n in range(5_000)}
 
     with pytest.raises(SchemaError) as error:
-        check_schema({"$ref": "#/$defs/0", "$defs": {**hops, "5000": {}}})
+        validate_schema({"$ref": "#/$defs/0", "$defs": {**hops, "5000": {}}})
 
     assert str(error.value) == "schema (root): more references in a row than can be followed"
 
@@ -222,7 +222,7 @@ def test_no_schema_reaches_the_network() -> None:
 
         for schema in referring:
             with pytest.raises(SchemaError):
-                check_schema(schema)
+                validate_schema(schema)
         for schema in harmless:
             violations({"a": {"$ref": url}}, schema)
 

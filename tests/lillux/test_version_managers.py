@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.errors import ConfigurationError
-from lillux.interpreter_searches import Surroundings
-from lillux.interpreters import Finding, find_interpreter, parse_interpreter
+from lillux.interpreter_searches import SearchEnvironment
+from lillux.interpreters import InterpreterResult, find_interpreter, parse_interpreter
 from tests.support.executables import make_program
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="programs here have mode bits")
@@ -32,14 +32,14 @@ class Machine:
 
     def find(
         self, manager: str, *, platform: str = "linux", path: str = "", **keys: object
-    ) -> Finding:
+    ) -> InterpreterResult:
         block = {"type": "version_manager", "manager": manager, "var": "RYE_X", **keys}
         parsed = parse_interpreter(WHERE, block)
         assert parsed is not None
         return find_interpreter(parsed, self.around(platform, {"PATH": path}))
 
-    def around(self, platform: str, variables: Mapping[str, str]) -> Surroundings:
-        return Surroundings(
+    def around(self, platform: str, variables: Mapping[str, str]) -> SearchEnvironment:
+        return SearchEnvironment(
             variables=variables,
             project_path=self.project,
             user_base=self.home,
@@ -94,7 +94,7 @@ def test_a_version_is_where_its_manager_puts_it(
 
     keys = {"binary": binary} if binary else {}
 
-    assert machine.find(manager, version=version, **keys) == Finding(str(program))
+    assert machine.find(manager, version=version, **keys) == InterpreterResult(str(program))
 
 
 @pytest.mark.parametrize(("manager", "binary", "path", "version"), WINDOWS_LAYOUTS)
@@ -108,7 +108,7 @@ def test_managers_have_other_folders_on_windows(
     keys = {"binary": binary} if binary else {}
     finding = machine.find(manager, version=version, platform="win32", **keys)
 
-    assert finding == Finding(str(program))
+    assert finding == InterpreterResult(str(program))
 
 
 @pytest.mark.parametrize(("manager", "variable", "path", "version"), ROOTS)
@@ -230,7 +230,7 @@ def test_the_project_names_the_version_when_the_block_does_not(
 
     keys = {"binary": "p", "plugin": "python"} if path.endswith("/p") else {}
 
-    assert machine.find(manager, **keys) == Finding(str(program))
+    assert machine.find(manager, **keys) == InterpreterResult(str(program))
 
 
 def test_the_block_wins_over_the_project(machine: Machine) -> None:
@@ -252,7 +252,7 @@ def test_a_version_that_is_not_installed_is_told_though_the_fallback_helps(
 
     folder = machine.home / ".pyenv/versions"
     problem = f"no python of version '3.11' in {folder}"
-    assert finding == Finding(str(python), (f"{WHERE}: {problem}",))
+    assert finding == InterpreterResult(str(python), (f"{WHERE}: {problem}",))
 
 
 def test_no_version_at_all_is_told(machine: Machine) -> None:

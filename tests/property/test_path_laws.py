@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.errors import UnsafePathError
-from lillux.files import check_relative, is_inside, safe_join
+from lillux.files import is_inside, require_plain_path, safe_join
 from ryeos.items.errors import InvalidRefError
-from ryeos.items.refs import PROJECT, ItemRef, Kind, Space, check_id, parse_reference
+from ryeos.items.refs import PROJECT, ItemRef, Kind, Space, parse_reference, valid_id
 from ryeos.trust.resolver import candidates
 
 pytestmark = pytest.mark.property
@@ -76,7 +76,7 @@ def test_a_joined_path_really_lies_below_the_root(root: Path, relative: str) -> 
 @given(relative=RELATIVE)
 def test_a_plain_path_lies_below_its_root_on_every_platform(relative: str) -> None:
     with suppress(UnsafePathError):
-        check_relative(relative)
+        require_plain_path(relative)
 
         posix = posixpath.normpath(posixpath.join("/root", relative))
         windows = ntpath.normpath(ntpath.join("C:\\root", relative.replace("/", "\\")))
@@ -88,7 +88,7 @@ def test_a_plain_path_lies_below_its_root_on_every_platform(relative: str) -> No
 def test_an_accepted_id_names_files_of_its_space_only(root: Path, item_id: str) -> None:
     space = Space(PROJECT, root)
     with suppress(InvalidRefError):
-        accepted = check_id(item_id)
+        accepted = valid_id(item_id)
 
         for kind in Kind:
             for path in candidates(space, ItemRef(kind, accepted)):
@@ -102,7 +102,7 @@ def test_an_accepted_reference_has_an_accepted_id(text: str) -> None:
     with suppress(InvalidRefError):
         reference = parse_reference(text)
 
-        assert check_id(reference.id) == reference.id
+        assert valid_id(reference.id) == reference.id
         assert parse_reference(str(reference)) == reference
         assert text.endswith(reference.id)
 

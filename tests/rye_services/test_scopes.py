@@ -1,6 +1,6 @@
 import pytest
 
-from rye_services.credentials import ScopeError, allows, check_scopes
+from rye_services.credentials import ScopeError, allows, valid_scopes
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_a_scope_is_named_itself_or_by_its_service(
 
 
 def test_each_scope_is_kept_once_in_order() -> None:
-    assert check_scopes(["remote:push", "*", "remote:push"]) == ("remote:push", "*")
+    assert valid_scopes(["remote:push", "*", "remote:push"]) == ("remote:push", "*")
 
 
 @pytest.mark.parametrize(
@@ -34,9 +34,9 @@ def test_each_scope_is_kept_once_in_order() -> None:
 )
 def test_any_other_text_is_no_scope(scope: str) -> None:
     with pytest.raises(ScopeError):
-        check_scopes([scope])
+        valid_scopes([scope])
 
 
 def test_a_scope_that_is_written_wrong_is_told_which_one_it_may_be() -> None:
     with pytest.raises(ScopeError, match="did you mean remote:execute"):
-        check_scopes(["remote:exceute"])
+        valid_scopes(["remote:exceute"])

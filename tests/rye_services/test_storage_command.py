@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from lillux.store_files import Space
+from lillux.store_files import ObjectKind
 from rye_services.cli import main
 from rye_services.database import Database, threads
 from rye_services.node.objects import UserStores
@@ -27,7 +27,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def garbage(data: Path) -> Path:
     """The file of a blob that nothing names, and that is old."""
     store = UserStores(data / "cas").of(USER)
-    path = store.path_of(Space.BLOB, store.put_blob(b"12345"))
+    path = store.path_of(ObjectKind.BLOB, store.put_blob(b"12345"))
     os.utime(path, (1, 1))
     return path
 

@@ -19,14 +19,14 @@ from ryeos.items.errors import (
     UsageError,
 )
 from ryeos.items.refs import Kind, Reference
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from tests.support.workspace import Workspace, publish
 
 
 def execute(rye: Rye, text: str, **options: Any) -> Answer:  # noqa: ANN401 - fields of Request
     reference = rye.reference(text)
     parameters = options.pop("params", {})
-    request = Request(item_id=reference.id, parameters=parameters, **options)
+    request = ExecutionRequest(item_id=reference.id, parameters=parameters, **options)
     return rye.execute(reference, request)
 
 

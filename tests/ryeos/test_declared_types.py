@@ -8,7 +8,7 @@ import pytest
 from lillux.signing import compute_key_fingerprint, generate_keypair
 from ryeos.items.errors import ItemNotFoundError, SpecError
 from ryeos.items.header_values import MetadataError
-from ryeos.items.refs import FileType, Kind, Rule, parse_reference
+from ryeos.items.refs import FieldRule, FileType, Kind, parse_reference
 from ryeos.trust.file_types import BLOCK_COMMENTS, LINE_COMMENTS, read_extractor
 from ryeos.trust.sign import target_of_path
 from ryeos.trust.verify import Target
@@ -115,8 +115,8 @@ def test_fields_may_be_taken_from_other_keys_and_further_ones_be_required() -> N
 
     assert added.fields == {"version": "release"}
     assert added.rules == (
-        Rule("author"),
-        Rule("mood", required=False, checks=("text", "snake_case")),
+        FieldRule("author"),
+        FieldRule("mood", required=False, checks=("text", "snake_case")),
     )
 
 

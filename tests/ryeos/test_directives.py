@@ -13,9 +13,9 @@ from ryeos.items.markdown import DirectiveInput
 from ryeos.items.refs import ItemRef, Kind
 from ryeos.items.rendering import (
     DIRECTIVE_INSTRUCTIONS,
-    checked_inputs,
     interpolate,
     render_directive,
+    valid_inputs,
 )
 from tests.support.workspace import Workspace
 
@@ -179,7 +179,7 @@ def test_no_other_variable_can_be_read(name: str) -> None:
 def test_defaults_are_filled_in_in_the_order_of_the_declaration() -> None:
     declared = [entry("a", "integer", "1"), entry("b"), entry("c", None, "x")]
 
-    inputs = checked_inputs(declared, {"b": "given"}, "directive:x")
+    inputs = valid_inputs(declared, {"b": "given"}, "directive:x")
 
     assert list(inputs.items()) == [("a", 1), ("b", "given"), ("c", "x")]
 
@@ -188,7 +188,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     declared = [required("a"), required("b"), entry("c", "integer"), entry("d", "boolean")]
 
     with pytest.raises(DirectiveInputError) as error:
-        checked_inputs(declared, {"c": "many", "d": 1, "z": 1, "y": 2}, "directive:x")
+        valid_inputs(declared, {"c": "many", "d": 1, "z": 1, "y": 2}, "directive:x")
 
     assert str(error.value) == (
         "directive:x: Unknown parameters: z, y. Valid inputs: a, b, c, d;"
@@ -200,7 +200,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
 
 
 def test_a_required_input_with_a_default_is_not_missing_and_an_empty_one_is_given() -> None:
-    assert checked_inputs([required("a", "d"), required("b")], {"b": ""}, "x") == {
+    assert valid_inputs([required("a", "d"), required("b")], {"b": ""}, "x") == {
         "a": "d",
         "b": "",
     }
@@ -224,7 +224,7 @@ def test_a_required_input_with_a_default_is_not_missing_and_an_empty_one_is_give
 def test_a_text_for_another_type_is_read_as_json(
     kind: str | None, value: object, result: object
 ) -> None:
-    assert checked_inputs([entry("a", kind)], {"a": value}, "x") == {"a": result}
+    assert valid_inputs([entry("a", kind)], {"a": value}, "x") == {"a": result}
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_a_text_for_another_type_is_read_as_json(
 )
 def test_a_value_of_another_type_is_refused(kind: str, value: object) -> None:
     with pytest.raises(DirectiveInputError) as error:
-        checked_inputs([entry("a", kind)], {"a": value}, "x")
+        valid_inputs([entry("a", kind)], {"a": value}, "x")
 
     assert f"a (expected {kind}, got" in str(error.value)
 
@@ -260,17 +260,17 @@ def test_what_json_cannot_hold_is_refused(declared: list[DirectiveInput]) -> Non
 
     for value in (endless, float("nan"), b"bytes"):
         with pytest.raises(DirectiveInputError):
-            checked_inputs(declared, {"a": value}, "x")
+            valid_inputs(declared, {"a": value}, "x")
 
 
 def test_without_declared_inputs_everything_passes_but_what_steers_a_run() -> None:
     given = {"a": 1, "model": "m", "thread": "fork", "async": True, "limit_overrides": {}}
 
-    assert checked_inputs([], given, "x") == {"a": 1}
+    assert valid_inputs([], given, "x") == {"a": 1}
 
 
 def test_a_declared_input_may_have_a_name_that_steers() -> None:
-    assert checked_inputs([entry("model")], {"model": "m", "thread": "x"}, "x") == {"model": "m"}
+    assert valid_inputs([entry("model")], {"model": "m", "thread": "x"}, "x") == {"model": "m"}
 
 
 # --- the envelope

@@ -14,12 +14,12 @@ from ryeos.items.refs import (
     Reference,
     Space,
     Spaces,
-    check_id,
     kind_of_directory,
     parse_kind,
     parse_reference,
     rank_of,
     tier_of,
+    valid_id,
 )
 
 BASE = Path("/base")
@@ -138,7 +138,7 @@ def test_an_unknown_word_for_a_kind_is_refused_with_those_there_are() -> None:
 
 
 def test_an_id_of_exactly_the_limit_is_accepted() -> None:
-    assert check_id("a" * MAX_REF_BYTES) == "a" * MAX_REF_BYTES
+    assert valid_id("a" * MAX_REF_BYTES) == "a" * MAX_REF_BYTES
 
 
 def test_a_bare_reference_means_an_item_of_each_kind_that_runs() -> None:

@@ -8,7 +8,13 @@ import pytest
 from lillux.values import replace
 from ryeos.items.errors import AmbiguousItemError, IntegrityError, ItemNotFoundError
 from ryeos.items.refs import PROJECT, SYSTEM, USER, ItemRef, Kind, Location, Spaces, parse_reference
-from ryeos.trust.resolver import Resolver, candidates, check_inside, is_regular_file, locations
+from ryeos.trust.resolver import (
+    Resolver,
+    candidates,
+    is_regular_file,
+    locations,
+    require_inside_space,
+)
 from tests.support.workspace import ROOT, Workspace
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
@@ -318,7 +324,7 @@ def test_a_link_within_the_folder_of_its_kind_is_fine(workspace: Workspace) -> N
     link = path.with_name("y.py")
     link.symlink_to("x.py")
 
-    check_inside(Location(ref=tool("y"), space=workspace.project.space, path=link))
+    require_inside_space(Location(ref=tool("y"), space=workspace.project.space, path=link))
 
 
 @posix

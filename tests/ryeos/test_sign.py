@@ -20,7 +20,7 @@ from ryeos.items.errors import (
 from ryeos.items.header_values import MetadataError
 from ryeos.items.refs import ItemRef, Kind
 from ryeos.trust.keys import SigningKey
-from ryeos.trust.sign import Signer, SignTarget, check_item
+from ryeos.trust.sign import Signer, SignTarget, validate_item
 from ryeos.trust.signature import MAX_ITEM_BYTES
 from tests.support.signed_files import sign_partly
 from tests.support.workspace import NOW, Workspace
@@ -391,7 +391,7 @@ def test_a_file_that_everybody_may_write_is_warned_about(workspace: Workspace) -
 def test_a_data_file_is_not_taken_apart(workspace: Workspace) -> None:
     path = workspace.project.write("tools/a/data.json", "not json")
 
-    assert check_item(workspace.project.target(path), b"not json") is None
+    assert validate_item(workspace.project.target(path), b"not json") is None
 
 
 def test_the_clock_is_asked_once_for_each_signature(workspace: Workspace) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ryeos.items.errors import Answer
 from ryeos.items.refs import parse_reference
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from ryeos.run.thread_control import Program, wait_for
 from ryeos.run.threads import Thread
 from tests.support.workspace import ROOT, Workspace
@@ -41,7 +41,7 @@ def program_of(workspace: Workspace, *argv: str) -> Program:
 def start(workspace: Workspace, ref: str, **params: Any) -> Answer:  # noqa: ANN401 - inputs
     """Start an item in the background."""
     reference = parse_reference(ref)
-    request = Request(item_id=reference.id, parameters=params)
+    request = ExecutionRequest(item_id=reference.id, parameters=params)
     return workspace.rye().start(reference, request, program_of(workspace))
 
 

@@ -15,7 +15,7 @@ from ryeos.graph.runner import StepEvent
 from ryeos.items.errors import Answer
 from ryeos.items.refs import Kind, Reference
 from ryeos.run.functions import FunctionHost
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from ryeos.run.threads import Thread
 from tests.support.workspace import Workspace
 
@@ -86,7 +86,9 @@ class GraphGround:
         **request: Any,  # noqa: ANN401 - fields of Request
     ) -> Answer:
         """Run a graph, or go on with a run of it."""
-        wanted = Request(item_id=item_id, parameters=params or {}, use_lockfile=False, **request)
+        wanted = ExecutionRequest(
+            item_id=item_id, parameters=params or {}, use_lockfile=False, **request
+        )
         reference = Reference(Kind.TOOL, item_id)
         return (rye or self.rye).execute(
             reference, wanted, cancellation=cancellation, on_step=self.events.append

@@ -13,14 +13,14 @@ from ryeos.graph.commands import (
     Act,
     Acted,
     CallRules,
-    Command,
     Enter,
     Fan,
     Left,
-    Outcome,
     Pause,
     Position,
-    Settings,
+    WalkCommand,
+    WalkOutcome,
+    WalkSettings,
 )
 from ryeos.graph.model import Graph
 from ryeos.graph.reading import read_graph
@@ -107,8 +107,8 @@ def gate(to: object = None, **keys: object) -> dict[str, Any]:
 class Walked:
     """A walk at its end: its outcome and every command, with copies of the states."""
 
-    outcome: Outcome
-    commands: list[Command] = field(repr=False)
+    outcome: WalkOutcome
+    commands: list[WalkCommand] = field(repr=False)
 
     def every(self, kind: type[C]) -> list[C]:
         """The commands of a kind."""
@@ -146,9 +146,9 @@ def settings(
     grants: Sequence[Sequence[str]] = (ALLOWED,),
     single: bool = False,
     env: Sequence[str] = (),
-) -> Settings:
+) -> WalkSettings:
     """Settings under which everything is allowed."""
-    return Settings(
+    return WalkSettings(
         max_steps=max_steps,
         max_concurrency=max_concurrency,
         rules=CallRules(grants=tuple(tuple(one) for one in grants)),
@@ -184,7 +184,7 @@ def walked(
         now=lambda: NOW,
     )
     walking = walk.run(is_resumed=is_resumed)
-    commands: list[Command] = []
+    commands: list[WalkCommand] = []
     reply: Any = None
     while True:
         try:

@@ -12,8 +12,8 @@ from typing import Any
 
 from lillux.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Notification
 from lillux.process.cancellation import Cancellation
-from ryeos.mcp.protocol import Session
-from ryeos.mcp.revisions import Call, Pace, RpcError, Server, Watch, Watched
+from ryeos.mcp.protocol import McpSession
+from ryeos.mcp.revisions import McpCall, Pace, RpcError, Server, Watch, Watched
 from ryeos.mcp.serve import serve
 from ryeos.mcp.stdio import Progress
 from ryeos.mcp.wire import Wire, take_over
@@ -153,7 +153,7 @@ ROUNDS: dict[str, list[dict[str, Result]]] = {
 TRIGGERS = {"test_trigger_tool_change": "tools", "test_trigger_prompt_change": "prompts"}
 WITH_ARGUMENT = {"test_sampling": "prompt", "test_elicitation": "message"}
 # By tool: its one round of questions, which depends on the call.
-OTHERS: dict[str, Callable[[Call], dict[str, Result]]] = {
+OTHERS: dict[str, Callable[[McpCall], dict[str, Result]]] = {
     "test_sampling": lambda call: {"sample": sampling(call.params["arguments"]["prompt"])},
     "test_elicitation": lambda call: {"form": form(call.params["arguments"]["message"], USER)},
     PREFIX + "capabilities": lambda call: {
@@ -205,11 +205,11 @@ class ConformanceFeatures:
         """There are none."""
         return None
 
-    def pace(self, call: Call) -> Pace:  # noqa: ARG002
+    def pace(self, call: McpCall) -> Pace:  # noqa: ARG002
         """Any of them may take its time."""
         return Pace.LONG
 
-    def answer(self, call: Call, cancellation: Cancellation, progress: Progress) -> Result:  # noqa: ARG002
+    def answer(self, call: McpCall, cancellation: Cancellation, progress: Progress) -> Result:  # noqa: ARG002
         """The result of a call. Raises RpcError."""
         if call.method == "tools/call":
             return self._call_tool(call, progress)
@@ -217,7 +217,7 @@ class ConformanceFeatures:
             raise RpcError(METHOD_NOT_FOUND, "method not found: logging/setLevel")
         return ANSWERS[call.method](call)
 
-    def _call_tool(self, call: Call, progress: Progress) -> Result:
+    def _call_tool(self, call: McpCall, progress: Progress) -> Result:
         name = str(call.params.get("name"))
         if name in CONTENTS:
             return CONTENTS[name]
@@ -238,7 +238,7 @@ class ConformanceFeatures:
                 raise RpcError(INVALID_PARAMS, f"unknown tool: {name}")
         return said("done")
 
-    def _log(self, call: Call) -> None:
+    def _log(self, call: McpCall) -> None:
         """Our servers have no logging to clients, so that the engine has none: this writes it."""
         for step in () if call.caller.is_modern else ("started", "processing data", "completed"):
             params = {"level": "info", "data": f"Tool {step}"}
@@ -270,7 +270,7 @@ def listed(uri: str) -> Result:
     return {"uri": uri, "name": uri, "description": "for tests", "mimeType": media_type}
 
 
-def rendered(call: Call) -> Result:
+def rendered(call: McpCall) -> Result:
     given = call.params.get("arguments", {})
     match call.params.get("name"):
         case "test_simple_prompt":
@@ -292,7 +292,7 @@ def rendered(call: Call) -> Result:
     raise RpcError(INVALID_PARAMS, "unknown prompt")
 
 
-def read(call: Call) -> Result:
+def read(call: McpCall) -> Result:
     uri = str(call.params.get("uri"))
     before, _, after = TEMPLATE.partition("{id}")
     if uri in RESOURCES:
@@ -310,7 +310,7 @@ def read(call: Call) -> Result:
 
 
 def asked(
-    call: Call, rounds: list[dict[str, Result]], finish: Callable[[Result], Result]
+    call: McpCall, rounds: list[dict[str, Result]], finish: Callable[[Result], Result]
 ) -> Result:
     """The questions of the round that a call is in, or its result after the last."""
     number = round_of(call)
@@ -326,14 +326,14 @@ def asked(
     }
 
 
-def answers_of(call: Call) -> Result:
+def answers_of(call: McpCall) -> Result:
     answers = call.params.get("inputResponses", {})
     if not isinstance(answers, dict) or not all(isinstance(one, dict) for one in answers.values()):
         raise RpcError(INVALID_PARAMS, "inputResponses: expected an object of objects")
     return answers
 
 
-def round_of(call: Call) -> int:
+def round_of(call: McpCall) -> int:
     state = call.params.get("requestState")
     if state is None:
         return 0
@@ -351,7 +351,7 @@ def reported(answers: Result) -> Result:
     return said(json.dumps(answers))
 
 
-ANSWERS: dict[str, Callable[[Call], Result]] = {
+ANSWERS: dict[str, Callable[[McpCall], Result]] = {
     "tools/list": lambda _: {"tools": listed_tools()},
     "prompts/list": lambda _: {"prompts": [prompt(*entry) for entry in PROMPTS.items()]},
     "prompts/get": rendered,
@@ -385,7 +385,7 @@ SERVER = Server(
 def main() -> None:
     """Serve standard input and output until they end."""
     wire = take_over()
-    serve(Session(SERVER), ConformanceFeatures(wire), wire)
+    serve(McpSession(SERVER), ConformanceFeatures(wire), wire)
 
 
 if __name__ == "__main__":

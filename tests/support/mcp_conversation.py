@@ -15,8 +15,8 @@ from ryeos.app.workspace import Rye
 from ryeos.cli.session import own_program
 from ryeos.items.context import Context
 from ryeos.mcp.features import RyeFeatures, server
-from ryeos.mcp.protocol import Session
-from ryeos.mcp.revisions import Begin, Event, RpcError, Send
+from ryeos.mcp.protocol import McpSession
+from ryeos.mcp.revisions import Begin, RpcError, Send, SessionEvent
 from ryeos.run.thread_control import Program
 
 VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "mcp"
@@ -51,7 +51,7 @@ class Conversation:
         self.version, self.capabilities = version, dict(capabilities or {})
         self.features = RyeFeatures(lambda: rye, program, lambda: None, **offer)
         said = {name: value for name, value in offer.items() if name != "profile"}
-        self.session = Session(server("1", "/project", **said))
+        self.session = McpSession(server("1", "/project", **said))
         self._next_id = 0
         if version != MODERN:
             params = {"protocolVersion": version, "capabilities": self.capabilities}
@@ -95,7 +95,7 @@ class Conversation:
         return _sent(events[0])[0]
 
 
-def _sent(event: Event) -> list[dict[str, Any]]:
+def _sent(event: SessionEvent) -> list[dict[str, Any]]:
     return [json.loads(json.dumps(as_json(event.message)))] if isinstance(event, Send) else []
 
 

@@ -14,7 +14,7 @@ from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair
 from lillux.store import Store
 from lillux.store_files import ObjectMissingError
-from ryeos.remote.node import Query, Reply
+from ryeos.remote.node import NodeReply, QueryPairs
 from ryeos.remote.requests import identity_document
 from ryeos.sync.entries import encode, export_entries, import_entries
 from ryeos.sync.merge import conflict_record, three_way_merge
@@ -73,7 +73,7 @@ class MemoryNode:
         self.run = run
         self.outputs: dict[str, bytes] = {}
         self.masked: list[str] = []
-        self.before: Callable[[str, str], Reply | None] = lambda *_: None
+        self.before: Callable[[str, str], NodeReply | None] = lambda *_: None
         self.audience = ""
 
     def identify(self, fingerprint: str) -> None:
@@ -84,13 +84,13 @@ class MemoryNode:
         self,
         method: str,
         path: str,
-        query: Query,
+        query: QueryPairs,
         body: bytes | None,
         *,
         timeout_s: float | None,  # noqa: ARG002 - the seam
         max_response_bytes: int,  # noqa: ARG002
         may_repeat: bool = True,  # noqa: ARG002
-    ) -> Reply:
+    ) -> NodeReply:
         """The reply, as JSON of a node."""
         route = f"{method} {path}"
         self.asked.append(route)
@@ -320,6 +320,6 @@ class MemoryNode:
         return files
 
 
-def reply(value: object, status: int = 200) -> Reply:
+def reply(value: object, status: int = 200) -> NodeReply:
     """A reply as a node makes it."""
-    return Reply(status, {"content-type": "application/json"}, json.dumps(value).encode())
+    return NodeReply(status, {"content-type": "application/json"}, json.dumps(value).encode())

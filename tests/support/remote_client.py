@@ -13,7 +13,7 @@ from lillux.digests import sha256_hex
 from lillux.signing import save_keypair
 from ryeos.items.refs import Space
 from ryeos.remote.conflicts import project_store
-from ryeos.remote.link import LocalHead, LocalHeads, Surroundings, open_link
+from ryeos.remote.link import LocalHead, LocalHeads, RemoteEnvironment, open_link
 from ryeos.remote.pull import Pulled, pull
 from ryeos.remote.push import Pushed, push
 from ryeos.sync.objects import item_source_of, manifest_of
@@ -102,11 +102,11 @@ class Client:
 
     def push(self) -> Pushed:
         """As ``rye remote push``, in this process."""
-        return push(open_link(Surroundings(workspace=self.workspace.rye()), None))
+        return push(open_link(RemoteEnvironment(workspace=self.workspace.rye()), None))
 
     def pull(self) -> Pulled:
         """As ``rye remote pull``, in this process."""
-        return pull(open_link(Surroundings(workspace=self.workspace.rye()), None))
+        return pull(open_link(RemoteEnvironment(workspace=self.workspace.rye()), None))
 
     def write(self, files: Mapping[str, str]) -> None:
         """Write files of the project."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from lillux.digests import canonical_json
 from ryeos.remote.secrets import seal_secrets
-from ryeos.sync.entries import Entry, encode
+from ryeos.sync.entries import ContentEntry, encode
 from ryeos.sync.objects import SourceManifest, manifest_of
 from ryeos.sync.rules import read_rules
 from ryeos.sync.tree import StatTable, Tree, build_project_tree, build_user_tree
@@ -189,12 +189,12 @@ class RemoteProject:
 
     def _put(self, tree: Tree) -> None:
         entries = [
-            Entry(digest, "object", canonical_json(dict(value)))
+            ContentEntry(digest, "object", canonical_json(dict(value)))
             for digest, value in tree.item_sources.items()
         ]
         manifest = canonical_json(tree.manifest.as_object())
-        entries.append(Entry(tree.manifest_hash, "object", manifest))
-        entries += [Entry(digest, "blob", tree.get_blob(digest)) for digest in tree.blobs]
+        entries.append(ContentEntry(tree.manifest_hash, "object", manifest))
+        entries += [ContentEntry(digest, "blob", tree.get_blob(digest)) for digest in tree.blobs]
         for start in range(0, len(entries), BATCH):
             body = {"entries": [encode(entry) for entry in entries[start : start + BATCH]]}
             reply = self.user.ask("POST", "/objects/put", body)

@@ -16,7 +16,7 @@ from ryeos.items.context import Context, LockMode, context_from
 from ryeos.items.errors import Answer as Envelope
 from ryeos.items.refs import PROJECT, USER, ItemRef, Kind, Space, parse_reference
 from ryeos.run.functions import FunctionHost
-from ryeos.run.model import ExecutionResult, Request
+from ryeos.run.model import ExecutionRequest, ExecutionResult
 from ryeos.trust.bundles_publish import publish_bundle
 from ryeos.trust.keys import SigningKey
 from ryeos.trust.sign import Signer, SignReport, SignTarget
@@ -229,14 +229,14 @@ class Workspace:
         """Run a tool in a fresh process's state; ``params`` are its parameters."""
         parameters = options.pop("params", {})
         lock_mode = options.pop("lock_mode", LockMode.STRICT)
-        request = Request(item_id=item_id, parameters=parameters, **options)
+        request = ExecutionRequest(item_id=item_id, parameters=parameters, **options)
         return self.rye(lock_mode=lock_mode).executor.execute(request)
 
     def command(self, item_id: str, **options: Any) -> Command:  # noqa: ANN401 - as `run`
         """The process that running a tool asks for; nothing is started, and nothing pinned."""
         scripted = ScriptedProcess(Answer(stdout=b"{}"))
         options.setdefault("use_lockfile", False)
-        request = Request(item_id=item_id, parameters=options.pop("params", {}), **options)
+        request = ExecutionRequest(item_id=item_id, parameters=options.pop("params", {}), **options)
         result = self.rye(runner=scripted).executor.execute(request)
         assert result.error is None, result.error
         return scripted.commands[-1]
@@ -244,7 +244,9 @@ class Workspace:
     def render(self, ref: str, **params: Any) -> Envelope:  # noqa: ANN401 - inputs
         """Render a directive or a knowledge item."""
         reference = parse_reference(ref)
-        return self.rye().execute(reference, Request(item_id=reference.id, parameters=params))
+        return self.rye().execute(
+            reference, ExecutionRequest(item_id=reference.id, parameters=params)
+        )
 
 
 MakeWorkspace = Callable[..., Workspace]

@@ -15,11 +15,11 @@ from lillux.store import Durability, Store
 from lillux.store_files import (
     DigestError,
     ObjectChangedError,
+    ObjectKind,
     ObjectMissingError,
     ObjectUnreadableError,
     RefNameError,
     RefUnreadableError,
-    Space,
     StoreLinkError,
 )
 
@@ -277,7 +277,7 @@ def test_only_what_nobody_touched_since_a_time_is_removed(store: Store) -> None:
     os.utime(store.root / "blobs" / old[:2] / old[2:4] / old, (1000, 1000))
 
     removed = [
-        store.remove_older(Space.BLOB, digest, 2000.0) for digest in (old, young, EMPTY_BLOB)
+        store.remove_older(ObjectKind.BLOB, digest, 2000.0) for digest in (old, young, EMPTY_BLOB)
     ]
 
     assert removed == [True, False, False]

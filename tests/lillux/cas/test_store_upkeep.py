@@ -12,8 +12,8 @@ from lillux.store import Durability, Store, Stored
 from lillux.store_files import (
     DigestError,
     EarlyForce,
+    ObjectKind,
     RefUnreadableError,
-    Space,
     StoreLinkError,
     force_file_system,
     force_files,
@@ -54,21 +54,21 @@ def test_what_is_stored_is_listed_by_digest_with_size_and_age(store: Store) -> N
         age(blob_file(store, digest))
 
     sizes = dict(zip(digests, (3, 5, 0), strict=True))
-    assert list(store.stored(Space.BLOB)) == [
+    assert list(store.stored(ObjectKind.BLOB)) == [
         Stored(digest, sizes[digest], LONG_AGO) for digest in sorted(digests)
     ]
-    assert list(store.stored(Space.OBJECT)) == []
+    assert list(store.stored(ObjectKind.OBJECT)) == []
 
 
 def test_objects_are_listed_apart_from_blobs(store: Store) -> None:
     store.put_blob(b"{}")
     digest = store.put_object({"n": 1})
 
-    assert [one.digest for one in store.stored(Space.OBJECT)] == [digest]
+    assert [one.digest for one in store.stored(ObjectKind.OBJECT)] == [digest]
 
 
 def test_a_store_that_is_not_there_lists_nothing(store: Store) -> None:
-    assert list(store.stored(Space.BLOB)) == []
+    assert list(store.stored(ObjectKind.BLOB)) == []
     assert list(store.refs()) == []
     assert not store.root.exists()
 
@@ -83,7 +83,7 @@ def test_what_no_store_has_written_is_not_listed(store: Store, foreign: str) -> 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"x")
 
-    assert [one.digest for one in store.stored(Space.BLOB)] == [digest]
+    assert [one.digest for one in store.stored(ObjectKind.BLOB)] == [digest]
 
 
 @links
@@ -93,15 +93,15 @@ def test_a_listing_does_not_go_through_a_linked_folder(store: Store, tmp_path: P
     digest = elsewhere.put_blob(b"other")
     (store.root / "blobs" / digest[:2]).symlink_to(elsewhere.root / "blobs" / digest[:2])
 
-    assert digest not in [one.digest for one in store.stored(Space.BLOB)]
+    assert digest not in [one.digest for one in store.stored(ObjectKind.BLOB)]
 
 
 def test_the_size_of_what_is_not_there_is_none(store: Store) -> None:
     digest = store.put_blob(b"one")
 
-    sizes = [store.size(Space.BLOB, text) for text in (digest, NOBODYS, "../../etc/passwd")]
+    sizes = [store.size(ObjectKind.BLOB, text) for text in (digest, NOBODYS, "../../etc/passwd")]
     assert sizes == [3, None, None]
-    assert store.size(Space.OBJECT, digest) is None
+    assert store.size(ObjectKind.OBJECT, digest) is None
 
 
 # --- ages -----------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def test_a_touch_makes_young_and_tells_whether_it_is_there(store: Store) -> None
     digest = store.put_blob(b"one")
     age(blob_file(store, digest))
 
-    touched = [store.touch(Space.BLOB, text) for text in (digest, NOBODYS, "../../etc/passwd")]
+    touched = [store.touch(ObjectKind.BLOB, text) for text in (digest, NOBODYS, "../../etc/passwd")]
 
     assert touched == [True, False, False]
     assert modified_s(store, digest) > LONG_AGO
@@ -142,8 +142,8 @@ def test_storing_what_is_young_leaves_the_file_alone(store: Store) -> None:
 def test_what_is_removed_is_gone_and_may_be_removed_again(store: Store) -> None:
     digest = store.put_blob(b"one")
 
-    store.remove(Space.BLOB, digest)
-    store.remove(Space.BLOB, digest)
+    store.remove(ObjectKind.BLOB, digest)
+    store.remove(ObjectKind.BLOB, digest)
 
     assert not store.has_blob(digest)
     assert store.put_blob(b"one") == digest
@@ -154,7 +154,7 @@ def test_what_is_no_digest_is_not_removed(store: Store, tmp_path: Path) -> None:
     precious.write_bytes(b"x")
 
     with pytest.raises(DigestError):
-        store.remove(Space.BLOB, "../../precious")
+        store.remove(ObjectKind.BLOB, "../../precious")
 
     assert precious.exists()
 
@@ -166,7 +166,7 @@ def test_a_link_is_not_removed(store: Store, tmp_path: Path) -> None:
     blob_file(store, digest).symlink_to(tmp_path / "precious")
 
     with pytest.raises(StoreLinkError):
-        store.remove(Space.BLOB, digest)
+        store.remove(ObjectKind.BLOB, digest)
 
 
 # --- refs -----------------------------------------------------------------------------------------

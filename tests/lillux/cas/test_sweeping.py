@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lillux.store import Durability, Store
-from lillux.store_files import Space
+from lillux.store_files import ObjectKind
 
 
 @pytest.fixture
@@ -16,18 +16,18 @@ def store(tmp_path: Path) -> Store:
 
 def test_what_was_touched_since_is_not_removed(store: Store) -> None:
     digest = store.put_blob(b"x")
-    (stored,) = store.stored(Space.BLOB)
+    (stored,) = store.stored(ObjectKind.BLOB)
 
-    assert not store.remove_older(Space.BLOB, digest, stored.modified_s)
+    assert not store.remove_older(ObjectKind.BLOB, digest, stored.modified_s)
     assert store.get_blob(digest) == b"x"
 
 
 def test_what_is_old_is_removed_and_leaves_nothing(store: Store) -> None:
     digest = store.put_blob(b"x")
-    (stored,) = store.stored(Space.BLOB)
+    (stored,) = store.stored(ObjectKind.BLOB)
 
-    assert store.remove_older(Space.BLOB, digest, stored.modified_s + 1)
-    assert not store.remove_older(Space.BLOB, digest, stored.modified_s + 1)
+    assert store.remove_older(ObjectKind.BLOB, digest, stored.modified_s + 1)
+    assert not store.remove_older(ObjectKind.BLOB, digest, stored.modified_s + 1)
     assert [path for path in store.root.rglob("*") if path.is_file()] == []
 
 
@@ -37,8 +37,8 @@ def test_whoever_touches_during_a_sweep_is_told_the_truth(store: Store) -> None:
         os.utime(store.root / "blobs" / digest[:2] / digest[2:4] / digest, (1, 1))
 
     with ThreadPoolExecutor(2) as pool:
-        touched = pool.map(lambda digest: store.touch(Space.BLOB, digest), digests)
-        removed = pool.map(lambda digest: store.remove_older(Space.BLOB, digest, 2), digests)
+        touched = pool.map(lambda digest: store.touch(ObjectKind.BLOB, digest), digests)
+        removed = pool.map(lambda digest: store.remove_older(ObjectKind.BLOB, digest, 2), digests)
         affirmed, gone = list(touched), list(removed)
 
     assert [not is_there for is_there in affirmed] == gone

@@ -8,10 +8,10 @@ from lillux.http.model import (
     HttpRequest,
     InvalidRequestError,
     InvalidUrlError,
-    check_request,
     is_loopback,
     parse_address,
     shown,
+    validate_request,
 )
 
 
@@ -101,7 +101,7 @@ def test_this_machine_is_known_by_name(host: str) -> None:
 )
 def test_a_header_that_cannot_be_sent_is_refused(headers: dict[str, str], problem: str) -> None:
     with pytest.raises(InvalidRequestError) as error:
-        check_request(HttpRequest(url="http://h", headers=headers))
+        validate_request(HttpRequest(url="http://h", headers=headers))
 
     assert str(error.value).startswith(f"http://h: {problem}")
 
@@ -109,7 +109,7 @@ def test_a_header_that_cannot_be_sent_is_refused(headers: dict[str, str], proble
 @pytest.mark.parametrize("method", ["", "GET /x", "GE\r\nT", "CONNECT", "G\u00c9T"])
 def test_a_method_that_is_none_is_refused(method: str) -> None:
     with pytest.raises(InvalidRequestError, match="method: expected a method such as GET"):
-        check_request(HttpRequest(url="http://h", method=method))
+        validate_request(HttpRequest(url="http://h", method=method))
 
 
 def test_a_request_shown_in_a_trace_has_no_header_and_no_body() -> None:

@@ -12,7 +12,6 @@ from lillux.http.client import HttpClient
 from lillux.http.model import HttpClientError, InvalidRequestError
 from lillux.mcp_client.http import HttpServer, call_over_http
 from lillux.mcp_client.session import (
-    Answer,
     ClientInfo,
     McpAnswerTooLargeError,
     McpAuthError,
@@ -20,6 +19,7 @@ from lillux.mcp_client.session import (
     McpProtocolError,
     McpRefusedError,
     McpTimeoutError,
+    ToolAnswer,
     ToolCall,
 )
 from lillux.mcp_client.versions import LEGACY, MODERN, NEWEST_LEGACY, wanted
@@ -38,7 +38,7 @@ def ask(
     version: str = "auto",
     arguments: Mapping[str, Any] | None = None,
     **settings: Any,  # noqa: ANN401 - of `HttpServer` and `call_over_http`
-) -> Answer:
+) -> ToolAnswer:
     options = {name: settings.pop(name) for name in ("cancellation", "on_text") & settings.keys()}
     server = HttpServer(
         url=url, name="odd", **{"timeout_s": 30, "max_message_bytes": 100_000, **settings}
@@ -147,7 +147,7 @@ def serving(script: Script) -> Iterator[str]:
         yield f"{server.url}/mcp"
 
 
-def text_of(answer: Answer) -> str:
+def text_of(answer: ToolAnswer) -> str:
     return str(answer.result["content"][0]["text"])
 
 

@@ -23,18 +23,18 @@ from lillux.jsonrpc import (
 )
 from lillux.mcp_client.session import (
     MAX_TOOLS,
-    Answer,
     ClientInfo,
     ClientSession,
     Misunderstanding,
     Refusal,
-    State,
+    SessionState,
+    ToolAnswer,
     ToolCall,
     ToolListing,
     Turn,
     cancelled,
 )
-from lillux.mcp_client.versions import LEGACY, MODERN, NEWEST_LEGACY, Wanted, wanted
+from lillux.mcp_client.versions import LEGACY, MODERN, NEWEST_LEGACY, AllowedVersions, wanted
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "mcp"
 PROBE, INITIALIZE, CALL = 1, 2, 3
@@ -74,7 +74,7 @@ def test_a_modern_server_is_probed_and_called_in_the_modern_way() -> None:
     assert isinstance(call, Request)
     assert (call.params["name"], call.params["arguments"]) == ("add", {"a": 2})
     assert end == Turn()
-    assert session.outcome == Answer({**ANSWER, "resultType": "complete"}, MODERN)
+    assert session.outcome == ToolAnswer({**ANSWER, "resultType": "complete"}, MODERN)
 
 
 def test_a_server_that_knows_no_probe_is_initialized() -> None:
@@ -88,7 +88,7 @@ def test_a_server_that_knows_no_probe_is_initialized() -> None:
     require_valid(initialize, "InitializeRequest")
     require_valid(told, "InitializedNotification")
     require_valid(call, "CallToolRequest")
-    assert session.outcome == Answer(ANSWER, NEWEST_LEGACY)
+    assert session.outcome == ToolAnswer(ANSWER, NEWEST_LEGACY)
 
 
 @pytest.mark.parametrize("version", LEGACY)
@@ -99,7 +99,7 @@ def test_every_older_revision_that_a_server_offers_is_taken(version: str) -> Non
     session.receive(initialized(version))
     session.receive(Result(CALL, ANSWER))
 
-    assert session.outcome == Answer(ANSWER, version)
+    assert session.outcome == ToolAnswer(ANSWER, version)
 
 
 @pytest.mark.parametrize("version", LEGACY)
@@ -152,7 +152,7 @@ def test_a_server_that_names_an_older_revision_in_its_refusal_is_initialized() -
     session.start()
     session.receive(Failure(PROBE, -32022, "no", {"supported": [NEWEST_LEGACY]}))
 
-    assert session.state is State.INITIALIZING
+    assert session.state is SessionState.INITIALIZING
 
 
 def test_a_server_that_discovers_only_older_revisions_is_initialized() -> None:
@@ -161,7 +161,7 @@ def test_a_server_that_discovers_only_older_revisions_is_initialized() -> None:
     session.start()
     session.receive(Result(PROBE, {"supportedVersions": [NEWEST_LEGACY]}))
 
-    assert session.state is State.INITIALIZING
+    assert session.state is SessionState.INITIALIZING
 
 
 # --- a probe that is not answered in time
@@ -181,7 +181,7 @@ def test_a_silent_server_is_called_in_the_older_way() -> None:
 
     session.receive(initialized(NEWEST_LEGACY))
 
-    assert (session.state, session.version) == (State.CALLING, NEWEST_LEGACY)
+    assert (session.state, session.version) == (SessionState.CALLING, NEWEST_LEGACY)
 
 
 def test_a_slow_modern_server_is_called_in_the_modern_way() -> None:
@@ -191,7 +191,7 @@ def test_a_slow_modern_server_is_called_in_the_modern_way() -> None:
     after = session.receive(Failure(INITIALIZE, -32022, "too late"))
 
     assert after == Turn()
-    assert (session.state, session.version) == (State.CALLING, MODERN)
+    assert (session.state, session.version) == (SessionState.CALLING, MODERN)
 
 
 def test_a_slow_modern_server_may_refuse_initialize_first() -> None:
@@ -200,7 +200,7 @@ def test_a_slow_modern_server_may_refuse_initialize_first() -> None:
     session.receive(Failure(INITIALIZE, -32022, "modern only"))
     session.receive(DISCOVERED)
 
-    assert (session.state, session.version) == (State.CALLING, MODERN)
+    assert (session.state, session.version) == (SessionState.CALLING, MODERN)
 
 
 def test_a_slow_older_server_is_initialized_once() -> None:
@@ -261,7 +261,7 @@ def test_answers_to_nothing_mean_nothing() -> None:
 
     for stray in (Result(CALL, ANSWER), Result("1", {}), Failure(99, 1, "x"), initialized(MODERN)):
         assert session.receive(stray) == Turn()
-    assert session.state is State.PROBING
+    assert session.state is SessionState.PROBING
 
 
 def test_an_error_without_id_belongs_to_the_request_that_is_out() -> None:
@@ -339,19 +339,19 @@ incoming: st.SearchStrategy[Incoming] = st.one_of(
 
 @pytest.mark.property
 @given(
-    st.sampled_from([Wanted(), Wanted(modern=False), Wanted(legacy="")]),
+    st.sampled_from([AllowedVersions(), AllowedVersions(modern=False), AllowedVersions(legacy="")]),
     st.lists(incoming, max_size=8),
     st.integers(0, 8),
 )
 def test_whatever_a_server_says_the_conversation_stays_within_its_states(
-    asked: Wanted, script: list[Incoming], overdue_at: int
+    asked: AllowedVersions, script: list[Incoming], overdue_at: int
 ) -> None:
     session = ClientSession(ToolCall("t"), ClientInfo("rye", "1"), asked)
     sent = list(session.start().send)
     for position, message in enumerate(script):
         if position == overdue_at:
             sent += session.probe_is_overdue().send
-        was_over = session.state is State.OVER
+        was_over = session.state is SessionState.OVER
         turn = session.receive(message)
         sent += turn.send
         if was_over:
@@ -359,7 +359,7 @@ def test_whatever_a_server_says_the_conversation_stays_within_its_states(
 
     ours = [message.id for message in sent if isinstance(message, Request)]
     assert ours.count(CALL) <= 1
-    assert (session.outcome is not None) == (session.state is State.OVER)
+    assert (session.outcome is not None) == (session.state is SessionState.OVER)
 
 
 # ---------------------------------------------------------------- all tools
@@ -377,7 +377,7 @@ def test_all_tools_are_asked_for_in_the_modern_way() -> None:
     session.receive(Result(CALL, {"tools": [{"name": "add"}], "resultType": "complete"}))
 
     require_valid(asked, "ListToolsRequest", MODERN)
-    assert session.outcome == Answer({"tools": [{"name": "add"}], "truncated": False}, MODERN)
+    assert session.outcome == ToolAnswer({"tools": [{"name": "add"}], "truncated": False}, MODERN)
 
 
 def test_all_tools_are_asked_for_in_the_older_way_page_after_page() -> None:
@@ -394,7 +394,7 @@ def test_all_tools_are_asked_for_in_the_older_way_page_after_page() -> None:
     assert isinstance(second, Request)
     assert (second.id, second.params["cursor"], stale) == (CALL + 1, "n", Turn())
     named = {"tools": [{"name": "a"}, {"name": "b"}], "truncated": False}
-    assert session.outcome == Answer(named, NEWEST_LEGACY)
+    assert session.outcome == ToolAnswer(named, NEWEST_LEGACY)
 
 
 def test_a_list_without_end_is_cut() -> None:
@@ -407,7 +407,7 @@ def test_a_list_without_end_is_cut() -> None:
         session.receive(Result(number, {"tools": [{"name": "a"}] * 30, "nextCursor": "same"}))
         number += 1
 
-    assert isinstance(session.outcome, Answer)
+    assert isinstance(session.outcome, ToolAnswer)
     assert session.outcome.result["truncated"] is True
     assert len(session.outcome.result["tools"]) == MAX_TOOLS
 

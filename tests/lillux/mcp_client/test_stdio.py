@@ -19,7 +19,7 @@ from lillux.mcp_client.session import (
     McpTimeoutError,
     ToolCall,
 )
-from lillux.mcp_client.stdio import StdioAnswer, StdioServer, call_over_stdio
+from lillux.mcp_client.stdio import ServerProcess, StdioAnswer, call_over_stdio
 from lillux.mcp_client.versions import LEGACY, MODERN, NEWEST_LEGACY, wanted
 from lillux.process.cancellation import Cancellation
 from lillux.process.model import Command, ProgramNotFoundError
@@ -53,7 +53,7 @@ def ask(
 ) -> StdioAnswer:
     arguments = options.pop("arguments", {})
     return call_over_stdio(
-        StdioServer(command=command, name="odd", probe_s=probe_s),
+        ServerProcess(command=command, name="odd", probe_s=probe_s),
         ToolCall(tool, arguments),
         ClientInfo("rye", "1"),
         wanted(version),

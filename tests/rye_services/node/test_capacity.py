@@ -1,6 +1,6 @@
 import pytest
 
-from rye_services.http import Problem
+from rye_services.http import RequestProblem
 from rye_services.node.executions import Capacity
 
 
@@ -9,7 +9,7 @@ def test_one_user_cannot_have_all_places() -> None:
     capacity.take("ada")
     capacity.take("ada")
 
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(RequestProblem) as refused:
         capacity.take("ada")
     capacity.take("bob")
 
@@ -32,5 +32,5 @@ def test_the_only_place_is_for_anybody() -> None:
     capacity = Capacity(1)
     capacity.take("ada")
 
-    with pytest.raises(Problem, match="all 1 places"):
+    with pytest.raises(RequestProblem, match="all 1 places"):
         capacity.take("bob")

@@ -10,14 +10,14 @@ import pytest
 
 from lillux.digests import sha256_hex
 from lillux.store import Store
-from lillux.store_files import Space
+from lillux.store_files import ObjectKind
 from rye_services.database import Database
 from rye_services.node.objects import (
+    AnswerTooLargeError,
+    DigestPresence,
     KnownItems,
-    Presence,
     Put,
     QuotaExceededError,
-    ResponseTooLargeError,
     Usage,
     answer_pieces,
     find_present,
@@ -67,16 +67,16 @@ def test_what_is_there_is_told_in_the_order_asked_each_once(store: Store) -> Non
 
     found = find_present(store, [two, NOWHERE, one, two, "../../etc/passwd", "", NOWHERE])
 
-    assert found == Presence((two, one), (NOWHERE, "../../etc/passwd", ""))
+    assert found == DigestPresence((two, one), (NOWHERE, "../../etc/passwd", ""))
 
 
 def test_what_was_asked_for_is_young_again(store: Store) -> None:
     digest = store.put_blob(b"1")
-    os.utime(store.path_of(Space.BLOB, digest), (1, 1))
+    os.utime(store.path_of(ObjectKind.BLOB, digest), (1, 1))
 
     find_present(store, [digest])
 
-    (stored,) = store.stored(Space.BLOB)
+    (stored,) = store.stored(ObjectKind.BLOB)
     assert stored.modified_s > 1
 
 
@@ -165,7 +165,7 @@ def test_a_blob_is_preferred_to_an_object_of_the_same_digest(store: Store) -> No
 
 def test_what_is_damaged_is_left_out_of_an_answer(store: Store) -> None:
     digest, other = store.put_blob(b"abc"), store.put_blob(b"x")
-    (store.path_of(Space.BLOB, digest)).write_bytes(b"abd")
+    (store.path_of(ObjectKind.BLOB, digest)).write_bytes(b"abd")
 
     assert answer(store, digest, other) == {"entries": [blob(b"x")]}
 
@@ -182,7 +182,7 @@ def test_a_large_answer_comes_in_pieces(store: Store) -> None:
 def test_the_same_large_blob_cannot_be_asked_for_again_and_again(store: Store) -> None:
     digest = store.put_blob(b"x" * 1000)
 
-    with pytest.raises(ResponseTooLargeError) as error:
+    with pytest.raises(AnswerTooLargeError) as error:
         answer_pieces(store, [digest] * 11, max_bytes=10_000)
 
     assert str(error.value) == (

@@ -5,7 +5,7 @@ import pytest
 
 from lillux.store import Store
 from lillux.values import replace
-from rye_services.node.execution import JITTER_MS, MAX_RETRIES, Change, FoldBack, pause_s
+from rye_services.node.execution import JITTER_MS, MAX_RETRIES, FoldBack, ProjectChange, pause_s
 from rye_services.node.heads import Head
 from rye_services.node.objects import Durable
 from ryeos.sync.objects import ProjectSnapshot, snapshot_of
@@ -85,10 +85,10 @@ def folding(store: Store, head: OneHead, pauses: Pauses | None = None) -> FoldBa
     return FoldBack(head=head, store=store, durable=Durable(), clock=fixed_clock, sleep=sleep)
 
 
-def change(store: Store, head: OneHead, files: Files) -> Change:
+def change(store: Store, head: OneHead, files: Files) -> ProjectChange:
     """An execution that started from where the head is now."""
     manifest = put_project(store, files)
-    return Change(thread_id="t", item_ref="tool:a/b", base=head.head, manifest_hash=manifest)
+    return ProjectChange(thread_id="t", item_ref="tool:a/b", base=head.head, manifest_hash=manifest)
 
 
 def snapshot(store: Store, digest: str) -> ProjectSnapshot:

@@ -10,10 +10,15 @@ from threading import Event
 import pytest
 
 from lillux.store import Store
-from lillux.store_files import Space
+from lillux.store_files import ObjectKind
 from rye_services.node.heads import first_parents
 from rye_services.node.objects import KnownItems
-from rye_services.node.push import HeadMovedError, ManifestGraphError, ProjectPush, check_graph
+from rye_services.node.push import (
+    HeadMovedError,
+    ManifestGraphError,
+    ProjectPush,
+    verify_pushed_objects,
+)
 from rye_services.node.services import NodeServices, open_services
 from rye_services.settings import read_settings
 from ryeos.sync.garbage import collect_garbage
@@ -40,7 +45,7 @@ def contents(number: int) -> dict[str, bytes]:
 
 def age(store: Store) -> None:
     """Have all that is stored be from 1970."""
-    for space in Space:
+    for space in ObjectKind:
         for stored in store.stored(space):
             os.utime(store.path_of(space, stored.digest), (1, 1))
 
@@ -90,4 +95,4 @@ def test_a_head_never_leads_to_what_was_collected(services: NodeServices) -> Non
     history = dict(first_parents(store, head.snapshot_hash))
     assert sorted(history) == sorted(snapshots)
     for snapshot in history.values():
-        check_graph(snapshot["project_manifest_hash"], "project", store, KnownItems())
+        verify_pushed_objects(snapshot["project_manifest_hash"], "project", store, KnownItems())

@@ -13,8 +13,8 @@ from fastapi import FastAPI
 
 from lillux.signing import generate_keypair
 from rye_services.credentials import Principal
-from rye_services.http import Problem
-from rye_services.node.mcp import PATHS, Call, mcp_router
+from rye_services.http import RequestProblem
+from rye_services.node.mcp import PATHS, RouteCall, mcp_router
 from rye_services.node.services import NodeServices, open_services
 from rye_services.settings import read_settings
 from ryeos.items.refs import Space
@@ -23,10 +23,10 @@ from tests.support.node import Node, Reply
 MODERN, HANDSHAKE = "2026-07-28", "2025-06-18"
 
 
-def answer(principal: Principal, call: Call) -> Mapping[str, Any]:
+def answer(principal: Principal, call: RouteCall) -> Mapping[str, Any]:
     """What a route would: the status of the tool, or a refusal."""
     if call.body["project_path"] == "unknown":
-        raise Problem(404, "project not found: 'unknown'")
+        raise RequestProblem(404, "project not found: 'unknown'")
     failed = call.body.get("item_id") == "tool:fails"
     asked = {"route": call.route, "body": dict(call.body), "user": principal.user_id}
     return {"status": "error" if failed else "success", "asked": asked}

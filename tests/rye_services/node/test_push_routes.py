@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from lillux.store_files import Space
+from lillux.store_files import ObjectKind
 from rye_services.node.objects import UserStores
 from tests.support.node import Node, User
 from tests.support.node_sync import (
@@ -189,7 +189,7 @@ def test_a_history_ends_where_a_snapshot_is_damaged(shared_node: Node, user: Use
     first = push_tree(user, {"number": b"1"})
     second = push_tree(user, {"number": b"2"}, first)
     store = UserStores(shared_node.settings.cas_base_path).of(user.user_id)
-    store.path_of(Space.OBJECT, first).write_bytes(b"{}")
+    store.path_of(ObjectKind.OBJECT, first).write_bytes(b"{}")
 
     assert [one["_hash"] for one in history(user)] == [second]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.store import Store
-from lillux.store_files import Space
+from lillux.store_files import ObjectKind
 from rye_services.node.harvest import promote
 from rye_services.node.redaction import MASK, SHORTEST, Redaction
 
@@ -110,7 +110,7 @@ def test_what_a_run_has_stored_is_promoted_as_it_is(stores: tuple[Store, Store])
     assert store.get_object(state) == local.get_object(state)
     assert promoted.new_bytes == sum(
         store.size(space, digest) or 0
-        for space, digest in ((Space.OBJECT, state), (Space.BLOB, blob))
+        for space, digest in ((ObjectKind.OBJECT, state), (ObjectKind.BLOB, blob))
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from lillux.store import Store
-from lillux.store_files import Space
+from lillux.store_files import ObjectKind
 from rye_services.database import Database, stamp, threads, uploads_in_flight
 from rye_services.node.objects import LEASE_S, Uploads
 from rye_services.node.push import ProjectPush
@@ -65,7 +65,7 @@ def push(services: NodeServices, contents: dict[str, bytes], expected: str | Non
 
 
 def stored(store: Store) -> set[str]:
-    return {one.digest for space in Space for one in store.stored(space)}
+    return {one.digest for space in ObjectKind for one in store.stored(space)}
 
 
 def test_what_a_push_named_stays_with_all_its_history(services: NodeServices, store: Store) -> None:
@@ -93,7 +93,7 @@ def test_what_nothing_names_goes(services: NodeServices, store: Store) -> None:
         removed=1,
         freed_bytes=size,
         kept=len(before),
-        stored_bytes=sum(one.size for space in Space for one in store.stored(space)),
+        stored_bytes=sum(one.size for space in ObjectKind for one in store.stored(space)),
     )
     assert not store.has_blob(blob)
 
@@ -110,7 +110,7 @@ def test_what_was_stored_within_the_grace_stays(services: NodeServices, store: S
     blob, old = store.put_blob(b"young"), store.put_blob(b"old")
     for digest, age_s in ((blob, 3000), (old, 4000)):
         moment = NOW.timestamp() - age_s
-        os.utime(store.path_of(Space.BLOB, digest), (moment, moment))
+        os.utime(store.path_of(ObjectKind.BLOB, digest), (moment, moment))
 
     services.sync.storage.collect_of(USER)
 
@@ -256,7 +256,7 @@ def test_nothing_goes_when_what_is_named_cannot_be_read(
 ) -> None:
     snapshot = push(services, {"file": b"1"})
     blob = store.put_blob(b"never pushed")
-    path = store.path_of(Space.OBJECT, snapshot)
+    path = store.path_of(ObjectKind.OBJECT, snapshot)
     path.write_bytes(b"damaged")
 
     found = services.sync.storage.collect_of(USER)
@@ -273,7 +273,7 @@ def test_a_count_that_a_crash_left_wrong_is_right_after_a_collection(
 
     services.sync.storage.collect_of(USER)
 
-    size = sum(one.size for space in Space for one in store.stored(space))
+    size = sum(one.size for space in ObjectKind for one in store.stored(space))
     assert services.sync.usage.read(USER, store=store) == size
 
 

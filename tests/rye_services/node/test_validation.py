@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from lillux.store import Store
-from lillux.store_files import Space
+from lillux.store_files import ObjectKind
 from rye_services.node.objects import KnownItems
-from rye_services.node.push import ManifestGraphError, check_graph
+from rye_services.node.push import ManifestGraphError, verify_pushed_objects
 from tests.support.pushed_trees import put_item, put_project, put_user_space
 
 TREE = {
@@ -34,7 +34,7 @@ def manifest(store: Store, **changes: Any) -> str:  # noqa: ANN401 - anything a 
 def defects(store: Store, digest: str, known: KnownItems | None = None) -> tuple[str, ...]:
     """What is wrong with the project manifest of a digest; nothing for a sound one."""
     try:
-        check_graph(digest, "project", store, known or KnownItems())
+        verify_pushed_objects(digest, "project", store, known or KnownItems())
     except ManifestGraphError as error:
         return error.defects
     return ()
@@ -43,7 +43,7 @@ def defects(store: Store, digest: str, known: KnownItems | None = None) -> tuple
 def test_a_manifest_with_all_it_leads_to_is_sound(store: Store) -> None:
     digest = put_project(store, TREE)
 
-    found = check_graph(digest, "project", store, KnownItems())
+    found = verify_pushed_objects(digest, "project", store, KnownItems())
 
     assert found.paths() == sorted(TREE)
 
@@ -55,10 +55,10 @@ def test_a_manifest_of_nothing_is_sound(store: Store) -> None:
 def test_an_item_seen_before_still_has_to_be_there(store: Store) -> None:
     known = KnownItems()
     digest = put_project(store, TREE)
-    check_graph(digest, "project", store, known)
+    verify_pushed_objects(digest, "project", store, known)
     item = put_item(store, ".ai/knowledge/page.md", TREE[".ai/knowledge/page.md"])
 
-    store.remove(Space.OBJECT, item)
+    store.remove(ObjectKind.OBJECT, item)
 
     expected = f"items: '.ai/knowledge/page.md': object {item} is missing"
     assert defects(store, digest, known) == (expected,)
@@ -68,8 +68,8 @@ def test_every_missing_part_is_named(store: Store) -> None:
     digest = put_project(store, TREE)
     item = put_item(store, ".ai/tools/probe/echo.py", TREE[".ai/tools/probe/echo.py"])
     echo, source = store.put_blob(b"print(1)\n"), store.put_blob(b"x = 1\n")
-    store.remove(Space.BLOB, echo)
-    store.remove(Space.BLOB, source)
+    store.remove(ObjectKind.BLOB, echo)
+    store.remove(ObjectKind.BLOB, source)
 
     found = defects(store, digest)
 
@@ -84,7 +84,7 @@ def test_the_message_names_twenty_defects_and_counts_the_rest(store: Store) -> N
     digest = manifest(store, files={f"f{number:02}": NOWHERE for number in range(23)})
 
     with pytest.raises(ManifestGraphError) as error:
-        check_graph(digest, "project", store, KnownItems())
+        verify_pushed_objects(digest, "project", store, KnownItems())
 
     named = "; ".join(f"files: 'f{number:02}': blob {NOWHERE} is missing" for number in range(20))
     assert str(error.value) == f"manifest {digest}: {named}; and 3 more"
@@ -104,7 +104,9 @@ def test_a_user_space_is_no_project(store: Store) -> None:
     assert defects(store, digest) == (
         "expected a manifest of the project space, found one of 'user'",
     )
-    assert check_graph(digest, "user", store, KnownItems()).paths() == [".ai/config/a.yaml"]
+    assert verify_pushed_objects(digest, "user", store, KnownItems()).paths() == [
+        ".ai/config/a.yaml"
+    ]
 
 
 def test_another_schema_is_refused(store: Store) -> None:
@@ -182,7 +184,7 @@ def test_an_item_that_is_no_item_source_is_named(store: Store) -> None:
 def test_a_damaged_item_is_thrown_away_so_that_it_can_be_uploaded_again(store: Store) -> None:
     digest = put_project(store, TREE)
     item = put_item(store, ".ai/knowledge/page.md", TREE[".ai/knowledge/page.md"])
-    path = store.path_of(Space.OBJECT, item)
+    path = store.path_of(ObjectKind.OBJECT, item)
     path.write_bytes(path.read_bytes().replace(b"item_source", b"item_sourcf"))
 
     found = defects(store, digest)
@@ -195,10 +197,10 @@ def test_a_damaged_item_is_thrown_away_so_that_it_can_be_uploaded_again(store: S
 
 def test_what_is_found_is_young_again(store: Store) -> None:
     digest = put_project(store, TREE)
-    for space in Space:
+    for space in ObjectKind:
         for stored in store.stored(space):
             os.utime(store.path_of(space, stored.digest), (1, 1))
 
-    check_graph(digest, "project", store, KnownItems())
+    verify_pushed_objects(digest, "project", store, KnownItems())
 
-    assert all(one.modified_s > 1 for space in Space for one in store.stored(space))
+    assert all(one.modified_s > 1 for space in ObjectKind for one in store.stored(space))

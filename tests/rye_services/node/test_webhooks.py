@@ -20,10 +20,10 @@ from rye_services.node.webhooks import (
     Webhooks,
     accepted_delivery,
     canonical_item,
-    checked_project,
-    checked_vault_keys,
     read_delivery,
     record_delivery,
+    valid_hook_project,
+    valid_vault_keys,
 )
 from ryeos.remote.requests import sign_delivery
 from ryeos.remote.secrets import EnvelopeError, seal_secrets
@@ -263,13 +263,13 @@ def test_an_item_that_no_space_could_hold_makes_no_binding(
 @pytest.mark.parametrize("path", ["", "x" * 1025, "a\nb", "a\x00b"])
 def test_the_id_of_a_project_can_be_seen(path: str) -> None:
     with pytest.raises(WebhookFieldError):
-        checked_project(path)
+        valid_hook_project(path)
 
 
 def test_vault_keys_are_names_of_secrets_each_once() -> None:
-    assert checked_vault_keys(["A", "B", "A"]) == ("A", "B")
+    assert valid_vault_keys(["A", "B", "A"]) == ("A", "B")
     with pytest.raises(WebhookFieldError):
-        checked_vault_keys(["PATH"])
+        valid_vault_keys(["PATH"])
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ import pytest
 from lillux.files import make_directory
 from lillux.process.cancellation import Cancellation
 from lillux.sandbox import landlock_version
-from rye_services.node.jobs import Action, Finished, Job
-from rye_services.node.worker import Launch, WorkerDiedError, WorkerEndedError, do_job
+from rye_services.node.jobs import Finished, Job, JobAction
+from rye_services.node.worker import WorkerDiedError, WorkerEndedError, WorkerLaunch, do_job
 from ryeos.app.workspace import Rye
 from ryeos.items.refs import Space
 from tests.support.children import Lifeline
@@ -35,7 +35,7 @@ def job(workspace: Workspace, bundle: Space, tmp_path: Path) -> Callable[..., Jo
 
     def make(item_ref: str = "", **changes: Any) -> Job:  # noqa: ANN401 - fields of Job
         fields: dict[str, Any] = {
-            "action": Action.EXECUTE,
+            "action": JobAction.EXECUTE,
             "item_ref": item_ref,
             "project_id": "project",
             "project": workspace.project_path,
@@ -53,9 +53,9 @@ def job(workspace: Workspace, bundle: Space, tmp_path: Path) -> Callable[..., Jo
 
 
 @pytest.fixture
-def launch() -> Launch:
+def launch() -> WorkerLaunch:
     """As a server would, which has secrets of its own."""
-    return Launch(environ={**os.environ, "NODE_SECRET": "do not tell", "RYE_DEV_MODE": "1"})
+    return WorkerLaunch(environ={**os.environ, "NODE_SECRET": "do not tell", "RYE_DEV_MODE": "1"})
 
 
 MakeJob = Callable[..., Job]
@@ -74,7 +74,7 @@ def stdout(finished: Finished) -> str:
 
 
 def test_a_worker_runs_an_item_with_its_parameters(
-    workspace: Workspace, job: MakeJob, launch: Launch
+    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
 ) -> None:
     code = "def execute(params, project_path):\n    return {'twice': params['n'] * 2}\n"
     workspace.project.signed_tool("t", code, executor="rye/core/runtimes/python/function")
@@ -102,7 +102,7 @@ def closed_to_all_but(*names: str) -> str:
 
 
 def test_limits_of_graphs_that_nobody_asked_for_do_not_reach_a_closed_tool(
-    workspace: Workspace, job: MakeJob, launch: Launch
+    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
 ) -> None:
     workspace.project.signed_tool("t", closed_to_all_but("n"), executor=FUNCTION)
 
@@ -115,7 +115,7 @@ def test_limits_of_graphs_that_nobody_asked_for_do_not_reach_a_closed_tool(
 
 
 def test_a_tool_gets_the_limits_that_it_lists(
-    workspace: Workspace, job: MakeJob, launch: Launch
+    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
 ) -> None:
     workspace.project.signed_tool("t", closed_to_all_but("max_steps"), executor=FUNCTION)
 
@@ -125,7 +125,7 @@ def test_a_tool_gets_the_limits_that_it_lists(
 
 
 def test_a_tool_that_takes_anything_gets_them_too(
-    workspace: Workspace, job: MakeJob, launch: Launch
+    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
 ) -> None:
     workspace.project.signed_tool("t", SHOW, executor=FUNCTION)
 
@@ -135,7 +135,7 @@ def test_a_tool_that_takes_anything_gets_them_too(
 
 
 def test_another_parameter_that_a_tool_does_not_list_is_refused_as_ever(
-    workspace: Workspace, job: MakeJob, launch: Launch
+    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
 ) -> None:
     workspace.project.signed_tool("t", closed_to_all_but("n"), executor=FUNCTION)
 
@@ -145,7 +145,9 @@ def test_another_parameter_that_a_tool_does_not_list_is_refused_as_ever(
     assert envelope["details"] == ['/m: expected no such key (known: "n"), found integer 1']
 
 
-def test_what_rye_refuses_is_an_answer(workspace: Workspace, job: MakeJob, launch: Launch) -> None:
+def test_what_rye_refuses_is_an_answer(
+    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
+) -> None:
     workspace.project.tool("t")
 
     finished = do_job(job("tool:t"), launch)
@@ -154,7 +156,7 @@ def test_what_rye_refuses_is_an_answer(workspace: Workspace, job: MakeJob, launc
 
 
 def test_a_tool_has_nothing_of_the_servers_environment_but_what_is_allowed(
-    workspace: Workspace, job: MakeJob, launch: Launch, tmp_path: Path
+    workspace: Workspace, job: MakeJob, launch: WorkerLaunch, tmp_path: Path
 ) -> None:
     shell_tool(workspace, "env")
 
@@ -169,7 +171,7 @@ def test_a_tool_has_nothing_of_the_servers_environment_but_what_is_allowed(
 
 
 def test_a_secret_that_is_named_like_a_setting_of_rye_sets_nothing(
-    workspace: Workspace, job: MakeJob, launch: Launch
+    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
 ) -> None:
     workspace.project.tool("t")
 
@@ -180,7 +182,7 @@ def test_a_secret_that_is_named_like_a_setting_of_rye_sets_nothing(
 
 @pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")
 def test_a_tool_can_neither_read_nor_write_outside_of_its_job(
-    workspace: Workspace, job: MakeJob, launch: Launch, tmp_path: Path
+    workspace: Workspace, job: MakeJob, launch: WorkerLaunch, tmp_path: Path
 ) -> None:
     outside = tmp_path / "signing"
     outside.mkdir()
@@ -204,7 +206,7 @@ def test_what_is_hidden_cannot_be_read_though_programs_lie_beside_it(
     (place / "data").mkdir(parents=True)
     (place / "data" / "key").write_text("secret", encoding="utf-8")
     (place / "shared").write_text("for all", encoding="utf-8")
-    launch = Launch(environ={"PATH": f"{place}{os.pathsep}{os.environ['PATH']}"})
+    launch = WorkerLaunch(environ={"PATH": f"{place}{os.pathsep}{os.environ['PATH']}"})
     shell_tool(workspace, f"cat {place}/data/key; cat {place}/shared; true")
 
     shown = stdout(do_job(job("tool:t", hidden=(place / "data",)), launch))
@@ -223,7 +225,7 @@ def test_a_program_that_was_unpacked_below_what_is_hidden_is_read_and_nothing_el
         shutil.copytree(CHECKOUT / package, unpacked / package)
     (data / "key").write_text("secret", encoding="utf-8")
     elsewhere = [entry for entry in sys.path if Path(entry) != CHECKOUT]
-    launch = Launch(environ=os.environ, modules=(str(unpacked), *elsewhere))
+    launch = WorkerLaunch(environ=os.environ, modules=(str(unpacked), *elsewhere))
     shell_tool(workspace, f"cat {data}/key; echo ran")
 
     shown = stdout(do_job(job("tool:t", hidden=(data,)), launch))
@@ -233,7 +235,7 @@ def test_a_program_that_was_unpacked_below_what_is_hidden_is_read_and_nothing_el
 
 @pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")
 def test_a_tool_can_neither_look_into_the_server_nor_signal_it(
-    workspace: Workspace, job: MakeJob, launch: Launch
+    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
 ) -> None:
     with subprocess.Popen([sys.executable, "-I", "-c", "input()"], stdin=subprocess.PIPE) as server:
         script = f"cat /proc/{server.pid}/environ; kill {server.pid} && echo killed; true"
@@ -248,7 +250,7 @@ def test_a_tool_can_neither_look_into_the_server_nor_signal_it(
 
 
 def test_a_daemon_that_a_tool_starts_ends_with_the_execution(
-    workspace: Workspace, job: MakeJob, launch: Launch
+    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
 ) -> None:
     lifeline = Lifeline(workspace.project_path)
     leave = "os.fork() and os._exit(0)"
@@ -266,7 +268,7 @@ def test_a_daemon_that_a_tool_starts_ends_with_the_execution(
 
 
 def test_a_run_over_its_time_limit_is_ended_and_says_so(
-    workspace: Workspace, job: MakeJob, launch: Launch
+    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
 ) -> None:
     lifeline = Lifeline(workspace.project_path)
     shell_tool(workspace, f"{lifeline.hold}; setsid sleep 600 & sleep 600")
@@ -280,7 +282,7 @@ def test_a_run_over_its_time_limit_is_ended_and_says_so(
 
 
 def test_a_cancelled_job_ends_with_all_that_it_started(
-    workspace: Workspace, job: MakeJob, launch: Launch
+    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
 ) -> None:
     lifeline = Lifeline(workspace.project_path)
     shell_tool(workspace, f"{lifeline.hold}; setsid sleep 600 & sleep 600")
@@ -300,7 +302,7 @@ def test_a_cancelled_job_ends_with_all_that_it_started(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems look every five seconds")
 def test_a_job_ends_when_its_server_is_killed(
-    workspace: Workspace, job: MakeJob, launch: Launch, tmp_path: Path
+    workspace: Workspace, job: MakeJob, launch: WorkerLaunch, tmp_path: Path
 ) -> None:
     lifeline = Lifeline(workspace.project_path)
     shell_tool(workspace, f"{lifeline.hold}; setsid sleep 600 & sleep 600")
@@ -323,7 +325,7 @@ def test_a_job_ends_when_its_server_is_killed(
 
 
 def test_a_worker_that_is_killed_is_told_of(
-    workspace: Workspace, job: MakeJob, launch: Launch
+    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
 ) -> None:
     shell_tool(workspace, "kill -9 $(ps -o ppid= -p $$)")
 
@@ -334,7 +336,7 @@ def test_a_worker_that_is_killed_is_told_of(
 
 
 def test_more_memory_than_the_limit_is_not_to_be_had(
-    workspace: Workspace, job: MakeJob, launch: Launch
+    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
 ) -> None:
     code = "print(len(bytearray(1 << 31)))\n"
     workspace.project.signed_tool("t", code)
@@ -346,7 +348,7 @@ def test_more_memory_than_the_limit_is_not_to_be_had(
 
 
 def test_no_file_gets_larger_than_the_limit(
-    workspace: Workspace, job: MakeJob, launch: Launch
+    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
 ) -> None:
     shell_tool(workspace, "head -c 3000000 /dev/zero > large; stat -c %s large")
 
@@ -357,7 +359,7 @@ def test_no_file_gets_larger_than_the_limit(
 
 
 def test_a_key_of_the_project_counts_where_the_user_approved_it_for_that_project(
-    workspace: Workspace, job: MakeJob, launch: Launch
+    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
 ) -> None:
     from lillux.signing import compute_key_fingerprint, generate_keypair
 
@@ -377,18 +379,18 @@ def test_a_key_of_the_project_counts_where_the_user_approved_it_for_that_project
 
 
 def test_fetch_loads_an_item_of_the_checkout(
-    workspace: Workspace, job: MakeJob, launch: Launch
+    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
 ) -> None:
     workspace.project.signed_tool("t", "print('hello')")
 
-    finished = do_job(job(action=Action.FETCH, parameters={"item_id": "tool:t"}), launch)
+    finished = do_job(job(action=JobAction.FETCH, parameters={"item_id": "tool:t"}), launch)
 
     assert finished.envelope["status"] == "success", finished
     assert "print('hello')" in json.dumps(finished.envelope)
 
 
 def test_sign_puts_the_nodes_signature_on_an_item(
-    workspace: Workspace, job: MakeJob, launch: Launch
+    workspace: Workspace, job: MakeJob, launch: WorkerLaunch
 ) -> None:
     from lillux.signing import compute_key_fingerprint, generate_keypair
 
@@ -397,7 +399,7 @@ def test_sign_puts_the_nodes_signature_on_an_item(
 
     finished = do_job(
         job(
-            action=Action.SIGN,
+            action=JobAction.SIGN,
             parameters={"item_id": "tool:t"},
             signing_pem=key.private_pem.decode(),
         ),

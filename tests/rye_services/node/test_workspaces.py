@@ -5,7 +5,7 @@ import pytest
 
 from lillux.store import Store
 from lillux.store_files import ObjectMissingError
-from rye_services.node.workspaces import Wanted, Workspaces
+from rye_services.node.workspaces import CheckoutRequest, Checkouts
 from ryeos.sync.objects import SourceManifest, manifest_of
 from tests.support.pushed_trees import put_project, put_user_space
 
@@ -20,19 +20,21 @@ def store(tmp_path: Path) -> Store:
 
 
 @pytest.fixture
-def workspaces(tmp_path: Path) -> Workspaces:
+def workspaces(tmp_path: Path) -> Checkouts:
     """A pool that keeps two."""
-    return Workspaces(tmp_path / "workspaces", kept=2)
+    return Checkouts(tmp_path / "workspaces", kept=2)
 
 
-def wanted(store: Store, files: Files, user: Files | None = None, project: str = "p") -> Wanted:
+def wanted(
+    store: Store, files: Files, user: Files | None = None, project: str = "p"
+) -> CheckoutRequest:
     """A project and a user space to be checked out."""
     manifest = manifest_of(store.get_object(put_project(store, files)), "the project")
     if user is None:
         space = None
     else:
         space = manifest_of(store.get_object(put_user_space(store, user)), "the user space")
-    return Wanted(
+    return CheckoutRequest(
         user_id="0123456789abcdef",
         remote_name="default",
         project_path=project,
@@ -55,7 +57,7 @@ FILES = {"a.txt": b"a\n", "src/b.txt": b"b\n", "run.sh": b"#!/bin/sh\n"}
 
 
 def test_a_workspace_holds_project_and_user_space_and_two_empty_folders(
-    store: Store, workspaces: Workspaces
+    store: Store, workspaces: Checkouts
 ) -> None:
     with workspaces.checkout(wanted(store, FILES, USER)) as workspace:
         assert files_in(workspace.project) == FILES
@@ -65,7 +67,7 @@ def test_a_workspace_holds_project_and_user_space_and_two_empty_folders(
 
 
 def test_whatever_a_run_did_is_undone_for_the_next_one(
-    store: Store, workspaces: Workspaces, tmp_path: Path
+    store: Store, workspaces: Checkouts, tmp_path: Path
 ) -> None:
     with workspaces.checkout(wanted(store, FILES, USER)) as first:
         (first.project / "a.txt").write_bytes(b"A\n")
@@ -88,7 +90,7 @@ def test_whatever_a_run_did_is_undone_for_the_next_one(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
-def test_permissions_that_a_run_has_set_do_not_stay(store: Store, workspaces: Workspaces) -> None:
+def test_permissions_that_a_run_has_set_do_not_stay(store: Store, workspaces: Checkouts) -> None:
     with workspaces.checkout(wanted(store, FILES)) as first:
         before = (first.project / "run.sh").stat().st_mode
         (first.project / "run.sh").chmod(0o4777)
@@ -102,7 +104,7 @@ def test_permissions_that_a_run_has_set_do_not_stay(store: Store, workspaces: Wo
 
 @pytest.mark.skipif(os.name == "nt", reason="times are set in another way there")
 def test_a_change_that_hides_behind_an_old_time_is_found(
-    store: Store, workspaces: Workspaces
+    store: Store, workspaces: Checkouts
 ) -> None:
     with workspaces.checkout(wanted(store, FILES)) as first:
         path = first.project / "a.txt"
@@ -115,7 +117,7 @@ def test_a_change_that_hides_behind_an_old_time_is_found(
 
 
 def test_only_what_differs_is_written_for_another_snapshot(
-    store: Store, workspaces: Workspaces
+    store: Store, workspaces: Checkouts
 ) -> None:
     with workspaces.checkout(wanted(store, FILES)) as first:
         kept = (first.project / "src" / "b.txt").stat().st_ino
@@ -126,7 +128,7 @@ def test_only_what_differs_is_written_for_another_snapshot(
 
 
 def test_two_executions_at_a_time_never_share_a_workspace(
-    store: Store, workspaces: Workspaces
+    store: Store, workspaces: Checkouts
 ) -> None:
     with (
         workspaces.checkout(wanted(store, FILES)) as one,
@@ -138,16 +140,14 @@ def test_two_executions_at_a_time_never_share_a_workspace(
         assert files_in(other.project) == FILES
 
 
-def test_projects_do_not_share_workspaces(store: Store, workspaces: Workspaces) -> None:
+def test_projects_do_not_share_workspaces(store: Store, workspaces: Checkouts) -> None:
     with workspaces.checkout(wanted(store, FILES, project="p")) as one:
         pass
     with workspaces.checkout(wanted(store, FILES, project="q")) as other:
         assert one.project != other.project
 
 
-def test_no_more_than_a_few_are_kept_and_the_oldest_go(
-    store: Store, workspaces: Workspaces
-) -> None:
+def test_no_more_than_a_few_are_kept_and_the_oldest_go(store: Store, workspaces: Checkouts) -> None:
     seen = []
     for number in range(4):
         with workspaces.checkout(wanted(store, FILES, project=f"p{number}")) as workspace:
@@ -160,7 +160,7 @@ def test_no_more_than_a_few_are_kept_and_the_oldest_go(
     assert len(list(workspaces.root.glob("*/*/*.lock"))) == 2
 
 
-def test_a_workspace_in_use_is_not_removed(store: Store, workspaces: Workspaces) -> None:
+def test_a_workspace_in_use_is_not_removed(store: Store, workspaces: Checkouts) -> None:
     with workspaces.checkout(wanted(store, FILES, project="busy")) as busy:
         for number in range(4):
             with workspaces.checkout(wanted(store, FILES, project=f"p{number}")):
@@ -170,11 +170,11 @@ def test_a_workspace_in_use_is_not_removed(store: Store, workspaces: Workspaces)
 
 
 def test_content_that_is_missing_leaves_no_new_workspace_behind(
-    store: Store, workspaces: Workspaces
+    store: Store, workspaces: Checkouts
 ) -> None:
     nowhere = SourceManifest("project", {}, {"a.txt": "0" * 64})
     asked = wanted(store, FILES)
-    broken = Wanted(
+    broken = CheckoutRequest(
         user_id=asked.user_id,
         remote_name=asked.remote_name,
         project_path=asked.project_path,

@@ -6,9 +6,9 @@ import pytest
 
 from lillux.signing import generate_keypair
 from lillux.store import Store
-from lillux.store_files import Space
+from lillux.store_files import ObjectKind
 from rye_services.registry.services import open_registry_alone
-from ryeos.remote.requests import check_document
+from ryeos.remote.requests import verify_document
 from ryeos.trust.keys import SigningKey
 from tests.support.registry import Registry, bundle_body, item_text, running_registry
 
@@ -44,7 +44,7 @@ def test_a_bundle_is_pulled_as_it_was_pushed(shared_registry: Registry) -> None:
     assert (answer["manifest"], answer["files"]) == (sent["manifest"], sent["files"])
     assert (answer["bundle_id"], answer["version"]) == (account.name, "1.0.0")
     identity = shared_registry.ask("GET", "/public-key").json
-    check_document(answer["attestation"], identity["public_key_pem"].encode())
+    verify_document(answer["attestation"], identity["public_key_pem"].encode())
     assert shared_registry.ask("GET", f"/v1/bundle/pull/{account.name}").status == 401
 
 
@@ -239,7 +239,7 @@ def test_files_that_no_bundle_names_are_swept_once_they_are_old(registry: Regist
     services = open_registry_alone(registry.node.settings)
     store = Store(registry.node.data / "registry")
     orphan, young = store.put_blob(b"of a push that was killed"), store.put_blob(b"just sent")
-    for path in (*named, store.path_of(Space.BLOB, orphan)):
+    for path in (*named, store.path_of(ObjectKind.BLOB, orphan)):
         os.utime(path, (0, 0))
 
     assert services.bundles.sweep() == 1

@@ -3,7 +3,7 @@ import re
 from lillux.digests import sha256_hex
 from lillux.signing import compute_key_fingerprint, verify_signature
 from ryeos.items.refs import Kind
-from ryeos.remote.requests import check_document
+from ryeos.remote.requests import verify_document
 from ryeos.trust.signature import content_hash, form_for, split
 from tests.support.registry import Registry, item_text
 
@@ -41,7 +41,7 @@ def test_the_registry_says_under_its_own_key_which_item_a_content_is(
 
     attested = pulled["attestation"]
     identity = shared_registry.ask("GET", "/public-key").json
-    check_document(attested, identity["public_key_pem"].encode())
+    verify_document(attested, identity["public_key_pem"].encode())
     key = compute_key_fingerprint(shared_registry.ask("GET", "/v1/public-key").body)
     assert attested["signed_by"] == f"fp:{key}"
     assert attested["item_id"] == item_id

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.files import check_relative
+from lillux.files import require_plain_path
 from rye_services.registry.names import (
     RegistryNameError,
     bundle_name,
@@ -44,7 +44,7 @@ def test_whatever_is_an_id_is_a_place_on_every_system(item_id: str) -> None:
     except RegistryNameError:
         return
 
-    check_relative(name.id)
+    require_plain_path(name.id)
     assert f"{name.namespace}/{name.category}/{name.name}" == item_id
 
 

@@ -10,10 +10,10 @@ from rye_services.registry.search_index import (
     MAX_QUERY_CHARACTERS,
     PUBLIC,
     UNLISTED,
-    Document,
+    IndexedItem,
+    IndexQuery,
     PostgresIndex,
     SqliteIndex,
-    Wanted,
     fts_query,
     index_for,
     postgres_query,
@@ -33,9 +33,9 @@ def connection() -> Iterator[Connection]:
     engine.dispose()
 
 
-def document(item: int, item_id: str, words: str, visibility: str = PUBLIC) -> Document:
+def document(item: int, item_id: str, words: str, visibility: str = PUBLIC) -> IndexedItem:
     namespace, _, rest = item_id.partition("/")
-    return Document(
+    return IndexedItem(
         item=item,
         item_type="tool",
         item_id=item_id,
@@ -57,7 +57,7 @@ DOCUMENTS = [
 
 
 def found(connection: Connection, query: str, **narrowed: object) -> list[int]:
-    wanted = Wanted(words=words_of(query), **narrowed)  # type: ignore[arg-type]
+    wanted = IndexQuery(words=words_of(query), **narrowed)  # type: ignore[arg-type]
     items, total = INDEX.find(connection, wanted, limit=10, offset=0)
     assert total == len(items)
     return sorted(items)
@@ -100,7 +100,7 @@ def test_a_search_is_narrowed_and_shows_what_is_unlisted_to_its_owner(
 
 
 def test_the_word_of_a_facet_is_none_that_can_be_typed(connection: Connection) -> None:
-    facet = fts_query(Wanted(words=(), item_type="tool"), ()).split('"')[1]
+    facet = fts_query(IndexQuery(words=(), item_type="tool"), ()).split('"')[1]
 
     assert words_of(facet) == (facet[1:],)
     assert found(connection, facet) == []
@@ -108,7 +108,7 @@ def test_the_word_of_a_facet_is_none_that_can_be_typed(connection: Connection) -
 
 @given(query=st.text(max_size=60))
 def test_whatever_is_typed_is_words_and_no_expression(connection: Connection, query: str) -> None:
-    wanted = Wanted(words=words_of(query), namespace="ada")
+    wanted = IndexQuery(words=words_of(query), namespace="ada")
 
     items, total = INDEX.find(connection, wanted, limit=10, offset=0)
 
@@ -137,7 +137,7 @@ def test_what_is_put_again_or_removed_is_found_no_longer() -> None:
 
 
 def test_postgresql_gets_words_as_a_value_and_its_own_index() -> None:
-    wanted = Wanted(words=("draw", "a"), item_type="tool", mine=("ada",))
+    wanted = IndexQuery(words=("draw", "a"), item_type="tool", mine=("ada",))
 
     statement, values = postgres_query(wanted, limit=20, offset=40)
 

@@ -7,24 +7,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.digests import canonical_json, sha256_hex
-from ryeos.sync.entries import START, Entry, end_of, head_of, read_entries
+from ryeos.sync.entries import START, ContentEntry, end_of, head_of, read_entries
 from ryeos.sync.objects import EntryError
 
 
-def _digest(entry: Entry) -> str:
+def _digest(entry: ContentEntry) -> str:
     return entry.digest
 
 
-BLOBS = st.binary(max_size=200).map(lambda data: Entry(sha256_hex(data), "blob", data))
+BLOBS = st.binary(max_size=200).map(lambda data: ContentEntry(sha256_hex(data), "blob", data))
 VALUES = st.dictionaries(st.text(max_size=5), st.none() | st.integers() | st.text(max_size=9))
 
 
-def object_of(value: object) -> Entry:
+def object_of(value: object) -> ContentEntry:
     data = canonical_json(value)
-    return Entry(sha256_hex(data), "object", data)
+    return ContentEntry(sha256_hex(data), "object", data)
 
 
-def framed(*entries: Entry) -> bytes:
+def framed(*entries: ContentEntry) -> bytes:
     parts = (head_of(entry) + entry.data for entry in entries)
     return START + b"".join(parts) + end_of(len(entries))
 
@@ -43,14 +43,14 @@ def refusal(data: bytes) -> str:
 
 
 def test_an_answer_is_its_start_each_entry_and_the_end() -> None:
-    found = framed(Entry(sha256_hex(b"hi"), "blob", b"hi"), object_of({"a": 1}))
+    found = framed(ContentEntry(sha256_hex(b"hi"), "blob", b"hi"), object_of({"a": 1}))
 
     assert found == b'rye entries 1\nb\0\0\0\x02hio\0\0\0\x07{"a":1}e\0\0\0\x02'
 
 
 @pytest.mark.property
 @given(entries=st.lists(BLOBS | VALUES.map(object_of), max_size=5, unique_by=_digest))
-def test_what_is_read_is_what_was_framed(entries: list[Entry]) -> None:
+def test_what_is_read_is_what_was_framed(entries: list[ContentEntry]) -> None:
     asked = {entry.digest for entry in entries}
 
     assert list(read_entries(framed(*entries), asked)) == entries
@@ -58,7 +58,9 @@ def test_what_is_read_is_what_was_framed(entries: list[Entry]) -> None:
 
 @pytest.mark.property
 @given(entries=st.lists(BLOBS, max_size=4, unique_by=_digest), data=st.data())
-def test_an_answer_that_is_cut_short_is_refused(entries: list[Entry], data: st.DataObject) -> None:
+def test_an_answer_that_is_cut_short_is_refused(
+    entries: list[ContentEntry], data: st.DataObject
+) -> None:
     whole = framed(*entries)
     length = data.draw(st.integers(0, len(whole) - 1))
 
@@ -87,7 +89,7 @@ def test_what_stands_behind_the_end_is_refused() -> None:
 
 
 def test_an_end_that_counts_wrong_is_refused() -> None:
-    entry = Entry(sha256_hex(b""), "blob", b"")
+    entry = ContentEntry(sha256_hex(b""), "blob", b"")
     data = START + head_of(entry) + end_of(2)
 
     found = r"b'e\x00\x00\x00\x02'"
@@ -107,7 +109,7 @@ def test_an_end_that_counts_wrong_is_refused() -> None:
     ],
 )
 def test_an_object_has_only_its_canonical_form(content: bytes, problem: str) -> None:
-    entry = Entry(sha256_hex(content), "object", content)
+    entry = ContentEntry(sha256_hex(content), "object", content)
 
     assert refusal(framed(entry)).startswith(problem)
 
@@ -120,13 +122,13 @@ def test_an_object_is_read_as_json_says() -> None:
 
 
 def test_what_was_not_asked_for_is_refused_before_it_is_read() -> None:
-    asked, other = object_of({"a": 1}), Entry(sha256_hex(b"[" * 9), "object", b"[" * 9)
+    asked, other = object_of({"a": 1}), ContentEntry(sha256_hex(b"[" * 9), "object", b"[" * 9)
 
     with pytest.raises(EntryError, match=f"entry {other.digest}: was not asked for"):
         list(read_entries(framed(asked, other), {asked.digest}))
 
 
 def test_what_comes_twice_is_refused() -> None:
-    entry = Entry(sha256_hex(b""), "blob", b"")
+    entry = ContentEntry(sha256_hex(b""), "blob", b"")
 
     assert refusal(framed(entry, entry)) == "came twice"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lillux.store import Durability, Store
-from lillux.store_files import DigestError, Space
+from lillux.store_files import DigestError, ObjectKind
 from ryeos.sync.garbage import Collected, GarbageRefusedError, collect_garbage
 from ryeos.sync.objects import PUSH, ItemSource, ProjectSnapshot, SourceManifest
 
@@ -36,7 +36,7 @@ def put_snapshot(store: Store, text: str, *parents: str) -> str:
 
 def everything(store: Store) -> set[str]:
     """Every digest that is there."""
-    return {stored.digest for space in Space for stored in store.stored(space)}
+    return {stored.digest for space in ObjectKind for stored in store.stored(space)}
 
 
 def later() -> float:
@@ -93,7 +93,7 @@ def test_a_touch_makes_young(store: Store) -> None:
     old, touched = store.put_blob(b"old"), store.put_blob(b"touched")
     for digest in (old, touched):
         os.utime(store.root / "blobs" / digest[:2] / digest[2:4] / digest, (1000, 1000))
-    store.touch(Space.BLOB, touched)
+    store.touch(ObjectKind.BLOB, touched)
 
     collect_garbage(store, [], now_s=time())
 
@@ -201,7 +201,9 @@ def test_what_is_touched_while_it_is_swept_stays_or_is_missing(store: Store) -> 
         return collect_garbage(store, [], now_s=time(), grace_s=60.0).removed
 
     def touch() -> None:
-        touched.extend(digest for digest in reversed(digests) if store.touch(Space.BLOB, digest))
+        touched.extend(
+            digest for digest in reversed(digests) if store.touch(ObjectKind.BLOB, digest)
+        )
 
     for digest in digests:
         os.utime(store.root / "blobs" / digest[:2] / digest[2:4] / digest, (1000, 1000))

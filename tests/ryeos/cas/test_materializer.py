@@ -13,7 +13,7 @@ from lillux.store_files import ObjectMissingError
 from ryeos.sync.checkout import Written, cleanup, materialize, read_manifest, write_tree
 from ryeos.sync.objects import CasObjectError, ItemSource, ManifestSpace, SourceManifest
 from ryeos.sync.paths import UnsafeManifestError
-from ryeos.sync.tree import Entry, StatTable
+from ryeos.sync.tree import StatTable, TreeEntry
 
 ABSENT = "0" * 64
 LONG_AFTER_NS = 2**62
@@ -75,10 +75,10 @@ def known(store: Store, root: Path, manifest: SourceManifest) -> StatTable:
     """The table of a tree that was written long ago."""
     table = StatTable()
     for path, digest in manifest.files.items():
-        table.record(path, (root / path).stat(), Entry(digest), now_ns=LONG_AFTER_NS)
+        table.record(path, (root / path).stat(), TreeEntry(digest), now_ns=LONG_AFTER_NS)
     for path, digest in manifest.items.items():
         source = store.get_object(digest)
-        entry = Entry(source["content_blob_hash"], digest, source)
+        entry = TreeEntry(source["content_blob_hash"], digest, source)
         table.record(path, (root / path).stat(), entry, now_ns=LONG_AFTER_NS)
     return table
 

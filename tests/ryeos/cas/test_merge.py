@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lillux.store import Durability, Store
-from ryeos.sync.merge import Conflict, Merged, conflict_record, three_way_merge
+from ryeos.sync.merge import MergeConflict, Merged, conflict_record, three_way_merge
 from ryeos.sync.objects import CasObjectError, ItemSource, SourceManifest, item_source_of
 
 BASE = "1\n2\n3\n4\n5\n6\n"
@@ -146,7 +146,7 @@ def test_a_conflict_names_the_three_digests(tree: Tree) -> None:
 
     merged = tree.merge(base, ours, theirs)
 
-    conflict = Conflict(
+    conflict = MergeConflict(
         path="a", base=tree.blob("1"), ours=tree.blob("2"), theirs=None, type="modify/delete"
     )
     assert merged.conflicts == (conflict,)

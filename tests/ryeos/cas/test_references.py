@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.store_files import Space
+from lillux.store_files import ObjectKind
 from ryeos.sync.objects import (
     ExecutionSnapshot,
     ItemSource,
+    ObjectReference,
     OutputsBundle,
     ProjectSnapshot,
-    Reference,
     SourceManifest,
     references_of,
 )
@@ -18,12 +18,12 @@ from ryeos.sync.objects import (
 A, B, C, D = "a" * 64, "b" * 64, "c" * 64, "d" * 64
 
 
-def named(value: object) -> list[tuple[str, Space | None]]:
+def named(value: object) -> list[tuple[str, ObjectKind | None]]:
     """What an object names, as pairs."""
     return [(one.digest, one.space) for one in references_of(value)]
 
 
-BLOB, OBJECT = Space.BLOB, Space.OBJECT
+BLOB, OBJECT = ObjectKind.BLOB, ObjectKind.OBJECT
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ BLOB, OBJECT = Space.BLOB, Space.OBJECT
     ],
 )
 def test_an_object_names_what_its_kind_says(
-    value: dict[str, Any], expected: list[tuple[str, Space | None]]
+    value: dict[str, Any], expected: list[tuple[str, ObjectKind | None]]
 ) -> None:
     assert named(value) == expected
 
@@ -105,4 +105,4 @@ def test_a_misshapen_object_names_only_digests(kind: str, fields: dict[str, Any]
     references = list(references_of({"kind": kind, **fields}))
 
     assert {one.digest for one in references} <= {A}
-    assert all(isinstance(one, Reference) for one in references)
+    assert all(isinstance(one, ObjectReference) for one in references)

@@ -9,10 +9,10 @@ from ryeos.sync.paths import (
     PATH_CASE,
     PATH_PREFIX,
     UnsafeManifestError,
-    check_manifest_paths,
     clashes,
     fold,
     path_problem,
+    require_safe_paths,
     safe_target,
 )
 
@@ -40,7 +40,7 @@ PATHS = st.lists(st.lists(NAMES, min_size=1, max_size=3).map("/".join), max_size
     ],
 )
 def test_an_ordinary_path_is_accepted(path: str) -> None:
-    check_manifest_paths([path])
+    require_safe_paths([path])
 
 
 SEGMENTS = st.sampled_from(
@@ -63,19 +63,19 @@ def test_a_plain_path_is_judged_as_one_that_needs_a_closer_look(segments: list[s
 
 
 def test_ordinary_paths_stand_side_by_side() -> None:
-    check_manifest_paths(["a/b", "a/c", "a.b", "a-b/c", "ab"])
+    require_safe_paths(["a/b", "a/c", "a.b", "a-b/c", "ab"])
 
 
 def refused(paths: list[str]) -> tuple[str, str]:
     """The path that is refused, and why."""
     with pytest.raises(UnsafeManifestError) as error:
-        check_manifest_paths(paths)
+        require_safe_paths(paths)
     return error.value.path, error.value.problem
 
 
 def test_the_message_names_the_path_and_the_way_out() -> None:
     with pytest.raises(UnsafeManifestError) as error:
-        check_manifest_paths(["ok", "../x"])
+        require_safe_paths(["ok", "../x"])
 
     assert str(error.value) == ("unsafe path '../x' in a manifest: '..' segments are not allowed")
     assert error.value.hint == "rename the file where it comes from, and push again"

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.sync.tree import Entry, StatTable
+from ryeos.sync.tree import StatTable, TreeEntry
 
 LONG_AGO_NS = 1_000_000_000_123_456_789
-ENTRY = Entry("a" * 64)
-ITEM = Entry("a" * 64, "b" * 64, {"kind": "item_source", "signature_info": None})
+ENTRY = TreeEntry("a" * 64)
+ITEM = TreeEntry("a" * 64, "b" * 64, {"kind": "item_source", "signature_info": None})
 
 
 @pytest.fixture

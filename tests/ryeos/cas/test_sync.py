@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from lillux.digests import canonical_json, compute_integrity, sha256_hex
 from lillux.store import Store
-from lillux.store_files import Space
+from lillux.store_files import ObjectKind
 from ryeos.sync.entries import (
     MAX_BATCH_BYTES,
     MAX_ENTRIES,
     MAX_ENTRY_BYTES,
-    Entry,
+    ContentEntry,
     Sized,
     batches,
     collect_object_hashes,
@@ -44,7 +44,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def test_an_entry_on_the_wire_is_digest_kind_and_base64() -> None:
-    assert encode(Entry(HELLO, "blob", b"hello")) == {
+    assert encode(ContentEntry(HELLO, "blob", b"hello")) == {
         "hash": HELLO,
         "kind": "blob",
         "data": "aGVsbG8=",
@@ -54,7 +54,7 @@ def test_an_entry_on_the_wire_is_digest_kind_and_base64() -> None:
 @pytest.mark.property
 @given(data=st.binary(max_size=300))
 def test_a_blob_is_decoded_as_it_was_encoded(data: bytes) -> None:
-    entry = Entry(sha256_hex(data), "blob", data)
+    entry = ContentEntry(sha256_hex(data), "blob", data)
 
     assert decode(json.loads(json.dumps(encode(entry)))) == entry
 
@@ -75,9 +75,9 @@ def test_an_object_is_judged_by_its_value_however_it_is_written(
         text.encode("utf-8")
     except UnicodeEncodeError:  # half of a pair, unescaped: no UTF-8 has that
         return
-    entry = decode(encode(Entry(digest, "object", written)))
+    entry = decode(encode(ContentEntry(digest, "object", written)))
 
-    assert entry == Entry(digest, "object", canonical_json(value))
+    assert entry == ContentEntry(digest, "object", canonical_json(value))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_base64_of_another_form_is_refused(data: str) -> None:
 )
 def test_an_object_that_is_no_json_of_ours_is_refused(text: bytes) -> None:
     with pytest.raises(EntryError, match="data: expected an object's JSON"):
-        decode(encode(Entry(ZERO, "object", text)))
+        decode(encode(ContentEntry(ZERO, "object", text)))
 
 
 # --- manifests ------------------------------------------------------------------------------------
@@ -173,11 +173,11 @@ def test_what_was_exported_can_be_imported(store: Store, tmp_path: Path) -> None
     stored = import_entries(map(encode, export_entries(hashes, store)), other)
 
     assert stored == hashes
-    assert [one.digest for one in other.stored(Space.BLOB)] == [
-        one.digest for one in store.stored(Space.BLOB)
+    assert [one.digest for one in other.stored(ObjectKind.BLOB)] == [
+        one.digest for one in store.stored(ObjectKind.BLOB)
     ]
-    assert [one.digest for one in other.stored(Space.OBJECT)] == [
-        one.digest for one in store.stored(Space.OBJECT)
+    assert [one.digest for one in other.stored(ObjectKind.OBJECT)] == [
+        one.digest for one in store.stored(ObjectKind.OBJECT)
     ]
 
 
@@ -186,18 +186,18 @@ def test_what_is_not_there_is_not_exported(store: Store) -> None:
 
     entries = list(export_entries([ZERO, digest, "no digest"], store))
 
-    assert entries == [Entry(digest, "blob", b"x")]
+    assert entries == [ContentEntry(digest, "blob", b"x")]
 
 
 def test_of_a_digest_that_is_both_the_blob_is_exported(store: Store) -> None:
     digest = store.put_blob(b"{}")
     store.put_object({})
 
-    assert list(export_entries([digest], store)) == [Entry(digest, "blob", b"{}")]
+    assert list(export_entries([digest], store)) == [ContentEntry(digest, "blob", b"{}")]
 
 
 def test_the_good_entries_are_stored_and_the_others_are_named(store: Store) -> None:
-    good = encode(Entry(HELLO, "blob", b"hello"))
+    good = encode(ContentEntry(HELLO, "blob", b"hello"))
     bad = good | {"hash": ZERO}
 
     with pytest.raises(ImportFailedError) as error:

@@ -14,7 +14,7 @@ from ryeos.sync.entries import collect_object_hashes
 from ryeos.sync.objects import Contents, Layered, SourceManifest, TreeChangedError, manifest_of
 from ryeos.sync.paths import Skipped, item_source
 from ryeos.sync.rules import ManifestRules, rules_of
-from ryeos.sync.tree import Entry, StatTable, Tree, build_project_tree, build_user_tree
+from ryeos.sync.tree import StatTable, Tree, TreeEntry, build_project_tree, build_user_tree
 
 LONG_AGO = 1_000_000_000.5
 links = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
@@ -247,7 +247,7 @@ def test_a_table_that_knows_a_private_key_does_not_let_it_through(tmp_path: Path
     write(tmp_path, {".ai/config/backup.pem": mark})
     table = StatTable()
     status = (tmp_path / ".ai/config/backup.pem").stat()
-    entry = Entry("a" * 64, "b" * 64, {"kind": "item_source"})
+    entry = TreeEntry("a" * 64, "b" * 64, {"kind": "item_source"})
     table.record(".ai/config/backup.pem", status, entry, now_ns=status.st_ctime_ns + 10**10)
 
     assert build_user_tree(tmp_path, rules(), table).manifest.items == {}
@@ -351,7 +351,7 @@ def test_a_file_that_changed_since_is_told_and_looked_at_again(tmp_path: Path, c
 # --- the table ------------------------------------------------------------------------------------
 
 
-def known(root: Path, tree: Tree, relative: str, entry: Entry) -> StatTable:
+def known(root: Path, tree: Tree, relative: str, entry: TreeEntry) -> StatTable:
     """A table that says something else about a file than what is in it."""
     status = (root / relative).stat()
     tree.table.record(relative, status, entry, now_ns=status.st_ctime_ns + 10**10)
@@ -360,7 +360,7 @@ def known(root: Path, tree: Tree, relative: str, entry: Entry) -> StatTable:
 
 def test_a_file_that_the_table_knows_is_not_read(tmp_path: Path) -> None:
     write(tmp_path, {"src/a": b"x"})
-    table = known(tmp_path, project(tmp_path), "src/a", Entry("a" * 64))
+    table = known(tmp_path, project(tmp_path), "src/a", TreeEntry("a" * 64))
 
     tree = build_project_tree(tmp_path, rules("src/"), table)
 
@@ -370,7 +370,7 @@ def test_a_file_that_the_table_knows_is_not_read(tmp_path: Path) -> None:
 def test_an_item_of_which_the_table_knows_only_the_bytes_is_read(tmp_path: Path) -> None:
     write(tmp_path, {".ai/tools/a.py": b"x"})
     first = project(tmp_path)
-    table = known(tmp_path, first, ".ai/tools/a.py", Entry("a" * 64))
+    table = known(tmp_path, first, ".ai/tools/a.py", TreeEntry("a" * 64))
 
     assert build_project_tree(tmp_path, rules(), table).manifest_hash == first.manifest_hash
 
@@ -395,7 +395,7 @@ def test_a_table_makes_no_difference_to_the_result(tmp_path: Path) -> None:
 
 def test_files_that_are_gone_are_forgotten_by_the_table(tmp_path: Path) -> None:
     write(tmp_path, {"src/a": b"x", "src/b": b"x"})
-    table = known(tmp_path, project(tmp_path), "src/a", Entry("a" * 64))
+    table = known(tmp_path, project(tmp_path), "src/a", TreeEntry("a" * 64))
     (tmp_path / "src/a").unlink()
 
     build_project_tree(tmp_path, rules("src/"), table)

@@ -632,11 +632,11 @@ def test_mending_trusts_nobody_and_signs_nothing(project: CommandLine) -> None:
 
 
 def test_what_cannot_be_mended_is_told(cli: CommandLine) -> None:
-    from ryeos.cli.findings import Check, keep_from_others, mend
+    from ryeos.cli.findings import Finding, keep_from_others, mend
 
     gone = cli.home / "gone"
 
-    (told,) = mend([Check("cache", "warn", "exposed", "chmod 700 it", keep_from_others(gone))])
+    (told,) = mend([Finding("cache", "warn", "exposed", "chmod 700 it", keep_from_others(gone))])
 
     assert (told.status, told.fix) == ("fail", "chmod 700 it")
     assert told.message == f"not mended: {gone}: no such file or directory"

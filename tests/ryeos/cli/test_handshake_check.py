@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from lillux.process import ProcessManager
-from ryeos.cli.client_settings import Launch
+from ryeos.cli.client_settings import ServerLaunch
 from ryeos.cli.doctor_probes import LEGACY, MODERN, Era, handshake_finding
 
 # A server that answers to everything; what stands for the rest is put in by each test.
@@ -26,7 +26,7 @@ def finding(folder: Path, text: str, era: Era = MODERN) -> tuple[str, str]:
     """What is said of a server with this program."""
     program = folder / "server.py"
     program.write_text(text, "utf-8")
-    launch = Launch(argv=(sys.executable, str(program), "mcp"))
+    launch = ServerLaunch(argv=(sys.executable, str(program), "mcp"))
     check = handshake_finding(era, launch, {}, ProcessManager())
     return check.status, check.message
 
@@ -72,6 +72,6 @@ def test_a_server_without_tools_fails(tmp_path: Path) -> None:
 
 
 def test_a_program_that_cannot_be_started_fails(tmp_path: Path) -> None:
-    launch = Launch(argv=(str(tmp_path / "python"), "rye.pyz", "mcp"))
+    launch = ServerLaunch(argv=(str(tmp_path / "python"), "rye.pyz", "mcp"))
 
     assert handshake_finding(MODERN, launch, {}, ProcessManager()).status == "fail"

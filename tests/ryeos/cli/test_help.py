@@ -6,7 +6,7 @@ import pytest
 
 import ryeos.app.workspace  # noqa: F401 - brings in every class of failure
 from lillux.errors import LilluxError
-from ryeos.cli.commands import ALIASES, PROGRAMS, TABLE, Entry, find
+from ryeos.cli.commands import ALIASES, PROGRAMS, TABLE, CommandEntry, find
 from ryeos.cli.help import TOPICS
 from ryeos.graph.schemas import SCHEMAS
 from tests.support.command_line import CommandLine
@@ -55,7 +55,7 @@ def test_help_on_a_group_is_what_its_help_flag_prints(cli: CommandLine, group: s
 
 
 @pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry.words)
-def test_every_command_of_the_table_is_there_with_an_example(entry: Entry) -> None:
+def test_every_command_of_the_table_is_there_with_an_example(entry: CommandEntry) -> None:
     command = import_module(f"ryeos.cli.{entry.module}").COMMANDS[entry.words]
 
     assert command.examples

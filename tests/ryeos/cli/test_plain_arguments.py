@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ryeos.cli.arguments import PlainArguments, declare_shared
-from ryeos.cli.commands import TABLE, Entry
+from ryeos.cli.commands import TABLE, CommandEntry
 from ryeos.cli.parser import parse
-from ryeos.cli.session import Command
+from ryeos.cli.session import CommandSpec
 from ryeos.items.errors import UsageError
 
 WORDS = st.sampled_from(
@@ -21,13 +21,13 @@ FLAGS = st.sampled_from(
 ODD = st.sampled_from(["--", "-x", "--json=1", "-qv", "-1", "--nosuch", "-h", "-V", "--color=auto"])
 
 
-def command_of(entry: Entry) -> Command:
+def command_of(entry: CommandEntry) -> CommandSpec:
     command = import_module(f"ryeos.cli.{entry.module}").COMMANDS[entry.words]
-    assert isinstance(command, Command)
+    assert isinstance(command, CommandSpec)
     return command
 
 
-def plainly(command: Command, arguments: list[str]) -> dict[str, object] | None:
+def plainly(command: CommandSpec, arguments: list[str]) -> dict[str, object] | None:
     plain = PlainArguments()
     command.configure(plain)
     declare_shared(plain, has_project=plain.takes("--project"))
@@ -38,7 +38,9 @@ def plainly(command: Command, arguments: list[str]) -> dict[str, object] | None:
 @pytest.mark.property
 @pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry.words)
 @given(arguments=st.lists(WORDS | FLAGS | ODD, max_size=6))
-def test_what_is_read_plainly_is_what_argparse_reads(entry: Entry, arguments: list[str]) -> None:
+def test_what_is_read_plainly_is_what_argparse_reads(
+    entry: CommandEntry, arguments: list[str]
+) -> None:
     command = command_of(entry)
 
     plain = plainly(command, arguments)

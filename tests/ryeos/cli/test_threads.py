@@ -3,7 +3,7 @@
 import pytest
 
 from ryeos.cli.commands import HIDDEN
-from ryeos.run.thread_registry import Registry
+from ryeos.run.thread_registry import ThreadRegistry
 from ryeos.run.threads import Status, Thread, ThreadsPlace
 from tests.support.command_line import CommandLine
 
@@ -11,13 +11,13 @@ ID = "mine/x/x-1-2-00aa"
 
 
 @pytest.fixture
-def registry(cli: CommandLine) -> Registry:
+def registry(cli: CommandLine) -> ThreadRegistry:
     """The registry of the project."""
     cli.project_space.ai.mkdir()
-    return Registry(ThreadsPlace(cli.project_space.ai))
+    return ThreadRegistry(ThreadsPlace(cli.project_space.ai))
 
 
-def add(registry: Registry, thread_id: str, status: Status) -> None:
+def add(registry: ThreadRegistry, thread_id: str, status: Status) -> None:
     """A thread that has come to this status."""
     registry.register(Thread(thread_id=thread_id, directive="mine/x"))
     registry.finish(thread_id, status, error="why" if status != Status.COMPLETED else None)
@@ -47,7 +47,7 @@ def test_an_empty_list_says_where_it_looked_and_makes_nothing(cli: CommandLine) 
     assert not folder.exists()
 
 
-def test_a_list_is_as_long_as_was_asked_for(cli: CommandLine, registry: Registry) -> None:
+def test_a_list_is_as_long_as_was_asked_for(cli: CommandLine, registry: ThreadRegistry) -> None:
     for number in range(22):
         add(registry, f"mine/x/x-{number}", Status.COMPLETED)
 
@@ -73,7 +73,7 @@ def test_waiting_succeeds_when_all_have_completed(
     status: int,
     code: str | None,
     cli: CommandLine,
-    registry: Registry,
+    registry: ThreadRegistry,
 ) -> None:
     ids = [f"mine/x/x-{number}" for number in range(len(statuses))]
     for thread_id, ended in zip(ids, statuses, strict=True):
@@ -86,7 +86,7 @@ def test_waiting_succeeds_when_all_have_completed(
 
 
 def test_one_that_still_runs_is_told_before_one_that_failed(
-    cli: CommandLine, registry: Registry
+    cli: CommandLine, registry: ThreadRegistry
 ) -> None:
     add(registry, "a", Status.ERROR)
     registry.register(Thread(thread_id="b", directive="mine/x"))
@@ -97,7 +97,7 @@ def test_one_that_still_runs_is_told_before_one_that_failed(
     assert done.json["error"] == "still running after 0 s: b"
 
 
-def test_a_mistyped_id_gets_a_suggestion(cli: CommandLine, registry: Registry) -> None:
+def test_a_mistyped_id_gets_a_suggestion(cli: CommandLine, registry: ThreadRegistry) -> None:
     add(registry, ID, Status.COMPLETED)
 
     done = cli("threads", "show", "x-1-2-00ab")
@@ -107,7 +107,7 @@ def test_a_mistyped_id_gets_a_suggestion(cli: CommandLine, registry: Registry) -
 
 
 def test_a_shown_thread_has_its_fields_and_the_end_of_its_log(
-    cli: CommandLine, registry: Registry
+    cli: CommandLine, registry: ThreadRegistry
 ) -> None:
     add(registry, ID, Status.ERROR)
     registry.place.make_thread_folder(ID)
@@ -122,7 +122,7 @@ def test_a_shown_thread_has_its_fields_and_the_end_of_its_log(
     assert logs["path"] == shown["thread"]["log"]
 
 
-def test_following_is_for_people(cli: CommandLine, registry: Registry) -> None:
+def test_following_is_for_people(cli: CommandLine, registry: ThreadRegistry) -> None:
     add(registry, ID, Status.COMPLETED)
 
     done = cli("threads", "logs", ID, "--follow", "--json")

@@ -7,9 +7,9 @@ from ryeos.cli.client_settings import (
     CLIENTS,
     NAMES,
     Interpreter,
-    Launch,
     Machine,
-    Scope,
+    ServerLaunch,
+    SettingsScope,
     find_client,
     is_ours,
     launch_for,
@@ -19,7 +19,7 @@ from ryeos.cli.client_settings import (
 )
 from ryeos.items.errors import NoProjectError, UnsupportedError, UsageError
 
-LAUNCH = Launch(argv=("/usr/bin/python3", "/home/me/rye.pyz", "mcp"))
+LAUNCH = ServerLaunch(argv=("/usr/bin/python3", "/home/me/rye.pyz", "mcp"))
 
 
 def interpreter(executable: str, base: str = "", *, is_virtual: bool = False) -> Interpreter:
@@ -76,7 +76,7 @@ def test_an_alias_of_the_microsoft_store_is_known(path: str, is_stub: bool) -> N
 
 
 def test_an_entry_has_no_env_unless_it_is_needed() -> None:
-    needing = Launch(argv=LAUNCH.argv, env={"USER_SPACE": "/data"})
+    needing = ServerLaunch(argv=LAUNCH.argv, env={"USER_SPACE": "/data"})
 
     assert LAUNCH.entry(find_client("cursor")) == {
         "command": "/usr/bin/python3",
@@ -118,7 +118,7 @@ def test_only_an_entry_that_starts_rye_is_ours(entry: Any, ours: bool) -> None: 
 
 
 def test_a_program_of_another_name_knows_itself() -> None:
-    renamed = Launch(argv=("/usr/bin/python3", "/home/me/tools.pyz", "mcp"))
+    renamed = ServerLaunch(argv=("/usr/bin/python3", "/home/me/tools.pyz", "mcp"))
 
     assert is_ours(renamed.entry(find_client("cursor")), renamed)
 
@@ -126,19 +126,24 @@ def test_a_program_of_another_name_knows_itself() -> None:
 # --- which project --------------------------------------------------------------------------------
 
 
-def told(name: str, scope: Scope, project: Path, *, is_named: bool = False) -> tuple[str, ...]:
+def told(
+    name: str, scope: SettingsScope, project: Path, *, is_named: bool = False
+) -> tuple[str, ...]:
     launch = launch_for(find_client(name), LAUNCH, scope, project, is_named=is_named)
     return launch.argv[len(LAUNCH.argv) :]
 
 
 def test_a_client_without_a_usable_folder_is_told_the_project(tmp_path: Path) -> None:
-    assert told("claude-desktop", Scope.USER, tmp_path) == ()
+    assert told("claude-desktop", SettingsScope.USER, tmp_path) == ()
 
     (tmp_path / ".ai").mkdir()
 
-    assert told("claude-desktop", Scope.USER, tmp_path) == ("--project", str(tmp_path))
-    assert told("cursor", Scope.USER, tmp_path) == ()
-    assert told("cursor", Scope.USER, tmp_path, is_named=True) == ("--project", str(tmp_path))
+    assert told("claude-desktop", SettingsScope.USER, tmp_path) == ("--project", str(tmp_path))
+    assert told("cursor", SettingsScope.USER, tmp_path) == ()
+    assert told("cursor", SettingsScope.USER, tmp_path, is_named=True) == (
+        "--project",
+        str(tmp_path),
+    )
 
 
 @pytest.mark.parametrize(
@@ -148,11 +153,11 @@ def test_a_client_without_a_usable_folder_is_told_the_project(tmp_path: Path) ->
 def test_settings_of_a_project_name_it_as_the_client_can(
     name: str, argument: str | None, tmp_path: Path
 ) -> None:
-    assert told(name, Scope.PROJECT, tmp_path) == ("--project", argument or str(tmp_path))
+    assert told(name, SettingsScope.PROJECT, tmp_path) == ("--project", argument or str(tmp_path))
 
 
 def test_a_client_that_tells_the_project_need_not_be_told(tmp_path: Path) -> None:
-    assert told("claude-code", Scope.PROJECT, tmp_path) == ()
+    assert told("claude-code", SettingsScope.PROJECT, tmp_path) == ()
 
 
 # --- which file -----------------------------------------------------------------------------------
@@ -192,7 +197,7 @@ LINUX = Machine("linux", {"HOME": "/home/me"})
     ],
 )
 def test_settings_are_where_the_platform_has_them(name: str, machine: Machine, path: str) -> None:
-    assert settings_path(find_client(name), Scope.USER, machine, None) == Path(path)
+    assert settings_path(find_client(name), SettingsScope.USER, machine, None) == Path(path)
 
 
 @pytest.mark.parametrize(
@@ -207,27 +212,31 @@ def test_variables_move_settings(name: str, variable: str, path: str) -> None:
     moved = Machine("linux", {"HOME": "/home/me", variable: "/data"})
     relative = Machine("linux", {"HOME": "/home/me", variable: "data"})
 
-    assert settings_path(find_client(name), Scope.USER, moved, None) == Path(path)
-    assert str(settings_path(find_client(name), Scope.USER, relative, None)).startswith("/home/me")
+    assert settings_path(find_client(name), SettingsScope.USER, moved, None) == Path(path)
+    assert str(settings_path(find_client(name), SettingsScope.USER, relative, None)).startswith(
+        "/home/me"
+    )
 
 
 def test_the_file_with_comments_is_taken_where_only_it_is_there(tmp_path: Path) -> None:
     (tmp_path / "opencode.jsonc").touch()
 
-    found = settings_path(find_client("opencode"), Scope.PROJECT, LINUX, tmp_path)
+    found = settings_path(find_client("opencode"), SettingsScope.PROJECT, LINUX, tmp_path)
 
     assert found == tmp_path / "opencode.jsonc"
 
 
 def test_without_a_home_the_variable_is_named() -> None:
     with pytest.raises(UsageError) as error:
-        settings_path(find_client("cursor"), Scope.USER, Machine("win32", {}), None)
+        settings_path(find_client("cursor"), SettingsScope.USER, Machine("win32", {}), None)
 
     assert str(error.value) == "USERPROFILE: expected an absolute path, found none"
 
 
-@pytest.mark.parametrize("scope", list(Scope))
-def test_a_client_whose_settings_are_unknown_is_refused(scope: Scope, tmp_path: Path) -> None:
+@pytest.mark.parametrize("scope", list(SettingsScope))
+def test_a_client_whose_settings_are_unknown_is_refused(
+    scope: SettingsScope, tmp_path: Path
+) -> None:
     with pytest.raises(UnsupportedError) as error:
         settings_path(find_client("windsurf"), scope, LINUX, tmp_path)
 
@@ -236,7 +245,7 @@ def test_a_client_whose_settings_are_unknown_is_refused(scope: Scope, tmp_path: 
 
 def test_settings_of_a_project_need_one() -> None:
     with pytest.raises(NoProjectError):
-        settings_path(find_client("cursor"), Scope.PROJECT, LINUX, None)
+        settings_path(find_client("cursor"), SettingsScope.PROJECT, LINUX, None)
 
 
 # --- names ----------------------------------------------------------------------------------------

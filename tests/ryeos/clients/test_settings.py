@@ -9,7 +9,7 @@ from ryeos.cli.client_settings import (
     ClientSettingsError,
     EntryChange,
     ForeignEntryError,
-    Launch,
+    ServerLaunch,
     find_client,
     read_settings,
     with_entry,
@@ -17,12 +17,14 @@ from ryeos.cli.client_settings import (
     write_settings,
 )
 
-LAUNCH = Launch(argv=("/usr/bin/python3", "/home/me/rye.pyz", "mcp"))
-MOVED = Launch(argv=("/usr/local/bin/python3", "/opt/rye.pyz", "mcp"))
+LAUNCH = ServerLaunch(argv=("/usr/bin/python3", "/home/me/rye.pyz", "mcp"))
+MOVED = ServerLaunch(argv=("/usr/local/bin/python3", "/opt/rye.pyz", "mcp"))
 posix_only = pytest.mark.skipif(os.name == "nt", reason="Windows keeps permissions elsewhere")
 
 
-def install(name: str, path: Path, launch: Launch = LAUNCH, *, force: bool = False) -> EntryChange:
+def install(
+    name: str, path: Path, launch: ServerLaunch = LAUNCH, *, force: bool = False
+) -> EntryChange:
     """What `rye mcp install` does to a file."""
     settings = read_settings(find_client(name), path)
     change, text = with_entry(settings, launch, force=force)
@@ -117,7 +119,7 @@ def test_variables_of_the_user_stay_beside_ours(path: Path) -> None:
     )
     path.write_text(path.read_text("utf-8").replace('"rye.pyz"', '"/x/rye.pyz"'), "utf-8")
 
-    install("cursor", path, Launch(argv=MOVED.argv, env={"USER_SPACE": "/data"}))
+    install("cursor", path, ServerLaunch(argv=MOVED.argv, env={"USER_SPACE": "/data"}))
 
     assert '"env": {"K": "v", "USER_SPACE": "/data"}' in path.read_text("utf-8")
 
@@ -199,6 +201,6 @@ def test_a_file_that_somebody_wrote_meanwhile_is_not_overwritten(path: Path) -> 
 
 def test_a_path_that_is_no_utf_8_is_refused(path: Path) -> None:
     with pytest.raises(ClientSettingsError, match=r"a path that is no UTF-8"):
-        install("cursor", path, Launch(argv=("/usr/bin/python3", "/\udcff/rye.pyz", "mcp")))
+        install("cursor", path, ServerLaunch(argv=("/usr/bin/python3", "/\udcff/rye.pyz", "mcp")))
 
     assert not path.exists()

@@ -16,7 +16,7 @@ from lillux.errors import LilluxError
 from lillux.process.cancellation import Cancellation
 from lillux.process.model import MIB
 from ryeos.items.errors import ChainValidationError
-from ryeos.run.model import ExecutionResult, Request
+from ryeos.run.model import ExecutionRequest, ExecutionResult
 from tests.support.children import Lifeline
 from tests.support.executables import make_program
 from tests.support.scripted_process import ScriptedProcess
@@ -259,7 +259,7 @@ def test_a_dry_run_starts_nothing_and_writes_nothing(workspace: Workspace) -> No
     runner = ScriptedProcess()
 
     result = workspace.rye(runner=runner).executor.execute(
-        Request(item_id="mine/t", parameters={"a": 1}, dry_run=True, timeout_s=5)
+        ExecutionRequest(item_id="mine/t", parameters={"a": 1}, dry_run=True, timeout_s=5)
     )
 
     assert result.success
@@ -503,7 +503,9 @@ def test_a_run_can_be_cancelled(workspace: Workspace) -> None:
         seen.append(chunk)
         cancellation.cancel()
 
-    request = Request(item_id="rye/bash/bash", parameters={"command": "echo ready >&2; sleep 60"})
+    request = ExecutionRequest(
+        item_id="rye/bash/bash", parameters={"command": "echo ready >&2; sleep 60"}
+    )
     result = workspace.rye().executor.execute(
         request, cancellation=cancellation, on_stderr=on_stderr
     )
@@ -526,7 +528,7 @@ def test_fifty_threads_share_one_object(workspace: Workspace) -> None:
     def run(number: int) -> None:
         barrier.wait()
         results[number] = rye.executor.execute(
-            Request(item_id="mine/t", parameters={"n": number}, trace=True)
+            ExecutionRequest(item_id="mine/t", parameters={"n": number}, trace=True)
         )
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(50)]
@@ -555,13 +557,13 @@ def test_of_two_files_with_one_id_the_same_wins_in_every_process(
 from pathlib import Path
 from ryeos.app.workspace import Rye
 from ryeos.items.context import context_from
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from ryeos.items.refs import Space
 project = {str(workspace.project_path)!r}
 bundle = Space("system:ryeos", Path({str(workspace.bundles[0].base)!r}), "0.1.0",
                {workspace.bundles[0].pinned_pem!r})
 context = context_from({workspace.env!r}, cwd=Path(project), project=project, bundles=(bundle,))
-result = Rye(context).executor.execute(Request(item_id="mine/a", use_lockfile=False))
+result = Rye(context).executor.execute(ExecutionRequest(item_id="mine/a", use_lockfile=False))
 print(result.error, result.data["stdout"].strip(), result.metadata["warnings"])
 """
     done = subprocess.run(

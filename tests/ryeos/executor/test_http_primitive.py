@@ -12,7 +12,7 @@ from lillux.process.cancellation import Cancellation
 from ryeos.run.engine import PrimitiveExecutor
 from ryeos.run.http import HttpClientPrimitive, HttpResult
 from ryeos.run.http_sinks import ReturnSink
-from ryeos.run.model import ExecutionResult, Request
+from ryeos.run.model import ExecutionRequest, ExecutionResult
 from tests.support.certificates import authority_file, context_for
 from tests.support.http_servers import Exchange, Server, closed_port, proxy
 from tests.support.workspace import Workspace
@@ -276,7 +276,7 @@ def test_a_cancellation_ends_it(workspace: Workspace) -> None:
     with Server(hang) as server:
         tool(workspace, {"url": server.url})
         result = workspace.rye().executor.execute(
-            Request(item_id="api", parameters={}), cancellation=cancellation
+            ExecutionRequest(item_id="api", parameters={}), cancellation=cancellation
         )
 
     assert result.metadata["error_code"] == "CANCELLED"

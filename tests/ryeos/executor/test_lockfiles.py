@@ -15,7 +15,7 @@ from ryeos.items.context import LockMode
 from ryeos.items.errors import SpecError, SystemImmutableError
 from ryeos.items.refs import Space
 from ryeos.run.lockfiles import lockfile_path
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from tests.support.workspace import BUNDLE_SOURCE, SpaceFolder, Workspace, publish
 
 SCRIPT = "rye/core/runtimes/python/script"
@@ -161,7 +161,7 @@ def test_many_runs_at_once_leave_one_whole_lockfile(workspace: Workspace) -> Non
     results: list[Any] = []
 
     def run() -> None:
-        results.append(executor.execute(Request(item_id=TOOL)))
+        results.append(executor.execute(ExecutionRequest(item_id=TOOL)))
 
     threads = [threading.Thread(target=run) for _ in range(8)]
     for thread in threads:

@@ -172,12 +172,14 @@ def test_parameters_are_checked_before_anything_starts(workspace: Workspace) -> 
 
 
 def test_what_a_server_tells_is_heard_while_it_works(workspace: Workspace) -> None:
-    from ryeos.run.model import Request
+    from ryeos.run.model import ExecutionRequest
 
     tool(workspace.project, odd("tells"))
     told: list[bytes] = []
 
-    workspace.rye().executor.execute(Request(item_id="mcp/test/tool"), on_stderr=told.append)
+    workspace.rye().executor.execute(
+        ExecutionRequest(item_id="mcp/test/tool"), on_stderr=told.append
+    )
 
     assert told == [b"progress 1/2 half\n", b"info: hi\n"]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lillux.schema_keywords import SchemaError
 from ryeos.items.errors import ParameterError
-from ryeos.run.parameters import checked_parameters
+from ryeos.run.parameters import valid_parameters
 from tests.support.workspace import Workspace
 
 SCHEMA: dict[str, Any] = {
@@ -36,21 +36,21 @@ JSON = st.recursive(
 
 
 def test_defaults_are_filled_in_where_a_key_is_absent() -> None:
-    checked = checked_parameters({"name": "a", "deep": {}}, SCHEMA)
+    checked = valid_parameters({"name": "a", "deep": {}}, SCHEMA)
 
     assert checked == {"name": "a", "count": 3, "deep": {"x": [1]}}
 
 
 def test_a_default_belongs_to_one_call_alone() -> None:
-    first = checked_parameters({"name": "a", "deep": {}}, SCHEMA)
+    first = valid_parameters({"name": "a", "deep": {}}, SCHEMA)
     first["deep"]["x"].append(2)
 
-    assert checked_parameters({"name": "a", "deep": {}}, SCHEMA)["deep"] == {"x": [1]}
+    assert valid_parameters({"name": "a", "deep": {}}, SCHEMA)["deep"] == {"x": [1]}
 
 
 def test_every_violation_is_told_at_once() -> None:
     with pytest.raises(ParameterError) as error:
-        checked_parameters({"count": "many", "extra": 1}, SCHEMA)
+        valid_parameters({"count": "many", "extra": 1}, SCHEMA)
 
     assert len(error.value.details) == 3
     assert str(error.value) == "Parameter validation failed: " + "; ".join(error.value.details)
@@ -59,14 +59,14 @@ def test_every_violation_is_told_at_once() -> None:
 
 def test_the_hint_names_who_wants_the_parameters() -> None:
     with pytest.raises(ParameterError) as error:
-        checked_parameters({"nme": "a"}, SCHEMA, ref="tool:mine/x")
+        valid_parameters({"nme": "a"}, SCHEMA, ref="tool:mine/x")
 
     assert error.value.hint == "see what it takes: rye load tool:mine/x"
 
 
 def test_text_for_a_number_is_told_how_to_write_one() -> None:
     with pytest.raises(ParameterError) as error:
-        checked_parameters({"name": "a", "count": "5"}, SCHEMA)
+        valid_parameters({"name": "a", "count": "5"}, SCHEMA)
 
     assert error.value.hint == "count=... is text; give JSON with count:=..."
 
@@ -75,7 +75,7 @@ def test_text_for_a_number_is_told_how_to_write_one() -> None:
 def test_without_a_schema_everything_passes(schema: Mapping[str, Any] | None) -> None:
     parameters = {"anything": [1, {"a": None}], "tool_path": "x"}
 
-    assert checked_parameters(parameters, schema) == parameters
+    assert valid_parameters(parameters, schema) == parameters
 
 
 @pytest.mark.parametrize("schema", [None, {"type": "object"}])
@@ -94,7 +94,7 @@ def test_what_json_cannot_hold_is_refused(
     schema: Mapping[str, Any] | None, value: object, problem: str
 ) -> None:
     with pytest.raises(ParameterError) as error:
-        checked_parameters({"x": value}, schema)
+        valid_parameters({"x": value}, schema)
 
     assert str(error.value) == f"Parameter validation failed: {problem}"
 
@@ -105,13 +105,13 @@ def test_a_value_that_has_no_end_is_refused(schema: Mapping[str, Any] | None) ->
     endless["self"] = endless
 
     with pytest.raises(ParameterError) as error:
-        checked_parameters(endless, schema)
+        valid_parameters(endless, schema)
 
     assert str(error.value).endswith("expected at most 128 levels of nesting, found more")
 
 
 def test_exempt_names_pass_although_the_schema_lists_others_only() -> None:
-    checked = checked_parameters({"name": "a", "cwd": "/tmp"}, SCHEMA, ("timeout", "cwd"))
+    checked = valid_parameters({"name": "a", "cwd": "/tmp"}, SCHEMA, ("timeout", "cwd"))
 
     assert checked == {"name": "a", "count": 3, "cwd": "/tmp"}
 
@@ -120,12 +120,12 @@ def test_an_exempt_name_that_the_schema_declares_is_checked() -> None:
     schema = {"properties": {"timeout": {"type": "integer"}}}
 
     with pytest.raises(ParameterError):
-        checked_parameters({"timeout": "soon"}, schema, ("timeout",))
+        valid_parameters({"timeout": "soon"}, schema, ("timeout",))
 
 
 def test_a_schema_that_is_none_is_an_error_of_the_tool() -> None:
     with pytest.raises(SchemaError):
-        checked_parameters({}, {"type": "nonsense"})
+        valid_parameters({}, {"type": "nonsense"})
 
 
 @given(parameters=st.dictionaries(st.text(), JSON))
@@ -133,7 +133,7 @@ def test_the_callers_mapping_is_never_changed(parameters: dict[str, Any]) -> Non
     before = copy.deepcopy(parameters)
     schema = {"properties": {"a": {"default": 1}, "b": {"properties": {"c": {"default": []}}}}}
 
-    checked = checked_parameters(parameters, schema)
+    checked = valid_parameters(parameters, schema)
 
     assert parameters == before
     assert {name: checked[name] for name in parameters if name != "b"} == {

@@ -7,12 +7,12 @@ import pytest
 
 from lillux.values import replace
 from ryeos.run.engine import KEPT_S, MAX_KEPT, PreparedCall, PreparedCalls
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from tests.support.workspace import Workspace
 
 TOOL = "def execute(params, project_path):\n    return {answer}\n"
 FUNCTION = "rye/core/runtimes/python/function"
-ONE = Request(item_id="mine/it", is_one_of_many=True, use_lockfile=False)
+ONE = ExecutionRequest(item_id="mine/it", is_one_of_many=True, use_lockfile=False)
 
 
 def write(workspace: Workspace, answer: str, item_id: str = "mine/it") -> Path:
@@ -32,7 +32,7 @@ def prepared_call(workspace: Workspace) -> PreparedCall:
     return found
 
 
-def data(workspace: Workspace, executor: Any, request: Request = ONE) -> Any:  # noqa: ANN401
+def data(workspace: Workspace, executor: Any, request: ExecutionRequest = ONE) -> Any:  # noqa: ANN401
     result = executor.execute(request)
     assert result.success, result.error
     return result.data
@@ -118,7 +118,7 @@ def test_a_call_on_its_own_stands_on_nothing_that_was_kept(workspace: Workspace)
     write(workspace, "1")
     executor = workspace.rye().executor
 
-    executor.execute(Request(item_id="mine/it"))
+    executor.execute(ExecutionRequest(item_id="mine/it"))
 
     assert executor._prepared.find(ONE) is None
 
@@ -137,7 +137,9 @@ def test_prepared_are_kept_for_a_moment(workspace: Workspace) -> None:
 @pytest.mark.parametrize(
     "other", [replace(ONE, use_lockfile=True), replace(ONE, validate_chain=False)]
 )
-def test_prepared_are_for_calls_of_the_same_kind(other: Request, workspace: Workspace) -> None:
+def test_prepared_are_for_calls_of_the_same_kind(
+    other: ExecutionRequest, workspace: Workspace
+) -> None:
     prepared = PreparedCalls()
     prepared.keep(ONE, prepared_call(workspace))
 

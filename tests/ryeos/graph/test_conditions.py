@@ -21,7 +21,7 @@ from ryeos.graph.conditions import (
     references,
 )
 from ryeos.graph.expressions import ExpressionError
-from ryeos.graph.problems import Problem
+from ryeos.graph.problems import GraphProblem
 
 WHERE = "config.nodes.route.next[0].when"
 DOCUMENT = {
@@ -182,7 +182,7 @@ def test_what_cannot_be_compared_is_false_with_a_warning(
     [
         (
             "state.n > 1",
-            Problem(
+            GraphProblem(
                 WHERE,
                 "expected a condition, found a text",
                 "write it like {path: state.n, op: gt, value: 1}",
@@ -190,23 +190,27 @@ def test_what_cannot_be_compared_is_false_with_a_warning(
         ),
         (
             {"path": "a", "op": "is_a", "value": 1},
-            Problem(f"{WHERE}.op", "unknown operator 'is_a'", f"known are {', '.join(OPERATORS)}"),
+            GraphProblem(
+                f"{WHERE}.op", "unknown operator 'is_a'", f"known are {', '.join(OPERATORS)}"
+            ),
         ),
         (
             {"path": "a", "operator": "contain", "value": 1},
-            Problem(f"{WHERE}.operator", "unknown operator 'contain'", "did you mean contains?"),
+            GraphProblem(
+                f"{WHERE}.operator", "unknown operator 'contain'", "did you mean contains?"
+            ),
         ),
         (
             {"path": "a", "op": 1, "value": 1},
-            Problem(f"{WHERE}.op", "expected the name of an operator, found a number"),
+            GraphProblem(f"{WHERE}.op", "expected the name of an operator, found a number"),
         ),
         (
             {"path": "a", "op": "eq", "operator": "ne", "value": 1},
-            Problem(f"{WHERE}.op", "expected op or operator, found both"),
+            GraphProblem(f"{WHERE}.op", "expected op or operator, found both"),
         ),
         (
             {"op": "eq", "value": 1},
-            Problem(
+            GraphProblem(
                 WHERE,
                 "expected the key path, found none",
                 "say what is compared, like path: state.n",
@@ -214,7 +218,7 @@ def test_what_cannot_be_compared_is_false_with_a_warning(
         ),
         (
             {"path": "${state.n}", "value": 1},
-            Problem(
+            GraphProblem(
                 f"{WHERE}.path",
                 "expected a path like state.n, found '${state.n}'",
                 "a path stands without ${ and }",
@@ -222,22 +226,26 @@ def test_what_cannot_be_compared_is_false_with_a_warning(
         ),
         (
             {"path": "a b", "value": 1},
-            Problem(f"{WHERE}.path", "expected .key, [0] or ['any key'] after 'a', found ' b'"),
+            GraphProblem(
+                f"{WHERE}.path", "expected .key, [0] or ['any key'] after 'a', found ' b'"
+            ),
         ),
         (
             {"path": "a", "value": "${x"},
-            Problem(
+            GraphProblem(
                 f"{WHERE}.value",
                 "${x: expected } at the end of the expression, write $${ for ${ as text",
             ),
         ),
         (
             {"path": "a", "op": "in", "value": ["${x | uper}"]},
-            Problem(f"{WHERE}.value[0]", "${x | uper}: unknown pipe 'uper', did you mean upper?"),
+            GraphProblem(
+                f"{WHERE}.value[0]", "${x | uper}: unknown pipe 'uper', did you mean upper?"
+            ),
         ),
         (
             {"path": "a", "op": "regex", "value": "(a"},
-            Problem(
+            GraphProblem(
                 f"{WHERE}.value",
                 "'(a': found ( without )",
                 "see docs/graph-expressions.md for what a pattern may have",
@@ -245,17 +253,17 @@ def test_what_cannot_be_compared_is_false_with_a_warning(
         ),
         (
             {"path": "a", "op": "regex", "value": 5},
-            Problem(f"{WHERE}.value", "expected a regular expression, found a number"),
+            GraphProblem(f"{WHERE}.value", "expected a regular expression, found a number"),
         ),
         (
             {"any": {"path": "a"}},
-            Problem(
+            GraphProblem(
                 f"{WHERE}.any", "expected a list, found a mapping", "write any: [{...}, {...}]"
             ),
         ),
         (
             {"any": [], "path": "a"},
-            Problem(
+            GraphProblem(
                 WHERE,
                 "expected one of any, all, not or path, found any, path",
                 "put them into one list: all: [{...}, {...}]",
@@ -263,7 +271,7 @@ def test_what_cannot_be_compared_is_false_with_a_warning(
         ),
         (
             {"all": [{}, {"not": 5}]},
-            Problem(
+            GraphProblem(
                 f"{WHERE}.all[1].not",
                 "expected a condition, found a number",
                 "write it like {path: state.n, op: gt, value: 1}",
@@ -271,7 +279,7 @@ def test_what_cannot_be_compared_is_false_with_a_warning(
         ),
     ],
 )
-def test_a_condition_that_means_nothing_is_an_error(data: object, problem: Problem) -> None:
+def test_a_condition_that_means_nothing_is_an_error(data: object, problem: GraphProblem) -> None:
     assert parse_condition(data, WHERE) == (None, [problem])
 
 
@@ -280,11 +288,11 @@ def test_a_condition_that_means_nothing_is_an_error(data: object, problem: Probl
     [
         (
             {"path": "a", "value": 1, "valeu": 2},
-            Problem(f"{WHERE}.valeu", "unknown key is not used", "did you mean value?"),
+            GraphProblem(f"{WHERE}.valeu", "unknown key is not used", "did you mean value?"),
         ),
         (
             {"path": "a"},
-            Problem(
+            GraphProblem(
                 WHERE,
                 "eq has no value to compare with, so null is taken",
                 "add value, or op: exists",
@@ -292,19 +300,19 @@ def test_a_condition_that_means_nothing_is_an_error(data: object, problem: Probl
         ),
         (
             {"path": "a", "op": "exists", "value": False},
-            Problem(f"{WHERE}.value", "exists looks at no value", "write op: not_exists"),
+            GraphProblem(f"{WHERE}.value", "exists looks at no value", "write op: not_exists"),
         ),
         (
             {"path": "a", "op": "not_empty", "value": False},
-            Problem(f"{WHERE}.value", "not_empty looks at no value", "write op: empty"),
+            GraphProblem(f"{WHERE}.value", "not_empty looks at no value", "write op: empty"),
         ),
         (
             {"path": "a", "op": "in", "value": 5},
-            Problem(f"{WHERE}.value", "expected a list to look in, found a number"),
+            GraphProblem(f"{WHERE}.value", "expected a list to look in, found a number"),
         ),
         (
             {"path": "a", "op": "in", "value": "abc"},
-            Problem(
+            GraphProblem(
                 f"{WHERE}.value",
                 "expected a list to look in, found a text",
                 "write a list, or swap the two: op: contains",
@@ -312,7 +320,9 @@ def test_a_condition_that_means_nothing_is_an_error(data: object, problem: Probl
         ),
     ],
 )
-def test_a_condition_that_is_hardly_meant_so_is_a_warning(data: object, problem: Problem) -> None:
+def test_a_condition_that_is_hardly_meant_so_is_a_warning(
+    data: object, problem: GraphProblem
+) -> None:
     condition, problems = parse_condition(data, WHERE)
 
     assert condition is not None

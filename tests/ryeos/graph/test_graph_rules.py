@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ryeos.graph.call import mapped, timed_out
-from ryeos.graph.commands import Outcome
+from ryeos.graph.commands import WalkOutcome
 from ryeos.graph.model import denial, required_capability, storage_problem
 from ryeos.graph.walk import (
     Control,
@@ -212,7 +212,7 @@ def test_values_can_be_written_down_or_not(value: object, problem: str | None) -
 
 
 def test_an_outcome_becomes_an_answer() -> None:
-    outcome = Outcome(
+    outcome = WalkOutcome(
         status="completed_with_errors",
         state={"n": 1},
         steps=3,
@@ -238,7 +238,7 @@ def test_an_outcome_becomes_an_answer() -> None:
 
 
 def test_a_run_out_of_time_says_so() -> None:
-    outcome = Outcome(
+    outcome = WalkOutcome(
         status="cancelled",
         state={},
         steps=1,

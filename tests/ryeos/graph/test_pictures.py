@@ -24,7 +24,7 @@ from ryeos.graph.pictures import (
     shortened,
 )
 from ryeos.graph.reading import read_graph
-from ryeos.graph.svg import MAX_BENDS, Line, Size, lay_out, svg, text_width
+from ryeos.graph.svg import MAX_BENDS, LayoutArrow, Size, lay_out, svg, text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
 NODES = {
@@ -188,7 +188,7 @@ def test_a_hundred_nodes_do_not_lie_upon_each_other() -> None:
 
 LINES = st.lists(
     st.builds(
-        Line,
+        LayoutArrow,
         source=st.integers(0, 11),
         target=st.integers(0, 11),
         label=st.none() | st.just(Size(60, 16)),
@@ -199,7 +199,7 @@ LINES = st.lists(
 
 @settings(max_examples=200)
 @given(lines=LINES)
-def test_no_two_boxes_overlap_and_every_line_runs_from_box_to_box(lines: list[Line]) -> None:
+def test_no_two_boxes_overlap_and_every_line_runs_from_box_to_box(lines: list[LayoutArrow]) -> None:
     sizes = [Size(40 + 10 * index, 36) for index in range(12)]
 
     layout = lay_out(sizes, lines)
@@ -222,8 +222,8 @@ def test_no_two_boxes_overlap_and_every_line_runs_from_box_to_box(lines: list[Li
 
 
 def test_a_graph_with_very_many_long_arrows_is_drawn_soon() -> None:
-    lines = [Line(source=index, target=index + 1) for index in range(1999)]
-    lines += [Line(source=0, target=index, label=Size(9, 9)) for index in range(2, 2000)]
+    lines = [LayoutArrow(source=index, target=index + 1) for index in range(1999)]
+    lines += [LayoutArrow(source=0, target=index, label=Size(9, 9)) for index in range(2, 2000)]
 
     layout = lay_out([Size(40, 30)] * 2000, lines)
 
@@ -234,7 +234,11 @@ def test_a_graph_with_very_many_long_arrows_is_drawn_soon() -> None:
 
 
 def test_boxes_that_follow_each_other_stand_below_each_other() -> None:
-    lines = [Line(source=0, target=1), Line(source=1, target=2), Line(source=2, target=0)]
+    lines = [
+        LayoutArrow(source=0, target=1),
+        LayoutArrow(source=1, target=2),
+        LayoutArrow(source=2, target=0),
+    ]
 
     layout = lay_out([Size(40, 30)] * 3, lines)
 

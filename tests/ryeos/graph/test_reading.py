@@ -15,10 +15,10 @@ from ryeos.graph.model import (
     GateNode,
     Graph,
     Hook,
-    Retry,
+    NodeRetry,
     ReturnNode,
 )
-from ryeos.graph.problems import MAX_PROBLEMS, Problem
+from ryeos.graph.problems import MAX_PROBLEMS, GraphProblem
 from ryeos.graph.reading import MAX_NODES, read_graph
 from ryeos.items.header_values import MetadataError
 from ryeos.items.yaml import parse_yaml
@@ -128,7 +128,7 @@ def test_a_whole_graph_becomes_a_value() -> None:
                     primary="execute", item_id="tool:demo/add", kind="tool", params={"a": 1}
                 ),
                 assign={"total": "${result.sum}"},
-                retry=Retry(max=2, backoff=2.0, delay_s=0.5),
+                retry=NodeRetry(max=2, backoff=2.0, delay_s=0.5),
                 on_error="gate",
                 cache_result=True,
                 cache_ttl_s=10.0,
@@ -211,14 +211,14 @@ config:
 
 
 def test_a_problem_has_a_form_for_programs() -> None:
-    problem = Problem("config.start", "there is no node 'a'", "did you mean b?")
+    problem = GraphProblem("config.start", "there is no node 'a'", "did you mean b?")
 
     assert problem.described() == {
         "path": "config.start",
         "message": "there is no node 'a'",
         "hint": "did you mean b?",
     }
-    assert Problem("", "no").described() == {"path": "", "message": "no"}
+    assert GraphProblem("", "no").described() == {"path": "", "message": "no"}
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,11 @@ from ryeos.graph.errors import (
     RunPlaceError,
     TranscriptError,
 )
-from ryeos.graph.run_log import Receipt, RunPlace, check_run_id, run_id_for
+from ryeos.graph.run_log import Receipt, RunPlace, run_id_for, valid_run_id
 from ryeos.graph.run_store import (
     INLINE_BYTES,
+    CheckpointPace,
     LoadedRun,
-    Pace,
     RunIdentity,
     RunRecords,
     StepRecord,
@@ -63,7 +63,7 @@ def begun(place: RunPlace, *, key: SigningKey | None = KEY, every: int = 3) -> R
         state={"inputs": {"x": 1}, "done": []},
         current_node="n1",
         key=key,
-        pace=Pace(every, 1e9),
+        pace=CheckpointPace(every, 1e9),
         clock=fixed_clock,
     )
 
@@ -104,7 +104,7 @@ def resume(place: RunPlace) -> tuple[RunRecords, LoadedRun]:
         trusted=trusted,
         allow=lambda _: None,
         key=KEY,
-        pace=Pace(3, 1e9),
+        pace=CheckpointPace(3, 1e9),
         clock=fixed_clock,
     )
 
@@ -119,7 +119,7 @@ def test_a_run_id_is_the_graphs_own_and_when_it_began() -> None:
 @pytest.mark.parametrize("run_id", ["", "../x", "a/b", ".x", "x" * 201, "c:x", "a\n"])
 def test_an_id_that_could_be_no_folder_is_refused(run_id: str) -> None:
     with pytest.raises(RunIdError):
-        check_run_id(run_id)
+        valid_run_id(run_id)
 
 
 @pytest.mark.property
@@ -470,12 +470,13 @@ import resource, sys
 from pathlib import Path
 from lillux.errors import FileSystemError
 from ryeos.graph.run_log import RunPlace
-from ryeos.graph.run_store import Pace, RunIdentity, RunRecords, StepRecord
+from ryeos.graph.run_store import CheckpointPace, RunIdentity, RunRecords, StepRecord
 from ryeos.items.refs import USER, Space
 
 place = RunPlace(Space(USER, Path(sys.argv[1])))
 identity = RunIdentity(run_id=sys.argv[2], graph_id="g", graph_hash="a" * 64)
-run = RunRecords.create(place, identity, state={"n": 0}, current_node="n", pace=Pace(5, 1e9))
+pace = CheckpointPace(5, 1e9)
+run = RunRecords.create(place, identity, state={"n": 0}, current_node="n", pace=pace)
 take = lambda n: run.step(StepRecord(step=n, node="n", next_node="n", state={"n": n}))
 for n in (1, 2, 3):
     take(n)
@@ -514,12 +515,13 @@ import itertools, sys
 from pathlib import Path
 from ryeos.graph.run_log import Receipt
 from ryeos.graph.run_log import RunPlace
-from ryeos.graph.run_store import Pace, RunIdentity, RunRecords, StepRecord
+from ryeos.graph.run_store import CheckpointPace, RunIdentity, RunRecords, StepRecord
 from ryeos.items.refs import USER, Space
 
 place = RunPlace(Space(USER, Path(sys.argv[1])))
 identity = RunIdentity(run_id=sys.argv[2], graph_id="g", graph_hash="a" * 64)
-run = RunRecords.create(place, identity, state={"n": 0}, current_node="n", pace=Pace(5, 1e9))
+pace = CheckpointPace(5, 1e9)
+run = RunRecords.create(place, identity, state={"n": 0}, current_node="n", pace=pace)
 for n in itertools.count(1):
     receipts = (Receipt(node_input_hash="b" * 64, node_result_hash=run.put_result({"n": n})),)
     run.step(StepRecord(step=n, node="n", next_node="n", state={"n": n}, receipts=receipts))

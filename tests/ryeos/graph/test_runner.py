@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from lillux.process.cancellation import Cancellation
-from ryeos.graph.commands import Act, Enter, Left, Outcome
+from ryeos.graph.commands import Act, Enter, Left, WalkOutcome
 from ryeos.graph.model import Graph
-from ryeos.graph.runner import RunEnd, Runner, StepEvent, side_by_side
+from ryeos.graph.runner import GraphRunner, RunEnd, StepEvent, side_by_side
 from ryeos.graph.walk import Walk
 from tests.support.graph_walks import bad, calling, gate, nodes, ok, over, settings, start_of
 
@@ -79,11 +79,13 @@ def ran(
     events: list[StepEvent] | None = None,
     records: Written | None = None,
     most: int = 4,
-) -> Outcome:
+) -> WalkOutcome:
     walk = Walk(graph, start_of(graph), settings(max_concurrency=most))
     heard = [] if events is None else events
     with end or RunEnd(None, None) as watched:
-        runner = Runner(double, records or Written(), watched, keeping=kept, on_step=heard.append)
+        runner = GraphRunner(
+            double, records or Written(), watched, keeping=kept, on_step=heard.append
+        )
         return runner.run(walk)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ryeos.graph.call import checked_inputs
+from ryeos.graph.call import valid_graph_inputs
 from ryeos.graph.commands import Act, Position
 from ryeos.graph.errors import GraphInputError
 from tests.support.graph_walks import Walked, always, bad, graph_of, ok, walked
@@ -100,7 +100,7 @@ def demo(act: Act) -> dict[str, Any]:
 
 def routed(**inputs: object) -> Walked:
     graph = graph_of(ROUTE)
-    return walked(graph, demo, max_steps=6, inputs=checked_inputs(graph, inputs))
+    return walked(graph, demo, max_steps=6, inputs=valid_graph_inputs(graph, inputs))
 
 
 @pytest.mark.parametrize(

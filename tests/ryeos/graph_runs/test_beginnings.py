@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ryeos.items.refs import Kind, Reference
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from tests.support.graph_runs import GraphGround
 
 ECHO = """
@@ -282,7 +282,7 @@ def test_a_dead_end_is_a_completion_that_is_told_of(ground: GraphGround) -> None
 
 def test_a_dry_run_tells_of_the_graph_and_begins_nothing(ground: GraphGround) -> None:
     ground.graph("demo/plain", PLAIN)
-    request = Request(item_id="demo/plain", dry_run=True, use_lockfile=False)
+    request = ExecutionRequest(item_id="demo/plain", dry_run=True, use_lockfile=False)
 
     envelope = ground.rye.execute(Reference(Kind.TOOL, "demo/plain"), request).envelope
 

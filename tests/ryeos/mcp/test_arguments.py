@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.errors import LilluxError
-from ryeos.app.verbs import TOOLS, check_arguments
-from ryeos.items.errors import ArgumentError
+from ryeos.app.verbs import TOOLS, valid_arguments
+from ryeos.items.errors import VerbArgumentError
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
@@ -19,7 +19,7 @@ JSON = st.recursive(
 
 def checked(tool: str, **arguments: object) -> dict[str, Any]:
     """The arguments with defaults."""
-    return check_arguments(TOOLS[tool], arguments)
+    return valid_arguments(TOOLS[tool], arguments)
 
 
 def test_defaults_are_filled_in() -> None:
@@ -59,7 +59,7 @@ def test_null_for_what_may_be_left_out_is_left_out() -> None:
 
 
 def test_an_unknown_argument_is_named_with_the_closest_and_all() -> None:
-    with pytest.raises(ArgumentError) as error:
+    with pytest.raises(VerbArgumentError) as error:
         checked("search", limt=3)
 
     assert str(error.value) == "limt: search has no such argument"
@@ -97,14 +97,14 @@ def test_an_unknown_argument_is_named_with_the_closest_and_all() -> None:
 def test_what_does_not_fit_is_named_with_what_was_found(
     tool: str, arguments: dict[str, object], message: str
 ) -> None:
-    with pytest.raises(ArgumentError) as error:
+    with pytest.raises(VerbArgumentError) as error:
         checked(tool, **arguments)
 
     assert str(error.value) == message
 
 
 def test_a_wrong_word_gets_the_closest() -> None:
-    with pytest.raises(ArgumentError) as error:
+    with pytest.raises(VerbArgumentError) as error:
         checked("search", item_type="tools")
 
     assert error.value.hint == "did you mean tool?"
@@ -122,7 +122,7 @@ def test_a_wrong_word_gets_the_closest() -> None:
 )
 def test_any_arguments_are_taken_or_refused(tool: str, arguments: dict[str, object]) -> None:
     try:
-        taken = check_arguments(TOOLS[tool], arguments)
+        taken = valid_arguments(TOOLS[tool], arguments)
     except LilluxError:
         return
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.mcp.results import checked_blocks, problem_of, tool_result
+from ryeos.mcp.results import problem_of, tool_result, valid_blocks
 from tests.support.mcp_conversation import NEWEST_LEGACY, judge
 
 PICTURE = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
@@ -67,7 +67,7 @@ def test_any_other_block_is_left_out_and_told(block: object) -> None:
 
 
 def test_of_many_wrong_blocks_the_first_five_are_told() -> None:
-    _, problems = checked_blocks([None] * 9)
+    _, problems = valid_blocks([None] * 9)
 
     assert problems[5:] == ["4 more blocks are left out"]
 

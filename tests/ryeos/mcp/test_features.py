@@ -7,7 +7,7 @@ from lillux.process.cancellation import Cancellation
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import NoProjectError
 from ryeos.mcp.features import RyeFeatures
-from ryeos.mcp.revisions import Call, Caller, Pace, RpcError
+from ryeos.mcp.revisions import McpCall, McpCaller, Pace, RpcError
 from tests.support.background_runs import program_of
 from tests.support.mcp_conversation import NEWEST_LEGACY, Conversation
 from tests.support.workspace import Workspace
@@ -20,13 +20,13 @@ def features(make: Any) -> RyeFeatures:  # noqa: ANN401 - any maker of the publi
     return RyeFeatures(make, lambda _: program_of(Workspace.__new__(Workspace)), lambda: None)
 
 
-def call(name: str, **arguments: Any) -> Call:  # noqa: ANN401 - JSON
+def call(name: str, **arguments: Any) -> McpCall:  # noqa: ANN401 - JSON
     """A call of a tool."""
     params = {"name": name, "arguments": arguments}
-    return Call(1, "tools/call", params, Caller(version="2025-11-25"))
+    return McpCall(1, "tools/call", params, McpCaller(version="2025-11-25"))
 
 
-def told(offered: RyeFeatures, asked: Call) -> dict[str, Any]:
+def told(offered: RyeFeatures, asked: McpCall) -> dict[str, Any]:
     """The envelope of an answer."""
     result = offered.answer(asked, Cancellation(), lambda *_: None)
     assert result["isError"]
@@ -70,7 +70,9 @@ def test_only_programs_run_long(name: str) -> None:
 
     assert offered.pace(call(name)) is Pace.LONG
     assert offered.pace(call("search")) is Pace.SHORT
-    assert offered.pace(Call(1, "tools/list", {}, Caller(version="2025-11-25"))) is Pace.AT_ONCE
+    assert (
+        offered.pace(McpCall(1, "tools/list", {}, McpCaller(version="2025-11-25"))) is Pace.AT_ONCE
+    )
 
 
 @pytest.mark.parametrize("version", [MODERN, NEWEST_LEGACY])
@@ -95,9 +97,9 @@ def nowhere() -> Rye:
 
 def asked_nowhere(method: str, version: str, **params: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     """The result of a request to such a server. Raises RpcError."""
-    caller = Caller(version=version, capabilities=TASKS)
+    caller = McpCaller(version=version, capabilities=TASKS)
     return features(nowhere).answer(
-        Call(1, method, params, caller), Cancellation(), lambda *_: None
+        McpCall(1, method, params, caller), Cancellation(), lambda *_: None
     )
 
 

@@ -11,13 +11,13 @@ from ryeos.app.load import load
 from ryeos.app.search import fetch
 from ryeos.app.verbs import answer
 from ryeos.items.errors import (
-    ArgumentError,
     CopyConflictError,
     IntegrityError,
     ItemNotFoundError,
     NoProjectError,
     UnsignedError,
     UntrustedKeyError,
+    VerbArgumentError,
 )
 from ryeos.remote.registry_settings import RegistryNotConfiguredError
 from tests.support.workspace import Workspace
@@ -132,7 +132,7 @@ def test_a_source_is_where_to_start(workspace: Workspace) -> None:
 def test_what_only_a_registry_has_is_refused(workspace: Workspace) -> None:
     with pytest.raises(RegistryNotConfiguredError):
         loaded(workspace, "tool:ada/text/upper", source="registry")
-    with pytest.raises(ArgumentError, match=r"^version: expected only with source registry$"):
+    with pytest.raises(VerbArgumentError, match=r"^version: expected only with source registry$"):
         loaded(workspace, BASH, version="1.0.0")
 
 
@@ -297,7 +297,7 @@ def test_fetch_loads_or_searches(workspace: Workspace) -> None:
 def test_fetch_names_what_does_not_belong_to_the_mode(
     workspace: Workspace, arguments: dict[str, object], message: str
 ) -> None:
-    with pytest.raises(ArgumentError) as error:
+    with pytest.raises(VerbArgumentError) as error:
         fetch(workspace.rye(), arguments)
 
     assert str(error.value) == message

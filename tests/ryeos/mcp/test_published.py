@@ -6,7 +6,7 @@ import pytest
 
 from ryeos.app.load import load
 from ryeos.app.search import search
-from ryeos.items.errors import ArgumentError
+from ryeos.items.errors import VerbArgumentError
 from ryeos.remote.registry_settings import LocalEditError
 from tests.support.registry import Account, Registry
 from tests.support.workspace import Workspace
@@ -45,7 +45,7 @@ def test_published_items_are_found_when_they_are_asked_for(
 
 def test_what_only_local_searches_have_is_refused(workspace: Workspace, account: Account) -> None:
     assert account.name
-    with pytest.raises(ArgumentError):
+    with pytest.raises(VerbArgumentError):
         search(workspace.rye(), {"source": "registry", "fuzzy": {"enabled": True}})
 
 

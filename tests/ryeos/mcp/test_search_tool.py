@@ -6,7 +6,7 @@ import pytest
 from lillux.values import replace
 from ryeos.app.search import search
 from ryeos.app.verbs import answer
-from ryeos.items.errors import ArgumentError
+from ryeos.items.errors import VerbArgumentError
 from ryeos.remote.registry_settings import RegistryNotConfiguredError
 from tests.support.workspace import Workspace
 
@@ -83,7 +83,7 @@ def test_a_scope_narrows_kind_and_id(workspace: Workspace) -> None:
 
 
 def test_a_scope_and_another_kind_contradict(workspace: Workspace) -> None:
-    with pytest.raises(ArgumentError) as error:
+    with pytest.raises(VerbArgumentError) as error:
         found(workspace, scope="tool.mine", item_type="directive")
 
     assert str(error.value) == "scope: says tool where item_type is directive"
@@ -106,7 +106,7 @@ def test_a_scope_and_another_kind_contradict(workspace: Workspace) -> None:
 def test_an_option_of_another_shape_is_refused(
     workspace: Workspace, option: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ArgumentError) as error:
+    with pytest.raises(VerbArgumentError) as error:
         found(workspace, query="a b", **option)
 
     assert str(error.value) == message

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.jsonrpc import as_json
-from ryeos.mcp.protocol import Session
+from ryeos.mcp.protocol import McpSession
 from ryeos.mcp.revisions import (
     TASKS_EXTENSION,
     Begin,
     Cancel,
-    Event,
     RpcError,
     Send,
     Server,
+    SessionEvent,
     TaskId,
     Watch,
 )
@@ -58,22 +58,22 @@ def begin(version: str = "2025-11-25") -> bytes:
     return line("initialize", {"protocolVersion": version, "capabilities": {}}, id=0)
 
 
-def sent(events: Iterable[Event]) -> list[dict[str, Any]]:
+def sent(events: Iterable[SessionEvent]) -> list[dict[str, Any]]:
     return [as_json(event.message) for event in events if isinstance(event, Send)]
 
 
-def error_of(session: Session, message: bytes) -> tuple[int, str]:
+def error_of(session: McpSession, message: bytes) -> tuple[int, str]:
     (answer,) = sent(session.receive(message))
     return answer["error"]["code"], answer["error"]["message"]
 
 
 @pytest.fixture
-def session() -> Session:
-    return Session(SERVER)
+def session() -> McpSession:
+    return McpSession(SERVER)
 
 
 @pytest.fixture
-def legacy(session: Session) -> Session:
+def legacy(session: McpSession) -> McpSession:
     list(session.receive(begin()))
     return session
 
@@ -83,7 +83,7 @@ def legacy(session: Session) -> Session:
 
 @pytest.mark.parametrize("version", LEGACY)
 def test_initialize_is_answered_in_the_revision_that_was_asked_for(
-    session: Session, version: str
+    session: McpSession, version: str
 ) -> None:
     (answer,) = sent(session.receive(begin(version)))
 
@@ -96,21 +96,21 @@ def test_initialize_is_answered_in_the_revision_that_was_asked_for(
 
 @pytest.mark.parametrize("version", ["2026-07-28", "1999-01-01", ""])
 def test_initialize_with_another_revision_is_answered_with_the_newest_legacy_one(
-    session: Session, version: str
+    session: McpSession, version: str
 ) -> None:
     (answer,) = sent(session.receive(begin(version)))
 
     assert answer["result"]["protocolVersion"] == "2025-11-25"
 
 
-def test_initialize_without_a_revision_is_refused(session: Session) -> None:
+def test_initialize_without_a_revision_is_refused(session: McpSession) -> None:
     assert error_of(session, line("initialize", {}, id=1)) == (
         -32602,
         "protocolVersion: expected a string",
     )
 
 
-def test_discover_tells_all_revisions_newest_first(session: Session) -> None:
+def test_discover_tells_all_revisions_newest_first(session: McpSession) -> None:
     (answer,) = sent(session.receive(modern("server/discover")))
 
     assert answer["result"] == {
@@ -124,14 +124,14 @@ def test_discover_tells_all_revisions_newest_first(session: Session) -> None:
     }
 
 
-def test_both_eras_may_be_spoken_in_turn(session: Session) -> None:
+def test_both_eras_may_be_spoken_in_turn(session: McpSession) -> None:
     events = list(session.receive(begin() + modern("tools/list", 1) + line("tools/list", id=2)))
 
     calls = [event.call for event in events if isinstance(event, Begin)]
     assert [(call.id, call.caller.version) for call in calls] == [(1, MODERN), (2, "2025-11-25")]
 
 
-def test_a_request_before_any_beginning_is_told_both_ways_to_begin(session: Session) -> None:
+def test_a_request_before_any_beginning_is_told_both_ways_to_begin(session: McpSession) -> None:
     code, message = error_of(session, line("tools/list", id=1))
 
     assert code == -32602
@@ -139,7 +139,7 @@ def test_a_request_before_any_beginning_is_told_both_ways_to_begin(session: Sess
     assert "initialize" in message
 
 
-def test_ping_is_answered_before_any_beginning(session: Session) -> None:
+def test_ping_is_answered_before_any_beginning(session: McpSession) -> None:
     assert sent(session.receive(line("ping", id="p"))) == [
         {"jsonrpc": "2.0", "id": "p", "result": {}}
     ]
@@ -157,7 +157,7 @@ def test_ping_is_answered_before_any_beginning(session: Session) -> None:
         ([], -32602),
     ],
 )
-def test_wrong_meta_is_refused(session: Session, meta: object, code: int) -> None:
+def test_wrong_meta_is_refused(session: McpSession, meta: object, code: int) -> None:
     assert error_of(session, line("tools/list", {"_meta": meta}, id=1))[0] == code
 
 
@@ -166,7 +166,7 @@ def test_wrong_meta_is_refused(session: Session, meta: object, code: int) -> Non
     [("2027-01-01", [MODERN, *reversed(LEGACY)]), ("2025-11-25", [MODERN])],
 )
 def test_another_revision_is_answered_with_those_that_are_known(
-    session: Session, version: str, supported: list[str]
+    session: McpSession, version: str, supported: list[str]
 ) -> None:
     meta = {**META, "io.modelcontextprotocol/protocolVersion": version}
 
@@ -180,7 +180,7 @@ def test_another_revision_is_answered_with_those_that_are_known(
     "method", ["initialize", "ping", "logging/setLevel", "resources/subscribe", "no/such"]
 )
 def test_methods_that_the_modern_era_does_not_have_are_not_found(
-    session: Session, method: str
+    session: McpSession, method: str
 ) -> None:
     list(session.receive(begin()))
 
@@ -189,7 +189,7 @@ def test_methods_that_the_modern_era_does_not_have_are_not_found(
 
 @pytest.mark.parametrize("method", ["server/discover", "subscriptions/listen", "x/do", "no/such"])
 def test_methods_that_the_legacy_era_does_not_have_are_not_found(
-    legacy: Session, method: str
+    legacy: McpSession, method: str
 ) -> None:
     assert error_of(legacy, line(method, {}, id=1))[0] == -32601
 
@@ -197,7 +197,7 @@ def test_methods_that_the_legacy_era_does_not_have_are_not_found(
 # --- answers
 
 
-def test_a_modern_result_says_what_it_is_and_how_long_it_may_be_kept(session: Session) -> None:
+def test_a_modern_result_says_what_it_is_and_how_long_it_may_be_kept(session: McpSession) -> None:
     list(session.receive(modern("tools/list")))
 
     (answer,) = sent(session.succeed(1, {"tools": []}))
@@ -223,7 +223,7 @@ def test_a_modern_result_says_what_it_is_and_how_long_it_may_be_kept(session: Se
     ],
 )
 def test_a_tool_is_listed_as_far_as_the_revision_knows_it(
-    session: Session, version: str, fields: set[str]
+    session: McpSession, version: str, fields: set[str]
 ) -> None:
     tool = dict.fromkeys(
         ("name", "description", "inputSchema", "annotations", "title", "outputSchema", "_meta"), "x"
@@ -235,7 +235,7 @@ def test_a_tool_is_listed_as_far_as_the_revision_knows_it(
     assert set(answer["result"]["tools"][0]) == fields
 
 
-def test_structure_and_links_are_left_out_for_who_does_not_know_them(session: Session) -> None:
+def test_structure_and_links_are_left_out_for_who_does_not_know_them(session: McpSession) -> None:
     list(session.receive(begin("2025-03-26") + line("tools/call", {"name": "t"}, id=1)))
     text, link = {"type": "text", "text": "x"}, {"type": "resource_link", "uri": "a:b", "name": "n"}
 
@@ -245,7 +245,7 @@ def test_structure_and_links_are_left_out_for_who_does_not_know_them(session: Se
 
 
 @pytest.mark.parametrize("request_id", ["1", 1, 0, -5, "", 2**60])
-def test_an_id_comes_back_as_it_was(legacy: Session, request_id: str | int) -> None:
+def test_an_id_comes_back_as_it_was(legacy: McpSession, request_id: str | int) -> None:
     list(legacy.receive(line("tools/list", id=request_id)))
 
     (answer,) = sent(legacy.succeed(request_id, {"tools": []}))
@@ -254,7 +254,7 @@ def test_an_id_comes_back_as_it_was(legacy: Session, request_id: str | int) -> N
     assert type(answer["id"]) is type(request_id)
 
 
-def test_an_error_is_told_with_its_data(legacy: Session) -> None:
+def test_an_error_is_told_with_its_data(legacy: McpSession) -> None:
     list(legacy.receive(line("tools/call", {}, id=1)))
 
     (answer,) = sent(legacy.fail(1, RpcError(-32602, "why", {"a": 1})))
@@ -262,13 +262,13 @@ def test_an_error_is_told_with_its_data(legacy: Session) -> None:
     assert answer["error"] == {"code": -32602, "message": "why", "data": {"a": 1}}
 
 
-def test_a_second_request_with_the_id_of_a_running_one_is_refused(legacy: Session) -> None:
+def test_a_second_request_with_the_id_of_a_running_one_is_refused(legacy: McpSession) -> None:
     list(legacy.receive(line("tools/list", id=1)))
 
     assert error_of(legacy, line("tools/list", id=1))[0] == -32600
 
 
-def test_a_cancelled_call_is_not_answered(legacy: Session) -> None:
+def test_a_cancelled_call_is_not_answered(legacy: McpSession) -> None:
     list(legacy.receive(line("tools/call", {}, id=7)))
 
     events = list(legacy.receive(line("notifications/cancelled", {"requestId": 7})))
@@ -279,11 +279,11 @@ def test_a_cancelled_call_is_not_answered(legacy: Session) -> None:
 
 
 @pytest.mark.parametrize("request_id", [None, [], {}, True, 1.5, "unknown"])
-def test_cancelling_what_is_not_there_does_nothing(legacy: Session, request_id: object) -> None:
+def test_cancelling_what_is_not_there_does_nothing(legacy: McpSession, request_id: object) -> None:
     assert list(legacy.receive(line("notifications/cancelled", {"requestId": request_id}))) == []
 
 
-def test_progress_is_told_only_to_who_asked_for_it(session: Session) -> None:
+def test_progress_is_told_only_to_who_asked_for_it(session: McpSession) -> None:
     meta = {**META, "progressToken": "t"}
     list(session.receive(line("tools/call", {"_meta": meta}, id=1) + modern("tools/call", 2)))
 
@@ -299,7 +299,7 @@ def test_progress_is_told_only_to_who_asked_for_it(session: Session) -> None:
 # --- news
 
 
-def test_a_listener_hears_first_what_was_agreed_on_and_then_only_that(session: Session) -> None:
+def test_a_listener_hears_first_what_was_agreed_on_and_then_only_that(session: McpSession) -> None:
     wish = {"toolsListChanged": True, "promptsListChanged": True, "resourceSubscriptions": ["u:1"]}
 
     events = list(session.receive(modern("subscriptions/listen", "s", notifications=wish)))
@@ -329,7 +329,7 @@ def test_a_listener_hears_first_what_was_agreed_on_and_then_only_that(session: S
     ]
 
 
-def test_a_subscription_ends_silently_when_it_is_cancelled(session: Session) -> None:
+def test_a_subscription_ends_silently_when_it_is_cancelled(session: McpSession) -> None:
     list(
         session.receive(modern("subscriptions/listen", 5, notifications={"toolsListChanged": True}))
     )
@@ -340,11 +340,11 @@ def test_a_subscription_ends_silently_when_it_is_cancelled(session: Session) -> 
     assert list(session.list_changed("tools")) == []
 
 
-def with_tasks() -> tuple[Session, dict[str, Any]]:
+def with_tasks() -> tuple[McpSession, dict[str, Any]]:
     """A session of a server with tasks, and the ``_meta`` of a client that has them too."""
     capabilities: dict[str, Any] = {"extensions": {TASKS_EXTENSION: {}}}
     server = Server(info=INFO, instructions="", capabilities=capabilities, methods={})
-    return Session(server), {**META, "io.modelcontextprotocol/clientCapabilities": capabilities}
+    return McpSession(server), {**META, "io.modelcontextprotocol/clientCapabilities": capabilities}
 
 
 def test_a_task_is_told_whole_to_those_who_named_it() -> None:
@@ -378,7 +378,7 @@ def test_news_of_tasks_are_for_those_who_say_that_they_have_the_extension() -> N
     assert error_of(session, wrong)[0] == -32602
 
 
-def test_a_server_without_tasks_honours_no_wish_for_them(session: Session) -> None:
+def test_a_server_without_tasks_honours_no_wish_for_them(session: McpSession) -> None:
     listen = modern("subscriptions/listen", 5, notifications={"taskIds": ["a"]})
 
     (acknowledged,) = sent(session.receive(listen))
@@ -386,7 +386,7 @@ def test_a_server_without_tasks_honours_no_wish_for_them(session: Session) -> No
     assert acknowledged["params"]["notifications"] == {}
 
 
-def test_a_subscription_ends_with_a_result_when_the_server_does(session: Session) -> None:
+def test_a_subscription_ends_with_a_result_when_the_server_does(session: McpSession) -> None:
     list(session.receive(modern("subscriptions/listen", 5, notifications={})))
     list(session.receive(modern("tools/call", 6)))
 
@@ -406,7 +406,7 @@ def test_a_subscription_ends_with_a_result_when_the_server_does(session: Session
 
 
 def test_a_legacy_client_hears_of_resources_it_subscribed_to_and_of_lists_it_asked_for(
-    legacy: Session,
+    legacy: McpSession,
 ) -> None:
     watched, _ = legacy.receive(line("tools/list", {}, id=3))
     events = list(legacy.receive(line("resources/subscribe", {"uri": "u:1"}, id=1)))
@@ -441,7 +441,7 @@ def test_a_legacy_client_hears_of_resources_it_subscribed_to_and_of_lists_it_ask
     ],
 )
 def test_what_is_no_request_is_told_so(
-    session: Session, text: bytes, code: int, request_id: object
+    session: McpSession, text: bytes, code: int, request_id: object
 ) -> None:
     (answer,) = sent(session.receive(text + b"\n"))
 
@@ -450,7 +450,7 @@ def test_what_is_no_request_is_told_so(
 
 
 def test_a_message_that_is_too_long_is_refused_by_its_id_where_it_stands_in_front() -> None:
-    session = Session(SERVER, max_line_bytes=100)
+    session = McpSession(SERVER, max_line_bytes=100)
     in_front = line("ping", {"text": "x" * 100}, id=7).replace(b', "id": 7', b"")
     in_front = in_front.replace(b"{", b'{"id": 7, ', 1)
     behind = (
@@ -463,14 +463,14 @@ def test_a_message_that_is_too_long_is_refused_by_its_id_where_it_stands_in_fron
 
 
 def test_a_message_that_is_too_long_is_dropped_and_the_next_one_answered() -> None:
-    session = Session(SERVER, max_line_bytes=100)
+    session = McpSession(SERVER, max_line_bytes=100)
 
     answers = sent(session.receive(b"x" * 1000 + b"\n" + line("ping", id=1)))
 
     assert [answer.get("error", {}).get("code") for answer in answers] == [-32600, None]
 
 
-def test_a_batch_is_answered_only_in_the_revision_that_has_them(session: Session) -> None:
+def test_a_batch_is_answered_only_in_the_revision_that_has_them(session: McpSession) -> None:
     batch = b"[" + line("ping", id=1).strip() + b"," + line("ping", id=2).strip() + b"]\n"
 
     before = sent(session.receive(batch))
@@ -480,13 +480,13 @@ def test_a_batch_is_answered_only_in_the_revision_that_has_them(session: Session
     assert [answer["id"] for answer in after] == [0, 1, 2]
 
 
-def test_a_byte_order_mark_and_blank_lines_are_passed_over(session: Session) -> None:
+def test_a_byte_order_mark_and_blank_lines_are_passed_over(session: McpSession) -> None:
     text = b"\xef\xbb\xbf\r\n\n" + line("ping", id=1).replace(b"\n", b"\r\n")
 
     assert [answer["id"] for answer in sent(session.receive(text))] == [1]
 
 
-def test_answers_to_questions_nobody_asked_are_passed_over(session: Session) -> None:
+def test_answers_to_questions_nobody_asked_are_passed_over(session: McpSession) -> None:
     text = b'{"jsonrpc":"2.0","id":1,"result":{}}\n{"jsonrpc":"2.0","method":"notifications/x"}\n'
 
     assert list(session.receive(text)) == []
@@ -503,7 +503,7 @@ ASKING = {
 }
 
 
-def asked(session: Session, capabilities: dict[str, Any]) -> list[dict[str, Any]]:
+def asked(session: McpSession, capabilities: dict[str, Any]) -> list[dict[str, Any]]:
     """A legacy client's call whose result wants to know more; what is sent."""
     params = {"protocolVersion": "2025-11-25", "capabilities": capabilities}
     list(session.receive(line("initialize", params, id=0)))
@@ -511,7 +511,7 @@ def asked(session: Session, capabilities: dict[str, Any]) -> list[dict[str, Any]
     return sent(session.succeed(1, ASKING))
 
 
-def test_a_legacy_client_is_asked_and_its_call_is_begun_once_more(session: Session) -> None:
+def test_a_legacy_client_is_asked_and_its_call_is_begun_once_more(session: McpSession) -> None:
     questions = asked(session, {"elicitation": {}, "roots": {}})
     answers: tuple[dict[str, Any], ...] = ({"action": "accept"}, {"roots": []})
     replies = [
@@ -534,7 +534,7 @@ def test_a_legacy_client_is_asked_and_its_call_is_begun_once_more(session: Sessi
     assert answer == {"jsonrpc": "2.0", "id": 1, "result": {"content": []}}
 
 
-def test_a_client_that_cannot_answer_is_not_asked(session: Session) -> None:
+def test_a_client_that_cannot_answer_is_not_asked(session: McpSession) -> None:
     (answer,) = asked(session, {"roots": {}})
 
     assert answer["error"] == {
@@ -544,7 +544,7 @@ def test_a_client_that_cannot_answer_is_not_asked(session: Session) -> None:
     }
 
 
-def test_a_question_that_is_refused_ends_the_call(session: Session) -> None:
+def test_a_question_that_is_refused_ends_the_call(session: McpSession) -> None:
     question, other = asked(session, {"elicitation": {}, "roots": {}})
     refusal = {"jsonrpc": "2.0", "id": question["id"], "error": {"code": -1, "message": "no"}}
     late = {"jsonrpc": "2.0", "id": other["id"], "result": {"roots": []}}
@@ -555,7 +555,7 @@ def test_a_question_that_is_refused_ends_the_call(session: Session) -> None:
     assert list(session.receive(json.dumps(late).encode() + b"\n")) == []
 
 
-def test_a_question_whose_answer_is_malformed_ends_the_call(session: Session) -> None:
+def test_a_question_whose_answer_is_malformed_ends_the_call(session: McpSession) -> None:
     question, _ = asked(session, {"elicitation": {}, "roots": {}})
     malformed = {"jsonrpc": "2.0", "id": question["id"], "result": []}
 
@@ -565,7 +565,7 @@ def test_a_question_whose_answer_is_malformed_ends_the_call(session: Session) ->
     assert (answer["id"], answer["error"]["message"]) == (1, problem)
 
 
-def test_the_questions_of_a_cancelled_call_are_withdrawn(session: Session) -> None:
+def test_the_questions_of_a_cancelled_call_are_withdrawn(session: McpSession) -> None:
     questions = asked(session, {"elicitation": {}, "roots": {}})
 
     events = list(session.receive(line("notifications/cancelled", {"requestId": 1})))
@@ -576,7 +576,7 @@ def test_the_questions_of_a_cancelled_call_are_withdrawn(session: Session) -> No
     ]
 
 
-def test_a_modern_client_gets_the_questions_as_a_result(session: Session) -> None:
+def test_a_modern_client_gets_the_questions_as_a_result(session: McpSession) -> None:
     capabilities: dict[str, Any] = {"elicitation": {}, "roots": {}}
     meta = META | {"io.modelcontextprotocol/clientCapabilities": capabilities}
     list(session.receive(line("tools/call", {"_meta": meta, "name": "x"}, id=1)))
@@ -618,7 +618,7 @@ def test_events_do_not_depend_on_how_the_bytes_are_split(
 ) -> None:
     stream = b"".join(parts)
     places = sorted({min(cut, len(stream)) for cut in cuts})
-    whole, pieces = Session(SERVER), Session(SERVER)
+    whole, pieces = McpSession(SERVER), McpSession(SERVER)
 
     together = list(whole.receive(stream))
     apart = [
@@ -657,7 +657,7 @@ DEEP_ANSWER = '{"jsonrpc":"2.0","id":2,"result":{"a":' + "[" * 300 + "]" * 300 +
     ids=range(9),
 )
 def test_what_was_meant_as_an_answer_is_not_answered(text: bytes) -> None:
-    session = Session(SERVER, max_line_bytes=4096 if text.endswith(b'x"}}\n') else 1_000_000)
+    session = McpSession(SERVER, max_line_bytes=4096 if text.endswith(b'x"}}\n') else 1_000_000)
 
     assert list(session.receive(text)) == []
 
@@ -672,7 +672,7 @@ def test_what_was_meant_as_an_answer_is_not_answered(text: bytes) -> None:
     ],
 )
 def test_what_is_no_message_is_not_answered_by_the_id_of_a_running_call(text: bytes) -> None:
-    session = Session(SERVER, max_line_bytes=4096)
+    session = McpSession(SERVER, max_line_bytes=4096)
     list(session.receive(begin("2025-11-25")))
     list(session.receive(line("tools/call", {"name": "x"}, id=2)))
 

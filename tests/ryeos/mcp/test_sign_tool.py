@@ -11,12 +11,12 @@ from ryeos.app.sign import sign
 from ryeos.app.verbs import answer
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import (
-    ArgumentError,
     InvalidRefError,
     ItemNotFoundError,
     NoProjectError,
     NoSigningKeyError,
     SystemImmutableError,
+    VerbArgumentError,
 )
 from tests.support.workspace import Workspace
 
@@ -123,7 +123,9 @@ def test_the_older_form_names_the_space_in_the_parameters(workspace: Workspace, 
     answered = signed(rye, "mine/x", parameters={"location": "user", "category": "mine"})
 
     assert answered["location"] == "user"
-    with pytest.raises(ArgumentError, match=r"^parameters.location: expected one of project, user"):
+    with pytest.raises(
+        VerbArgumentError, match=r"^parameters.location: expected one of project, user"
+    ):
         signed(rye, "mine/x", parameters={"location": "moon"})
 
 

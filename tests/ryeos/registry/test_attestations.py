@@ -7,7 +7,7 @@ from lillux.signing import generate_keypair
 from lillux.values import replace
 from ryeos.items.refs import ItemRef, Kind
 from ryeos.remote.registry import BundleReply, PulledReply
-from ryeos.remote.registry_items import BUNDLE, ITEM, check_bundle_attestation, check_pulled
+from ryeos.remote.registry_items import BUNDLE, ITEM, verify_bundle_attestation, verify_pulled
 from ryeos.remote.registry_settings import PulledItemError
 from ryeos.remote.requests import sign_document
 from ryeos.trust.keys import SigningKey
@@ -44,12 +44,12 @@ def attested(reply: PulledReply, *, by: SigningKey = IDENTITY, **changes: str) -
 def refusal(reply: PulledReply) -> str:
     """Why an answer is not taken."""
     with pytest.raises(PulledItemError) as error:
-        check_pulled(reply, REF, PIN)
+        verify_pulled(reply, REF, PIN)
     return error.value.problem
 
 
 def test_what_the_registry_attests_is_taken() -> None:
-    assert check_pulled(attested(FORGE.reply(REF)), REF, PIN).author == AUTHOR
+    assert verify_pulled(attested(FORGE.reply(REF)), REF, PIN).author == AUTHOR
 
 
 def test_nothing_attested_is_nothing_taken() -> None:
@@ -127,9 +127,9 @@ def test_the_files_of_a_bundle_are_attested() -> None:
     }
     good = replace(reply, attestation=sign_document(said, IDENTITY, "now"))
 
-    check_bundle_attestation(good, PIN)
+    verify_bundle_attestation(good, PIN)
     with pytest.raises(PulledItemError):
-        check_bundle_attestation(replace(good, files={"a": "other"}), PIN)
+        verify_bundle_attestation(replace(good, files={"a": "other"}), PIN)
     with pytest.raises(PulledItemError):
-        check_bundle_attestation(replace(good, author="eve"), PIN)
-    check_bundle_attestation(reply, FORGE.pin)
+        verify_bundle_attestation(replace(good, author="eve"), PIN)
+    verify_bundle_attestation(reply, FORGE.pin)

@@ -7,7 +7,7 @@ from ryeos.remote.registry_bundles import (
     RESERVED_CONFIG,
     BundleContentError,
     BundlePinMismatchError,
-    check_bundle,
+    verify_bundle_files,
 )
 from ryeos.remote.registry_settings import RegistryIdError
 from tests.support.bundles import Publisher, echo_tool
@@ -25,12 +25,12 @@ def publisher(tmp_path: Path) -> Publisher:
 def refusal(files: dict[str, bytes], bundle_id: str = "acme", version: str = "") -> str:
     """Why some files are no bundle."""
     with pytest.raises(BundleContentError) as error:
-        check_bundle(files, bundle_id, version=version)
+        verify_bundle_files(files, bundle_id, version=version)
     return error.value.problem
 
 
 def test_what_its_publisher_signed_is_a_bundle(publisher: Publisher) -> None:
-    bundle = check_bundle(
+    bundle = verify_bundle_files(
         publisher.files("acme"), "acme", version="1.0.0", expected=publisher.fingerprint
     )
 
@@ -39,7 +39,7 @@ def test_what_its_publisher_signed_is_a_bundle(publisher: Publisher) -> None:
 
 def test_another_key_is_refused(publisher: Publisher) -> None:
     with pytest.raises(BundlePinMismatchError) as error:
-        check_bundle(publisher.files("acme"), "acme", expected="0" * 16)
+        verify_bundle_files(publisher.files("acme"), "acme", expected="0" * 16)
 
     assert error.value.found == publisher.fingerprint
 
@@ -47,7 +47,7 @@ def test_another_key_is_refused(publisher: Publisher) -> None:
 @pytest.mark.parametrize("bundle_id", ["ryeos", "ryeos-core", "A", "../x", "a/b", "a", ""])
 def test_an_id_that_no_bundle_has_is_refused(publisher: Publisher, bundle_id: str) -> None:
     with pytest.raises(RegistryIdError):
-        check_bundle(publisher.files("acme"), bundle_id)
+        verify_bundle_files(publisher.files("acme"), bundle_id)
 
 
 @pytest.mark.parametrize("bundle_id", sorted(RESERVED_CONFIG - {"rye"}))
@@ -159,7 +159,7 @@ def test_a_bundle_has_no_part_of_what_is_not_its_own(
 def test_a_bundle_configures_itself(publisher: Publisher) -> None:
     files = publisher.files("acme", {"config/acme/settings.yaml": config("acme")})
 
-    assert check_bundle(files, "acme").version == "1.0.0"
+    assert verify_bundle_files(files, "acme").version == "1.0.0"
 
 
 def test_more_than_a_bundle_may_be_is_refused(publisher: Publisher) -> None:

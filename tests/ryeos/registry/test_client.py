@@ -8,7 +8,7 @@ import pytest
 from lillux.signing import generate_keypair
 from lillux.values import replace
 from ryeos.items.refs import ItemRef, Kind
-from ryeos.remote.registry import Registry, open_registry
+from ryeos.remote.registry import RegistryClient, open_registry
 from ryeos.remote.registry_settings import (
     InsecureRegistryError,
     NotInRegistryError,
@@ -39,7 +39,7 @@ def client(
     *,
     api_key: str = KEY,
     **more: Any,  # noqa: ANN401
-) -> Registry:
+) -> RegistryClient:
     """A client of some server."""
     url = server if isinstance(server, str) else server.url
     config = RegistryConfig(name="default", url=url, key_env="K", api_key=api_key, **more)

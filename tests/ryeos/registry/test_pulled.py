@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from lillux.values import replace
 from ryeos.items.refs import ItemRef, Kind
 from ryeos.remote.registry import PulledReply
-from ryeos.remote.registry_items import check_pulled
+from ryeos.remote.registry_items import verify_pulled
 from ryeos.remote.registry_settings import PulledItemError
 from tests.support.registry import item_text
 from tests.support.registry_replies import AUTHOR, Forge
@@ -18,7 +18,7 @@ REPLY = FORGE.reply(REF)
 def refusal(reply: PulledReply, ref: ItemRef = REF, version: str = "") -> str:
     """Why an answer is not taken."""
     with pytest.raises(PulledItemError) as error:
-        check_pulled(reply, ref, FORGE.pin, version=version)
+        verify_pulled(reply, ref, FORGE.pin, version=version)
     assert error.value.exit_status == 4
     return error.value.problem
 
@@ -27,14 +27,14 @@ def refusal(reply: PulledReply, ref: ItemRef = REF, version: str = "") -> str:
 def test_what_the_pinned_key_signed_is_taken(kind: Kind) -> None:
     ref = ItemRef(kind, "ada/text/upper")
 
-    item = check_pulled(FORGE.reply(ref), ref, FORGE.pin, version="1.0.0")
+    item = verify_pulled(FORGE.reply(ref), ref, FORGE.pin, version="1.0.0")
 
     assert (item.ref, item.version, item.author, item.covers_all) == (ref, "1.0.0", AUTHOR, True)
     assert item.fingerprint == FORGE.pin.fingerprint
 
 
 def test_a_registry_that_names_no_file_type_has_it_found_out() -> None:
-    assert check_pulled(replace(REPLY, suffix=""), REF, FORGE.pin).suffix == ".py"
+    assert verify_pulled(replace(REPLY, suffix=""), REF, FORGE.pin).suffix == ".py"
 
 
 def test_another_item_than_the_one_asked_for_is_refused() -> None:
@@ -113,7 +113,7 @@ def test_a_directive_without_the_second_line_is_covered_in_part() -> None:
     lines = reply.content.splitlines(keepends=True)
     bare = "".join(line for line in lines if "rye:covers" not in line)
 
-    assert check_pulled(replace(reply, content=bare), ref, FORGE.pin).covers_all is False
+    assert verify_pulled(replace(reply, content=bare), ref, FORGE.pin).covers_all is False
 
 
 @pytest.mark.parametrize("suffix", [".json", ".exe", "/../x", ".py\n"])
@@ -134,9 +134,9 @@ def test_no_other_text_is_taken_for_the_same(place: int, character: str) -> None
         return
 
     try:
-        item = check_pulled(replace(REPLY, content=changed), REF, FORGE.pin)
+        item = verify_pulled(replace(REPLY, content=changed), REF, FORGE.pin)
     except PulledItemError:
         return
 
     # Only the time, the one thing of the line that no signature covers, and which says nothing.
-    assert item.text_hash == check_pulled(REPLY, REF, FORGE.pin).text_hash
+    assert item.text_hash == verify_pulled(REPLY, REF, FORGE.pin).text_hash

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from lillux.digests import sha256_hex
-from ryeos.remote.apply import Applied, Change, apply_changes
+from ryeos.remote.apply import Applied, FileChange, apply_changes
 from ryeos.remote.errors import LocalChangeError
 from ryeos.sync.paths import UnsafeManifestError
 
@@ -11,7 +11,7 @@ BLOBS = {sha256_hex(data): data for data in (b"old", b"new", b"#!/bin/sh\n")}
 OLD, NEW, SCRIPT = BLOBS
 
 
-def apply(root: Path, *changed: Change) -> Applied:
+def apply(root: Path, *changed: FileChange) -> Applied:
     return apply_changes(root, changed, BLOBS.__getitem__, root)
 
 
@@ -21,9 +21,9 @@ def test_files_are_written_replaced_and_removed(tmp_path: Path) -> None:
 
     applied = apply(
         tmp_path,
-        Change("deep/added", None, SCRIPT),
-        Change("removed", OLD, None),
-        Change("replaced", OLD, NEW),
+        FileChange("deep/added", None, SCRIPT),
+        FileChange("removed", OLD, None),
+        FileChange("replaced", OLD, NEW),
     )
 
     assert applied == Applied(("deep/added", "replaced"), ("removed",), ("deep/added",))
@@ -35,7 +35,7 @@ def test_a_file_changed_here_stops_all_of_it(tmp_path: Path) -> None:
     (tmp_path / "mine").write_bytes(b"mine")
 
     with pytest.raises(LocalChangeError, match="changed here in the meantime: mine"):
-        apply(tmp_path, Change("added", None, NEW), Change("mine", OLD, NEW))
+        apply(tmp_path, FileChange("added", None, NEW), FileChange("mine", OLD, NEW))
 
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
     assert (tmp_path / "mine").read_bytes() == b"mine"
@@ -45,7 +45,7 @@ def test_a_file_that_appeared_here_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "added").write_bytes(b"mine")
 
     with pytest.raises(LocalChangeError):
-        apply(tmp_path, Change("added", None, NEW))
+        apply(tmp_path, FileChange("added", None, NEW))
 
     assert (tmp_path / "added").read_bytes() == b"mine"
 
@@ -58,14 +58,16 @@ def test_a_file_that_changes_while_others_are_written_stays(tmp_path: Path) -> N
         return BLOBS[digest]
 
     with pytest.raises(LocalChangeError, match="meantime: b"):
-        apply_changes(tmp_path, [Change("a", None, NEW), Change("b", OLD, NEW)], meddling, tmp_path)
+        apply_changes(
+            tmp_path, [FileChange("a", None, NEW), FileChange("b", OLD, NEW)], meddling, tmp_path
+        )
 
     assert (tmp_path / "b").read_bytes() == b"mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
 def test_done_twice_it_is_the_same_as_once(tmp_path: Path) -> None:
-    change = Change("a", None, NEW)
+    change = FileChange("a", None, NEW)
     apply(tmp_path, change)
 
     assert apply(tmp_path, change) == Applied()
@@ -78,10 +80,10 @@ def test_a_file_makes_room_for_a_folder_and_a_folder_for_a_file(tmp_path: Path) 
 
     apply(
         tmp_path,
-        Change("a", OLD, None),
-        Change("a/c", None, NEW),
-        Change("b", None, NEW),
-        Change("b/c", OLD, None),
+        FileChange("a", OLD, None),
+        FileChange("a/c", None, NEW),
+        FileChange("b", None, NEW),
+        FileChange("b/c", OLD, None),
     )
 
     assert (tmp_path / "a" / "c").read_bytes() == b"new"
@@ -92,7 +94,7 @@ def test_folders_that_become_empty_go_too(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b").write_bytes(b"old")
 
-    apply(tmp_path, Change("a/b", OLD, None))
+    apply(tmp_path, FileChange("a/b", OLD, None))
 
     assert list(tmp_path.iterdir()) == []
 
@@ -102,7 +104,7 @@ def test_a_folder_with_something_else_in_it_stays(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").write_bytes(b"old")
     (tmp_path / "a" / "mine").write_bytes(b"mine")
 
-    apply(tmp_path, Change("a/b", OLD, None))
+    apply(tmp_path, FileChange("a/b", OLD, None))
 
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["mine"]
 
@@ -122,7 +124,7 @@ def test_what_is_written_already_becomes_the_file(tmp_path: Path) -> None:
     file_of = {NEW: str(file)}.get
 
     applied = apply_changes(
-        root, [Change("deep/a", None, NEW)], BLOBS.__getitem__, tmp_path, file_of
+        root, [FileChange("deep/a", None, NEW)], BLOBS.__getitem__, tmp_path, file_of
     )
 
     assert applied.added == ("deep/a",)
@@ -134,7 +136,7 @@ def test_two_files_with_the_same_bytes_are_two_files(tmp_path: Path) -> None:
     root, file = tmp_path / "root", tmp_path / "file"
     root.mkdir()
     file.write_bytes(b"new")
-    changed = [Change("a", None, NEW), Change("b", None, NEW)]
+    changed = [FileChange("a", None, NEW), FileChange("b", None, NEW)]
 
     apply_changes(root, changed, BLOBS.__getitem__, tmp_path, {NEW: str(file)}.get)
 
@@ -152,7 +154,7 @@ def test_what_is_written_already_does_not_replace_a_file_that_appeared(tmp_path:
         return {NEW: str(file)}.get(digest)
 
     with pytest.raises(LocalChangeError, match="meantime: a"):
-        apply_changes(root, [Change("a", None, NEW)], BLOBS.__getitem__, tmp_path, meddling)
+        apply_changes(root, [FileChange("a", None, NEW)], BLOBS.__getitem__, tmp_path, meddling)
 
     assert (root / "a").read_bytes() == b"mine"
 
@@ -171,7 +173,9 @@ def test_a_folder_that_became_a_link_while_others_are_written_is_not_entered(
         return {NEW: str(file)}.get(digest)
 
     with pytest.raises(UnsafeManifestError, match="is a link"):
-        apply_changes(root, [Change("deep/a", None, NEW)], BLOBS.__getitem__, tmp_path, meddling)
+        apply_changes(
+            root, [FileChange("deep/a", None, NEW)], BLOBS.__getitem__, tmp_path, meddling
+        )
 
     assert list(elsewhere.iterdir()) == []
 
@@ -181,6 +185,6 @@ def test_what_was_written_already_and_is_gone_is_written_anew(tmp_path: Path) ->
     root.mkdir()
     file_of = {NEW: str(tmp_path / "gone")}.get
 
-    apply_changes(root, [Change("a", None, NEW)], BLOBS.__getitem__, tmp_path, file_of)
+    apply_changes(root, [FileChange("a", None, NEW)], BLOBS.__getitem__, tmp_path, file_of)
 
     assert (root / "a").read_bytes() == b"new"

@@ -8,7 +8,7 @@ import pytest
 from ryeos.items.errors import error_envelope
 from ryeos.remote.apply import Applied
 from ryeos.remote.errors import RemoteError
-from ryeos.remote.node import Reply
+from ryeos.remote.node import NodeReply
 from ryeos.remote.run import RemoteRun, answer_of, execute
 from ryeos.remote.secrets import open_envelope
 from tests.support.memory_node import MemoryNode, Run, reply
@@ -203,7 +203,7 @@ def test_what_is_lost_on_the_way_back_takes_no_result_away(
 ) -> None:
     memory_node.run = changing(new=b"made\n")
     memory_node.outputs = {PAGE: b"page\n"}
-    broken: Reply = reply({"detail": "broken"}, 500)
+    broken: NodeReply = reply({"detail": "broken"}, 500)
     memory_node.before = lambda _, path: broken if path == "/objects/get" else None
 
     ran = execute(project.link, RUN)

@@ -16,10 +16,10 @@ from ryeos.remote.node import (
     BearerCredentials,
     Credentials,
     HttpTransport,
-    Reply,
+    NodeReply,
     SignedCredentials,
 )
-from ryeos.remote.requests import check_signature, parse_headers
+from ryeos.remote.requests import parse_headers, verify_request_signature
 from ryeos.remote.settings import RemoteConfig
 from ryeos.trust.keys import SigningKey
 from tests.support.http_servers import Answer, Exchange, Server, closed_port
@@ -57,7 +57,7 @@ def transport(
 
 def ask(
     sent_by: HttpTransport, *, may_repeat: bool = True, max_response_bytes: int = 1000
-) -> Reply:
+) -> NodeReply:
     return sent_by.exchange(
         "POST",
         "/objects/has",
@@ -105,7 +105,7 @@ def test_a_request_is_signed_for_the_node_and_for_itself() -> None:
         ask(sent_by)
 
     seen = server.requests[0]
-    check_signature(
+    verify_request_signature(
         KEY.public_pem,
         seen.headers,
         method="POST",

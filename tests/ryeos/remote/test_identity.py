@@ -7,12 +7,12 @@ from ryeos.remote.requests import (
     IdentityError,
     NodeIdentity,
     SignedDocumentError,
-    check_document,
     decode_public_key,
     encode_public_key,
     identity_document,
     read_identity,
     sign_document,
+    verify_document,
 )
 from tests.support.wire_vectors import BOX_PRIVATE, CALLER, NODE, VECTORS
 
@@ -130,7 +130,7 @@ def test_a_document_deeper_than_json_may_be_is_refused() -> None:
         deep = [deep]
 
     with pytest.raises(SignedDocumentError):
-        check_document({**VECTOR, "deep": deep}, NODE.public_pem)
+        verify_document({**VECTOR, "deep": deep}, NODE.public_pem)
 
 
 def test_a_box_key_of_another_size_makes_no_document() -> None:

@@ -12,9 +12,9 @@ from lillux.errors import LilluxError
 from lillux.store import Durability, Store
 from lillux.store_files import ObjectMissingError
 from ryeos.remote.conflicts import RemotePlaceError
-from ryeos.remote.pull import Incoming, forget_incoming, incoming_at
+from ryeos.remote.pull import ReceivedContents, forget_incoming, incoming_at
 
-Open = Callable[[], Incoming]
+Open = Callable[[], ReceivedContents]
 
 
 @pytest.fixture
@@ -22,8 +22,8 @@ def opened(tmp_path: Path) -> Iterator[Open]:
     """Opens the folder, as often as a test wants."""
     with ExitStack() as stack:
 
-        def open_it() -> Incoming:
-            incoming = Incoming(tmp_path / "incoming", Store(tmp_path / "store"))
+        def open_it() -> ReceivedContents:
+            incoming = ReceivedContents(tmp_path / "incoming", Store(tmp_path / "store"))
             stack.callback(incoming.close)
             return incoming
 
@@ -126,7 +126,7 @@ def test_a_piece_that_names_its_interpreter_can_be_run(opened: Open) -> None:
 
 def test_objects_stay_in_memory_as_long_as_they_are_small(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    incoming = Incoming(tmp_path / "incoming", store, memory_bytes=20)
+    incoming = ReceivedContents(tmp_path / "incoming", store, memory_bytes=20)
 
     small = incoming.put_object({"a": 1}, Durability.AT_SYNC)
     large = incoming.put_object({"a": "more than there is room for"}, Durability.AT_SYNC)
@@ -139,7 +139,7 @@ def test_objects_stay_in_memory_as_long_as_they_are_small(tmp_path: Path) -> Non
 
 def test_objects_of_a_pull_that_was_cut_off_come_once(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    incoming = Incoming(tmp_path / "incoming", store)
+    incoming = ReceivedContents(tmp_path / "incoming", store)
     digest = incoming.put_object({"a": 1}, Durability.AT_SYNC)
 
     incoming.close()
@@ -162,7 +162,7 @@ def test_what_the_store_had_before_need_not_come(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     digest = store.put_blob(b"from before")
 
-    incoming = Incoming(tmp_path / "incoming", store)
+    incoming = ReceivedContents(tmp_path / "incoming", store)
 
     assert incoming.has_blob(digest)
     assert incoming.get_blob(digest) == b"from before"

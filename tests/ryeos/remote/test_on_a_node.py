@@ -9,12 +9,12 @@ import pytest
 from lillux.signing import generate_keypair, load_keypair, save_keypair
 from ryeos.items.refs import Space, parse_reference
 from ryeos.remote.errors import RemoteConflictError, RemoteError
-from ryeos.remote.link import Link, Surroundings, open_link
+from ryeos.remote.link import Link, RemoteEnvironment, open_link
 from ryeos.remote.pull import pull
 from ryeos.remote.push import push
 from ryeos.remote.run import RemoteOptions, execute_on
 from ryeos.remote.secrets import LocalSecrets
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from tests.support.mcp_conversation import NEWEST_LEGACY, Conversation
 from tests.support.node import Node, User
 from tests.support.workspace import Workspace
@@ -41,7 +41,7 @@ class Machine:
 
     def link(self, **env: str) -> Link:
         self.workspace.env |= env
-        return open_link(Surroundings(workspace=self.workspace.rye()), None)
+        return open_link(RemoteEnvironment(workspace=self.workspace.rye()), None)
 
     def write(self, path: str, text: str) -> None:
         target = self.root / path
@@ -186,9 +186,9 @@ config:
 
 
 def run_there(machine: Machine, item: str, **parameters: object) -> Mapping[str, Any]:
-    around = Surroundings(workspace=machine.workspace.rye())
+    around = RemoteEnvironment(workspace=machine.workspace.rye())
     reference = parse_reference(item)
-    request = Request(item_id=reference.id, parameters=parameters)
+    request = ExecutionRequest(item_id=reference.id, parameters=parameters)
     return execute_on(around, None, reference, request, RemoteOptions()).envelope
 
 
@@ -222,7 +222,7 @@ def test_a_node_of_a_graph_is_called_there(here: Machine) -> None:
     here.workspace.project.signed("tools/mine/far.yaml", GRAPH)
 
     answer = here.workspace.rye().execute(
-        parse_reference("tool:mine/far"), Request(item_id="mine/far")
+        parse_reference("tool:mine/far"), ExecutionRequest(item_id="mine/far")
     )
 
     assert answer.envelope["data"]["output"] == {"said": "there"}, answer.envelope
@@ -270,7 +270,7 @@ def test_a_node_of_a_graph_is_not_called_where_its_tool_differs_from_its_lockfil
     here.workspace.project.signed("tools/mine/far.yaml", GRAPH)
 
     answer = here.workspace.rye().execute(
-        parse_reference("tool:mine/far"), Request(item_id="mine/far")
+        parse_reference("tool:mine/far"), ExecutionRequest(item_id="mine/far")
     )
 
     assert "Lockfile integrity mismatch for mine/hello" in answer.envelope["error"]

@@ -16,7 +16,7 @@ from ryeos.remote.errors import (
 )
 from ryeos.remote.pull import pull
 from ryeos.remote.push import ADDED, CHANGED, REMOVED, Difference, compare, push
-from ryeos.remote.settle import Choice, resolve
+from ryeos.remote.settle import VersionChoice, resolve
 from ryeos.sync.objects import CasObjectError, SourceManifest
 from ryeos.sync.paths import InadmissibleError, UnsafeManifestError
 from tests.ryeos.remote.conftest import MakeProject
@@ -24,7 +24,7 @@ from tests.support.memory_node import MemoryNode
 from tests.support.remote_project import RemoteProject
 
 
-def settle(project: RemoteProject, *paths: str, choice: Choice, merged: bytes = b"") -> None:
+def settle(project: RemoteProject, *paths: str, choice: VersionChoice, merged: bytes = b"") -> None:
     link = project.link
     resolve(link.conflicts, project.root, "default", paths, choice=choice, merged=merged)
 
@@ -237,7 +237,7 @@ def test_what_was_settled_for_ours_is_pushed(
 ) -> None:
     in_conflict(project, memory_node)
 
-    settle(project, "src/a.txt", choice=Choice.OURS)
+    settle(project, "src/a.txt", choice=VersionChoice.OURS)
     push(project.link)
 
     assert memory_node.files() == project.files()
@@ -251,7 +251,7 @@ def test_what_was_settled_for_theirs_is_there(
 ) -> None:
     in_conflict(project, memory_node)
 
-    settle(project, "src/a.txt", choice=Choice.THEIRS)
+    settle(project, "src/a.txt", choice=VersionChoice.THEIRS)
 
     assert project.read("src/a.txt") == "theirs\n"
     pull(project.link)
@@ -261,7 +261,7 @@ def test_what_was_settled_for_theirs_is_there(
 def test_what_was_merged_by_hand_is_pushed(project: RemoteProject, memory_node: MemoryNode) -> None:
     in_conflict(project, memory_node)
 
-    settle(project, "src/a.txt", choice=Choice.MERGED, merged=b"both\n")
+    settle(project, "src/a.txt", choice=VersionChoice.MERGED, merged=b"both\n")
     push(project.link)
 
     assert memory_node.files()["src/a.txt"] == b"both\n"
@@ -273,7 +273,7 @@ def test_what_a_settlement_replaces_is_kept(
     in_conflict(project, memory_node)
     project.write({"src/a.txt": "ours, and more\n"})
 
-    settle(project, "src/a.txt", choice=Choice.THEIRS)
+    settle(project, "src/a.txt", choice=VersionChoice.THEIRS)
 
     kept = project.link.conflicts.kept("ours", "src/a.txt")
     assert kept == b"ours, and more\n"
@@ -289,8 +289,8 @@ def test_a_removal_against_a_change_can_be_settled_either_way(
     with pytest.raises(RemoteConflictError):
         pull(project.link)
 
-    settle(project, "src/a.txt", choice=Choice.THEIRS)
-    settle(project, "src/b.txt", choice=Choice.OURS)
+    settle(project, "src/a.txt", choice=VersionChoice.THEIRS)
+    settle(project, "src/b.txt", choice=VersionChoice.OURS)
     push(project.link)
 
     assert project.read("src/a.txt") is None
@@ -302,7 +302,7 @@ def test_a_conflict_that_changes_again_is_one_again(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     in_conflict(project, memory_node)
-    settle(project, "src/a.txt", choice=Choice.OURS)
+    settle(project, "src/a.txt", choice=VersionChoice.OURS)
     memory_node.edit({"src/a.txt": b"theirs, changed\n"})
 
     with pytest.raises(RemoteConflictError):
@@ -315,7 +315,7 @@ def test_only_what_is_in_conflict_can_be_settled(
     in_conflict(project, memory_node)
 
     with pytest.raises(NotInConflictError, match=r"src/b\.txt: in no conflict"):
-        settle(project, "src/b.txt", choice=Choice.OURS)
+        settle(project, "src/b.txt", choice=VersionChoice.OURS)
 
 
 def test_a_comparison_tells_who_changed_what(
@@ -374,15 +374,15 @@ def folder_and_file(project: RemoteProject, node: MemoryNode) -> None:
 
 
 @pytest.mark.parametrize("make", [file_and_folder, folder_and_file])
-@pytest.mark.parametrize("choice", [Choice.OURS, Choice.THEIRS])
+@pytest.mark.parametrize("choice", [VersionChoice.OURS, VersionChoice.THEIRS])
 def test_a_file_and_a_folder_of_one_name_are_settled_either_way(
     project: RemoteProject,
     memory_node: MemoryNode,
     make: Callable[[RemoteProject, MemoryNode], None],
-    choice: Choice,
+    choice: VersionChoice,
 ) -> None:
     make(project, memory_node)
-    side = project.files() if choice is Choice.OURS else memory_node.files()
+    side = project.files() if choice is VersionChoice.OURS else memory_node.files()
     with pytest.raises(RemoteConflictError) as error:
         pull(project.link)
     assert error.value.paths == ("src/x", "src/x/1.txt", "src/x/2.txt")
@@ -413,13 +413,13 @@ def test_what_is_in_the_way_of_a_settlement_is_named_and_the_hint_works(
     before = project.files()
 
     with pytest.raises(InTheWayError) as error:
-        settle(project, path, choice=Choice.THEIRS)
+        settle(project, path, choice=VersionChoice.THEIRS)
 
     assert error.value.others == others
     assert error.value.hint == f"settle those first: rye remote resolve {' '.join(others)} --theirs"
     assert project.files() == before
-    settle(project, *others, choice=Choice.THEIRS)
-    settle(project, path, choice=Choice.MERGED, merged=b"mine\n")
+    settle(project, *others, choice=VersionChoice.THEIRS)
+    settle(project, path, choice=VersionChoice.MERGED, merged=b"mine\n")
     assert project.read(path) == "mine\n"
 
 
@@ -434,7 +434,7 @@ def test_files_that_do_not_travel_are_not_lost_with_their_folder(
     before = project.files()
 
     with pytest.raises(InTheWayError, match=r"src/x: in its way: src/x/notes\.bin") as refused:
-        settle(project, *error.value.paths, choice=Choice.THEIRS)
+        settle(project, *error.value.paths, choice=VersionChoice.THEIRS)
 
     assert refused.value.hint == "move or remove those, then try again"
     assert project.files() == before
@@ -446,7 +446,7 @@ def test_empty_folders_are_in_nobodys_way(project: RemoteProject, memory_node: M
     with pytest.raises(RemoteConflictError) as error:
         pull(project.link)
 
-    settle(project, *error.value.paths, choice=Choice.THEIRS)
+    settle(project, *error.value.paths, choice=VersionChoice.THEIRS)
 
     assert project.read("src/x") == "a file\n"
 
@@ -464,7 +464,7 @@ def test_a_clash_that_is_found_later_undoes_nothing(
         "src/a.txt: changed here, removed there",
         "src/b.txt: both changed it",
     )
-    settle(project, "src/a.txt", "src/b.txt", choice=Choice.OURS)
+    settle(project, "src/a.txt", "src/b.txt", choice=VersionChoice.OURS)
 
     with pytest.raises(RemoteConflictError) as error:
         pull(project.link)
@@ -474,8 +474,8 @@ def test_a_clash_that_is_found_later_undoes_nothing(
     )
     kept = project.link.conflicts
     assert kept.kept("theirs", "src/b.txt") == b"theirs\n"
-    settle(project, "src/A.txt", choice=Choice.OURS)
-    settle(project, "src/a.txt", choice=Choice.OURS)
+    settle(project, "src/A.txt", choice=VersionChoice.OURS)
+    settle(project, "src/a.txt", choice=VersionChoice.OURS)
     push(project.link)
 
     assert memory_node.files() == project.files()
@@ -489,7 +489,7 @@ def test_a_version_that_is_no_longer_kept_removes_no_file(
     (project.link.conflicts.folder / "theirs/src/a.txt").unlink()
 
     with pytest.raises(ConflictRecordError, match="not the version"):
-        settle(project, "src/a.txt", choice=Choice.THEIRS)
+        settle(project, "src/a.txt", choice=VersionChoice.THEIRS)
 
     assert project.read("src/a.txt") == "ours\n"
 

@@ -1,7 +1,7 @@
 import pytest
 
 from lillux.digests import sha256_hex
-from lillux.store_files import Space
+from lillux.store_files import ObjectKind
 from ryeos.items.errors import error_envelope
 from ryeos.remote.apply import Applied
 from ryeos.remote.errors import (
@@ -11,7 +11,7 @@ from ryeos.remote.errors import (
     RemoteError,
     RemoteUnrelatedError,
 )
-from ryeos.remote.node import Reply
+from ryeos.remote.node import NodeReply
 from ryeos.remote.pull import pull
 from ryeos.remote.push import ADDED, CHANGED, push
 from tests.ryeos.remote.conftest import MakeProject
@@ -358,7 +358,7 @@ def test_progress_is_told_from_start_to_end(project: RemoteProject) -> None:
 def test_what_the_node_says_about_a_refused_push_is_shown(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
-    refusal: Reply = reply({"detail": "version 9 does not fit"}, 409)
+    refusal: NodeReply = reply({"detail": "version 9 does not fit"}, 409)
     memory_node.before = lambda _, path: refusal if path == "/push" else None
 
     with pytest.raises(RemoteError, match="refused with status 409: version 9 does not fit"):
@@ -384,7 +384,7 @@ def test_a_node_that_lost_content_gets_it_again(
 ) -> None:
     project.write({"src/a.txt": "a\n", "src/b.txt": "b\n"})
     push(project.link)
-    memory_node.store.remove(Space.BLOB, sha256_hex(b"a\n"))
+    memory_node.store.remove(ObjectKind.BLOB, sha256_hex(b"a\n"))
     project.write({"src/b.txt": "new\n"})
 
     push(project.link)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ryeos.remote.errors import RemoteError, RemoteReplyError
 from ryeos.remote.node import (
-    Head,
+    RemoteHead,
     UserSpaceHead,
     actual_head,
     detail_of,
@@ -75,7 +75,7 @@ def test_the_head_is_that_of_the_newest_snapshot() -> None:
 
     head = read_head({"head": A, "snapshots": [snapshot]}, "x")
 
-    assert head == Head(snapshot_hash=A, project_manifest_hash=B, user_manifest_hash=C)
+    assert head == RemoteHead(snapshot_hash=A, project_manifest_hash=B, user_manifest_hash=C)
     with pytest.raises(RemoteReplyError, match="expected the snapshot"):
         read_head({"head": B, "snapshots": [snapshot]}, "x")
 

@@ -1,6 +1,6 @@
 import pytest
 
-from ryeos.remote.secrets import SecretValuesError, check_values, injectable, why_unsafe
+from ryeos.remote.secrets import SecretValuesError, injectable, valid_secrets, why_unsafe
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ def test_unsafe_names_are_left_out_and_the_others_go_on() -> None:
 def test_values_within_the_limits_stay_as_they_are() -> None:
     values = {f"A{number}": "x" for number in range(256)}
 
-    assert check_values(values) == values
-    assert check_values({"A": "é" * 32_768}) == {"A": "é" * 32_768}
+    assert valid_secrets(values) == values
+    assert valid_secrets({"A": "é" * 32_768}) == {"A": "é" * 32_768}
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,6 @@ def test_values_within_the_limits_stay_as_they_are() -> None:
 )
 def test_one_breach_of_a_limit_fails_all(values: dict[str, object], problem: str) -> None:
     with pytest.raises(SecretValuesError) as error:
-        check_values({"GOOD": "x", **values} if len(values) == 1 else values)
+        valid_secrets({"GOOD": "x", **values} if len(values) == 1 else values)
 
     assert str(error.value) == f"secrets: {problem}"

@@ -8,7 +8,7 @@ import pytest
 from ryeos.items.errors import ParameterError
 from ryeos.items.refs import parse_reference
 from ryeos.remote.run import sent_parameters
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from tests.support.workspace import Workspace
 
 GREET = """
@@ -34,7 +34,7 @@ config:
 
 def sent(workspace: Workspace, item_id: str, **parameters: object) -> Mapping[str, Any]:
     rye = workspace.rye()
-    request = Request(item_id=item_id, parameters=parameters)
+    request = ExecutionRequest(item_id=item_id, parameters=parameters)
     checked = rye.check(parse_reference(f"tool:{item_id}"), request)
     chain = rye.executor.build_chain(item_id)
     return sent_parameters(chain, request, checked.envelope["metadata"])

@@ -12,12 +12,12 @@ from ryeos.remote.requests import (
     SignedRequest,
     canonical_path,
     canonical_query,
-    check_signature,
-    check_time,
     new_nonce,
     parse_headers,
+    require_recent,
     sign_request,
     string_to_sign,
+    verify_request_signature,
 )
 from tests.support.wire_vectors import CALLER, NODE, VECTORS
 
@@ -37,7 +37,9 @@ def signed(body: bytes = b"", now_s: float = NOW_S, **changes: Any) -> dict[str,
 
 
 def check(headers: dict[str, str], body: bytes = b"", **changes: Any) -> None:  # noqa: ANN401
-    check_signature(CALLER.public_pem, headers, body_sha256=sha256_hex(body), **request(**changes))
+    verify_request_signature(
+        CALLER.public_pem, headers, body_sha256=sha256_hex(body), **request(**changes)
+    )
 
 
 @pytest.mark.parametrize("vector", VECTORS["signed_requests"], ids=["post", "get"])
@@ -147,7 +149,9 @@ def test_a_header_of_another_form_is_refused(name: str, value: str) -> None:
 
 def test_the_key_must_be_the_one_that_is_named() -> None:
     with pytest.raises(RequestSignatureError) as error:
-        check_signature(NODE.public_pem, signed(), body_sha256=sha256_hex(b""), **request())
+        verify_request_signature(
+            NODE.public_pem, signed(), body_sha256=sha256_hex(b""), **request()
+        )
 
     assert error.value.problem == (
         f"X-Rye-Key-Id: expected {NODE.fingerprint}, found {CALLER.fingerprint}"
@@ -156,7 +160,7 @@ def test_the_key_must_be_the_one_that_is_named() -> None:
 
 def test_what_is_no_key_signs_nothing() -> None:
     with pytest.raises(RequestSignatureError):
-        check_signature(b"", signed(), body_sha256=sha256_hex(b""), **request())
+        verify_request_signature(b"", signed(), body_sha256=sha256_hex(b""), **request())
 
 
 @pytest.mark.parametrize("audience", ["", "fp:", NODE.fingerprint])
@@ -183,10 +187,10 @@ def test_a_request_counts_for_five_minutes(age_s: int, *, passes: bool) -> None:
     )
 
     if passes:
-        check_time(request, NOW_S + age_s)
+        require_recent(request, NOW_S + age_s)
     else:
         with pytest.raises(RequestSignatureError):
-            check_time(request, NOW_S + age_s)
+            require_recent(request, NOW_S + age_s)
 
 
 def test_the_order_and_the_escaping_of_a_query_are_not_signed() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from lillux.digests import sha256_hex
 from lillux.store import Durability, Store
-from lillux.store_files import Space
+from lillux.store_files import ObjectKind
 from ryeos.remote import transfer
 from ryeos.remote.errors import RemoteReplyError, ReplyTooLargeError
 from ryeos.remote.node import Node
@@ -116,8 +116,8 @@ def test_of_two_spaces_only_the_one_that_is_meant_is_looked_into(
     other = Store(tmp_path / "other")
     other.put_object({"a": 1})
 
-    assert fetch(node, [digest], other, space=Space.OBJECT) == 0
-    assert fetch(node, [digest], other, space=Space.BLOB) == 1
+    assert fetch(node, [digest], other, space=ObjectKind.OBJECT) == 0
+    assert fetch(node, [digest], other, space=ObjectKind.BLOB) == 1
 
 
 def test_what_a_node_leaves_out_of_a_large_reply_is_asked_for_again(

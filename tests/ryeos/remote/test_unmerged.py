@@ -8,16 +8,16 @@ import pytest
 
 from ryeos.items.errors import error_envelope
 from ryeos.remote.errors import NothingUnmergedError, RemoteConflictError, RemoteError
-from ryeos.remote.node import Executed
+from ryeos.remote.node import RemoteExecution
 from ryeos.remote.pull import MOST, MergedRuns, pull
 from ryeos.remote.push import push
-from ryeos.remote.run import Ran, RemoteRun, execute
-from ryeos.remote.settle import UNMERGED, Choice, pull_run, resolve
+from ryeos.remote.run import FinishedRun, RemoteRun, execute
+from ryeos.remote.settle import UNMERGED, VersionChoice, pull_run, resolve
 from tests.support.memory_node import MemoryNode, reply
 from tests.support.remote_project import RemoteProject
 
 
-def run_in_conflict(project: RemoteProject, node: MemoryNode) -> Ran:
+def run_in_conflict(project: RemoteProject, node: MemoryNode) -> FinishedRun:
     """A run that changes ``src/a.txt``, as somebody else does, and makes ``src/new.txt``."""
     project.write({"src/a.txt": "base\n"})
 
@@ -31,7 +31,7 @@ def run_in_conflict(project: RemoteProject, node: MemoryNode) -> Ran:
     return execute(project.link, RemoteRun(item_ref="tool:mine/x"))
 
 
-def settle(project: RemoteProject, *paths: str, choice: Choice) -> None:
+def settle(project: RemoteProject, *paths: str, choice: VersionChoice) -> None:
     resolve(project.link.conflicts, project.root, "default", paths, choice=choice)
 
 
@@ -46,10 +46,16 @@ def test_a_run_in_conflict_says_how_it_is_merged(
 
 @pytest.mark.parametrize("by_digest", [False, True])
 @pytest.mark.parametrize(
-    ("choice", "text"), [(Choice.THEIRS, b"the run's\n"), (Choice.OURS, b"somebody's\n")]
+    ("choice", "text"),
+    [(VersionChoice.THEIRS, b"the run's\n"), (VersionChoice.OURS, b"somebody's\n")],
 )
 def test_a_push_brings_what_was_settled_and_all_else_the_run_made(
-    project: RemoteProject, memory_node: MemoryNode, choice: Choice, text: bytes, *, by_digest: bool
+    project: RemoteProject,
+    memory_node: MemoryNode,
+    choice: VersionChoice,
+    text: bytes,
+    *,
+    by_digest: bool,
 ) -> None:
     executed = run_in_conflict(project, memory_node).executed
     run = executed.unmerged_snapshot if by_digest else executed.thread_id
@@ -75,7 +81,7 @@ def test_asked_again_after_a_settlement_it_is_merged(
     thread_id = run_in_conflict(project, memory_node).executed.thread_id
     with pytest.raises(RemoteConflictError):
         pull_run(project.link, thread_id)
-    settle(project, "src/a.txt", choice=Choice.OURS)
+    settle(project, "src/a.txt", choice=VersionChoice.OURS)
 
     pulled = pull_run(project.link, thread_id)
 
@@ -89,7 +95,7 @@ def test_what_a_push_merged_of_a_run_is_told_also_when_the_push_then_fails(
     thread_id = run_in_conflict(project, memory_node).executed.thread_id
     with pytest.raises(RemoteConflictError):
         pull_run(project.link, thread_id)
-    settle(project, "src/a.txt", choice=Choice.OURS)
+    settle(project, "src/a.txt", choice=VersionChoice.OURS)
     memory_node.before = lambda _, path: reply({}, 500) if path == "/objects/put" else None
     del project.told[:]
 
@@ -100,12 +106,12 @@ def test_what_a_push_merged_of_a_run_is_told_also_when_the_push_then_fails(
     assert error_envelope(error.value)["merged"] == ["src/new.txt"]
 
 
-def merged_here(project: RemoteProject, node: MemoryNode) -> Executed:
+def merged_here(project: RemoteProject, node: MemoryNode) -> RemoteExecution:
     """A run whose conflict was settled and merged here."""
     executed = run_in_conflict(project, node).executed
     with pytest.raises(RemoteConflictError):
         pull_run(project.link, executed.thread_id)
-    settle(project, "src/a.txt", choice=Choice.OURS)
+    settle(project, "src/a.txt", choice=VersionChoice.OURS)
     pull_run(project.link, executed.thread_id)
     return executed
 
@@ -190,7 +196,7 @@ def test_the_head_that_moves_meanwhile_is_merged_too(
     with pytest.raises(RemoteConflictError):
         pull_run(project.link, thread_id)
     memory_node.edit({"src/late.txt": b"late\n"})
-    settle(project, "src/a.txt", choice=Choice.THEIRS)
+    settle(project, "src/a.txt", choice=VersionChoice.THEIRS)
 
     push(project.link)
 

@@ -2,10 +2,10 @@ import pytest
 
 from ryeos.remote.requests import (
     DeliverySignatureError,
-    check_delivery,
     delivery_headers,
     is_delivery_id,
     sign_delivery,
+    verify_delivery,
 )
 from tests.support.wire_vectors import VECTORS
 
@@ -27,18 +27,18 @@ def test_a_signed_delivery_passes() -> None:
         "X-Webhook-Signature": SIGNATURE,
         "X-Webhook-Delivery-Id": "d1",
     }
-    check_delivery(SECRET, TIMESTAMP, BODY, SIGNATURE, now_s=NOW_S)
+    verify_delivery(SECRET, TIMESTAMP, BODY, SIGNATURE, now_s=NOW_S)
 
 
 @pytest.mark.parametrize("now_s", [NOW_S + 300, NOW_S - 30])
 def test_the_edges_of_its_minutes_pass(now_s: int) -> None:
-    check_delivery(SECRET, TIMESTAMP, BODY, SIGNATURE, now_s=now_s)
+    verify_delivery(SECRET, TIMESTAMP, BODY, SIGNATURE, now_s=now_s)
 
 
 @pytest.mark.parametrize("now_s", [NOW_S + 301, NOW_S - 31])
 def test_another_time_is_refused(now_s: int) -> None:
     with pytest.raises(DeliverySignatureError) as error:
-        check_delivery(SECRET, TIMESTAMP, BODY, SIGNATURE, now_s=now_s)
+        verify_delivery(SECRET, TIMESTAMP, BODY, SIGNATURE, now_s=now_s)
 
     assert str(error.value) == (
         "webhook delivery: X-Webhook-Timestamp: expected at most 300 s ago and 30 s ahead"
@@ -50,7 +50,7 @@ def test_another_time_is_refused(now_s: int) -> None:
 )
 def test_what_is_no_time_is_refused(timestamp: str) -> None:
     with pytest.raises(DeliverySignatureError) as error:
-        check_delivery(SECRET, timestamp, BODY, SIGNATURE, now_s=NOW_S)
+        verify_delivery(SECRET, timestamp, BODY, SIGNATURE, now_s=NOW_S)
 
     assert error.value.problem == "X-Webhook-Timestamp: expected Unix time in whole seconds"
 
@@ -69,7 +69,7 @@ def test_what_is_no_time_is_refused(timestamp: str) -> None:
 )
 def test_another_signature_is_refused(secret: str, body: bytes, signature: str) -> None:
     with pytest.raises(DeliverySignatureError) as error:
-        check_delivery(secret, TIMESTAMP, body, signature, now_s=NOW_S)
+        verify_delivery(secret, TIMESTAMP, body, signature, now_s=NOW_S)
 
     assert error.value.problem == "X-Webhook-Signature: not the hook's over this body"
 

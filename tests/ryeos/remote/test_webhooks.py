@@ -20,8 +20,8 @@ from ryeos.remote.requests import (
     WEBHOOK_SIGNATURE,
     WEBHOOK_TIMESTAMP,
     DeliverySignatureError,
-    check_delivery,
     identity_document,
+    verify_delivery,
 )
 from ryeos.remote.settings import RemoteConfig
 from ryeos.remote.webhooks import DeliveryCredentials, deliver
@@ -47,7 +47,7 @@ class Receiver:
             return 401, {"detail": "expected one way to show who you are"}
         try:
             timestamp, signature = headers[WEBHOOK_TIMESTAMP], headers[WEBHOOK_SIGNATURE]
-            check_delivery(SECRET, timestamp, body, signature, now_s=NOW_S)
+            verify_delivery(SECRET, timestamp, body, signature, now_s=NOW_S)
         except (KeyError, DeliverySignatureError):
             return 401, {"detail": "Unauthorized"}
         if self.is_busy:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.graph.problems import Problem
+from ryeos.graph.problems import GraphProblem
 from ryeos.graph.reading import read_graph
 from ryeos.graph.schemas import SCHEMAS
 from ryeos.items.errors import SpecError
@@ -109,7 +109,7 @@ def is_accepted(name: str, data: object) -> bool:
     return True
 
 
-def structural(problems: tuple[Problem, ...]) -> list[Problem]:
+def structural(problems: tuple[GraphProblem, ...]) -> list[GraphProblem]:
     return [problem for problem in problems if not any(word in problem.text for word in MEANING)]
 
 

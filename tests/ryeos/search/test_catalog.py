@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, SYSTEM, USER, Kind
-from ryeos.search.index import Catalog, Document, Snapshot, preview
+from ryeos.search.index import Catalog, CatalogSnapshot, SearchDocument, preview
 from tests.support.corpus import record
 from tests.support.workspace import SpaceFolder, Workspace
 
@@ -13,18 +13,18 @@ ALL = frozenset({PROJECT, USER, SYSTEM})
 LONG_AGO = 1_500_000_000
 
 
-def taken(catalog: Catalog, *tiers: str) -> Snapshot:
+def taken(catalog: Catalog, *tiers: str) -> CatalogSnapshot:
     """What there is in these tiers, in the project unless told otherwise."""
     return catalog.snapshot(EXECUTABLE_KINDS, frozenset(tiers or (PROJECT,)))
 
 
-def by_id(catalog: Catalog, *tiers: str) -> dict[str, Document]:
+def by_id(catalog: Catalog, *tiers: str) -> dict[str, SearchDocument]:
     """The documents by the ids of their items."""
     documents = taken(catalog, *tiers).pool.documents.values()
     return {one.record.location.ref.id: one for one in documents}
 
 
-def shown(document: Document) -> str:
+def shown(document: SearchDocument) -> str:
     """The preview of a document."""
     return preview(document.record.location, document.record.content)
 

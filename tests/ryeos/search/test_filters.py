@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from ryeos.items.errors import ArgumentError
+from ryeos.items.errors import VerbArgumentError
 from ryeos.items.refs import Kind
 from ryeos.search.search import conditions, wants_verification
 from tests.support.corpus import record
@@ -82,7 +82,7 @@ def test_an_item_without_a_date_is_left_out_by_dates() -> None:
     ],
 )
 def test_a_filter_of_no_use_names_what_is_expected(name: str, value: object, expected: str) -> None:
-    with pytest.raises(ArgumentError) as error:
+    with pytest.raises(VerbArgumentError) as error:
         conditions({name: value})
 
     assert error.value.facts == {
@@ -93,5 +93,7 @@ def test_a_filter_of_no_use_names_what_is_expected(name: str, value: object, exp
 def test_verification_is_asked_for_with_true() -> None:
     assert wants_verification({"verify": True})
     assert not wants_verification({})
-    with pytest.raises(ArgumentError, match=r"filters.verify: expected true or false, found 'yes'"):
+    with pytest.raises(
+        VerbArgumentError, match=r"filters.verify: expected true or false, found 'yes'"
+    ):
         wants_verification({"verify": "yes"})

@@ -7,10 +7,10 @@ from ryeos.search.query import (
     EVERYTHING,
     And,
     InField,
-    Node,
-    Not,
+    NotQuery,
     Or,
     Phrase,
+    QueryNode,
     Term,
     parse_query,
 )
@@ -30,13 +30,13 @@ A, B, C = Term("a1"), Term("b1"), Term("c1")
         ("a1 or b1 | c1", Or((A, B, C))),
         ("a1 b1 OR c1", Or((And((A, B)), C))),
         ("a1 (b1 OR c1)", And((A, Or((B, C))))),
-        ("NOT a1", Not(A)),
-        ("-a1", Not(A)),
-        ("!a1", Not(A)),
-        ("a1 -b1", And((A, Not(B)))),
+        ("NOT a1", NotQuery(A)),
+        ("-a1", NotQuery(A)),
+        ("!a1", NotQuery(A)),
+        ("a1 -b1", And((A, NotQuery(B)))),
         ("NOT NOT a1", A),
         ("--a1", A),
-        ("-(a1 b1)", Not(And((A, B)))),
+        ("-(a1 b1)", NotQuery(And((A, B)))),
         ('"a1 b1"', Phrase("a1 b1")),
         (r'"say \"a1\" \\ b1"', Phrase(r'say "a1" \ b1')),
         ("title:a1", InField("title", A, "title:a1")),
@@ -53,7 +53,7 @@ A, B, C = Term("a1"), Term("b1"), Term("c1")
         ("(a1)(b1)", And((A, B))),
     ],
 )
-def test_a_text_is_read_as_the_grammar_says(text: str, node: Node) -> None:
+def test_a_text_is_read_as_the_grammar_says(text: str, node: QueryNode) -> None:
     assert parse_query(text).node == node
 
 
@@ -78,7 +78,9 @@ def test_nothing_and_a_star_mean_everything(text: str) -> None:
         ("not", Term("not")),
     ],
 )
-def test_words_that_say_nothing_are_left_out_while_another_remains(text: str, node: Node) -> None:
+def test_words_that_say_nothing_are_left_out_while_another_remains(
+    text: str, node: QueryNode
+) -> None:
     assert parse_query(text).node == node
 
 

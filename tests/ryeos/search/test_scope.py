@@ -1,35 +1,35 @@
 import pytest
 
-from ryeos.items.errors import ArgumentError
+from ryeos.items.errors import VerbArgumentError
 from ryeos.items.refs import Kind
-from ryeos.search.search import Scope, parse_scope
+from ryeos.search.search import SearchScope, parse_scope
 
 
 @pytest.mark.parametrize(
     ("text", "scope"),
     [
-        ("", Scope()),
-        ("*", Scope()),
-        ("tool", Scope(Kind.TOOL)),
-        ("tool.*", Scope(Kind.TOOL)),
-        ("tool.rye.core.*", Scope(Kind.TOOL, "rye/core")),
-        ("tool.rye.core", Scope(Kind.TOOL, "rye/core")),
-        ("tool.rye.core*", Scope(Kind.TOOL, "rye/core")),
-        ("rye.fetch.tool.rye.core.*", Scope(Kind.TOOL, "rye/core")),
-        ("rye.search.directive.*", Scope(Kind.DIRECTIVE)),
-        ("rye.load.knowledge.a-b.c_d", Scope(Kind.KNOWLEDGE, "a-b/c_d")),
-        ("rye.tool.x", Scope(Kind.TOOL, "x")),
-        ("fetch.*.mine", Scope(None, "mine")),
-        ("*.mine", Scope(None, "mine")),
-        ("tool/rye/core", Scope(Kind.TOOL, "rye/core")),
-        ("tool:rye/core", Scope(Kind.TOOL, "rye/core")),
+        ("", SearchScope()),
+        ("*", SearchScope()),
+        ("tool", SearchScope(Kind.TOOL)),
+        ("tool.*", SearchScope(Kind.TOOL)),
+        ("tool.rye.core.*", SearchScope(Kind.TOOL, "rye/core")),
+        ("tool.rye.core", SearchScope(Kind.TOOL, "rye/core")),
+        ("tool.rye.core*", SearchScope(Kind.TOOL, "rye/core")),
+        ("rye.fetch.tool.rye.core.*", SearchScope(Kind.TOOL, "rye/core")),
+        ("rye.search.directive.*", SearchScope(Kind.DIRECTIVE)),
+        ("rye.load.knowledge.a-b.c_d", SearchScope(Kind.KNOWLEDGE, "a-b/c_d")),
+        ("rye.tool.x", SearchScope(Kind.TOOL, "x")),
+        ("fetch.*.mine", SearchScope(None, "mine")),
+        ("*.mine", SearchScope(None, "mine")),
+        ("tool/rye/core", SearchScope(Kind.TOOL, "rye/core")),
+        ("tool:rye/core", SearchScope(Kind.TOOL, "rye/core")),
     ],
 )
-def test_a_scope_names_a_kind_and_a_prefix(text: str, scope: Scope) -> None:
+def test_a_scope_names_a_kind_and_a_prefix(text: str, scope: SearchScope) -> None:
     assert parse_scope(text) == scope
 
 
 @pytest.mark.parametrize("text", ["rye.core", "tools", "config.x", "fetch.thing"])
 def test_a_scope_of_no_kind_is_refused(text: str) -> None:
-    with pytest.raises(ArgumentError, match=r"^scope: expected a kind \(tool, directive, know"):
+    with pytest.raises(VerbArgumentError, match=r"^scope: expected a kind \(tool, directive, know"):
         parse_scope(text)

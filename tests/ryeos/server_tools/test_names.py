@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.files import check_relative
-from ryeos.app.server_tools import check_server_name, item_names
+from lillux.files import require_plain_path
+from ryeos.app.server_tools import item_names, valid_server_id
 from ryeos.items.errors import UsageError
 
 
@@ -22,7 +22,7 @@ def test_whatever_tools_are_called_their_names_are_plain_and_differ(tools: list[
     assert list(names) == tools
     assert len({name.lower() for name in names.values()}) == len(tools)
     for name in names.values():
-        check_relative(name)
+        require_plain_path(name)
         assert len(name) <= 64
         assert set("./\\") & set(name) == set()
         assert name[0] not in "._-"
@@ -52,4 +52,4 @@ def test_a_mark_is_that_of_the_tool_and_of_no_other() -> None:
 @pytest.mark.parametrize("name", ["", "servers", "../x", "A", "a/b", "-a", "con", "x" * 65, "a.b"])
 def test_a_server_has_a_name_that_can_be_a_folder(name: str) -> None:
     with pytest.raises(UsageError):
-        check_server_name(name)
+        valid_server_id(name)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.app.server_tools import MAX_DESCRIPTION_CHARACTERS, Offer, offers
+from ryeos.app.server_tools import MAX_DESCRIPTION_CHARACTERS, ServerTool, offers
 from ryeos.items.yaml import parse_yaml
 
 RUNTIME = "rye/core/runtimes/mcp/stdio"
@@ -15,7 +15,7 @@ JSON = st.recursive(
 )
 
 
-def offered(*tools: dict[str, Any]) -> list[Offer]:
+def offered(*tools: dict[str, Any]) -> list[ServerTool]:
     return list(offers("demo", RUNTIME, tools))
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.app.item_tests import Outcome, differences
+from ryeos.app.item_tests import CaseRun, differences
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -13,9 +13,9 @@ JSON = st.recursive(
 )
 
 
-def outcome(data: object = None, *, error: str = "", code: str = "", **files: str) -> Outcome:
+def outcome(data: object = None, *, error: str = "", code: str = "", **files: str) -> CaseRun:
     status = "error" if error else "success"
-    return Outcome(status=status, data=data, error=error, code=code, file=files.get)
+    return CaseRun(status=status, data=data, error=error, code=code, file=files.get)
 
 
 def process(stdout: str = "", stderr: str = "", return_code: int = 0) -> dict[str, Any]:

@@ -3,7 +3,7 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.app.item_tests import Result, State, junit_xml
+from ryeos.app.item_tests import CaseResult, CaseState, junit_xml
 
 
 def parsed(text: str) -> ET.Element:
@@ -12,9 +12,13 @@ def parsed(text: str) -> ET.Element:
 
 def test_every_state_has_its_element() -> None:
     results = [
-        Result(ref="tool:a.test", name="one", state=State.PASSED, duration_s=0.25),
-        Result(ref="tool:a.test", name="two", state=State.FAILED, problems=("x < y", "more")),
-        Result(ref="tool:a.test", name="three", state=State.SKIPPED, problems=("not here: lua",)),
+        CaseResult(ref="tool:a.test", name="one", state=CaseState.PASSED, duration_s=0.25),
+        CaseResult(
+            ref="tool:a.test", name="two", state=CaseState.FAILED, problems=("x < y", "more")
+        ),
+        CaseResult(
+            ref="tool:a.test", name="three", state=CaseState.SKIPPED, problems=("not here: lua",)
+        ),
     ]
 
     suite = parsed(junit_xml(results))[0]
@@ -28,7 +32,7 @@ def test_every_state_has_its_element() -> None:
 
 @given(st.text())
 def test_whatever_a_tool_says_is_xml(text: str) -> None:
-    result = Result(ref="tool:a.test", name=text, state=State.FAILED, problems=(text,))
+    result = CaseResult(ref="tool:a.test", name=text, state=CaseState.FAILED, problems=(text,))
 
     case = parsed(junit_xml([result]))[0][0]
 

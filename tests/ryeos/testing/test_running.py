@@ -7,9 +7,9 @@ from lillux.process.cancellation import Cancellation
 from lillux.signing import compute_key_fingerprint, generate_keypair
 from ryeos.app.item_tests import (
     FILE_ITSELF,
+    CaseResult,
+    CaseState,
     NoCasesError,
-    Result,
-    State,
     case_files,
     planned,
     run_cases,
@@ -37,7 +37,7 @@ def cases(workspace: Workspace, item_id: str, text: str, *, sign: bool = True) -
     return path
 
 
-def run(workspace: Workspace, *asked: str) -> dict[str, Result]:
+def run(workspace: Workspace, *asked: str) -> dict[str, CaseResult]:
     rye = workspace.rye()
     results = run_cases(rye, list(planned(rye, case_files(rye, asked))))
     return {result.name: result for result in results}
@@ -59,7 +59,7 @@ def test_a_case_passes_or_says_what_is_different(hello: Workspace) -> None:
 
     results = run(hello, "mine/hello")
 
-    assert results["greets"].state is State.PASSED
+    assert results["greets"].state is CaseState.PASSED
     assert results["wrong"].problems == ('stdout: expected "hello bob", found "hello ada"',)
 
 
@@ -68,7 +68,7 @@ def test_the_project_itself_is_not_touched(hello: Workspace) -> None:
 
     results = run(hello)
 
-    assert results["a"].state is State.PASSED
+    assert results["a"].state is CaseState.PASSED
     assert [path.name for path in hello.project_path.iterdir()] == [".ai"]
     assert not (hello.project_path / ".ai/lockfiles").exists()
 
@@ -77,7 +77,7 @@ def test_a_case_may_run_in_the_project(hello: Workspace) -> None:
     case = "- {name: a, in_project: true, params: {name: x}, expect: {files: {made: ''}}}\n"
     cases(hello, "mine/hello", case)
 
-    assert run(hello)["a"].state is State.PASSED
+    assert run(hello)["a"].state is CaseState.PASSED
     assert (hello.project_path / "made").is_file()
 
 
@@ -93,7 +93,7 @@ def test_no_case_sees_what_another_has_left(workspace: Workspace) -> None:
     results = run(workspace)
 
     assert list(results) == [f"n{n}" for n in names]
-    assert {result.state for result in results.values()} == {State.PASSED}
+    assert {result.state for result in results.values()} == {CaseState.PASSED}
 
 
 def test_the_private_key_and_runs_of_the_project_are_not_copied(workspace: Workspace) -> None:
@@ -128,7 +128,7 @@ def test_a_huge_file_among_the_items_is_not_copied(hello: Workspace) -> None:
         file.truncate(1 << 40)
     cases(hello, "mine/hello", "- {name: a, params: {name: x}}\n")
 
-    assert run(hello)["a"].state is State.PASSED
+    assert run(hello)["a"].state is CaseState.PASSED
 
 
 def test_cases_that_nobody_has_signed_are_not_read(hello: Workspace) -> None:
@@ -136,7 +136,7 @@ def test_cases_that_nobody_has_signed_are_not_read(hello: Workspace) -> None:
 
     results = run(hello)
 
-    assert results[FILE_ITSELF].state is State.FAILED
+    assert results[FILE_ITSELF].state is CaseState.FAILED
     assert str(path) in results[FILE_ITSELF].problems[0]
     assert "unsigned item" in results[FILE_ITSELF].problems[0]
 
@@ -160,7 +160,7 @@ def test_a_program_that_is_not_here_leaves_a_case_out(hello: Workspace) -> None:
 
     result = run(hello)["a"]
 
-    assert result.state is State.SKIPPED
+    assert result.state is CaseState.SKIPPED
     assert result.problems == ("not here: no-such-program-anywhere",)
 
 
@@ -185,15 +185,15 @@ def test_no_file_of_a_case_leaves_its_folder(hello: Workspace, path: str) -> Non
 
     results = run(hello)
 
-    assert results["a"].state is State.FAILED
-    assert results["b"].state is State.FAILED
+    assert results["a"].state is CaseState.FAILED
+    assert results["b"].state is CaseState.FAILED
 
 
 def test_a_link_that_a_tool_makes_is_not_followed(workspace: Workspace) -> None:
     workspace.project.signed_yaml("mine/link", "config: {script: 'ln -s /etc/hostname out'}\n")
     cases(workspace, "mine/link", "- {name: a, expect: {files: {out: {contains: a}}}}\n")
 
-    assert run(workspace)["a"].state is State.FAILED
+    assert run(workspace)["a"].state is CaseState.FAILED
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no such pipes")
@@ -201,7 +201,7 @@ def test_a_pipe_among_the_items_is_left_out(hello: Workspace) -> None:
     os.mkfifo(hello.project_path / ".ai/tools/mine/pipe")
     cases(hello, "mine/hello", "- {name: a, params: {name: x}}\n")
 
-    assert run(hello)["a"].state is State.PASSED
+    assert run(hello)["a"].state is CaseState.PASSED
 
 
 def test_an_approved_key_counts_in_the_copy_too(workspace: Workspace) -> None:
@@ -217,7 +217,7 @@ def test_an_approved_key_counts_in_the_copy_too(workspace: Workspace) -> None:
     )
     after = run(workspace)["a"]
 
-    assert (before.state, after.state) == (State.FAILED, State.PASSED)
+    assert (before.state, after.state) == (CaseState.FAILED, CaseState.PASSED)
 
 
 def test_python_functions_have_cases_too(workspace: Workspace) -> None:
@@ -234,7 +234,7 @@ def test_a_tool_that_is_not_there_is_an_outcome(workspace: Workspace) -> None:
 
     results = run(workspace)
 
-    assert results["a"].state is State.PASSED
+    assert results["a"].state is CaseState.PASSED
     assert "not found" in results["b"].problems[0]
 
 
@@ -245,7 +245,7 @@ def test_after_an_interruption_no_case_begins(hello: Workspace) -> None:
 
     (result,) = run_cases(rye, list(planned(rye, case_files(rye, ()))), cancellation=cancellation)
 
-    assert (result.state, result.problems) == (State.SKIPPED, ("interrupted",))
+    assert (result.state, result.problems) == (CaseState.SKIPPED, ("interrupted",))
 
 
 # --- which cases ----------------------------------------------------------------------------------

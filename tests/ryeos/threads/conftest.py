@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.run.thread_registry import Registry
+from ryeos.run.thread_registry import ThreadRegistry
 from ryeos.run.threads import ThreadsPlace
 from tests.support.workspace import fixed_clock
 
@@ -18,6 +18,6 @@ def place(tmp_path: Path) -> ThreadsPlace:
 
 
 @pytest.fixture
-def registry(place: ThreadsPlace) -> Registry:
+def registry(place: ThreadsPlace) -> ThreadRegistry:
     """Its registry, at one fixed second."""
-    return Registry(place, fixed_clock)
+    return ThreadRegistry(place, fixed_clock)

@@ -7,16 +7,16 @@ import pytest
 
 from lillux.background import start_token
 from ryeos.run.thread_control import ask_for_end, kill_thread
-from ryeos.run.thread_registry import Registry
+from ryeos.run.thread_registry import ThreadRegistry
 from ryeos.run.threads import (
     CANCEL,
     GRANTS,
     Grants,
-    Runner,
     RunnerSeals,
+    RunStillWalkingError,
     Status,
-    StillRunningError,
     Thread,
+    ThreadRunner,
     UnknownRunnerError,
     write_grants,
 )
@@ -31,7 +31,7 @@ def seals(tmp_path: Path) -> RunnerSeals:
 
 
 @pytest.fixture
-def run(registry: Registry, seals: RunnerSeals) -> Thread:
+def run(registry: ThreadRegistry, seals: RunnerSeals) -> Thread:
     """A run that this process walks, and does not end."""
     pid = os.getpid()
     registry.register(Thread(thread_id=ID, directive="mine/build", item_id="tool:mine/build"))
@@ -41,9 +41,9 @@ def run(registry: Registry, seals: RunnerSeals) -> Thread:
 
 
 def test_a_run_that_does_not_end_is_told_and_its_process_left(
-    run: Thread, registry: Registry, seals: RunnerSeals
+    run: Thread, registry: ThreadRegistry, seals: RunnerSeals
 ) -> None:
-    with pytest.raises(StillRunningError) as error:
+    with pytest.raises(RunStillWalkingError) as error:
         kill_thread(registry, ID, seals, grace_s=0)
 
     assert str(error.value) == f"{ID}: still running 0 s after it was asked to end"
@@ -52,7 +52,7 @@ def test_a_run_that_does_not_end_is_told_and_its_process_left(
     assert registry.get(ID).status == Status.RUNNING
 
 
-def test_a_run_is_asked_to_end_as_often_as_one_likes(run: Thread, registry: Registry) -> None:
+def test_a_run_is_asked_to_end_as_often_as_one_likes(run: Thread, registry: ThreadRegistry) -> None:
     ask_for_end(registry, ID)
     ask_for_end(registry, ID)
 
@@ -60,17 +60,17 @@ def test_a_run_is_asked_to_end_as_often_as_one_likes(run: Thread, registry: Regi
 
 
 def test_a_run_that_went_on_elsewhere_is_not_told_from_its_first_runner(
-    run: Thread, registry: Registry, seals: RunnerSeals
+    run: Thread, registry: ThreadRegistry, seals: RunnerSeals
 ) -> None:
-    seals.seal(registry.place, ID, Runner(os.getppid(), start_token(os.getppid())))
+    seals.seal(registry.place, ID, ThreadRunner(os.getppid(), start_token(os.getppid())))
 
-    with pytest.raises(StillRunningError):
+    with pytest.raises(RunStillWalkingError):
         kill_thread(registry, ID, seals, grace_s=0)
 
 
 @pytest.mark.parametrize("grants", [None, "{}", '{"capabilities": [], "depth": 1, "seal": "x"}'])
 def test_what_is_no_run_of_the_users_is_not_asked(
-    grants: str | None, run: Thread, registry: Registry, seals: RunnerSeals
+    grants: str | None, run: Thread, registry: ThreadRegistry, seals: RunnerSeals
 ) -> None:
     path = registry.place.file(ID, GRANTS)
     path.unlink()

@@ -6,9 +6,9 @@ from ryeos.run.threads import (
     AmbiguousThreadError,
     ThreadIdError,
     ThreadNotFoundError,
-    check_thread_id,
     find_thread_id,
     thread_id_for,
+    valid_thread_id,
 )
 
 KNOWN = ("mine/build/build-1-2-00aa", "mine/build/build-3-4-11aa", "rye/bash/bash-5-6-22bb")
@@ -24,11 +24,11 @@ def test_an_id_is_the_items_own_and_when_and_by_whom_it_was_started() -> None:
 
 @pytest.mark.parametrize("item_id", ["registry.db", "registry.db/x", ".hidden", "Registry.DB-wal"])
 def test_no_item_has_threads_where_the_registry_itself_is(item_id: str) -> None:
-    assert check_thread_id(make(item_id)).startswith(f"item-{item_id}/")
+    assert valid_thread_id(make(item_id)).startswith(f"item-{item_id}/")
 
 
 def test_a_long_name_still_fits_into_a_folder() -> None:
-    assert check_thread_id(make("mine/" + "ä" * 125))
+    assert valid_thread_id(make("mine/" + "ä" * 125))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_long_name_still_fits_into_a_folder() -> None:
 )
 def test_an_id_that_could_be_no_folder_is_refused(thread_id: str, problem: str) -> None:
     with pytest.raises(ThreadIdError) as error:
-        check_thread_id(thread_id)
+        valid_thread_id(thread_id)
 
     assert error.value.problem == problem
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from ryeos.run.thread_control import CHUNK_BYTES, MOST_TEXT_BYTES, ThreadLog
-from ryeos.run.thread_registry import Registry
+from ryeos.run.thread_registry import ThreadRegistry
 from ryeos.run.threads import Status, Thread, ThreadsPlace
 
 ID = "mine/x/x-1"
@@ -37,7 +37,7 @@ def test_as_text_only_the_end_of_a_long_log_is_given(place: ThreadsPlace, log: P
 
 def test_following_what_has_ended_ends(place: ThreadsPlace, log: Path) -> None:
     log.write_bytes(b"all of it")
-    registry = Registry(place)
+    registry = ThreadRegistry(place)
     registry.register(Thread(thread_id=ID, directive="mine/x"))
     registry.finish(ID, Status.COMPLETED)
 

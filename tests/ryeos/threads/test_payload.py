@@ -3,13 +3,15 @@ from pathlib import Path
 import pytest
 
 from ryeos.items.errors import UsageError
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from ryeos.run.threads import Payload, ThreadsPlace, parse_payload
 
 
 def test_a_runner_reads_what_its_starter_wrote() -> None:
     parameters = {"text": "ä\udcff", "n": [1, None]}
-    request = Request(item_id="mine/x", parameters=parameters, timeout_s=3.0, use_lockfile=False)
+    request = ExecutionRequest(
+        item_id="mine/x", parameters=parameters, timeout_s=3.0, use_lockfile=False
+    )
 
     read = parse_payload(Payload("x-1", "tool:mine/x", ThreadsPlace(Path("/p")), request).dump())
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lillux.errors import FileSystemError
-from ryeos.run.thread_registry import COLUMNS, Registry
+from ryeos.run.thread_registry import COLUMNS, ThreadRegistry
 from ryeos.run.threads import (
     TERMINAL,
     RegistryError,
@@ -33,11 +33,11 @@ def thread(
     return Thread(thread_id=thread_id, directive="mine/x", item_id=item_id, parent_id=parent_id)
 
 
-def database(registry: Registry) -> "closing[sqlite3.Connection]":
+def database(registry: ThreadRegistry) -> "closing[sqlite3.Connection]":
     return closing(sqlite3.connect(registry.place.registry))
 
 
-def test_a_new_thread_is_created_now(registry: Registry) -> None:
+def test_a_new_thread_is_created_now(registry: ThreadRegistry) -> None:
     registry.register(thread(item_id="tool:mine/x"))
 
     assert registry.get("mine/x/x-1") == Thread(
@@ -50,7 +50,7 @@ def test_a_new_thread_is_created_now(registry: Registry) -> None:
     )
 
 
-def test_a_thread_runs_and_ends_with_a_result(registry: Registry) -> None:
+def test_a_thread_runs_and_ends_with_a_result(registry: ThreadRegistry) -> None:
     registry.register(thread())
 
     assert registry.mark_running("mine/x/x-1", 42, "123")
@@ -60,14 +60,14 @@ def test_a_thread_runs_and_ends_with_a_result(registry: Registry) -> None:
     assert (ended.completed_at, ended.answer()) == (NOW, {"data": 1})
 
 
-def test_starter_and_runner_may_both_say_which_process_runs_it(registry: Registry) -> None:
+def test_starter_and_runner_may_both_say_which_process_runs_it(registry: ThreadRegistry) -> None:
     registry.register(thread())
 
     assert registry.mark_running("mine/x/x-1", 42, "123")
     assert registry.mark_running("mine/x/x-1", 42, "123")
 
 
-def test_what_has_ended_does_not_run_again(registry: Registry) -> None:
+def test_what_has_ended_does_not_run_again(registry: ThreadRegistry) -> None:
     registry.register(thread())
     registry.finish("mine/x/x-1", Status.KILLED, error="killed")
 
@@ -77,7 +77,7 @@ def test_what_has_ended_does_not_run_again(registry: Registry) -> None:
     assert (ended.status, ended.pid, ended.result) == ("killed", None, None)
 
 
-def test_a_thread_can_be_carried_on_by_another(registry: Registry) -> None:
+def test_a_thread_can_be_carried_on_by_another(registry: ThreadRegistry) -> None:
     registry.register(thread())
 
     assert registry.continue_as("mine/x/x-1", "mine/x/x-2")
@@ -85,7 +85,7 @@ def test_a_thread_can_be_carried_on_by_another(registry: Registry) -> None:
     assert registry.get("mine/x/x-1").continuation_thread_id == "mine/x/x-2"
 
 
-def test_threads_are_listed_the_newest_first(registry: Registry) -> None:
+def test_threads_are_listed_the_newest_first(registry: ThreadRegistry) -> None:
     for name in ("a", "b", "c"):
         registry.register(thread(name, parent_id="a"))
     registry.finish("b", Status.COMPLETED)
@@ -95,14 +95,16 @@ def test_threads_are_listed_the_newest_first(registry: Registry) -> None:
     assert [one.thread_id for one in registry.children("a")] == ["a", "b", "c"]
 
 
-def test_where_no_thread_ever_was_nothing_is_found_and_nothing_made(registry: Registry) -> None:
+def test_where_no_thread_ever_was_nothing_is_found_and_nothing_made(
+    registry: ThreadRegistry,
+) -> None:
     assert registry.threads() == []
     with pytest.raises(ThreadNotFoundError):
         registry.get("mine/x")
     assert list(registry.place.ai.iterdir()) == []
 
 
-def test_the_table_is_the_documented_one(registry: Registry) -> None:
+def test_the_table_is_the_documented_one(registry: ThreadRegistry) -> None:
     registry.register(thread())
 
     with database(registry) as connection:
@@ -115,7 +117,9 @@ def test_the_table_is_the_documented_one(registry: Registry) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
-def test_only_the_user_reads_it_and_version_control_leaves_it_alone(registry: Registry) -> None:
+def test_only_the_user_reads_it_and_version_control_leaves_it_alone(
+    registry: ThreadRegistry,
+) -> None:
     registry.register(thread())
 
     place = registry.place
@@ -134,7 +138,7 @@ def foreign(place: ThreadsPlace, script: str) -> Path:
     return place.registry
 
 
-def test_columns_that_an_older_program_did_not_know_are_added(registry: Registry) -> None:
+def test_columns_that_an_older_program_did_not_know_are_added(registry: ThreadRegistry) -> None:
     foreign(
         registry.place,
         "CREATE TABLE threads (thread_id TEXT PRIMARY KEY, directive TEXT NOT NULL,"
@@ -151,7 +155,7 @@ def test_columns_that_an_older_program_did_not_know_are_added(registry: Registry
     assert columns == set(COLUMNS)
 
 
-def test_a_word_of_another_program_is_shown_and_never_changed(registry: Registry) -> None:
+def test_a_word_of_another_program_is_shown_and_never_changed(registry: ThreadRegistry) -> None:
     registry.register(thread())
     with database(registry) as connection, connection:
         connection.execute("UPDATE threads SET status = 'paused'")
@@ -177,7 +181,7 @@ def test_a_word_of_another_program_is_shown_and_never_changed(registry: Registry
     ],
 )
 def test_what_is_no_registry_of_ours_is_refused(
-    script: str, problem: str, registry: Registry
+    script: str, problem: str, registry: ThreadRegistry
 ) -> None:
     path = foreign(registry.place, script)
 
@@ -187,7 +191,7 @@ def test_what_is_no_registry_of_ours_is_refused(
     assert str(error.value) == f"{path}: {problem}"
 
 
-def test_a_damaged_file_is_refused_with_a_way_out(registry: Registry) -> None:
+def test_a_damaged_file_is_refused_with_a_way_out(registry: ThreadRegistry) -> None:
     registry.place.folder.mkdir(parents=True)
     registry.place.registry.write_bytes(b"no database, but longer than a header " * 9)
 
@@ -198,7 +202,7 @@ def test_a_damaged_file_is_refused_with_a_way_out(registry: Registry) -> None:
     assert "move it away" in error.value.hint
 
 
-def test_a_registry_that_cannot_be_changed_can_be_read(registry: Registry) -> None:
+def test_a_registry_that_cannot_be_changed_can_be_read(registry: ThreadRegistry) -> None:
     foreign(
         registry.place,
         "CREATE TABLE threads (thread_id TEXT, status TEXT, created_at TEXT);"
@@ -211,14 +215,14 @@ def test_a_registry_that_cannot_be_changed_can_be_read(registry: Registry) -> No
         assert len(list(connection.execute("PRAGMA table_info(threads)"))) == 3
 
 
-class _ReadOnly(Registry):
+class _ReadOnly(ThreadRegistry):
     """As on a mount that nobody may write to, whose absence root would not notice."""
 
     def is_writable(self) -> bool:
         return False
 
 
-def test_a_folder_where_the_registry_would_be_is_refused(registry: Registry) -> None:
+def test_a_folder_where_the_registry_would_be_is_refused(registry: ThreadRegistry) -> None:
     registry.place.registry.mkdir(parents=True)
 
     with pytest.raises(RegistryError) as error:
@@ -227,7 +231,7 @@ def test_a_folder_where_the_registry_would_be_is_refused(registry: Registry) -> 
     assert error.value.problem == "expected a plain file, found a folder"
 
 
-def test_a_file_where_the_folder_would_be_is_told(registry: Registry) -> None:
+def test_a_file_where_the_folder_would_be_is_told(registry: ThreadRegistry) -> None:
     (registry.place.ai / "state").write_bytes(b"")
 
     with pytest.raises(FileSystemError):
@@ -241,8 +245,8 @@ import sys
 from pathlib import Path
 from ryeos.run.threads import Status, Thread
 from ryeos.run.threads import ThreadsPlace
-from ryeos.run.thread_registry import Registry
-registry = Registry(ThreadsPlace(Path(sys.argv[1])))
+from ryeos.run.thread_registry import ThreadRegistry
+registry = ThreadRegistry(ThreadsPlace(Path(sys.argv[1])))
 for number in range(5):
     name = f"x-{sys.argv[2]}-{number}"
     registry.register(Thread(thread_id=name, directive="x"))
@@ -257,7 +261,7 @@ def test_many_processes_make_one_registry_and_one_of_them_ends_a_thread(
     place: ThreadsPlace,
 ) -> None:
     statuses = [*sorted(TERMINAL), "killed"]
-    Registry(ThreadsPlace(place.ai)).register(thread("shared"))
+    ThreadRegistry(ThreadsPlace(place.ai)).register(thread("shared"))
     for path in place.folder.iterdir():
         path.unlink()  # all of them find nothing there, and then the same
     seed = """
@@ -280,7 +284,7 @@ def test_many_processes_make_one_registry_and_one_of_them_ends_a_thread(
 
     assert [process.returncode for process in running] == [0] * 8
     assert sorted(said) == ["lost"] * 7 + ["won"]
-    registry = Registry(place)
+    registry = ThreadRegistry(place)
     assert registry.get("shared").error == str(said.index("won"))
     assert len(registry.threads()) == 41
 
@@ -298,7 +302,7 @@ UPDATES = st.one_of(
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(updates=st.lists(UPDATES, max_size=8))
 def test_no_sequence_of_updates_leaves_a_terminal_status(
-    updates: list[tuple[str, object]], registry: Registry
+    updates: list[tuple[str, object]], registry: ThreadRegistry
 ) -> None:
     thread_id = f"t-{len(registry.threads())}"
     registry.register(thread(thread_id))
@@ -322,7 +326,7 @@ def test_no_sequence_of_updates_leaves_a_terminal_status(
 
 @pytest.mark.parametrize("status", [Status.ERROR, Status.CANCELLED, Status.KILLED])
 def test_a_run_that_did_not_complete_may_be_gone_on_with(
-    status: Status, registry: Registry
+    status: Status, registry: ThreadRegistry
 ) -> None:
     registry.register(thread())
     registry.mark_running("mine/x/x-1", 42, "123")
@@ -337,7 +341,7 @@ def test_a_run_that_did_not_complete_may_be_gone_on_with(
 @pytest.mark.parametrize(
     "status", [Status.COMPLETED, Status.COMPLETED_WITH_ERRORS, Status.RELEASED]
 )
-def test_what_has_completed_is_not_gone_on_with(status: Status, registry: Registry) -> None:
+def test_what_has_completed_is_not_gone_on_with(status: Status, registry: ThreadRegistry) -> None:
     registry.register(thread())
     registry.mark_running("mine/x/x-1", 42, "123")
     registry.finish("mine/x/x-1", status)
@@ -346,7 +350,7 @@ def test_what_has_completed_is_not_gone_on_with(status: Status, registry: Regist
     assert registry.get("mine/x/x-1").status == status
 
 
-def test_of_two_processes_that_go_on_with_a_run_one_does(registry: Registry) -> None:
+def test_of_two_processes_that_go_on_with_a_run_one_does(registry: ThreadRegistry) -> None:
     registry.register(thread())
     registry.finish("mine/x/x-1", Status.ERROR)
 

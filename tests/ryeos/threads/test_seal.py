@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.run.threads import Runner, RunnerSeals, ThreadsPlace, UnknownRunnerError
+from ryeos.run.threads import RunnerSeals, ThreadRunner, ThreadsPlace, UnknownRunnerError
 
 ID = "mine/x/x-1"
 
@@ -18,14 +18,14 @@ def seals(tmp_path: Path) -> RunnerSeals:
 @pytest.fixture
 def sealed(place: ThreadsPlace, seals: RunnerSeals) -> Path:
     place.make_thread_folder(ID)
-    seals.seal(place, ID, Runner(42, "123"))
+    seals.seal(place, ID, ThreadRunner(42, "123"))
     return place.file(ID, "runner.json")
 
 
 def test_a_sealed_runner_is_known_again(
     place: ThreadsPlace, seals: RunnerSeals, sealed: Path
 ) -> None:
-    assert seals.runner(place, ID) == Runner(42, "123")
+    assert seals.runner(place, ID) == ThreadRunner(42, "123")
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_the_seal_of_another_user_says_nothing(
     place: ThreadsPlace, seals: RunnerSeals, tmp_path: Path
 ) -> None:
     place.make_thread_folder(ID)
-    RunnerSeals(tmp_path / "mallory").seal(place, ID, Runner(42, "123"))
+    RunnerSeals(tmp_path / "mallory").seal(place, ID, ThreadRunner(42, "123"))
 
     with pytest.raises(UnknownRunnerError):
         seals.runner(place, ID)

@@ -8,7 +8,7 @@ import pytest
 from lillux.background import is_alive, start_token
 from lillux.process.model import ProgramNotFoundError
 from ryeos.items.refs import parse_reference
-from ryeos.run.model import Request
+from ryeos.run.model import ExecutionRequest
 from ryeos.run.thread_control import ThreadLog, kill_thread, refreshed
 from ryeos.run.threads import Status, Thread
 from tests.support.background_runs import Holding, ended, holding, program_of, started
@@ -81,7 +81,7 @@ def test_the_document_of_a_thread_tells_how_it_ended(workspace: Workspace) -> No
 
 def test_a_runner_that_cannot_be_started_is_a_thread_that_failed(workspace: Workspace) -> None:
     reference = parse_reference("tool:rye/bash/bash")
-    request = Request(item_id=reference.id, parameters={"command": "true"})
+    request = ExecutionRequest(item_id=reference.id, parameters={"command": "true"})
     rye = workspace.rye()
 
     with pytest.raises(ProgramNotFoundError) as error:

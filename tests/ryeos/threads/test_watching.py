@@ -11,14 +11,14 @@ import pytest
 
 from lillux.background import start_token
 from ryeos.run.thread_control import refreshed, wait_for
-from ryeos.run.thread_registry import Registry
+from ryeos.run.thread_registry import ThreadRegistry
 from ryeos.run.threads import Status, Thread, ThreadLoopError
 from tests.support.workspace import NOW, fixed_clock
 
 ID = "mine/x/x-1"
 
 
-def register(registry: Registry, thread_id: str = ID) -> None:
+def register(registry: ThreadRegistry, thread_id: str = ID) -> None:
     registry.register(Thread(thread_id=thread_id, directive="mine/x", item_id="tool:mine/x"))
 
 
@@ -29,7 +29,7 @@ def dead_process() -> int:
     return ended.pid
 
 
-def test_a_thread_whose_runner_is_gone_has_failed(registry: Registry) -> None:
+def test_a_thread_whose_runner_is_gone_has_failed(registry: ThreadRegistry) -> None:
     register(registry)
     registry.mark_running(ID, dead_process(), "1")
 
@@ -40,21 +40,21 @@ def test_a_thread_whose_runner_is_gone_has_failed(registry: Registry) -> None:
     assert '"status": "error"' in registry.place.file(ID, "thread.json").read_text("utf-8")
 
 
-def test_a_process_that_has_the_number_now_is_not_the_runner(registry: Registry) -> None:
+def test_a_process_that_has_the_number_now_is_not_the_runner(registry: ThreadRegistry) -> None:
     register(registry)
     registry.mark_running(ID, os.getpid(), "another start")
 
     assert refreshed(registry, registry.get(ID)).status == "error"
 
 
-def test_a_runner_that_lives_is_left_alone(registry: Registry) -> None:
+def test_a_runner_that_lives_is_left_alone(registry: ThreadRegistry) -> None:
     register(registry)
     registry.mark_running(ID, os.getpid(), start_token(os.getpid()))
 
     assert refreshed(registry, registry.get(ID)).status == "running"
 
 
-def test_a_result_that_was_written_meanwhile_counts(registry: Registry) -> None:
+def test_a_result_that_was_written_meanwhile_counts(registry: ThreadRegistry) -> None:
     register(registry)
     registry.mark_running(ID, dead_process(), "1")
     seen = registry.get(ID)
@@ -65,7 +65,7 @@ def test_a_result_that_was_written_meanwhile_counts(registry: Registry) -> None:
 
 @pytest.mark.parametrize(("seconds", "status"), [(59, "created"), (61, "error")])
 def test_a_runner_that_nobody_started_is_not_expected_for_ever(
-    seconds: int, status: str, registry: Registry
+    seconds: int, status: str, registry: ThreadRegistry
 ) -> None:
     register(registry)
 
@@ -75,7 +75,7 @@ def test_a_runner_that_nobody_started_is_not_expected_for_ever(
 
 
 @pytest.mark.parametrize("moment", ["", "yesterday", "2026-01-02", "0001-01-01T00:00:00+23:59"])
-def test_a_moment_that_is_none_is_not_long_ago(moment: str, registry: Registry) -> None:
+def test_a_moment_that_is_none_is_not_long_ago(moment: str, registry: ThreadRegistry) -> None:
     thread = Thread(thread_id=ID, item_id="tool:mine/x", created_at=moment)
 
     expected = "error" if moment.startswith("0001") else "created"
@@ -83,7 +83,9 @@ def test_a_moment_that_is_none_is_not_long_ago(moment: str, registry: Registry) 
     assert refreshed(registry, thread, clock=fixed_clock).status == expected
 
 
-def test_a_thread_of_another_program_without_a_runner_is_left_alone(registry: Registry) -> None:
+def test_a_thread_of_another_program_without_a_runner_is_left_alone(
+    registry: ThreadRegistry,
+) -> None:
     registry.register(Thread(thread_id="theirs", directive="d"))
     with closing(sqlite3.connect(registry.place.registry)) as connection, connection:
         connection.execute("UPDATE threads SET status = 'running'")
@@ -91,14 +93,14 @@ def test_a_thread_of_another_program_without_a_runner_is_left_alone(registry: Re
     assert refreshed(registry, registry.get("theirs")).status == "running"
 
 
-def test_waiting_ends_with_the_time(registry: Registry) -> None:
+def test_waiting_ends_with_the_time(registry: ThreadRegistry) -> None:
     register(registry)
     registry.mark_running(ID, os.getpid(), start_token(os.getpid()))
 
     assert wait_for(registry, ID, 0.0).status == "running"
 
 
-def test_waiting_follows_a_thread_to_whoever_carries_on(registry: Registry) -> None:
+def test_waiting_follows_a_thread_to_whoever_carries_on(registry: ThreadRegistry) -> None:
     for name in ("a", "b", "c"):
         register(registry, name)
     registry.continue_as("a", "b")
@@ -110,7 +112,7 @@ def test_waiting_follows_a_thread_to_whoever_carries_on(registry: Registry) -> N
     assert (found.thread_id, found.answer()) == ("c", {"data": 3})
 
 
-def test_threads_that_continue_each_other_have_no_end(registry: Registry) -> None:
+def test_threads_that_continue_each_other_have_no_end(registry: ThreadRegistry) -> None:
     for name in ("a", "b"):
         register(registry, name)
     registry.continue_as("a", "b")

@@ -2,12 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rye_services.node.page import Dot, Line, lay_out, newest_first
-from rye_services.page import Snapshot
+from rye_services.node.page import Dot, HistoryLine, lay_out, newest_first
+from rye_services.page import ShownSnapshot
 
 
-def snapshot(digest: str, *parents: str) -> Snapshot:
-    return Snapshot(digest=digest, parents=parents, source="push", detail="", timestamp=digest)
+def snapshot(digest: str, *parents: str) -> ShownSnapshot:
+    return ShownSnapshot(digest=digest, parents=parents, source="push", detail="", timestamp=digest)
 
 
 def test_a_mainline_is_one_lane() -> None:
@@ -15,8 +15,8 @@ def test_a_mainline_is_one_lane() -> None:
 
     assert [dot.lane for dot in lanes.dots] == [0, 0, 0]
     assert lanes.lines == (
-        Line(0, 0, 1, 0, is_merge=False),
-        Line(1, 0, 2, 0, is_merge=False),
+        HistoryLine(0, 0, 1, 0, is_merge=False),
+        HistoryLine(1, 0, 2, 0, is_merge=False),
     )
     assert lanes.width == 1
 
@@ -37,15 +37,15 @@ def test_a_merge_opens_a_lane_that_ends_where_both_began() -> None:
         Dot(2, 1, execution),
         Dot(3, 0, base),
     )
-    assert Line(0, 0, 2, 1, is_merge=True) in lanes.lines
-    assert Line(2, 1, 3, 0, is_merge=False) in lanes.lines
+    assert HistoryLine(0, 0, 2, 1, is_merge=True) in lanes.lines
+    assert HistoryLine(2, 1, 3, 0, is_merge=False) in lanes.lines
     assert lanes.width == 2
 
 
 def test_a_parent_that_is_not_shown_lies_past_the_last_row() -> None:
     lanes = lay_out([snapshot("9", "8")])
 
-    assert lanes.lines == (Line(0, 0, 1, 0, is_merge=False),)
+    assert lanes.lines == (HistoryLine(0, 0, 1, 0, is_merge=False),)
 
 
 def test_an_empty_history_is_an_empty_picture() -> None:
@@ -53,7 +53,7 @@ def test_an_empty_history_is_an_empty_picture() -> None:
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> dict[str, Snapshot]:
+def histories(draw: st.DrawFn) -> dict[str, ShownSnapshot]:
     """Snapshots each of which has up to two older ones as parents."""
     count = draw(st.integers(1, 12))
     found = {}
@@ -67,7 +67,7 @@ def histories(draw: st.DrawFn) -> dict[str, Snapshot]:
 @pytest.mark.property
 @given(histories())
 def test_every_snapshot_stands_above_its_parents_and_in_a_place_of_its_own(
-    found: dict[str, Snapshot],
+    found: dict[str, ShownSnapshot],
 ) -> None:
     ordered = newest_first(found)
     lanes = lay_out(ordered)

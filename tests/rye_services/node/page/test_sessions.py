@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rye_services.node.page_routes import (
-    Session,
+    PageSession,
     form_token,
     is_form_token,
     read_session,
@@ -12,7 +12,7 @@ from rye_services.node.page_routes import (
 )
 
 KEY = session_key(b"a secret of the node")
-SESSION = Session("key-1", 2_000)
+SESSION = PageSession("key-1", 2_000)
 
 
 def test_a_session_that_this_node_made_is_read_again() -> None:
@@ -47,7 +47,7 @@ def test_any_text_is_a_cookie_that_does_not_count(cookie: str) -> None:
 
 def test_a_form_counts_for_the_session_it_was_made_for_only() -> None:
     cookie = seal_session(SESSION, KEY)
-    other = seal_session(Session("key-2", 2_000), KEY)
+    other = seal_session(PageSession("key-2", 2_000), KEY)
 
     assert is_form_token(form_token(cookie, KEY), cookie, KEY)
     assert not is_form_token(form_token(other, KEY), cookie, KEY)

@@ -18,15 +18,15 @@ from rye_services.node.page import (
 from rye_services.page import (
     HEADERS,
     Absence,
-    Conflict,
     Execution,
     History,
     Overview,
     Project,
+    ShownConflict,
+    ShownSnapshot,
+    ShownStorage,
+    ShownThread,
     Side,
-    Snapshot,
-    Storage,
-    Thread,
     Viewer,
 )
 
@@ -46,7 +46,7 @@ PROJECT = Project(
 HISTORY = History(
     project=PROJECT,
     snapshots=(
-        Snapshot(
+        ShownSnapshot(
             digest="b" * 64,
             parents=("a" * 64, "c" * 64),
             source="merge",
@@ -54,34 +54,34 @@ HISTORY = History(
             timestamp="2026-11-21T05:58:38Z",
             thread_id=EVIL,
         ),
-        Snapshot(
+        ShownSnapshot(
             digest="c" * 64,
             parents=("a" * 64,),
             source="execution",
             detail=EVIL,
             timestamp="2026-11-21T05:58:37Z",
         ),
-        Snapshot(
+        ShownSnapshot(
             digest="a" * 64, parents=("f" * 64,), source=EVIL, detail="", timestamp="2026-11-21"
         ),
     ),
     is_cut=True,
 )
-CONFLICT = Conflict(
+CONFLICT = ShownConflict(
     path=EVIL,
     kind="content",
     base=Side("1" * 64, "one\ntwo\n"),
     ours=Side("2" * 64, f"one\n{EVIL}\n"),
     theirs=Side("3" * 64, "one\nother\n"),
 )
-THREAD = Thread(execution=EXECUTION, fields={EVIL: EVIL}, conflicts=(CONFLICT,))
+THREAD = ShownThread(execution=EXECUTION, fields={EVIL: EVIL}, conflicts=(CONFLICT,))
 OVERVIEW = Overview(
     node_name=EVIL,
     node_id="fp:0123456789abcdef",
     version="0.1.0",
     active=1,
     most_active=8,
-    storage=Storage(3_565_158, 1 << 30),
+    storage=ShownStorage(3_565_158, 1 << 30),
     executions=(EXECUTION,),
     projects=(PROJECT,),
 )
@@ -181,7 +181,7 @@ def test_both_versions_of_a_conflict_stand_side_by_side_with_what_differs_marked
 
 
 def test_a_side_without_a_text_says_why() -> None:
-    gone = Conflict(
+    gone = ShownConflict(
         path="a.txt",
         kind="delete/modify",
         base=Side("1" * 64, "one"),
@@ -189,14 +189,14 @@ def test_a_side_without_a_text_says_why() -> None:
         theirs=Side("2" * 64, Absence.BINARY),
     )
 
-    source = thread_page(Thread(execution=EXECUTION, fields={}, conflicts=(gone,)), VIEWER)
+    source = thread_page(ShownThread(execution=EXECUTION, fields={}, conflicts=(gone,)), VIEWER)
 
     assert "not there" in source
     assert "not text" in source
 
 
 def test_a_thread_without_conflicts_has_no_such_heading() -> None:
-    source = thread_page(Thread(execution=EXECUTION, fields={}, conflicts=()), VIEWER)
+    source = thread_page(ShownThread(execution=EXECUTION, fields={}, conflicts=()), VIEWER)
 
     assert "Conflicts" not in source
 
