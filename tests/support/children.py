@@ -45,8 +45,9 @@ class Lifeline:
         self.hold = f"exec 3>{shlex.quote(str(self.path))}; printf held >&3"
 
     def await_held(self) -> None:
-        """Return when somebody holds it."""
-        select.select([self._reader], [], [])  # a pipe without a writer yet is no end
+        """Return when a process holds it; a pipe that has no writer yet is not at its end."""
+        ready, _, _ = select.select([self._reader], [], [], PATIENCE_MS / 1000)
+        assert ready, "no process holds the lifeline"
 
     def is_released(self) -> bool:
         """Whether everybody who held it is dead by now, or dies very soon."""

@@ -312,7 +312,7 @@ def test_a_job_ends_when_its_server_is_killed(
         "import os, sys; from pathlib import Path; from lillux.values import replace\n"
         "from rye_services.node.jobs import read_job; from rye_services.node.worker import *\n"
         "job = read_job(Path(sys.argv[1]).read_bytes())\n"
-        "do_job(replace(job, parent_pid=os.getpid()), Launch(environ=os.environ))\n"
+        "do_job(replace(job, parent_pid=os.getpid()), WorkerLaunch(environ=os.environ))\n"
     )
     root = str(Path(__file__).parents[3])
     argv = [sys.executable, "-c", code, str(described)]
