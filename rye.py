@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-LIBRARIES = ("dotenv", "fastjsonschema", "nacl", "packaging", "shtab", "urllib3", "yaml")
+LIBRARIES = ("dotenv", "fastjsonschema", "nacl", "packaging", "shtab", "tomlkit", "urllib3", "yaml")
 NO_LIBRARIES = 78  # EX_CONFIG of sysexits.h: the surroundings are wrong, not the command
 
 

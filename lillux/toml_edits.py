@@ -1,47 +1,17 @@
-"""Edits of one table in TOML text that leave every other byte alone.
+"""Edits of one table in TOML text that keep its layout and comments. The door of tomlkit.
 
-A table under its own ``[header]`` is edited; one written inline or with dotted keys is refused, as
-is any text whose values would not come out as expected: that is checked before it is handed back.
+Every edit is checked before it is returned: `tomllib` reads the new text, and it must have the old
+values with the one change.
 """
 
-import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lillux.json_edits import TextStructureError, TextSyntaxError, dotted
-from lillux.values import dataclass
 
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _PLACE = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
-_NOT_A_STATEMENT = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
-# A string of each of the four kinds, the long ones first. Of a long one, the quotes at its end may
-# be up to five: two of them belong to the text.
-_STRING = re.compile(
-    r"""
-      \"{3} (?: [^\\] | \\. )*? "{3,5} (?!")
-    | \'{3} .*? '{3,5} (?!')
-    | " (?: [^"\\\n] | \\. )* "
-    | ' [^'\n]* '
-    """,
-    re.DOTALL | re.VERBOSE,
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Statement:
-    """A header or a key with its value. ``path`` is that of a header, or of a key below it.
-
-    ``start`` is where its line begins, ``value`` where the value stands (0 of a header), ``end``
-    where it ends, without what follows on the line.
-    """
-
-    path: tuple[str, ...]
-    is_header: bool
-    start: int
-    value: int
-    end: int
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -63,17 +33,17 @@ def parse_toml(text: str) -> dict[str, Any]:
 def set_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
     """The text with these values in the table at ``path``; its other keys stay as they are.
 
-    A table that is not there is written at the end. Raises TextSyntaxError, TextStructureError.
+    A missing table is written at the end. Raises TextSyntaxError, TextStructureError.
     """
     document = parse_toml(text)
     table = _table(document, path)
     if table is None:
-        edited = _append(text, path, values)
+        newline = "\r\n" if "\r\n" in text else "\n"
+        end = "" if not text or text.endswith("\n") else newline
+        edited = text + end + (newline if text else "") + write_table(path, values, newline)
     else:
-        edited = text
-        for key, value in values.items():
-            if key not in table or write_value(table[key]) != write_value(value):
-                edited = _set_key(edited, tuple(path), key, value, is_there=key in table)
+        changed = {key: value for key, value in values.items() if table.get(key) != value}
+        edited = _edit(text, path, lambda document, names: _set(document, names, changed))
     _require(edited, _merged(document, path, values), path)
     return edited
 
@@ -86,41 +56,131 @@ def remove_table(text: str, path: Sequence[str]) -> str:
     document = parse_toml(text)
     if _table(document, path) is None:
         raise TextStructureError(dotted(path), "expected it, found nothing there")
-    edited = text
-    for start, end in reversed(list(_sections(text, tuple(path)))):
-        edited = edited[:start] + edited[end:]
+    marker = "removed"
+    while f"# {marker}" in text:
+        marker += "!"
+    edited = _edit(text, path, lambda document, names: _cut(document, names, marker))
+    # The marker's line goes, with one blank line before it.
+    mark = rf"# {marker}\r?\n"
+    edited = re.sub(rf"(?<=\n)(\r?\n)?{mark}|^{mark}", "", edited)
     _require(edited, _removed(document, path), path)
     return edited
 
 
-def write_value(value: Any) -> str:  # noqa: ANN401 - what a configuration holds
-    """A value as TOML writes it, on one line."""
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-        case Mapping():
-            pairs = (f"{_written_key(key)} = {write_value(inner)}" for key, inner in value.items())
-            return f"{{ {', '.join(pairs)} }}" if value else "{}"
-        case list() | tuple():
-            return f"[{', '.join(map(write_value, value))}]"
-        case _:
-            return str(value)
-
-
 def write_table(path: Sequence[str], values: Mapping[str, Any], newline: str = "\n") -> str:
     """A table with its header."""
-    header = f"[{'.'.join(map(_written_key, path))}]"
-    lines = (f"{_written_key(key)} = {write_value(value)}" for key, value in values.items())
-    return "".join(line + newline for line in (header, *lines))
+    import tomlkit
+
+    table = tomlkit.table()
+    for key, value in values.items():
+        table.append(key, _item(value))
+    for name in reversed(path[1:]):
+        outer = tomlkit.table(is_super_table=True)
+        outer.append(name, table)
+        table = outer
+    document = tomlkit.document()
+    document.append(path[0], table)
+    return tomlkit.dumps(document).replace("\n", newline)
 
 
-def _written_key(key: str) -> str:
-    return key if _BARE_KEY.fullmatch(key) else write_value(key)
+def _edit(text: str, path: Sequence[str], edit: Callable[[Any, Sequence[str]], None]) -> str:
+    """The text after an edit of its document, which gets the path too."""
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    uses_crlf = "\r\n" in text and text.count("\n") == text.count("\r\n")
+    try:
+        # tomlkit writes new lines with \n alone.
+        document = tomlkit.parse(text.replace("\r\n", "\n") if uses_crlf else text)
+        edit(document, path)
+        edited = tomlkit.dumps(document)
+    except (TOMLKitError, AttributeError, TypeError, ValueError) as error:
+        raise TextStructureError(dotted(path), f"this form cannot be edited ({error})") from error
+    return edited.replace("\n", "\r\n") if uses_crlf else edited
 
 
-# --- the values that are expected -----------------------------------------------------------------
+def _entries(container: Any, name: str) -> Iterator[tuple[int, Any]]:  # noqa: ANN401 - tomlkit's
+    """Where a name stands in a container: several times, where a table has several parts."""
+    for index, (key, item) in reversed(list(enumerate(container.body))):
+        if key is not None and key.key == name:
+            yield index, item
+
+
+def _set(container: Any, path: Sequence[str], values: Mapping[str, Any]) -> None:  # noqa: ANN401
+    """Set values in a table; new keys come after its last key."""
+    from tomlkit.items import Table
+
+    for _, item in _entries(container, path[0]):
+        inner = item.value
+        if len(path) > 1:
+            _set(inner, path[1:], values)
+            continue
+        for name, value in values.items():
+            if name in inner:
+                if isinstance(inner[name], dict) and not isinstance(value, Mapping):
+                    raise TypeError(f"{name}: expected a value, found a table")
+                inner[name] = _item(value)
+                continue
+            own = [i for i, (k, v) in enumerate(inner.body) if k and not isinstance(v, Table)]
+            inner.append(name, _item(value))
+            if own:
+                added = inner.body.pop()
+                added[1].trivia.indent = inner.body[own[-1]][1].trivia.indent
+                inner.body.insert(own[-1] + 1, added)
+
+
+def _cut(container: Any, path: Sequence[str], marker: str) -> None:  # noqa: ANN401 - tomlkit's
+    """Put a comment in the place of a table, and of the tables above that hold nothing else."""
+    from tomlkit.items import Whitespace
+
+    for index, item in _entries(container, path[0]):
+        if _holds_only(item, path[1:]):
+            line = Whitespace(f"# {marker}\n")  # a comment would make a table's header appear
+            container.body[index : index + 1] = [(None, line), *_trailing(item)]
+        else:
+            _cut(item.value, path[1:], marker)
+
+
+def _holds_only(item: Any, path: Sequence[str]) -> bool:  # noqa: ANN401 - tomlkit's
+    if not path:
+        return True
+    entries = [(key, inner) for key, inner in item.value.body if key is not None]
+    is_bare = item.is_table() and item.is_super_table() and len(entries) == 1
+    return is_bare and entries[0][0].key == path[0] and _holds_only(entries[0][1], path[1:])
+
+
+def _trailing(item: Any) -> list[Any]:  # noqa: ANN401 - tomlkit's
+    """The blank lines and comments at the end of a table, which belong to what comes after it."""
+    from tomlkit.items import Comment, Table, Whitespace
+
+    if not isinstance(item, Table):
+        return []
+    body = item.value.body
+    count = 0
+    while count < len(body) and isinstance(body[-1 - count][1], Comment | Whitespace):
+        count += 1
+    if count or not body:
+        return list(body[len(body) - count :])
+    return _trailing(body[-1][1])
+
+
+def _item(value: Any) -> Any:  # noqa: ANN401 - what a configuration holds
+    """A value on one line: a mapping becomes an inline table."""
+    import tomlkit
+
+    match value:
+        case Mapping():
+            table = tomlkit.inline_table()
+            for key, inner in value.items():
+                table.append(key, _item(inner))
+            return table
+        case list() | tuple():
+            array = tomlkit.array()
+            for inner in value:
+                array.append(_item(inner))
+            return array
+        case _:
+            return tomlkit.item(value)
 
 
 def _table(document: Mapping[str, Any], path: Sequence[str]) -> Mapping[str, Any] | None:
@@ -151,6 +211,7 @@ def _removed(document: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]
 
 
 def _require(edited: str, expected: Any, path: Sequence[str]) -> None:  # noqa: ANN401
+    """Raise TextStructureError unless the text has these values."""
     try:
         found: Any = parse_toml(edited)
     except TextSyntaxError:
@@ -158,142 +219,3 @@ def _require(edited: str, expected: Any, path: Sequence[str]) -> None:  # noqa: 
     if found is None or (found != expected and _removed(found, path) != expected):
         problem = "expected a table under its own header, found one in another form"
         raise TextStructureError(dotted(path), problem)
-
-
-# --- the text -------------------------------------------------------------------------------------
-
-
-def _append(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
-    newline = _newline(text)
-    end = "" if not text or text.endswith("\n") else newline
-    blank = newline if text else ""
-    return text + end + blank + write_table(path, values, newline)
-
-
-def _set_key(text: str, path: tuple[str, ...], key: str, value: Any, *, is_there: bool) -> str:  # noqa: ANN401
-    section = _section(text, path)
-    if not section:
-        raise TextStructureError(
-            dotted(path), "expected a table under its own header, found one in another form"
-        )
-    written = write_value(value)
-    for statement in section:
-        if statement.path == (key,) and not statement.is_header:
-            return text[: statement.value] + written + text[statement.end :]
-    if is_there:
-        raise TextStructureError(dotted((*path, key)), "expected a value, found a table")
-    line = _line_end(text, section[-1].end)
-    newline = _newline(text)
-    indent = text[section[-1].start : section[-1].end]
-    indent = indent[: len(indent) - len(indent.lstrip(" \t"))]
-    before = text[:line] if text[:line].endswith("\n") else text[:line] + newline
-    return f"{before}{indent}{_written_key(key)} = {written}{newline}{text[line:]}"
-
-
-def _section(text: str, path: tuple[str, ...]) -> list[_Statement]:
-    """The header of a table and the keys below it; nothing if it has no header."""
-    found: list[_Statement] = []
-    for statement in _statements(text):
-        if statement.is_header and found:
-            break
-        if found or (statement.is_header and statement.path == path):
-            found.append(statement)
-    return found
-
-
-def _sections(text: str, path: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-    """From where to where the table reaches, and those below it, each with a blank line before."""
-    start, end, inside = 0, 0, False
-    for statement in _statements(text):
-        if statement.is_header:
-            if inside:
-                yield start, end
-            inside = statement.path[: len(path)] == path
-            start = _with_blank_line(text, statement.start)
-        end = _line_end(text, statement.end)
-    if inside:
-        yield start, end
-
-
-def _with_blank_line(text: str, start: int) -> int:
-    for blank in ("\r\n", "\n"):
-        if text[:start].endswith("\n" + blank):
-            return start - len(blank)
-    return start
-
-
-def _line_end(text: str, position: int) -> int:
-    """Behind the newline of the line at a position."""
-    found = text.find("\n", position)
-    return len(text) if found < 0 else found + 1
-
-
-def _newline(text: str) -> str:
-    return "\r\n" if "\r\n" in text else "\n"
-
-
-def _statements(text: str) -> Iterator[_Statement]:
-    """Every header and every key of a text that is TOML, in order."""
-    position = _matched(_NOT_A_STATEMENT, text, 0)
-    while position < len(text):
-        start = text.rfind("\n", 0, position) + 1
-        if text[position] == "[":
-            end = _skip(text, position)
-            path = _first_path(tomllib.loads(text[position:end]))
-            yield _Statement(path=path, is_header=True, start=start, value=0, end=end)
-        else:
-            equals = _skip_key(text, position)
-            value = _matched(re.compile(r"[ \t]*"), text, equals + 1)
-            end = _skip(text, value)
-            path = _first_path(tomllib.loads(f"{text[position:equals]} = 0"))
-            yield _Statement(path=path, is_header=False, start=start, value=value, end=end)
-        position = _matched(_NOT_A_STATEMENT, text, end)
-
-
-def _first_path(document: Any) -> tuple[str, ...]:  # noqa: ANN401 - nested tables
-    """The names down to the innermost value of a document with one statement."""
-    path: list[str] = []
-    while isinstance(document, dict | list) and document:
-        if isinstance(document, list):
-            document = document[0]
-            continue
-        name = next(iter(document))
-        path.append(name)
-        document = document[name]
-    return tuple(path)
-
-
-def _skip_key(text: str, position: int) -> int:
-    """Where the ``=`` of a key stands."""
-    while text[position] != "=":
-        found = _STRING.match(text, position)
-        position = found.end() if found else position + 1
-    return position
-
-
-def _skip(text: str, position: int) -> int:
-    """The end of a value or a header: every bracket is closed, and the line ends."""
-    depth, end = 0, position
-    while position < len(text):
-        found = _STRING.match(text, position)
-        if found:
-            position = end = found.end()
-            continue
-        character = text[position]
-        if character == "#":
-            if not depth:
-                break
-            position = text.find("\n", position)
-            continue
-        if character == "\n" and not depth:
-            break
-        depth += (character in "[{") - (character in "]}")
-        position += 1
-        if not character.isspace():
-            end = position
-    return end
-
-
-def _matched(pattern: re.Pattern[str], text: str, position: int) -> int:
-    found = pattern.match(text, position)
-    return found.end() if found else position

@@ -42,6 +42,10 @@ _USED_PARTS = {
         | {"util/wait.py"}
     ),
     "shtab": frozenset({"__init__.py"}),
+    "tomlkit": frozenset(
+        {"__init__.py", "_compat.py", "_types.py", "_utils.py", "api.py", "container.py"}
+        | {"exceptions.py", "items.py", "parser.py", "source.py", "toml_document.py"}
+    ),
 }
 # How a library was packed and installed, not what it is.
 _INSTALLATION_NOTES = frozenset({"RECORD", "WHEEL"})

@@ -18,8 +18,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ValidationError
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -88,9 +89,8 @@ class AccessLog:
 
 
 # --- compression ----------------------------------------------------------------------------------
-# gzip on the wire: of answers for who accepts it, of requests for who cannot do without.
-#
-# Long texts are packed and unpacked in a thread: other requests must not wait for that.
+# gzip on the wire: of answers for clients that accept it, of requests that were sent so. Long texts
+# are compressed in a thread, because other requests must not wait for that.
 
 MIN_PACKED_BYTES = 1000
 """A shorter answer is sent as it is."""
@@ -98,60 +98,26 @@ MIN_PACKED_BYTES = 1000
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 _LEVEL = 3
 _SHORT_BYTES = 16 * 1024
-_STREAMED = "text/event-stream"
 _PLAIN = frozenset({"", "identity"})
 
 
 class GzippedResponses:
-    """Packs answers of 1000 bytes and more for clients that accept gzip."""
+    """Compresses answers of `MIN_PACKED_BYTES` and more for clients that accept gzip."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self._compressing = GZipMiddleware(
+            app,
+            minimum_size=MIN_PACKED_BYTES,
+            compresslevel=_LEVEL,
+            thread_minimum_size=_SHORT_BYTES,
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] == "http" and _accepts_gzip(Headers(scope=scope)):
-            send = _PackedAnswer(send).send
-        await self._app(scope, receive, send)
-
-
-class _PackedAnswer:
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self._start: Message = {}
-        self._packer: Any = None  # zlib does not say what its compressors are
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self._start = message  # goes out with the first part, which says how long it is
-        elif message["type"] == "http.response.body":
-            await self._send_body(message)
-        else:
-            await self._send(message)
-
-    async def _send_body(self, message: Message) -> None:
-        more = message.get("more_body", False)
-        if self._start:
-            headers = MutableHeaders(raw=self._start["headers"])
-            if _is_worth_it(headers, message):
-                self._packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP_FORMAT)
-                headers["Content-Encoding"] = "gzip"
-                headers.add_vary_header("Accept-Encoding")
-                del headers["Content-Length"]
-            start, self._start = self._start, {}
-            await self._send(start)
-        if self._packer is not None:
-            message = {**message, "body": await self._packed(message.get("body", b""), more=more)}
-        await self._send(message)
-
-    async def _packed(self, data: bytes, *, more: bool) -> bytes:
-        def pack() -> bytes:
-            packed: bytes = self._packer.compress(data)
-            # What is there goes out now: somebody may be waiting for exactly this part.
-            mode = zlib.Z_SYNC_FLUSH if more else zlib.Z_FINISH
-            return packed + bytes(self._packer.flush(mode))
-
-        return pack() if len(data) <= _SHORT_BYTES else await run_in_threadpool(pack)
+        # The middleware looks for the word alone, and so takes "gzip;q=0" for a yes.
+        accepts = scope["type"] == "http" and _accepts_gzip(Headers(scope=scope))
+        await (self._compressing if accepts else self._app)(scope, receive, send)
 
 
 class GzippedRequests:
@@ -212,14 +178,7 @@ class _UnpackedBody:
 
 
 def _accepts_gzip(headers: Headers) -> bool:
-    return weight_of(headers.getlist("accept-encoding"), "gzip", "*") > 0
-
-
-def _is_worth_it(headers: MutableHeaders, message: Message) -> bool:
-    if "content-encoding" in headers or headers.get("content-type", "").startswith(_STREAMED):
-        return False
-    more = message.get("more_body", False)
-    return len(message.get("body", b"")) >= MIN_PACKED_BYTES or bool(more)
+    return weight_of(headers.getlist("accept-encoding"), "gzip") > 0
 
 
 # --- limits ---------------------------------------------------------------------------------------

@@ -210,7 +210,7 @@ def test_the_licences_of_the_libraries_are_inside(built_pyz: Path) -> None:
     }
 
     libraries = {"cffi", "fastjsonschema", "packaging", "pynacl", "python_dotenv", "pyyaml"}
-    libraries |= {"shiv", "shtab", "urllib3"}
+    libraries |= {"shiv", "shtab", "tomlkit", "urllib3"}
     assert licensed == libraries
     assert "LICENSE" in names
 

@@ -316,7 +316,7 @@ def test_the_list_of_contents_has_each_library_with_version_licence_and_digest(
     listed = {library["name"]: library for library in of_python}
 
     names = ["cffi", "fastjsonschema", "packaging", "pynacl", "python-dotenv", "pyyaml", "shiv"]
-    names += ["shtab", "urllib3"]
+    names += ["shtab", "tomlkit", "urllib3"]
     assert sorted(listed) == names
     assert [name for name in names if not listed[name]["version"]] == []
     licences = {name: listed[name]["licenses"][0]["expression"] for name in names}

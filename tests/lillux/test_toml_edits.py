@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.json_edits import TextStructureError, TextSyntaxError
-from lillux.toml_edits import parse_toml, remove_table, set_table, write_table, write_value
+from lillux.toml_edits import parse_toml, remove_table, set_table, write_table
 
 PATH = ("mcp_servers", "rye")
 ENTRY = {"command": "C:\\Python\\python.exe", "args": ["a b", 'q"'], "timeout": 20}
@@ -20,7 +20,6 @@ PIECES = st.sampled_from(
         '[text]\nlong = """\n[mcp_servers.rye]\ncommand = 1\n"""\n',
         "[raw]\nlong = '''\n[mcp_servers.rye]''''\n",
         '[q."a]#".b]\n"k = 1" = { x = "}", y = [1, 2] }\n',
-        "[[many]]\nx = 1\n",
         "[dates]\nd = 2026-11-21T10:00:00Z\nf = 1.5\n",
     ]
 )
@@ -57,7 +56,7 @@ def test_what_was_added_is_removed_again_byte_by_byte(text: str) -> None:
 def test_values_are_replaced_where_they_stand(pieces: list[str], at: int, newline: str) -> None:
     mine = '[mcp_servers.rye] # mine\ncommand = {} # keep\nowner = "me"\nargs = {}\n{}\n\n'
     old = mine.format("'''old'''", '[\n "a", # ]\n]', "timeout = 1")
-    new = mine.format(write_value(ENTRY["command"]), write_value(ENTRY["args"]), "timeout = 20")
+    new = mine.format(r'"C:\\Python\\python.exe"', r'["a b", "q\""]', "timeout = 20")
     before, after = "".join(pieces[:at]), "".join(pieces[at:])
     text = (before + old + after).replace("\n", newline)
 
@@ -74,14 +73,22 @@ def test_values_are_replaced_where_they_stand(pieces: list[str], at: int, newlin
     )
 )
 def test_every_value_that_is_written_is_read(value: Any) -> None:  # noqa: ANN401
-    assert tomllib.loads(f"x = {write_value(value)}") == {"x": value}
+    assert tomllib.loads(write_table(("t",), {"x": value})) == {"t": {"x": value}}
+
+
+def test_tables_of_one_name_that_an_array_divides_come_together_with_their_comments() -> None:
+    text = "[a.b] # b\nx = 1\n[[many]]\ny = 1\n[a.c] # c\nz = 1\n"
+
+    edited = set_table(text, ("a", "c"), {"z": 2})
+
+    assert edited == "[a.b] # b\nx = 1\n[a.c] # c\nz = 2\n[[many]]\ny = 1\n"
 
 
 def test_a_value_is_replaced_and_a_missing_one_added_behind_the_last() -> None:
     text = '[a.b]\n  x = "1" # one\n\n# about c\n[c]\n'
 
     assert set_table(text, ("a", "b"), {"x": "2", "y": {"K": "v"}}) == (
-        '[a.b]\n  x = "2" # one\n  y = { K = "v" }\n\n# about c\n[c]\n'
+        '[a.b]\n  x = "2" # one\n  y = {K = "v"}\n\n# about c\n[c]\n'
     )
 
 
@@ -96,18 +103,23 @@ def test_a_table_with_odd_names_is_written_with_quotes() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "edited"),
     [
-        "mcp_servers = {}",
-        'mcp_servers.rye.command = "x"',
-        '[mcp_servers]\nrye = { command = "x" }',
-        '[mcp_servers]\nrye.command = "x"',
-        "[mcp_servers.rye.command]\nx = 1",
-        "[[mcp_servers]]\nx = 1",
-        "mcp_servers = 1",
+        ('mcp_servers.rye.command = "x"', 'mcp_servers.rye.command = "y"'),
+        ('[mcp_servers]\nrye = { command = "x" }', '[mcp_servers]\nrye = { command = "y" }'),
+        ('[mcp_servers]\nrye.command = "x" # c', '[mcp_servers]\nrye.command = "y" # c'),
     ],
 )
-def test_a_table_in_another_form_is_refused(text: str) -> None:
+def test_a_value_of_a_table_in_another_form_is_replaced_where_it_stands(
+    text: str, edited: str
+) -> None:
+    assert set_table(text, PATH, {"command": "y"}) == edited
+
+
+@pytest.mark.parametrize(
+    "text", ["[mcp_servers.rye.command]\nx = 1", "[[mcp_servers]]\nx = 1", "mcp_servers = 1"]
+)
+def test_what_holds_no_table_or_no_value_is_refused(text: str) -> None:
     with pytest.raises(TextStructureError):
         set_table(text, PATH, ENTRY)
 
