@@ -1,13 +1,11 @@
 """``rye chain``: what runs a tool, element by element."""
 
-import itertools
 import json
 from typing import Any
 
 from lillux.lockfile import dump_lockfile
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session
-from ryeos.graph.pictures import Arrow, Box, Picture, mermaid
 from ryeos.items.errors import ItemNotFoundError, NoProjectError, UsageError
 from ryeos.items.refs import Kind
 from ryeos.run.chain import ChainValidator
@@ -40,7 +38,9 @@ def _run_chain(session: Session) -> int:
     if not result.valid:
         envelope |= {"error": "; ".join(result.issues), "code": "CHAIN_INVALID"}
     if session.arguments.mermaid:
-        picture = mermaid(picture_of(chain))
+        from ryeos.graph.pictures import chain_picture, mermaid
+
+        picture = mermaid(chain_picture(chain))
         envelope["mermaid"] = picture
         session.output.answer(envelope, picture)
     else:
@@ -79,16 +79,6 @@ def _chain_text(session: Session, chain: Chain, issues: list[str]) -> list[str]:
             lines.append(f"{indent}   built into the engine")
         lines += [f"{indent}   shadows {hidden.path}" for hidden in element.shadowed]
     return lines + [f"issue: {issue}" for issue in issues]
-
-
-def picture_of(chain: Chain) -> Picture:
-    """The chain as boxes grouped by nothing but order."""
-    boxes = [
-        Box(key=f"e{number}", lines=(element.item_id, element.space))
-        for number, element in enumerate(chain.elements)
-    ]
-    arrows = [Arrow(source=box.key, target=other.key) for box, other in itertools.pairwise(boxes)]
-    return Picture(title=chain.tool.item_id, boxes=boxes, arrows=arrows)
 
 
 # --- lock -----------------------------------------------------------------------------------------

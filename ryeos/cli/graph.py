@@ -268,7 +268,7 @@ def _graph_of(session: Session, run_id: str) -> str:
 
 
 def _states(session: Session, text: str) -> "Mapping[str, NodeState]":
-    from ryeos.graph.recording import recorded_node_states
+    from ryeos.graph.pictures import recorded_node_states
     from ryeos.run.thread_control import refreshed
     from ryeos.run.threads import ThreadNotFoundError
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import pairwise
 
 from lillux.values import dataclass
 from ryeos.graph.conditions import AllOf, AnyOf, Comparison, Condition, Not
@@ -14,6 +15,8 @@ from ryeos.graph.model import (
     edges_of,
     error_target,
 )
+from ryeos.run.model import Chain
+from ryeos.run.workspace import Workspace
 
 # --- picture --------------------------------------------------------------------------------------
 
@@ -340,3 +343,50 @@ def _quoted(*lines: str) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+
+
+def chain_picture(chain: Chain) -> Picture:
+    """The elements of a tool's chain as boxes, from the tool to its primitive."""
+    boxes = [
+        Box(key=f"e{number}", lines=(element.item_id, element.space))
+        for number, element in enumerate(chain.elements)
+    ]
+    arrows = [Arrow(source=box.key, target=other.key) for box, other in pairwise(boxes)]
+    return Picture(title=chain.tool.item_id, boxes=boxes, arrows=arrows)
+
+
+# --- states of a run ------------------------------------------------------------------------------
+
+_STARTED, _COMPLETED = "step_started", "step_completed"
+_LEFT: Mapping[str, NodeState] = {
+    "error": NodeState.ERROR,
+    "killed": NodeState.CANCELLED,
+    "cancelled": NodeState.CANCELLED,
+}
+
+
+def recorded_node_states(workspace: Workspace, run_id: str, status: str) -> dict[str, NodeState]:
+    """The state of each node that the run has come to; ``status`` is that of its thread.
+
+    Raises as `ryeos.graph.run_store.load_run`.
+    """
+    from ryeos.graph.run_log import run_place
+    from ryeos.graph.run_store import key_lookup, load_run
+
+    place = run_place(workspace.context.spaces)
+    loaded = load_run(place, run_id, key_lookup(workspace, place))
+    states: dict[str, NodeState] = {}
+    for event in loaded.events:
+        node = event.payload.get("node")
+        if not isinstance(node, str):
+            continue
+        if event.event_type == _STARTED:
+            states[node] = NodeState.RUNNING
+        elif event.event_type == _COMPLETED:
+            states[node] = _ended(event.payload)
+    left = _LEFT.get(status, NodeState.RUNNING)  # what has become of a node that was begun
+    return {node: left if state is NodeState.RUNNING else state for node, state in states.items()}
+
+
+def _ended(payload: Mapping[str, object]) -> NodeState:
+    return NodeState.ERROR if payload.get("status") == "error" else NodeState.COMPLETED

@@ -25,7 +25,6 @@ from ryeos.graph.errors import (
 )
 from ryeos.graph.model import Graph, Options
 from ryeos.graph.page import RunPage, history_of, node_states, write_page
-from ryeos.graph.pictures import NodeState
 from ryeos.graph.reading import read_graph
 from ryeos.graph.run_log import (
     KeyLookup,
@@ -36,7 +35,14 @@ from ryeos.graph.run_log import (
     new_run_id,
     run_place,
 )
-from ryeos.graph.run_store import LoadedRun, RunIdentity, RunRecords, StepRecord, load_run
+from ryeos.graph.run_store import (
+    LoadedRun,
+    RunIdentity,
+    RunRecords,
+    StepRecord,
+    key_lookup,
+    load_run,
+)
 from ryeos.graph.runner import ResultCache
 from ryeos.items.context import log_warning
 from ryeos.items.errors import NoSigningKeyError
@@ -354,16 +360,6 @@ class _Identity:
     graph_hash: str
 
 
-def key_lookup(workspace: Workspace, place: RunPlace) -> KeyLookup:
-    """The public keys that count in the space of the runs."""
-
-    def public_pem(fingerprint: str) -> bytes | None:
-        key = workspace.trust.get_key(fingerprint, place.space.label)
-        return key.public_pem if key else None
-
-    return public_pem
-
-
 class WorkspaceRecording:
     """See `ryeos.graph.call.Recording`.
 
@@ -586,38 +582,3 @@ def write_run_page(workspace: Workspace, graph_id: str, run_id: str) -> Path | N
     run = load_run(place, run_id, key_lookup(workspace, place))
     signer = Signer(workspace.signing_key(), workspace.verifier)
     return write_page(place, page_of(reading.graph, run), signer)
-
-
-# --- states ---------------------------------------------------------------------------------------
-# How far a run is with each node, from what was written down of it.
-
-_STARTED, _COMPLETED = "step_started", "step_completed"
-_LEFT: Mapping[str, NodeState] = {
-    "error": NodeState.ERROR,
-    "killed": NodeState.CANCELLED,
-    "cancelled": NodeState.CANCELLED,
-}
-
-
-def recorded_node_states(workspace: Workspace, run_id: str, status: str) -> dict[str, NodeState]:
-    """The state of each node that the run has come to; ``status`` is that of its thread.
-
-    Raises as `ryeos.graph.run_store.load_run`.
-    """
-    place = run_place(workspace.context.spaces)
-    loaded = load_run(place, run_id, key_lookup(workspace, place))
-    states: dict[str, NodeState] = {}
-    for event in loaded.events:
-        node = event.payload.get("node")
-        if not isinstance(node, str):
-            continue
-        if event.event_type == _STARTED:
-            states[node] = NodeState.RUNNING
-        elif event.event_type == _COMPLETED:
-            states[node] = _ended(event.payload)
-    left = _LEFT.get(status, NodeState.RUNNING)  # what has become of a node that was begun
-    return {node: left if state is NodeState.RUNNING else state for node, state in states.items()}
-
-
-def _ended(payload: Mapping[str, object]) -> NodeState:
-    return NodeState.ERROR if payload.get("status") == "error" else NodeState.COMPLETED

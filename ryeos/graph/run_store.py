@@ -55,6 +55,7 @@ from ryeos.graph.run_log import (
     valid_run_id,
 )
 from ryeos.items.context import Clock, utc_now
+from ryeos.run.workspace import Workspace
 
 if TYPE_CHECKING:
     from ryeos.trust.keys import SigningKey
@@ -690,3 +691,13 @@ def _run_ids(place: RunPlace) -> Iterator[str]:
             yield valid_run_id(name)
         except RunIdError:  # nobody's run, like the .gitignore
             continue
+
+
+def key_lookup(workspace: Workspace, place: RunPlace) -> KeyLookup:
+    """The public keys that count in the space of the runs."""
+
+    def public_pem(fingerprint: str) -> bytes | None:
+        key = workspace.trust.get_key(fingerprint, place.space.label)
+        return key.public_pem if key else None
+
+    return public_pem
