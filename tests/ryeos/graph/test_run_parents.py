@@ -11,7 +11,7 @@ from ryeos.graph.errors import ParentUnknownError
 from ryeos.graph.recording import Ledger
 from ryeos.graph.run_log import run_place
 from ryeos.run.threads import Thread
-from tests.ryeos.graph_runs.test_calls import DENIED, ECHO, RECURSIVE
+from tests.ryeos.app.test_graph_calls import DENIED, ECHO, RECURSIVE
 from tests.support.background_runs import program_of
 from tests.support.graph_runs import GraphGround
 

@@ -23,7 +23,7 @@ from lillux.store_files import (
     StoreLinkError,
 )
 
-VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "cas.json").read_text("utf-8"))
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "cas.json").read_text("utf-8"))
 EMPTY_BLOB = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 links = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
 

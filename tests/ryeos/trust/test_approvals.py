@@ -12,7 +12,7 @@ from lillux.files import FileTooLargeError
 from ryeos.items.errors import KeyDocumentError
 from ryeos.trust.store import MAX_APPROVALS_BYTES, Approvals
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 ONE, TWO = "1" * 16, "2" * 16
 
 
