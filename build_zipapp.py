@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 from lillux.errors import LilluxError
 from lillux.files import make_directory, write_atomic
 from packing.archive import pack
+from packing.build_time import BuildTime, build_time
 from packing.contents import contents_document
 from packing.modules import MINORS, interpreters, own_interpreter
-from packing.moment import Moment, build_moment
 from packing.natives import Strip, strip_any_processor, strip_if_possible
 from packing.node_file import NAME as NODE_NAME
 from packing.node_file import build_node
@@ -39,7 +39,7 @@ def main() -> int:
     """Build what the command line asks for, and say what was built; the exit status."""
     arguments = _parser().parse_args()
     try:
-        moment = build_moment(os.environ)
+        moment = build_time(os.environ)
         key = publisher_key(arguments.sign_key, moment)
         if arguments.node:
             return _build_node(arguments, key, moment)
@@ -57,7 +57,7 @@ def main() -> int:
     return 0
 
 
-def build(key: SigningKey, moment: Moment, recipe: Recipe) -> Files:
+def build(key: SigningKey, moment: BuildTime, recipe: Recipe) -> Files:
     """The file, and those beside it that speak about it: the same bytes for the same arguments.
 
     Raises BuildError, and ItemValidationError for an item of the bundle that breaks a rule.
@@ -71,7 +71,7 @@ def build(key: SigningKey, moment: Moment, recipe: Recipe) -> Files:
     return _with_companions(NAME, data, contents, key)
 
 
-def _build_node(arguments: argparse.Namespace, key: SigningKey, moment: Moment) -> int:
+def _build_node(arguments: argparse.Namespace, key: SigningKey, moment: BuildTime) -> int:
     """Build the file of the node, and say what was built; the exit status."""
     scratch = CHECKOUT / "build" / "zipapp"
     make_directory(scratch)

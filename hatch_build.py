@@ -26,10 +26,10 @@ class SignedBundleHook(BuildHookInterface[Any]):
             return
         # Builders isolate what they run: the checkout is not on the path by itself.
         sys.path.insert(0, self.root)
-        from packing.moment import build_moment
+        from packing.build_time import build_time
         from packing.signed_bundle import Edition, publisher_key, stage_bundle
 
-        moment = build_moment(os.environ)
+        moment = build_time(os.environ)
         pem_file = os.environ.get(SIGN_KEY)
         key = publisher_key(Path(pem_file) if pem_file else None, moment)
         self._scratch = TemporaryDirectory(prefix="rye-wheel-")

@@ -17,9 +17,9 @@ from typing import Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from packing import BuildError
+from packing.build_time import VARIABLE, BuildTime
 from packing.hot_path import hot_modules
 from packing.modules import code_part, compiled, dictionary, modules
-from packing.moment import VARIABLE, Moment
 from packing.stage import Recipe, Stage
 from zipboot.importer import SOURCES
 from zipboot.parts import MARK_BYTES, checksum
@@ -123,7 +123,7 @@ _IF_CUT = b"# coding: rye.pyz-is-damaged.get-it-again\n"
 _UNIX, _REGULAR_FILE = 3, 0o100644
 
 
-def pack(stage: Stage, checkout: Path, scratch: Path, moment: Moment, recipe: Recipe) -> bytes:
+def pack(stage: Stage, checkout: Path, scratch: Path, moment: BuildTime, recipe: Recipe) -> bytes:
     """The bytes of the executable zip file.
 
     In front of what shiv packs stand our start and what it reads in place. Raises BuildError.
@@ -142,7 +142,7 @@ def pack(stage: Stage, checkout: Path, scratch: Path, moment: Moment, recipe: Re
     return head + zipped(parts, moment, offset=len(head))
 
 
-def _sources(tree: Path, moment: Moment) -> bytes:
+def _sources(tree: Path, moment: BuildTime) -> bytes:
     """What shiv unpacks for interpreters that no code is packed for: one zip file of all sources.
 
     One entry instead of hundreds, since every start reads the archive's directory. Stored, so that
@@ -152,7 +152,7 @@ def _sources(tree: Path, moment: Moment) -> bytes:
     return zipped([Part(name, (tree / name).read_bytes(), stored=True) for name in names], moment)
 
 
-def run_shiv(tree: Path, target: Path, moment: Moment, *, entry_point: str, python: str) -> None:
+def run_shiv(tree: Path, target: Path, moment: BuildTime, *, entry_point: str, python: str) -> None:
     """Have shiv pack the folder ``tree`` into the file ``target``. Raises BuildError."""
     command = [
         *(sys.executable, "-I", "-m", "shiv", "--reproducible", "--site-packages", str(tree)),
@@ -180,7 +180,7 @@ def _kept_parts(shivs: ZipFile) -> Iterator[Part]:
             yield Part(name, shivs.read(name))
 
 
-def zipped(parts: Iterable[Part], moment: Moment, *, offset: int = 0) -> bytes:
+def zipped(parts: Iterable[Part], moment: BuildTime, *, offset: int = 0) -> bytes:
     """A zip file of the parts, made to stand behind ``offset`` other bytes."""
     buffer = BytesIO(bytes(offset))
     buffer.seek(offset)

@@ -77,14 +77,14 @@ def _stage(checkout: Path, staged: Path) -> None:
 
     from lillux.files import file_system_error
     from packing import move_unless_made, remove_outdated
-    from packing.moment import build_moment
+    from packing.build_time import build_time
     from packing.signed_bundle import publisher_key, stage_bundle
 
     try:
         staged.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".", dir=staged.parent) as temporary:
             made = Path(temporary, "bundle")
-            stage_bundle(checkout, made, publisher_key(None, build_moment({})))
+            stage_bundle(checkout, made, publisher_key(None, build_time({})))
             move_unless_made(made, staged)
         remove_outdated(staged.parent, keep=staged, before_s=time.time() - _KEPT_S)
     except OSError as error:

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from packing.moment import Moment
+from packing.build_time import BuildTime
 from packing.natives import NativeFile
 from packing.programs import Crate, NativeProgram
 from packing.stage import Recipe, Stage
@@ -39,7 +39,7 @@ _READ = {"shiv": "BSD-2-Clause"}
 
 
 def contents_document(
-    name: str, data: bytes, stage: Stage, recipe: Recipe, moment: Moment
+    name: str, data: bytes, stage: Stage, recipe: Recipe, moment: BuildTime
 ) -> bytes:
     """The list for a file that was built, which is called ``name`` and holds ``data``."""
     program: Component = {

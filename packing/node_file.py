@@ -15,7 +15,7 @@ from zipfile import ZipFile
 
 from packing import BuildError, move_unless_made
 from packing.archive import Part, run_shiv, zipped
-from packing.moment import Moment
+from packing.build_time import BuildTime
 from packing.natives import NativePart
 from packing.node_start import surroundings
 from packing.programs import ProgramsPart
@@ -36,7 +36,11 @@ _PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def build_node(
-    checkout: Path, scratch: Path, key: SigningKey, moment: Moment, edition: Edition = Edition.FULL
+    checkout: Path,
+    scratch: Path,
+    key: SigningKey,
+    moment: BuildTime,
+    edition: Edition = Edition.FULL,
 ) -> tuple[bytes, Stage]:
     """The bytes of the file and what is in it, made in ``scratch``, an empty folder.
 

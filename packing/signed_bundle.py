@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from lillux.files import read_bytes
 from lillux.signing import MAX_PEM_BYTES, KeyPair, generate_keypair, public_pem_of
 from packing import BuildError
-from packing.moment import Moment
+from packing.build_time import BuildTime
 from ryeos import __version__
 from ryeos.trust.bundles import CORE_ID, EMBEDDED_ID
 from ryeos.trust.bundles_publish import publish_bundle
@@ -56,7 +56,7 @@ def selected(source: Path, target: Path, edition: Edition) -> Path:
 # --- signed bundle --------------------------------------------------------------------------------
 
 
-def publisher_key(pem_file: Path | None, moment: Moment) -> SigningKey:
+def publisher_key(pem_file: Path | None, moment: BuildTime) -> SigningKey:
     """The key in a file, else a fresh one whose private half is nowhere but in this process.
 
     Raises BuildError for a missing file, PemError for a file that holds no private key.

@@ -19,10 +19,10 @@ from rye_services.callers import WebhookDelivery
 from rye_services.database import stamp
 from rye_services.http import is_full
 from rye_services.keys import NodeKeys
-from rye_services.node.harvest import Harvest, Harvester, WorkerRun
 from rye_services.node.heads import Head, valid_project_path
 from rye_services.node.jobs import Finished, Job, JobAction, failed
 from rye_services.node.objects import Durable, UserStores
+from rye_services.node.outputs import CollectedOutputs, OutputCollector, WorkerRun
 from rye_services.node.redaction import Redaction, presentable, without_places
 from rye_services.node.secrets import Vault
 from rye_services.node.storage import SyncServices
@@ -449,7 +449,7 @@ class FinishedExecution:
 
     thread_id: str
     envelope: Mapping[str, Any]
-    harvest: Harvest
+    harvest: CollectedOutputs
     folded: Folded
 
     @property
@@ -582,11 +582,11 @@ class Engine:
 
     def _harvested(
         self, ran: WorkerRun, order: Order, store: Store, redaction: Redaction
-    ) -> tuple[WorkerRun, Harvest]:
+    ) -> tuple[WorkerRun, CollectedOutputs]:
         """What a run has left, stored. One that left what cannot be read is one that failed."""
 
-        def harvester() -> Harvester:
-            return Harvester(
+        def harvester() -> OutputCollector:
+            return OutputCollector(
                 user_id=order.user_id,
                 store=store,
                 usage=self.sync.usage,
@@ -687,7 +687,7 @@ class Engine:
         return (*own, settings.cas_base_path)
 
     def _fold(
-        self, order: Order, basis: Basis, harvest: Harvest, store: Store, thread_id: str
+        self, order: Order, basis: Basis, harvest: CollectedOutputs, store: Store, thread_id: str
     ) -> Folded:
         if harvest.manifest_hash == basis.head.project_manifest_hash:
             return Folded(snapshot_hash=basis.head.snapshot_hash, merge_type="no-op")

@@ -225,7 +225,7 @@ class HistoryLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
+class HistoryLanes:
     """The picture in whole numbers."""
 
     dots: tuple[Dot, ...]
@@ -233,7 +233,7 @@ class Lanes:
     width: int
 
 
-def lay_out(snapshots: Sequence[ShownSnapshot]) -> Lanes:
+def lay_out(snapshots: Sequence[ShownSnapshot]) -> HistoryLanes:
     """Place them; every snapshot stands before its parents, as `newest_first` orders them."""
     waiting: list[str | None] = []
     dots: list[Dot] = []
@@ -249,7 +249,7 @@ def lay_out(snapshots: Sequence[ShownSnapshot]) -> Lanes:
                 waiting[_lane_of(parent, waiting)] = parent  # (4)
         dots.append(Dot(row, lane, snapshot))
         width = max(width, len(waiting))
-    return Lanes(tuple(dots), tuple(_parent_lines(dots)), width)
+    return HistoryLanes(tuple(dots), tuple(_parent_lines(dots)), width)
 
 
 def newest_first(found: Mapping[str, ShownSnapshot]) -> tuple[ShownSnapshot, ...]:
@@ -330,7 +330,7 @@ def _line(line: HistoryLine) -> Html:
     return tag("path", d=path, class_=f"lane{line.to_lane % 6}")
 
 
-def _dot(dot: Dot, lanes: Lanes, history: History) -> Html:
+def _dot(dot: Dot, lanes: HistoryLanes, history: History) -> Html:
     x, y = _place(dot.row, dot.lane)
     snapshot = dot.snapshot
     is_head = snapshot.digest == history.project.snapshot_hash

@@ -154,7 +154,9 @@ class ServerTool:
         )
 
 
-def offers(server: str, runtime: str, tools: Sequence[Mapping[str, Any]]) -> Iterator[ServerTool]:
+def offered_tools(
+    server: str, runtime: str, tools: Sequence[Mapping[str, Any]]
+) -> Iterator[ServerTool]:
     """The tools that a server has listed, of two with one name the first."""
     named: dict[str, Mapping[str, Any]] = {}
     for tool in tools:
@@ -410,10 +412,10 @@ def changes(space: Space, server: str, offered: Sequence[ServerTool]) -> Iterato
         yield change
     for location in locations(space, Kind.TOOL, f"mcp/{server}"):
         if location.path not in known and not location.ref.is_test:
-            yield change_without_offer(location)
+            yield change_without_tool(location)
 
 
-def change_without_offer(location: Location) -> ToolChange:
+def change_without_tool(location: Location) -> ToolChange:
     """What becomes of an item that nothing stands for: removed, or a conflict if it was edited."""
     body, before = _body_at(location.path)
     state = ToolState.REMOVED if is_untouched(body) else ToolState.CONFLICT
@@ -576,7 +578,7 @@ def bring_up_to_date(
     )
     offered = [
         offer
-        for offer in offers(server.ref.name, runtime, data["tools"])
+        for offer in offered_tools(server.ref.name, runtime, data["tools"])
         if not wish.only or offer.tool in wish.only
     ]
     key = None if wish.dry_run else rye.signing_key()

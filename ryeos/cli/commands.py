@@ -152,7 +152,8 @@ HIDDEN: tuple[CommandEntry, ...] = (CommandEntry("_thread", "thread_runner", "ru
 ALIASES = {"execute": "run"}
 # Programs of layer 1 that this one stands in for: all behind their name is theirs to read.
 PROGRAMS = ("lillux-proc", "lillux-watch")
-# What completion scripts call, see `ryeos.cli.offers`: all behind it is a line somebody is typing.
+# What completion scripts call, see `ryeos.cli.completion_candidates`. After it comes the line that
+# the user is typing.
 COMPLETE = "__complete"
 # Flags of every command, and whether a value follows.
 GLOBAL_FLAGS = {

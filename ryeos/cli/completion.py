@@ -2,7 +2,7 @@
 
 The script is made from the same declarations that parse a command line, all at once. For names that
 only this machine has, of items, threads and topics, it asks ``rye __complete`` when a key is
-pressed, see `ryeos.cli.offers`.
+pressed, see `ryeos.cli.completion_candidates`.
 """
 
 import argparse
@@ -146,7 +146,7 @@ def _identifier(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CompletionSlot:
-    """What may stand in a place: names of a sort of `ryeos.cli.offers`, or else paths."""
+    """What may stand in a place: a sort of `ryeos.cli.completion_candidates`, or else paths."""
 
     sort: str
     or_paths: bool = False

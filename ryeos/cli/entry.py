@@ -57,9 +57,9 @@ def _dispatch(arguments: list[str], bundle: BundleHome | None) -> int:
         return run_program(arguments[0], arguments[1:])
     words, flags = _split(arguments)
     if words[:1] == [commands.COMPLETE]:
-        from ryeos.cli.offers import offer
+        from ryeos.cli.completion_candidates import print_candidates
 
-        return offer(arguments, bundle)
+        return print_candidates(arguments, bundle)
     if not words and ("-V" in flags or "--version" in flags):
         words = ["version"]
     entry = commands.find(words) or (None if words else commands.find(["help"]))

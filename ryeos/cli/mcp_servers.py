@@ -15,7 +15,7 @@ from ryeos.app.server_tools import (
     ToolState,
     ask_server,
     bring_up_to_date,
-    change_without_offer,
+    change_without_tool,
     changes,
     described_servers,
     remove_untouched,
@@ -194,7 +194,7 @@ def _configure_remove(parser: Arguments) -> None:
 
 def _remove(session: Session) -> int:
     server = server_location(session.rye, session.arguments.name)
-    found = [*changes(server.space, server.ref.name, ()), change_without_offer(server)]
+    found = [*changes(server.space, server.ref.name, ()), change_without_tool(server)]
     removed: list[str] = []
     kept: list[str] = []
     for change in found:

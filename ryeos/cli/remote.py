@@ -13,9 +13,9 @@ from ryeos.cli.remote_run import (
     linked,
     listed,
     marked,
+    remote_environment,
     run_on,
     short,
-    surroundings,
     take_limit,
     take_remote,
     valid_remote_thread_id,
@@ -226,7 +226,7 @@ def _thread(session: Session) -> int:
     thread_id, timeout_s = valid_remote_thread_id(arguments.thread), arguments.timeout
     if timeout_s is not None and not (arguments.wait and 0 <= timeout_s < float("inf")):
         raise UsageError("--timeout: expected seconds from 0 up, and --wait beside it")
-    with surroundings(session) as around:
+    with remote_environment(session) as around:
         node = open_link(around, arguments.remote).node
         if arguments.wait:
             row = wait_for_run(node, thread_id, timeout_s, around.cancellation)

@@ -31,7 +31,7 @@ def run_on(
     options: RemoteOptions,
 ) -> Answer:
     """The answer of a remote. Raises as `execute_on`."""
-    with surroundings(session, cancelled_by_signals()) as around:
+    with remote_environment(session, cancelled_by_signals()) as around:
         answer = execute_on(around, remote, reference, request, options)
     if options.resigns:
         _write_pages(session, answer)
@@ -106,13 +106,13 @@ def limit_of(session: Session, shown: int) -> int:
 
 
 @contextmanager
-def surroundings(
+def remote_environment(
     session: Session, cancellation: Cancellation | None = None
 ) -> Iterator[RemoteEnvironment]:
     """What remotes are opened with: signals end what is asked, a line says how far it is."""
     bar = ProgressBar(session.output)
 
-    def tell_merged(remote: str, applied: Applied) -> None:
+    def report_merged(remote: str, applied: Applied) -> None:
         bar.end()
         if not session.output.as_json:
             session.output.note(f"merged in from {remote}:\n{listed(marked(applied))}")
@@ -121,7 +121,7 @@ def surroundings(
         yield RemoteEnvironment(
             workspace=session.rye,
             progress=bar.tell,
-            tell_merged=tell_merged,
+            report_merged=report_merged,
             cancellation=cancellation or cancelled_by_signals(),
         )
     finally:
@@ -131,7 +131,7 @@ def surroundings(
 @contextmanager
 def linked(session: Session) -> Iterator[Link]:
     """The project and its counterpart on the remote that was named."""
-    with surroundings(session) as around:
+    with remote_environment(session) as around:
         yield open_link(around, session.arguments.remote)
 
 

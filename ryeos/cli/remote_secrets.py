@@ -16,7 +16,7 @@ from lillux.signing import KeyNotFoundError, load_keypair
 from ryeos.app.output import one_line
 from ryeos.cli import run
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.remote_run import linked, surroundings, take_remote
+from ryeos.cli.remote_run import linked, remote_environment, take_remote
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import EXIT_BY_CODE, TOOL_FAILED, NoSigningKeyError, UsageError
 from ryeos.remote.link import RemoteEnvironment, open_node, remotes_of
@@ -83,7 +83,7 @@ def _seal(session: Session) -> int:
         raise UsageError("--local: a secret is sealed to a node, expected none or --remote")
     name = _one_word(session, "NAME")
     value = _value(session, name)
-    with surroundings(session) as around:
+    with remote_environment(session) as around:
         remote = remotes_of(around).resolve(session.arguments.remote)
         sealed = NodeVault(open_node(around, remote), remote.url).seal(name, value)
     envelope = {"status": "success", "secret": name, "remote": remote.name, "envelope": sealed}
@@ -137,7 +137,7 @@ def _kept(session: Session) -> Iterator[tuple[Keeper, str]]:
     if session.arguments.local:
         yield local_secrets(session), _LOCAL
         return
-    with surroundings(session) as around:
+    with remote_environment(session) as around:
         remote = remotes_of(around).resolve(session.arguments.remote)
         yield NodeVault(open_node(around, remote), remote.url), f"remote {remote.name}"
 
@@ -247,7 +247,7 @@ def _webhooks(session: Session) -> int:
 
 def _list_webhooks(session: Session) -> int:
     _words(session, 0, "nothing behind it")
-    with surroundings(session) as around:
+    with remote_environment(session) as around:
         rows = _hooks(session, around).list()
     session.output.answer(
         {"status": "success", "bindings": list(rows)}, "\n".join(_webhook_line(row) for row in rows)
@@ -290,7 +290,7 @@ def _create(session: Session) -> int:
 
 def _delete_webhook(session: Session) -> int:
     (hook_id,) = _words(session, 1, "one HOOK")
-    with surroundings(session) as around:
+    with remote_environment(session) as around:
         _hooks(session, around).revoke(hook_id)
     session.output.answer({"status": "success", "revoked": hook_id}, f"revoked {hook_id}")
     return 0
@@ -310,7 +310,7 @@ def _trigger(session: Session) -> int:
         )
     delivery_id = arguments.delivery_id or os.urandom(16).hex()
     credentials = DeliveryCredentials(secret, delivery_id)
-    with surroundings(session) as around:
+    with remote_environment(session) as around:
         remote = remotes_of(around).resolve(arguments.remote)
         node = open_node(around, remote, credentials)
         answer = deliver(node, hook_id, parameters, delivery_id=delivery_id)

@@ -176,7 +176,7 @@ class Recording(Records, Protocol):
     def keeping(self) -> ResultCache | None:
         """Results that are used again; None where nothing is kept."""
 
-    def is_ending_asked(self) -> bool:
+    def is_end_requested(self) -> bool:
         """Whether somebody wants the run ended."""
 
     def end(self, outcome: WalkOutcome, result: MappedResult) -> None:
@@ -291,7 +291,7 @@ class GraphCall:
         recording = recordings.begin(graph, self._graph_hash, position, options, lineage)  # (5)
         with (
             recording,
-            RunEnd(cancellation, self._materials.timeout_s, recording.is_ending_asked) as end,
+            RunEnd(cancellation, self._materials.timeout_s, recording.is_end_requested) as end,
         ):
             runner = self._runner(lineage, recording, end)
             walk = Walk(

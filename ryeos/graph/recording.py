@@ -187,7 +187,7 @@ class Ledger:
         end_rest(self._registry, known, self._seals)  # what it did last is about to be done again
         return True
 
-    def is_ending_asked(self, run_id: str) -> bool:
+    def is_end_requested(self, run_id: str) -> bool:
         """Whether somebody has asked for the end of a run, see `ryeos.run.thread_control`."""
         return self._registry.place.file(run_id, CANCEL).exists()
 
@@ -390,9 +390,9 @@ class WorkspaceRecording:
         """Of this run."""
         return self._records.run_id
 
-    def is_ending_asked(self) -> bool:
+    def is_end_requested(self) -> bool:
         """Whether somebody wants the run ended."""
-        return self._ledger.is_ending_asked(self.run_id)
+        return self._ledger.is_end_requested(self.run_id)
 
     def entered(self, step: Enter) -> None:
         """A node is being worked on."""

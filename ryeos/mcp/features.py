@@ -134,9 +134,9 @@ class RyeFeatures:
 
     def task(self, task_id: str) -> dict[str, Any] | None:
         """How a task is; None where it cannot be told."""
-        from ryeos.mcp.tasks import told_task
+        from ryeos.mcp.tasks import reported_task
 
-        return told_task(lambda: self.rye, task_id)
+        return reported_task(lambda: self.rye, task_id)
 
     def _state_of(self, name: Watched) -> Hashable:
         from ryeos.mcp.watching import state_of
@@ -166,10 +166,10 @@ class RyeFeatures:
         module, function = _ANSWERS[call.method]
         if "_watching" in self.__dict__:  # who hears of changes misses none after this answer
             self._watching.await_look(_FIRST_LOOK_S)
-        from ryeos.mcp.questions import Asked, refusal
+        from ryeos.mcp.questions import RequestContext, refusal
 
         states, prior_values = self._kept()
-        asked = Asked(
+        asked = RequestContext(
             make_rye=lambda: self.rye,
             call=call,
             prompts=self._prompts,
@@ -177,7 +177,7 @@ class RyeFeatures:
             states=states,
             prior_values=prior_values,
         )
-        answer: Callable[[Asked], dict[str, Any]]
+        answer: Callable[[RequestContext], dict[str, Any]]
         answer = getattr(import_module(f"ryeos.mcp.{module}"), function)
         try:
             return answer(asked)

@@ -25,8 +25,8 @@ from ryeos.mcp.listing import (
     verified,
 )
 from ryeos.mcp.questions import (
-    Asked,
     Question,
+    RequestContext,
     can_ask,
     has_responses,
     input_required,
@@ -49,13 +49,13 @@ INPUTS = "inputs"
 _OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-def list_prompts(asked: Asked) -> dict[str, Any]:
+def list_prompts(asked: RequestContext) -> dict[str, Any]:
     """A page of the prompts that may be used: those that verify. Raises RpcError."""
     names = prompt_names(asked)
     return listed("prompts", names, asked.call.params, partial(_entry, asked))
 
 
-def get_prompt(asked: Asked) -> dict[str, Any]:
+def get_prompt(asked: RequestContext) -> dict[str, Any]:
     """A directive, filled in. Raises RpcError."""
     name = text_of(asked.call.params, "name")
     ref = ref_of(asked, name)
@@ -74,12 +74,12 @@ def get_prompt(asked: Asked) -> dict[str, Any]:
     return {"description": description, "messages": [{"role": "user", "content": content}]}
 
 
-def prompt_names(asked: Asked) -> dict[str, ItemRef]:
+def prompt_names(asked: RequestContext) -> dict[str, ItemRef]:
     """Every prompt's name, in the order of the ids, and its directive."""
     return named(directive_refs(asked))
 
 
-def directive_refs(asked: Asked) -> list[ItemRef]:
+def directive_refs(asked: RequestContext) -> list[ItemRef]:
     """The directives that are offered, in the order of their ids; nothing is verified."""
     records = offered(asked.rye, [Kind.DIRECTIVE])
     return [record.location.ref for record in records if _is_prompt(record, asked.prompts)]
@@ -99,7 +99,7 @@ def named(refs: Sequence[ItemRef]) -> dict[str, ItemRef]:
     return names
 
 
-def ref_of(asked: Asked, name: str) -> ItemRef:
+def ref_of(asked: RequestContext, name: str) -> ItemRef:
     """The directive of a prompt. Raises RpcError."""
     ref = prompt_names(asked).get(name)
     if ref is None:
@@ -107,7 +107,7 @@ def ref_of(asked: Asked, name: str) -> ItemRef:
     return ref
 
 
-def inputs_of(asked: Asked, ref: ItemRef) -> Sequence[DirectiveInput]:
+def inputs_of(asked: RequestContext, ref: ItemRef) -> Sequence[DirectiveInput]:
     """What a directive takes, once it is verified. Raises RpcError."""
     try:
         _, item = asked.rye.load(Reference(ref.kind, ref.id))
@@ -122,7 +122,7 @@ def _is_prompt(record: Record, choice: str) -> bool:
     return TAG in record.tags
 
 
-def _entry(asked: Asked, name: str, ref: ItemRef) -> dict[str, Any] | None:
+def _entry(asked: RequestContext, name: str, ref: ItemRef) -> dict[str, Any] | None:
     """A line of the list, None for a directive that cannot be used as it is."""
     found = verified(asked.rye, ref)
     if not found:
@@ -183,14 +183,16 @@ def _question(ref: ItemRef, missing: Sequence[DirectiveInput]) -> Question:
     return Question(f"{ref} needs {names}", properties)
 
 
-def _filled_in(asked: Asked, missing: Sequence[DirectiveInput]) -> dict[str, Any]:
+def _filled_in(asked: RequestContext, missing: Sequence[DirectiveInput]) -> dict[str, Any]:
     """What the user said to what was missing, and to nothing else."""
     content = response_of(asked.states, asked.call, INPUTS) or {}
     names = {one.name for one in missing}
     return {name: value for name, value in content.items() if name in names}
 
 
-def _rendered(asked: Asked, ref: ItemRef, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+def _rendered(
+    asked: RequestContext, ref: ItemRef, parameters: Mapping[str, Any]
+) -> Mapping[str, Any]:
     request = ExecutionRequest(item_id=ref.id, parameters=parameters)
     try:
         return asked.rye.execute(Reference(ref.kind, ref.id), request).envelope
@@ -216,7 +218,7 @@ MAX_VALUES = 100
 _KINDS = {kind.value: kind for kind in EXECUTABLE_KINDS}
 
 
-def complete(asked: Asked) -> dict[str, Any]:
+def complete(asked: RequestContext) -> dict[str, Any]:
     """Up to `MAX_VALUES` values. Raises RpcError for what has no such argument."""
     params = asked.call.params
     reference, argument = object_of(params, "ref"), object_of(params, "argument")
@@ -236,7 +238,7 @@ def complete(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _of_prompt(asked: Asked, prompt: str, argument: str) -> Iterable[str]:
+def _of_prompt(asked: RequestContext, prompt: str, argument: str) -> Iterable[str]:
     """The values that the input can have, where they are few; what was given before; the default.
 
     An input declares a type, and of all types only a boolean has few values.
@@ -254,7 +256,7 @@ def _of_prompt(asked: Asked, prompt: str, argument: str) -> Iterable[str]:
     return [*prior, *default]
 
 
-def _of_template(asked: Asked, template: str, variable: str) -> Iterable[str]:
+def _of_template(asked: RequestContext, template: str, variable: str) -> Iterable[str]:
     match template, variable:
         case (t, "kind") if t == ITEM_TEMPLATE:
             return sorted(_KINDS)
@@ -269,14 +271,14 @@ def _of_template(asked: Asked, template: str, variable: str) -> Iterable[str]:
     raise RpcError(INVALID_PARAMS, f"no template {template[:200]} with {variable[:100]}")
 
 
-def _ids(asked: Asked) -> Iterable[str]:
+def _ids(asked: RequestContext) -> Iterable[str]:
     """The ids of one kind where it is known already, else those of all kinds."""
     given = object_of(object_of(asked.call.params, "context"), "arguments").get("kind")
     kinds = [_KINDS[given]] if isinstance(given, str) and given in _KINDS else EXECUTABLE_KINDS
     return [record.location.ref.id for record in offered(asked.rye, kinds)]
 
 
-def _outputs(asked: Asked) -> Iterable[str]:
+def _outputs(asked: RequestContext) -> Iterable[str]:
     """The kept outputs, the newest first."""
     folder = outputs_folder(asked.rye.context)
     dated = []

@@ -218,7 +218,7 @@ def _looks_secret(name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RequestContext:
     """One request.
 
     make_rye      the public API, which not every answer needs; raises LilluxError where there is

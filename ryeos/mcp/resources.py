@@ -24,7 +24,7 @@ from ryeos.mcp.listing import (
     parse_uri,
     verified,
 )
-from ryeos.mcp.questions import Asked, refusal, text_of
+from ryeos.mcp.questions import RequestContext, refusal, text_of
 from ryeos.mcp.results import output_path
 from ryeos.mcp.revisions import RpcError
 from ryeos.search.index import Record
@@ -34,20 +34,20 @@ _PRIORITIES = {PROJECT: 0.8, USER: 0.5}
 _PLAIN = "text/plain"
 
 
-def list_resources(asked: Asked) -> dict[str, Any]:
+def list_resources(asked: RequestContext) -> dict[str, Any]:
     """A page of the knowledge that may be read: that which verifies. Raises RpcError."""
     records = offered(asked.rye, [Kind.KNOWLEDGE], LISTED_TIERS)
     by_uri = {item_uri(record.location.ref): record for record in records}
     return listed("resources", by_uri, asked.call.params, partial(_entry, asked))
 
 
-def list_templates(asked: Asked) -> dict[str, Any]:
+def list_templates(asked: RequestContext) -> dict[str, Any]:
     """What further URIs are made from. Raises RpcError."""
     by_uri = {one["uriTemplate"]: one for one in TEMPLATES}
     return listed("resourceTemplates", by_uri, asked.call.params, lambda _, one: dict(one))
 
 
-def read_resource(asked: Asked) -> dict[str, Any]:
+def read_resource(asked: RequestContext) -> dict[str, Any]:
     """The text of a resource. Raises RpcError."""
     uri = text_of(asked.call.params, "uri")
     named = parse_uri(uri)
@@ -76,7 +76,7 @@ def read_resource(asked: Asked) -> dict[str, Any]:
     return {"contents": [{**rest, "uri": uri, "mimeType": media_type, "text": text}]}
 
 
-def _entry(asked: Asked, uri: str, record: Record) -> dict[str, Any] | None:
+def _entry(asked: RequestContext, uri: str, record: Record) -> dict[str, Any] | None:
     found = verified(asked.rye, record.location.ref)
     if not found:
         return None
@@ -96,13 +96,13 @@ def _entry(asked: Asked, uri: str, record: Record) -> dict[str, Any] | None:
     }
 
 
-def _item(asked: Asked, ref: ItemRef) -> tuple[str, str]:
+def _item(asked: RequestContext, ref: ItemRef) -> tuple[str, str]:
     """An item's type and its whole text, as it was signed."""
     resolution, item = asked.rye.load(Reference(ref.kind, ref.id))
     return mime_type(resolution.location.suffix), item.data.decode("utf-8", "replace")
 
 
-def _output(asked: Asked, named: StoredOutput) -> dict[str, Any] | None:
+def _output(asked: RequestContext, named: StoredOutput) -> dict[str, Any] | None:
     path = output_path(asked.rye.context, named.name)
     if path.is_symlink():
         return None
@@ -114,7 +114,7 @@ def _output(asked: Asked, named: StoredOutput) -> dict[str, Any] | None:
         return None
 
 
-def _help(asked: Asked, topic: str) -> tuple[str, str] | None:
+def _help(asked: RequestContext, topic: str) -> tuple[str, str] | None:
     from ryeos.app.help import AVAILABLE, help_on
 
     envelope = help_on(lambda: asked.rye, topic.strip()).envelope
@@ -122,7 +122,7 @@ def _help(asked: Asked, topic: str) -> tuple[str, str] | None:
     return ("text/markdown", str(envelope["content"])) if known else None
 
 
-def _skill(asked: Asked, uri: str) -> tuple[str, str] | None:
+def _skill(asked: RequestContext, uri: str) -> tuple[str, str] | None:
     from ryeos.mcp.skills import skill_file
 
     found = skill_file(asked, uri)

@@ -21,7 +21,7 @@ from ryeos.items.markdown import parse_directive, parse_knowledge
 from ryeos.items.refs import ItemRef, Kind
 from ryeos.mcp.listing import LISTED_TIERS, listed, mime_type, offered, verified
 from ryeos.mcp.prompts import directive_refs
-from ryeos.mcp.questions import Asked, text_of
+from ryeos.mcp.questions import RequestContext, text_of
 from ryeos.mcp.revisions import RpcError
 from ryeos.search.index import Record, as_text
 from ryeos.trust.verify import VerifiedItem
@@ -64,7 +64,7 @@ class SkillFile:
         return self.text.encode()
 
 
-def skill_trees(asked: Asked) -> list[SkillTree]:
+def skill_trees(asked: RequestContext) -> list[SkillTree]:
     """The trees of project and user, in the order of their ids. Nothing is verified.
 
     One of more than ``MAX_FILES`` files is none.
@@ -87,12 +87,12 @@ def skill_trees(asked: Asked) -> list[SkillTree]:
     ]
 
 
-def verified_skill(asked: Asked, tree: SkillTree) -> VerifiedItem | None:
+def verified_skill(asked: RequestContext, tree: SkillTree) -> VerifiedItem | None:
     """What the ``SKILL.md`` was signed as; None for what does not verify."""
     return _verified(asked, tree.record)
 
 
-def files_of(asked: Asked, tree: SkillTree) -> dict[str, SkillFile]:
+def files_of(asked: RequestContext, tree: SkillTree) -> dict[str, SkillFile]:
     """The verified files beside ``SKILL.md``, by their quoted paths below its folder."""
     read = partial(_file, asked)
     found = {quote(path, safe="/"): read(record) for path, record in sorted(tree.files.items())}
@@ -115,14 +115,14 @@ def _path(record: Record, root: Record) -> str:
     return record.location.path.relative_to(root.location.path.parent).as_posix()
 
 
-def _file(asked: Asked, record: Record) -> SkillFile | None:
+def _file(asked: RequestContext, record: Record) -> SkillFile | None:
     item = _verified(asked, record)
     if item is None:
         return None
     return SkillFile(mime_type(record.location.suffix), item.data.decode("utf-8", "replace"))
 
 
-def _verified(asked: Asked, record: Record) -> VerifiedItem | None:
+def _verified(asked: RequestContext, record: Record) -> VerifiedItem | None:
     found = verified(asked.rye, record.location.ref)
     is_same = found is not None and found[0].location.path == record.location.path
     return found[1] if found and is_same else None
@@ -141,12 +141,12 @@ _OTHER_CHARACTERS = re.compile(r"[^a-z0-9]+")
 Source = ItemRef | SkillTree
 
 
-def list_skills(asked: Asked) -> dict[str, Any]:
+def list_skills(asked: RequestContext) -> dict[str, Any]:
     """A page of the skills: of the directives that verify. Raises RpcError."""
     return listed("skills", skill_uris(asked), asked.call.params, partial(_entry, asked))
 
 
-def get_skill(asked: Asked) -> dict[str, Any]:
+def get_skill(asked: RequestContext) -> dict[str, Any]:
     """One skill. Raises RpcError."""
     uri = text_of(asked.call.params, "uri")
     source = skill_uris(asked).get(uri)
@@ -156,7 +156,7 @@ def get_skill(asked: Asked) -> dict[str, Any]:
     return {"skill": entry}
 
 
-def read_directory(asked: Asked) -> dict[str, Any]:
+def read_directory(asked: RequestContext) -> dict[str, Any]:
     """What lies directly in a folder of skills, or of one. Raises RpcError."""
     uri = text_of(asked.call.params, "uri")
     children: dict[str, dict[str, Any]] = {}
@@ -169,7 +169,7 @@ def read_directory(asked: Asked) -> dict[str, Any]:
     return listed("resources", children, asked.call.params, lambda _, child: child)
 
 
-def skill_file(asked: Asked, uri: str) -> SkillFile | None:
+def skill_file(asked: RequestContext, uri: str) -> SkillFile | None:
     """A file of a skill; None where there is none."""
     for skill, source in skill_uris(asked).items():
         folder = skill.removesuffix(FILE)
@@ -178,7 +178,7 @@ def skill_file(asked: Asked, uri: str) -> SkillFile | None:
     return None
 
 
-def skill_uris(asked: Asked) -> dict[str, Source]:
+def skill_uris(asked: RequestContext) -> dict[str, Source]:
     """The URI of every skill's first file, and what it is made from: directives before trees."""
     uris: dict[str, Source] = {}
     for ref in directive_refs(asked):
@@ -200,7 +200,7 @@ def _uri(category: str, written: str, taken: Mapping[str, Source]) -> str:
     return uri
 
 
-def _below(asked: Asked, folder: str) -> Iterator[tuple[str, str]]:
+def _below(asked: RequestContext, folder: str) -> Iterator[tuple[str, str]]:
     """The path below a folder, and the type, of each file of each skill that is to be seen in it.
 
     Of skills that lie deeper, the first file stands for all.
@@ -214,7 +214,7 @@ def _below(asked: Asked, folder: str) -> Iterator[tuple[str, str]]:
                 yield file_uri.removeprefix(f"{folder}/"), file.mime_type
 
 
-def _entry(asked: Asked, uri: str, source: Source) -> dict[str, Any] | None:
+def _entry(asked: RequestContext, uri: str, source: Source) -> dict[str, Any] | None:
     made = _made(asked, uri, source)
     files = _files(asked, uri, source) if made else None
     if made is None or files is None:
@@ -226,7 +226,7 @@ def _entry(asked: Asked, uri: str, source: Source) -> dict[str, Any] | None:
     return {"uri": uri, "frontmatter": made[0], "resources": resources}
 
 
-def _files(asked: Asked, uri: str, source: Source) -> dict[str, SkillFile] | None:
+def _files(asked: RequestContext, uri: str, source: Source) -> dict[str, SkillFile] | None:
     """All files of a skill by their URIs; None for one that does not verify, or is too large."""
     made = _made(asked, uri, source)
     if made is None:
@@ -239,7 +239,7 @@ def _files(asked: Asked, uri: str, source: Source) -> dict[str, SkillFile] | Non
     return None if is_too_large else files
 
 
-def _made(asked: Asked, uri: str, source: Source) -> tuple[dict[str, Any], str] | None:
+def _made(asked: RequestContext, uri: str, source: Source) -> tuple[dict[str, Any], str] | None:
     """The front matter and the whole text of a ``SKILL.md``; None for what does not verify."""
     try:
         described = _of_tree(asked, source) if isinstance(source, SkillTree) else _of(asked, source)
@@ -253,7 +253,7 @@ def _made(asked: Asked, uri: str, source: Source) -> tuple[dict[str, Any], str] 
     return front_matter, f"---\n{_as_yaml(front_matter)}---\n\n{body}\n"
 
 
-def _of(asked: Asked, ref: ItemRef) -> tuple[str, str, ItemRef, VerifiedItem] | None:
+def _of(asked: RequestContext, ref: ItemRef) -> tuple[str, str, ItemRef, VerifiedItem] | None:
     """Description, text and item of a directive. Raises MetadataError."""
     found = verified(asked.rye, ref)
     if found is None:
@@ -262,7 +262,9 @@ def _of(asked: Asked, ref: ItemRef) -> tuple[str, str, ItemRef, VerifiedItem] | 
     return directive.description, directive.body or directive.xml, ref, found[1]
 
 
-def _of_tree(asked: Asked, tree: SkillTree) -> tuple[str, str, ItemRef, VerifiedItem] | None:
+def _of_tree(
+    asked: RequestContext, tree: SkillTree
+) -> tuple[str, str, ItemRef, VerifiedItem] | None:
     """The same of a ``SKILL.md``. Raises MetadataError."""
     item = verified_skill(asked, tree)
     if item is None:

@@ -41,7 +41,7 @@ from ryeos.mcp.revisions import (
     Watched,
 )
 from ryeos.mcp.wire import MESSAGE, Log, SignalWatch, Wire, leave, quiet, reported
-from ryeos.mcp.worker_pools import Lane
+from ryeos.mcp.worker_pools import WorkerPool
 
 TYPE_CHECKING = False  # `typing` is not worth its time at a start
 if TYPE_CHECKING:  # the first answers need none
@@ -105,8 +105,8 @@ class McpServer:
         self._session_lock = RLock()
         self._running: dict[Id, Cancellation] = {}
         self._lanes = {
-            Pace.LONG: Lane("program", LONG_THREADS),
-            Pace.SHORT: Lane("call", SHORT_THREADS),
+            Pace.LONG: WorkerPool("program", LONG_THREADS),
+            Pace.SHORT: WorkerPool("call", SHORT_THREADS),
         }
         self._parent = parent
         self._is_over = Flag()

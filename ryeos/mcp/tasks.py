@@ -12,7 +12,7 @@ from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.jsonrpc import INVALID_PARAMS
 from ryeos.app.workspace import Rye
-from ryeos.mcp.questions import Asked, object_of, refusal, text_of
+from ryeos.mcp.questions import RequestContext, object_of, refusal, text_of
 from ryeos.mcp.results import tool_result
 from ryeos.mcp.revisions import TASKS_EXTENSION, McpCaller, RpcError, missing_extension
 from ryeos.run.thread_control import GRACE_S, kill_thread, refreshed, wait_for
@@ -45,7 +45,7 @@ def created(rye: Rye, caller: McpCaller, answer: Mapping[str, Any]) -> dict[str,
     return {"resultType": "task", **_described(task_id, thread, thread, "working")}
 
 
-def get_task(asked: Asked) -> dict[str, Any]:
+def get_task(asked: RequestContext) -> dict[str, Any]:
     """How a task is, with its result when it has one. Raises RpcError."""
     task, task_id = _task(asked), text_of(asked.call.params, "taskId")
     try:
@@ -54,7 +54,7 @@ def get_task(asked: Asked) -> dict[str, Any]:
         raise refusal(error) from None
 
 
-def told_task(rye: Callable[[], Rye], task_id: str) -> dict[str, Any] | None:
+def reported_task(rye: Callable[[], Rye], task_id: str) -> dict[str, Any] | None:
     """A task as `get_task` tells of it; None where it cannot be told."""
     try:
         return _whole(rye(), task_id, thread_of_task(rye(), task_id))
@@ -82,14 +82,14 @@ def _whole(rye: Rye, task_id: str, task: Thread) -> dict[str, Any]:
     return described
 
 
-def update_task(asked: Asked) -> dict[str, Any]:
+def update_task(asked: RequestContext) -> dict[str, Any]:
     """Take note of responses: a run asks for none, so none is waited for. Raises RpcError."""
     _task(asked)
     object_of(asked.call.params, "inputResponses")
     return {}
 
 
-def cancel_task(asked: Asked) -> dict[str, Any]:
+def cancel_task(asked: RequestContext) -> dict[str, Any]:
     """End a task and all that it started; one that has ended stays as it is. Raises RpcError."""
     task, rye = _task(asked), asked.rye
     try:
@@ -99,7 +99,7 @@ def cancel_task(asked: Asked) -> dict[str, Any]:
     return {}
 
 
-def _task(asked: Asked) -> Thread:
+def _task(asked: RequestContext) -> Thread:
     if not asked.call.caller.extends(TASKS_EXTENSION):
         raise missing_extension(TASKS_EXTENSION)
     task_id = text_of(asked.call.params, "taskId")

@@ -7,7 +7,7 @@ from threading import Condition, Lock, Thread
 Work = Callable[[], None]
 
 
-class Lane:
+class WorkerPool:
     """Does what it is given, at most so many things at once; what comes then waits its turn.
 
     A thread is started when there is work and nobody has time for it.

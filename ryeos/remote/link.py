@@ -243,7 +243,7 @@ def sized(tree: Tree, digest: str) -> Sized:
 # --- link -----------------------------------------------------------------------------------------
 
 LOCK = "lock"
-TellMerged = Callable[[str, Applied], None]
+ReportMerged = Callable[[str, Applied], None]
 """Is given the name of the remote, and which files were changed."""
 
 
@@ -258,7 +258,7 @@ class Link:
     project_path  what the project is called there
     url           where the node is, to notice that a name came to mean another one
     store         of the project: merged and fetched content, and the heads
-    tell_merged   told of files of the project that a push or a run changed, as soon as they are:
+    report_merged   told of files of the project that a push or a run changed, as soon as they are:
                   what comes after may fail
     """
 
@@ -270,7 +270,7 @@ class Link:
     project_path: str
     url: str
     progress: TransferProgress = no_progress
-    tell_merged: TellMerged = _tell_nobody
+    report_merged: ReportMerged = _tell_nobody
     clock: Clock = utc_now
     _manifests: dict[str, SourceManifest] = field(default_factory=dict, repr=False, compare=False)
 
@@ -413,7 +413,7 @@ class RemoteEnvironment:
 
     workspace: Workspace
     progress: TransferProgress = no_progress
-    tell_merged: TellMerged | None = None
+    report_merged: ReportMerged | None = None
     cancellation: Cancellation | None = None
 
     @property
@@ -475,7 +475,7 @@ def link_to(around: RemoteEnvironment, remotes: Remotes, remote: RemoteConfig, n
         url=remote.url,
         progress=around.progress,
     )
-    return replace(link, tell_merged=around.tell_merged) if around.tell_merged else link
+    return replace(link, report_merged=around.report_merged) if around.report_merged else link
 
 
 def working_tree_of(around: RemoteEnvironment) -> WorkingTree:

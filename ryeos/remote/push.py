@@ -73,10 +73,10 @@ def naming_merged(link: Link) -> Iterator[Link]:
     def tell(remote: str, applied: Applied) -> None:
         nonlocal came
         came = came.followed_by(applied)
-        link.tell_merged(remote, applied)
+        link.report_merged(remote, applied)
 
     try:
-        yield replace(link, tell_merged=tell)
+        yield replace(link, report_merged=tell)
     except LilluxError as error:
         if came.paths:
             error.facts = {**(error.facts or {}), "merged": list(came.paths)}
@@ -270,7 +270,7 @@ def _push_alone(link: Link, *, force: bool, drops_excluded: bool) -> Pushed:
                 applied = merge_head(link, head, trees.project).applied  # (3)
                 if applied.paths:
                     came = came.followed_by(applied)
-                    link.tell_merged(link.node.name, applied)
+                    link.report_merged(link.node.name, applied)
                     trees = _Trees(link.working_tree.project_tree(), trees.user)
                     if not drops_excluded:  # what came may be what does not travel from here
                         _check_excluded(link, trees.project)
@@ -296,7 +296,7 @@ def _push_alone(link: Link, *, force: bool, drops_excluded: bool) -> Pushed:
 def _finish_run(link: Link) -> Applied:
     applied = finish_run(link)
     if applied.paths:
-        link.tell_merged(link.node.name, applied)
+        link.report_merged(link.node.name, applied)
     return applied
 
 

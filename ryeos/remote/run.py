@@ -344,7 +344,7 @@ def execute(
     after = _Aftermath(link, executed, pushed)
     after.fetch()  # (4)
     after.write_outputs()  # (5)
-    after.tell_unmerged()
+    after.report_unmerged()
     if run.applies:
         after.apply()  # (6)
     if sign_page is not None:
@@ -421,7 +421,7 @@ class _Aftermath:
             return
         self._warnings += self._outputs.problems
 
-    def tell_unmerged(self) -> None:
+    def report_unmerged(self) -> None:
         """What the run changed, where the node could not merge it, and how it is merged here."""
         executed = self._executed
         if executed.merge_type not in _UNMERGED:
@@ -450,7 +450,7 @@ class _Aftermath:
             return
         self._applied = applied.paths
         if applied.paths:
-            self._link.tell_merged(self._link.node.name, applied)
+            self._link.report_merged(self._link.node.name, applied)
 
     def sign_pages(self, sign_page: Callable[[Path], object]) -> None:
         """Pages count here under the user's key, not under the node's."""

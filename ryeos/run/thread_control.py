@@ -228,7 +228,7 @@ def kill_thread(
 
     method = end_process(runner.pid, grace_s=grace_s, token=runner.start_token, tree=True)
     # Also where the runner has ended the tool: what moved to a session of its own is left.
-    leftovers = end_leftovers(thread_id)
+    leftovers = end_orphans(thread_id)
     if method == "already_dead":
         ended = refreshed(registry, registry.get(thread_id))
         return Ended(ended, by_this=False, leftovers=leftovers)
@@ -253,7 +253,7 @@ def end_rest(registry: ThreadRegistry, thread: Thread, seals: RunnerSeals) -> in
             seals.runner(registry.place, thread.thread_id)
         except UnknownRunnerError:
             return 0
-    return end_leftovers(thread.thread_id)
+    return end_orphans(thread.thread_id)
 
 
 def _own_runner(
@@ -297,7 +297,7 @@ def _told(registry: ThreadRegistry, thread_id: str) -> Thread:
 # cannot be found.
 
 
-def end_leftovers(thread_id: str, *, platform: str = sys.platform) -> int:
+def end_orphans(thread_id: str, *, platform: str = sys.platform) -> int:
     """End what is left of a thread; how many processes were ended. Never raises for one."""
     from lillux.background import end_process, start_token
 

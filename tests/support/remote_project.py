@@ -69,5 +69,5 @@ class RemoteProject:
             project_path=self.name,
             url="https://node.test",
             progress=lambda *told: self.progress.append(told),
-            tell_merged=lambda *told: self.told.append(told),
+            report_merged=lambda *told: self.told.append(told),
         )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lillux.store import Store
 from lillux.store_files import ObjectKind
-from rye_services.node.harvest import promote
+from rye_services.node.outputs import promote
 from rye_services.node.redaction import MASK, SHORTEST, Redaction
 
 SECRET = 'p"ss/w\u00f6rd+1'

@@ -95,7 +95,7 @@ def test_a_run_that_is_asked_to_end_before_it_begins_does_nothing(ground: GraphG
 
     data = ground.run("demo/g", {"graph_run_id": "mine-1", "max_steps": 10**6})
 
-    assert ledger(ground).is_ending_asked("mine-1")
+    assert ledger(ground).is_end_requested("mine-1")
     assert data["status"] in {"cancelled", "error"}  # it may be quicker than those who look
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.app.server_tools import MAX_DESCRIPTION_CHARACTERS, ServerTool, offers
+from ryeos.app.server_tools import MAX_DESCRIPTION_CHARACTERS, ServerTool, offered_tools
 from ryeos.items.yaml import parse_yaml
 
 RUNTIME = "rye/core/runtimes/mcp/stdio"
@@ -16,7 +16,7 @@ JSON = st.recursive(
 
 
 def offered(*tools: dict[str, Any]) -> list[ServerTool]:
-    return list(offers("demo", RUNTIME, tools))
+    return list(offered_tools("demo", RUNTIME, tools))
 
 
 def test_a_tool_is_written_as_an_item() -> None:

@@ -1,13 +1,13 @@
 from threading import Event, current_thread
 
-from ryeos.mcp.worker_pools import Lane
+from ryeos.mcp.worker_pools import WorkerPool
 from tests.support.endings import wait_until
 
 PATIENCE_S = 20.0
 
 
 def test_work_is_done_in_its_order_by_a_single_thread() -> None:
-    lane, done, over = Lane("test", 1), list[int](), Event()
+    lane, done, over = WorkerPool("test", 1), list[int](), Event()
 
     for number in range(100):
         lane.put(lambda number=number: done.append(number))  # type: ignore[misc]
@@ -18,7 +18,7 @@ def test_work_is_done_in_its_order_by_a_single_thread() -> None:
 
 
 def test_no_more_is_done_at_once_than_there_are_threads() -> None:
-    lane, gate = Lane("test", 2), Event()
+    lane, gate = WorkerPool("test", 2), Event()
     begun: list[str] = []
 
     def work() -> None:
@@ -36,7 +36,7 @@ def test_no_more_is_done_at_once_than_there_are_threads() -> None:
 
 
 def test_a_thread_that_is_free_is_used_again() -> None:
-    lane = Lane("test", 4)
+    lane = WorkerPool("test", 4)
     used: set[object] = set()
 
     for _ in range(20):
@@ -47,7 +47,7 @@ def test_a_thread_that_is_free_is_used_again() -> None:
 
 
 def test_a_lane_is_idle_when_all_is_done_and_not_before() -> None:
-    lane, gate = Lane("test", 1), Event()
+    lane, gate = WorkerPool("test", 1), Event()
 
     def wait() -> None:
         gate.wait(PATIENCE_S)

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from ryeos.run.thread_control import end_leftovers
+from ryeos.run.thread_control import end_orphans
 
 WAIT = "import sys; print('ready', flush=True); sys.stdin.read()"
 
@@ -25,7 +25,7 @@ def process_of(thread_id: str) -> "subprocess.Popen[bytes]":
 @pytest.mark.skipif(sys.platform != "linux", reason="found on Linux only")
 def test_only_processes_of_the_very_thread_are_ended() -> None:
     with process_of("mine/x/x-1") as its, process_of("mine/x/x-12") as anothers:
-        ended = end_leftovers("mine/x/x-1")
+        ended = end_orphans("mine/x/x-1")
 
         its.wait()
         assert (ended, anothers.poll()) == (1, None)
@@ -36,7 +36,7 @@ def test_only_processes_of_the_very_thread_are_ended() -> None:
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
 def test_elsewhere_they_are_left_alone(platform: str) -> None:
     with process_of("mine/y/y-1") as its:
-        assert end_leftovers("mine/y/y-1", platform=platform) == 0
+        assert end_orphans("mine/y/y-1", platform=platform) == 0
         its.communicate()
 
     assert its.returncode == 0

@@ -13,7 +13,7 @@ _EARLIEST, _LATEST = 315_532_800, 4_354_819_198  # 1980-01-01 00:00:00, 2107-12-
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class BuildTime:
     """Seconds since 1970, UTC."""
 
     epoch: int
@@ -28,14 +28,14 @@ class Moment:
         return year, month, day, hour, minute, second
 
 
-def build_moment(environ: Mapping[str, str]) -> Moment:
+def build_time(environ: Mapping[str, str]) -> BuildTime:
     """The moment in ``SOURCE_DATE_EPOCH``, else now. Raises BuildError for one that is no time.
 
     https://reproducible-builds.org/specs/source-date-epoch/
     """
     text = environ.get(VARIABLE, "")
     if not text:
-        return Moment(int(time.time()))
+        return BuildTime(int(time.time()))
     if not (text.isascii() and text.isdigit() and _EARLIEST <= int(text) <= _LATEST):
         raise BuildError(VARIABLE, f"expected seconds from 1970, in 1980 or later, found {text!r}")
-    return Moment(int(text))
+    return BuildTime(int(text))

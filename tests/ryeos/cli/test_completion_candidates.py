@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.cli import offers
+from ryeos.cli import completion_candidates
 from ryeos.cli.commands import TABLE
 from ryeos.cli.completion import OFFERS
-from ryeos.cli.offers import SORTS
+from ryeos.cli.completion_candidates import SORTS
 from tests.support.command_line import ROOT, CommandLine
 
 HOSTILE = [
@@ -104,7 +104,7 @@ def test_a_name_that_means_something_to_a_shell_is_not_offered(name: str, cli: C
 
 @given(st.text())
 def test_what_is_offered_is_one_word_of_visible_characters(name: str) -> None:
-    if offers._is_safe(name):
+    if completion_candidates._is_safe(name):
         assert name.isprintable()
         assert not set(name) & set(" \t\n$`'\"\\;&|<>(){}[]*?!#~=%,@^:")
         assert name[0].isalnum() or name[0] == "_"
@@ -176,7 +176,7 @@ def test_it_needs_no_library_and_no_network(cli: CommandLine) -> None:
 def test_of_a_project_of_countless_folders_only_some_are_looked_at(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offers, "MAX_FOLDERS", 3)
+    monkeypatch.setattr(completion_candidates, "MAX_FOLDERS", 3)
     for number in range(9):
         tool(cli, f"f{number}/x")
 

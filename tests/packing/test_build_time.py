@@ -3,11 +3,11 @@ from datetime import UTC, datetime
 import pytest
 
 from packing import BuildError
-from packing.moment import Moment, build_moment
+from packing.build_time import BuildTime, build_time
 
 
 def test_the_moment_of_a_build_can_be_given() -> None:
-    moment = build_moment({"SOURCE_DATE_EPOCH": "1767225600"})
+    moment = build_time({"SOURCE_DATE_EPOCH": "1767225600"})
 
     assert moment.now() == datetime(2026, 1, 1, tzinfo=UTC)
     assert moment.zip_time() == (2026, 1, 1, 0, 0, 0)
@@ -16,7 +16,7 @@ def test_the_moment_of_a_build_can_be_given() -> None:
 def test_without_a_given_one_it_is_now() -> None:
     before = datetime.now(UTC).replace(microsecond=0)
 
-    moment = build_moment({"SOURCE_DATE_EPOCH": ""})
+    moment = build_time({"SOURCE_DATE_EPOCH": ""})
 
     assert before <= moment.now() <= datetime.now(UTC)
 
@@ -24,7 +24,7 @@ def test_without_a_given_one_it_is_now() -> None:
 @pytest.mark.parametrize("text", ["yesterday", "-1", "0", "315532799", "4354819199", "1.5", "٣"])
 def test_what_a_zip_file_cannot_say_is_no_moment(text: str) -> None:
     with pytest.raises(BuildError) as error:
-        build_moment({"SOURCE_DATE_EPOCH": text})
+        build_time({"SOURCE_DATE_EPOCH": text})
 
     assert str(error.value) == (
         f"SOURCE_DATE_EPOCH: expected seconds from 1970, in 1980 or later, found {text!r}"
@@ -33,4 +33,4 @@ def test_what_a_zip_file_cannot_say_is_no_moment(text: str) -> None:
 
 @pytest.mark.parametrize("epoch", [315532800, 4354819198])
 def test_the_first_and_the_last_second_of_zip_files_are_moments(epoch: int) -> None:
-    assert build_moment({"SOURCE_DATE_EPOCH": str(epoch)}) == Moment(epoch)
+    assert build_time({"SOURCE_DATE_EPOCH": str(epoch)}) == BuildTime(epoch)

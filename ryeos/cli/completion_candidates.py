@@ -32,7 +32,7 @@ _USER_SPACE = ("--user-space",)
 _ITEM = "item:"
 
 
-def offer(arguments: Sequence[str], bundle: BundleHome | None) -> int:
+def print_candidates(arguments: Sequence[str], bundle: BundleHome | None) -> int:
     """Print what begins with TYPED, a name a line; the exit status.
 
     The other words of the command line say which project and user space are meant.

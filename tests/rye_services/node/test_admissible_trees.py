@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from rye_services.node.harvest import sound_tree
+from rye_services.node.outputs import admissible_tree
 from ryeos.sync.objects import SourceManifest
 from ryeos.sync.paths import Skipped
 from ryeos.sync.tree import StatTable, Tree
@@ -106,7 +106,7 @@ def test_the_names_that_were_there_before_stay() -> None:
     base = SourceManifest("project", {}, dict.fromkeys(["b/x", "a.py", "f/1", "f/2"], "1" * 64))
     tree = a_tree(["B/x", "b/x", "A.py", "a.py", "A.py/z", "B/y", "c"], ["f/"])
 
-    sound = sound_tree(tree, base, frozenset())
+    sound = admissible_tree(tree, base, frozenset())
 
     assert sorted(sound.tree.manifest.files) == ["a.py", "b/x", "c", "f/1", "f/2"]
     assert [one.path for one in sound.left_out] == ["f/", "A.py", "A.py/z", "B/x", "B/y"]
@@ -115,12 +115,12 @@ def test_the_names_that_were_there_before_stay() -> None:
 def test_a_sound_tree_is_as_it_was() -> None:
     tree = a_tree(["a", "b/c"], [])
 
-    assert sound_tree(tree, SourceManifest("project"), frozenset()).tree is tree
+    assert admissible_tree(tree, SourceManifest("project"), frozenset()).tree is tree
 
 
 def test_many_names_that_meet_are_told_apart_in_time() -> None:
     upper, lower = ([f"{name}/{number}" for number in range(20_000)] for name in ("S", "s"))
 
-    sound = sound_tree(a_tree([*upper, *lower], []), SourceManifest("project"), frozenset())
+    sound = admissible_tree(a_tree([*upper, *lower], []), SourceManifest("project"), frozenset())
 
     assert len(sound.left_out) == 20_000

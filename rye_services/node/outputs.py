@@ -46,14 +46,16 @@ from ryeos.trust.signature import MAX_ITEM_BYTES, decode, form_for, split
 
 
 @dataclass(frozen=True, slots=True)
-class Sound:
+class AdmissibleTree:
     """A tree whose manifest any node and client takes, and what was left out for that."""
 
     tree: Tree
     left_out: tuple[Skipped, ...]
 
 
-def sound_tree(tree: Tree, base: SourceManifest, untouched: AbstractSet[str]) -> Sound:
+def admissible_tree(
+    tree: Tree, base: SourceManifest, untouched: AbstractSet[str]
+) -> AdmissibleTree:
     """The tree with those files of ``base`` that the run left alone, or put something unsound at.
 
     ``untouched`` are paths of ``base`` that the tree does not have though their files are there.
@@ -66,13 +68,13 @@ def sound_tree(tree: Tree, base: SourceManifest, untouched: AbstractSet[str]) ->
     left_out = list(_unsound(now | kept, known, tree.manifest)) if now - known else []
     refused = {one.path for one in left_out}
     if not kept and not refused:
-        return Sound(tree, tuple(skipped))
+        return AdmissibleTree(tree, tuple(skipped))
     manifest = SourceManifest(
         "project",
         _joined(base.items, kept, tree.manifest.items, refused),
         _joined(base.files, kept, tree.manifest.files, refused),
     )
-    return Sound(tree.with_manifest(manifest), (*skipped, *left_out))
+    return AdmissibleTree(tree.with_manifest(manifest), (*skipped, *left_out))
 
 
 def _hidden(base: SourceManifest, skipped: Iterable[Skipped]) -> set[str]:
@@ -252,7 +254,7 @@ class WorkerRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Harvest:
+class CollectedOutputs:
     """What is in the user's store now.
 
     new_objects   digests that the caller has to fetch to have all of it
@@ -271,7 +273,7 @@ class Harvest:
     warnings: tuple[str, ...] = ()
 
 
-class Harvester:
+class OutputCollector:
     """Takes runs of one user in."""
 
     def __init__(
@@ -290,7 +292,7 @@ class Harvester:
         self._written = 0
         self._warnings: dict[str, None] = {}
 
-    def harvest(self, ran: WorkerRun) -> Harvest:
+    def harvest(self, ran: WorkerRun) -> CollectedOutputs:
         """Take in what a run has left.
 
         (1) The files that changed; (2) secrets in them are masked, pages signed. (3) Room for all
@@ -314,7 +316,7 @@ class Harvester:
         finally:
             self._usage.add(self._user_id, self._written - reserved, store=self._store)
 
-    def refuse(self, ran: WorkerRun) -> Harvest:
+    def refuse(self, ran: WorkerRun) -> CollectedOutputs:
         """Take in nothing of what a run has left, only what became of it.
 
         Raises QuotaExceededError, FileSystemError.
@@ -326,7 +328,7 @@ class Harvester:
             snapshot_hash = self._made_here(ran)
         finally:
             self._usage.add(self._user_id, self._written - reserved, store=self._store)
-        return Harvest(
+        return CollectedOutputs(
             manifest_hash=ran.base_hash,
             execution_snapshot_hash=snapshot_hash,
             outputs_bundle_hash=None,
@@ -344,7 +346,7 @@ class Harvester:
         masked: tuple[str, ...],
         local: Store,
         outputs: Iterable[str],
-    ) -> Harvest:
+    ) -> CollectedOutputs:
         promoted = promote(local, self._store, self._redaction)  # (4)
         self._note(promoted)
         result_hash = self._put_result(ran)
@@ -354,7 +356,7 @@ class Harvester:
         if changed:  # (7)
             self._put_tree(tree, changed)
             manifest_hash = self._put_object(tree.manifest.as_object())
-        return Harvest(
+        return CollectedOutputs(
             manifest_hash=manifest_hash,
             execution_snapshot_hash=snapshot_hash,
             outputs_bundle_hash=bundle_hash,
@@ -376,7 +378,9 @@ class Harvester:
         data = self._redaction.data(text.encode("utf-8", "backslashreplace"))
         return data.decode("utf-8", "replace")[:_MAX_TOLD_CHARACTERS]
 
-    def _cleaned(self, sound: Sound, ran: WorkerRun) -> tuple[Sound, tuple[str, ...]]:
+    def _cleaned(
+        self, sound: AdmissibleTree, ran: WorkerRun
+    ) -> tuple[AdmissibleTree, tuple[str, ...]]:
         """The tree without secrets and with signed pages, and where secrets were."""
         project = ran.workspace.project
         masked, signed, tree = [], False, sound.tree
@@ -390,7 +394,7 @@ class Harvester:
             sound = self._tree(ran)
         return sound, tuple(masked)
 
-    def _tree(self, ran: WorkerRun) -> Sound:
+    def _tree(self, ran: WorkerRun) -> AdmissibleTree:
         """The project after the run, with files that the rules leave out and the run left alone.
 
         Another client may take more files for the project's than our rules do: what it pushed must
@@ -399,9 +403,9 @@ class Harvester:
         project = ran.workspace.project
         tree = build_project_tree(project, ran.rules, ran.workspace.table)
         kept = untouched(ran.base, tree.manifest, project, ran.workspace.written)
-        return self._without_telling_names(sound_tree(tree, ran.base, kept), ran.base)
+        return self._without_telling_names(admissible_tree(tree, ran.base, kept), ran.base)
 
-    def _without_telling_names(self, sound: Sound, base: SourceManifest) -> Sound:
+    def _without_telling_names(self, sound: AdmissibleTree, base: SourceManifest) -> AdmissibleTree:
         """Without files whose names hold a secret."""
         found = sound.tree.manifest
         if found == base:
