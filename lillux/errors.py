@@ -1,8 +1,8 @@
-"""The root of every failure in this project, and the failures of layer 1.
+"""The root of every error in this project, and the errors of layer 1.
 
-A class per failure, with fields; words are made in the class. ``code`` is stable and part of the
-result envelope, ``exit_status`` is what a command ends with, ``hint`` says how to mend it.
-The two families of the style guide: a tool that failed is a *result* and never an exception.
+``code`` is stable and part of the result envelope, ``exit_status`` is the status of a command that
+fails with the error, ``hint`` says how to fix the cause. A tool that failed is a *result*, never an
+exception.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ from __future__ import annotations
 TYPE_CHECKING = False  # `typing` is not worth its time at a start
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import ClassVar
 
 
 class LilluxError(Exception):
     """Something that could not be done. The text names the thing, what was expected and found.
 
-    ``facts``: keys of answers that say it.
+    ``facts``: further keys of the answer that reports it.
     """
 
-    code: ClassVar[str] = "INTERNAL"
-    exit_status: ClassVar[int] = 1
+    code: str = "INTERNAL"
+    exit_status: int = 1
     facts: Mapping[str, object] | None = None
 
     def __init__(self, message: str, *, hint: str = "") -> None:

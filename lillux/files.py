@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, ClassVar
+from typing import BinaryIO
 
 from lillux.errors import FileSystemError, LilluxError, UnsafePathError
 
@@ -381,7 +381,7 @@ LOCK_POLL_S = 0.02
 class LockTimeoutError(LilluxError):
     """Another process keeps a lock for longer than anybody should wait."""
 
-    code: ClassVar[str] = "CONFLICT"
+    code = "CONFLICT"
 
     def __init__(self, path: str, waited_s: float) -> None:
         self.path, self.waited_s = path, waited_s

@@ -4,7 +4,6 @@
 """  # noqa: INP001 - a program, not a module of a package
 
 import importlib
-import inspect
 import pkgutil
 import sys
 from collections.abc import Iterator
@@ -15,7 +14,9 @@ sys.path.insert(0, str(ROOT))
 
 from lillux.errors import LilluxError  # noqa: E402 - of this checkout, wherever we are started
 from packing.reference import bundle_page, commands_page  # noqa: E402
+from ryeos.app.topics import CODES  # noqa: E402
 from ryeos.app.verbs import ABSENT, TOOLS, Parameter, Tool  # noqa: E402
+from ryeos.items.errors import EXIT_STATUS  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"
 PACKAGES = ("lillux", "rye_services", "ryeos")
@@ -23,12 +24,13 @@ PACKAGES = ("lillux", "rye_services", "ryeos")
 _INTRODUCTION = """\
 # Errors
 
-What Rye cannot do is an error: a class, a stable `code`, the exit status of the command. What a
-tool says about itself is a [result](../executor.md#results). Callers rely on codes, not on words.
+What Rye cannot do is an error: a stable `code`, the exit status of the command, and for embedders
+a class where they can catch one. What a tool says about itself is a
+[result](../executor.md#results). Callers rely on codes, not on words.
 
-This page is written by `scripts/generate_reference.py` from the classes.
+This page is written by `scripts/generate_reference.py` from the code.
 
-| status | code | class | when |
+| status | code | when | classes |
 |---|---|---|---|
 """
 
@@ -52,7 +54,16 @@ This page is written by `scripts/generate_reference.py` from `ryeos/app/verbs.py
 
 def errors_page() -> str:
     """The whole page."""
-    return _INTRODUCTION + "".join(f"{_row(error)}\n" for error in sorted(_errors(), key=_order))
+    classes: dict[tuple[int, str], list[str]] = {
+        (status, code): [] for code, status in EXIT_STATUS.items()
+    }
+    for error in sorted(_errors(), key=lambda error: error.__name__):
+        classes.setdefault((error.exit_status, error.code), []).append(f"`{error.__name__}`")
+    rows = (
+        f"| {status} | `{code}` | {CODES[code]} | {', '.join(dict.fromkeys(names))} |\n"
+        for (status, code), names in sorted(classes.items())
+    )
+    return _INTRODUCTION + "".join(rows)
 
 
 def tools_page() -> str:
@@ -93,16 +104,6 @@ def _below(parent: type[LilluxError]) -> Iterator[type[LilluxError]]:
         if child.__module__.partition(".")[0] in PACKAGES:  # a test may have defined others
             yield child
             yield from _below(child)
-
-
-def _order(error: type[LilluxError]) -> tuple[int, str, str, str]:
-    return error.exit_status, error.code, error.__name__, error.__module__
-
-
-def _row(error: type[LilluxError]) -> str:
-    first_line = inspect.cleandoc(error.__doc__ or "").partition("\n")[0].replace("``", "`")
-    when = first_line.replace("|", r"\|")
-    return f"| {error.exit_status} | `{error.code}` | `{error.__name__}` | {when} |"
 
 
 def pages() -> dict[str, str]:

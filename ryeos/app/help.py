@@ -18,7 +18,7 @@ from ryeos.app.topics import (
 )
 from ryeos.app.verbs import TOOLS, item_reference, project_of, valid_arguments
 from ryeos.app.workspace import Rye
-from ryeos.items.errors import EXIT_BY_CODE, TOOL_FAILED, Answer, RyeError
+from ryeos.items.errors import EXIT_STATUS, Answer, RyeError
 from ryeos.items.refs import EXECUTABLE_KINDS, ItemRef, Kind
 from ryeos.search.search import LOCAL_TIERS
 
@@ -213,19 +213,10 @@ def _about_code(code: str) -> Iterator[str]:
         yield from (code, "", f"Not used by this version; it says {UNUSED_CODES[code]} instead.")
     if code not in CODES:
         return
-    statuses = sorted({one.exit_status for one in _failures(LilluxError) if one.code == code})
-    status = " or ".join(map(str, statuses or [EXIT_BY_CODE.get(code, TOOL_FAILED)]))
-    yield from (code, "", f"{CODES[code]} (exit status {status})", "")
+    yield from (code, "", f"{CODES[code]} (exit status {EXIT_STATUS[code]})", "")
     yield "The hint of the error itself is the next step."
 
 
 def error_codes() -> tuple[str, ...]:
     """Every code that is explained: those of this version, then those that it does not use."""
     return (*CODES, *UNUSED_CODES)
-
-
-def _failures(of: type[LilluxError]) -> Iterator[type[LilluxError]]:
-    yield of
-    for below in of.__subclasses__():
-        if below.__module__.startswith(("lillux", "ryeos")):
-            yield from _failures(below)

@@ -532,6 +532,7 @@ CODES: Mapping[str, str] = {
     "RESOURCE_EXCEEDED": "Something is larger than what is read, kept or sent.",
     "RUN_NOT_FOUND": "No run of a graph with this id was written down.",
     "SECRET_NOT_FOUND": "A run asks for a secret that its user has not set on the node.",
+    "SECRET_UNREADABLE": "Secrets were sealed to a box key that this node no longer has.",
     "SYSTEM_IMMUTABLE": "Items of the system are part of a signed bundle; copy one to change it.",
     "THREAD_NOT_FOUND": "No background run has this id.",
     "TIMEOUT": "It took longer than its time limit, and was ended.",

@@ -1,7 +1,7 @@
-"""What Rye can refuse: one class per failure, with fields, a stable code, a status and a hint.
+"""What Rye can refuse: codes, exit statuses, the errors that callers catch, and the envelope.
 
-Codes and exit statuses are listed in ``docs/reference/errors.md``, generated from these classes.
-Failures that carry an item name it the way a user would type it: ``tool:rye/bash/bash``.
+The codes are a contract: ``docs/reference/errors.md`` is generated from here. An error about an
+item names it the way a user would type it: ``tool:rye/bash/bash``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,14 +10,96 @@ from typing import Any, ClassVar
 from lillux.errors import LilluxError
 from lillux.values import dataclass
 
-# --- errors ---------------------------------------------------------------------------------------
+EXIT_STATUS: Mapping[str, int] = {
+    "CONFLICT": 1,
+    "EXECUTION_FAILED": 1,
+    "FILE_SYSTEM_ERROR": 1,
+    "INTERNAL": 1,
+    "AMBIGUOUS_ITEM": 2,
+    "INVALID_PARAMS": 2,
+    "INVALID_QUERY": 2,
+    "INVALID_REF": 2,
+    "NO_PROJECT": 2,
+    "SYSTEM_IMMUTABLE": 2,
+    "UNSUPPORTED": 2,
+    "ITEM_NOT_FOUND": 3,
+    "OBJECT_NOT_FOUND": 3,
+    "REGISTRY_NOT_CONFIGURED": 3,
+    "REMOTE_NOT_FOUND": 3,
+    "RUN_NOT_FOUND": 3,
+    "SECRET_NOT_FOUND": 3,
+    "SECRET_UNREADABLE": 3,
+    "THREAD_NOT_FOUND": 3,
+    "ENVELOPE_INVALID": 4,
+    "INTEGRITY": 4,
+    "NO_SIGNING_KEY": 4,
+    "PERMISSION_DENIED": 4,
+    "PIN_MISMATCH": 4,
+    "REMOTE_INSECURE": 4,
+    "REMOTE_NOT_APPROVED": 4,
+    "REQUEST_SIGNATURE": 4,
+    "UNSIGNED": 4,
+    "UNTRUSTED_KEY": 4,
+    "WEBHOOK_REFUSED": 4,
+    "CHAIN_INVALID": 5,
+    "CHAIN_TOO_DEEP": 5,
+    "CIRCULAR_DEPENDENCY": 5,
+    "EXECUTOR_NOT_FOUND": 5,
+    "LOCKFILE_INVALID": 5,
+    "LOCKFILE_MISMATCH": 5,
+    "CONFIG_ERROR": 6,
+    "EXPRESSION_ERROR": 6,
+    "HTTP_INVALID_REQUEST": 6,
+    "INTERPRETER_NOT_FOUND": 6,
+    "PARSING_ERROR": 6,
+    "REGISTRY_INVALID": 6,
+    "RESOURCE_EXCEEDED": 6,
+    "VALIDATION_FAILED": 6,
+    "AUTH_FAILED": 7,
+    "CAS_ENTRY_INVALID": 7,
+    "CAS_OBJECT_INVALID": 7,
+    "HEAD_MOVED": 7,
+    "HTTP_BROKEN": 7,
+    "HTTP_PROXY": 7,
+    "HTTP_REDIRECT": 7,
+    "HTTP_TLS": 7,
+    "HTTP_UNREACHABLE": 7,
+    "INADMISSIBLE_PATH": 7,
+    "REGISTRY_NO_KEY": 7,
+    "REGISTRY_REFUSED": 7,
+    "REMOTE_CONFLICT": 7,
+    "REMOTE_EXCLUDED": 7,
+    "REMOTE_HEAD_MOVED": 7,
+    "REMOTE_REFUSED": 7,
+    "REMOTE_RENAMED": 7,
+    "REMOTE_REPLY_INVALID": 7,
+    "REMOTE_UNREACHABLE": 7,
+    "REMOTE_UNRELATED": 7,
+    "UNSAFE_PATH": 7,
+    "VERSION_MISMATCH": 7,
+    "TIMEOUT": 124,
+    "CANCELLED": 130,
+}
+"""Each code, and the exit status of a command that ends with it.
+
+A few classes have another status for the same code; ``docs/reference/errors.md`` lists them.
+"""
 
 
 class RyeError(LilluxError):
-    """Something Rye could not do. ``suggestions``: what was meant."""
+    """Something Rye could not do.
+
+    A failure has a class of its own where a caller catches it or reads its fields; any other is
+    this class with a ``code`` of `EXIT_STATUS`. ``suggestions``: what was meant.
+    """
 
     suggestions: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
+
+    def __init__(self, message: str, *, code: str = "", hint: str = "") -> None:
+        if code:
+            self.code, self.exit_status = code, EXIT_STATUS[code]
+        super().__init__(message, hint=hint)
 
 
 # ---------------------------------------------------------------- references, spaces, items

@@ -1,11 +1,18 @@
 import re
 from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
 
+import lillux
+import rye_services
+import ryeos
 from lillux.errors import LilluxError
 from ryeos.items import errors
 from ryeos.items.errors import (
+    EXIT_STATUS,
     AmbiguousItemError,
     BundleError,
     ChainError,
@@ -32,6 +39,17 @@ from ryeos.items.errors import (
 )
 from ryeos.run.chain import NothingToRunError
 
+VECTORS = Path(__file__).parents[2] / "vectors"
+
+
+def all_classes(root: type[LilluxError]) -> Iterator[type[LilluxError]]:
+    """An error and every class below it, but for those of tests."""
+    if not root.__module__.startswith(("lillux", "rye")):
+        return
+    yield root
+    for below in root.__subclasses__():
+        yield from all_classes(below)
+
 
 def classes(root: type[LilluxError]) -> Iterator[type[LilluxError]]:
     """Every class of failure below one."""
@@ -39,6 +57,18 @@ def classes(root: type[LilluxError]) -> Iterator[type[LilluxError]]:
         if found.__module__ == errors.__name__:
             yield found
             yield from classes(found)
+
+
+def test_codes_and_their_statuses_are_those_that_callers_rely_on() -> None:
+    packages = (lillux, ryeos, rye_services)
+    for module in (m for p in packages for m in walk_packages(p.__path__, f"{p.__name__}.")):
+        import_module(module.name)
+    known = set((VECTORS / "error-codes.txt").read_text("utf-8").splitlines())
+
+    of_classes = {f"{one.code} {one.exit_status}" for one in all_classes(LilluxError)}
+    of_table = {f"{code} {status}" for code, status in EXIT_STATUS.items()}
+
+    assert of_classes | of_table == known
 
 
 CLASSES = sorted(set(classes(RyeError)), key=lambda found: found.__name__)
