@@ -14,10 +14,14 @@ pytest_plugins = ["tests.support.node", "tests.support.registry"]
 
 # Time is not what these tests measure: a busy machine must not fail them. In CI the examples are
 # the same in every run, so that a red build is red again when it is looked at.
-patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("laptop", patient)
-settings.register_profile("ci", patient, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "laptop")
+patient = settings(
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),
+)
+settings.register_profile("quick", patient, max_examples=25)
+settings.register_profile("all", patient, max_examples=300)
+settings.load_profile(os.environ.get("RYE_TEST_EXAMPLES", "quick"))
 
 
 @pytest.fixture(scope="session", autouse=True)
