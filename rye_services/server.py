@@ -17,7 +17,6 @@ from fastapi import APIRouter, FastAPI
 from starlette.concurrency import run_in_threadpool
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from lillux.errors import LilluxError
 from lillux.values import dataclass
 from rye_services.callers import Authenticator
 from rye_services.http import (
@@ -31,6 +30,7 @@ from rye_services.http import (
 from rye_services.page import PageHeaders
 from rye_services.settings import Settings
 from ryeos import __version__
+from ryeos.items.errors import RyeError
 
 # --- serving --------------------------------------------------------------------------------------
 
@@ -40,19 +40,6 @@ _SWITCH_S = 0.001
 """How long a thread may keep the event loop waiting: a fifth of what Python sets."""
 
 _ASKS_TO_END = ("SIGINT", "SIGTERM")
-
-
-class AddressError(LilluxError):
-    """The address that a node was to listen on cannot be had."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-    def __init__(self, host: str, port: int, problem: str) -> None:
-        self.host, self.port, self.problem = host, port, problem
-        super().__init__(
-            f"address {host}:{port}: {problem}",
-            hint="choose another one with --host and --port; port 0 takes any that is free",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +58,11 @@ def listen(host: str, port: int) -> Listener:
     except OSError as error:
         named = error.errno is not None and not isinstance(error, socket.gaierror)
         problem = os.strerror(error.errno) if named else error.strerror or str(error)  # type: ignore[arg-type]
-        raise AddressError(host, port, problem.lower()) from None
+        raise RyeError(
+            f"address {host}:{port}: {problem.lower()}",
+            code="CONFIG_ERROR",
+            hint="choose another one with --host and --port; port 0 takes any that is free",
+        ) from None
     bound = opened.getsockname()
     name = f"[{bound[0]}]" if family == socket.AF_INET6 else bound[0]
     return Listener(opened, f"http://{name}:{bound[1]}")

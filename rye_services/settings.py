@@ -307,25 +307,16 @@ _OTHER_VARIABLES: Mapping[str, tuple[str, ...]] = {
 # The folder of a node's data, looked at before anything is read from it or written there.
 
 
-class NoDataError(RyeError):
-    """A command about a node was pointed at a folder that no node ever used."""
-
-    code, exit_status = "ITEM_NOT_FOUND", 3
-
-    def __init__(self, data_dir: Path) -> None:
-        self.data_dir = data_dir
-        super().__init__(
-            f"{data_dir}: expected the data of a node, found none",
-            hint="name the folder that the node is served with: --data DIR",
-        )
-
-
 def require_data(settings: Settings) -> Settings:
     """The settings, whose node has data already. Raises NoDataError, SettingError for a file."""
     _require_folder(settings.data_dir)
     places = (settings.signing_key_dir, settings.cas_base_path, settings.data_dir / "node.db")
     if not any(place.exists() for place in places) and _is_sqlite_below(settings):
-        raise NoDataError(settings.data_dir)
+        raise RyeError(
+            f"{settings.data_dir}: expected the data of a node, found none",
+            code="ITEM_NOT_FOUND",
+            hint="name the folder that the node is served with: --data DIR",
+        )
     return settings
 
 

@@ -11,7 +11,6 @@ from lillux.errors import LilluxError
 from lillux.process.cancellation import Cancellation
 from ryeos.graph.call import Lineage, Recordings
 from ryeos.graph.commands import Act
-from ryeos.graph.errors import CallDeniedError
 from ryeos.graph.model import ALWAYS_ALLOWED, Hook, unlisted
 from ryeos.graph.nodes import watching_hooks
 from ryeos.graph.recording import Ledger, Naming, WorkspaceRecordings
@@ -19,6 +18,7 @@ from ryeos.graph.run_log import run_place
 from ryeos.graph.runner import Calls
 from ryeos.items.errors import (
     ItemNotFoundError,
+    RyeError,
     UnsupportedError,
     VerbArgumentError,
     error_envelope,
@@ -147,7 +147,11 @@ class WorkspaceCalls:
         if resolution.location.space.label in {PROJECT, USER}:
             problem = unlisted(act.primary, act.kind, act.item_id, self._lineage.grants)
             if problem:
-                raise CallDeniedError(problem)
+                raise RyeError(
+                    problem,
+                    code="PERMISSION_DENIED",
+                    hint="only items of the program itself need no capability",
+                )
 
     def _agent_for(self, act: Act) -> Reference | None:
         """The tool that carries out a directive, where one is installed: else it is rendered."""

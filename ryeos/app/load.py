@@ -20,7 +20,7 @@ from ryeos.app.verbs import (
     valid_arguments,
 )
 from ryeos.app.workspace import Rye
-from ryeos.items.errors import Answer, CopyConflictError, VerbArgumentError
+from ryeos.items.errors import Answer, RyeError, VerbArgumentError
 from ryeos.items.header_values import MetadataError
 from ryeos.items.refs import Kind, Location, Reference, Resolution
 from ryeos.items.rendering import input_schema
@@ -209,7 +209,12 @@ def _copied(
         elif siblings:
             warnings.append(_left_behind(siblings))
     except FileExistsError as error:
-        raise CopyConflictError(str(error)) from None
+        raise RyeError(
+            f"{error!s}: another file is there",
+            code="CONFLICT",
+            hint="replace it with --overwrite; a .bak is kept",
+            path=str(error),
+        ) from None
     if unchanged:
         copied["unchanged"] = True
     else:

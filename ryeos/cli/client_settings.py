@@ -509,32 +509,6 @@ class ClientSettingsError(RyeError):
         super().__init__(f"{path}: {problem}", hint=hint or default)
 
 
-class ForeignEntryError(RyeError):
-    """The client's settings have an entry of that name which starts another program."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, path: str, started: str) -> None:
-        self.path, self.started = path, started
-        super().__init__(
-            f"{path}: its entry {ENTRY_NAME!r} starts something else: {started}",
-            hint="look at it; --force replaces or removes it",
-        )
-
-
-class SettingsOutsideError(RyeError):
-    """The settings file of a project leads out of the project through a link."""
-
-    code, exit_status = "INVALID_REF", 2
-
-    def __init__(self, path: str, target: str) -> None:
-        self.path, self.target = path, target
-        super().__init__(
-            f"{path}: leads outside the project through a link, to {target}",
-            hint="remove the link; nothing was changed",
-        )
-
-
 class EntryChange(StrEnum):
     """What became of an entry."""
 
@@ -600,7 +574,12 @@ def read_settings(client: Client, path: Path, *, project: Path | None = None) ->
     """
     target = Path(os.path.realpath(path))
     if project and not is_inside(path, project):
-        raise SettingsOutsideError(str(path), str(target))
+        raise RyeError(
+            f"{path!s}: leads outside the project through a link, to {target!s}",
+            code="INVALID_REF",
+            hint="remove the link; nothing was changed",
+            path=str(path),
+        )
     try:
         data: bytes | None = read_bytes(target, MAX_SETTINGS_BYTES)
     except FileNotFoundError:
@@ -700,7 +679,12 @@ def _require_force(settings: ClientSettings, present: object, *, force: bool) ->
         words = started_by(present)
         shown = " ".join(words)[:200] if words else "what cannot be read"
         plain = "".join(c if c.isprintable() else "?" for c in shown)
-        raise ForeignEntryError(str(settings.path), plain)
+        raise RyeError(
+            f"{settings.path!s}: its entry {ENTRY_NAME!r} starts something else: {plain}",
+            code="CONFLICT",
+            hint="look at it; --force replaces or removes it",
+            path=str(settings.path),
+        )
 
 
 def _edited(settings: ClientSettings, values: Mapping[str, Any], *, text: str | None = None) -> str:

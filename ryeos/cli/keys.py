@@ -18,7 +18,7 @@ from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.context import PRIVATE_KEY_VARIABLE
 from ryeos.items.errors import (
     KeyDocumentError,
-    KeyMissingError,
+    RyeError,
     TargetExistsError,
     UnsupportedError,
     UsageError,
@@ -28,7 +28,6 @@ from ryeos.trust.keys import (
     OWN_OWNER,
     KeyState,
     OfferedKey,
-    OwnKeyError,
     SigningKey,
     document_problem,
     install_keypair,
@@ -294,7 +293,11 @@ def _carried_document(session: Session, fingerprint: str) -> Path:
     """The document of a key in project space. Raises NoProjectError, KeyMissingError."""
     path = document_path(session.rye.space(PROJECT), fingerprint)
     if not path.is_file():
-        raise KeyMissingError(fingerprint)
+        raise RyeError(
+            f"key {fingerprint}: not found in any space",
+            code="ITEM_NOT_FOUND",
+            hint="list keys with: rye keys list",
+        )
     return path
 
 
@@ -342,7 +345,11 @@ def _untrust(session: Session) -> int:
         raise UsageError(f"{fingerprint[:60]!r}: expected a fingerprint of 16 hex digits")
     is_own = fingerprint == own_fingerprint(session.context.key_directory)
     if is_own and not session.arguments.force:
-        raise OwnKeyError(fingerprint)
+        raise RyeError(
+            f"key {fingerprint} is your own signing key",
+            code="CONFLICT",
+            hint="without its document nothing that you signed is valid; --force removes it",
+        )
     document = document_path(session.context.spaces.user, fingerprint)
     removed = _remove(document)
     project = session.context.spaces.project
@@ -374,7 +381,11 @@ def _require_carried_only(session: Session, fingerprint: str) -> None:
     """Nothing was removed: fine for a key that the project carries, and that did not count."""
     holders = [s for s, path in session.rye.trust.documents() if path.stem == fingerprint]
     if not holders:
-        raise KeyMissingError(fingerprint)
+        raise RyeError(
+            f"key {fingerprint}: not found in any space",
+            code="ITEM_NOT_FOUND",
+            hint="list keys with: rye keys list",
+        )
     if holders[0].tier == SYSTEM:
         raise UnsupportedError(
             f"key {fingerprint} came with {holders[0].label} and counts for its items only",

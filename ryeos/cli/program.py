@@ -389,17 +389,6 @@ def _read(path: Path, max_bytes: int) -> bytes:
 # Where this program and its files are, in words for a person.
 
 
-class NotPackedError(RyeError):
-    """The command is about `rye.pyz`, and something else runs."""
-
-    code, exit_status = "UNSUPPORTED", 2
-
-    def __init__(self, *, hint: str = "") -> None:
-        super().__init__(
-            f"not run from rye.pyz: the modules of this program are in {modules_path()}", hint=hint
-        )
-
-
 def modules_path() -> Path:
     """The file or folder that this program's modules are loaded from."""
     return Path(__file__).parents[2]
@@ -409,7 +398,11 @@ def require_packed_program(*, hint: str = "") -> "Program":
     """What `rye.pyz` knows about itself. Raises NotPackedError when something else runs."""
     program = packed_program()
     if program is None:
-        raise NotPackedError(hint=hint)
+        raise RyeError(
+            f"not run from rye.pyz: the modules of this program are in {modules_path()}",
+            code="UNSUPPORTED",
+            hint=hint,
+        )
     return program
 
 

@@ -35,19 +35,6 @@ TRUSTED_OWNER = "rye-registry"
 """Other programs know a registry's key among the trusted ones by this owner."""
 
 
-class RegistryPinNotFoundError(RyeError):
-    """No registry was pinned for an address."""
-
-    code, exit_status = "ITEM_NOT_FOUND", 3
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(
-            f"registry {name[:80]!a}: no key is pinned for it",
-            hint="see those that are: rye registry pins",
-        )
-
-
 def _configure_registry(parser: Arguments) -> None:
     take_registry(parser)
 
@@ -263,7 +250,11 @@ def _forget(session: Session) -> int:
     netloc = registries.resolve(name).netloc if name in registries.names else name
     removed = pins_of(session.rye).forget(netloc)
     if removed is None:
-        raise RegistryPinNotFoundError(name)
+        raise RyeError(
+            f"registry {name[:80]!a}: no key is pinned for it",
+            code="ITEM_NOT_FOUND",
+            hint="see those that are: rye registry pins",
+        )
     envelope = {"status": "success", "netloc": netloc, "removed": str(removed)}
     session.output.answer(envelope, f"forgot {netloc}; the next key that it shows is pinned")
     return 0

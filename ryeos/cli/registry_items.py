@@ -318,19 +318,6 @@ _COLORS = {
 }
 
 
-class NotPulledError(RyeError):
-    """An item that no lock names."""
-
-    code, exit_status = "ITEM_NOT_FOUND", 3
-
-    def __init__(self, ref: str) -> None:
-        self.ref = ref
-        super().__init__(
-            f"{ref}: not pulled from a registry, or not in this space",
-            hint="see what was with: rye registry verify",
-        )
-
-
 def _configure(parser: Arguments) -> None:
     parser.add_argument("ref", metavar="REF", nargs="*", help="only these (default: all)")
     take_space(parser, "only this one (default: project and user)")
@@ -349,7 +336,11 @@ def _chosen(session: Session) -> list[tuple[Space, LockEntry]]:
     wanted = [str(published_ref(session.rye.reference(ref))) for ref in arguments.ref]
     for ref in wanted:
         if all(ref != str(entry.ref) for _, entry in entries):
-            raise NotPulledError(ref)
+            raise RyeError(
+                f"{ref}: not pulled from a registry, or not in this space",
+                code="ITEM_NOT_FOUND",
+                hint="see what was with: rye registry verify",
+            )
     return [(space, entry) for space, entry in entries if str(entry.ref) in wanted]
 
 

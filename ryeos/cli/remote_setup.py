@@ -23,19 +23,6 @@ from ryeos.remote.settings import (
 from ryeos.trust.keys import SigningKey, require_user_space
 
 
-class PinNotFoundError(RyeError):
-    """No node was pinned under a name."""
-
-    code, exit_status = "ITEM_NOT_FOUND", 3
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(
-            f"remote {name[:80]!a}: no node is pinned under this name",
-            hint="see those that are: rye remote pins",
-        )
-
-
 def _configure_nothing(_: Arguments) -> None:
     """No arguments of its own."""
 
@@ -197,7 +184,11 @@ def _forget(session: Session) -> int:
     name = session.arguments.name
     removed = _pins(session).forget_all(name)
     if not removed:
-        raise PinNotFoundError(name)
+        raise RyeError(
+            f"remote {name[:80]!a}: no node is pinned under this name",
+            code="ITEM_NOT_FOUND",
+            hint="see those that are: rye remote pins",
+        )
     envelope = {"status": "success", "name": name, "removed": [str(path) for path in removed]}
     session.output.answer(envelope, f"forgot the node of {name}; the next that answers is pinned")
     return 0

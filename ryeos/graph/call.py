@@ -24,14 +24,9 @@ from ryeos.graph.commands import (
     retries_of,
 )
 from ryeos.graph.errors import (
-    DepthExceededError,
-    GraphChangedError,
     GraphInputError,
     GraphInvalidError,
-    MissingEnvironmentError,
     NodeNotFoundError,
-    NoPermissionsError,
-    RunCompletedError,
     RunNotResumableError,
 )
 from ryeos.graph.model import Capabilities, Graph, Hook, Options, taken_apart
@@ -39,7 +34,7 @@ from ryeos.graph.reading import Reading, read_graph
 from ryeos.graph.run_log import COMPLETED
 from ryeos.graph.runner import Calls, GraphRunner, OnStep, Records, ResultCache, RunEnd
 from ryeos.graph.walk import Walk
-from ryeos.items.errors import SpecError
+from ryeos.items.errors import RyeError, SpecError
 from ryeos.items.headers import parse_header
 from ryeos.run.calls import MappedResult, Materials, OnStderr
 
@@ -134,11 +129,20 @@ def _require_resumable(saved: SavedRun, options: Options, graph_hash: str) -> No
     if options.node:  # a step of its own, that only begins with the state of the run
         return
     if saved.status in COMPLETED:
-        raise RunCompletedError(saved.run_id, saved.status)
+        raise RyeError(
+            f"Cannot resume {saved.run_id}: already completed ({saved.status})",
+            code="CONFLICT",
+            hint="run the graph again for a new run",
+        )
     if saved.node is None:
         raise RunNotResumableError(saved.run_id, "it does not say which node comes next")
     if saved.graph_hash != graph_hash and not options.force:
-        raise GraphChangedError(saved.run_id, saved.graph_hash, graph_hash)
+        raise RyeError(
+            f"Cannot resume {saved.run_id}: the graph has changed since:"
+            f" expected {saved.graph_hash[:12]}, found {graph_hash[:12]}",
+            code="CONFLICT",
+            hint="resume with --force if the change fits the steps done, or start a new run",
+        )
 
 
 # --- call -----------------------------------------------------------------------------------------
@@ -355,16 +359,28 @@ class GraphCall:
         depth = min(one for one in depths if one is not None)
         lineage = Lineage(grants=given, depth=depth, own=graph.permissions)
         if not lineage.lists:
-            raise NoPermissionsError(graph.graph_id)
+            raise RyeError(
+                f"{graph.graph_id}: graph must declare 'permissions'",
+                code="VALIDATION_FAILED",
+                hint='list what its nodes may call, like permissions: ["rye.execute.tool.demo.*"]',
+            )
         if depth < 0:
-            raise DepthExceededError(graph.graph_id)
+            raise RyeError(
+                f"{graph.graph_id}: Max depth exceeded",
+                code="RESOURCE_EXCEEDED",
+                hint="raise limits.depth of the outermost graph, if it is to call that deep",
+            )
         return lineage
 
     def _check_names(self, graph: Graph, options: Options) -> None:
         present = self._materials.env.variables
         missing = [name for name in graph.env_requires if name not in present]
         if missing:
-            raise MissingEnvironmentError(missing)
+            raise RyeError(
+                f"Missing environment variables: {', '.join(missing)}",
+                code="CONFIG_ERROR",
+                hint="set them, or write them into the .env of the project",
+            )
         if options.node and options.node not in graph.nodes:
             raise NodeNotFoundError(options.node, list(graph.nodes))
 

@@ -36,19 +36,6 @@ class GraphInputError(RyeError):
         )
 
 
-class MissingEnvironmentError(RyeError):
-    """Environment variables that the graph requires and nobody has set."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = tuple(names)
-        super().__init__(
-            f"Missing environment variables: {', '.join(names)}",
-            hint="set them, or write them into the .env of the project",
-        )
-
-
 class NodeNotFoundError(RyeError):
     """A node that the graph does not have."""
 
@@ -66,32 +53,6 @@ class NodeNotFoundError(RyeError):
         )
 
 
-class NoPermissionsError(RyeError):
-    """Neither the graph nor its caller says what may be called."""
-
-    code, exit_status = "VALIDATION_FAILED", 6
-
-    def __init__(self, graph_id: str) -> None:
-        self.graph_id = graph_id
-        super().__init__(
-            f"{graph_id}: graph must declare 'permissions'",
-            hint='list what its nodes may call, like permissions: ["rye.execute.tool.demo.*"]',
-        )
-
-
-class DepthExceededError(RyeError):
-    """Graphs that call graphs, deeper than one of them allows."""
-
-    code, exit_status = "RESOURCE_EXCEEDED", 6
-
-    def __init__(self, graph_id: str) -> None:
-        self.graph_id = graph_id
-        super().__init__(
-            f"{graph_id}: Max depth exceeded",
-            hint="raise limits.depth of the outermost graph, if it is to call that deep",
-        )
-
-
 class ParentUnknownError(RyeError):
     """A run that another one is said to have started, which is not known here."""
 
@@ -103,16 +64,6 @@ class ParentUnknownError(RyeError):
             f"Permission denied: RYE_PARENT_THREAD_ID names {parent_id[:200]!r}, {problem}",
             hint="what a run starts may do no more than the run; unset the variable to start anew",
         )
-
-
-class CallDeniedError(RyeError):
-    """A call that the capabilities of a run leave out, which only resolving its item has shown."""
-
-    code, exit_status = "PERMISSION_DENIED", 4
-
-    def __init__(self, problem: str) -> None:
-        self.problem = problem
-        super().__init__(problem, hint="only items of the program itself need no capability")
 
 
 class GrantsLostError(RyeError):
@@ -165,26 +116,6 @@ class RunPlaceError(RyeError):
         super().__init__(f"{path}: {problem}", hint="remove the link; runs follow none")
 
 
-class RunExistsError(RyeError):
-    """A run of that id has been recorded already."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, run_id: str) -> None:
-        self.run_id = run_id
-        super().__init__(f"run {run_id} exists already", hint="resume it, or take another run id")
-
-
-class RunBusyError(RyeError):
-    """Another process is recording this run right now."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, run_id: str) -> None:
-        self.run_id = run_id
-        super().__init__(f"run {run_id} is still running", hint="wait for its end, or cancel it")
-
-
 class RecordError(RyeError):
     """An object of a run has another shape than its kind. ``key`` is where in it."""
 
@@ -215,70 +146,4 @@ class CheckpointMismatchError(RyeError):
         super().__init__(
             f"{path}, line {line}: checkpoint does not match: {problem}",
             hint="somebody changed the record of this run; start a new run",
-        )
-
-
-class CheckpointSignerError(RyeError):
-    """A checkpoint was signed by a key that does not count here."""
-
-    code, exit_status = "UNTRUSTED_KEY", 4
-
-    def __init__(self, path: str, line: int, fingerprint: str) -> None:
-        self.path, self.line, self.fingerprint = path, line, fingerprint
-        super().__init__(
-            f"{path}, line {line}: checkpoint by the key {fingerprint}, which is not trusted",
-            hint=f"if you know whose key it is: rye keys trust {fingerprint}",
-        )
-
-
-class ResumeStateNotFoundError(RyeError):
-    """No state was recorded of a run, so it cannot go on."""
-
-    code, exit_status = "RUN_NOT_FOUND", 3
-
-    def __init__(self, run_id: str, searched: str) -> None:
-        self.run_id, self.searched = run_id, searched
-        super().__init__(
-            f"Cannot resume: state not found: {run_id} (searched: {searched})",
-            hint="check the run id and the project; runs are kept where they were started",
-        )
-
-
-class RunCompletedError(RyeError):
-    """A run that came to its end has nothing to go on with."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, run_id: str, status: str) -> None:
-        self.run_id, self.status = run_id, status
-        super().__init__(
-            f"Cannot resume {run_id}: already completed ({status})",
-            hint="run the graph again for a new run",
-        )
-
-
-class GraphChangedError(RyeError):
-    """The graph is not the one that the run was started with. Both are digests."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, run_id: str, expected: str, found: str) -> None:
-        self.run_id, self.expected, self.found = run_id, expected, found
-        super().__init__(
-            f"Cannot resume {run_id}: the graph has changed since:"
-            f" expected {expected[:12]}, found {found[:12]}",
-            hint="resume with --force if the change fits the steps done, or start a new run",
-        )
-
-
-class StateTooLargeError(RyeError):
-    """The state of a run has become larger than what is written down after each step."""
-
-    code, exit_status = "RESOURCE_EXCEEDED", 6
-
-    def __init__(self, run_id: str, size: int, largest: int) -> None:
-        self.run_id, self.size, self.largest = run_id, size, largest
-        super().__init__(
-            f"{run_id}: its state has {size} bytes, expected at most {largest}",
-            hint="let the tools write what is large to files, and keep the paths in the state",
         )

@@ -30,13 +30,13 @@ from lillux.store import Durability, Store
 from lillux.values import dataclass, field
 from ryeos.graph.errors import (
     CheckpointMismatchError,
-    CheckpointSignerError,
     RecordError,
     RunIdError,
     RunPlaceError,
     TranscriptError,
 )
 from ryeos.items.context import Clock, log_warning, utc_now
+from ryeos.items.errors import RyeError
 from ryeos.items.refs import Space, Spaces
 from ryeos.sync.objects import SCHEMA, ExecutionSnapshot, ObjectFields, execution_snapshot_of
 
@@ -513,7 +513,13 @@ class _Reading:
             raise self._mismatch("expected a signature and a fingerprint")
         public_pem = self._trusted(fingerprint)
         if public_pem is None:
-            raise CheckpointSignerError(self._where, self._line, fingerprint[:80])
+            raise RyeError(
+                f"{self._where}, line {self._line}: checkpoint by the key {fingerprint[:80]},"
+                " which is not trusted",
+                code="UNTRUSTED_KEY",
+                hint=f"if you know whose key it is: rye keys trust {fingerprint[:80]}",
+                path=self._where,
+            )
         signed = signed_digest(self._run_id, turn, start, str(digest))
         if not verify_signature(signed, signature, public_pem):
             raise self._mismatch("the signature is not of its key")
@@ -698,18 +704,10 @@ class NodeCache:
             return None
         digest, cached_at = pointer.get("node_result_hash"), pointer.get("cached_at")
         if not isinstance(digest, str) or type(cached_at) not in (int, float):
-            raise PointerError(key)
+            raise RyeError(
+                f"cache/nodes/{key}.json: expected node_result_hash and cached_at", code="INTEGRITY"
+            )
         age_s = self._clock().timestamp() - float(str(cached_at))
         if ttl_s is not None and not 0 <= age_s < ttl_s:
             return None
         return CachedResult(result_of(self._store.get_object(digest), digest), digest)
-
-
-class PointerError(LilluxError):
-    """A pointer of the cache does not name a result and a time."""
-
-    code, exit_status = "INTEGRITY", 4
-
-    def __init__(self, key: str) -> None:
-        self.key = key
-        super().__init__(f"cache/nodes/{key}.json: expected node_result_hash and cached_at")

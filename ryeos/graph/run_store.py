@@ -24,11 +24,7 @@ from lillux.store_files import ObjectChangedError, ObjectMissingError, RefUnread
 from lillux.values import dataclass, field, replace
 from ryeos.graph.errors import (
     RecordError,
-    ResumeStateNotFoundError,
-    RunBusyError,
-    RunExistsError,
     RunIdError,
-    StateTooLargeError,
 )
 from ryeos.graph.run_log import (
     COMPLETED,
@@ -55,6 +51,7 @@ from ryeos.graph.run_log import (
     valid_run_id,
 )
 from ryeos.items.context import Clock, utc_now
+from ryeos.items.errors import RyeError
 from ryeos.run.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -141,7 +138,11 @@ def load_run(place: RunPlace, run_id: str, trusted: KeyLookup) -> LoadedRun:
     found = _from_transcript(objects, run_id, transcript)  # (2)
     found = found or _from_ref(store, objects, run_id, transcript.end)  # (3)
     if found is None:
-        raise ResumeStateNotFoundError(run_id, str(path))
+        raise RyeError(
+            f"Cannot resume: state not found: {run_id} (searched: {path!s})",
+            code="RUN_NOT_FOUND",
+            hint="check the run id and the project; runs are kept where they were started",
+        )
     digest, snapshot, state, end = found
     events = tuple(event for event in transcript.events if event.end <= end)
     errors, missing = _all_errors(objects, snapshot)  # (4)
@@ -430,7 +431,11 @@ class RunRecords:
             _hold(stack, place, run_id)
             path = place.run_file(run_id, TRANSCRIPT)
             if path.exists() or path.is_symlink():
-                raise RunExistsError(run_id)
+                raise RyeError(
+                    f"run {run_id} exists already",
+                    code="CONFLICT",
+                    hint="resume it, or take another run id",
+                )
             transcript = Transcript(path, run_id, key=key, clock=clock)
             stack.callback(transcript.close)
             first = RunSnapshot(
@@ -594,7 +599,12 @@ class RunRecords:
     ) -> None:
         data = canonical_json(stored := state_object(state))
         if len(data) > MAX_STATE_BYTES:
-            raise StateTooLargeError(self.run_id, len(data), MAX_STATE_BYTES)
+            raise RyeError(
+                f"{self.run_id}: its state has {len(data)} bytes, expected at most"
+                f" {MAX_STATE_BYTES}",
+                code="RESOURCE_EXCEEDED",
+                hint="let the tools write what is large to files, and keep the paths in the state",
+            )
         state_hash = sha256_hex(data)
         snapshot = replace(snapshot, state_hash=state_hash)
         value = run_snapshot_object(snapshot)
@@ -646,7 +656,9 @@ def _hold(stack: ExitStack, place: RunPlace, run_id: str) -> None:
     try:
         stack.enter_context(locked(path, timeout_s=0))
     except LockTimeoutError:
-        raise RunBusyError(run_id) from None
+        raise RyeError(
+            f"run {run_id} is still running", code="CONFLICT", hint="wait for its end, or cancel it"
+        ) from None
     except OSError as error:
         raise file_system_error(path, error) from error
 

@@ -90,15 +90,18 @@ class RyeError(LilluxError):
     """Something Rye could not do.
 
     A failure has a class of its own where a caller catches it or reads its fields; any other is
-    this class with a ``code`` of `EXIT_STATUS`. ``suggestions``: what was meant.
+    this class with a ``code`` of `EXIT_STATUS`. ``path`` is the file that it is about, if any,
+    ``suggestions`` what was meant.
     """
 
     suggestions: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
 
-    def __init__(self, message: str, *, code: str = "", hint: str = "") -> None:
+    def __init__(self, message: str, *, code: str = "", hint: str = "", path: str = "") -> None:
         if code:
             self.code, self.exit_status = code, EXIT_STATUS[code]
+        if path:
+            self.path = path
         super().__init__(message, hint=hint)
 
 
@@ -182,18 +185,6 @@ class TargetExistsError(RyeError):
     def __init__(self, path: str, subject: str, hint: str) -> None:
         self.path, self.subject = path, subject
         super().__init__(f"{path}: {subject} is already there", hint=hint)
-
-
-class CopyConflictError(RyeError):
-    """Another file is where an item was to be copied to."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        super().__init__(
-            f"{path}: another file is there", hint="replace it with --overwrite; a .bak is kept"
-        )
 
 
 class BundleError(RyeError):
@@ -305,18 +296,6 @@ class KeyDocumentError(RyeError):
     def __init__(self, path: str, problem: str) -> None:
         self.path, self.problem = path, problem
         super().__init__(f"{path}: {problem}")
-
-
-class KeyMissingError(RyeError):
-    """A fingerprint that no document of the searched spaces carries."""
-
-    code, exit_status = "ITEM_NOT_FOUND", 3
-
-    def __init__(self, fingerprint: str) -> None:
-        self.fingerprint = fingerprint
-        super().__init__(
-            f"key {fingerprint}: not found in any space", hint="list keys with: rye keys list"
-        )
 
 
 # ---------------------------------------------------------------- chain

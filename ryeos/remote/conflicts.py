@@ -252,19 +252,6 @@ INCOMING = "incoming"
 _IGNORE = b"# Of this machine only.\n*\n"
 
 
-class RemotePlaceError(RyeError):
-    """A folder of the project's state is a link, or leads outside ``.ai``."""
-
-    code, exit_status = "INTEGRITY", 4
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        super().__init__(
-            f"{path}: expected a folder of the project's own, found a link",
-            hint="remove the link, and look who put it there",
-        )
-
-
 def project_store(ai: Path) -> Store:
     """The store of a project. Raises RemotePlaceError, FileSystemError."""
     folder = ai / "state" / "objects"
@@ -274,7 +261,12 @@ def project_store(ai: Path) -> Store:
 def own_folder(folder: Path, ai: Path) -> Path:
     """The folder, made if it is missing and kept out of version control. Raises as above."""
     if not is_inside(folder, ai) or folder.is_symlink() or folder.parent.is_symlink():
-        raise RemotePlaceError(str(folder))
+        raise RyeError(
+            f"{folder!s}: expected a folder of the project's own, found a link",
+            code="INTEGRITY",
+            hint="remove the link, and look who put it there",
+            path=str(folder),
+        )
     make_directory(folder)
     with suppress(FileExistsError):
         create_file(folder / ".gitignore", _IGNORE)

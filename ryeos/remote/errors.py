@@ -40,45 +40,6 @@ class RemoteTimeoutError(RemoteUnreachableError):
         super().__init__(remote, problem)
 
 
-class RunGoesOnError(RyeError):
-    """A run on the node of ``remote`` did not end within ``timeout_s``; nobody has ended it."""
-
-    code, exit_status = "TIMEOUT", 124
-
-    def __init__(self, remote: str, timeout_s: float) -> None:
-        self.remote, self.timeout_s = remote, timeout_s
-        super().__init__(
-            f"remote {remote}: no result within {timeout_s:g} s; the run goes on there",
-            hint=f"find it with: rye remote threads --remote {remote}; then wait for it with:"
-            f" rye remote thread ID --wait --remote {remote}",
-        )
-
-
-class StillRunningError(RyeError):
-    """A run that was waited for has not ended."""
-
-    code, exit_status = "TIMEOUT", 124
-
-    def __init__(self, remote: str, thread_id: str, timeout_s: float) -> None:
-        self.remote, self.thread_id = remote, thread_id
-        super().__init__(
-            f"remote {remote}: {thread_id} is still running after {timeout_s:g} s; it goes on there"
-        )
-
-
-class RemoteThreadNotFoundError(RyeError):
-    """The node has no run with this id, or it is somebody else's."""
-
-    code, exit_status = "THREAD_NOT_FOUND", 3
-
-    def __init__(self, remote: str, thread_id: str) -> None:
-        self.remote, self.thread_id = remote, thread_id
-        super().__init__(
-            f"remote {remote}: no run {thread_id}",
-            hint=f"list them with: rye remote threads --all --remote {remote}",
-        )
-
-
 class RemoteSecretNotFoundError(RyeError):
     """A run was to see secrets that the node does not have, or cannot open."""
 
@@ -153,21 +114,6 @@ class HeadMovedError(RyeError):
         super().__init__(
             f"the remote head moved: expected {_short(expected)}, found {_short(actual)}",
             hint="merge what is there: rye remote pull; or push again",
-        )
-
-
-class RemoteUnrelatedError(RyeError):
-    """The node has a project of this name that this one was never pushed to nor pulled from."""
-
-    code, exit_status = "REMOTE_UNRELATED", 7
-
-    def __init__(self, remote: str, project: str) -> None:
-        self.remote, self.project = remote, project
-        super().__init__(
-            f"remote {remote}: it has a project {project!r} with other content, and this folder"
-            " was never pushed to it",
-            hint="merge the two: rye remote pull; or name this one by project_path in"
-            " .ai/config/remotes/remotes.yaml; or replace what is there: rye remote push --force",
         )
 
 

@@ -27,16 +27,15 @@ from lillux.http.model import (
 from lillux.process.cancellation import Cancellation
 from lillux.store_files import is_digest
 from lillux.values import dataclass, field
+from ryeos.items.errors import RyeError
 from ryeos.remote.errors import (
     HeadMovedError,
     RemoteError,
     RemoteReplyError,
     RemoteSecretNotFoundError,
-    RemoteThreadNotFoundError,
     RemoteTimeoutError,
     RemoteUnreachableError,
     ReplyTooLargeError,
-    RunGoesOnError,
 )
 from ryeos.remote.requests import NodeIdentity, read_identity
 from ryeos.remote.settings import RemoteConfig, is_loopback
@@ -516,7 +515,14 @@ class Node:
                 may_repeat=False,
             )
         except RemoteTimeoutError as error:
-            raise RunGoesOnError(self.name, error.timeout_s) from error
+            raise RyeError(
+                f"remote {self.name}: no result within {error.timeout_s:g} s; the run goes on"
+                " there",
+                code="TIMEOUT",
+                hint=f"find it with: rye remote threads --remote {self.name}; then wait for it"
+                " with:"
+                f" rye remote thread ID --wait --remote {self.name}",
+            ) from error
         except RemoteError as error:
             if error.status == _NOT_FOUND and str(error.detail).startswith(_UNKNOWN_NAMES):
                 raise RemoteSecretNotFoundError(self.name, error.detail) from error
@@ -538,7 +544,11 @@ class Node:
             return self.ask("GET", f"/threads/{thread_id}")
         except RemoteError as error:
             if error.status == _NOT_FOUND:
-                raise RemoteThreadNotFoundError(self.name, thread_id) from error
+                raise RyeError(
+                    f"remote {self.name}: no run {thread_id}",
+                    code="THREAD_NOT_FOUND",
+                    hint=f"list them with: rye remote threads --all --remote {self.name}",
+                ) from error
             raise
 
     # ------------------------------------------------------------------ asking

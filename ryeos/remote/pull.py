@@ -34,6 +34,7 @@ from lillux.store_files import (
     is_digest,
 )
 from lillux.values import dataclass, replace
+from ryeos.items.errors import RyeError
 from ryeos.remote.apply import Applied, apply_changes, blob_at, changed_paths, changes, entry_at
 from ryeos.remote.conflicts import (
     BASE,
@@ -41,7 +42,6 @@ from ryeos.remote.conflicts import (
     THEIRS,
     ConflictRecord,
     KeptConflict,
-    RemotePlaceError,
 )
 from ryeos.remote.errors import RemoteConflictError
 from ryeos.remote.link import Link
@@ -308,7 +308,12 @@ class ReceivedContents:
             with suppress(FileExistsError):
                 folder.mkdir(_FOLDER_MODE)
             if not stat.S_ISDIR(folder.lstat().st_mode):
-                raise RemotePlaceError(str(folder))
+                raise RyeError(
+                    f"{folder!s}: expected a folder of the project's own, found a link",
+                    code="INTEGRITY",
+                    hint="remove the link, and look who put it there",
+                    path=str(folder),
+                )
             self._left = {name for name in os.listdir(folder) if is_digest(name)}  # noqa: PTH208 - names
         except OSError as error:
             raise file_system_error(folder, error) from error

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from lillux.errors import LilluxError
 from lillux.values import dataclass, field, replace
+from ryeos.items.errors import RyeError
 from ryeos.remote.apply import Applied, changed_paths, entry_at
 from ryeos.remote.errors import (
     ExcludedFilesError,
     HeadMovedError,
     ProjectRenamedError,
     RemoteError,
-    RemoteUnrelatedError,
 )
 from ryeos.remote.link import Link, is_same_head, sized
 from ryeos.remote.node import RemoteHead
@@ -333,7 +333,14 @@ def _is_news(link: Link, head: RemoteHead, tree: Tree) -> bool:
     if is_same_head(recorded, head):
         return False
     if recorded is None and head.project_manifest_hash != tree.manifest_hash:
-        raise RemoteUnrelatedError(link.node.name, link.project_path)
+        raise RyeError(
+            f"remote {link.node.name}: it has a project {link.project_path!r} with other content,"
+            " and this folder"
+            " was never pushed to it",
+            code="REMOTE_UNRELATED",
+            hint="merge the two: rye remote pull; or name this one by project_path in"
+            " .ai/config/remotes/remotes.yaml; or replace what is there: rye remote push --force",
+        )
     return True
 
 

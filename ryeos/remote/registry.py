@@ -11,7 +11,7 @@ from lillux.errors import LilluxError
 from lillux.process.cancellation import Cancellation
 from lillux.values import dataclass, field
 from ryeos import __version__
-from ryeos.items.errors import NoSigningKeyError
+from ryeos.items.errors import NoSigningKeyError, RyeError
 from ryeos.items.refs import ItemRef
 from ryeos.remote.errors import RemoteUnreachableError, ReplyTooLargeError
 from ryeos.remote.node import (
@@ -34,7 +34,6 @@ from ryeos.remote.registry_settings import (
     RegistryPins,
     RegistryRefusedError,
     RegistryReplyError,
-    RegistryUnreachableError,
     valid_version,
 )
 from ryeos.remote.settings import RemoteConfig
@@ -445,7 +444,11 @@ class RegistryClient:
         except ReplyTooLargeError as error:
             raise RegistryReplyError(self._what(path), error.problem) from error
         except RemoteUnreachableError as error:
-            raise RegistryUnreachableError(self.name, error.problem) from error
+            raise RyeError(
+                f"registry {self.name}: {error.problem}",
+                code="REMOTE_UNREACHABLE",
+                hint="is the address right, and the registry running? see: rye registry status",
+            ) from error
         if reply.status == _NOT_FOUND and wanted:
             raise NotInRegistryError(self.name, wanted)
         if reply.status >= _FAILED:

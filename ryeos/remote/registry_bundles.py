@@ -380,47 +380,6 @@ def _files(reply: BundleReply) -> dict[str, bytes]:
 # (4) the pin says what is installed; what was moved aside is removed
 
 
-class BundleNotInstalledError(RyeError):
-    """No bundle of this id is installed."""
-
-    code, exit_status = "ITEM_NOT_FOUND", 3
-
-    def __init__(self, bundle_id: str) -> None:
-        self.bundle_id = bundle_id
-        super().__init__(
-            f"bundle {bundle_id[:80]}: not installed", hint="see those that are: rye bundle list"
-        )
-
-
-class OlderBundleError(RyeError):
-    """A registry offers an older version as its latest than the one that is installed."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, bundle_id: str, installed: str, found: str) -> None:
-        self.bundle_id, self.installed, self.found = bundle_id, installed, found
-        super().__init__(
-            f"bundle {bundle_id}: {installed} is installed, found {found}, which is older",
-            hint=f"if you want that one: rye bundle install {bundle_id} --release {found}",
-        )
-
-
-class OverlappingBundleError(RyeError):
-    """A bundle has an item of an installed one: which of them counts would depend on their names.
-
-    ``item`` is the path of it, without its suffix, below ``.ai``.
-    """
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, bundle_id: str, item: str, other: str) -> None:
-        self.bundle_id, self.item, self.other = bundle_id, item, other
-        super().__init__(
-            f"bundle {bundle_id}: {item!a} is in the installed bundle {other}, too",
-            hint=f"if you want this one in its place: rye bundle uninstall {other}",
-        )
-
-
 class Installed(StrEnum):
     """What became of a bundle."""
 
@@ -478,7 +437,13 @@ class InstalledBundles:
                 and not may_be_older
                 and version_key(bundle.version) < version_key(previous)
             ):
-                raise OlderBundleError(bundle.bundle_id, previous, bundle.version)
+                raise RyeError(
+                    f"bundle {bundle.bundle_id}: {previous} is installed, found {bundle.version},"
+                    " which is older",
+                    code="CONFLICT",
+                    hint=f"if you want that one: rye bundle install {bundle.bundle_id} --release"
+                    f" {bundle.version}",
+                )
             pin = BundlePin(
                 bundle_id=bundle.bundle_id,
                 public_pem=bundle.public_pem,
@@ -503,7 +468,11 @@ class InstalledBundles:
         with self._alone():
             pin = self.pins.all().get(bundle_id)
             if pin is None or not (pin.version or forget):
-                raise BundleNotInstalledError(bundle_id)
+                raise RyeError(
+                    f"bundle {bundle_id[:80]}: not installed",
+                    code="ITEM_NOT_FOUND",
+                    hint="see those that are: rye bundle list",
+                )
             if forget:
                 self.pins.forget(bundle_id)
             else:
@@ -536,7 +505,12 @@ class InstalledBundles:
                 continue
             shared = own & self._items_of(pins[name])
             if shared:
-                raise OverlappingBundleError(bundle.bundle_id, min(shared), name)
+                raise RyeError(
+                    f"bundle {bundle.bundle_id}: {min(shared)!a} is in the installed bundle"
+                    f" {name}, too",
+                    code="CONFLICT",
+                    hint=f"if you want this one in its place: rye bundle uninstall {name}",
+                )
 
     def _items_of(self, pin: BundlePin) -> set[str]:
         try:

@@ -119,7 +119,11 @@ class Registries:
         if config.fingerprint and not _FINGERPRINT.fullmatch(config.fingerprint):
             raise RegistryConfigError(f"{SECTION}.{name}.fingerprint", "expected 16 hex digits")
         if config.api_key and url.startswith("http:") and not may_be_plain:
-            raise InsecureRegistryError(name, url)
+            raise RyeError(
+                f"registry {name}: an API key is not sent over plain http: {url}",
+                code="REMOTE_INSECURE",
+                hint="use https; or, where nobody listens: rye registry login --allow-insecure",
+            )
         return config
 
     def at(self, url: str) -> RegistryConfig:
@@ -502,19 +506,6 @@ class RegistryNotConfiguredError(RyeError):
         )
 
 
-class InsecureRegistryError(RyeError):
-    """An API key would cross the network in plain text."""
-
-    code, exit_status = "REMOTE_INSECURE", 4
-
-    def __init__(self, name: str, url: str) -> None:
-        self.name, self.url = name, url
-        super().__init__(
-            f"registry {name}: an API key is not sent over plain http: {url}",
-            hint="use https; or, where nobody listens: rye registry login --allow-insecure",
-        )
-
-
 class NotLoggedInError(RyeError):
     """What was asked for needs an API key, and there is none."""
 
@@ -525,19 +516,6 @@ class NotLoggedInError(RyeError):
         problem = f"{key_env} is not set" if key_env else "no variable is named for its API key"
         way = f"set {key_env}" if key_env else "rye registry login --key-env VARIABLE"
         super().__init__(f"registry {name}: this needs an API key, and {problem}", hint=way)
-
-
-class RegistryUnreachableError(RyeError):
-    """No reply came. ``problem`` is what the connection said."""
-
-    code, exit_status = "REMOTE_UNREACHABLE", 7
-
-    def __init__(self, name: str, problem: str) -> None:
-        self.name, self.problem = name, problem
-        super().__init__(
-            f"registry {name}: {problem}",
-            hint="is the address right, and the registry running? see: rye registry status",
-        )
 
 
 class RegistryReplyError(RyeError):

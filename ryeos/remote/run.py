@@ -24,9 +24,16 @@ from lillux.signing import KeyNotFoundError, load_keypair
 from lillux.store import MAX_BYTES
 from lillux.store_files import is_digest
 from lillux.values import dataclass, field
-from ryeos.items.errors import EXIT_BY_CODE, TOOL_FAILED, Answer, NoProjectError, UsageError
+from ryeos.items.errors import (
+    EXIT_BY_CODE,
+    TOOL_FAILED,
+    Answer,
+    NoProjectError,
+    RyeError,
+    UsageError,
+)
 from ryeos.items.refs import SYSTEM, ItemRef, Kind, Reference
-from ryeos.remote.errors import StillRunningError, UnsafeOutputError
+from ryeos.remote.errors import UnsafeOutputError
 from ryeos.remote.link import Link, RemoteEnvironment, open_link
 from ryeos.remote.node import Node, RemoteExecution
 from ryeos.remote.pull import pull
@@ -119,7 +126,11 @@ def wait_for_run(
             return row
         left_s = pause_s if timeout_s is None else began + timeout_s - now()
         if timeout_s is not None and left_s <= 0:
-            raise StillRunningError(node.name, thread_id, timeout_s)
+            raise RyeError(
+                f"remote {node.name}: {thread_id} is still running after {timeout_s:g} s; it goes"
+                " on there",
+                code="TIMEOUT",
+            )
         wait(min(pause_s, left_s), cancellation)
         if cancellation is not None and cancellation.is_set:
             raise ExchangeCancelledError(f"remote {node.name}: {thread_id}")

@@ -51,20 +51,6 @@ class SecretMissingError(RyeError):
         )
 
 
-class PlainSecretError(RyeError):
-    """A node that takes no sealed secrets, at an address that would carry them in plain text."""
-
-    code, exit_status = "REMOTE_INSECURE", 4
-
-    def __init__(self, remote: str, url: str) -> None:
-        self.remote, self.url = remote, url
-        super().__init__(
-            f"remote {remote}: it takes no sealed secrets, and they are not sent over plain http:"
-            f" {url}",
-            hint="use https for this node",
-        )
-
-
 class NodeVault:
     """The secrets that one node keeps for this user. ``url`` is the node's normal address."""
 
@@ -123,7 +109,13 @@ class NodeVault:
             if not _is_unknown_route(error):
                 raise
             if not self._url.startswith("https:") and not is_loopback(self._url):
-                raise PlainSecretError(self._node.name, self._url) from None
+                raise RyeError(
+                    f"remote {self._node.name}: it takes no sealed secrets, and they are not sent"
+                    " over plain http:"
+                    f" {self._url}",
+                    code="REMOTE_INSECURE",
+                    hint="use https for this node",
+                ) from None
             self._node.ask("POST", "/secrets", {"secrets": [{"name": name, "value": value}]})
 
     def _delete(self, name: str) -> None:
@@ -285,20 +277,6 @@ _MAX_FILE_BYTES = 8 * MAX_TOTAL_BYTES
 _MAX_ENV_FILE_BYTES = 2 * MAX_TOTAL_BYTES
 
 
-class SecretStoreError(RyeError):
-    """The store of secrets cannot be opened. ``path`` is its file."""
-
-    code, exit_status = "INTEGRITY", 4
-
-    def __init__(self, path: str, problem: str) -> None:
-        self.path, self.problem = path, problem
-        super().__init__(
-            f"{path}: {problem}",
-            hint="it opens with the private key it was written with; keys that were replaced are"
-            " kept beside it as .bak. To start anew, remove the file",
-        )
-
-
 class EnvFileError(RyeError):
     """A file of ``NAME=VALUE`` lines that is none. ``line`` counts from 1, 0 for the whole file."""
 
@@ -329,7 +307,14 @@ class LocalSecrets:
         try:
             return _values_in(decrypt(self._private_pem, data, info=_FILE_INFO))
         except (SealingError, SecretValuesError) as error:
-            raise SecretStoreError(str(self.path), error.problem) from None
+            raise RyeError(
+                f"{self.path!s}: {error.problem}",
+                code="INTEGRITY",
+                hint="it opens with the private key it was written with; keys that were replaced"
+                " are"
+                " kept beside it as .bak. To start anew, remove the file",
+                path=str(self.path),
+            ) from None
 
     def names(self) -> tuple[str, ...]:
         """The names alone, sorted."""

@@ -239,20 +239,6 @@ class RemoteNotApprovedError(RyeError):
         super().__init__(f"remote {remote}: {problem}", hint=f"if you know it: {command}")
 
 
-class InsecureRemoteError(RyeError):
-    """An API key would cross the network in plain text."""
-
-    code, exit_status = "REMOTE_INSECURE", 4
-
-    def __init__(self, remote: str, url: str) -> None:
-        self.remote, self.url = remote, url
-        super().__init__(
-            f"remote {remote}: an API key is not sent over plain http: {url}",
-            hint="use https; or sign requests, without key_env; or, where nobody listens,"
-            " set allow_insecure: true for it in your user space",
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteConfig:
     """One remote, ready to be spoken to.
@@ -320,7 +306,12 @@ class Remotes:
             raise _not_approved(name, url, key_env, is_own_url=is_own_url)
         is_plain = url.startswith("http:") and not is_loopback(url)
         if api_key and is_plain and not own.flag("allow_insecure"):
-            raise InsecureRemoteError(name, url)
+            raise RyeError(
+                f"remote {name}: an API key is not sent over plain http: {url}",
+                code="REMOTE_INSECURE",
+                hint="use https; or sign requests, without key_env; or, where nobody listens,"
+                " set allow_insecure: true for it in your user space",
+            )
         return RemoteConfig(
             name=name,
             url=url,

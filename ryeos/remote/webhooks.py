@@ -15,19 +15,6 @@ _HOOK_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _NOT_FOUND = 404
 
 
-class WebhookMissingError(RyeError):
-    """The node has no webhook of this id, or none of this user's."""
-
-    code, exit_status = "ITEM_NOT_FOUND", 3
-
-    def __init__(self, hook_id: str, remote: str) -> None:
-        self.hook_id, self.remote = hook_id, remote
-        super().__init__(
-            f"webhook {hook_id[:80]!a}: not found on remote {remote}",
-            hint="see those that are: rye remote webhooks list",
-        )
-
-
 class DeliveryCredentials:
     """What a delivery shows instead of a key: see `ryeos.remote.node.Credentials`.
 
@@ -92,12 +79,20 @@ class WebhookClient:
     def revoke(self, hook_id: str) -> None:
         """End a webhook. Raises WebhookMissingError."""
         if not _HOOK_ID.fullmatch(hook_id):
-            raise WebhookMissingError(hook_id, self._node.name)
+            raise RyeError(
+                f"webhook {hook_id[:80]!a}: not found on remote {self._node.name}",
+                code="ITEM_NOT_FOUND",
+                hint="see those that are: rye remote webhooks list",
+            )
         try:
             self._node.ask("DELETE", f"{PATH}/{hook_id}")
         except RemoteError as error:
             if error.status == _NOT_FOUND:
-                raise WebhookMissingError(hook_id, self._node.name) from None
+                raise RyeError(
+                    f"webhook {hook_id[:80]!a}: not found on remote {self._node.name}",
+                    code="ITEM_NOT_FOUND",
+                    hint="see those that are: rye remote webhooks list",
+                ) from None
             raise
 
 

@@ -19,7 +19,7 @@ from lillux.errors import FileSystemError, LilluxError
 from lillux.files import create_file, file_system_error
 from lillux.values import dataclass, replace
 from ryeos.items.context import Clock, utc_now
-from ryeos.items.errors import SpecError, UnsupportedError
+from ryeos.items.errors import RyeError, SpecError, UnsupportedError
 from ryeos.items.refs import Kind
 from ryeos.run.model import Chain, ExecutionRequest
 from ryeos.run.thread_registry import ThreadRegistry, write_document
@@ -31,10 +31,8 @@ from ryeos.run.threads import (
     PARENT_VARIABLE,
     Payload,
     RunnerSeals,
-    RunStillWalkingError,
     Status,
     Thread,
-    ThreadLoopError,
     ThreadRunner,
     ThreadsPlace,
     UnknownRunnerError,
@@ -279,7 +277,12 @@ def _ended_by_asking(registry: ThreadRegistry, thread: Thread, grace_s: float) -
     ask_for_end(registry, thread.thread_id)
     ended = wait_for(registry, thread.thread_id, grace_s)
     if not ended.has_ended:
-        raise RunStillWalkingError(thread.thread_id, thread.pid, grace_s)
+        raise RyeError(
+            f"{thread.thread_id}: still running {grace_s:g} s after it was asked to end",
+            code="TIMEOUT",
+            hint=f"process {thread.pid} walks it, and was not touched: it may do more than that; "
+            "the run ends as soon as it looks",
+        )
     return Ended(ended, by_this=ended.status == Status.CANCELLED)
 
 
@@ -388,7 +391,11 @@ def wait_for(
         thread = refreshed(registry, registry.get(followed[-1]))
         if thread.status == Status.CONTINUED and thread.continuation_thread_id:
             if thread.continuation_thread_id in followed:
-                raise ThreadLoopError([*followed, thread.continuation_thread_id])
+                raise RyeError(
+                    "threads continue each other in a circle:"
+                    f" {' -> '.join([*followed, thread.continuation_thread_id])}",
+                    code="REGISTRY_INVALID",
+                )
             followed.append(thread.continuation_thread_id)
             continue
         left_s = _POLL_S if deadline is None else min(_POLL_S, deadline - now())

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 from lillux.errors import FileSystemError, LilluxError
 from lillux.files import file_system_error, is_directory, locked, write_atomic
 from ryeos.items.context import Clock, utc_now
-from ryeos.items.errors import UnsupportedError
+from ryeos.items.errors import RyeError, UnsupportedError
 from ryeos.run.threads import (
     DOCUMENT,
     REOPENABLE,
     TERMINAL,
-    RegistryBusyError,
     RegistryError,
     Status,
     Thread,
@@ -259,7 +258,12 @@ def translating(path: Path) -> Iterator[None]:
 def _failure(error: "Error", path: Path) -> LilluxError:
     name = getattr(error, "sqlite_errorname", "") or ""
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return RegistryBusyError(str(path))
+        return RyeError(
+            f"{path!s}: still locked by another process",
+            code="CONFLICT",
+            hint="try again; nothing was changed",
+            path=str(path),
+        )
     if name.startswith(_REFUSED_BY_SYSTEM):
         return FileSystemError(
             str(path), str(error), hint="check the permissions of the file and of its folder"

@@ -185,7 +185,11 @@ def find_thread_id(text: str, known: Iterable[str], registry: str) -> str:
     if text in ids:
         return text
     if text.startswith(_OF_NODES):
-        raise RemoteThreadError(text)
+        raise RyeError(
+            f"thread not found: {text[:300]} is the id of a run on a node",
+            code="THREAD_NOT_FOUND",
+            hint=f"see: rye remote thread {text[:300]}; or wait for it, with --wait",
+        )
     valid_thread_id(text.strip("/") or text)
     found = [
         one
@@ -226,18 +230,6 @@ class RegistryError(RyeError):
         )
 
 
-class RegistryBusyError(RyeError):
-    """Another process keeps the registry locked for longer than anybody should wait."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        super().__init__(
-            f"{path}: still locked by another process", hint="try again; nothing was changed"
-        )
-
-
 class ThreadIdError(RyeError):
     """A thread id that could not be the name of a thread's folder."""
 
@@ -265,19 +257,6 @@ class ThreadNotFoundError(RyeError):
         )
 
 
-class RemoteThreadError(RyeError):
-    """The id of a run on a node, where one of this machine is expected."""
-
-    code, exit_status = "THREAD_NOT_FOUND", 3
-
-    def __init__(self, thread_id: str) -> None:
-        self.thread_id = thread_id
-        super().__init__(
-            f"thread not found: {thread_id[:300]} is the id of a run on a node",
-            hint=f"see: rye remote thread {thread_id[:300]}; or wait for it, with --wait",
-        )
-
-
 class AmbiguousThreadError(RyeError):
     """A shortened thread id that more than one thread answers to."""
 
@@ -292,16 +271,6 @@ class AmbiguousThreadError(RyeError):
         )
 
 
-class ThreadLoopError(RyeError):
-    """Threads that continue each other in a circle have no end to wait for."""
-
-    code, exit_status = "REGISTRY_INVALID", 6
-
-    def __init__(self, ids: Sequence[str]) -> None:
-        self.ids = tuple(ids)
-        super().__init__(f"threads continue each other in a circle: {' -> '.join(ids)}")
-
-
 class UnknownRunnerError(RyeError):
     """Nothing of the user's own shows that a process is the runner of a thread."""
 
@@ -314,20 +283,6 @@ class UnknownRunnerError(RyeError):
             f"{thread_id}: will not end {named}: {reason}",
             hint="the registry is a file of the project, anybody may have written it; "
             "look at the process before you end it yourself",
-        )
-
-
-class RunStillWalkingError(RyeError):
-    """A run was asked to end, and the process that walks it has not done so in time."""
-
-    code, exit_status = "TIMEOUT", 124
-
-    def __init__(self, thread_id: str, pid: int | None, grace_s: float) -> None:
-        self.thread_id, self.pid, self.grace_s = thread_id, pid, grace_s
-        super().__init__(
-            f"{thread_id}: still running {grace_s:g} s after it was asked to end",
-            hint=f"process {pid} walks it, and was not touched: it may do more than that; "
-            "the run ends as soon as it looks",
         )
 
 

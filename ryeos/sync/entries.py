@@ -15,9 +15,9 @@ from lillux.digests import CanonicalJsonError, canonical_json, sha256_hex
 from lillux.store import Durability, Store
 from lillux.store_files import ObjectKind, ObjectMissingError, is_digest
 from lillux.values import dataclass
+from ryeos.items.errors import RyeError
 from ryeos.sync.objects import (
     EntryError,
-    EntryTooLargeError,
     ImportFailedError,
     ReadContents,
     SourceManifest,
@@ -161,7 +161,12 @@ def batches(sized: Iterable[Sized]) -> tuple[tuple[str, ...], ...]:
     for content in sized:
         if content.size > MAX_ENTRY_BYTES:
             name = content.name or content.digest
-            raise EntryTooLargeError(name, content.size, MAX_ENTRY_BYTES)
+            raise RyeError(
+                f"{name}: expected at most {MAX_ENTRY_BYTES} bytes in a file that travels, found"
+                f" {content.size}",
+                code="RESOURCE_EXCEEDED",
+                hint="leave it out with sync.exclude in .ai/config/cas/manifest.yaml",
+            )
         if group and (len(group) == MAX_ENTRIES or content.size > room):
             groups.append(tuple(group))
             group, room = [], MAX_BATCH_BYTES

@@ -179,19 +179,6 @@ class ImportFailedError(RyeError):
         )
 
 
-class EntryTooLargeError(RyeError):
-    """A file of which one request to a node could not hold the content."""
-
-    code, exit_status = "RESOURCE_EXCEEDED", 6
-
-    def __init__(self, name: str, size: int, limit: int) -> None:
-        self.name, self.size, self.limit = name, size, limit
-        super().__init__(
-            f"{name}: expected at most {limit} bytes in a file that travels, found {size}",
-            hint="leave it out with sync.exclude in .ai/config/cas/manifest.yaml",
-        )
-
-
 class TreeChangedError(RyeError):
     """A file is no longer what it was when the tree it belongs to was looked at."""
 
@@ -202,32 +189,6 @@ class TreeChangedError(RyeError):
         super().__init__(
             f"{path}: changed while the project was being sent",
             hint="nothing is lost; run the command again",
-        )
-
-
-class LinkedFolderError(RyeError):
-    """The ``.ai`` folder of a space that is to travel is a link. ``path`` is its."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        super().__init__(
-            f"{path}: expected a folder of its own, found a link to another",
-            hint="what a link leads to is not sent; put a copy in its place",
-        )
-
-
-class RulesUnreadableError(RyeError):
-    """A file that says which files travel cannot be read, or is no YAML."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-    def __init__(self, path: str, problem: str) -> None:
-        self.path, self.problem = path, problem
-        super().__init__(
-            f"{path}: {problem}" if path not in problem else problem,
-            hint="it says which files travel, so nothing was sent or compared: mend it",
         )
 
 

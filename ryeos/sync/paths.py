@@ -20,7 +20,7 @@ from lillux.files import file_system_error, require_plain_path
 from lillux.values import dataclass
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import AI_DIRECTORY, Kind, kind_of_directory
-from ryeos.sync.objects import ItemSource, LinkedFolderError, SourceManifest
+from ryeos.sync.objects import ItemSource, SourceManifest
 from ryeos.sync.rules import ManifestRules, NameRules, PathPatterns, rules_of
 from ryeos.trust.signature import CORE_PATTERN
 
@@ -549,7 +549,12 @@ def _is_folder(path: str) -> bool:
     except OSError as error:
         raise file_system_error(path, error) from error
     if stat.S_ISLNK(status.st_mode) or _is_reparse_point(status):
-        raise LinkedFolderError(path)
+        raise RyeError(
+            f"{path}: expected a folder of its own, found a link to another",
+            code="CONFIG_ERROR",
+            hint="what a link leads to is not sent; put a copy in its place",
+            path=path,
+        )
     return stat.S_ISDIR(status.st_mode)
 
 

@@ -23,10 +23,9 @@ from lillux.text import (
     tries,
 )
 from lillux.values import dataclass
-from ryeos.items.errors import SpecError
+from ryeos.items.errors import RyeError, SpecError
 from ryeos.items.refs import AI_DIRECTORY
 from ryeos.items.specs import type_name
-from ryeos.sync.objects import RulesUnreadableError
 
 # --- rules ----------------------------------------------------------------------------------------
 
@@ -165,7 +164,13 @@ def _read(base: Path, *, is_strict: bool) -> Mapping[str, Any] | None:
         return None
     except (LilluxError, UnicodeDecodeError) as error:
         if is_strict:
-            raise RulesUnreadableError(str(base / PLACE), str(error)) from error
+            place, problem = str(base / PLACE), str(error)
+            raise RyeError(
+                problem if place in problem else f"{place}: {problem}",
+                code="CONFIG_ERROR",
+                hint="fix it: it says which files travel, so nothing was sent or compared",
+                path=place,
+            ) from error
         _log.warning("%s does not count: %s", base / PLACE, error)
         return None
 

@@ -109,19 +109,6 @@ OWN_OWNER, UNKNOWN_OWNER = "local", "unknown"
 _PEM_START = b"-----BEGIN "
 
 
-class NoUserSpaceError(RyeError):
-    """Nobody said where user space is, and there is no home folder to put it into."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-    def __init__(self, base: str) -> None:
-        self.base = base
-        super().__init__(
-            f"no user space: expected a home folder, found {base}",
-            hint="name a folder: USER_SPACE=DIR in the environment, or --user-space DIR",
-        )
-
-
 class SigningKeyExistsError(RyeError):
     """A signing key is already where a new one was to be written. ``path`` is the file in the way.
 
@@ -139,19 +126,6 @@ class SigningKeyExistsError(RyeError):
         )
 
 
-class OwnKeyError(RyeError):
-    """The user's own key was to be treated like one of somebody else."""
-
-    code, exit_status = "CONFLICT", 1
-
-    def __init__(self, fingerprint: str) -> None:
-        self.fingerprint = fingerprint
-        super().__init__(
-            f"key {fingerprint} is your own signing key",
-            hint="without its document nothing that you signed is valid; --force removes it",
-        )
-
-
 def require_user_space(context: Context) -> Space:
     """User space, if it may be written to: never the root of the file system.
 
@@ -159,7 +133,11 @@ def require_user_space(context: Context) -> Space:
     """
     user = context.spaces.user
     if user.base == user.base.parent:
-        raise NoUserSpaceError(str(user.base))
+        raise RyeError(
+            f"no user space: expected a home folder, found {user.base!s}",
+            code="CONFIG_ERROR",
+            hint="name a folder: USER_SPACE=DIR in the environment, or --user-space DIR",
+        )
     return user
 
 

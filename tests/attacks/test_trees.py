@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.sync.objects import LinkedFolderError
+from ryeos.items.errors import RyeError
 from ryeos.sync.paths import Skipped
 from ryeos.sync.rules import read_rules, rules_of
 from ryeos.sync.tree import StatTable, build_project_tree, build_user_tree
+from tests.support.errors import coded
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
 EVERYTHING = rules_of([("test", {"sync": {"include": ["*"]}})])
@@ -95,7 +96,7 @@ def test_a_space_that_is_a_link_as_a_whole_is_refused_and_not_taken_for_empty(
     (project / ".ai").rename(project.parent / "elsewhere")
     (project / ".ai").symlink_to(project.parent / "elsewhere")
 
-    with pytest.raises(LinkedFolderError) as error:
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         build_project_tree(project, EVERYTHING, StatTable())
 
     assert error.value.path == f"{project}/.ai"

@@ -10,8 +10,10 @@ from threading import Thread
 import pytest
 
 from lillux.signing import generate_keypair
-from rye_services.server import AddressError, listen
+from rye_services.server import listen
+from ryeos.items.errors import RyeError
 from ryeos.remote.requests import encode_public_key
+from tests.support.errors import coded
 from tests.support.node import CHECKOUT_COMMAND, Node, Reply, User, running_node
 from tests.support.workspace import PLAIN_ENV
 
@@ -129,7 +131,7 @@ def test_an_address_that_is_taken_is_named(tmp_path: Path, shared_node: Node) ->
 
 
 def test_a_host_that_is_none_is_named() -> None:
-    with pytest.raises(AddressError) as error:
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         listen("host.invalid", 0)
 
     assert str(error.value).startswith("address host.invalid:0: ")
@@ -140,7 +142,7 @@ def test_an_address_of_ipv6_is_written_in_brackets() -> None:
         pytest.skip("this Python has no IPv6")
     try:
         listener = listen("::1", 0)
-    except AddressError:
+    except RyeError:
         pytest.skip("this machine has no IPv6")
 
     with listener.socket:

@@ -8,7 +8,6 @@ from lillux.files import FileChangedError
 from ryeos.cli.client_settings import (
     ClientSettingsError,
     EntryChange,
-    ForeignEntryError,
     ServerLaunch,
     find_client,
     read_settings,
@@ -16,6 +15,8 @@ from ryeos.cli.client_settings import (
     without_entry,
     write_settings,
 )
+from ryeos.items.errors import RyeError
+from tests.support.errors import coded
 
 LAUNCH = ServerLaunch(argv=("/usr/bin/python3", "/home/me/rye.pyz", "mcp"))
 MOVED = ServerLaunch(argv=("/usr/local/bin/python3", "/opt/rye.pyz", "mcp"))
@@ -131,7 +132,7 @@ def test_the_entry_of_somebody_else_is_left_alone(path: Path) -> None:
     path.write_text(FOREIGN, "utf-8")
 
     for act in (install, uninstall):
-        with pytest.raises(ForeignEntryError) as error:
+        with pytest.raises(RyeError, check=coded("CONFLICT")) as error:
             act("cursor", path)
         assert str(error.value) == f"{path}: its entry 'rye' starts something else: npx rye-bread"
 

@@ -19,13 +19,11 @@ from ryeos.items.errors import (
     ChainTooDeepError,
     ChainValidationError,
     CircularDependencyError,
-    CopyConflictError,
     ExecutorNotFoundError,
     IntegrityError,
     InvalidRefError,
     ItemNotFoundError,
     KeyDocumentError,
-    KeyMissingError,
     LockfileMismatchError,
     NoExecutorDeclaredError,
     NoSignatureFormError,
@@ -124,11 +122,6 @@ def test_a_chain_that_cannot_be_built_is_a_wrong_value_too() -> None:
             "list what there is with: rye search '*'",
         ),
         (
-            CopyConflictError("/x"),
-            "/x: another file is there",
-            "replace it with --overwrite; a .bak is kept",
-        ),
-        (
             BundleError("/b", "no key"),
             "bundle /b: no key",
             "a bundle is an absolute folder that holds .ai/ (see RYE_BUNDLE_PATH)",
@@ -139,11 +132,6 @@ def test_a_chain_that_cannot_be_built_is_a_wrong_value_too() -> None:
             "correct it where it is written",
         ),
         (KeyDocumentError("/k.toml", "no key"), "/k.toml: no key", ""),
-        (
-            KeyMissingError("0" * 16),
-            "key 0000000000000000: not found in any space",
-            "list keys with: rye keys list",
-        ),
         (
             NoSigningKeyError("/keys"),
             "no signing key in /keys",

@@ -3,7 +3,6 @@ import pytest
 from ryeos.graph.errors import GraphInputError, GraphInvalidError
 from ryeos.graph.expressions import SYNTAX_HINT
 from ryeos.items.errors import (
-    CopyConflictError,
     ExecutorNotFoundError,
     InvalidQueryError,
     ItemNotFoundError,
@@ -23,7 +22,10 @@ VALIDATE = '{"validate": true}'
     ("hint", "told"),
     [
         ("leave out --async", "leave out async"),
-        (CopyConflictError("/a").hint, "replace it with overwrite; a .bak is kept"),
+        (
+            "replace it with --overwrite; a .bak is kept",
+            "replace it with overwrite; a .bak is kept",
+        ),
         (NoProjectError("x").hint, "name one with project_path"),
         (
             SystemImmutableError("tool:a/b").hint,

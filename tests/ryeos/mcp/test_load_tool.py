@@ -11,15 +11,16 @@ from ryeos.app.load import load
 from ryeos.app.search import fetch
 from ryeos.app.verbs import answer
 from ryeos.items.errors import (
-    CopyConflictError,
     IntegrityError,
     ItemNotFoundError,
     NoProjectError,
+    RyeError,
     UnsignedError,
     UntrustedKeyError,
     VerbArgumentError,
 )
 from ryeos.remote.registry_settings import RegistryNotConfiguredError
+from tests.support.errors import coded
 from tests.support.workspace import Workspace
 
 BASH = "tool:rye/bash/bash"
@@ -187,7 +188,7 @@ def test_another_file_is_replaced_only_on_request_and_kept_once(workspace: Works
     target = workspace.project.write("tools/rye/bash/bash.yaml", "mine")
     request = {"source": "system", "destination": "project"}
 
-    with pytest.raises(CopyConflictError):
+    with pytest.raises(RyeError, check=coded("CONFLICT")):
         loaded(workspace, BASH, **request)
     loaded(workspace, BASH, **request, overwrite=True)
 

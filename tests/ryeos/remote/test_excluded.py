@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from ryeos.items.errors import RyeError
 from ryeos.remote.errors import ExcludedFilesError
 from ryeos.remote.pull import pull
 from ryeos.remote.push import ADDED, EXCLUDED, REMOVED, compare, excluded_paths, push
 from ryeos.remote.run import RemoteRun, execute
-from ryeos.sync.objects import RulesUnreadableError, SourceManifest
+from ryeos.sync.objects import SourceManifest
 from tests.ryeos.remote.conftest import MakeProject
+from tests.support.errors import coded
 from tests.support.memory_node import MemoryNode
 from tests.support.remote_project import RemoteProject
 
@@ -32,7 +34,7 @@ def test_rules_that_cannot_be_read_stop_everything(
     pushed.write({PLACE: "sync: [\n"})
     head = memory_node.heads["project"]
 
-    with pytest.raises(RulesUnreadableError) as error:
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         call(pushed.link)  # type: ignore[operator]
 
     assert error.value.exit_status == 6

@@ -11,8 +11,9 @@ from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.store import Durability, Store
 from lillux.store_files import ObjectMissingError
-from ryeos.remote.conflicts import RemotePlaceError
+from ryeos.items.errors import RyeError
 from ryeos.remote.pull import ReceivedContents, forget_incoming, incoming_at
+from tests.support.errors import coded
 
 Open = Callable[[], ReceivedContents]
 
@@ -181,7 +182,7 @@ def test_a_link_is_not_followed(tmp_path: Path, opened: Open) -> None:
     tmp_path.joinpath("elsewhere").mkdir()
     tmp_path.joinpath("incoming").symlink_to(tmp_path / "elsewhere")
 
-    with pytest.raises(RemotePlaceError):
+    with pytest.raises(RyeError, check=coded("INTEGRITY")):
         opened()
 
     assert list(tmp_path.joinpath("elsewhere").iterdir()) == []

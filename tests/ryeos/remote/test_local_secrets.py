@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 
 from lillux.sealing import encrypt
 from lillux.signing import generate_keypair
+from ryeos.items.errors import RyeError
 from ryeos.remote.secrets import (
     EnvFileError,
     LocalSecrets,
     SecretNameError,
-    SecretStoreError,
     SecretValuesError,
     read_env_file,
 )
+from tests.support.errors import coded
 
 PRIVATE_PEM = generate_keypair().private_pem
 INFO = b"ryeos-secret-store-v1"
@@ -67,7 +68,7 @@ def test_another_key_does_not_open_it(secrets: LocalSecrets, tmp_path: Path) -> 
     other = LocalSecrets(tmp_path, generate_keypair().private_pem)
 
     for use in (other.values, lambda: other.set({"B": "2"}), lambda: other.delete("A")):
-        with pytest.raises(SecretStoreError) as error:
+        with pytest.raises(RyeError, check=coded("INTEGRITY")) as error:
             use()
 
     assert str(error.value) == (
@@ -81,7 +82,7 @@ def test_a_store_that_holds_something_else_is_told(secrets: LocalSecrets, text: 
     secrets.path.parent.mkdir(parents=True)
     secrets.path.write_bytes(encrypt(PRIVATE_PEM, text, info=INFO))
 
-    with pytest.raises(SecretStoreError):
+    with pytest.raises(RyeError, check=coded("INTEGRITY")):
         secrets.values()
 
 

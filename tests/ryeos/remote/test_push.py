@@ -2,19 +2,19 @@ import pytest
 
 from lillux.digests import sha256_hex
 from lillux.store_files import ObjectKind
-from ryeos.items.errors import error_envelope
+from ryeos.items.errors import RyeError, error_envelope
 from ryeos.remote.apply import Applied
 from ryeos.remote.errors import (
     HeadMovedError,
     ProjectRenamedError,
     RemoteConflictError,
     RemoteError,
-    RemoteUnrelatedError,
 )
 from ryeos.remote.node import NodeReply
 from ryeos.remote.pull import pull
 from ryeos.remote.push import ADDED, CHANGED, push
 from tests.ryeos.remote.conftest import MakeProject
+from tests.support.errors import coded
 from tests.support.memory_node import MemoryNode, reply
 from tests.support.remote_project import RemoteProject
 
@@ -211,7 +211,7 @@ def test_another_project_of_the_same_name_is_not_merged_in(
     memory_node.edit({"src/foreign.txt": b"x\n"})
     before = project.files()
 
-    with pytest.raises(RemoteUnrelatedError):
+    with pytest.raises(RyeError, check=coded("REMOTE_UNRELATED")):
         push(project.link)
 
     assert project.files() == before

@@ -7,10 +7,10 @@ import pytest
 
 from lillux.signing import generate_keypair
 from lillux.values import replace
+from ryeos.items.errors import RyeError
 from ryeos.items.refs import ItemRef, Kind
 from ryeos.remote.registry import RegistryClient, open_registry
 from ryeos.remote.registry_settings import (
-    InsecureRegistryError,
     NotInRegistryError,
     NotLoggedInError,
     PinState,
@@ -20,9 +20,9 @@ from ryeos.remote.registry_settings import (
     RegistryPinUnreadableError,
     RegistryRefusedError,
     RegistryReplyError,
-    RegistryUnreachableError,
 )
 from ryeos.trust.keys import SigningKey
+from tests.support.errors import coded
 from tests.support.http_servers import Exchange, Server, closed_port
 from tests.support.registry import Registry as LiveRegistry
 from tests.support.registry_replies import Forge, as_json, as_text, serving
@@ -184,7 +184,7 @@ def test_publishing_needs_an_api_key(workspace: Workspace) -> None:
 
 
 def test_a_registry_that_is_down_is_told(workspace: Workspace) -> None:
-    with pytest.raises(RegistryUnreachableError):
+    with pytest.raises(RyeError, check=coded("REMOTE_UNREACHABLE")):
         client(workspace, f"http://127.0.0.1:{closed_port()}", timeout_s=5).health()
 
 
@@ -195,7 +195,7 @@ def test_an_api_key_is_not_sent_in_plain_text() -> None:
     said = {"registry": {"default": {"url": "http://registry.example", "key_env": "K"}}}
     layers = [Layer("user", Path("registry.yaml"), said)]
 
-    with pytest.raises(InsecureRegistryError):
+    with pytest.raises(RyeError, check=coded("REMOTE_INSECURE")):
         Registries(layers, {"K": KEY}).resolve()
     assert Registries(layers, {}).resolve().api_key == ""
 

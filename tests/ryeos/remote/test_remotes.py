@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from ryeos.items.errors import RyeError
 from ryeos.remote.settings import (
-    InsecureRemoteError,
     RemoteConfigError,
     RemoteNotApprovedError,
     RemoteNotFoundError,
@@ -13,6 +13,7 @@ from ryeos.remote.settings import (
     read_remotes,
 )
 from ryeos.trust.config import Layer
+from tests.support.errors import coded
 
 URL, OTHER = "https://gpu.example:8443", "https://other.example"
 ENVIRON = {"GPU_KEY": "rye_sk_1", "AWS_SECRET_ACCESS_KEY": "stolen", "EMPTY": ""}
@@ -146,7 +147,7 @@ def test_a_project_cannot_send_another_variable_to_the_user_s_node() -> None:
 def test_a_project_cannot_allow_a_key_in_plain_text() -> None:
     user = {"remotes": {"gpu": {"url": "http://gpu.example", "key_env": "GPU_KEY"}}}
 
-    with pytest.raises(InsecureRemoteError):
+    with pytest.raises(RyeError, check=coded("REMOTE_INSECURE")):
         remotes(user, {"remotes": {"gpu": {"allow_insecure": True}}}).resolve("gpu")
 
 
@@ -185,7 +186,7 @@ def test_the_address_of_a_remote_is_told_without_approval() -> None:
 def test_a_key_is_not_sent_in_plain_text() -> None:
     user = {"remotes": {"gpu": {"url": "http://gpu.example", "key_env": "GPU_KEY"}}}
 
-    with pytest.raises(InsecureRemoteError) as error:
+    with pytest.raises(RyeError, check=coded("REMOTE_INSECURE")) as error:
         remotes(user).resolve("gpu")
 
     assert str(error.value) == (

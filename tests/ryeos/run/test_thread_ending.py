@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from lillux.background import start_token
+from ryeos.items.errors import RyeError
 from ryeos.run.thread_control import ask_for_end, kill_thread
 from ryeos.run.thread_registry import ThreadRegistry
 from ryeos.run.threads import (
@@ -13,13 +14,13 @@ from ryeos.run.threads import (
     GRANTS,
     Grants,
     RunnerSeals,
-    RunStillWalkingError,
     Status,
     Thread,
     ThreadRunner,
     UnknownRunnerError,
     write_grants,
 )
+from tests.support.errors import coded
 
 ID = "mine-build-1-00ff"
 
@@ -43,7 +44,7 @@ def run(registry: ThreadRegistry, seals: RunnerSeals) -> Thread:
 def test_a_run_that_does_not_end_is_told_and_its_process_left(
     run: Thread, registry: ThreadRegistry, seals: RunnerSeals
 ) -> None:
-    with pytest.raises(RunStillWalkingError) as error:
+    with pytest.raises(RyeError, check=coded("TIMEOUT")) as error:
         kill_thread(registry, ID, seals, grace_s=0)
 
     assert str(error.value) == f"{ID}: still running 0 s after it was asked to end"
@@ -64,7 +65,7 @@ def test_a_run_that_went_on_elsewhere_is_not_told_from_its_first_runner(
 ) -> None:
     seals.seal(registry.place, ID, ThreadRunner(os.getppid(), start_token(os.getppid())))
 
-    with pytest.raises(RunStillWalkingError):
+    with pytest.raises(RyeError, check=coded("TIMEOUT")):
         kill_thread(registry, ID, seals, grace_s=0)
 
 

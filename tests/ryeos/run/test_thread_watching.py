@@ -10,9 +10,11 @@ from datetime import timedelta
 import pytest
 
 from lillux.background import start_token
+from ryeos.items.errors import RyeError
 from ryeos.run.thread_control import refreshed, wait_for
 from ryeos.run.thread_registry import ThreadRegistry
-from ryeos.run.threads import Status, Thread, ThreadLoopError
+from ryeos.run.threads import Status, Thread
+from tests.support.errors import coded
 from tests.support.workspace import NOW, fixed_clock
 
 ID = "mine/x/x-1"
@@ -118,7 +120,7 @@ def test_threads_that_continue_each_other_have_no_end(registry: ThreadRegistry) 
     registry.continue_as("a", "b")
     registry.continue_as("b", "a")
 
-    with pytest.raises(ThreadLoopError) as error:
+    with pytest.raises(RyeError, check=coded("REGISTRY_INVALID")) as error:
         wait_for(registry, "a", None)
 
     assert str(error.value) == "threads continue each other in a circle: a -> b -> a"

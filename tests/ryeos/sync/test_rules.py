@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from ryeos.items.errors import SpecError
+from ryeos.items.errors import RyeError, SpecError
 from ryeos.items.headers import parse_header
-from ryeos.sync.objects import RulesUnreadableError
 from ryeos.sync.rules import FLOOR, PLACE, NameRules, PathPatterns, read_rules, rules_of
+from tests.support.errors import coded
 
 X1001 = ["x"] * 1001
 ROOT = Path(__file__).parents[3]
@@ -177,7 +177,7 @@ def test_where_a_project_is_sent_from_a_file_that_cannot_be_read_is_an_error(
     path.parent.mkdir(parents=True)
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
 
-    with pytest.raises(RulesUnreadableError, match=r"manifest\.yaml") as error:
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR"), match=r"manifest\.yaml") as error:
         read_rules(bundles=[], user=None, project=tmp_path, is_strict=True)
 
     assert error.value.exit_status == 6

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from lillux.digests import canonical_json, compute_integrity, sha256_hex
 from lillux.store import Store
 from lillux.store_files import ObjectKind
+from ryeos.items.errors import RyeError
 from ryeos.sync.entries import (
     MAX_BATCH_BYTES,
     MAX_ENTRIES,
@@ -24,11 +25,11 @@ from ryeos.sync.entries import (
 )
 from ryeos.sync.objects import (
     EntryError,
-    EntryTooLargeError,
     ImportFailedError,
     ItemSource,
     SourceManifest,
 )
+from tests.support.errors import coded
 
 ZERO = "0" * 64
 HELLO = sha256_hex(b"hello")
@@ -237,7 +238,7 @@ def test_an_entry_larger_than_a_batch_is_alone() -> None:
 def test_an_entry_that_no_request_could_hold_is_named(name: str, shown: str) -> None:
     size = MAX_ENTRY_BYTES + 1
 
-    with pytest.raises(EntryTooLargeError) as error:
+    with pytest.raises(RyeError, check=coded("RESOURCE_EXCEEDED")) as error:
         batches([Sized(HELLO, 1, "small"), Sized(ZERO, size, name)])
 
     assert str(error.value) == (
