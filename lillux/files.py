@@ -287,6 +287,10 @@ def require_plain_path(relative: str) -> None:
 
 def is_inside(path: Path, root: Path) -> bool:
     """Whether ``path``, all its links followed, lies below ``root`` (or is it)."""
+    parts, above = path.parts, root.parts
+    below = parts[len(above) :]
+    if parts[: len(above)] == above and ".." not in below and _is_free_of_links(root, below):
+        return True
     return path_inside(path, root) is not None
 
 

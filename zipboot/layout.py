@@ -1,8 +1,9 @@
 """The bundle as files on disk, because child processes read them.
 
-Laid out once per content in a private folder. Every start looks at the size of each file, and at
-the content of the manifest and of the key that signed it; whatever else is used is checked against
-that manifest when it is used, and restored from the archive if it is not what it was. Page:
+Laid out once per content in a private folder. Every start looks at the content of the manifest and
+of the key that signed it, and at the times of the folders, where a file that was removed shows;
+then at the size of each file, if a folder changed. Whatever is used is checked against that
+manifest when it is used, and restored from the archive if it is not what it was. Page:
 ``docs/boot.md``.
 """
 
@@ -14,10 +15,16 @@ from zipboot.places import digest_of, folders, make_private, note_use, write_fil
 
 TYPE_CHECKING = False  # `typing` would cost more than everything else here
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from zipboot.parts import Part
 
     # offset and size in the part, digest of the content
     File = tuple[int, int, str]
+
+SETTLED_S = 2.0
+"""A folder that changed less long ago may change again without another time: file systems keep
+times in steps of up to two seconds."""
 
 
 class Layout:
@@ -72,8 +79,10 @@ class Layout:
             try:
                 if is_new:
                     self._lay_out(root)
+                elif self._is_unchanged(root):
+                    self._mend(root, self._anchors)
                 else:
-                    self._mend(root)
+                    self._look_at_all(root)
             except OSError as error:
                 problem = error
             else:
@@ -93,6 +102,7 @@ class Layout:
                 target = os.path.join(aside, path)
                 _make_folders(aside, os.path.dirname(target), made)
                 write_new(target, self.content(path), 0o600)
+            os.utime(os.path.join(aside, _STAMPED), ns=(0, 0))
             os.rename(aside, root)
         except BaseException as error:  # an interrupt too leaves no half folder
             from shutil import rmtree
@@ -100,12 +110,32 @@ class Layout:
             rmtree(aside, ignore_errors=True)
             if not isinstance(error, OSError) or not os.path.isdir(root):
                 raise
-            self._mend(root)
+            self._mend(root, self.files)
 
-    def _mend(self, root: str) -> None:
+    def _is_unchanged(self, root: str) -> bool:
+        """Whether no folder has changed since all files were looked at: its time is the newest."""
+        return self._newest_folder_ns(root) == _modified_ns(os.path.join(root, _STAMPED))
+
+    def _look_at_all(self, root: str) -> None:
+        """Mend every file, and note the time of the newest folder, if it is long enough ago."""
+        from time import time
+
+        newest = self._newest_folder_ns(root)
+        self._mend(root, self.files)
+        if 0 < newest == self._newest_folder_ns(root) < (time() - SETTLED_S) * 1e9:
+            os.utime(os.path.join(root, _STAMPED), ns=(newest, newest))
+
+    def _newest_folder_ns(self, root: str) -> int:
+        """When something was last added to or removed from a folder; -1 if one is missing."""
+        folders = {os.path.dirname(path) for path in self.files} - {"", _STAMPED}
+        times = [_modified_ns(os.path.join(root, folder)) for folder in folders]
+        return -1 if -1 in times else max(times)
+
+    def _mend(self, root: str, paths: Iterable[str]) -> None:
         """Write what is missing or has another size, and what the rest is checked against."""
         made: set[str] = set()
-        for path, (_, size, _) in self.files.items():
+        for path in paths:
+            size = self.files[path][1]
             target = os.path.join(root, path)
             if _size(target) != size or (
                 path in self._anchors and not self._is_whole(target, path)
@@ -131,6 +161,17 @@ def _make_folders(root: str, folder: str, made: set[str]) -> None:
         _make_folders(root, os.path.dirname(folder), made)
     make_private(folder)
     made.add(folder)
+
+
+_STAMPED = ".ai"
+"""The folder whose own time says when the others were looked at. No file is right in it."""
+
+
+def _modified_ns(folder: str) -> int:
+    try:
+        return os.lstat(folder).st_mtime_ns
+    except OSError:
+        return -1
 
 
 def _size(path: str) -> int:

@@ -6,7 +6,6 @@ Fields and spellings are in ``docs/metadata.md``. A Python or JavaScript file wr
 
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -292,7 +291,7 @@ def _top_level(keys: Mapping[str, Any], suffix: str, where: str) -> Iterator[str
         return
     known = tuple(name for names in SPELLINGS.values() for name in names)
     for key in keys:
-        if key not in _FOREIGN_IN_CODE and get_close_matches(key, known, 1, _CUTOFF_IN_CODE):
+        if key not in {*known, *_FOREIGN_IN_CODE} and _closest(key, known, _CUTOFF_IN_CODE):
             yield from _unread(where, {key: keys[key]}, known)
 
 
@@ -313,9 +312,15 @@ def _unread(where: str, keys: Mapping[str, Any], known: tuple[str, ...]) -> Iter
 
 
 def _line(where: str, key: str, known: tuple[str, ...], value: object) -> str:
-    close = get_close_matches(key, known, 1, _CUTOFF)
-    meant = f": did you mean {close[0]}?" if close else f" ({type_name(value)})"
+    close = _closest(key, known, _CUTOFF)
+    meant = f": did you mean {close}?" if close else f" ({type_name(value)})"
     return f"{where}: unknown key {key[:80]!r} is not used{meant}"
+
+
+def _closest(key: str, known: tuple[str, ...], cutoff: float) -> str:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(key, known, 1, cutoff)), "")
 
 
 # --- versions -------------------------------------------------------------------------------------

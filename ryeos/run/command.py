@@ -9,7 +9,6 @@ What a caller says is inserted last and never read as a template (``docs/templat
 import json
 import os
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
@@ -415,8 +414,12 @@ class ShellText:
         used = [index for index in range(len(self._marked)) if _variable(index) in body]
         if _EVALUATES.search(body):
             self._refuse_code([self._marked[index] for index in used])
-        assigned = " ".join(f"{_variable(i)}={shlex.quote(self._marked[i][0])}" for i in used)
-        return f"{assigned}\n{body}" if assigned else body
+        if not used:
+            return body
+        from shlex import quote
+
+        assigned = " ".join(f"{_variable(i)}={quote(self._marked[i][0])}" for i in used)
+        return f"{assigned}\n{body}"
 
     def _written(self, index: int, place: str, follows: str) -> str:
         """How a value is written in a place, ``follows`` being the character behind it."""

@@ -1,7 +1,6 @@
 """The ends of chains: what the engine itself can do. Ids are in `PRIMITIVES`."""
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -207,9 +206,11 @@ def require_helper(name: str, process_env: Mapping[str, str] | None) -> str:
 
     Raises ConfigurationError.
     """
+    from shutil import which
+
     path = (process_env or {}).get("PATH", os.defpath)
     folders = [*path.split(os.pathsep), str(Path(sys.executable).parent)]
-    found = shutil.which(name, path=os.pathsep.join(filter(os.path.isabs, folders)))
+    found = which(name, path=os.pathsep.join(filter(os.path.isabs, folders)))
     if found is None:
         raise ConfigurationError(
             "PATH",

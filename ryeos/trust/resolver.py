@@ -7,6 +7,7 @@ wins. A miss then tries the alias table and the two spellings ``x/y`` and ``x/y/
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import dropwhile, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -298,11 +299,8 @@ def _is_core(ref: ItemRef) -> bool:
 
 
 def _warnings(winner: Location, shadowed: list[Location]) -> Iterator[str]:
-    twins = [
-        path.name
-        for path in candidates(winner.space, winner.ref)
-        if path != winner.path and is_regular_file(path)
-    ]
+    paths = dropwhile(lambda path: path != winner.path, candidates(winner.space, winner.ref))
+    twins = [path.name for path in islice(paths, 1, None) if is_regular_file(path)]
     if twins:
         yield f"{winner.ref}: {winner.path.name} wins over {', '.join(twins)} beside it"
     system = [location for location in shadowed if location.space.tier == SYSTEM]
