@@ -6,8 +6,7 @@ something else has loaded that library, as who speaks HTTP has, it is used for e
 
 import json
 import sys
-from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable
+from binascii import a2b_base64, b2a_base64
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -47,37 +46,34 @@ def rolling_sha256() -> "_Hash":
 # Base64 of both alphabets, read strictly: one text, but for its padding, stands for each value.
 
 
+_TO_URL, _FROM_URL = str.maketrans("+/", "-_"), str.maketrans("-_+/", "+/--")
+
+
 def encode_base64(data: bytes) -> str:
     """The standard alphabet, padded."""
-    return b64encode(data).decode("ascii")
+    return b2a_base64(data, newline=False).decode("ascii")
 
 
 def encode_base64url(data: bytes) -> str:
     """The alphabet for URLs, without padding."""
-    return urlsafe_b64encode(data).decode("ascii").rstrip("=")
+    return encode_base64(data).translate(_TO_URL).rstrip("=")
 
 
 def decode_base64(text: str) -> bytes | None:
     """What a padded text of the standard alphabet stands for; None for any other text."""
-    data = _decoded(text, b64decode)
-    return data if data is not None and encode_base64(data) == text else None
+    try:
+        data = a2b_base64(text)
+    except ValueError:
+        return None
+    # The decoder skips what is not in its alphabet, and bits that no byte has.
+    return data if encode_base64(data) == text else None
 
 
 def decode_base64url(text: str) -> bytes | None:
     """What a text of the alphabet for URLs stands for, padded or not; None for any other text."""
     bare = text.rstrip("=")
-    data = _decoded(bare + "=" * (-len(bare) % 4), urlsafe_b64decode)
-    if data is None or encode_base64url(data) != bare:
-        return None
-    return data if text in (bare, urlsafe_b64encode(data).decode("ascii")) else None
-
-
-def _decoded(text: str, decode: Callable[[str], bytes]) -> bytes | None:
-    try:
-        # The decoder skips what is not in its alphabet; callers compare with the text it makes.
-        return decode(text)
-    except ValueError:
-        return None
+    padded = bare + "=" * (-len(bare) % 4)
+    return decode_base64(padded.translate(_FROM_URL)) if text in (bare, padded) else None
 
 
 # --- integrity ------------------------------------------------------------------------------------

@@ -10,13 +10,12 @@ import binascii
 import os
 import stat
 import sys
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 
 from lillux import ed25519
-from lillux.digests import sha256_hex
+from lillux.digests import decode_base64url, encode_base64url, sha256_hex
 from lillux.errors import ConfigurationError, LilluxError
 from lillux.files import create_file, make_directory, read_bytes
 from lillux.values import dataclass, field
@@ -119,7 +118,7 @@ def sign_hash(content_hash: str, private_pem: bytes) -> str:
     from nacl.bindings import crypto_sign
 
     signed = crypto_sign(content_hash.encode("ascii"), secret)
-    return urlsafe_b64encode(signed[: ed25519.SIGNATURE_BYTES]).decode("ascii")
+    return encode_base64url(signed[: ed25519.SIGNATURE_BYTES]) + "=="
 
 
 def verify_signature(content_hash: str, signature: str, public_pem: bytes) -> bool:
@@ -128,7 +127,7 @@ def verify_signature(content_hash: str, signature: str, public_pem: bytes) -> bo
     False also for what is no hash, no signature or no key. Of each signature there is one text,
     with or without its two ``=``: the alphabet is base64url, and unused bits must be zero.
     """
-    raw = _decode_signature(signature)
+    raw = decode_base64url(signature[: _SIGNATURE_LENGTH + 1])
     if raw is None or not _is_content_hash(content_hash):
         return False
     try:
@@ -188,18 +187,6 @@ def _verify_with_libsodium(public_key: bytes, message: bytes, signature: bytes) 
     except BadSignatureError:
         return False
     return True
-
-
-def _decode_signature(text: str) -> bytes | None:
-    if len(text) > _SIGNATURE_LENGTH:
-        return None
-    try:
-        raw = urlsafe_b64decode(text.rstrip("=") + "==")
-    except ValueError:
-        return None
-    # The decoder skips what is not in its alphabet; only a signature encodes back to its text.
-    padded = urlsafe_b64encode(raw).decode("ascii")
-    return raw if text in (padded, padded.removesuffix("==")) else None
 
 
 def _is_content_hash(text: str) -> bool:

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from queue import Empty, SimpleQueue
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from threading import RLock, Semaphore, Thread
 from typing import IO, Protocol
@@ -280,6 +279,8 @@ class ThreadPump:
     """
 
     def __init__(self, process: Piped, stdin: bytes, on_stdout: Sink, on_stderr: Sink) -> None:
+        from queue import SimpleQueue  # for this pump alone
+
         self._news: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._permits = Semaphore(_CHUNKS_IN_FLIGHT)
         self._busy_pipes = 0
@@ -305,6 +306,8 @@ class ThreadPump:
     def wait(self, timeout_s: float | None) -> None:
         """Sleep until a thread has news, and act on it."""
         longest = _LONGEST_WAIT_S if timeout_s is None else min(timeout_s, _LONGEST_WAIT_S)
+        from queue import Empty
+
         with suppress(Empty):
             self._news.get(timeout=longest)()
 
