@@ -44,7 +44,7 @@ class Layout:
         self._root = ""
 
     def folder(self) -> str:
-        """The folder with all files in place; made or mended now if need be.
+        """The folder with all files in place; made or fixed now if need be.
 
         Raises OSError when not even a temporary folder can be written.
         """
@@ -80,7 +80,7 @@ class Layout:
                 if is_new:
                     self._lay_out(root)
                 elif self._is_unchanged(root):
-                    self._mend(root, self._anchors)
+                    self._repair(root, self._anchors)
                 else:
                     self._look_at_all(root)
             except OSError as error:
@@ -110,18 +110,18 @@ class Layout:
             rmtree(aside, ignore_errors=True)
             if not isinstance(error, OSError) or not os.path.isdir(root):
                 raise
-            self._mend(root, self.files)
+            self._repair(root, self.files)
 
     def _is_unchanged(self, root: str) -> bool:
         """Whether no folder has changed since all files were looked at: its time is the newest."""
         return self._newest_folder_ns(root) == _modified_ns(os.path.join(root, _STAMPED))
 
     def _look_at_all(self, root: str) -> None:
-        """Mend every file, and note the time of the newest folder, if it is long enough ago."""
+        """Fix every file, and note the time of the newest folder, if it is long enough ago."""
         from time import time
 
         newest = self._newest_folder_ns(root)
-        self._mend(root, self.files)
+        self._repair(root, self.files)
         if 0 < newest == self._newest_folder_ns(root) < (time() - SETTLED_S) * 1e9:
             os.utime(os.path.join(root, _STAMPED), ns=(newest, newest))
 
@@ -131,7 +131,7 @@ class Layout:
         times = [_modified_ns(os.path.join(root, folder)) for folder in folders]
         return -1 if -1 in times else max(times)
 
-    def _mend(self, root: str, paths: Iterable[str]) -> None:
+    def _repair(self, root: str, paths: Iterable[str]) -> None:
         """Write what is missing or has another size, and what the rest is checked against."""
         made: set[str] = set()
         for path in paths:

@@ -106,7 +106,7 @@ def spawn_error(command: Command, path: str, error: OSError) -> LilluxError:
 
 
 def _objection(file: Path, error: OSError) -> tuple[str, str]:
-    """What the system has against a file that exists, and how to mend it."""
+    """What the system has against a file that exists, and how to fix it."""
     if file.is_dir():
         return "expected an executable file, found a directory", ""
     match error.errno:

@@ -258,7 +258,7 @@ Reading an item, or copying it to change it
   load item_id=tool:rye/bash/bash                         its verified text, metadata, inputs
   load item_id=tool:rye/bash/bash destination=project     a copy in the project, byte for byte
 
-What is not signed by a key that counts is refused, with the command that mends it. A long text
+What is not signed by a key that counts is refused, with the command that fixes it. A long text
 comes in windows: go on at offset = next_offset. The copy keeps its signature until you change it;
 sign it then. It hides the original ("now_shadows"). Another file in its place is a CONFLICT unless
 overwrite is true; then the first one is kept as .bak. include_siblings also copies the files that
@@ -404,7 +404,7 @@ First steps
 
   rye init                 user space, a key, and .ai in the project, each where it is missing
   rye keys generate        only the key
-  rye doctor               what is there, what is missing, and how to mend it; --fix mends
+  rye doctor               what is there, what is missing, and how to fix it; --fix does
   rye new tool mine/hello  a template; then: rye sign tool:mine/hello
 
 Everything of a user lies below ~/.ai, everything of a project below its .ai.

@@ -505,7 +505,7 @@ class ClientSettingsError(RyeError):
 
     def __init__(self, path: str, problem: str, *, hint: str = "") -> None:
         self.path, self.problem = path, problem
-        default = "mend the file, or add by hand what `rye mcp config CLIENT` prints"
+        default = "fix the file, or add by hand what `rye mcp config CLIENT` prints"
         super().__init__(f"{path}: {problem}", hint=hint or default)
 
 

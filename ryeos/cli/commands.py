@@ -31,121 +31,131 @@ TABLE: tuple[CommandEntry, ...] = (
     CommandEntry("search", "items", "find items", _ITEMS),
     CommandEntry("load", "items", "print an item, or copy it to a space", _ITEMS),
     CommandEntry("new", "new", "write a template for a new item", _ITEMS),
-    CommandEntry("test", "test", "run the cases that are declared beside tools", _ITEMS),
-    CommandEntry("chain", "chain", "show what runs a tool, file by file", _ITEMS),
+    CommandEntry("test", "test", "run the test cases of tools", _ITEMS),
+    CommandEntry("chain", "chain", "show the files that run a tool, in order", _ITEMS),
     CommandEntry("sign", "sign", "validate and sign items", _TRUST),
-    CommandEntry("verify", "sign", "check signatures of items, globs and folders", _TRUST),
+    CommandEntry("verify", "sign", "verify the signatures of items, globs or folders", _TRUST),
     CommandEntry("keys generate", "keys", "make a signing key", _TRUST),
     CommandEntry("keys show", "keys", "show your public key", _TRUST),
-    CommandEntry("keys list", "keys", "list every key, and whether it counts", _TRUST),
-    CommandEntry("keys trust", "keys", "let a key count", _TRUST),
-    CommandEntry("keys untrust", "keys", "no longer let a key count", _TRUST),
+    CommandEntry("keys list", "keys", "list all keys, and whether each is trusted", _TRUST),
+    CommandEntry("keys trust", "keys", "trust a key", _TRUST),
+    CommandEntry("keys untrust", "keys", "stop trusting a key", _TRUST),
     CommandEntry("keys export", "keys", "write your public key to a file", _TRUST),
-    CommandEntry("keys import", "keys", "take over a private key", _TRUST),
+    CommandEntry("keys import", "keys", "import a private key", _TRUST),
     CommandEntry("lock show", "chain", "show what a tool's lockfile pins", _TRUST),
     CommandEntry("lock update", "chain", "pin a tool's chain as it is now", _TRUST),
     CommandEntry("lock delete", "chain", "remove a tool's lockfile", _TRUST),
     CommandEntry("graph run", "graph", "run a graph, step by step", _GRAPHS),
-    CommandEntry("graph validate", "graph", "every problem of a graph file at once", _GRAPHS),
-    CommandEntry("graph show", "graph", "a graph, or a run of it, as a picture", _GRAPHS),
-    CommandEntry("graph step", "graph", "work on one node of a graph", _GRAPHS),
-    CommandEntry("graph resume", "graph", "go on with a run where it ended", _GRAPHS),
-    CommandEntry("threads list", "threads", "what runs in the background, and what did", _RUNS),
-    CommandEntry("threads show", "threads", "one background run, and its result", _RUNS),
-    CommandEntry("threads logs", "threads", "what a background run has written", _RUNS),
-    CommandEntry("threads kill", "threads", "end a background run", _RUNS),
-    CommandEntry("threads wait", "threads", "wait for the end of background runs", _RUNS),
-    CommandEntry("store show", "store", "what the project's store holds", _SETUP),
-    CommandEntry("store gc", "store", "remove what nothing names any more from it", _SETUP),
-    CommandEntry("remote add", "remote_setup", "write down the address of a node", _REMOTES),
-    CommandEntry("remote list", "remote_setup", "the nodes that are configured", _REMOTES),
-    CommandEntry("remote remove", "remote_setup", "no longer use a node", _REMOTES),
-    CommandEntry(
-        "remote pins", "remote_setup", "nodes that were spoken to, and their keys", _REMOTES
-    ),
-    CommandEntry("remote forget", "remote_setup", "let a node have a new key", _REMOTES),
-    CommandEntry("remote push", "remote", "bring the project to a node", _REMOTES),
-    CommandEntry("remote pull", "remote", "merge in what is on the node", _REMOTES),
-    CommandEntry("remote diff", "remote", "what is not the same here and there", _REMOTES),
-    CommandEntry("remote resolve", "remote", "settle what both sides changed", _REMOTES),
+    CommandEntry("graph validate", "graph", "list all problems of a graph file", _GRAPHS),
+    CommandEntry("graph show", "graph", "draw a graph, or a run of it", _GRAPHS),
+    CommandEntry("graph step", "graph", "run one node of a graph", _GRAPHS),
+    CommandEntry("graph resume", "graph", "resume a run", _GRAPHS),
+    CommandEntry("threads list", "threads", "list background runs", _RUNS),
+    CommandEntry("threads show", "threads", "show a background run and its result", _RUNS),
+    CommandEntry("threads logs", "threads", "print the log of a background run", _RUNS),
+    CommandEntry("threads kill", "threads", "stop a background run", _RUNS),
+    CommandEntry("threads wait", "threads", "wait until background runs end", _RUNS),
+    CommandEntry("store show", "store", "show the contents of the project's object store", _SETUP),
+    CommandEntry("store gc", "store", "remove unreferenced objects from the store", _SETUP),
+    CommandEntry("remote add", "remote_setup", "add a node", _REMOTES),
+    CommandEntry("remote list", "remote_setup", "list configured nodes", _REMOTES),
+    CommandEntry("remote remove", "remote_setup", "remove a node", _REMOTES),
+    CommandEntry("remote pins", "remote_setup", "list the pinned keys of nodes", _REMOTES),
+    CommandEntry("remote forget", "remote_setup", "forget the pinned key of a node", _REMOTES),
+    CommandEntry("remote push", "remote", "push the project to a node", _REMOTES),
+    CommandEntry("remote pull", "remote", "pull from a node, and merge", _REMOTES),
+    CommandEntry("remote diff", "remote", "compare the project with the node's", _REMOTES),
+    CommandEntry("remote resolve", "remote", "resolve merge conflicts", _REMOTES),
     CommandEntry("remote execute", "remote", "run an item on a node", _REMOTES),
-    CommandEntry("remote status", "remote", "what is known here about the remotes", _REMOTES),
-    CommandEntry("remote threads", "remote", "runs on a node", _REMOTES),
-    CommandEntry("remote thread", "remote", "one run on a node", _REMOTES),
-    CommandEntry("remote history", "remote", "the snapshots of the project on a node", _REMOTES),
+    CommandEntry("remote status", "remote", "show the state of all remotes", _REMOTES),
+    CommandEntry("remote threads", "remote", "list runs on a node", _REMOTES),
+    CommandEntry("remote thread", "remote", "show a run on a node", _REMOTES),
+    CommandEntry("remote history", "remote", "list the project's snapshots on a node", _REMOTES),
     CommandEntry(
-        "remote secrets", "remote_secrets", "what tools on a node get as variables", _REMOTES
+        "remote secrets", "remote_secrets", "manage secrets that tools on a node get", _REMOTES
     ),
-    CommandEntry("remote webhooks", "remote_secrets", "runs that others may start", _REMOTES),
-    CommandEntry("registry login", "registry", "use a registry, and pin its key", _REGISTRIES),
-    CommandEntry("registry logout", "registry", "no longer use a registry", _REGISTRIES),
-    CommandEntry("registry status", "registry", "whether the registries answer", _REGISTRIES),
+    CommandEntry("remote webhooks", "remote_secrets", "manage webhooks that start runs", _REMOTES),
+    CommandEntry(
+        "registry login", "registry", "log in to a registry, and pin its key", _REGISTRIES
+    ),
+    CommandEntry("registry logout", "registry", "log out of a registry", _REGISTRIES),
+    CommandEntry("registry status", "registry", "show whether the registries answer", _REGISTRIES),
     CommandEntry("registry search", "registry_items", "find published items", _REGISTRIES),
     CommandEntry(
-        "registry info", "registry_items", "an item's versions, and who made it", _REGISTRIES
+        "registry info", "registry_items", "show an item's versions and publisher", _REGISTRIES
     ),
-    CommandEntry("registry pull", "registry_items", "bring a published item here", _REGISTRIES),
+    CommandEntry("registry pull", "registry_items", "pull a published item", _REGISTRIES),
     CommandEntry("registry push", "registry_items", "publish an item", _REGISTRIES),
-    CommandEntry("registry delete", "registry_items", "take back what you published", _REGISTRIES),
+    CommandEntry("registry delete", "registry_items", "delete a published item", _REGISTRIES),
     CommandEntry(
-        "registry visibility", "registry_items", "let searches find it, or not", _REGISTRIES
+        "registry visibility",
+        "registry_items",
+        "make a published item public or private",
+        _REGISTRIES,
     ),
     CommandEntry(
-        "registry verify", "registry_items", "whether it is still what was pulled", _REGISTRIES
+        "registry verify", "registry_items", "verify that a pulled item is unchanged", _REGISTRIES
     ),
-    CommandEntry("registry outdated", "registry_items", "what has a newer version", _REGISTRIES),
-    CommandEntry("registry update", "registry_items", "bring the newer versions here", _REGISTRIES),
-    CommandEntry("registry keys", "registry", "your API keys there", _REGISTRIES),
-    CommandEntry("registry signers", "registry", "keys that your account signs with", _REGISTRIES),
-    CommandEntry("registry namespaces", "registry", "names that are yours", _REGISTRIES),
-    CommandEntry("registry pin", "registry", "pin the key that you were told", _REGISTRIES),
-    CommandEntry("registry pins", "registry", "registries that were spoken to", _REGISTRIES),
-    CommandEntry("registry forget", "registry", "let a registry have a new key", _REGISTRIES),
-    CommandEntry("registry trust", "registry", "let all that a registry signs run", _REGISTRIES),
-    CommandEntry("bundle create", "bundle", "make a bundle out of items", _REGISTRIES),
-    CommandEntry("bundle verify", "bundle", "check every file of a bundle", _REGISTRIES),
-    CommandEntry("bundle inspect", "bundle", "what is in a bundle", _REGISTRIES),
+    CommandEntry(
+        "registry outdated", "registry_items", "list items that have a newer version", _REGISTRIES
+    ),
+    CommandEntry(
+        "registry update", "registry_items", "update items to their newest versions", _REGISTRIES
+    ),
+    CommandEntry("registry keys", "registry", "manage your API keys", _REGISTRIES),
+    CommandEntry(
+        "registry signers", "registry", "manage the signing keys of your account", _REGISTRIES
+    ),
+    CommandEntry("registry namespaces", "registry", "manage your namespaces", _REGISTRIES),
+    CommandEntry("registry pin", "registry", "pin the key of a registry", _REGISTRIES),
+    CommandEntry("registry pins", "registry", "list the pinned keys of registries", _REGISTRIES),
+    CommandEntry("registry forget", "registry", "forget the pinned key of a registry", _REGISTRIES),
+    CommandEntry(
+        "registry trust", "registry", "trust all items that a registry signs", _REGISTRIES
+    ),
+    CommandEntry("bundle create", "bundle", "make a bundle from items", _REGISTRIES),
+    CommandEntry("bundle verify", "bundle", "verify every file of a bundle", _REGISTRIES),
+    CommandEntry("bundle inspect", "bundle", "list the contents of a bundle", _REGISTRIES),
     CommandEntry("bundle search", "bundle", "find published bundles", _REGISTRIES),
-    CommandEntry("bundle install", "bundle", "install a bundle, or update it", _REGISTRIES),
+    CommandEntry("bundle install", "bundle", "install or update a bundle", _REGISTRIES),
     CommandEntry("bundle uninstall", "bundle", "remove an installed bundle", _REGISTRIES),
-    CommandEntry("bundle list", "bundle", "the installed bundles, checked anew", _REGISTRIES),
-    CommandEntry("bundle pull", "bundle", "bring a bundle to a folder", _REGISTRIES),
+    CommandEntry("bundle list", "bundle", "list and verify installed bundles", _REGISTRIES),
+    CommandEntry("bundle pull", "bundle", "download a bundle to a folder", _REGISTRIES),
     CommandEntry("bundle push", "bundle", "publish a bundle", _REGISTRIES),
-    CommandEntry("init", "init", "set up user space and a project", _SETUP),
-    CommandEntry("mcp", "mcp", "serve agents over MCP, on standard input and output", _SETUP),
-    CommandEntry("mcp config", "mcp_clients", "print what a client's settings need", _SETUP),
+    CommandEntry("init", "init", "set up the user space or a project", _SETUP),
+    CommandEntry("mcp", "mcp", "serve agents over MCP on standard input and output", _SETUP),
+    CommandEntry("mcp config", "mcp_clients", "print the settings entry for a client", _SETUP),
     CommandEntry("mcp install", "mcp_clients", "add rye to a client's settings", _SETUP),
     CommandEntry("mcp uninstall", "mcp_clients", "remove rye from a client's settings", _SETUP),
     CommandEntry(
-        "mcp list-clients", "mcp_clients", "the clients, and where rye is installed", _SETUP
+        "mcp list-clients", "mcp_clients", "list clients, and where rye is installed", _SETUP
     ),
+    CommandEntry("mcp add", "mcp_servers", "add an MCP server", _SETUP),
+    CommandEntry("mcp servers", "mcp_servers", "list configured MCP servers", _SETUP),
+    CommandEntry("mcp discover", "mcp_servers", "write the new tools of a server", _SETUP),
     CommandEntry(
-        "mcp add", "mcp_servers", "write down an MCP server whose tools are wanted", _SETUP
+        "mcp refresh", "mcp_servers", "write the new and changed tools of a server", _SETUP
     ),
-    CommandEntry("mcp servers", "mcp_servers", "the MCP servers that are written down", _SETUP),
-    CommandEntry(
-        "mcp discover", "mcp_servers", "ask a server for its tools, write new ones", _SETUP
-    ),
-    CommandEntry("mcp refresh", "mcp_servers", "the same, and write anew what has changed", _SETUP),
-    CommandEntry(
-        "mcp remove", "mcp_servers", "remove a server and what was written for it", _SETUP
-    ),
+    CommandEntry("mcp remove", "mcp_servers", "remove a server and its tools", _SETUP),
     CommandEntry("doctor", "doctor", "check this installation", _SETUP),
-    CommandEntry("self where", "program", "where this program and its files are", _SETUP),
-    CommandEntry("self verify", "program", "check this file, or another copy of it", _SETUP),
+    CommandEntry("self where", "program", "show where this program and its files are", _SETUP),
+    CommandEntry("self verify", "program", "verify this file, or another copy", _SETUP),
+    CommandEntry("self extract", "program", "unpack this file to a folder", _SETUP),
+    CommandEntry("self clean", "program", "clear the cache of this program", _SETUP),
     CommandEntry(
-        "self extract", "program", "write what is inside of this file to a folder", _SETUP
-    ),
-    CommandEntry("self clean", "program", "remove what this program keeps in its cache", _SETUP),
-    CommandEntry(
-        "lillux-proc", "helper_programs", "run, start, end and look at processes, in JSON", _SETUP
+        "lillux-proc", "helper_programs", "run, start, stop and show processes, as JSON", _SETUP
     ),
     CommandEntry(
-        "lillux-watch", "helper_programs", "wait for the end of a background run, in JSON", _SETUP
+        "lillux-watch", "helper_programs", "wait until a background run ends, as JSON", _SETUP
     ),
     CommandEntry("completion", "completion", "print a shell's completion script", _SETUP),
-    CommandEntry("version", "help", "the version of this program", _SETUP),
-    CommandEntry("help", "help", "help on a command or a topic", _SETUP),
+    CommandEntry("version", "help", "show the version of this program", _SETUP),
+    CommandEntry("help", "help", "show help on a command or a topic", _SETUP),
+)
+# The commands of a day, which ``rye`` alone shows.
+DAILY = (
+    *("init", "new", "sign", "verify", "run", "test", "search", "load"),
+    *("graph run", "threads list", "mcp install", "doctor"),
 )
 # For rye itself, see `ryeos.run.thread_control`: no user types it, no help lists it.
 HIDDEN: tuple[CommandEntry, ...] = (CommandEntry("_thread", "thread_runner", "run a thread", ""),)

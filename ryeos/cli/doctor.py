@@ -26,9 +26,9 @@ from ryeos.cli.findings import (
     WARN,
     Finding,
     Probe,
+    fix_findings,
     keep_from_others,
     make_user_space,
-    mend,
 )
 from ryeos.cli.session import CommandSpec, Session
 
@@ -39,15 +39,15 @@ _COLORS = {OK: "green", WARN: "yellow", FAIL: "red", DONE: "green"}
 
 def _configure(parser: Arguments) -> None:
     parser.add_argument(
-        "--fix", action="store_true", help="mend what needs no decision, then check again"
+        "--fix", action="store_true", help="fix what needs no decision, then check again"
     )
     parser.add_argument("--offline", action="store_true", help="ask nothing over the network")
 
 
 def _run(session: Session) -> int:
     checks = all_checks(session)
-    mended = list(mend(checks)) if session.arguments.fix else []
-    if mended:
+    fixed = list(fix_findings(checks)) if session.arguments.fix else []
+    if fixed:
         checks = all_checks(session)
     found = Counter(check.status for check in checks)
     summary = f"{found[OK]} ok, {found[WARN]} to look at, {found[FAIL]} broken"
@@ -57,15 +57,16 @@ def _run(session: Session) -> int:
         "counts": {status: found[status] for status in (OK, WARN, FAIL)},
     }
     if session.arguments.fix:
-        envelope["mended"] = [check.describe() for check in mended]
+        envelope["fixed"] = [check.describe() for check in fixed]
+        envelope["mended"] = envelope["fixed"]  # the older name, for one release
     if found[FAIL]:
         first = next(check for check in checks if check.status == FAIL)
         envelope |= {"error": f"{first.name}: {first.message}", "code": "CONFIG_ERROR"}
         envelope |= {"hint": first.fix} if first.fix else {}
-    session.output.answer(envelope, "\n".join([*_lines(session, [*mended, *checks]), summary]))
-    left = sum(check.mend is not None for check in checks)
+    session.output.answer(envelope, "\n".join([*_lines(session, [*fixed, *checks]), summary]))
+    left = sum(check.apply is not None for check in checks)
     if left and not session.arguments.fix:
-        session.output.note(f"{left} of these can be mended with: rye doctor --fix")
+        session.output.note(f"{left} of these can be fixed with: rye doctor --fix")
     return 1 if found[FAIL] else 0
 
 
@@ -143,8 +144,8 @@ def _user_space(session: Session) -> Iterator[Finding]:
         fix = "only needed to sign, and for items of your own: rye init"
         # Whoever named it so would find it nowhere else.
         is_lasting = not relative_user_space(session)
-        mend = make_user_space(require_user_space(session.context)) if is_lasting else None
-        yield Finding("user space", WARN, f"{ai}: not there yet", fix, mend)
+        apply = make_user_space(require_user_space(session.context)) if is_lasting else None
+        yield Finding("user space", WARN, f"{ai}: not there yet", fix, apply)
     elif not os.access(ai, os.W_OK):
         message = f"{ai}: read-only; keys and approvals cannot be kept"
         yield Finding("user space", WARN, message, "name another: USER_SPACE=DIR")

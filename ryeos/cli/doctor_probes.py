@@ -393,7 +393,7 @@ def _of_file(
         entry = settings.entry()
     except LilluxError as error:
         message = f"{client.title}: {one_line(str(error), _MAX_SHOWN)}"
-        yield Finding("client", broken, message, "mend the file: the client may ignore all of it")
+        yield Finding("client", broken, message, "fix the file: the client may ignore all of it")
         return
     install = f"rye mcp install {client.name}" + (" --scope project" if project else "")
     if entry is None:
@@ -641,7 +641,7 @@ def remote_finding(shown: str, url: str) -> Finding:
         address = (parts.hostname or "", parts.port or _PORTS[parts.scheme])
     except (ValueError, KeyError):
         message = f"{shown}: expected a URL that begins with https:// or http://"
-        return Finding("remote", WARN, message, f"mend it in {CONFIG_PATH}")
+        return Finding("remote", WARN, message, f"fix it in {CONFIG_PATH}")
     try:
         socket.create_connection(address, REMOTE_TIMEOUT_S).close()
     except (OSError, UnicodeError) as error:

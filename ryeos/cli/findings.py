@@ -13,7 +13,7 @@ from ryeos.items.refs import Kind, Space
 
 OK, WARN, FAIL, DONE = "ok", "warn", "fail", "done"
 
-Mend = Callable[[], str]
+Fix = Callable[[], str]
 """Puts right what was found, and says what it did. Raises LilluxError."""
 
 
@@ -21,7 +21,7 @@ Mend = Callable[[], str]
 class Finding:
     """One finding. ``status`` is ``ok``, ``warn`` or ``fail``; ``fix`` is what to do.
 
-    ``mend`` is there where ``rye doctor --fix`` may do that: nothing is lost by it, there is
+    ``apply`` is there where ``rye doctor --fix`` may do that: nothing is lost by it, there is
     nothing to choose, and nobody is trusted who was not before.
     """
 
@@ -29,7 +29,7 @@ class Finding:
     status: str
     message: str
     fix: str = ""
-    mend: Mend | None = None
+    apply: Fix | None = None
 
     def describe(self) -> dict[str, str]:
         """The finding as ``doctor --json`` shows it."""
@@ -40,24 +40,24 @@ class Finding:
 Probe = Callable[[Session], Iterator[Finding]]
 
 
-# --- mending --------------------------------------------------------------------------------------
+# --- fixing --------------------------------------------------------------------------------------
 # What ``rye doctor --fix`` may do: what loses nothing, leaves no choice, and trusts nobody.
 #
 # Keys, signatures, approvals and settings of clients are never touched.
 
 
-def mend(checks: Iterable[Finding]) -> Iterator[Finding]:
+def fix_findings(checks: Iterable[Finding]) -> Iterator[Finding]:
     """Put right what can be; a finding for each, that says what was done, or why it was not."""
     for check in checks:
-        if check.mend is None:
+        if check.apply is None:
             continue
         try:
-            yield Finding(check.name, DONE, check.mend())
+            yield Finding(check.name, DONE, check.apply())
         except LilluxError as error:
-            yield Finding(check.name, FAIL, f"not mended: {error}", error.hint or check.fix)
+            yield Finding(check.name, FAIL, f"not fixed: {error}", error.hint or check.fix)
 
 
-def keep_from_others(path: Path) -> Mend | None:
+def keep_from_others(path: Path) -> Fix | None:
     """How to take the permissions of other users away; None for a link, which leads elsewhere."""
 
     def take() -> str:
@@ -69,7 +69,7 @@ def keep_from_others(path: Path) -> Mend | None:
     return None if path.is_symlink() else take
 
 
-def make_user_space(user: Space) -> Mend:
+def make_user_space(user: Space) -> Fix:
     """How to make the folders of user space, as ``rye init`` does."""
 
     def make() -> str:

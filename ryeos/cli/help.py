@@ -9,7 +9,16 @@ from ryeos import __version__
 from ryeos.app.topics import OVERVIEW
 from ryeos.app.topics import TOPICS as SHARED
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.commands import ALIASES, PROGRAMS, TABLE, CommandEntry, actions, find, first_words
+from ryeos.cli.commands import (
+    ALIASES,
+    DAILY,
+    PROGRAMS,
+    TABLE,
+    CommandEntry,
+    actions,
+    find,
+    first_words,
+)
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import UsageError
 
@@ -23,8 +32,9 @@ def _configure_help(parser: Arguments) -> None:
         "words",
         metavar="COMMAND|TOPIC",
         nargs="*",
-        help="nothing: all commands; item:REF, error:CODE",
+        help="a command, a topic, item:REF or error:CODE",
     )
+    parser.add_argument("--all", action="store_true", help="list every command and topic")
     parser.add_argument(
         "--schema",
         metavar="FILE",
@@ -37,7 +47,7 @@ def _run_help(session: Session) -> int:
     words = " ".join(session.arguments.words).split()
     if session.arguments.schema:
         return _show_schema(session, session.arguments.schema)
-    if not words:
+    if not words or session.arguments.all:
         _show_overview(session)
         return 0
     asked = " ".join(words)
@@ -91,14 +101,27 @@ def _show_overview(session: Session) -> None:
         ],
         "topics": {name: _summary(name) for name in TOPICS},
     }
-    session.output.answer(envelope, "\n".join(_overview(session)))
+    lines = _everything(session) if session.arguments.all else _daily()
+    head = (
+        "rye finds, verifies and runs signed items: tools, directives, knowledge in .ai/",
+        f"\n{session.output.paint('usage:', 'bold')} rye COMMAND ...",
+    )
+    session.output.answer(envelope, "\n".join([*head, *lines]))
 
 
-def _overview(session: Session) -> Iterator[str]:
-    bold = session.output.paint
-    yield "rye finds, verifies and runs signed items: tools, directives, knowledge in .ai/"
+def _daily() -> Iterator[str]:
+    entries = {entry.words: entry for entry in TABLE}
     yield ""
-    yield f"{bold('usage:', 'bold')} rye COMMAND ..."
+    for words in DAILY:
+        yield f"  {words:<19} {entries[words].summary}"
+    yield ""
+    groups = dict.fromkeys(entry.group for entry in TABLE)
+    yield f"rye help --all lists all {len(TABLE)} commands and the topics: {', '.join(groups)}"
+    yield "rye help COMMAND says more; --json works with every command"
+
+
+def _everything(session: Session) -> Iterator[str]:
+    bold = session.output.paint
     for group in dict.fromkeys(entry.group for entry in TABLE):
         yield ""
         yield bold(group, "bold")

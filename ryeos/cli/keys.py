@@ -138,7 +138,7 @@ def _show(session: Session) -> int:
         "counts": session.rye.trust.get_key(key.fingerprint, USER) is not None,
     }
     if not envelope["counts"]:
-        session.output.warn("this key does not count, not even for you; mend that with: rye init")
+        session.output.warn("this key does not count, not even for you; fix that with: rye init")
     session.output.answer(envelope, f"{key.fingerprint}\n{pem}")
     return 0
 

@@ -219,7 +219,7 @@ class ItemValidationError(RyeError):
         self.path = path
         self.details = tuple(issues)
         self.facts = {"issues": list(issues)}
-        super().__init__(f"{path}: {'; '.join(issues)}", hint="mend the file and sign it again")
+        super().__init__(f"{path}: {'; '.join(issues)}", hint="fix the file and sign it again")
 
 
 # ---------------------------------------------------------------- trust

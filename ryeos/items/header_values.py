@@ -35,8 +35,8 @@ class MetadataError(LilluxError):
         self.parser, self.problem, self.line = parser, problem, line
         self.place = place or f"{parser} header"
         at = "" if line is None else f", line {line}"
-        mend = "mend the file, then sign it again: rye sign PATH"
-        super().__init__(f"{self.place}{at}: {problem}", hint=hint or mend)
+        fix = "fix the file, then sign it again: rye sign PATH"
+        super().__init__(f"{self.place}{at}: {problem}", hint=hint or fix)
 
 
 def shown(text: str) -> str:

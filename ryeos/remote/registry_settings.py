@@ -487,7 +487,7 @@ class RegistryConfigError(RyeError):
     def __init__(self, where: str, problem: str) -> None:
         self.where, self.problem = where, problem
         super().__init__(
-            f"{where}: {problem}", hint="mend it in .ai/config/registry/registry.yaml of user space"
+            f"{where}: {problem}", hint="fix it in .ai/config/registry/registry.yaml of user space"
         )
 
 

@@ -41,7 +41,7 @@ class RemoteConfigError(RyeError):
 
     def __init__(self, where: str, problem: str, *, hint: str = "") -> None:
         self.where, self.problem = where, problem
-        super().__init__(f"{where}: {problem}", hint=hint or f"mend it in .ai/config/{CONFIG_PATH}")
+        super().__init__(f"{where}: {problem}", hint=hint or f"fix it in .ai/config/{CONFIG_PATH}")
 
 
 def is_name(text: str) -> bool:

@@ -33,7 +33,7 @@ _ENTRY_POINT_GROUP = "rye.bundles"
 
 
 class BundleHome(Protocol):
-    """Where the bundle that came with this program is, and what can mend it."""
+    """Where the bundle that came with this program is, and what can fix it."""
 
     def locate(self) -> str:
         """The folder that holds ``.ai`` and ``public_key.pem``. Raises OSError."""
@@ -377,7 +377,7 @@ def installed_bundles(user: Space, taken: Collection[str]) -> tuple[Space, ...]:
         elif not is_directory(space.base / AI_DIRECTORY):
             log_warning(
                 f"bundle {space.bundle_id}: installed, but {space.base} is not there;"
-                f" mend it with: rye bundle install {space.bundle_id}"
+                f" fix it with: rye bundle install {space.bundle_id}"
             )
         else:
             found.append(space)

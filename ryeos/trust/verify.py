@@ -553,7 +553,7 @@ def _unreadable(error: OSError) -> None:
     raise IntegrityError(
         str(error.filename),
         f"cannot be listed, so nothing below it can be verified ({error.strerror})",
-        hint="mend its permissions, or move it out of the tool's folder",
+        hint="fix its permissions, or move it out of the tool's folder",
     )
 
 

@@ -50,7 +50,7 @@ class Copy:
         """Change one bit."""
         self.write(position, bytes([self._data[position] ^ 1 << bit]))
 
-    def mend(self, position: int) -> None:
+    def fix(self, position: int) -> None:
         """Undo `flip`."""
         self.write(position, self._data[position : position + 1])
 
@@ -133,7 +133,7 @@ def surprises(
             is_known = ended.stdout in ("", answer) and is_expected(copy, ended)
             if not is_answer and not is_known:
                 yield where, ended
-        copy.mend(where[1])
+        copy.fix(where[1])
 
     def start_some(number: int) -> list[object]:
         own = todo[number :: len(copies)]
@@ -192,7 +192,7 @@ def test_damage_of_the_index_is_noticed_wherever_it_is(copy: Copy, regions: Regi
     for position in (start, start + 8, end - 1, *(random.randrange(start, end) for _ in range(9))):
         copy.flip(position, random.randrange(8))
         ended = copy.run(*VERSION)
-        copy.mend(position)
+        copy.fix(position)
 
         assert (ended.stdout, ended.stderr, ended.returncode) == copy.said("its index")
 

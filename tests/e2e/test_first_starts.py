@@ -90,7 +90,7 @@ def _start_and_kill(machine: Machine, *, after_s: float, command: tuple[str, ...
 
 
 @pytest.mark.parametrize("damage", ["cut", "emptied", "changed"])
-def test_a_cache_that_was_damaged_is_mended_before_it_is_used(
+def test_a_cache_that_was_damaged_is_fixed_before_it_is_used(
     damage: str, machine: Machine, whole: dict[str, bytes]
 ) -> None:
     for name, data in whole.items():
@@ -102,8 +102,8 @@ def test_a_cache_that_was_damaged_is_mended_before_it_is_used(
 
     answer, told = machine.ask(*ECHO), json.loads(machine.ask(*WHERE))
 
-    mended = contents(machine.cache)
-    unused = {name for name in whole if mended[name] != whole[name]}
+    fixed = contents(machine.cache)
+    unused = {name for name in whole if fixed[name] != whole[name]}
     assert answer == "hi\n"
     assert {"problem" in native for native in told["natives"].values()} == {False}
     assert {name for name in unused if name.startswith("native/")} == set()

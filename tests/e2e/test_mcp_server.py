@@ -93,7 +93,7 @@ def test_what_is_no_message_is_answered_and_does_no_harm(
     assert [m["error"]["code"] for m in client.messages if "error" in m] == [code]
 
 
-def test_an_unknown_argument_is_a_result_that_a_model_can_mend(client: McpClient) -> None:
+def test_an_unknown_argument_is_a_result_that_a_model_can_fix(client: McpClient) -> None:
     refused = client.envelope("execute", item=BASH)
 
     assert (refused["code"], "item_id" in json.dumps(refused)) == ("INVALID_PARAMS", True)

@@ -1,4 +1,4 @@
-"""No room is left on the disk of a client or of a node: nothing is lost, and room mends it."""
+"""No room is left on the disk of a client or of a node: nothing is lost, and room fixes it."""
 
 import os
 import subprocess

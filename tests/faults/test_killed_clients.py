@@ -70,7 +70,7 @@ def test_a_push_of_the_built_file_that_was_killed_can_be_done_again(
 
 
 def kill_a_push_and_do_it_again(proxy: Proxy, client: Client, path: str, stage: Stage) -> None:
-    """A second push, which is killed there: all is as before or as after it, and both mend."""
+    """A second push, which is killed there: all is as before or as after it, and both fix."""
     first = client.push().snapshot_hash
     before = files_there(client.user)
     client.write({"src/0.txt": "changed\n", "src/new.txt": "new\n"})

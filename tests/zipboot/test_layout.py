@@ -82,7 +82,7 @@ def test_first_starts_at_once_agree(tmp_path: Path, cache: Path) -> None:
     assert contents(cache / NAME) == FILES
 
 
-# --- mended at the next start ---------------------------------------------------------------------
+# --- fixed at the next start ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -122,7 +122,7 @@ def test_a_user_who_is_new_to_the_database_is_counted_once(store: Store, usage: 
     assert usage.read("ada", store=store) == 13
 
 
-def test_a_count_that_is_wrong_is_mended(store: Store, usage: Usage) -> None:
+def test_a_count_that_is_wrong_is_fixed(store: Store, usage: Usage) -> None:
     put(store, usage, blob(b"abc"))
     usage.add("ada", 1000, store=store)
 

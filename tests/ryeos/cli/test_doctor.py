@@ -517,12 +517,12 @@ def test_a_remote_without_a_usable_url_is_worth_a_look(url: str) -> None:
     )
 
 
-# --- mending --------------------------------------------------------------------------------------
+# --- fixing --------------------------------------------------------------------------------------
 
 
-def mended(cli: CommandLine) -> list[dict[str, str]]:
+def fixed(cli: CommandLine) -> list[dict[str, str]]:
     """What ``rye doctor --fix`` says that it did."""
-    done: list[dict[str, str]] = cli("doctor", "--fix", "--json").json["mended"]
+    done: list[dict[str, str]] = cli("doctor", "--fix", "--json").json["fixed"]
     return done
 
 
@@ -539,7 +539,7 @@ def tree(folder: Path) -> dict[str, tuple[int, int, bytes]]:
 
 
 @posix_only
-def test_exposed_keys_are_mended(project: CommandLine) -> None:
+def test_exposed_keys_are_fixed(project: CommandLine) -> None:
     directory = project.key_directory
     private = directory / "private_key.pem"
     private.chmod(0o644)
@@ -549,7 +549,7 @@ def test_exposed_keys_are_mended(project: CommandLine) -> None:
     done = project("doctor", "--fix", "--json")
 
     assert done.status == 0
-    assert done.json["mended"] == [
+    assert done.json["fixed"] == [
         {"name": "signing key", "status": "done", "message": f"{path}: only for you now"}
         for path in (private, directory)
     ]
@@ -566,7 +566,7 @@ def test_a_folder_of_keys_that_others_can_write_to_fails(project: CommandLine) -
     assert (
         f"{project.key_directory}: other users of this machine can replace the key" in done.stdout
     )
-    assert done.stderr == "1 of these can be mended with: rye doctor --fix\n"
+    assert done.stderr == "1 of these can be fixed with: rye doctor --fix\n"
 
 
 @posix_only
@@ -577,12 +577,12 @@ def test_a_folder_whose_files_only_their_owner_replaces_is_fine(project: Command
 
 
 @posix_only
-def test_a_second_mending_has_nothing_to_do(project: CommandLine) -> None:
+def test_a_second_fix_has_nothing_to_do(project: CommandLine) -> None:
     (project.key_directory / "private_key.pem").chmod(0o644)
-    assert len(mended(project)) == 1
+    assert len(fixed(project)) == 1
     before = tree(project.home) | tree(project.project)
 
-    assert mended(project) == []
+    assert fixed(project) == []
     assert tree(project.home) | tree(project.project) == before
 
 
@@ -594,17 +594,17 @@ def test_a_key_behind_a_link_is_left_to_its_owner(project: CommandLine, tmp_path
     private.symlink_to(elsewhere)
     elsewhere.chmod(0o644)
 
-    assert mended(project) == []
+    assert fixed(project) == []
     assert elsewhere.stat().st_mode & 0o777 == 0o644
 
 
 def test_a_missing_user_space_is_made_without_a_key(cli: CommandLine) -> None:
-    made = mended(cli)
+    made = fixed(cli)
 
     assert [(each["name"], each["status"]) for each in made] == [("user space", "done")]
     assert status(cli, "user space") == ["ok"]
     assert not cli.key_directory.exists()
-    assert mended(cli) == []
+    assert fixed(cli) == []
 
 
 def test_a_relative_user_space_is_not_made(cli: CommandLine) -> None:
@@ -612,11 +612,11 @@ def test_a_relative_user_space_is_not_made(cli: CommandLine) -> None:
 
     done = cli("doctor", "--fix", "--json", USER_SPACE="rel/us").json
 
-    assert "mended" not in done or done["mended"] == []
+    assert "fixed" not in done or done["fixed"] == []
     assert tree(cli.project) == before
 
 
-def test_mending_trusts_nobody_and_signs_nothing(project: CommandLine) -> None:
+def test_a_fix_trusts_nobody_and_signs_nothing(project: CommandLine) -> None:
     unsigned = project.project_space.ai / "tools" / "mine" / "hello.py"
     unsigned.parent.mkdir(parents=True)
     unsigned.write_text("print()\n", "utf-8")
@@ -631,19 +631,19 @@ def test_mending_trusts_nobody_and_signs_nothing(project: CommandLine) -> None:
     assert tree(project.home) | tree(project.project) == before
 
 
-def test_what_cannot_be_mended_is_told(cli: CommandLine) -> None:
-    from ryeos.cli.findings import Finding, keep_from_others, mend
+def test_what_cannot_be_fixed_is_told(cli: CommandLine) -> None:
+    from ryeos.cli.findings import Finding, fix_findings, keep_from_others
 
     gone = cli.home / "gone"
 
-    (told,) = mend([Finding("cache", "warn", "exposed", "chmod 700 it", keep_from_others(gone))])
+    (told,) = fix_findings([Finding("cache", "warn", "exposed", "chmod 700 it", keep_from_others(gone))])
 
     assert (told.status, told.fix) == ("fail", "chmod 700 it")
-    assert told.message == f"not mended: {gone}: no such file or directory"
+    assert told.message == f"not fixed: {gone}: no such file or directory"
 
 
 @posix_only
-def test_an_exposed_cache_is_mended_unless_others_could_write(tmp_path: Path) -> None:
+def test_an_exposed_cache_is_fixed_unless_others_could_write(tmp_path: Path) -> None:
     seen, written, fine = (tmp_path / name for name in ("seen", "written", "fine"))
     for folder, mode in ((seen, 0o755), (written, 0o777), (fine, 0o700)):
         folder.mkdir()
@@ -653,7 +653,7 @@ def test_an_exposed_cache_is_mended_unless_others_could_write(tmp_path: Path) ->
 
     assert [check.status for check in found] == ["warn", "warn"]
     assert [check.fix for check in found] == [f"chmod 700 {seen}", f"remove it: rm -r {written}"]
-    assert [check.mend is not None for check in found] == [True, False]
+    assert [check.apply is not None for check in found] == [True, False]
 
 
 def test_an_unknown_lock_mode_is_told_with_the_way_out(cli: CommandLine) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 import ryeos.app.workspace  # noqa: F401 - brings in every class of failure
 from lillux.errors import LilluxError
-from ryeos.cli.commands import ALIASES, PROGRAMS, TABLE, CommandEntry, find
+from ryeos.cli.commands import ALIASES, DAILY, PROGRAMS, TABLE, CommandEntry, find
 from ryeos.cli.help import TOPICS
 from ryeos.graph.schemas import SCHEMAS
 from tests.support.command_line import CommandLine
@@ -19,11 +19,22 @@ def failures(of: type[LilluxError] = LilluxError) -> list[type[LilluxError]]:
 
 
 @pytest.mark.parametrize("argv", [(), ("help",), ("-h",), ("--help",), ("--color", "never")])
-def test_rye_alone_lists_the_commands(cli: CommandLine, argv: tuple[str, ...]) -> None:
+def test_rye_alone_lists_the_dozen_commands_of_a_day_and_where_the_rest_is(
+    cli: CommandLine, argv: tuple[str, ...]
+) -> None:
     done = cli(*argv)
 
-    assert done.status == 0
-    assert done.stderr == ""
+    listed = re.findall(r"^  (\S+(?: \S+)?)  ", done.stdout, re.MULTILINE)
+    assert (done.status, done.stderr) == (0, "")
+    assert listed == list(DAILY)
+    assert len(listed) == 12
+    assert "\nrye help --all lists all " in done.stdout
+
+
+def test_help_all_lists_every_command_and_topic(cli: CommandLine) -> None:
+    done = cli("help", "--all")
+
+    assert (done.status, done.stderr) == (0, "")
     assert all(f"  {entry.words} " in done.stdout for entry in TABLE)
     assert all(f"  {topic} " in done.stdout for topic in TOPICS)
 

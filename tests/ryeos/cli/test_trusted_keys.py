@@ -128,7 +128,7 @@ def test_trusting_again_keeps_what_was_known(signer: CommandLine, stranger: Stra
     assert again["owner"] == "ada"
 
 
-def test_trusting_the_own_public_key_mends_a_lost_document(signer: CommandLine) -> None:
+def test_trusting_the_own_public_key_fixes_a_lost_document(signer: CommandLine) -> None:
     document = Path(signer.json("keys", "show")["document"])
     document.unlink()
 

@@ -41,7 +41,7 @@ VALIDATE = '{"validate": true}'
         ),
         (
             MetadataError("yaml", "no").hint,
-            "mend the file, then sign it again: sign with its item_id",
+            "fix the file, then sign it again: sign with its item_id",
         ),
         (
             InvalidQueryError("no", 0).hint,
