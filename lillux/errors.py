@@ -2,7 +2,7 @@
 
 ``code`` is stable and part of the result envelope, ``exit_status`` is the status of a command that
 fails with the error, ``hint`` says how to fix the cause. A tool that failed is a *result*, never an
-exception.
+exception. A file of its own because every start imports it, and little else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The one time of a build: in signature lines, in the zip file, in what ``shiv-info`` shows."""
+"""The one time of a build: in signature lines, in the zip file, in what ``shiv-info`` shows.
+
+A file of its own because each step of a build imports it, and it imports none.
+"""
 
 import time
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 Reads JSON ``[[file, file name in tracebacks], ...]`` from standard input, writes marshalled
 ``[magic number, code, ...]`` to standard output. Alone in a fresh process with
 ``PYTHONHASHSEED=0``: what ``marshal`` writes depends on reference counts and on the order of
-frozen sets.
+frozen sets. A file of its own because other interpreters run it alone.
 """
 
 import ast

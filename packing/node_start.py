@@ -2,6 +2,7 @@
 
 What is unpacked is its owner's alone, wherever it lies: ``SHIV_ROOT``, ``RYE_CACHE_DIR``, else
 ``~/.shiv``. Any Python 3 can read this, so that one that does not fit says why.
+A file of its own because it is packed alone.
 """
 
 import os

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MADE = {".git", "build", "dist", "__pycache__"}  # not written by us, or not by hand
 
 MAX_FUNCTION_LINES = 60
+SHORT_MODULE_LINES = 80
 EMPTY_NAMES = {"utils", "helpers", "common", "manager", "base"}
 
 
@@ -92,6 +93,29 @@ def test_no_function_is_longer_than_a_screen() -> None:
     ]
 
     assert long == []
+
+
+def test_a_short_module_says_why_it_is_a_file_of_its_own() -> None:
+    short = [
+        path.relative_to(ROOT).as_posix()
+        for path in modules()
+        if path.stem not in {"__init__", "__main__"}
+        and len(path.read_text("utf-8").splitlines()) < SHORT_MODULE_LINES
+        and "file of its own" not in " ".join((ast.get_docstring(syntax(path)) or "").split())
+    ]
+
+    assert short == []
+
+
+def test_each_folder_of_tests_is_a_folder_of_the_code() -> None:
+    layers = ("lillux", "ryeos", "rye_services", "packing", "zipboot")
+    folders = {
+        path.parent.relative_to(ROOT / "tests")
+        for layer in layers
+        for path in (ROOT / "tests" / layer).rglob("test_*.py")
+    }
+
+    assert sorted(folder for folder in folders if not (ROOT / folder).is_dir()) == []
 
 
 def test_only_the_command_line_reads_the_environment() -> None:
@@ -194,13 +218,15 @@ def test_a_command_of_the_house_is_executable_and_its_shell_can_read_it(command:
     assert (parsed.returncode, parsed.stderr) == (0, b"")
 
 
-def test_the_build_machine_runs_exactly_the_two_commands_of_the_readme() -> None:
+def test_the_build_machine_runs_each_command_of_the_house_once() -> None:
     lines = (ROOT / ".ci" / "run").read_text("utf-8").splitlines()
 
     assert "set -euo pipefail" in lines
     assert [line for line in lines if line.startswith("scripts/")] == [
         "scripts/quickstart",
-        "scripts/test || once_more_alone",
+        "scripts/check",
+        "scripts/test",
+        "scripts/test --all",
     ]
 
 

@@ -1,7 +1,7 @@
-"""The revisions of the Model Context Protocol that this client speaks, and its two eras.
+"""The revisions of the Model Context Protocol that this client speaks.
 
 Up to 2025-11-25 a conversation begins with ``initialize`` and has a state. From 2026-07-28 on every
-request says for itself which revision it is of and who asks.
+request names its revision and its client. A file of its own because both transports import it.
 """
 
 from lillux.errors import ConfigurationError

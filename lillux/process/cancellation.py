@@ -1,4 +1,7 @@
-"""The wish that running commands end now."""
+"""Cancels running commands.
+
+A file of its own because the engine and the faces import it before anything that runs a process.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

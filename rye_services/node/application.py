@@ -1,7 +1,8 @@
 """The application of a node: the routes of its parts.
 
 A part is a module with ``router(services)``; what it does between requests is a context that it
-names in `BACKGROUND`. Nothing here decides anything.
+names in `BACKGROUND`. Nothing here decides anything. A file of its own because all
+other modules of the node stand below it.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""``rye lillux-proc`` and ``rye lillux-watch``: the helper programs, compiled or in Python."""
+"""``rye lillux-proc`` and ``rye lillux-watch``: the helper programs, compiled or in Python.
+
+A file of its own because completion and help must not import what runs processes.
+"""
 
 import os
 import sys

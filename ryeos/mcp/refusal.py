@@ -1,4 +1,7 @@
-"""The last resort of a server that cannot start: its first request is answered with the reason."""
+"""A server that cannot start answers its first request with the reason.
+
+A file of its own because only a failed start imports it.
+"""
 
 import os
 import sys

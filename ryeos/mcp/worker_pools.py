@@ -1,4 +1,7 @@
-"""Threads that carry out calls: a call at a time each, in the order in which they came."""
+"""Threads that carry out calls: each takes one call at a time, in the order of arrival.
+
+A file of its own because the first answer of a server must not wait for the import of threads.
+"""
 
 from collections import deque
 from collections.abc import Callable

@@ -168,7 +168,7 @@ def _read(base: Path, *, is_strict: bool) -> Mapping[str, Any] | None:
             raise RyeError(
                 problem if place in problem else f"{place}: {problem}",
                 code="CONFIG_ERROR",
-                hint="correct the file: it says which files travel, so nothing was sent or compared",
+                hint="correct it: it says which files travel, so nothing was sent or compared",
                 path=place,
             ) from error
         _log.warning("%s does not count: %s", base / PLACE, error)

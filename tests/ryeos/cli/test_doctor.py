@@ -636,7 +636,8 @@ def test_what_cannot_be_fixed_is_told(cli: CommandLine) -> None:
 
     gone = cli.home / "gone"
 
-    (told,) = fix_findings([Finding("cache", "warn", "exposed", "chmod 700 it", keep_from_others(gone))])
+    exposed = [Finding("cache", "warn", "exposed", "chmod 700 it", keep_from_others(gone))]
+    (told,) = fix_findings(exposed)
 
     assert (told.status, told.fix) == ("fail", "chmod 700 it")
     assert told.message == f"not fixed: {gone}: no such file or directory"

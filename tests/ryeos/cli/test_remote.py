@@ -140,7 +140,7 @@ def test_rules_that_cannot_be_read_stop_a_push(user: User) -> None:
 
     assert done.status == 6
     assert "manifest.yaml" in done.stderr
-    assert "hint: correct the file: it says which files travel" in done.stderr
+    assert "hint: correct it: it says which files travel" in done.stderr
 
 
 def test_a_pull_says_which_files_it_wrote(user: User, other: User) -> None:
