@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.crowd import crowd
 from tests.support.node import Node
+
+pytestmark = pytest.mark.heavy
 
 pytest_plugins = ("tests.support.node",)
 

@@ -83,6 +83,7 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
     assert named == []
 
 
+@pytest.mark.heavy
 def test_no_function_is_longer_than_a_screen() -> None:
     long = [
         f"{place(path, node)} {node.name}"
@@ -118,6 +119,7 @@ def test_each_folder_of_tests_is_a_folder_of_the_code() -> None:
     assert sorted(folder for folder in folders if not (ROOT / folder).is_dir()) == []
 
 
+@pytest.mark.heavy
 def test_only_the_command_line_reads_the_environment() -> None:
     names = {"environ", "environb", "getenv", "getenvb"}
     reads = [
@@ -139,6 +141,7 @@ def test_only_the_command_line_reads_the_environment() -> None:
     assert reads == []
 
 
+@pytest.mark.heavy
 def test_only_the_command_line_prints() -> None:
     prints = [
         place(path, node)
@@ -154,6 +157,7 @@ def test_only_the_command_line_prints() -> None:
 LATE_DOOR = "lillux.http.connections"
 
 
+@pytest.mark.heavy
 def test_an_outside_library_is_imported_only_by_the_function_that_needs_it() -> None:
     ours = {"lillux", "ryeos"} | sys.stdlib_module_names
     early = [
@@ -169,6 +173,7 @@ def test_an_outside_library_is_imported_only_by_the_function_that_needs_it() -> 
     assert early == []
 
 
+@pytest.mark.heavy
 def test_a_door_with_early_imports_is_itself_imported_late() -> None:
     early = [
         place(path, node)

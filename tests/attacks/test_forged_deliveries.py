@@ -81,6 +81,7 @@ def test_a_delivery_without_an_id_is_refused_only_once_it_is_known_to_be_signed(
     assert hook.user.node.ask("POST", "/execute", body, headers=forged).answer == REFUSED
 
 
+@pytest.mark.heavy
 def test_webhooks_can_be_closed(tmp_path: Path) -> None:
     from tests.support.node import running_node
 

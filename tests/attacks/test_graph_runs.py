@@ -355,6 +355,7 @@ def test_a_foreach_makes_no_more_calls_at_once_than_it_may(ground: GraphGround) 
     assert max(counted) <= 3
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("value", ['"${state.s}${state.s}"', '["${state.s}", "${state.s}"]'])
 def test_a_state_that_doubles_with_each_step_ends_the_run(value: str, ground: GraphGround) -> None:
     config = (

@@ -202,6 +202,7 @@ def test_a_second_element_cannot_stand_in_for_the_signed_one(block: str) -> None
         parse_directive(f"```xml\n{block}\n```\n")
 
 
+@pytest.mark.heavy
 def test_a_hostile_python_file_does_not_crash_the_interpreter() -> None:
     pieces = [
         *("(", "-", "not ", "lambda:", "a.b", "1+", "2**", "~", "a()", "a[0]", "{0:", "f'{"),

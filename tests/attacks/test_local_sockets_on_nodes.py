@@ -106,6 +106,7 @@ def test_loops_of_events_and_processes_of_python_work_on_a_node(
     assert project.execute("tool:work")["result"]["data"] == "over TCP"
 
 
+@pytest.mark.heavy
 def test_a_node_may_let_its_tools_connect(
     tmp_path: Path, workspace: Workspace, service: Path
 ) -> None:

@@ -73,6 +73,7 @@ def test_a_hostile_value_arrives_on_standard_input_as_it_is(shared: Workspace, v
     assert result.data["got"] == {"x": value, "deep": [{"y": value}]}
 
 
+@pytest.mark.heavy
 @pytest.mark.property
 @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(

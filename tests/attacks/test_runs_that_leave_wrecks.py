@@ -21,6 +21,7 @@ def project(shared_node: Node, workspace: Workspace) -> RemoteProject:
     return RemoteProject.with_tools(workspace, shared_node.user())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "code",
     [

@@ -6,7 +6,7 @@ from tests.support.built import Machine
 from tests.support.bundle_tools import call, example, refused
 from tests.support.bundles import echo_tool
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.heavy]
 BUNDLER = "rye/core/bundler/bundler"
 
 

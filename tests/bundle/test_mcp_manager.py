@@ -13,6 +13,7 @@ MANAGER = "rye/mcp/manager"
 COMMAND = [sys.executable, "-I", str(SDK_SERVER), "stdio"]
 
 
+@pytest.mark.heavy
 def test_an_agent_adds_a_server_and_calls_its_tools(machine: Machine) -> None:
     machine.ask("keys", "generate", "-q")
     added = call(machine, MANAGER, action="add_server", name="sdk", command=COMMAND)
@@ -32,6 +33,7 @@ def test_an_agent_adds_a_server_and_calls_its_tools(machine: Machine) -> None:
     assert removed["removed"] == ["tool:mcp/sdk/add", "tool:mcp/servers/sdk"]
 
 
+@pytest.mark.heavy
 def test_a_server_at_an_address_is_added(machine: Machine) -> None:
     machine.ask("keys", "generate", "-q")
     with sdk_over_http("json") as url:

@@ -33,6 +33,7 @@ def project(machine: Machine) -> Machine:
     return machine
 
 
+@pytest.mark.heavy
 def test_a_background_run_is_listed_looked_at_and_ended(project: Machine) -> None:
     thread_id = start(project, "echo begun >&2; sleep 600")
     listed = call(project, f"{PROCESSES}/list", active=True)["data"]["threads"]
@@ -48,6 +49,7 @@ def test_a_background_run_is_listed_looked_at_and_ended(project: Machine) -> Non
     assert left == []
 
 
+@pytest.mark.heavy
 def test_the_steps_of_a_graph_are_told(project: Machine) -> None:
     params = json.dumps({"files": [".ai"]})
     project.run("run", "rye/examples/fan-out", "--params", params, "--json")

@@ -33,6 +33,7 @@ def write(machine: Machine, item_id: str) -> Path:
     return path
 
 
+@pytest.mark.heavy
 def test_an_item_is_published_found_and_pulled(machine: Machine, account: Account) -> None:
     item_id = f"{account.name}/text/upper"
     path = write(machine, item_id)
@@ -51,6 +52,7 @@ def test_an_item_is_published_found_and_pulled(machine: Machine, account: Accoun
     assert [row["state"] for row in verified["items"]] == ["signed-here"]
 
 
+@pytest.mark.heavy
 def test_a_bundle_is_installed_and_its_tool_runs(machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "published").mkdir()
     publisher = Publisher.at(tmp_path / "published")

@@ -9,6 +9,7 @@ pytestmark = pytest.mark.e2e
 TEST = "rye/core/testing/test"
 
 
+@pytest.mark.heavy
 def test_the_cases_of_the_bundle_pass(machine: Machine) -> None:
     answer = rye(machine, "test", "rye/**")
 

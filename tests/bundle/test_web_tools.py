@@ -190,6 +190,7 @@ def test_an_address_that_is_none_is_refused(machine: Machine, url: str) -> None:
     assert "secret" not in json.dumps(envelope)
 
 
+@pytest.mark.heavy
 def test_a_server_of_another_name_is_refused(machine: Machine, tmp_path: Path) -> None:
     configure(machine.home, "access", "allow_private: [localhost, 127.0.0.1]\n")
     with Server(served, context_for("localhost")) as server:

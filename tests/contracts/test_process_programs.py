@@ -229,6 +229,7 @@ def test_a_program_that_ends_well_when_asked_to_has_still_timed_out(proc: Progra
     assert (answer["success"], answer["return_code"]) == (False, -1)
 
 
+@pytest.mark.heavy
 def test_a_whole_group_ends_with_a_timeout(proc: Program, lifeline: Lifeline) -> None:
     script = f"{lifeline.hold}; (trap '' TERM; while :; do sleep 60; done) & sleep 60"
 
@@ -251,6 +252,7 @@ def test_a_leftover_of_a_program_that_ended_is_killed(proc: Program, lifeline: L
     assert lifeline.is_released()
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no setsid program")
 @pytest.mark.parametrize("timeout", ["0.5", "30"])
 def test_a_grandchild_that_keeps_the_pipes_is_not_waited_for(
@@ -268,6 +270,7 @@ def test_a_grandchild_that_keeps_the_pipes_is_not_waited_for(
     assert answer["stdout"] == ("" if timeout == "0.5" else "done\n")
 
 
+@pytest.mark.heavy
 def test_64_mib_go_through_all_three_pipes_at_once(proc: Program) -> None:
     program = ("--cmd", sys.executable, "--arg=-I", "--arg=-c", "--arg", ALL_PIPES)
     kept = ("--max-output", str(MIB_64), "--timeout", "50")

@@ -310,6 +310,7 @@ def test_a_function_that_hangs_is_ended_in_time(caller: Caller, where: str) -> N
     assert result.duration_ms < 2000
 
 
+@pytest.mark.heavy
 def test_a_function_that_ignores_the_polite_signal_is_killed(caller: Caller) -> None:
     caller.write(
         "\nimport signal, time\ndef execute(params, project_path):\n"

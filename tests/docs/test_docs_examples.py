@@ -31,7 +31,10 @@ bundle = BundleFolder(Path(sys.argv.pop(1)), lambda: tool_programs(root))
 sys.exit(main(bundle=bundle))" '{root}' '{bundle}' "$@"
 """
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="the examples are typed into a POSIX shell")
+pytestmark = [
+    pytest.mark.skipif(os.name == "nt", reason="the examples are typed into a POSIX shell"),
+    pytest.mark.heavy,
+]
 
 
 def pages() -> list[Path]:

@@ -170,6 +170,7 @@ def test_a_signal_ends_the_waiting_and_not_the_run(
     holding.await_end()
 
 
+@pytest.mark.heavy
 def test_eight_runs_at_once_in_a_new_project(project: Path, machine: Machine) -> None:
     command = [*machine.rye, *BASH, "command=echo $RYE_PARENT_THREAD_ID", "--async", "-q"]
     starting = [

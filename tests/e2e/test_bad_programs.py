@@ -13,6 +13,7 @@ from tests.support.built import Machine
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.skipif(sys.platform == "win32", reason="the tools are POSIX commands"),
+    pytest.mark.heavy,
 ]
 
 MIB = 1024 * 1024

@@ -18,7 +18,7 @@ from tests.support.built import BASE_PYTHON, PACKED, ROOT, Machine, build_pyz, r
 from tests.support.other_pythons import builder
 from tests.support.programs import require_program
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.heavy]
 
 PYTHON_CACHES = shutil.ignore_patterns("__pycache__")
 MADE = {"rye.pyz", "rye.pyz.sha256", "rye.pyz.sig", "rye.pyz.cdx.json"}

@@ -215,6 +215,7 @@ def test_the_licences_of_the_libraries_are_inside(built_pyz: Path) -> None:
     assert "LICENSE" in names
 
 
+@pytest.mark.heavy
 def test_every_module_of_a_library_that_the_code_imports_is_inside(built_pyz: Path) -> None:
     files = {name.removesuffix(".py") for name in sources(built_pyz).namelist()}
     libraries = {name.partition("/")[0] for name in files if name.endswith("/__init__")}
@@ -270,6 +271,7 @@ def test_what_only_builds_need_is_not_inside(built_pyz: Path) -> None:
     assert [name for name in names if name.startswith(("cffi/", "pycparser", "packing/"))] == []
 
 
+@pytest.mark.heavy
 def test_a_file_for_this_machine_alone_is_small(tmp_path: Path) -> None:
     said = build_pyz(ROOT, "--host", "--out", str(tmp_path))
 

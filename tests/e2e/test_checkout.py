@@ -36,6 +36,7 @@ def test_the_checkout_runs_a_tool_of_its_bundle(developer: Machine) -> None:
     assert list(developer.temporary.iterdir()) == []
 
 
+@pytest.mark.heavy
 def test_its_first_starts_at_once_all_work(developer: Machine, checkout: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: developer.ask(*ECHO), range(8)))
@@ -44,6 +45,7 @@ def test_its_first_starts_at_once_all_work(developer: Machine, checkout: Path) -
     assert len(list((checkout / "build" / "checkout").iterdir())) == 1
 
 
+@pytest.mark.heavy
 def test_an_edit_of_the_bundle_takes_effect_at_the_next_start(
     developer: Machine, checkout: Path
 ) -> None:
@@ -80,6 +82,7 @@ def test_without_the_libraries_it_says_how_to_get_them(developer: Machine, check
     )
 
 
+@pytest.mark.heavy
 def test_the_status_of_a_command_is_the_status_of_the_process(developer: Machine) -> None:
     statuses = [
         developer.run(*arguments).returncode

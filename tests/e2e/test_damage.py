@@ -18,7 +18,7 @@ import pytest
 from tests.support.built import BASE_PYTHON, Machine
 from zipboot.importer import SOURCES
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.heavy]
 
 VERSION = ("version",)
 ECHO = ("run", "rye/bash/bash", "command=echo hi")

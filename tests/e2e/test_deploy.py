@@ -15,6 +15,7 @@ CONFINES = ("NoNew", "Capability", "Ambient", "Protect", "Private", "Restrict", 
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.skipif(os.name == "nt", reason="containers and units are for Linux"),
+    pytest.mark.heavy,
 ]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.built import BASE_PYTHON, ROOT, Machine, build_pyz
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.heavy]
 
 
 @pytest.fixture(scope="module")

@@ -54,6 +54,7 @@ def test_eight_first_starts_at_once_all_work(machine: Machine) -> None:
     assert [name for name in contents(machine.cache) if name.endswith(".tmp")] == []
 
 
+@pytest.mark.heavy
 def test_starts_that_were_killed_at_any_moment_leave_nothing_that_matters(
     machine: Machine, whole: dict[str, bytes]
 ) -> None:

@@ -17,6 +17,8 @@ import pytest
 from tests.support.documents import Step, prints, steps
 from tests.support.programs import require_program
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).resolve().parents[2]
 # Behind the language stand the programs that a block needs: ```console git
 _BLOCK = re.compile(

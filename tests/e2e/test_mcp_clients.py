@@ -17,7 +17,7 @@ from tests.support.node_packages import CLIENTS, node_packages
 from tests.support.programs import require_program
 from tests.support.python_packages import FASTMCP, python_with
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.heavy]
 
 SUPPORT = ROOT / "tests" / "support"
 ANY_CLIENT_S = 120

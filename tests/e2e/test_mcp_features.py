@@ -110,6 +110,7 @@ def _write(machine: Machine, name: str) -> None:
     assert signed.returncode == 0, signed.stderr
 
 
+@pytest.mark.heavy
 def test_an_older_client_hears_of_a_new_prompt_after_it_asked_for_the_list(
     client: Client, machine: Machine
 ) -> None:
@@ -125,6 +126,7 @@ def test_an_older_client_hears_of_a_new_prompt_after_it_asked_for_the_list(
     assert [prompt["name"] for prompt in after] == ["mine.hello", "mine.second"]
 
 
+@pytest.mark.heavy
 def test_a_modern_client_hears_of_what_it_listens_to(client: Client, machine: Machine) -> None:
     uri = "rye://directive/mine/hello"
     tag = {"io.modelcontextprotocol/subscriptionId": 7}
@@ -146,6 +148,7 @@ def test_a_modern_client_hears_of_what_it_listens_to(client: Client, machine: Ma
     assert (refused["code"], refused["data"]["code"]) == (-32603, "INTEGRITY")
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(os.name == "nt", reason="the tool of this test is for POSIX")
 def test_a_client_hears_of_the_tasks_that_it_names(client: Client, machine: Machine) -> None:
     os.mkfifo(machine.project / "gate")

@@ -151,6 +151,7 @@ def test_a_run_in_the_background_is_a_handle(client: McpClient, items: Machine) 
     assert waited.returncode == 0, waited.stdout
 
 
+@pytest.mark.heavy
 def test_a_run_in_the_background_outlives_the_server(items: Machine) -> None:
     with server(items) as client:
         client.initialize()
@@ -165,6 +166,7 @@ def test_a_timeout_ends_a_tool_earlier(client: McpClient) -> None:
     assert bash(client, "sleep 600", timeout=1)["code"] == "TIMEOUT"
 
 
+@pytest.mark.heavy
 def test_a_timeout_never_gives_a_tool_more_time_than_it_has(client: McpClient) -> None:
     answer = client.envelope("execute", item_id="mine/limited", timeout=500)
 
@@ -250,6 +252,7 @@ def test_a_tool_tells_how_far_it_is(client: McpClient) -> None:
     ]
 
 
+@pytest.mark.heavy
 def test_a_silent_tool_is_told_to_be_running(client: McpClient) -> None:
     command = "echo waiting >&2; sleep 600"
     call = client.start_tool(

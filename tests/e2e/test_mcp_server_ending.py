@@ -57,6 +57,7 @@ def run_family(client: McpClient, family: Family, count: int = 1) -> list[int]:
     return calls
 
 
+@pytest.mark.heavy
 def test_the_end_of_the_pipe_ends_server_and_programs(client: McpClient, family: Family) -> None:
     calls = run_family(client, family, 3)
 
@@ -140,6 +141,7 @@ def test_a_client_that_reads_no_more_ends_server_and_programs_in_silence(
     assert (status, errors.read_bytes()) == (0, b"")
 
 
+@pytest.mark.heavy
 def test_a_client_that_stopped_reading_does_not_keep_the_server(
     machine: Machine, family: Family
 ) -> None:
@@ -218,6 +220,7 @@ def test_a_parent_that_was_killed_ends_server_and_programs(
     os.close(writing)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "flood", [("ping", 3000), ("tools/list", 28)], ids=["small answers", "large answers"]
 )
@@ -321,6 +324,7 @@ def test_a_cancelled_program_is_gone_and_the_server_goes_on(
     assert client.answers(call) == []
 
 
+@pytest.mark.heavy
 def test_a_thousand_cancelled_calls_leave_nothing_and_no_second_answer(client: McpClient) -> None:
     random = Random(4)  # noqa: S311 - the same order each time
     sent = []

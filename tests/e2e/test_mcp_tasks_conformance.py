@@ -20,6 +20,7 @@ from tests.support.programs import require_program
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX"),
+    pytest.mark.heavy,
 ]
 
 ANY_RUN_S = 120

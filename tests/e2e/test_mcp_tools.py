@@ -46,6 +46,7 @@ def given(machine: Machine, config: dict[str, object], runtime: str = "stdio") -
     machine.ask("sign", "-q", "tool:mcp/servers/test", "tool:mcp/test/add")
 
 
+@pytest.mark.heavy
 def test_a_server_is_started_and_called(machine: Machine) -> None:
     given(machine, {"command": sys.executable, "args": ["-I", str(SDK_SERVER), "stdio"]})
 

@@ -312,6 +312,7 @@ def test_javascript_runs_with_tsx_as_it_does_without(shop: Shop, name: str) -> N
     assert shop.data(f"mine/{Path(name).stem}", "n:=1")["params"] == {"n": 1}
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("tsx")
 def test_with_tsx_too_nothing_unverified_is_loaded(shop: Shop) -> None:
     (shop.tools / "mine").mkdir(parents=True)

@@ -19,7 +19,7 @@ from tests.support.registry import running_registry
 from tests.support.remote_projects import RemoteProject
 from tests.support.workspace import Workspace
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.heavy]
 
 KEYS = "/admin/authorized-keys"
 

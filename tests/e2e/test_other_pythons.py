@@ -11,7 +11,7 @@ from tests.support.built import BASE_PYTHON, Machine
 from tests.support.other_pythons import require_python
 from tests.support.surroundings import SharedFile, mounted, without_room
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.heavy]
 
 ECHO = ("run", "rye/bash/bash", "command=echo hi")
 WHERE = ("self", "where", "--json")

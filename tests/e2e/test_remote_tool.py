@@ -60,6 +60,7 @@ def agent(tmp_path: Path, shared_node: Node) -> Agent:
     return Agent(tmp_path, shared_node)
 
 
+@pytest.mark.heavy
 def test_the_core_actions(agent: Agent) -> None:
     (agent.project / ".ai/tools/mine").mkdir(parents=True)
     (agent.project / ".ai/tools/mine/hello.sh").write_text(HELLO, encoding="utf-8")
@@ -92,6 +93,7 @@ def test_a_secret_is_sealed_for_the_node_alone(agent: Agent, shared_node: Node) 
     assert agent.act("seal", secret_name="PATH", secret_value="/evil")["success"] is False
 
 
+@pytest.mark.heavy
 def test_what_goes_wrong_is_an_answer(agent: Agent) -> None:
     unknown = agent.act("fly")
     assert (unknown["success"], "push" in unknown["valid_actions"]) == (False, True)
@@ -127,6 +129,7 @@ def test_parameters_that_it_does_not_know_are_refused(
     assert "--limit" not in json.dumps(envelope)
 
 
+@pytest.mark.heavy
 def test_runs_of_another_project_are_listed_by_its_name(agent: Agent) -> None:
     (agent.project / ".ai/tools/mine").mkdir(parents=True)
     (agent.project / ".ai/tools/mine/hello.sh").write_text(HELLO, encoding="utf-8")

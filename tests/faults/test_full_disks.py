@@ -16,7 +16,7 @@ from tests.support.programs import require_program
 from tests.support.remote_client import Client, Ended, client_of, files_there, history
 from tests.support.remote_projects import FUNCTION
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="mounts of POSIX")
+pytestmark = [pytest.mark.skipif(os.name == "nt", reason="mounts of POSIX"), pytest.mark.heavy]
 
 Enlarge = Callable[[], None]
 

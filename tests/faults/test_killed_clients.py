@@ -12,7 +12,7 @@ from tests.support.remote_client import Client, Running, files_there, history
 
 BEFORE, HALF, AFTER = Stage.BEFORE, Stage.HALF, Stage.AFTER
 KILLED = -9
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
+pytestmark = [pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does"), pytest.mark.heavy]
 
 
 def kill_at(proxy: Proxy, client: Client, path: str, stage: Stage, *argv: str) -> None:

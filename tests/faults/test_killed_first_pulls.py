@@ -13,7 +13,7 @@ from tests.support.remote_client import Client, Running, files_there
 
 MANY = 600
 KILLED = -9
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
+pytestmark = [pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does"), pytest.mark.heavy]
 
 
 @pytest.fixture

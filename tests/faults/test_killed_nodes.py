@@ -17,7 +17,7 @@ from tests.support.remote_projects import FUNCTION, RemoteProject
 from tests.support.workspace import Workspace
 
 BEFORE, HALF, AFTER = Stage.BEFORE, Stage.HALF, Stage.AFTER
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
+pytestmark = [pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does"), pytest.mark.heavy]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ KILLED = -9
 KILLING = (sys.executable, str(ROOT / "tests" / "support" / "killed_at_step.py"))
 PATHS = ["src/0.txt", "src/gone.txt", "src/here.txt"]
 MOST_STEPS = 100
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does")
+pytestmark = [pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does"), pytest.mark.heavy]
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.node import Node, User
 
+pytestmark = pytest.mark.heavy
+
 MIB = 1024 * 1024
 LIMIT = 50 * MIB
 HAS = "/objects/has"

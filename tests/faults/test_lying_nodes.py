@@ -15,6 +15,8 @@ from tests.support.node import Node, Reply, running_node
 from tests.support.node_proxy import Proxy, proxy_to
 from tests.support.remote_client import Client, files_there
 
+pytestmark = pytest.mark.heavy
+
 REFUSED = (4, 7)
 """Integrity, and what a remote may do wrong."""
 

@@ -10,6 +10,8 @@ from tests.support.node import Reply
 from tests.support.node_proxy import Proxy
 from tests.support.remote_client import RYE, Client, files_there
 
+pytestmark = pytest.mark.heavy
+
 OFF = """
 import runpy, sys, time
 right = time.time

@@ -42,6 +42,7 @@ def test_a_second_start_finds_what_the_first_one_staged(checkout: Path) -> None:
     assert (second / "public_key.pem").read_bytes() == key
 
 
+@pytest.mark.heavy
 def test_first_starts_at_once_agree_on_one_bundle(checkout: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         staged = set(pool.map(lambda _: staged_bundle(checkout), range(8)))

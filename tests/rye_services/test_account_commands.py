@@ -2,10 +2,14 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from lillux.signing import compute_key_fingerprint, generate_keypair
 from tests.support.node import CHECKOUT_COMMAND
 from tests.support.registry import Account, Registry
 from tests.support.workspace import PLAIN_ENV
+
+pytestmark = pytest.mark.heavy
 
 
 def run(data: Path, *words: str) -> subprocess.CompletedProcess[str]:

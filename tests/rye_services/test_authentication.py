@@ -86,6 +86,7 @@ def test_the_same_request_does_not_count_twice(owner: User) -> None:
     assert second.answer == UNAUTHORIZED
 
 
+@pytest.mark.heavy
 def test_a_nonce_counts_once_after_a_restart_too(node: Node) -> None:
     headers = node.owner.signed_headers("GET", KEYS)
     assert ask(node.owner, headers).status == 200

@@ -53,6 +53,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:  # noqa:
     return status, json.loads(out)
 
 
+@pytest.mark.heavy
 def test_a_key_is_added_listed_and_revoked(
     capsys: pytest.CaptureFixture[str], data: str, ada: KeyPair, tmp_path: Path
 ) -> None:
@@ -190,6 +191,7 @@ def test_what_is_not_there_cannot_be_revoked(
     assert "API key 'x': expected the id of one, found none" in api_key[2]
 
 
+@pytest.mark.heavy
 def test_a_reader_that_went_away_is_no_failure(data: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)

@@ -11,6 +11,8 @@ import pytest
 from tests.support.node import Node
 from tests.support.registry import Registry
 
+pytestmark = pytest.mark.heavy
+
 EXAMPLES = 5
 """Of each route, beside those at the edges of its document."""
 

@@ -33,6 +33,7 @@ def test_the_data_of_a_node_are_its_owners_alone(shared_node: Node) -> None:
         assert shared_node.data.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.heavy
 def test_a_node_that_is_asked_to_end_ends_well(node: Node) -> None:
     status = node.end()
 
@@ -40,6 +41,7 @@ def test_a_node_that_is_asked_to_end_ends_well(node: Node) -> None:
     assert node.log[-1] == "rye-node: ended\n"
 
 
+@pytest.mark.heavy
 def test_a_request_under_way_is_answered_before_the_end(node: Node) -> None:
     body = b'{"public_key": "ed25519:x"}'
     head = f"POST {KEYS} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
@@ -58,6 +60,7 @@ def test_a_request_under_way_is_answered_before_the_end(node: Node) -> None:
     assert node.wait() == 0
 
 
+@pytest.mark.heavy
 def test_a_second_signal_ends_at_once(node: Node) -> None:
     head = f"POST {KEYS} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"
     with socket.create_connection(("127.0.0.1", node.port), timeout=30) as connection:
@@ -71,6 +74,7 @@ def test_a_second_signal_ends_at_once(node: Node) -> None:
         assert node.wait(timeout_s=20) == 0
 
 
+@pytest.mark.heavy
 def test_a_node_that_was_killed_starts_on_what_it_left(node: Node) -> None:
     before = node.owner.ask("GET", KEYS).json
 
@@ -80,6 +84,7 @@ def test_a_node_that_was_killed_starts_on_what_it_left(node: Node) -> None:
     assert node.owner.ask("GET", KEYS, auth="bearer").status == 200
 
 
+@pytest.mark.heavy
 def test_two_processes_may_serve_the_same_data(node: Node) -> None:
     headers = node.owner.signed_headers("GET", KEYS)
     with running_node(node.data) as second:
@@ -97,6 +102,7 @@ def test_two_processes_may_serve_the_same_data(node: Node) -> None:
         assert sorted(reply.status for reply in replies) == [200, 401]
 
 
+@pytest.mark.heavy
 def test_the_first_key_may_come_from_the_environment(tmp_path: Path) -> None:
     pair = generate_keypair()
     environ = {
@@ -111,6 +117,7 @@ def test_the_first_key_may_come_from_the_environment(tmp_path: Path) -> None:
     assert listed["created_via"] == "bootstrap"
 
 
+@pytest.mark.heavy
 def test_an_address_that_is_taken_is_named(tmp_path: Path, shared_node: Node) -> None:
     command = [*CHECKOUT_COMMAND, "serve", "--data", str(tmp_path / "n")]
 

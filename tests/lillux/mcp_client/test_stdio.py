@@ -239,6 +239,7 @@ def test_a_server_that_is_not_there_is_not_found() -> None:
 # --- nothing stays
 
 
+@pytest.mark.heavy
 @posix_only
 @pytest.mark.parametrize("behaviour", ["plain", "leaves a child", "stays", "fails"])
 def test_nothing_of_a_server_lives_on(tmp_path: Path, behaviour: str) -> None:

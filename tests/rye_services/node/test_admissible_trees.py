@@ -55,6 +55,7 @@ def test_a_file_made_a_link_to_elsewhere_stays_what_it_was(project: RemoteProjec
     assert left_out(project, "rm src/x.txt; ln -s /etc/passwd src/x.txt") == ["src/x.txt"]
 
 
+@pytest.mark.heavy
 @posix
 def test_folders_that_are_too_deep_to_be_named_are_left_out(project: RemoteProject) -> None:
     more = "p=$(printf 'd/%.0s' $(seq 100)); for i in $(seq 30)"

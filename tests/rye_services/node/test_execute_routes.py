@@ -259,6 +259,7 @@ def test_threads_are_listed_newest_first(project: RemoteProject) -> None:
     assert reply.json["threads"][0]["state"] == "completed"
 
 
+@pytest.mark.heavy
 def test_executions_and_pushes_at_once_lose_no_update(project: RemoteProject) -> None:
     """Each writes a file of its own: in the end all of them are there, or say that they are not."""
 

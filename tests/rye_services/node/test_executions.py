@@ -19,7 +19,10 @@ from tests.support.remote_projects import TEXT, RemoteProject
 from tests.support.workspace import PLAIN_ENV, Workspace
 
 pytest_plugins = ("tests.support.node",)
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX")
+pytestmark = [
+    pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX"),
+    pytest.mark.heavy,
+]
 
 
 @pytest.fixture

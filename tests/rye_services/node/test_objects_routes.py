@@ -167,6 +167,7 @@ def test_a_large_blob_comes_back_whole(user: User) -> None:
     assert contents_of(user, [sha256_hex(data)]) == {sha256_hex(data): data}
 
 
+@pytest.mark.heavy
 def test_a_user_gets_no_more_room_than_there_is(tmp_path: Path) -> None:
     limits = {"MAX_USER_STORAGE_BYTES": "1000"}
     with running_node(tmp_path / "node", environ=limits) as node:

@@ -9,6 +9,8 @@ from tests.support.contrasts import CONTRASTS
 from tests.support.node import Node, User
 from tests.support.page_contents import PROJECT, THREAD, Contents
 
+pytestmark = pytest.mark.heavy
+
 EVIL = "<img src=x onerror=window.brokenIn=1>"
 
 

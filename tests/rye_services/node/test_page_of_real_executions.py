@@ -12,7 +12,10 @@ from tests.support.node import Node
 from tests.support.remote_projects import RemoteProject
 from tests.support.workspace import Workspace
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX")
+pytestmark = [
+    pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX"),
+    pytest.mark.heavy,
+]
 
 SCRIPT = "while ! [ -e $TMPDIR/go ]; do sleep 0.02; done; echo of the execution > src/x.txt"
 

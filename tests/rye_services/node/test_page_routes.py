@@ -125,6 +125,7 @@ def test_logging_out_takes_the_token_of_the_page(shared_node: Node) -> None:
     assert 'rye_session=""' in ended.headers["set-cookie"]
 
 
+@pytest.mark.heavy
 def test_a_session_that_was_ended_counts_nowhere_also_after_a_restart(node: Node) -> None:
     user = node.user()
     left, kept = logged_in(user), logged_in(user)

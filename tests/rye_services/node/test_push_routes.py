@@ -122,6 +122,7 @@ def test_projects_have_heads_of_their_own(user: User) -> None:
     assert [one["_hash"] for one in history(user)] == [snapshot]
 
 
+@pytest.mark.heavy
 def test_every_push_of_fifty_clients_at_once_is_an_ancestor_of_the_head(user: User) -> None:
     start = push_tree(user, FILES)
     trees = [tree({**FILES, "number": b"%d" % number}) for number in range(50)]

@@ -80,6 +80,7 @@ def test_a_key_for_other_things_is_refused(shared_node: Node) -> None:
     assert shared_node.ask("GET", "/vault/list").status == 401
 
 
+@pytest.mark.heavy
 def test_no_value_is_in_the_log_or_readable_on_the_disk(node: Node) -> None:
     value = "recognisable-0451"
     body = {"secrets": [{"name": "A", "value": value}]}

@@ -23,6 +23,8 @@ from tests.support.node_sync import (
     tree,
 )
 
+pytestmark = pytest.mark.heavy
+
 pytest_plugins = ("tests.support.node",)
 
 Answer = TypeVar("Answer")

@@ -267,6 +267,7 @@ def test_a_daemon_that_a_tool_starts_ends_with_the_execution(
     lifeline.close()
 
 
+@pytest.mark.heavy
 def test_a_run_over_its_time_limit_is_ended_and_says_so(
     workspace: Workspace, job: MakeJob, launch: WorkerLaunch
 ) -> None:

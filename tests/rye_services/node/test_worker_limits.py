@@ -87,6 +87,7 @@ def test_a_file_of_just_worker_file_bytes_is_taken(project: RemoteProject) -> No
     assert len(project.text("src/just")) == MIB
 
 
+@pytest.mark.heavy
 def test_a_run_takes_no_longer_than_worker_timeout_s(project: RemoteProject) -> None:
     result = failed(
         project,
@@ -101,6 +102,7 @@ def test_a_run_takes_no_longer_than_worker_timeout_s(project: RemoteProject) -> 
     assert works_still(project)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("setting", "is_written"), [("", False), ("0", True)])
 def test_files_are_limited_by_the_quota_unless_worker_file_bytes_says_otherwise(
     tmp_path: Path, workspace: Workspace, setting: str, *, is_written: bool

@@ -170,6 +170,7 @@ def test_bundles_are_found_by_their_words(shared_registry: Registry) -> None:
     assert shared_registry.ask("GET", "/v1/bundle/search?query=%25").json["total"] == 0
 
 
+@pytest.mark.heavy
 def test_a_bundle_outlives_a_restart(registry: Registry) -> None:
     account = registry.account()
     account.ask("POST", "/v1/bundle/push", body(account.name))

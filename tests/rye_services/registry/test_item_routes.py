@@ -1,5 +1,7 @@
 import re
 
+import pytest
+
 from lillux.digests import sha256_hex
 from lillux.signing import compute_key_fingerprint, verify_signature
 from ryeos.items.refs import Kind
@@ -239,6 +241,7 @@ def test_downloads_are_counted(shared_registry: Registry) -> None:
     assert shared_registry.ask("GET", f"/v1/items/tool/{item_id}").json["download_count"] == 3
 
 
+@pytest.mark.heavy
 def test_counts_outlive_a_restart(registry: Registry) -> None:
     account = registry.account()
     item_id = f"{account.name}/greetings/hello"

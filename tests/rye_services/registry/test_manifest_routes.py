@@ -136,6 +136,7 @@ def test_a_publication_of_another_form_is_refused(
     assert reply.status in {400, 422}
 
 
+@pytest.mark.heavy
 def test_what_is_published_outlives_the_collection_of_garbage(registry_of_a_node: Registry) -> None:
     user = publisher(registry_of_a_node, "*")
     digest = pushed(user)

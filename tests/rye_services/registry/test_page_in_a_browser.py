@@ -11,6 +11,8 @@ from tests.support.browser import Browser, chromedriver, chromium
 from tests.support.contrasts import CONTRASTS
 from tests.support.registry import Registry, item_text
 
+pytestmark = pytest.mark.heavy
+
 EVIL = "</code></pre><img src=x onerror=window.brokenIn=1><script>window.brokenIn=1</script>"
 
 

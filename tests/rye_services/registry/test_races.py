@@ -1,6 +1,10 @@
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from tests.support.registry import Account, Registry, bundle_body, item_text
+
+pytestmark = pytest.mark.heavy
 
 FILES = {".ai/knowledge/shapes/draw/about.md": item_text("knowledge", "shapes/draw/about")}
 

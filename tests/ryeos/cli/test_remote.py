@@ -553,6 +553,7 @@ def test_standard_error_is_shown_beside_an_answer_in_json(user: User) -> None:
     assert (done.stdout, done.stderr) == ("[\n  1\n]\n", "boom\n")
 
 
+@pytest.mark.heavy
 def test_a_run_that_takes_too_long_to_wait_for_goes_on_there(user: User, gate: Path) -> None:
     user.cli.json("remote", "push")
 

@@ -221,6 +221,7 @@ def test_no_two_boxes_overlap_and_every_line_runs_from_box_to_box(lines: list[La
                 assert abs(point.y - centre.y) == pytest.approx(size.height / 2)
 
 
+@pytest.mark.heavy
 def test_a_graph_with_very_many_long_arrows_is_drawn_soon() -> None:
     lines = [LayoutArrow(source=index, target=index + 1) for index in range(1999)]
     lines += [LayoutArrow(source=0, target=index, label=Size(9, 9)) for index in range(2, 2000)]

@@ -17,7 +17,7 @@ from tests.support.mcp_bridge import bridged
 from tests.support.node_packages import CLIENTS, node_packages
 from tests.support.programs import require_program
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.heavy]
 
 SERVER = (sys.executable, "-m", "tests.support.mcp_conformance_server")
 ANY_RUN_S = 120

@@ -80,6 +80,7 @@ JSON_VALUES = st.recursive(
 FIELDS = ("text", "data", "mimeType", "uri", "name", "annotations", "_meta", "size", "icons")
 
 
+@pytest.mark.heavy
 @given(
     st.fixed_dictionaries(
         {"type": st.sampled_from(["text", "image", "audio", "resource_link", "odd"])},

@@ -92,6 +92,7 @@ def test_a_second_push_changes_nothing(here: Machine) -> None:
     assert second.snapshot_hash == first.snapshot_hash
 
 
+@pytest.mark.heavy
 def test_two_machines_merge(here: Machine, there: Machine) -> None:
     here.write("src/a.txt", "".join(f"{n}\n" for n in range(20)))
     push(here.link())

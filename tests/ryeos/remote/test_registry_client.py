@@ -183,6 +183,7 @@ def test_publishing_needs_an_api_key(workspace: Workspace) -> None:
         assert server.requests == []
 
 
+@pytest.mark.heavy
 def test_a_registry_that_is_down_is_told(workspace: Workspace) -> None:
     with pytest.raises(RyeError, check=coded("REMOTE_UNREACHABLE")):
         client(workspace, f"http://127.0.0.1:{closed_port()}", timeout_s=5).health()
