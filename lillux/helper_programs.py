@@ -11,8 +11,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lillux.cancellation import Cancellation
 from lillux.errors import FileSystemError, LilluxError
-from lillux.process.cancellation import Cancellation
 
 if TYPE_CHECKING:
     from lillux.process.model import Captured

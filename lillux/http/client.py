@@ -8,6 +8,7 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from lillux.cancellation import Cancellation
 from lillux.http.interruption import Interruption
 from lillux.http.model import (
     STATUSES,
@@ -28,7 +29,6 @@ from lillux.http.model import (
     validate_limits,
 )
 from lillux.http.proxies import Proxy, proxy_for
-from lillux.process.cancellation import Cancellation
 from lillux.values import replace
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from queue import SimpleQueue
 from threading import RLock, Thread, Timer
 from time import monotonic
 
+from lillux.cancellation import Cancellation
 from lillux.http.model import ExchangeCancelledError, ExchangeTimeoutError
-from lillux.process.cancellation import Cancellation
 
 _SHORTEST_WAIT_S = 0.001
 

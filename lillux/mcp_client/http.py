@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from lillux.cancellation import Cancellation
 from lillux.http.client import HttpClient, wait_for
 from lillux.http.model import (
     ExchangeCancelledError,
@@ -50,7 +51,6 @@ from lillux.mcp_client.session import (
     raise_unless_answered,
 )
 from lillux.mcp_client.versions import MODERN, VERSION_KEY, AllowedVersions
-from lillux.process.cancellation import Cancellation
 from lillux.process.conversation import remaining_s
 from lillux.sse import EventParser, EventTooLargeError
 from lillux.values import dataclass, field

@@ -8,6 +8,7 @@
 from collections.abc import Callable
 from time import monotonic
 
+from lillux.cancellation import Cancellation
 from lillux.jsonrpc import LineDecoder, OverlongLine, encode_line, parse_messages
 from lillux.mcp_client.session import (
     ClientInfo,
@@ -25,7 +26,6 @@ from lillux.mcp_client.session import (
     raise_unless_answered,
 )
 from lillux.mcp_client.versions import AllowedVersions
-from lillux.process.cancellation import Cancellation
 from lillux.process.conversation import Conversation, converse, remaining_s
 from lillux.process.model import BoundedCapture, Command, signal_name
 from lillux.values import dataclass, replace

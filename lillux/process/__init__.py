@@ -20,7 +20,7 @@ from contextlib import closing, nullcontext
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from lillux.process.cancellation import Cancellation
+from lillux.cancellation import Cancellation
 from lillux.process.model import BoundedCapture, Captured, Command, Outcome
 
 if TYPE_CHECKING:

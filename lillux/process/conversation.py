@@ -13,8 +13,8 @@ from threading import Thread
 from time import monotonic
 from typing import IO
 
+from lillux.cancellation import Cancellation
 from lillux.process import DRAIN_S, GRACE_S, pump_until
-from lillux.process.cancellation import Cancellation
 from lillux.process.children import SpawnedChild, spawn, tree_of
 from lillux.process.model import Command, SpawnError
 from lillux.process.pumps import Pump, Sink, pump_for

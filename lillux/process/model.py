@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from lillux.cancellation import Cancellation
 from lillux.errors import ConfigurationError, LilluxError
-from lillux.process.cancellation import Cancellation
 from lillux.values import dataclass, field
 
 # --- model ----------------------------------------------------------------------------------------

@@ -10,9 +10,9 @@ from random import SystemRandom
 from typing import Any, Literal, Protocol
 
 import ryeos
+from lillux.cancellation import Cancellation
 from lillux.digests import CanonicalJsonError
 from lillux.errors import LilluxError
-from lillux.process.cancellation import Cancellation
 from lillux.store import Durability, Store
 from lillux.values import dataclass, field, replace
 from rye_services.callers import WebhookDelivery

@@ -14,9 +14,9 @@ from typing import Any
 from sqlalchemy import Connection
 
 import ryeos
+from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError, locked
-from lillux.process.cancellation import Cancellation
 from lillux.store_files import ObjectMissingError
 from rye_services.database import Database
 from rye_services.http import RequestProblem, is_full

@@ -11,9 +11,9 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from types import FrameType
 
+from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.process import ProcessManager
-from lillux.process.cancellation import Cancellation
 from lillux.process.model import MIB, Command, Outcome, ProcessRunner
 from lillux.values import dataclass, replace
 from rye_services.node.jobs import Finished, Job, failed, read_finished, read_job
@@ -284,7 +284,7 @@ def _run(job: Job, answer: int) -> None:
 
 def _cancelled_by_end(keeper: int) -> "Cancellation":
     """What ends the tools: a signal, or that the keeper is gone."""
-    from lillux.process.cancellation import Cancellation
+    from lillux.cancellation import Cancellation
     from lillux.process.children import await_end_of_parent
 
     cancellation = Cancellation()

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
+from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
-from lillux.process.cancellation import Cancellation
 from lillux.sandbox import confine, refuse_unix_sockets
 from lillux.values import replace
 from rye_services.node.jobs import LEAKED, Finished, Job, JobAction, without_leaked_limits

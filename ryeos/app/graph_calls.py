@@ -6,9 +6,9 @@ What a call gets of its run: the run's id as its parent, every list of capabilit
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lillux.cancellation import Cancellation
 from lillux.digests import canonical_json, sha256_hex
 from lillux.errors import LilluxError
-from lillux.process.cancellation import Cancellation
 from ryeos.graph.call import Lineage, Recordings
 from ryeos.graph.commands import Act
 from ryeos.graph.model import ALWAYS_ALLOWED, Hook, unlisted

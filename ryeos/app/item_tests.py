@@ -17,9 +17,9 @@ from time import perf_counter
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
+from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.files import file_system_error, make_directory, read_bytes, safe_join
-from lillux.process.cancellation import Cancellation
 from lillux.schema import violations
 from lillux.text import PatternError, TextTooLongError, compile_pattern, search
 from lillux.values import dataclass, field

@@ -7,7 +7,7 @@ from threading import Event, Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
-from lillux.process.cancellation import Cancellation
+from lillux.cancellation import Cancellation
 from lillux.values import dataclass, field
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from lillux.cancellation import Cancellation
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError, UnsafePathError
 from lillux.files import (
@@ -17,7 +18,6 @@ from lillux.files import (
     require_plain_path,
     write_atomic,
 )
-from lillux.process.cancellation import Cancellation
 from lillux.schema import validate_schema
 from lillux.values import dataclass, field
 from ryeos.app.workspace import Rye

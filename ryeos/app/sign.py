@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
-from lillux.process.cancellation import Cancellation
 from ryeos.app.verbs import TOOLS, item_reference, project_of, rye_of, valid_arguments
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import (
@@ -100,29 +100,21 @@ def signing(
     rye: Rye, targets: Sequence[SignTarget], *, dry_run: bool, force: bool
 ) -> Iterator[SignReport]:
     """Sign, or only check, one after the other. Raises NoSigningKeyError."""
-    signer = None if dry_run else Signer(rye.signing_key(), rye.verifier)
+    if not dry_run:
+        signer = Signer(rye.signing_key(), rye.verifier)
+        yield from signer.sign_all(targets, force=force, require=_require_readable_cases)
+        return
     for target in targets:
-        error = _problem_of_cases(target)
-        if error:
-            yield SignReport(target=target, error=error)
-        elif signer:
-            yield from signer.sign_all([target], force=force)
-        else:
-            yield _checked(target)
+        yield _checked(target)
 
 
-def _problem_of_cases(target: SignTarget) -> LilluxError | None:
-    """What keeps a file of cases from ever being run: as with all items, that is not signed."""
-    if target.ref is None or not target.ref.is_test:
-        return None
-    from ryeos.app.item_tests import read_case_text
+def _require_readable_cases(target: SignTarget) -> None:
+    """Refuse a file of cases that could never be run: as with all items, that is not signed."""
+    if target.ref is not None and target.ref.is_test:
+        from ryeos.app.item_tests import read_case_text
 
-    where = str(target.path)
-    try:
+        where = str(target.path)
         read_case_text(decode(read_item(target), where), target.ref.id, where)
-    except LilluxError as error:
-        return error
-    return None
 
 
 def _glob(text: str, item_type: str | None) -> tuple[Kind | None, str]:
@@ -138,6 +130,7 @@ def _glob(text: str, item_type: str | None) -> tuple[Kind | None, str]:
 
 def _checked(target: SignTarget) -> SignReport:
     try:
+        _require_readable_cases(target)
         require_writable(target)
         validate_item(target, read_item(target))
     except LilluxError as error:

@@ -12,8 +12,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from lillux.cancellation import Cancellation
 from lillux.files import create_file, make_directory, read_bytes, safe_join, write_atomic
-from lillux.process.cancellation import Cancellation
 from lillux.process.model import ProcessRunner
 from lillux.values import replace
 from ryeos.items.context import Context, log_warning, named_project

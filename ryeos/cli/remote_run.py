@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
-from lillux.process.cancellation import Cancellation
 from ryeos.app.output import one_line
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.progress import ProgressBar

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType, SimpleNamespace
 
+from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
-from lillux.process.cancellation import Cancellation
 from lillux.values import dataclass, field
 from ryeos import __version__
 from ryeos.app.output import Output

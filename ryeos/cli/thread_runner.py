@@ -11,8 +11,8 @@ from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
-from lillux.process.cancellation import Cancellation
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.run import MAX_INPUT_BYTES, live_stderr, show, undo_ignored_child_signals
 from ryeos.cli.session import CommandSpec, Session

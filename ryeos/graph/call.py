@@ -11,8 +11,8 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from lillux.cancellation import Cancellation
 from lillux.digests import CanonicalJsonError, canonical_json, require_json, sha256_hex
-from lillux.process.cancellation import Cancellation
 from lillux.values import dataclass, replace
 from ryeos.graph.commands import (
     INPUTS,

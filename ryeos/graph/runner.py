@@ -12,7 +12,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeVar
 
-from lillux.process.cancellation import Cancellation
+from lillux.cancellation import Cancellation
 from lillux.values import dataclass
 from ryeos.graph.commands import Act, Acted, Enter, Fan, Left, Pause, WalkOutcome
 from ryeos.graph.model import storage_problem

@@ -19,7 +19,7 @@ TYPE_CHECKING = False  # `typing` is not worth its time at a start
 if TYPE_CHECKING:  # the engine comes with the first call
     from typing import Any
 
-    from lillux.process.cancellation import Cancellation
+    from lillux.cancellation import Cancellation
     from ryeos.app.progress import Calling, Progress
     from ryeos.app.workspace import Rye
     from ryeos.items.context import Context

@@ -47,7 +47,7 @@ TYPE_CHECKING = False  # `typing` is not worth its time at a start
 if TYPE_CHECKING:  # the first answers need none
     from typing import Any, NoReturn, Protocol
 
-    from lillux.process.cancellation import Cancellation
+    from lillux.cancellation import Cancellation
 else:
     Protocol = object
 
@@ -154,7 +154,7 @@ class McpServer:
     # ------------------------------------------------------------------ calls
 
     def _begin(self, call: McpCall) -> None:
-        from lillux.process.cancellation import Cancellation
+        from lillux.cancellation import Cancellation
 
         cancellation = Cancellation()
         self._running[call.id] = cancellation

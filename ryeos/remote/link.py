@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lillux.cancellation import Cancellation
 from lillux.digests import canonical_json, sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import locked, read_bytes
-from lillux.process.cancellation import Cancellation
 from lillux.store import Durability, Store
 from lillux.store_files import ObjectKind, RefUnreadableError, is_digest
 from lillux.values import dataclass, field, replace

@@ -11,6 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from urllib.parse import urlencode, urlsplit
 
+from lillux.cancellation import Cancellation
 from lillux.http.client import HttpClient, Wait, wait_for
 from lillux.http.model import (
     ExchangeCancelledError,
@@ -24,7 +25,6 @@ from lillux.http.model import (
     delay_s,
     parse_retry_after,
 )
-from lillux.process.cancellation import Cancellation
 from lillux.store_files import is_digest
 from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError

@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
-from lillux.process.cancellation import Cancellation
 from lillux.values import dataclass, field
 from ryeos import __version__
 from ryeos.items.errors import NoSigningKeyError, RyeError

@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lillux.cancellation import Cancellation
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import make_directory, read_bytes, write_atomic
 from lillux.http.client import Wait, wait_for
 from lillux.http.model import ExchangeCancelledError
-from lillux.process.cancellation import Cancellation
 from lillux.signing import KeyNotFoundError, load_keypair
 from lillux.store import MAX_BYTES
 from lillux.store_files import is_digest

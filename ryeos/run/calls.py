@@ -11,8 +11,8 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from lillux.cancellation import Cancellation
 from lillux.interpreters import ResolvedEnv
-from lillux.process.cancellation import Cancellation
 from lillux.process.model import Captured, Outcome, ProcessRunner, signal_name
 from lillux.values import dataclass, field
 from ryeos.run.anchor import Anchor, AnchoredFiles

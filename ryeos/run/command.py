@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
+from lillux.cancellation import Cancellation
 from lillux.digests import sha256_hex
 from lillux.interpreter_searches import either, find_on_path
 from lillux.interpreters import EnvResolver, MissingInterpreter, ResolvedEnv, child_environment
-from lillux.process.cancellation import Cancellation
 from lillux.process.model import MIB, Command, Outcome, ProcessRunner, ProgramNotFoundError
 from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass, replace

@@ -22,11 +22,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from lillux.cancellation import Cancellation
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.interpreters import ResolvedEnv
 from lillux.process import ProcessManager
-from lillux.process.cancellation import Cancellation
 from lillux.process.model import ProcessRunner
 from lillux.values import dataclass, field, replace
 from ryeos.items.context import Clock, Context, LockMode, log_warning, utc_now

@@ -20,8 +20,8 @@ from threading import Lock
 from time import monotonic
 from typing import IO, Any
 
+from lillux.cancellation import Cancellation
 from lillux.process import ProcessManager
-from lillux.process.cancellation import Cancellation
 from lillux.process.children import spawn
 from lillux.process.model import Captured, Command, Outcome, SpawnError
 from lillux.process.pumps import Pump, SelectorPump, Sink

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.http.client import HttpClient
 from lillux.http.model import (
@@ -28,7 +29,6 @@ from lillux.http.model import (
     is_loopback,
     validate_request,
 )
-from lillux.process.cancellation import Cancellation
 from lillux.sse import EventParser
 from lillux.templating import Names, as_text, empty_variables, fill, unknown_names
 from lillux.values import dataclass, field, replace

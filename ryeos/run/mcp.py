@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lillux.cancellation import Cancellation
 from lillux.errors import ConfigurationError, LilluxError
 from lillux.mcp_client.session import ClientInfo, McpClientError, ToolAnswer, ToolCall, ToolListing
 from lillux.mcp_client.versions import AllowedVersions, wanted
-from lillux.process.cancellation import Cancellation
 from lillux.process.model import Command
 from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass, field, replace

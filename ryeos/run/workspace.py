@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from lillux.process.cancellation import Cancellation
+    from lillux.cancellation import Cancellation
     from ryeos.items.context import Context
     from ryeos.items.errors import Answer
     from ryeos.items.refs import Reference, Resolution, Space

@@ -3,7 +3,7 @@
 (1) find the file and its kind, refuse system items
 (2) parse and validate; a failure writes nothing
 (3) take the old lines out, hash, sign, put the new lines in
-(4) write atomically, if the file still is what was read
+(4) replace the file, if it still is what was read; many files wait for the disk together
 (5) verify the written file as any reader would
 """
 
@@ -11,18 +11,21 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from fnmatch import translate
 from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.files import (
+    PreparedWrite,
     is_directory,
     is_inside,
     locked,
     make_directory,
+    prepare_write,
     read_bytes,
+    replace_together,
     write_atomic,
 )
 from lillux.values import dataclass
@@ -250,6 +253,8 @@ def _matches(rules: Sequence[re.Pattern[str] | None], segments: Sequence[str]) -
 # --- sign -----------------------------------------------------------------------------------------
 
 _BYTE_ORDER_MARK = "\ufeff"
+_FILES_PER_WAIT = 128
+"""Files that are written to the disk together: so many are signed between two reports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,6 +268,15 @@ class SignReport:
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A file whose signed text is written beside it."""
+
+    target: SignTarget
+    signed: SignedText | None
+    writing: PreparedWrite
+
+
 class Signer:
     """Signs files of the project and user spaces with one key."""
 
@@ -270,28 +284,75 @@ class Signer:
         self._key = key
         self._verifier = verifier
 
-    def sign_all(self, targets: Sequence[SignTarget], *, force: bool) -> Iterator[SignReport]:
-        """Sign one after the other; a failure is a report, and the rest goes on."""
-        for target in targets:
-            try:
-                yield self.sign(target, force=force)
-            except LilluxError as error:
-                yield SignReport(target=target, error=error)
+    def sign_all(
+        self,
+        targets: Sequence[SignTarget],
+        *,
+        force: bool,
+        require: Callable[[SignTarget], None] = lambda _: None,
+    ) -> Iterator[SignReport]:
+        """Sign in the given order; a failure is a report, and the rest goes on.
+
+        ``require`` raises what else speaks against a target. Many files wait for the disk together.
+        """
+        for start in range(0, len(targets), _FILES_PER_WAIT):
+            batch = targets[start : start + _FILES_PER_WAIT]
+            with ExitStack() as locks:
+                folders = {target.space.ai for target in batch if target.space.tier != SYSTEM}
+                try:
+                    for ai in sorted(folders):
+                        locks.enter_context(locked(ai / "state" / "sign.lock"))
+                    reports = self._sign_batch(batch, require, force=force)
+                except LilluxError as error:
+                    reports = [SignReport(target=target, error=error) for target in batch]
+            yield from reports
+
+    def _sign_batch(
+        self, targets: Sequence[SignTarget], require: Callable[[SignTarget], None], *, force: bool
+    ) -> list[SignReport]:
+        begun: list[_Begun | SignReport] = []
+        try:
+            for target in targets:
+                try:
+                    require(target)
+                    begun.append(self._begin(target, force=force))
+                except LilluxError as error:
+                    begun.append(SignReport(target=target, error=error))
+            failed = replace_together([one.writing for one in begun if isinstance(one, _Begun)])
+        finally:
+            for one in begun:
+                if isinstance(one, _Begun):
+                    one.writing.drop()
+        return [one if isinstance(one, SignReport) else self._end(one, failed) for one in begun]
 
     def sign(self, target: SignTarget, *, force: bool = False) -> SignReport:
         """Validate and sign one file. Raises what the failing step raises; the file is whole."""
+        (report,) = self.sign_all([target], force=force)
+        if report.error:
+            raise report.error
+        return report
+
+    def _begin(self, target: SignTarget, *, force: bool) -> "_Begun | SignReport":
         require_writable(target)  # (1)
-        with locked(target.space.ai / "state" / "sign.lock"):
-            data = read_item(target)
-            signed = validate_item(target, data)  # (2)
-            current = None if force else self._current(target)
-            if current:
-                return SignReport(target=target, signature=current, unchanged=True)
-            self._write(target, data, signed)  # (3) (4)
-            verified = self._verifier.verify(target.verify_target)  # (5)
-        return SignReport(
-            target=target, signature=verified.signature, warnings=tuple(_warnings(target, signed))
-        )
+        data = read_item(target)
+        signed = validate_item(target, data)  # (2)
+        current = None if force else self._current(target)
+        if current:
+            return SignReport(target=target, signature=current, unchanged=True)
+        return _Begun(target, signed, self._prepare_write(target, data, signed))  # (3)
+
+    def _end(self, begun: "_Begun", failed: Mapping[Path, LilluxError]) -> SignReport:
+        target = begun.target
+        error = failed.get(begun.writing.path)  # (4)
+        if error is None:
+            try:
+                verified = self._verifier.verify(target.verify_target)  # (5)
+            except LilluxError as found:
+                error = found
+        if error:
+            return SignReport(target=target, error=error)
+        warnings = tuple(_warnings(target, begun.signed))
+        return SignReport(target=target, signature=verified.signature, warnings=warnings)
 
     def _current(self, target: SignTarget) -> Signature | None:
         """The signature that is there, if it is valid, ours, and over the whole text."""
@@ -304,14 +365,14 @@ class Signer:
         ours = verified.key and verified.key.fingerprint == self._key.fingerprint
         return verified.signature if whole and ours else None
 
-    def _write(self, target: SignTarget, data: bytes, signed: SignedText | None) -> None:
+    def _prepare_write(
+        self, target: SignTarget, data: bytes, signed: SignedText | None
+    ) -> PreparedWrite:
         path = target.path.resolve()
         if signed is None:
-            write_atomic(detached_path(path), self._key.detached_line(data).encode())
-        else:
-            form = _form(target)
-            text = self._key.signed_text(target.kind, signed, form, str(path))
-            write_atomic(path, text.encode(), expected=data)
+            return prepare_write(detached_path(path), self._key.detached_line(data).encode())
+        text = self._key.signed_text(target.kind, signed, _form(target), str(path))
+        return prepare_write(path, text.encode(), expected=data)
 
 
 def require_writable(target: SignTarget) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lillux.cancellation import Cancellation
 from lillux.process import ProcessManager
-from lillux.process.cancellation import Cancellation
 from lillux.process.model import Command, Outcome
 from ryeos.run.model import ExecutionRequest
 from tests.support.workspace import Workspace

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.process import ProcessManager
-from lillux.process.cancellation import Cancellation
 from lillux.process.model import Command, ProcessRunner, ProgramNotFoundError
 from tests.support.children import shell
 from tests.support.scripted_process import Answer, ScriptedProcess

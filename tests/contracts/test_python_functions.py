@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lillux.process.cancellation import Cancellation
+from lillux.cancellation import Cancellation
 from lillux.process.model import MIB
 from ryeos.items.errors import SpecError
 from ryeos.run.functions import FunctionHost

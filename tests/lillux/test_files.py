@@ -19,7 +19,9 @@ from lillux.files import (
     is_inside,
     locked,
     make_directory,
+    prepare_write,
     read_bytes,
+    replace_together,
     safe_join,
     write_atomic,
 )
@@ -230,6 +232,47 @@ def test_a_write_replaces_a_link_and_not_what_it_leads_to(tmp_path: Path) -> Non
 
     assert (tmp_path / "target").read_bytes() == b"old"
     assert not (tmp_path / "x").is_symlink()
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_many_files_are_replaced_together(
+    tmp_path: Path, platform: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lillux.files.sys.platform", platform)
+    paths = [tmp_path / name for name in ("a", "b", "c")]
+    for path in paths:
+        path.write_bytes(b"old")
+    writes = [prepare_write(path, b"new", expected=b"old") for path in paths]
+    untouched = [path.read_bytes() for path in paths]
+
+    failed = replace_together(writes)
+
+    assert untouched == [b"old"] * 3
+    assert failed == {}
+    assert [path.read_bytes() for path in paths] == [b"new"] * 3
+    assert names(tmp_path) == ["a", "b", "c"]
+
+
+def test_of_many_files_only_the_one_that_somebody_changed_stays_as_it_is(tmp_path: Path) -> None:
+    changed, other = tmp_path / "a", tmp_path / "b"
+    writes = [prepare_write(changed, b"new", expected=b"old"), prepare_write(other, b"new")]
+    changed.write_bytes(b"edited")
+
+    failed = replace_together(writes)
+
+    assert {path: type(error) for path, error in failed.items()} == {changed: FileChangedError}
+    assert (changed.read_bytes(), other.read_bytes()) == (b"edited", b"new")
+    assert names(tmp_path) == ["a", "b"]
+
+
+def test_a_prepared_write_that_is_dropped_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+
+    prepare_write(path, b"new").drop()
+
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["a"]
 
 
 def test_a_file_is_created_once(tmp_path: Path) -> None:

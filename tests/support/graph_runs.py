@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lillux.process.cancellation import Cancellation
+from lillux.cancellation import Cancellation
 from ryeos.app.workspace import Rye
 from ryeos.graph.run_log import run_place
 from ryeos.graph.runner import StepEvent

@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lillux.cancellation import Cancellation
 from lillux.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Notification
-from lillux.process.cancellation import Cancellation
 from ryeos.mcp.protocol import McpSession
 from ryeos.mcp.revisions import McpCall, Pace, RpcError, Server, Watch, Watched
 from ryeos.mcp.serve import serve

@@ -8,9 +8,9 @@ from typing import Any
 
 import fastjsonschema
 
+from lillux.cancellation import Cancellation
 from lillux.jsonrpc import Id, as_json
 from lillux.mcp_client.versions import CAPABILITIES_KEY, MODERN, VERSION_KEY
-from lillux.process.cancellation import Cancellation
 from ryeos.app.workspace import Rye
 from ryeos.cli.session import own_program
 from ryeos.items.context import Context

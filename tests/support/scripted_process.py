@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
-from lillux.process.cancellation import Cancellation
 from lillux.process.model import BoundedCapture, Captured, Command, Outcome
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from lillux.process.cancellation import Cancellation
+from lillux.cancellation import Cancellation
 from lillux.process.model import Command
 from tests.support.scripted_process import Answer, ScriptedProcess
 

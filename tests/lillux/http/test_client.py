@@ -13,6 +13,7 @@ from time import monotonic
 
 import pytest
 
+from lillux.cancellation import Cancellation
 from lillux.errors import ConfigurationError
 from lillux.http.client import HttpClient
 from lillux.http.model import (
@@ -27,7 +28,6 @@ from lillux.http.model import (
     UndecodableBodyError,
     UnreachableError,
 )
-from lillux.process.cancellation import Cancellation
 from tests.support.http_servers import Exchange, Server, closed_port
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lillux.cancellation import Cancellation
 from lillux.http.client import HttpClient
 from lillux.http.model import HttpClientError, InvalidRequestError
 from lillux.mcp_client.http import HttpServer, call_over_http
@@ -23,7 +24,6 @@ from lillux.mcp_client.session import (
     ToolCall,
 )
 from lillux.mcp_client.versions import LEGACY, MODERN, NEWEST_LEGACY, wanted
-from lillux.process.cancellation import Cancellation
 from tests.support.http_servers import Exchange, Server
 from tests.support.mcp_servers import sdk_over_http
 

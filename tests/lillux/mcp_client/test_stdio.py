@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lillux.cancellation import Cancellation
 from lillux.mcp_client.session import (
     ClientInfo,
     McpAnswerTooLargeError,
@@ -21,7 +22,6 @@ from lillux.mcp_client.session import (
 )
 from lillux.mcp_client.stdio import ServerProcess, StdioAnswer, call_over_stdio
 from lillux.mcp_client.versions import LEGACY, MODERN, NEWEST_LEGACY, wanted
-from lillux.process.cancellation import Cancellation
 from lillux.process.model import Command, ProgramNotFoundError
 from tests.support.children import Lifeline
 

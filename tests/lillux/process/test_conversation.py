@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.process.cancellation import Cancellation
+from lillux.cancellation import Cancellation
 from lillux.process.conversation import Conversation, converse
 from lillux.process.model import Command, ProgramNotFoundError
 from lillux.values import replace

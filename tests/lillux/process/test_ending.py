@@ -11,8 +11,8 @@ from types import FrameType
 
 import pytest
 
+from lillux.cancellation import Cancellation
 from lillux.process import ProcessManager
-from lillux.process.cancellation import Cancellation
 from lillux.process.model import Command, Outcome
 from lillux.process.pumps import OpenPump
 from tests.support.children import Lifeline, python, shell

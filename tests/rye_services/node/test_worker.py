@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from lillux.cancellation import Cancellation
 from lillux.files import make_directory
-from lillux.process.cancellation import Cancellation
 from lillux.sandbox import landlock_version
 from rye_services.node.jobs import Finished, Job, JobAction
 from rye_services.node.worker import WorkerDiedError, WorkerEndedError, WorkerLaunch, do_job

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.process.cancellation import Cancellation
+from lillux.cancellation import Cancellation
 from lillux.signing import compute_key_fingerprint, generate_keypair
 from ryeos.app.item_tests import (
     FILE_ITSELF,

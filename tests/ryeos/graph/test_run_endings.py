@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 
-from lillux.process.cancellation import Cancellation
+from lillux.cancellation import Cancellation
 from ryeos.run.thread_control import ask_for_end
 from tests.support.children import Lifeline
 from tests.support.graph_runs import GraphGround

@@ -1,6 +1,6 @@
 """The three examples of the documentation, run with real tools."""
 
-from lillux.process.cancellation import Cancellation
+from lillux.cancellation import Cancellation
 from ryeos.graph.runner import StepEvent
 from tests.ryeos.graph.test_worked_examples import FAN, RETRY, ROUTE
 from tests.support.graph_runs import GraphGround

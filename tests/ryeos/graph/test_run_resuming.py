@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lillux.background import start_token
-from lillux.process.cancellation import Cancellation
+from lillux.cancellation import Cancellation
 from ryeos.graph.call import Lineage
 from ryeos.graph.commands import Position
 from ryeos.graph.errors import RunNotResumableError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lillux.process.cancellation import Cancellation
+from lillux.cancellation import Cancellation
 from ryeos.graph.commands import Act, Enter, Left, WalkOutcome
 from ryeos.graph.model import Graph
 from ryeos.graph.runner import GraphRunner, RunEnd, StepEvent, side_by_side

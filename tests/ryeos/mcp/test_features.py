@@ -2,8 +2,8 @@ from typing import Any, NoReturn
 
 import pytest
 
+from lillux.cancellation import Cancellation
 from lillux.mcp_client.versions import MODERN
-from lillux.process.cancellation import Cancellation
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import NoProjectError
 from ryeos.mcp.features import RyeFeatures

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from lillux.process.cancellation import Cancellation
+from lillux.cancellation import Cancellation
 from lillux.signing import save_keypair
 from lillux.values import replace
 from ryeos.app.progress import Calling

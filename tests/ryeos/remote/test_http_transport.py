@@ -6,9 +6,9 @@ from time import time
 
 import pytest
 
+from lillux.cancellation import Cancellation
 from lillux.digests import sha256_hex
 from lillux.http.client import HttpClient
-from lillux.process.cancellation import Cancellation
 from lillux.signing import generate_keypair
 from ryeos.remote.errors import RemoteUnreachableError, ReplyTooLargeError
 from ryeos.remote.node import (

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
-from lillux.process.cancellation import Cancellation
 from lillux.process.model import MIB
 from ryeos.items.errors import ChainValidationError
 from ryeos.run.model import ExecutionRequest, ExecutionResult

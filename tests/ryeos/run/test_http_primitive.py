@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lillux.process.cancellation import Cancellation
+from lillux.cancellation import Cancellation
 from ryeos.run.engine import PrimitiveExecutor
 from ryeos.run.http import HttpClientPrimitive, HttpResult
 from ryeos.run.http_sinks import ReturnSink

@@ -365,6 +365,35 @@ def test_a_failure_does_not_keep_the_others_from_being_signed(workspace: Workspa
     assert [type(report.error) for report in reports] == [type(None), MetadataError, type(None)]
 
 
+def test_many_more_than_wait_for_the_disk_together_are_signed_in_their_order(
+    workspace: Workspace,
+) -> None:
+    paths = [workspace.project.tool(f"many/t{number}") for number in range(300)]
+    targets = [workspace.project.target(path) for path in paths]
+
+    reports = list(workspace.signer().sign_all(targets, force=False))
+
+    assert [report.target for report in reports] == targets
+    assert all(report.signature for report in reports)
+    assert {path.suffix for path in paths[0].parent.iterdir()} == {".py"}
+
+
+def test_what_is_interrupted_between_files_leaves_each_as_it_was(workspace: Workspace) -> None:
+    paths = [workspace.project.tool(f"many/t{number}") for number in range(3)]
+    targets = [workspace.project.target(path) for path in paths]
+    before = [path.read_bytes() for path in paths]
+
+    def interrupt(target: SignTarget) -> None:
+        if target is targets[2]:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(workspace.signer().sign_all(targets, force=False, require=interrupt))
+
+    assert [path.read_bytes() for path in paths] == before
+    assert sorted(paths[0].parent.iterdir()) == sorted(paths)
+
+
 # --- modules, warnings ----------------------------------------------------------------------------
 
 

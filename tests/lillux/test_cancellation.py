@@ -1,4 +1,4 @@
-from lillux.process.cancellation import Cancellation
+from lillux.cancellation import Cancellation
 
 
 def test_it_is_set_once_cancelled_and_stays_so() -> None:
