@@ -41,40 +41,37 @@ def test_a_signal_ends_the_tool_and_its_children_and_is_answered(
     assert b'"status": "error"' in answer
 
 
-def test_an_interrupted_command_answers_with_one_document_as_well(machine: Machine) -> None:
-    fifo = machine.home / "parameter"
-    os.mkfifo(fifo)
-    started = subprocess.Popen(
-        [*machine.rye, "run", "rye/bash/bash", f"command@{fifo}", "--json"],
-        env=machine.environ(),
-        cwd=machine.home,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    with fifo.open("wb"):  # open at both ends now: the command waits for the rest
-        started.send_signal(signal.SIGINT)
-        answer, _ = started.communicate()
-
-    assert started.returncode == 130
-    assert json.loads(answer)["code"] == "CANCELLED"
-
-
 INTERRUPTED = """
 import os, runpy, signal, sys
 def interrupt(event, arguments):
     if event == "import" and arguments[0] == os.environ["AT"]:
         signal.raise_signal(signal.SIGINT)
 sys.addaudithook(interrupt)
-sys.argv = [os.environ["PYZ"], "mcp"]
+sys.argv = [os.environ["PYZ"], *os.environ["ARGUMENTS"].split()]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
+
+
+def test_an_interrupted_command_answers_with_one_document_as_well(
+    machine: Machine, built_pyz: Path
+) -> None:
+    environ = machine.environ(
+        PYZ=str(built_pyz),
+        AT="ryeos.run.engine",
+        ARGUMENTS="run rye/bash/bash command=true --json",
+    )
+
+    ended = run([BASE_PYTHON, "-I", "-c", INTERRUPTED], environ=environ)
+
+    assert ended.returncode == 130
+    assert json.loads(ended.stdout)["code"] == "CANCELLED"
 
 
 @pytest.mark.parametrize("module", ["ryeos", "ryeos.cli.entry", "ryeos.cli.commands"])
 def test_an_interrupt_before_anything_has_begun_is_the_silent_end(
     module: str, machine: Machine, built_pyz: Path
 ) -> None:
-    environ = machine.environ(PYZ=str(built_pyz), AT=module)
+    environ = machine.environ(PYZ=str(built_pyz), AT=module, ARGUMENTS="mcp")
 
     ended = run([BASE_PYTHON, "-I", "-c", INTERRUPTED], environ=environ)
 
