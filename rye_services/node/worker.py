@@ -128,8 +128,7 @@ def _time_was_over(job: Job) -> Finished:
 # The process of one execution. Nothing of the server is in it: it is started anew for each job.
 #
 #     keeper    (1) reads the job, (2) forks the runner, (3) waits for its end, for the time limit,
-#       |       for a signal, or for the end of the server, (4) ends all that the run has left
-# behind
+#       |       for a signal, or for the end of the server, (4) ends what the run has left
 #       +- runner   gives away every right on files but those of the job, and runs the item
 #
 # The runner leads no group of its own, so that a signal to the keeper's group reaches it too. It
