@@ -8,10 +8,11 @@ import json
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from lillux.digests import CanonicalJsonError, json_pointer, require_json
 from lillux.errors import LilluxError
+from lillux.fields import Fields, is_text
 from lillux.files import FileTooLargeError, read_bytes, write_atomic
 from lillux.values import dataclass, field
 
@@ -131,20 +132,22 @@ def parse_lockfile(data: bytes, where: str) -> Lockfile:
     part = _Part(_json_document(data, where), where, ())
     lockfile_version = part.required("lockfile_version")
     if type(lockfile_version) is not int or lockfile_version != LOCKFILE_VERSION:
-        raise part.wrong("lockfile_version", str(LOCKFILE_VERSION), lockfile_version)
+        part.refuse("lockfile_version", str(LOCKFILE_VERSION), lockfile_version)
     return Lockfile(
         lockfile_version=lockfile_version,
-        generated_at=part.text("generated_at"),
+        generated_at=part.required_text("generated_at"),
         root=_root(part.required("root"), where),
         resolved_chain=_chain(part),
-        registry=part.optional("registry"),
+        registry=part.any("registry"),
         verified_deps=_verified_deps(part),
-        unrecognized=part.rest,
+        unrecognized=part.rest(),
     )
 
 
-class _Part:
-    """One mapping of the document. ``rest`` is what nobody has asked for yet."""
+class _Part(Fields):
+    """One mapping of the document."""
+
+    text_word = "text"
 
     def __init__(self, value: object, where: str, path: tuple[str | int, ...]) -> None:
         self.where, self.path = where, path
@@ -152,33 +155,33 @@ class _Part:
             found = type(value).__name__
             place = json_pointer(path) or "(root)"
             raise LockfileError(where, f"{place}: expected a mapping, found {found}")
-        self.rest: dict[str, Any] = dict(value)
+        super().__init__(value, self.refuse)
 
-    def wrong(self, name: str, expected: str, found: object) -> LockfileError:
-        place = json_pointer((*self.path, name))
-        shown = found if isinstance(found, int) else type(found).__name__
-        return LockfileError(self.where, f"{place}: expected {expected}, found {shown}")
-
-    def optional(self, name: str) -> Any:  # noqa: ANN401 - JSON, judged by the caller
-        return self.rest.pop(name, None)
-
-    def required(self, name: str) -> Any:  # noqa: ANN401 - as above
-        if name not in self.rest:
-            place = ".".join(map(str, (*self.path, name)))
+    def required(self, key: str) -> Any:  # noqa: ANN401 - JSON, judged by the caller
+        self.asked.add(key)
+        if key not in self.data:
+            place = ".".join(map(str, (*self.path, key)))
             raise LockfileError(self.where, f"Missing required field {place}")
-        return self.rest.pop(name)
+        return self.data[key]
 
-    def text(self, name: str) -> str:
-        value = self.required(name)
+    def required_text(self, key: str) -> str:
+        value = self.required(key)
         if not isinstance(value, str):
-            raise self.wrong(name, "text", value)
-        return value
+            self.refuse(key, self.text_word, value)
+        return str(value)
 
-    def optional_text(self, name: str) -> str | None:
-        value = self.optional(name)
-        if value is not None and not isinstance(value, str):
-            raise self.wrong(name, "text or null", value)
-        return value
+    def optional_text(self, key: str) -> str | None:
+        text: str | None = self.read(key, is_text, "text or null")
+        return text
+
+    def rest(self) -> dict[str, Any]:
+        """What was not read."""
+        return {key: value for key, value in self.data.items() if key not in self.asked}
+
+    def refuse(self, key: str, expected: str, value: object) -> NoReturn:
+        place = json_pointer((*self.path, key))
+        shown = value if isinstance(value, int) else type(value).__name__
+        raise LockfileError(self.where, f"{place}: expected {expected}, found {shown}")
 
 
 def _json_document(data: bytes, where: str) -> object:
@@ -202,19 +205,19 @@ def _json_document(data: bytes, where: str) -> object:
 def _root(value: object, where: str) -> LockfileRoot:
     part = _Part(value, where, ("root",))
     return LockfileRoot(
-        tool_id=part.text("tool_id"),
-        version=part.text("version"),
-        integrity=part.text("integrity"),
+        tool_id=part.required_text("tool_id"),
+        version=part.required_text("version"),
+        integrity=part.required_text("integrity"),
         provider_id=part.optional_text("provider_id"),
         provider_version=part.optional_text("provider_version"),
-        unrecognized=part.rest,
+        unrecognized=part.rest(),
     )
 
 
 def _chain(part: _Part) -> tuple[LockfileElement, ...]:
     chain = part.required("resolved_chain")
     if not isinstance(chain, list):
-        raise part.wrong("resolved_chain", "a list", chain)
+        part.refuse("resolved_chain", "a list", chain)
     return tuple(
         _element(_Part(value, part.where, ("resolved_chain", index)))
         for index, value in enumerate(chain)
@@ -223,23 +226,23 @@ def _chain(part: _Part) -> tuple[LockfileElement, ...]:
 
 def _element(part: _Part) -> LockfileElement:
     return LockfileElement(
-        item_id=part.text("item_id"),
-        space=part.text("space"),
+        item_id=part.required_text("item_id"),
+        space=part.required_text("space"),
         tool_type=part.optional_text("tool_type"),
         executor_id=part.optional_text("executor_id"),
         integrity=part.optional_text("integrity"),
         provider_id=part.optional_text("provider_id"),
         provider_version=part.optional_text("provider_version"),
-        unrecognized=part.rest,
+        unrecognized=part.rest(),
     )
 
 
 def _verified_deps(part: _Part) -> Mapping[str, str] | None:
-    value = part.optional("verified_deps")
+    value = part.any("verified_deps")
     if value is None:
         return None
     deps = _Part(value, part.where, ("verified_deps",))
-    return {path: deps.text(path) for path in value}
+    return {path: deps.required_text(path) for path in value}
 
 
 def _root_document(root: LockfileRoot) -> dict[str, Any]:

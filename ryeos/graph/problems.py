@@ -1,12 +1,12 @@
 """What is wrong in a graph file, each thing with the place where it stands."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
-from math import isfinite
 from typing import Any
 
+from lillux.fields import Fields
 from lillux.values import dataclass, field
 from ryeos.items.specs import type_name
 
@@ -104,80 +104,39 @@ MAX_NAME_CHARACTERS = 128
 """Of a node, a state key, a loop variable."""
 
 
-@dataclass(frozen=True, slots=True)
-class GraphFields:
-    """Reads one mapping, key by key.
+class GraphFields(Fields):
+    """Reads one mapping of a graph file; what is wrong is in the findings, and reading goes on."""
 
-    Every read answers None (or the empty value) for a key that is absent, null or wrong; a wrong
-    one is in the findings then. ``asked`` are the keys that anybody read.
-    """
+    text_word = "a text"
 
-    data: Mapping[str, Any]
-    path: str
-    findings: Findings
-    asked: set[str] = field(default_factory=set)
+    def __init__(self, data: Mapping[str, Any], path: str, findings: Findings) -> None:
+        super().__init__(data, self._note)
+        self.path, self.findings = path, findings
 
     def at(self, key: str) -> str:
         """The path of a key."""
         return below(self.path, key)
 
-    def any(self, key: str) -> Any:  # noqa: ANN401 - JSON passes through
-        """The value as it is."""
-        self.asked.add(key)
-        return self.data.get(key)
-
     def text(self, key: str) -> str | None:
         """A text that is not empty."""
-        value = self.any(key)
-        if value is None or (isinstance(value, str) and value.strip()):
-            return value
-        if isinstance(value, str):
-            self._wrong(key, "expected a text, found an empty one")
-        else:
-            self._wrong(key, f"expected a text, found {found(value)}")
-        return None
+        text: str | None = self.read(key, _says_something, self.text_word)
+        return text
 
     def prose(self, key: str) -> str:
         """A text that may be empty."""
-        value = self.any(key)
-        if value is None or isinstance(value, str):
-            return value or ""
-        self._wrong(key, f"expected a text, found {found(value)}")
-        return ""
+        return super().text(key) or ""
 
     def truth(self, key: str) -> bool:
         """True or false; absent is false."""
-        value = self.any(key)
-        if value is None or isinstance(value, bool):
-            return bool(value)
-        self._wrong(key, f"expected true or false, found {found(value)}")
-        return False
+        return bool(self.flag(key))
 
     def count(self, key: str, least: int = 1, most: int = MAX_COUNT) -> int | None:
         """A whole number in a range."""
-        value = self.any(key)
-        if value is None:
-            return None
-        if type(value) is int and least <= value <= most:
-            return value
-        self._wrong(key, f"expected a whole number from {least} to {most}, found {found(value)}")
-        return None
+        return super().count(key, least, most)
 
     def seconds(self, key: str) -> float | None:
         """A number of seconds above zero, at most `MAX_SECONDS`."""
         return self.number(key, 0.0, MAX_SECONDS, above=True)
-
-    def number(self, key: str, least: float, most: float, *, above: bool = False) -> float | None:
-        """A number in a range; ``above`` leaves out the least."""
-        value = self.any(key)
-        if value is None:
-            return None
-        is_number = type(value) in (int, float) and (type(value) is int or isfinite(value))
-        if is_number and least <= value <= most and not (above and value == least):
-            return float(value)
-        word = "above" if above else "from"
-        self._wrong(key, f"expected a number {word} {least:g} to {most:g}, found {found(value)}")
-        return None
 
     def choice(self, key: str, words: Sequence[str]) -> str | None:
         """One of some words."""
@@ -185,38 +144,27 @@ class GraphFields:
         if value is None or (value in words and isinstance(value, str)):
             return value
         hint = self.findings.guess(value, words) if isinstance(value, str) else ""
-        expected = ", ".join(words)
-        self._wrong(key, f"expected one of {expected}, found {found(value)}", hint)
+        expected = f"expected one of {', '.join(words)}, found {found(value)}"
+        self.findings.error(self.at(key), expected, hint)
         return None
 
-    def mapping(self, key: str) -> Mapping[str, Any] | None:
-        """A mapping."""
-        value = self.any(key)
-        if value is None or isinstance(value, Mapping):
-            return value
-        self._wrong(key, f"expected a mapping, found {found(value)}")
-        return None
-
-    def sequence(self, key: str) -> Sequence[Any]:
-        """A list."""
-        value = self.any(key)
-        if value is None or isinstance(value, (list, tuple)):
-            return value or ()
-        self._wrong(key, f"expected a list, found {found(value)}")
-        return ()
-
-    def texts(self, key: str) -> tuple[str, ...] | None:
-        """A list of texts, none of them empty."""
+    def some_texts(self, key: str) -> tuple[str, ...] | None:
+        """A list of texts, none of them empty; None where there is no list."""
         if self.any(key) is None:
             return None
-        return tuple(self._texts(key))
+        good = []
+        for index, value in enumerate(self.sequence(key)):
+            if _says_something(value):
+                good.append(value)
+            else:
+                place = below(self.at(key), index)
+                self.findings.error(place, f"expected a text, found {found(value)}")
+        return tuple(good)
 
     def name_or_names(self, key: str) -> tuple[str, ...]:
         """One text, or a list of them."""
         value = self.any(key)
-        if isinstance(value, str) and value.strip():
-            return (value,)
-        return self.texts(key) or ()
+        return (value,) if _says_something(value) else self.some_texts(key) or ()
 
     def first_of(self, keys: Sequence[str]) -> str:
         """The first of these keys that is there, else the first; of two the second is unused."""
@@ -227,7 +175,7 @@ class GraphFields:
         return there[0] if there else keys[0]
 
     def report_unknown(self, known: Sequence[str], unused: Mapping[str, str]) -> None:
-        """Warn of every key that nobody asked for.
+        """Warn of every key that was not read.
 
         ``known`` are the keys that mean something here or are ignored; ``unused`` are those that
         mean something elsewhere, with what to say of them.
@@ -239,17 +187,12 @@ class GraphFields:
             hint = "" if key in unused else self.findings.guess(str(key), [*known, *self.asked])
             self.findings.warn(below(self.path, str(key)), text, hint)
 
-    def _texts(self, key: str) -> Iterator[str]:
-        for index, value in enumerate(self.sequence(key)):
-            if isinstance(value, str) and value.strip():
-                yield value
-            else:
-                self.findings.error(
-                    below(self.at(key), index), f"expected a text, found {found(value)}"
-                )
+    def _note(self, key: str, expected: str, value: object) -> None:
+        self.findings.error(self.at(key), f"expected {expected}, found {found(value)}")
 
-    def _wrong(self, key: str, text: str, hint: str = "") -> None:
-        self.findings.error(self.at(key), text, hint)
+
+def _says_something(value: object) -> bool:
+    return isinstance(value, str) and value.strip() != ""
 
 
 def found(value: object) -> str:

@@ -96,7 +96,7 @@ def _graph(top: GraphFields, graph_id: str) -> Graph | None:
         top.findings.error("config", "expected the graph, found nothing")
     nodes = _nodes(config)
     read: dict[str, Any] = {
-        "permissions": top.texts("permissions"),
+        "permissions": top.some_texts("permissions"),
         "limits": _limits(top),
         "env_requires": top.name_or_names("env_requires"),
         "config_schema": top.mapping("config_schema"),

@@ -177,9 +177,9 @@ def receipt_of(value: object, where: str) -> Receipt:
     return Receipt(
         node_input_hash=fields.optional_digest("node_input_hash") or "",
         node_result_hash=fields.optional_digest("node_result_hash") or "",
-        cache_hit=fields.flag("cache_hit"),
-        elapsed_ms=fields.count("elapsed_ms"),
-        timestamp=fields.text("timestamp"),
+        cache_hit=bool(fields.flag("cache_hit")),
+        elapsed_ms=fields.size("elapsed_ms"),
+        timestamp=fields.plain_text("timestamp"),
         error=fields.optional_text("error"),
     )
 
@@ -219,9 +219,9 @@ def run_snapshot_of(value: object, where: str) -> RunSnapshot:
         state_hash=shared.state_hash or "",
         node_receipts=shared.node_receipts,
         errors=shared.errors,
-        errors_suppressed=fields.count("errors_suppressed"),
+        errors_suppressed=fields.size("errors_suppressed"),
         current_node=fields.optional_text("current_node"),
-        graph_hash=fields.text("graph_hash"),
+        graph_hash=fields.plain_text("graph_hash"),
         previous=fields.optional_digest("previous") or "",
         system_version=shared.system_version,
         project_manifest_hash=shared.project_manifest_hash or "",

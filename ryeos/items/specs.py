@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from lillux.fields import ABSENT, Absent, Fields
 from lillux.values import dataclass, field
 from ryeos.items.errors import SpecError
 
@@ -23,14 +24,6 @@ RUNTIME_TYPE = "runtime"
 EXTRACTOR_TYPE = "extractor"
 _BASH_RUNTIME = "rye/core/runtimes/bash/bash"
 
-
-class Absent(Enum):
-    """The file does not say; unlike an explicit null, which ends a chain."""
-
-    ABSENT = "absent"
-
-
-ABSENT = Absent.ABSENT
 
 # field -> spellings in the file, the first found wins
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
@@ -111,7 +104,7 @@ def header_field(header: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 -
 
 def tool_spec(header: Mapping[str, Any], suffix: str) -> ToolSpec:
     """Make the value from a parsed header. Raises SpecError with the path of the first problem."""
-    read = _Reader(header)
+    read = _HeaderFields(header)
     return ToolSpec(
         version=read.text("version"),
         tool_type=read.text("tool_type") or ("bash" if suffix == ".sh" else None),
@@ -131,51 +124,36 @@ def tool_spec(header: Mapping[str, Any], suffix: str) -> ToolSpec:
         params_mode=_params_mode(read),
         variants=_variants(read),
         execution_owner=read.text("execution_owner"),
-        native_async=read.truth("native_async"),
+        native_async=read.flag("native_async"),
         unrecognized={key: value for key, value in header.items() if key not in _KNOWN_KEYS},
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Type-checked reads from a header."""
+class _HeaderFields(Fields):
+    """Reads a header, each field under any of its spellings."""
 
-    header: Mapping[str, Any]
+    def __init__(self, header: Mapping[str, Any]) -> None:
+        super().__init__(header, self._refuse)
 
-    def any(self, name: str) -> Any:  # noqa: ANN401 - JSON passes through
-        value = header_field(self.header, name)
-        return None if value is ABSENT else value
+    def value(self, key: str) -> Any:  # noqa: ANN401 - JSON passes through
+        """The value under the first spelling that is there."""
+        value = header_field(self.data, key)
+        return ABSENT if value is None else value
 
-    def text(self, name: str) -> str | None:
-        value = self.any(name)
-        if value is not None and not isinstance(value, str):
-            raise SpecError(name, f"expected a string, got {type_name(value)}")
-        return value
-
-    def truth(self, name: str) -> bool | None:
-        value = self.any(name)
-        if value is not None and not isinstance(value, bool):
-            raise SpecError(name, f"expected true or false, got {type_name(value)}")
-        return value
-
-    def mapping(self, name: str) -> Mapping[str, Any] | None:
-        value = self.any(name)
-        if value is not None and not isinstance(value, dict):
-            raise SpecError(name, f"expected a mapping, got {type_name(value)}")
-        return value
-
-    def names(self, name: str) -> tuple[str, ...] | None:
+    def names(self, key: str) -> tuple[str, ...] | None:
         """A list of names; a mapping counts as its keys, which is how JSON Schema lists them."""
-        value = self.any(name)
+        value = self.read(key, lambda value: isinstance(value, (list, dict)), "a list of names")
         if value is None:
             return None
-        if not isinstance(value, (list, dict)):
-            raise SpecError(name, f"expected a list of names, got {type_name(value)}")
         for index, entry in enumerate(value):
             if not isinstance(entry, (str, dict)):
-                raise SpecError(f"{name}[{index}]", f"expected a name, got {type_name(entry)}")
+                self._refuse(f"{key}[{index}]", "a name", entry)
         named = (entry if isinstance(entry, str) else str(entry.get("name", "")) for entry in value)
         return tuple(named)
+
+    @staticmethod
+    def _refuse(key: str, expected: str, value: object) -> None:
+        raise SpecError(key, f"expected {expected}, got {type_name(value)}")
 
 
 _TYPE_NAMES: Mapping[type, str] = {
@@ -203,7 +181,7 @@ def _executor_id(header: Mapping[str, Any], suffix: str) -> str | Absent | None:
     raise SpecError("executor_id", f"expected an id or null, got {type_name(value)}")
 
 
-def _schema(read: _Reader) -> Mapping[str, Any] | None:
+def _schema(read: _HeaderFields) -> Mapping[str, Any] | None:
     schema = read.mapping("config_schema")
     parameters = read.any("parameters")
     if schema is not None or parameters is None:
@@ -215,7 +193,7 @@ def _schema(read: _Reader) -> Mapping[str, Any] | None:
     return schema_from_parameter_list(parameters)
 
 
-def _params_mode(read: _Reader) -> ParamsMode:
+def _params_mode(read: _HeaderFields) -> ParamsMode:
     word = read.text("params_mode") or _config_mode(read)
     try:
         return ParamsMode(word or "auto")
@@ -224,14 +202,14 @@ def _params_mode(read: _Reader) -> ParamsMode:
         raise SpecError("params_mode", f"expected one of {known}, got {word!r}") from None
 
 
-def _config_mode(read: _Reader) -> str | None:
+def _config_mode(read: _HeaderFields) -> str | None:
     """The mode written inside ``config``, where older tools keep it."""
     config = read.mapping("config") or {}
     mode = config.get("params_mode")
     return mode if isinstance(mode, str) else None
 
 
-def _variants(read: _Reader) -> tuple[Mapping[str, Any], ...]:
+def _variants(read: _HeaderFields) -> tuple[Mapping[str, Any], ...]:
     value = read.any("variants")
     if value is None:
         return ()

@@ -110,7 +110,7 @@ class Registries:
                 url=url,
                 key_env=key_env,
                 api_key=self._api_key(key_env),
-                fingerprint=values.text("fingerprint"),
+                fingerprint=values.plain_text("fingerprint"),
                 timeout_s=values.timeout_s(DEFAULT_TIMEOUT_S),
             )
             may_be_plain = values.flag("allow_insecure") or is_loopback(url)

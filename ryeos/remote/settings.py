@@ -12,6 +12,7 @@ from pathlib import Path
 from shlex import quote
 from urllib.parse import urlsplit, urlunsplit
 
+from lillux.fields import Fields, is_number
 from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError, TargetExistsError
 from ryeos.items.refs import PROJECT, Space
@@ -125,26 +126,29 @@ class MergedRemotes:
         self._top.update(layer.values)
 
 
-class RemoteValues:
+class RemoteValues(Fields):
     """The values of one remote, each read as what it has to be."""
 
     def __init__(
         self, where: str, values: Mapping[str, object], sources: Mapping[str, str]
     ) -> None:
-        self._where, self._values, self.sources = where, values, sources
+        super().__init__(values, self._refuse)
+        self._where, self.sources = where, sources
 
-    def text(self, key: str) -> str:
-        """A text, ``""`` where nothing is said."""
-        value = self._values.get(key)
-        if value is None:
-            return ""
-        if not isinstance(value, str):
-            raise self._error(key, f"expected a string, found {type(value).__name__}")
-        return value
+    def plain_text(self, key: str) -> str:
+        """A text, ``""`` where there is none."""
+        return self.text(key) or ""
+
+    def flag(self, key: str) -> bool:
+        """True or false, false where there is none; null is neither."""
+        value = self.data.get(key, False)
+        if not isinstance(value, bool):
+            self._refuse(key, "true or false", value)
+        return bool(value)
 
     def url(self) -> str:
         """The normal address."""
-        text = self.text("url")
+        text = self.plain_text("url")
         if not text:
             raise self._error("url", "expected the address of a node, found none")
         try:
@@ -154,45 +158,32 @@ class RemoteValues:
 
     def variable(self, key: str) -> str:
         """The name of a variable: not the secret itself, which some would write here."""
-        name = self.text(key)
+        name = self.plain_text(key)
         if name and not _VARIABLE.fullmatch(name):
             raise self._error(key, "expected the name of an environment variable")
         return name
 
     def node_id(self) -> str:
         """The id that a node must have."""
-        node_id = self.text("node_id")
+        node_id = self.plain_text("node_id")
         if node_id and not _NODE_ID.fullmatch(node_id):
             raise self._error("node_id", "expected fp: and 16 hex digits")
         return node_id
 
     def timeout_s(self, default_s: float) -> float:
         """How long one request may take."""
-        value = self._values.get("timeout")
+        value = self.any("timeout")
         if value is None:
             return default_s
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not 0 < float(str(value)) <= MAX_TIMEOUT_S:
+        if not is_number(value) or not 0 < value <= MAX_TIMEOUT_S:
             raise self._error(
                 "timeout", f"expected seconds, more than 0, at most {MAX_TIMEOUT_S:g}"
             )
-        return float(str(value))
+        return float(value)
 
-    def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts."""
-        value = self._values.get(key)
-        if value is None:
-            return ()
-        if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-            raise self._error(key, "expected a list of strings")
-        return tuple(value)
-
-    def flag(self, key: str) -> bool:
-        """A flag, false where nothing is said."""
-        value = self._values.get(key, False)
-        if not isinstance(value, bool):
-            raise self._error(key, f"expected true or false, found {type(value).__name__}")
-        return value
+    def _refuse(self, key: str, expected: str, value: object) -> None:
+        found = f", found {type(value).__name__}" if not isinstance(value, list) else ""
+        raise self._error(key, f"expected {expected}{found}")
 
     def _error(self, key: str, problem: str) -> RemoteConfigError:
         return RemoteConfigError(f"{self._where}.{key}", problem)
@@ -287,7 +278,7 @@ class Remotes:
             raise RemoteNotFoundError(name, self.names)
         merged, own = self._all.of(name), self._own.of(name)
         url = merged.url()
-        is_own = own.text("url") != "" and own.url() == url
+        is_own = own.plain_text("url") != "" and own.url() == url
         return url, (own if is_own else merged).sources["url"]
 
     def resolve(self, name: str | None = None) -> RemoteConfig:

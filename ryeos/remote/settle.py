@@ -173,8 +173,8 @@ def _digest(data: bytes | None) -> str | None:
 #
 # (1) the node is the one that is pinned   (2) the run's row names the snapshot that it kept
 # (3) one that was merged here before is not merged again   (4) the node's head is merged first,
-# which is what the run was in conflict with   (5) the snapshot is merged, with what the run began from as
-# the base. The next push brings what comes of it.
+# which is what the run was in conflict with   (5) the snapshot is merged; its base is what the run
+# began from. The next push brings what comes of it.
 
 UNMERGED = "unmerged_snapshot_hash"
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
+from lillux.fields import ABSENT
 from lillux.files import path_inside, read_bytes
 from lillux.values import dataclass
 from ryeos.items.errors import (
@@ -36,7 +37,7 @@ from ryeos.items.refs import (
     tier_of,
     valid_id,
 )
-from ryeos.items.specs import ABSENT, PRIMITIVE_TYPE, RUNTIME_TYPE, ToolSpec, tool_spec, type_name
+from ryeos.items.specs import PRIMITIVE_TYPE, RUNTIME_TYPE, ToolSpec, tool_spec, type_name
 from ryeos.run.model import BUILT_IN_SPACE, Chain, ChainElement
 from ryeos.trust.resolver import Resolver
 from ryeos.trust.signature import MAX_ITEM_BYTES

@@ -8,6 +8,7 @@ are safe to write is for `ryeos.sync.paths` to say.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
+from lillux.fields import ABSENT, Fields, is_mapping, is_text
 from lillux.store_files import ObjectKind, ObjectMissingError, is_digest
 from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError
@@ -199,135 +200,122 @@ SCHEMA = 2
 """Of every object; another number is another format."""
 
 
-Wrong = Callable[[str, str, str, str], RyeError]
+MakeError = Callable[[str, str, str, str], RyeError]
 """Of an object, a key in it, what was expected there and what was found: what is raised."""
 
 ROOT = "(root)"
 """The key of an object as a whole."""
 
 
-def wrong_object(where: str, key: str, expected: str, there: str) -> CasObjectError:
+def object_error(where: str, key: str, expected: str, there: str) -> CasObjectError:
     """That an object that travels does not hold what it must."""
     at = "" if key == ROOT else f"{key}: "
     return CasObjectError(where, f"{at}expected {expected}, found {there}")
 
 
-class ObjectFields:
-    """An object of a kind and `SCHEMA`. Raises what ``wrong`` makes, for each key asked for too."""
+class ObjectFields(Fields):
+    """An object of a kind and `SCHEMA`. Raises what ``make_error`` makes."""
 
-    def __init__(self, value: object, kind: str, where: str, wrong: Wrong = wrong_object) -> None:
-        self._where, self._wrong = where, wrong
+    mapping_word = "an object"
+    null_is_absent = False
+
+    def __init__(
+        self, value: object, kind: str, where: str, make_error: MakeError = object_error
+    ) -> None:
         if not isinstance(value, dict):
-            raise wrong(where, ROOT, "an object", found(value))
-        self._value: dict[str, Any] = value
+            raise make_error(where, ROOT, "an object", found(value))
+        super().__init__(value, self._refuse)
+        self._where, self._make_error = where, make_error
         if value.get("kind") != kind:
-            raise self.wrong("kind", f'"{kind}"')
+            raise self.error("kind", f'"{kind}"')
         if value.get("schema") != SCHEMA or not isinstance(value["schema"], int):  # 2.0 is no 2
-            raise self.wrong("schema", str(SCHEMA))
+            raise self.error("schema", str(SCHEMA))
 
-    def text(self, key: str) -> str:
-        """A string, ``""`` for none."""
-        value = self._value.get(key, "")
-        if not isinstance(value, str):
-            raise self.wrong(key, "a string")
-        return value
+    def plain_text(self, key: str) -> str:
+        """A string, ``""`` if there is none."""
+        return self.text(key) or ""
 
     def optional_text(self, key: str) -> str | None:
-        """A string; null for none."""
-        return None if self._value.get(key) is None else self.text(key)
+        """A string; null is none."""
+        return None if self.any(key) is None else self.text(key)
 
     def required(self, key: str) -> Any:  # noqa: ANN401 - JSON
         """Any value, null too."""
-        if key not in self._value:
-            raise self.wrong(key, "a value")
-        return self._value[key]
-
-    def flag(self, key: str) -> bool:
-        """True or false, false for none."""
-        value = self._value.get(key, False)
-        if not isinstance(value, bool):
-            raise self.wrong(key, "true or false")
-        return value
+        if self.value(key) is ABSENT:
+            raise self.error(key, "a value")
+        return self.data[key]
 
     def required_text(self, key: str) -> str:
-        """A string that says something."""
-        value = self._value.get(key)
+        """A string that is not empty."""
+        value = self.any(key)
         if not isinstance(value, str) or not value:
-            raise self.wrong(key, "a string")
+            raise self.error(key, "a string")
         return value
 
     def digest(self, key: str) -> str:
         """A digest."""
-        value = self._value.get(key)
+        value = self.any(key)
         if not is_digest(value):
-            raise self.wrong(key, "a digest")
+            raise self.error(key, "a digest")
         return str(value)
 
     def optional_digest(self, key: str) -> str | None:
-        """A digest; null, nothing and ``""`` are none."""
-        value = self._value.get(key)
-        return None if value is None or value == "" else self.digest(key)
+        """A digest; null, absent and ``""`` are none."""
+        return None if self.any(key) in (None, "") else self.digest(key)
 
     def digests(self, key: str) -> tuple[str, ...]:
-        """A list of digests, empty for none."""
-        value = self._value.get(key, [])
-        if not isinstance(value, list) or not all(is_digest(one) for one in value):
-            raise self.wrong(key, "a list of digests")
-        return tuple(value)
+        """A list of digests, empty if there is none."""
+        return tuple(self.read(key, _is_list_of(is_digest), "a list of digests") or ())
 
     def paths(self, key: str) -> dict[str, str]:
         """An object from paths to digests. The paths are not judged here."""
-        value = self._value.get(key)
-        if not isinstance(value, dict):
-            raise self.wrong(key, "an object")
-        for path, digest in value.items():
+        paths: dict[str, str] = self.required_mapping(key, "an object")
+        for path, digest in paths.items():
             if not is_digest(digest):
-                at = f"{key}[{path[:200]!r}]"
-                raise self._wrong(self._where, at, "a digest", found(digest))
-        return value
+                self._refuse(f"{key}[{path[:200]!r}]", "a digest", digest)
+        return paths
 
-    def mapping(self, key: str) -> dict[str, Any]:
-        """An object, empty for none."""
-        value = self._value.get(key, {})
-        if not isinstance(value, dict):
-            raise self.wrong(key, "an object")
-        return value
+    def plain_mapping(self, key: str) -> dict[str, Any]:
+        """An object, empty if there is none."""
+        return dict(self.mapping(key) or {})
 
-    def required_mapping(self, key: str) -> dict[str, Any]:
-        """An object."""
-        self.required(key)
-        return self.mapping(key)
+    def required_mapping(self, key: str, expected: str = "a value") -> dict[str, Any]:
+        """An object; ``expected`` is what a message says of one that is not there."""
+        if self.value(key) is ABSENT:
+            raise self.error(key, expected)
+        return self.plain_mapping(key)
 
     def optional_texts(self, key: str) -> dict[str, str] | None:
-        """An object of strings; null for none."""
-        value = self._value.get(key)
+        """An object of strings; null is none."""
+        value = self.any(key)
         if value is None:
             return None
-        if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
-            raise self.wrong(key, "an object of strings, or null")
+        if not isinstance(value, dict) or not all(map(is_text, value.values())):
+            raise self.error(key, "an object of strings, or null")
         return value
 
     def mappings(self, key: str) -> tuple[dict[str, Any], ...]:
-        """A list of objects, empty for none."""
-        value = self._value.get(key, [])
-        if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-            raise self.wrong(key, "a list of objects")
-        return tuple(value)
+        """A list of objects, empty if there is none."""
+        return tuple(self.read(key, _is_list_of(is_mapping), "a list of objects") or ())
 
-    def count(self, key: str) -> int:
-        """A whole number from 0, 0 for none."""
-        value = self._value.get(key, 0)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise self.wrong(key, "a whole number from 0")
-        return value
+    def size(self, key: str) -> int:
+        """A whole number from 0, which is also what an absent one is."""
+        return self.read(key, lambda n: type(n) is int and n >= 0, "a whole number from 0") or 0
 
     def unknown(self, known: frozenset[str]) -> Mapping[str, Any]:
         """The keys of other programs."""
-        return {key: value for key, value in self._value.items() if key not in known}
+        return {key: value for key, value in self.data.items() if key not in known}
 
-    def wrong(self, key: str, expected: str) -> RyeError:
-        """That a key does not hold what it must."""
-        return self._wrong(self._where, key, expected, found(self._value.get(key)))
+    def error(self, key: str, expected: str) -> RyeError:
+        """The failure of a key that does not hold what it must."""
+        return self._make_error(self._where, key, expected, found(self.data.get(key)))
+
+    def _refuse(self, key: str, expected: str, value: object) -> None:
+        raise self._make_error(self._where, key, expected, found(value))
+
+
+def _is_list_of(fits: Callable[[object], object]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(map(fits, value))
 
 
 def found(value: object) -> str:
@@ -380,8 +368,8 @@ def item_source_of(value: object, where: str) -> ItemSource:
     """The item in an ``item_source``. Raises CasObjectError."""
     fields = ObjectFields(value, "item_source", where)
     content = fields.digest("content_blob_hash")
-    if fields.text("integrity") not in {"", content}:
-        raise fields.wrong("integrity", f"{content}, as content_blob_hash")
+    if fields.plain_text("integrity") not in {"", content}:
+        raise fields.error("integrity", f"{content}, as content_blob_hash")
     return ItemSource(
         fields.required_text("item_ref"), content, fields.optional_texts("signature_info")
     )
@@ -417,9 +405,9 @@ class SourceManifest:
 def manifest_of(value: object, where: str) -> SourceManifest:
     """The manifest in a ``source_manifest``. Raises CasObjectError."""
     fields = ObjectFields(value, "source_manifest", where)
-    space = fields.text("space")
+    space = fields.plain_text("space")
     if space not in MANIFEST_SPACES:
-        raise fields.wrong("space", " or ".join(MANIFEST_SPACES))
+        raise fields.error("space", " or ".join(MANIFEST_SPACES))
     return SourceManifest(space, fields.paths("items"), fields.paths("files"))
 
 
@@ -462,10 +450,10 @@ def snapshot_of(value: object, where: str) -> ProjectSnapshot:
         project_manifest_hash=fields.digest("project_manifest_hash"),
         user_manifest_hash=fields.optional_digest("user_manifest_hash"),
         parent_hashes=fields.digests("parent_hashes"),
-        source=fields.text("source"),
-        source_detail=fields.text("source_detail"),
-        timestamp=fields.text("timestamp"),
-        metadata=fields.mapping("metadata"),
+        source=fields.plain_text("source"),
+        source_detail=fields.plain_text("source_detail"),
+        timestamp=fields.plain_text("timestamp"),
+        metadata=fields.plain_mapping("metadata"),
     )
 
 
@@ -513,18 +501,18 @@ class ExecutionSnapshot:
 
 
 def execution_snapshot_of(
-    value: object, where: str, wrong: Wrong = wrong_object
+    value: object, where: str, make_error: MakeError = object_error
 ) -> ExecutionSnapshot:
     """The snapshot in an ``execution_snapshot``, of a graph too. Raises what ``wrong`` makes."""
-    fields = ObjectFields(value, "execution_snapshot", where, wrong)
+    fields = ObjectFields(value, "execution_snapshot", where, make_error)
     return ExecutionSnapshot(
-        graph_run_id=fields.text("graph_run_id"),
-        graph_id=fields.text("graph_id"),
-        status=fields.text("status"),
+        graph_run_id=fields.plain_text("graph_run_id"),
+        graph_id=fields.plain_text("graph_id"),
+        status=fields.plain_text("status"),
         project_manifest_hash=fields.optional_digest("project_manifest_hash"),
         user_manifest_hash=fields.optional_digest("user_manifest_hash"),
-        system_version=fields.text("system_version"),
-        step=fields.count("step"),
+        system_version=fields.plain_text("system_version"),
+        step=fields.size("step"),
         state_hash=fields.optional_digest("state_hash"),
         node_receipts=fields.digests("node_receipts"),
         errors=fields.mappings("errors"),
@@ -573,7 +561,7 @@ def outputs_bundle_of(value: object, where: str) -> OutputsBundle:
     """The bundle in a ``runtime_outputs_bundle``. Raises CasObjectError."""
     fields = ObjectFields(value, "runtime_outputs_bundle", where)
     return OutputsBundle(
-        fields.text("remote_thread_id"),
+        fields.plain_text("remote_thread_id"),
         fields.optional_digest("execution_snapshot_hash") or "",
         fields.paths("files"),
     )

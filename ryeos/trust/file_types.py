@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
+from lillux.fields import ABSENT
 from lillux.files import is_inside
 from lillux.values import dataclass
 from ryeos.items.errors import SpecError
 from ryeos.items.header_values import MetadataError
 from ryeos.items.headers import COMMENT_PARSERS, NAMED_PARSERS, parse_header
 from ryeos.items.refs import EXTRACTORS_FOLDER, FieldRule, FileType, ItemRef, Kind, Space
-from ryeos.items.specs import ABSENT, EXTRACTOR_TYPE, FOREIGN, SPELLINGS, header_field, type_name
+from ryeos.items.specs import EXTRACTOR_TYPE, FOREIGN, SPELLINGS, header_field, type_name
 from ryeos.trust.verify import Target, VerifiedItem, Verifier
 
 # --- extractors -----------------------------------------------------------------------------------

@@ -295,8 +295,11 @@ class Signer:
 
         ``require`` raises what else speaks against a target. Many files wait for the disk together.
         """
-        for start in range(0, len(targets), _FILES_PER_WAIT):
-            batch = targets[start : start + _FILES_PER_WAIT]
+        done, together = 0, 1
+        while done < len(targets):
+            batch = targets[done : done + together]
+            # The first report comes at once; a batch that is cancelled early has signed few.
+            done, together = done + together, min(2 * together, _FILES_PER_WAIT)
             with ExitStack() as locks:
                 folders = {target.space.ai for target in batch if target.space.tier != SYSTEM}
                 try:

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.errors import LilluxError
+from lillux.fields import ABSENT
 from ryeos.items.errors import SpecError
-from ryeos.items.specs import ABSENT, SPELLINGS, ParamsMode, header_field, tool_spec, type_name
+from ryeos.items.specs import SPELLINGS, ParamsMode, header_field, tool_spec, type_name
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),

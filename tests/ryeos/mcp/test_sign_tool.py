@@ -199,14 +199,14 @@ def test_each_item_is_told_and_a_cancelled_batch_keeps_what_is_done(
 
     def on_progress(done: int, total: int, label: str) -> None:
         told.append((done, total, label))
-        if done == 2:
+        if done == 1:
             cancellation.cancel()
 
     done = sign(rye, {"item_id": "tool:*"}, on_progress=on_progress, cancellation=cancellation)
 
-    assert told == [(1, 3, "tool:a"), (2, 3, "tool:b")]
-    assert done.envelope["signed"] == ["tool:a", "tool:b"]
-    assert done.envelope["summary"] == ("Signed 2/3 items, 0 failed, cancelled before the other 1")
+    assert told == [(1, 3, "tool:a")]
+    assert done.envelope["signed"] == ["tool:a"]
+    assert done.envelope["summary"] == ("Signed 1/3 items, 0 failed, cancelled before the other 2")
     assert "rye:signed" not in Path(workspace.project.space.ai / "tools/c.py").read_text("utf-8")
 
 

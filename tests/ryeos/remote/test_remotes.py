@@ -239,7 +239,7 @@ def test_the_user_may_allow_it_and_signed_requests_need_no_permission() -> None:
             {"timeout": True},
             "remotes.gpu.timeout: expected seconds, more than 0, at most 86400",
         ),
-        ({"roles": "registry"}, "remotes.gpu.roles: expected a list of strings"),
+        ({"roles": "registry"}, "remotes.gpu.roles: expected a list of strings, found str"),
         (
             {"url": "http://x", "key_env": "GPU_KEY", "allow_insecure": "yes"},
             "remotes.gpu.allow_insecure: expected true or false, found str",
