@@ -292,7 +292,7 @@ class Remotes:
         is_own_url = source != PROJECT
         key_env = merged.variable("key_env")
         api_key = self._api_key(key_env)
-        is_own_key = not api_key or own.text("key_env") == key_env
+        is_own_key = not api_key or own.plain_text("key_env") == key_env
         if not is_loopback(url) and not (is_own_url and is_own_key):
             raise _not_approved(name, url, key_env, is_own_url=is_own_url)
         is_plain = url.startswith("http:") and not is_loopback(url)
@@ -311,7 +311,7 @@ class Remotes:
             timeout_s=merged.timeout_s(self._all.default_timeout()),
             node_id=(own.node_id() if is_own_url else "") or merged.node_id(),
             roles=merged.texts("roles"),
-            project_path=merged.text("project_path") or self._all.project_path(),
+            project_path=merged.plain_text("project_path") or self._all.project_path(),
             source=source,
         )
 

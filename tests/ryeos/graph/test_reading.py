@@ -251,7 +251,7 @@ def test_a_problem_has_a_form_for_programs() -> None:
         ({**one_node(DONE), "permissions": [1]}, "permissions[0]: expected a text, found 1"),
         ({**one_node(DONE), "limits": {"depth": -1}}, "limits.depth: expected a whole number"),
         ({**one_node(DONE), "limits": {"x": "y"}}, "limits.x: expected a number from 0"),
-        (with_nodes({" ": DONE}, start=" "), "config.start: expected a text, found an empty text"),
+        (with_nodes({" ": DONE}, start=" "), "config.start: expected a text, found ' '"),
         (with_nodes({"a": DONE, "\x07": DONE}), "expected a name of 1 to 128 characters that can"),
         (with_nodes({"a": DONE, "b" * 129: DONE}), "expected a name of 1 to 128 characters"),
     ],

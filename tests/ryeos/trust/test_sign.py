@@ -378,7 +378,7 @@ def test_many_more_than_wait_for_the_disk_together_are_signed_in_their_order(
     assert {path.suffix for path in paths[0].parent.iterdir()} == {".py"}
 
 
-def test_what_is_interrupted_between_files_leaves_each_as_it_was(workspace: Workspace) -> None:
+def test_an_interrupt_leaves_each_file_signed_or_as_it_was(workspace: Workspace) -> None:
     paths = [workspace.project.tool(f"many/t{number}") for number in range(3)]
     targets = [workspace.project.target(path) for path in paths]
     before = [path.read_bytes() for path in paths]
@@ -390,7 +390,11 @@ def test_what_is_interrupted_between_files_leaves_each_as_it_was(workspace: Work
     with pytest.raises(KeyboardInterrupt):
         list(workspace.signer().sign_all(targets, force=False, require=interrupt))
 
-    assert [path.read_bytes() for path in paths] == before
+    assert [path.read_bytes() == text for path, text in zip(paths, before, strict=True)] == [
+        False,  # signed, and on the disk, before the others were begun
+        True,
+        True,
+    ]
     assert sorted(paths[0].parent.iterdir()) == sorted(paths)
 
 
