@@ -36,6 +36,7 @@ REPEATED = [
 ]  # fmt: skip
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("piece", REPEATED)
 def test_no_repetition_takes_long_or_gets_through_as_another_error(piece: str) -> None:
     text = piece * (MANY // len(piece))

@@ -76,6 +76,7 @@ def page_id(page: Path) -> str:
     return page.relative_to(KNOWLEDGE).with_suffix("").as_posix()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_every_example_of_a_page_does_what_the_page_says(
     page: Path, agent: McpClient, machine: Machine

@@ -82,6 +82,7 @@ def site(machine: Machine) -> Iterator[Server]:
         yield server
 
 
+@pytest.mark.heavy
 def test_a_page_is_read_as_markdown(machine: Machine, site: Server) -> None:
     data = call(machine, FETCH, {"url": f"{site.url}/moved"})["data"]
 
@@ -91,12 +92,14 @@ def test_a_page_is_read_as_markdown(machine: Machine, site: Server) -> None:
     assert site.requests[0].headers["user-agent"] == "rye-web/1.0"
 
 
+@pytest.mark.heavy
 def test_a_text_is_given_as_it_was_sent(machine: Machine, site: Server) -> None:
     assert call(machine, FETCH, {"url": f"{site.url}/packed"})["data"]["text"] == "grün"
     raw = call(machine, FETCH, {"url": f"{site.url}/tea", "format": "raw"})["data"]
     assert raw["text"] == PAGE.decode()
 
 
+@pytest.mark.heavy
 def test_a_long_text_comes_in_windows(machine: Machine, site: Server) -> None:
     data = call(machine, FETCH, {"url": f"{site.url}/long", "offset": 5, "max_chars": 8})["data"]
     cut = call(machine, FETCH, {"url": f"{site.url}/long", "max_bytes": 20})["data"]
@@ -105,12 +108,14 @@ def test_a_long_text_comes_in_windows(machine: Machine, site: Server) -> None:
     assert (len(cut["text"]), cut["truncated"]) == (20, True)
 
 
+@pytest.mark.heavy
 def test_a_small_body_that_unpacks_to_a_large_one_is_cut(machine: Machine, site: Server) -> None:
     data = call(machine, FETCH, {"url": f"{site.url}/bomb", "max_bytes": 1000})["data"]
 
     assert (data["bytes"], data["truncated"]) == (1000, True)
 
 
+@pytest.mark.heavy
 def test_what_is_no_text_is_described(machine: Machine, site: Server) -> None:
     data = call(machine, FETCH, {"url": f"{site.url}/picture"})["data"]
 
@@ -118,6 +123,7 @@ def test_what_is_no_text_is_described(machine: Machine, site: Server) -> None:
     assert (data["content_type"], data["bytes"]) == ("image/png", 6)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("path", "error"),
     [
@@ -161,6 +167,7 @@ def test_no_private_address_is_reached(machine: Machine, url: str) -> None:
     assert server.requests == []
 
 
+@pytest.mark.heavy
 def test_a_project_cannot_allow_itself_a_private_address(machine: Machine) -> None:
     with Server(served) as server:
         configure(machine.project, "access", 'allow_private: ["127.0.0.1"]\n')
@@ -205,6 +212,7 @@ def test_a_server_of_another_name_is_refused(machine: Machine, tmp_path: Path) -
     assert "certificate" in unknown["error"].lower()
 
 
+@pytest.mark.heavy
 def test_a_proxy_of_the_environment_is_used(machine: Machine, site: Server) -> None:
     with proxy() as between:
         through = call(machine, FETCH, {"url": f"{site.url}/long"}, http_proxy=between.url)
@@ -228,6 +236,7 @@ FOUND = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("provider", ["searxng", "brave", "tavily"])
 def test_each_provider_is_asked_in_its_own_way(machine: Machine, provider: str) -> None:
     rows = [{**row, "description": row["content"]} for row in ROWS]
@@ -250,6 +259,7 @@ def test_each_provider_is_asked_in_its_own_way(machine: Machine, provider: str) 
             assert seen.headers["authorization"] == "Bearer k-1"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("settings", "error"),
     [
@@ -267,6 +277,7 @@ def test_a_provider_that_is_not_set_up_is_told(machine: Machine, settings: str, 
     assert error in call(machine, SEARCH, {"query": "tea"})["error"]
 
 
+@pytest.mark.heavy
 def test_a_project_does_not_choose_who_is_asked(machine: Machine) -> None:
     with Server(served) as server:
         configure(machine.project, "search", f"provider: searxng\nurl: {server.url}\n")
@@ -276,6 +287,7 @@ def test_a_project_does_not_choose_who_is_asked(machine: Machine) -> None:
     assert server.requests == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("status", "body", "error"),
     [
@@ -295,6 +307,7 @@ def test_a_provider_that_does_not_answer_is_told(
     assert error in envelope["error"]
 
 
+@pytest.mark.heavy
 def test_nobody_at_the_provider_is_told(machine: Machine) -> None:
     configure(machine.home, "search", f"provider: searxng\nurl: http://127.0.0.1:{closed_port()}\n")
 

@@ -309,6 +309,7 @@ def test_the_child_inherits_no_open_file(proc: Program, lifeline: Lifeline) -> N
     proc("kill", "--pid", ended.stdout.decode("ascii").partition('"pid":')[2].rstrip("}\n"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
 @pytest.mark.parametrize("first", ["", "trap '' TERM; "], ids=["gentle", "stubborn"])
 def test_a_signal_ends_the_child_and_then_the_program_without_an_answer(

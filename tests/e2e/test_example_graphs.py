@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.built import Machine
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.heavy]
 
 EXAMPLES = ("fan-out", "approval-gate", "retry-and-resume")
 
@@ -89,7 +89,6 @@ def test_the_approval_gate_waits_for_an_answer(owner: Machine) -> None:
     assert not (owner.project / "ran").exists()
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize(("approved", "runs"), [("true", True), ("false", False)])
 def test_the_approval_gate_goes_on_with_the_answer(
     approved: str, *, runs: bool, owner: Machine
@@ -119,7 +118,6 @@ def test_retry_and_resume_ends_at_a_file_that_does_not_come(owner: Machine) -> N
     assert (owner.project / "orders.log").read_text("utf-8") == "ordered goods\n"
 
 
-@pytest.mark.heavy
 def test_retry_and_resume_goes_on_where_it_ended_and_orders_once(owner: Machine) -> None:
     failed = run_graph(owner, "run", "rye/examples/retry-and-resume", "file=goods", status=1)
     (owner.project / "goods").write_text("here\n", encoding="utf-8")

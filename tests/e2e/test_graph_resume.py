@@ -15,6 +15,7 @@ from tests.support.graph_machine import STEPS, Gate, GraphMachine, a_line
 from tests.support.mcp_client import is_running
 
 pytestmark = [
+    pytest.mark.heavy,
     pytest.mark.e2e,
     pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX"),
 ]
@@ -42,7 +43,6 @@ def killed_at(graphs: GraphMachine, word: str, *command: str) -> str:
     return graphs.runs()[0]
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("word", WORDS)
 def test_a_run_that_is_killed_at_a_step_goes_on_at_that_step(
     word: str, graphs: GraphMachine
@@ -61,7 +61,6 @@ def test_a_run_that_is_killed_at_a_step_goes_on_at_that_step(
     assert graphs.completed(run_id) == [*WORDS, f"n{STEPS}"]
 
 
-@pytest.mark.heavy
 def test_a_run_that_is_killed_again_and_again_comes_to_its_end(graphs: GraphMachine) -> None:
     run_id = killed_at(graphs, "n1", "graph", "run", "t/line", "who=ann", "-q")
     for word in WORDS[1:]:
@@ -222,7 +221,6 @@ def test_a_detached_run_that_is_killed_is_told_as_failed_and_goes_on(graphs: Gra
     assert graphs.log == WORDS
 
 
-@pytest.mark.heavy
 def test_a_detached_run_that_is_ended_can_go_on_and_be_ended_there(graphs: GraphMachine) -> None:
     gate = Gate(graphs, "n4")
     run_id, _ = in_background(graphs, gate)

@@ -13,6 +13,7 @@ from tests.support.mcp_client import McpClient, envelope_of, is_running
 from tests.support.mcp_server_machine import children, server
 
 pytestmark = [
+    pytest.mark.heavy,
     pytest.mark.e2e,
     pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX"),
 ]

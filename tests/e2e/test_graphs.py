@@ -240,6 +240,7 @@ def test_a_graph_that_is_wrong_tells_all_its_problems(graphs: GraphMachine) -> N
 FORMS = {"--mermaid": "flowchart", "--dot": "digraph", "--svg": "<svg"}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("form", "begin"), FORMS.items())
 def test_a_picture_shows_how_far_a_run_came(form: str, begin: str, graphs: GraphMachine) -> None:
     gate = Gate(graphs, "n3")

@@ -166,6 +166,7 @@ def header(suffix: str, executor: str) -> str:
             return "\n".join(f'{name}: "{value}"' for name, value in fields.items())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("suffix", "executor", "canonical"),
     [

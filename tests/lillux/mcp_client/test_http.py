@@ -59,6 +59,7 @@ def sdk(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
         yield request.param, url
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("version", ["auto", "legacy", *LEGACY])
 def test_a_server_of_the_sdk_is_called_over_each_transport(
     sdk: tuple[str, str], version: str

@@ -68,6 +68,7 @@ def text_of(answered: StdioAnswer) -> str:
 # --- a server written with the official SDK
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("version", "spoken"),
     [

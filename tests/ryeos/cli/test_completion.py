@@ -146,6 +146,7 @@ SHELLS_AT_WORK = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("shell", SHELLS_AT_WORK)
 @pytest.mark.parametrize("name", ["rye", "r"])
 def test_a_person_at_a_terminal_completes_a_reference(
