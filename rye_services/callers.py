@@ -116,7 +116,7 @@ class Authenticator:
             raise Unauthorized("expected Authorization: Bearer, found another scheme")
         key = self.api_keys.find(value[len(_BEARER) :].strip())
         if key is None:
-            raise Unauthorized("no such API key, or it does not count any more")
+            raise Unauthorized("no such API key, or it is no longer valid")
         scopes = None if key.scopes is None else frozenset(key.scopes)
         return Principal(key.user_id, "bearer", scopes, key.id)
 

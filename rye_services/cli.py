@@ -67,7 +67,7 @@ class NoUserError(RyeError):
 
 def declare_keys(declare: Declare) -> None:
     """The actions of ``keys``."""
-    add = declare("add", _add_key, "let a key sign requests")
+    add = declare("add", _add_key, "add a key that may sign requests")
     add.add_argument(
         "key", metavar="KEY", help="a PEM file, or ed25519:... as /public-key shows it"
     )
@@ -80,7 +80,7 @@ def declare_keys(declare: Declare) -> None:
         "--publish", metavar="PATTERN", action="append", help="namespaces it may publish below"
     )
     declare("list", _list_keys, "the keys that may sign requests")
-    revoke = declare("revoke", _revoke_key, "let a key in no longer")
+    revoke = declare("revoke", _revoke_key, "remove a key")
     revoke.add_argument("fingerprint", metavar="FINGERPRINT")
 
 
@@ -146,9 +146,9 @@ def declare_api_keys(declare: Declare) -> None:
     create.add_argument("--user", metavar="ID", help="default: the one authorised key there is")
     create.add_argument("--name", metavar="TEXT", required=True, help="what it is for")
     create.add_argument("--scope", metavar="S", action="append", help="default remote:*")
-    create.add_argument("--expires-days", metavar="N", type=_days, help="let it count for so long")
+    create.add_argument("--expires-days", metavar="N", type=_days, help="how long it is valid")
     declare("list", _list_api_keys, "all there ever were")
-    revoke = declare("revoke", _revoke_api_key, "let one count no longer")
+    revoke = declare("revoke", _revoke_api_key, "revoke one")
     revoke.add_argument("id", metavar="ID", help="its id, or the 8 characters it is listed with")
 
 
@@ -161,7 +161,7 @@ def _create_api_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> C
     )
     shown = {"key": token, "id": key.id, "user_id": key.user_id, "name": key.name}
     envelope = {"status": "success", **shown, "expires_at": key.expires_at}
-    return CommandAnswer(envelope, token, ("keep it safe: nobody can show it again",))
+    return CommandAnswer(envelope, token, ("keep it safe: it cannot be shown again",))
 
 
 def _list_api_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
@@ -396,7 +396,7 @@ def _declare_serve(parser: argparse.ArgumentParser) -> None:
     add("--port", metavar="N", help="the port to listen on (default 8000; 0 takes a free one)")
     add("--name", metavar="NAME", help="what clients call this node (default: default)")
     add("--role", metavar="ROLE", help="node, registry or all (default node)")
-    add("--url", metavar="URL", help="what clients reach it by, for the line that tells them")
+    add("--url", metavar="URL", help="the address that clients use, for the ready line")
 
 
 # --- serve command --------------------------------------------------------------------------------
@@ -524,7 +524,7 @@ class GarbageKeptError(RyeError):
         self.facts = {"users": list(users)}
         super().__init__(
             f"nothing was removed of {len(problems)} of {len(users)} users: {problems[0]}",
-            hint="a damaged object comes back with the next push of whoever has it",
+            hint="a damaged object comes back with the next push that has it",
         )
 
 
@@ -622,7 +622,7 @@ def _add(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswe
         services.accounts.add_key(account.name, pem)
     token, _ = services.api_keys.create(account.name, name=_FIRST_KEY, scopes=_SCOPES)
     envelope = {"status": "success", "account": account.name, "key": token, "name": _FIRST_KEY}
-    return CommandAnswer(envelope, token, ("keep it safe: nobody can show it again",))
+    return CommandAnswer(envelope, token, ("keep it safe: it cannot be shown again",))
 
 
 def _list(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:

@@ -141,7 +141,7 @@ class Interruption:
         if isinstance(answer, socket.socket):
             answer.close()
         self.check()
-        raise answer if isinstance(answer, OSError) else OSError("nobody answered")
+        raise answer if isinstance(answer, OSError) else OSError("no answer came")
 
     def _cancel(self) -> None:
         self._interrupt(ExchangeCancelledError)

@@ -124,7 +124,7 @@ class QuotaExceededError(LilluxError):
         self.used, self.more, self.limit = used, more, limit
         super().__init__(
             f"storage quota exceeded: {limit} bytes allowed, {used} stored, {more} more sent",
-            hint="ask whoever runs the node for a larger quota",
+            hint="ask the operator of the node for a larger quota",
         )
 
 

@@ -365,7 +365,7 @@ _FILES = {"style.css": "text/css", "page.js": "text/javascript", "icon.svg": "im
 _FILE_AGE_S = 300
 _LONGEST_FORM = 4096
 _FOREIGN = "This form did not come from a page of this node."
-_NO_KEY = "No key that counts here is like this. Look at it again, or ask for a new one."
+_NO_KEY = "No valid key is like this. Check it, or ask for a new one."
 _NO_SCOPE = f"This key may not see executions: it lacks the scope {THREADS}."
 
 

@@ -304,7 +304,7 @@ class Webhooks:
         try:
             return open_row(row.hmac_secret, self._box_private, _key(row.hook_id))
         except SealedRowError as error:
-            logging.getLogger(__name__).warning("bind it anew: %s", error)
+            logging.getLogger(__name__).warning("bind it again: %s", error)
             return new_hook_secret()
 
     def _row(self, binding: Binding, secret: str, remote_name: str) -> dict[str, Any]:

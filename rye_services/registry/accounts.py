@@ -57,7 +57,7 @@ class AccountMissingError(RyeError):
         self.name = name
         super().__init__(
             f"account {name[:80]!a}: expected one that is open, found none",
-            hint="whoever runs the registry makes one: rye-node.pyz accounts add NAME",
+            hint="the operator of the registry makes one: rye-node.pyz accounts add NAME",
         )
 
 
@@ -70,7 +70,7 @@ class AccountQuotaError(RyeError):
         self.used, self.more, self.limit = used, more, limit
         super().__init__(
             f"storage quota exceeded: {limit} bytes allowed, {used} stored, {more} more sent",
-            hint="ask whoever runs the registry for a larger quota",
+            hint="ask the operator of the registry for a larger quota",
         )
 
 

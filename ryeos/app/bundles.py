@@ -156,7 +156,7 @@ def _read_readable(
     if signature is None or signature.content_hash != content_hash(signed.body):
         return {}, [f"{name}: not what was signed"]
     if not pem or not verify_signature(signature.content_hash, signature.value, pem):
-        return {}, [f"{name}: signed by {signature.fingerprint}, a key that does not count here"]
+        return {}, [f"{name}: signed by {signature.fingerprint}, a key that is not trusted here"]
     document = parse_yaml(signed.body, name)
     listed = document.get("files")
     if not isinstance(listed, dict):

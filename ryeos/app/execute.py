@@ -145,7 +145,7 @@ def _resumed(rye: Rye, values: Mapping[str, Any]) -> Reference:
             raise VerbArgumentError("item_id", f"expected {reference}, whose run it is, or nothing")
     if reference.kind is not Kind.TOOL or not is_graph(rye.executor.build_chain(reference.id)):
         raise UnsupportedError(
-            f"resume_thread_id: {reference} is no graph, only runs of graphs can go on",
+            f"resume_thread_id: {reference} is not a graph: only runs of graphs can be resumed",
             hint="run the item again",
         )
     return reference

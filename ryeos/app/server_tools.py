@@ -244,7 +244,7 @@ class ServerNotFoundError(RyeError):
         self.suggestions = tuple(get_close_matches(name, known, 2))
         meant = f"did you mean {' or '.join(self.suggestions)}? or " if self.suggestions else ""
         super().__init__(
-            f"MCP server {name!r}: not found; written down: {', '.join(known) or 'none'}",
+            f"MCP server {name!r}: not found; configured: {', '.join(known) or 'none'}",
             hint=f"{meant}add it: rye mcp add {name} -- PROGRAM",
         )
 

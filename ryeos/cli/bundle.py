@@ -148,7 +148,7 @@ def _key_counts(session: Session, found: LookedAt) -> bool:
 
 def _summary(session: Session, found: LookedAt) -> str:
     state = "not as it was signed" if found.problems else "valid"
-    counts = "" if _key_counts(session, found) else ", which counts for nothing here yet"
+    counts = "" if _key_counts(session, found) else ", which is not trusted here yet"
     return (
         f"{one_line(found.bundle_id)} {one_line(found.version)}: {state}, {len(found.files)} files,"
         f" key {found.fingerprint or 'unknown'}{counts}"

@@ -71,7 +71,7 @@ def _chain_text(session: Session, chain: Chain, issues: list[str]) -> list[str]:
         lines.append(f"{arrow}{name}  ({element.space}, {element.spec.tool_type or 'tool'})")
         if element.item:
             key = element.item.key
-            signer = f"{key.fingerprint} ({key.owner})" if key else "nobody: NOT VERIFIED"
+            signer = f"{key.fingerprint} ({key.owner})" if key else "none: NOT VERIFIED"
             lines.append(f"{indent}   file    {element.path}")
             lines.append(f"{indent}   sha256  {element.integrity}")
             lines.append(f"{indent}   signer  {signer}")

@@ -174,7 +174,7 @@ def _signing_key(session: Session) -> Iterator[Finding]:
         fix = f"chmod 700 {directory}"
         yield Finding("signing key", FAIL, message, fix, keep_from_others(directory))
     if session.rye.trust.get_key(key.fingerprint, USER) is None:
-        message = f"{key.fingerprint} does not count, so what you sign is refused"
+        message = f"{key.fingerprint} is not trusted, so what you sign is refused"
         yield Finding("signing key", FAIL, message, "rye init")
 
 
@@ -185,7 +185,7 @@ def _trust(session: Session) -> Iterator[Finding]:
     approvals.is_approved(session.context.working_directory, "")  # a broken file is said here
     states = key_states(session.rye.trust, approvals)
     counting = {state.fingerprint for state in states if state.counts}
-    yield Finding("trust", OK, f"{len(counting)} keys count")
+    yield Finding("trust", OK, f"{len(counting)} keys are trusted")
     for state in states:
         if not state.counts:
             message = f"{state.path}: {one_line(state.problem)}"

@@ -43,7 +43,11 @@ def _configure_resume(parser: Arguments) -> None:
     add("run_id", metavar="ID", help="a run, or as much of its id as is needed")
     add("pairs", metavar="k=v", nargs="*", help="with --override-inputs: inputs, as for run")
     add("--override-inputs", action="store_true", help="lay inputs over those of the first run")
-    add("--state", metavar="JSON|@FILE", help="laid over the state before it goes on")
+    add(
+        "--state",
+        metavar="JSON|@FILE",
+        help="values that replace those of the state before the run resumes",
+    )
     add("--force", action="store_true", help="also if the graph has changed since")
     add("--max-steps", metavar="N", type=int, help="how many further steps it may take")
     add("--timeout", metavar="S", type=float, help="seconds; 0 for no limit")

@@ -116,7 +116,7 @@ def _take_up(session: Session, keypair: KeyPair, command: str, done: str) -> int
         "unchanged": unchanged,
         "backups": [str(backup) for backup in backups],
     }
-    session.output.note(f"private key: {directory}; its public half counts for you: {document}")
+    session.output.note(f"private key: {directory}; its public key is trusted: {document}")
     session.output.answer(envelope, words)
     return 0
 
@@ -138,7 +138,7 @@ def _show(session: Session) -> int:
         "counts": session.rye.trust.get_key(key.fingerprint, USER) is not None,
     }
     if not envelope["counts"]:
-        session.output.warn("this key does not count, not even for you; fix that with: rye init")
+        session.output.warn("this key is not trusted, not even by you; fix that with: rye init")
     session.output.answer(envelope, f"{key.fingerprint}\n{pem}")
     return 0
 
@@ -264,7 +264,7 @@ def _check_expected(session: Session, path: Path, found: str) -> None:
 def _show_trusted(session: Session, offered: OfferedKey, space: Space, document: Path) -> None:
     trusted = session.rye.trust.get_key(offered.fingerprint, space.label)
     if trusted is None:
-        raise KeyDocumentError(str(document), "written, but it does not count")
+        raise KeyDocumentError(str(document), "written, but the key is not trusted")
     envelope = {
         "status": "success",
         "fingerprint": trusted.fingerprint,
@@ -276,7 +276,9 @@ def _show_trusted(session: Session, offered: OfferedKey, space: Space, document:
     session.output.note(f"its document: {document}")
     if not trusted.covers_all:
         session.output.note("it may sign directives and knowledge in part: `run` warns then")
-    session.output.answer(envelope, f"{trusted.fingerprint} ({one_line(trusted.owner)}) counts now")
+    session.output.answer(
+        envelope, f"{trusted.fingerprint} ({one_line(trusted.owner)}) is trusted now"
+    )
 
 
 def _offered(path: Path) -> OfferedKey:
@@ -309,7 +311,7 @@ def _approve(session: Session, fingerprint: str) -> int:
     if known:
         envelope |= {"owner": known.owner, "source": known.source, "unchanged": True}
         owner = one_line(known.owner)
-        session.output.answer(envelope, f"{fingerprint} ({owner}) counts here already")
+        session.output.answer(envelope, f"{fingerprint} ({owner}) is trusted already")
         return 0
     path = _carried_document(session, fingerprint)
     _check_expected(session, path, fingerprint)
@@ -323,7 +325,7 @@ def _approve(session: Session, fingerprint: str) -> int:
         raise KeyDocumentError(str(path), problem)
     session.rye.approvals.approve(project.base, fingerprint)
     envelope |= {"owner": document.owner, "path": str(path), "unchanged": False}
-    session.output.answer(envelope, f"{fingerprint} counts in {project.base} now")
+    session.output.answer(envelope, f"{fingerprint} is trusted in {project.base} now")
     return 0
 
 
@@ -363,7 +365,7 @@ def _untrust(session: Session) -> int:
         "approval_withdrawn": withdrawn,
         "unchanged": not removed and not withdrawn,
     }
-    session.output.answer(envelope, f"{fingerprint} does not count any more")
+    session.output.answer(envelope, f"{fingerprint} is no longer trusted")
     return 0
 
 
@@ -388,7 +390,7 @@ def _require_carried_only(session: Session, fingerprint: str) -> None:
         )
     if holders[0].tier == SYSTEM:
         raise UnsupportedError(
-            f"key {fingerprint} came with {holders[0].label} and counts for its items only",
+            f"key {fingerprint} came with {holders[0].label} and is trusted for its items only",
             hint="it goes when that bundle goes",
         )
 

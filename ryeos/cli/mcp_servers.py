@@ -181,11 +181,11 @@ def _note_what_is_left(
     left = {change.state for change, is_done in done if not is_done}
     name = session.arguments.name
     if ToolState.CHANGED in left and not update:
-        session.output.note(f"to write anew what has changed: rye mcp refresh {name}")
+        session.output.note(f"to update what has changed: rye mcp refresh {name}")
     if ToolState.REMOVED in left and not prune:
         session.output.note(f"to remove what it no longer has: rye mcp refresh {name} --prune")
     if ToolState.CONFLICT in left:
-        session.output.note("what was edited stays; to have it anew, delete the file and refresh")
+        session.output.note("edited files stay; to write one again, delete it and refresh")
 
 
 def _configure_remove(parser: Arguments) -> None:

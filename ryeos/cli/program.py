@@ -37,7 +37,9 @@ def _configure_extract(parser: Arguments) -> None:
 
 
 def _configure_clean(parser: Arguments) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="tell, and remove nothing")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show what would be removed, and remove nothing"
+    )
 
 
 # --- where ----------------------------------------------------------------------------------------
@@ -235,7 +237,7 @@ class UnsignedProgramError(IntegrityError):
     def __init__(self, path: str, beside: str) -> None:
         super().__init__(
             path,
-            f"no {beside} beside the file, so nobody vouches for it",
+            f"no {beside} beside the file, so it cannot be verified",
             hint="get that file too, from where the program came",
         )
 

@@ -50,7 +50,7 @@ def _configure_login(parser: Arguments) -> None:
     add = parser.add_argument
     add("--url", metavar="URL", help="its address, https://... (kept where it is known already)")
     add("--key-env", metavar="VARIABLE", help="holds your API key; needed to publish")
-    add("--fingerprint", metavar="HEX", help="of its key, 16 digits; else its first key counts")
+    add("--fingerprint", metavar="HEX", help="of its key, 16 digits; else its first key is pinned")
     add("--timeout", metavar="S", type=float, help="seconds for one request (default: 60)")
     add("--allow-insecure", action="store_true", help="send the API key over plain http, too")
     take_registry(parser)
@@ -294,7 +294,7 @@ def _trust(session: Session) -> int:
         f"whatever {config.url} signs runs here from now on, whoever published it;"
         f" take it back with: rye keys untrust {pin.fingerprint}"
     )
-    session.output.answer(envelope, f"{pin.fingerprint} ({TRUSTED_OWNER}) counts now")
+    session.output.answer(envelope, f"{pin.fingerprint} ({TRUSTED_OWNER}) is trusted now")
     return 0
 
 
@@ -473,7 +473,7 @@ def _signing(session: Session) -> int:
             raise UsageError(f"FINGERPRINT: expected 16 hex digits, found {fingerprint[:60]!a}")
         registry.remove_signing_key(fingerprint)
         envelope["fingerprint"] = fingerprint
-        text = f"{fingerprint} is no key of your account any more"
+        text = f"{fingerprint} is no longer a key of your account"
     else:
         envelope["signing_keys"] = registry.account().get("signing_keys", [])
         text = "\n".join(word({"f": one}, "f") for one in envelope["signing_keys"])

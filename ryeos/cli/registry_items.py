@@ -45,7 +45,7 @@ KINDS = tuple(kind.value for kind in EXECUTABLE_KINDS)
 VISIBILITIES = ("public", "unlisted")
 _RUNS_HINT = (
     "it does not run yet: read it, then sign it with your own key (rye sign {path}),"
-    " or let the registry's key count (rye registry trust {fingerprint})"
+    " or trust the registry's key (rye registry trust {fingerprint})"
 )
 
 

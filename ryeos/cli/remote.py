@@ -69,7 +69,7 @@ def _configure_thread(parser: Arguments) -> None:
     add = parser.add_argument
     add("thread", metavar="ID", help="a run on the node")
     add("--wait", action="store_true", help="until it has ended")
-    add("--timeout", metavar="S", type=float, help="seconds to wait at most (for ever)")
+    add("--timeout", metavar="S", type=float, help="seconds to wait at most (no limit)")
     take_remote(parser)
 
 

@@ -20,7 +20,7 @@ def _configure_show(_: Arguments) -> None:
 
 def _configure_gc(parser: Arguments) -> None:
     add = parser.add_argument
-    add("--dry-run", action="store_true", help="tell, and remove nothing")
+    add("--dry-run", action="store_true", help="show what would be removed, and remove nothing")
     add("--grace", metavar="S", type=float, help=f"keep what is younger ({GRACE_S:g} seconds)")
 
 

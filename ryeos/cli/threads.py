@@ -33,7 +33,7 @@ def _configure_one(parser: Arguments) -> None:
 
 def _configure_logs(parser: Arguments) -> None:
     _configure_one(parser)
-    parser.add_argument("--follow", action="store_true", help="go on until the run has ended")
+    parser.add_argument("--follow", action="store_true", help="follow until the run has ended")
 
 
 def _list(session: Session) -> int:
@@ -140,7 +140,7 @@ def _configure_kill(parser: Arguments) -> None:
 def _configure_wait(parser: Arguments) -> None:
     add = parser.add_argument
     add("threads", metavar="ID", nargs="+", help="threads, or as much of their ids as is needed")
-    add("--timeout", metavar="S", type=float, help="seconds to wait at most (for ever)")
+    add("--timeout", metavar="S", type=float, help="seconds to wait at most (no limit)")
 
 
 def _kill(session: Session) -> int:

@@ -103,7 +103,7 @@ def resumed_position(
         raise RunNotResumableError(
             saved.run_id,
             f"it is a run of {saved.graph_id}, and not of {graph.graph_id}",
-            hint=f"go on with it by: rye graph resume {saved.run_id}",
+            hint=f"resume it with: rye graph resume {saved.run_id}",
         )
     _require_resumable(saved, options, graph_hash)
     node = options.node or saved.node or ""

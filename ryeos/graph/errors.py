@@ -62,7 +62,7 @@ class ParentUnknownError(RyeError):
         self.parent_id = parent_id
         super().__init__(
             f"Permission denied: RYE_PARENT_THREAD_ID names {parent_id[:200]!r}, {problem}",
-            hint="what a run starts may do no more than the run; unset the variable to start anew",
+            hint="what a run starts may do no more than the run; unset the variable to start over",
         )
 
 

@@ -116,7 +116,7 @@ class Ledger:
                 own = () if grants.own is None else (grants.own,)
                 return Lineage(grants=(*grants.lists, *own), depth=depth)
             if (self._runs.runs / thread_id).exists():  # the run of a graph, which had some
-                raise ParentUnknownError(thread_id, "but what it may call is not there any more")
+                raise ParentUnknownError(thread_id, "but the list of what it may call is missing")
             if not thread.parent_id:
                 return Lineage()
             thread_id = thread.parent_id
@@ -132,7 +132,7 @@ class Ledger:
         except (LilluxError, ValueError) as error:
             raise GrantsLostError(run_id, str(error)) from None
         if grants is None:
-            raise GrantsLostError(run_id, "what it may call is not there any more")
+            raise GrantsLostError(run_id, "the list of what it may call is missing")
         return Lineage(grants=grants.lists, depth=grants.depth)
 
     def parent_of(self, thread_id: str) -> str:

@@ -77,7 +77,7 @@ class States:
         if sealed_purpose != purpose:
             raise RpcError(INVALID_PARAMS, "requestState: it belongs to another request")
         if self._clock() > expires:
-            raise RpcError(INVALID_PARAMS, "requestState: too old; send the request anew")
+            raise RpcError(INVALID_PARAMS, "requestState: too old; send the request again")
 
     def _seal_of(self, body: bytes) -> bytes:
         return hmac.digest(self._key, body, "sha256")

@@ -242,7 +242,7 @@ class McpServer:
         self._wire.await_hang_up()
         while self._wire.waits_s < STUCK_S:
             time.sleep(_STUCK_POLL_S)
-        self._end("standard input ended, and nobody reads")
+        self._end("standard input ended, and the output has no reader")
 
     def _await_calls(self, patience_s: float) -> None:
         """Let calls come to their end, as long as there is patience."""

@@ -232,7 +232,7 @@ class ConflictRecordError(RyeError):
     def __init__(self, path: str, problem: str) -> None:
         self.path, self.problem = path, problem
         super().__init__(
-            f"{_shown(path)}: {problem}", hint="remove it, and let rye remote pull write it anew"
+            f"{_shown(path)}: {problem}", hint="remove it, then pull it again: rye remote pull"
         )
 
 

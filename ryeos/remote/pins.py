@@ -73,9 +73,7 @@ class PinUnreadableError(RyeError):
 
     def __init__(self, path: str, problem: str, name: str) -> None:
         self.path, self.problem, self.name = path, problem, name
-        super().__init__(
-            f"{path}: {problem}", hint=f"to pin the node anew: rye remote forget {name}"
-        )
+        super().__init__(f"{path}: {problem}", hint=f"to pin its new key: rye remote forget {name}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

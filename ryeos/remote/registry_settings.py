@@ -122,7 +122,7 @@ class Registries:
             raise RyeError(
                 f"registry {name}: an API key is not sent over plain http: {url}",
                 code="REMOTE_INSECURE",
-                hint="use https; or, where nobody listens: rye registry login --allow-insecure",
+                hint="use https; or, on a trusted network: rye registry login --allow-insecure",
             )
         return config
 
@@ -581,7 +581,7 @@ class RegistryPinUnreadableError(RyeError):
     def __init__(self, path: str, problem: str, name: str) -> None:
         self.path, self.problem = path, problem
         super().__init__(
-            f"{path}: {problem}", hint=f"to pin the registry anew: rye registry forget {name}"
+            f"{path}: {problem}", hint=f"to pin its new key: rye registry forget {name}"
         )
 
 
@@ -594,7 +594,7 @@ class PulledItemError(RyeError):
         self.what, self.problem = what, problem
         super().__init__(
             f"{what}: {problem}",
-            hint="nothing was written; tell whoever runs the registry",
+            hint="nothing was written; tell the operator of the registry",
         )
 
 

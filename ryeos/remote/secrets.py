@@ -312,7 +312,7 @@ class LocalSecrets:
                 code="INTEGRITY",
                 hint="it opens with the private key it was written with; keys that were replaced"
                 " are"
-                " kept beside it as .bak. To start anew, remove the file",
+                " kept beside it as .bak. To start over, remove the file",
                 path=str(self.path),
             ) from None
 

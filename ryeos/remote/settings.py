@@ -320,7 +320,7 @@ class Remotes:
         api_key = self._environ.get(key_env, "").strip() if key_env else ""
         if not (api_key.isascii() and api_key.isprintable()) or " " in api_key:
             raise RemoteConfigError(
-                key_env, "expected an API key of visible ASCII characters", hint="set it anew"
+                key_env, "expected an API key of visible ASCII characters", hint="set it again"
             )
         return api_key
 

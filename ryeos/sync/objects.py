@@ -146,7 +146,7 @@ class CasObjectError(RyeError):
     def __init__(self, where: str, problem: str) -> None:
         self.where, self.problem = where, problem
         super().__init__(
-            f"{where}: {problem}", hint="whoever stored it wrote it wrong; push again from there"
+            f"{where}: {problem}", hint="it was stored wrong; push again from where it was written"
         )
 
 

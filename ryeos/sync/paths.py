@@ -86,7 +86,7 @@ class Clash:
         if self.type == PATH_PREFIX:
             return f"{self.other[:200]!r} needs a folder there"
         other = repr(self.other[:200])
-        return f"only letter case or Unicode form tells it, or a folder of it, from {other}"
+        return f"only letter case or Unicode form differs, of it or of a folder, from {other}"
 
 
 def require_safe_paths(paths: Iterable[str]) -> None:
@@ -147,7 +147,7 @@ class Neighbours:
         """Take a path; why it cannot be beside those before, and is not taken, ``""`` if it can."""
         folded = fold(path)
         if folded in self._files:
-            return "only letter case or Unicode form tells it from another file"
+            return "only letter case or Unicode form differs from another file"
         if folded in self._folders:
             return "another file needs a folder there"
         above = list(zip(_folders(folded), _folders(path), strict=True))
@@ -155,7 +155,7 @@ class Neighbours:
             if key in self._files:
                 return "another file is where it needs a folder"
             if self._folders.get(key, folder) != folder:
-                return "only letter case or Unicode form tells a folder of it from another"
+                return "only letter case or Unicode form of a folder differs from another"
         self._files.add(folded)
         self._folders.update(above)
         return ""

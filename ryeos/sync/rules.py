@@ -171,7 +171,7 @@ def _read(base: Path, *, is_strict: bool) -> Mapping[str, Any] | None:
                 hint="correct it: it says which files travel, so nothing was sent or compared",
                 path=place,
             ) from error
-        _log.warning("%s does not count: %s", base / PLACE, error)
+        _log.warning("%s is not used: %s", base / PLACE, error)
         return None
 
 

@@ -412,7 +412,7 @@ class DeclaredTypes:
                 header = parse_header(path.suffix, item.text, str(path))
                 types = read_extractor(path.relative_to(space.ai).as_posix(), header)
             except LilluxError as error:
-                problems.append(f"the extractor {path} does not count: {error}")
+                problems.append(f"the extractor {path} is not used: {error}")
                 continue
             items.append(item)
             for suffix, added in types.items():
@@ -422,7 +422,7 @@ class DeclaredTypes:
         for suffix, claimed in claims.items():
             if len(claimed) > 1:
                 names = " and ".join(path.name for path, _ in claimed)
-                problems.append(f"{suffix} does not count in {space.base}: {names} claim it")
+                problems.append(f"{suffix} is not used in {space.base}: {names} claim it")
         return {suffix: one[0][1] for suffix, one in claims.items() if len(one) == 1}, problems
 
     def _verified(self, space: Space, path: Path) -> VerifiedItem:

@@ -415,13 +415,13 @@ def _problem(
     if path.name != document_path(space, document.fingerprint).name:
         return (
             f"the file is named {path.stem}, but its key is {document.fingerprint}",
-            "get the document again from whoever gave it to you",
+            "get the document again from its sender",
         )
     if document.owner.startswith(PIN_OWNER):
         return "the pin of a remote node, which signs no items", ""
     problem = document_problem(document, space, trust)
     if problem:
-        return problem, "get the document again from whoever gave it to you"
+        return problem, "get the document again from its sender"
     if space.tier == PROJECT and not approvals.is_approved(space.base, document.fingerprint):
         return (
             "not approved for this project",
@@ -440,7 +440,7 @@ def _lost_signer(document: KeyDocument, trust: TrustStore) -> str:
         signer = signers.get(signer, "")
     if signer:
         return f"signed by {fingerprint} in a circle of keys that vouch for each other"
-    return f"signed by {fingerprint}, which does not count"
+    return f"signed by {fingerprint}, which is not trusted"
 
 
 def _signers(trust: TrustStore) -> Iterator[tuple[str, str]]:

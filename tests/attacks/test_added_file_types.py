@@ -53,7 +53,7 @@ def refused(workspace: Workspace, path: Path) -> str:
     workspace.warnings.clear()
     assert suffixes(workspace) == ()
     [warning] = workspace.warnings
-    start = f"the extractor {path} does not count: "
+    start = f"the extractor {path} is not used: "
     assert warning.startswith(start)
     return warning.removeprefix(start)
 

@@ -115,7 +115,7 @@ def test_a_file_that_nobody_vouches_for_is_told(machine: Machine, downloaded: Pa
 
     assert told.returncode == 4
     assert told.stderr == (
-        f"error: no rye.pyz.sig beside the file, so nobody vouches for it: {downloaded}\n"
+        f"error: no rye.pyz.sig beside the file, so it cannot be verified: {downloaded}\n"
         "  hint: get that file too, from where the program came\n"
     )
 

@@ -127,7 +127,7 @@ def test_an_api_key_is_shown_once(
     _, listed = answer(capsys, "api-keys", "list", "--data", data)
 
     (key,) = listed["keys"]
-    assert (status, note) == (0, "keep it safe: nobody can show it again\n")
+    assert (status, note) == (0, "keep it safe: it cannot be shown again\n")
     assert token.startswith("rye_sk_")
     assert key["user_id"] == compute_key_fingerprint(ada.public_pem)
     assert (key["name"], key["scopes"]) == ("ci", ["remote:*"])

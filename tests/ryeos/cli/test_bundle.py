@@ -169,7 +169,7 @@ def test_a_readable_manifest_of_a_stranger_counts_for_nothing(
 
     answer = maker("bundle", "verify", "ada-tools", "--json").json
 
-    said = f"signed by {stranger.fingerprint}, a key that does not count here"
+    said = f"signed by {stranger.fingerprint}, a key that is not trusted here"
     assert answer["problems"] == [f"bundles/ada-tools/manifest.yaml: {said}"]
 
 

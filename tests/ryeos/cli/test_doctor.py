@@ -125,7 +125,7 @@ def test_an_own_key_that_does_not_count_fails(project: CommandLine) -> None:
     done = project("doctor")
 
     assert done.status == 1
-    assert "does not count, so what you sign is refused" in done.stdout
+    assert "is not trusted, so what you sign is refused" in done.stdout
     assert "fix: rye init\n" in done.stdout
 
 

@@ -168,7 +168,7 @@ def test_show_says_when_the_own_key_does_not_count(signer: CommandLine) -> None:
 
     assert shown.status == 0
     assert shown.stderr == (
-        "warning: this key does not count, not even for you; fix that with: rye init\n"
+        "warning: this key is not trusted, not even by you; fix that with: rye init\n"
     )
 
 

@@ -122,7 +122,7 @@ def test_a_mistyped_server_gets_a_suggestion(lister: Lister) -> None:
 
     assert refused.status == 3
     assert refused.stderr == (
-        "error: MCP server 'dmeo': not found; written down: demo\n"
+        "error: MCP server 'dmeo': not found; configured: demo\n"
         "  hint: did you mean demo? or add it: rye mcp add dmeo -- PROGRAM\n"
     )
 

@@ -561,7 +561,7 @@ def test_a_run_that_takes_too_long_to_wait_for_goes_on_there(user: User, gate: P
 
     gate.touch()
     assert done.status == 124
-    assert "no result within 1 s; the run goes on there" in done.stderr
+    assert "no result within 1 s; the run continues there" in done.stderr
     assert "rye remote threads --remote default" in done.stderr
     (row,) = user.cli.json("remote", "threads")["threads"]
     assert user.cli("remote", "thread", row["thread_id"], "--wait").status == 0

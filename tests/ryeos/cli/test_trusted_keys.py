@@ -46,7 +46,7 @@ def test_trusting_a_pem_file_lets_items_of_that_key_run(
 
     assert before.status == 4
     assert trusted.status == 0
-    assert trusted.stdout == f"{stranger.fingerprint} (ada) counts now\n"
+    assert trusted.stdout == f"{stranger.fingerprint} (ada) is trusted now\n"
     assert signer("run", "mine/hello").stdout == "hello\n"
 
 
@@ -217,7 +217,7 @@ def test_a_carried_key_counts_after_its_fingerprint_was_approved(
 
     assert before.status == 4
     assert f"rye keys trust {stranger.fingerprint}" in before.stderr
-    assert approved.stdout == f"{stranger.fingerprint} counts in {signer.project} now\n"
+    assert approved.stdout == f"{stranger.fingerprint} is trusted in {signer.project} now\n"
     assert approved.stderr == (f"owner, in the words of its document: ada\ndocument: {document}\n")
     assert signer("run", "mine/hello").stdout == "hello\n"
 
@@ -252,7 +252,7 @@ def test_approving_twice_says_so(signer: CommandLine, stranger: Stranger) -> Non
     again = signer("keys", "trust", stranger.fingerprint)
 
     assert again.status == 0
-    assert again.stdout == f"{stranger.fingerprint} (ada) counts here already\n"
+    assert again.stdout == f"{stranger.fingerprint} (ada) is trusted already\n"
 
 
 def test_a_key_that_nobody_carries_is_not_found(signer: CommandLine) -> None:
@@ -376,7 +376,7 @@ def test_an_untrusted_key_no_longer_counts(signer: CommandLine, stranger: Strang
     done = signer("keys", "untrust", stranger.fingerprint)
 
     assert done.status == 0
-    assert done.stdout == f"{stranger.fingerprint} does not count any more\n"
+    assert done.stdout == f"{stranger.fingerprint} is no longer trusted\n"
     assert listed(signer, stranger.fingerprint) == []
 
 
@@ -429,7 +429,7 @@ def test_the_key_of_a_bundle_goes_with_the_bundle(signer: CommandLine) -> None:
 
     assert refused.status == 2
     assert refused.stderr == (
-        f"error: key {bundled} came with system:ryeos and counts for its items only\n"
+        f"error: key {bundled} came with system:ryeos and is trusted for its items only\n"
         "  hint: it goes when that bundle goes\n"
     )
 

@@ -61,7 +61,7 @@ VALIDATE = '{"validate": true}'
         ),
         (SYNTAX_HINT, f"execute with parameters {VALIDATE} shows where it is"),
         (
-            "go on with it by: rye graph resume r1",
+            "resume it with: rye graph resume r1",
             "go on with it by: execute with resume_thread_id r1",
         ),
         (

@@ -147,7 +147,7 @@ def test_a_changed_pin_is_no_pin(
         check(Pins(tmp_path, own), imposter)
 
     assert str(error.value) == f"{path}: changed since it was signed"
-    assert error.value.hint == "to pin the node anew: rye remote forget gpu"
+    assert error.value.hint == "to pin its new key: rye remote forget gpu"
 
 
 def test_a_pin_that_a_stranger_signed_is_no_pin(

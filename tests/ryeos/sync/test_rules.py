@@ -98,7 +98,7 @@ def test_a_file_that_cannot_be_read_is_passed_over_with_a_warning(
         rules = read_rules(bundles=[], user=None, project=project)
 
     assert rules == rules_of([])
-    assert f"{project / PLACE} does not count" in caplog.text
+    assert f"{project / PLACE} is not used" in caplog.text
 
 
 def test_a_file_of_comments_only_says_nothing(

@@ -99,7 +99,7 @@ def test_two_names_of_one_file_are_refused(one: str, other: str) -> None:
     first, second = sorted([one, other])
     assert (path, problem) == (
         second,
-        f"only letter case or Unicode form tells it, or a folder of it, from {first!r}",
+        f"only letter case or Unicode form differs, of it or of a folder, from {first!r}",
     )
 
 

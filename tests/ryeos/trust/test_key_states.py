@@ -76,7 +76,7 @@ def test_a_document_by_an_unknown_signer_says_whose_key_is_missing(
     state = state_of(workspace, pairs[A])
 
     signer = compute_key_fingerprint(pairs[B].public_pem)
-    assert state.problem == f"signed by {signer}, which does not count"
+    assert state.problem == f"signed by {signer}, which is not trusted"
     assert agrees_with_the_store(workspace, state)
 
 
