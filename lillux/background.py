@@ -1,4 +1,4 @@
-"""Processes that outlive their starter: started, named for sure, looked at, ended.
+"""Background processes: start them detached, identify them safely, look at them, stop them.
 
 A number alone does not name a process: systems use numbers again. A process is named by its number
 and its *start token*, which says when it began: whoever asks about the pair is told "gone" when the

@@ -1,4 +1,4 @@
-"""SHA-256 without OpenSSL, whose library alone takes longer to load than a short command runs.
+"""SHA-256, base64 and canonical JSON, strict and without loading OpenSSL.
 
 The interpreter's own implementation is several times slower per byte; items are small. Where
 something else has loaded that library, as who speaks HTTP has, it is used for everything.

@@ -1,4 +1,4 @@
-"""The root of every error in this project, and the errors of layer 1.
+"""The base class of all errors of this project, and the errors of layer 1.
 
 ``code`` is stable and part of the result envelope, ``exit_status`` is the status of a command that
 fails with the error, ``hint`` says how to fix the cause. A tool that failed is a *result*, never an

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: bounded reads, atomic durable writes, paths that stay inside.
+"""Files: bounded reads, atomic durable writes, locks, and paths that stay inside a folder.
 
 Every failure of the file system leaves here as `FileSystemError`, with the path and a way out.
 """
@@ -393,6 +393,11 @@ def require_plain_path(relative: str) -> None:
 
 def is_inside(path: Path, root: Path) -> bool:
     """Whether ``path``, all its links followed, lies below ``root`` (or is it)."""
+    try:
+        if b"\0" in os.fsencode(path):
+            return False
+    except UnicodeEncodeError:  # no file can have such a name
+        return False
     parts, above = path.parts, root.parts
     below = parts[len(above) :]
     if parts[: len(above)] == above and ".." not in below and _is_free_of_links(root, below):

@@ -1,4 +1,4 @@
-"""The verdict on the plainest schemas, without the library that judges all others.
+"""Validates the simplest JSON Schemas without importing fastjsonschema.
 
 Most tools take a handful of strings and numbers. For those, loading and compiling the library would
 take longer than everything else before the start. This only ever says "surely fits": whatever it

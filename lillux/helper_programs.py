@@ -1,4 +1,4 @@
-"""How both programs answer: one line of JSON, or a usage error."""
+"""``lillux-proc`` and ``lillux-watch`` in Python: processes and background runs, in JSON."""
 
 import json
 import math

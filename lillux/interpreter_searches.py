@@ -1,4 +1,4 @@
-"""How the types of interpreter blocks search. `lillux.interpreters.SEARCHES` names them.
+"""How each type of interpreter block searches. `lillux.interpreters.SEARCHES` lists them.
 
 All types but ``command`` only look at files. PATH is the one of the environment that is being
 resolved, never the engine's own.

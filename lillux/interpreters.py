@@ -1,4 +1,4 @@
-"""Which interpreter an item gets: interpreter blocks, read and answered.
+"""Finds the interpreter of an item, and builds the environment it runs in.
 
 A block is ``{type, var, fallback, ...}``: the program that the search of its ``type`` finds goes
 into the environment variable ``var``.

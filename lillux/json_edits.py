@@ -1,4 +1,4 @@
-"""JSON with the places where everything stands: for edits that leave the rest of a text alone.
+"""Edits JSON and JSON with comments in place, keeping the rest of the text.
 
 Two dialects: `JSON` as RFC 8259 has it, and `JSONC`, which also takes comments and a comma behind
 the last element. What neither takes is an error with its line and column.

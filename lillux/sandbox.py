@@ -1,4 +1,4 @@
-"""Taking rights on files away from this process and all that it starts, for ever: Linux's Landlock.
+"""Gives up rights on files and sockets for this process and its children: Landlock and seccomp.
 
 No privilege is needed for it. What is not named may be neither read nor written, and no process
 outside may be looked into or signalled; capabilities, which could get around that, are given away

@@ -1,4 +1,4 @@
-"""JSON Schema: what is wrong with a value, all of it, and the defaults of what is absent.
+"""JSON Schema: all problems of a value, and the defaults of absent keys.
 
 The rules are fastjsonschema's, and this package is the only one that imports it. Supported
 keywords and how they are read: docs/formats.md, Parameter schemas. ``format`` is a remark and

@@ -1,4 +1,4 @@
-"""What the keywords of JSON Schema hold, and the readings of them that need more than a look-up.
+"""The keywords of JSON Schema: which are supported, and how fastjsonschema gets them.
 
 Dialect: draft 2020-12 and its predecessors down to draft 6, as far as docs/formats.md, Parameter
 schemas, says. Where they differ, both spellings work (``prefixItems`` and a list under ``items``,

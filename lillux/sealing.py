@@ -1,4 +1,4 @@
-"""Bytes that only the holder of an X25519 key can read, and bytes under a key one has. Uses PyNaCl.
+"""Sealed boxes (X25519) and secret boxes (a shared key). Uses PyNaCl.
 
 Two things: `seal` and `open_sealed` (a fresh key pair for each message, no sender), and `encrypt`
 and `decrypt` under a derived key. Both are ChaCha20-Poly1305 (RFC 8439) under a key from

@@ -1,4 +1,4 @@
-"""Signatures over content hashes, key fingerprints, and key pairs on disk. The door of PyNaCl.
+"""Ed25519 signatures, key fingerprints, PEM files and key pairs on disk. The door of PyNaCl.
 
 Formats, each with an example: docs/keys.md. A private key is never copied to a temporary file,
 and no ``repr`` or message shows it.

@@ -1,4 +1,4 @@
-"""Server-sent events, from bytes to events: the whole grammar of the HTML standard. Pure.
+"""Parser of server-sent events, the whole grammar of the HTML standard. Pure.
 
 Lines end with CR, LF or CRLF. ``data:`` lines of one event are joined by a line feed, a line that
 begins with a colon is a comment, an empty line ends the event; what has no such end is no event.

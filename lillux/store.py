@@ -1,4 +1,4 @@
-"""Blobs and objects by their digest, and refs that name them: one folder, any number of writers.
+"""Content-addressed store of blobs and objects, and refs that name them; safe for many writers.
 
 Formats: ``docs/store.md``. What is stored never changes, so writers of the same thing agree.
 """

@@ -1,4 +1,4 @@
-"""Where things are in a store: pure names. Layout: ``docs/store.md``."""
+"""The files of a content-addressed store. Layout: ``docs/store.md``."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Filling in templates: ``${VARIABLE}`` from an environment, ``{name}`` from named values. Pure.
+"""Fills templates: ``${VARIABLE}`` from an environment, ``{name}`` from named values. Pure.
 
 Templates come from trusted files, values from anywhere. So a template is read once, left to right,
 and what is inserted is never read again: a value that looks like a template stays as it is.

@@ -1,4 +1,4 @@
-"""How many slips of the hand lie between two words."""
+"""Text: edit distance, and regular expressions that do a bounded amount of work."""
 
 import re
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Values read from an ``env_config``, checked: each problem is an error with the value's path."""
+"""Environment variables of tools: ``.env`` files, policies, and values of an ``env_config``."""
 
 import io
 import os

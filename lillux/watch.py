@@ -1,4 +1,4 @@
-"""Waiting for the end of a run that is told in a database of threads.
+"""Waits for the end of a background run, as the database of threads reports it.
 
 The database is SQLite's, with a table ``threads`` that has ``thread_id`` and ``status``. It is only
 read: never made, and never changed. Its folder is watched by the means of the system; as events may

@@ -1,4 +1,4 @@
-"""The one time of a build: in signature lines, in the zip file, in what ``shiv-info`` shows.
+"""The time stamp of a build: in signature lines, in the zip file, in ``shiv-info``.
 
 A file of its own because each step of a build imports it, and it imports none.
 """

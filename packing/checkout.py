@@ -1,4 +1,4 @@
-"""The checkout as it runs: its bundle signed under ``build/``, once for each state of the sources.
+"""The checkout as it runs: its bundle is signed under ``build/``, once per state of the sources.
 
 Imported at every start of ``rye.py``: what only staging needs is imported there.
 """

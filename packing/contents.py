@@ -1,4 +1,4 @@
-"""The list of what is inside: CycloneDX 1.6, as JSON, the same bytes for the same build.
+"""The software bill of materials: CycloneDX 1.6 as JSON, the same bytes for the same build.
 
 https://cyclonedx.org/docs/1.6/json/ - the program itself, each library with its licence, and the
 digest of each compiled module as it is packed; each helper program, and the crates linked into it.

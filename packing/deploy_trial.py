@@ -1,4 +1,4 @@
-"""Carry out the steps of ``deploy/Containerfile`` in a folder, and try what comes out.
+"""Carries out the steps of ``deploy/Containerfile`` in a folder, and tries the result.
 
 No image is made and none is fetched: ``FROM`` is an empty folder and the Python of this machine.
 The paths that the file itself makes are mapped below the folder of their stage; everything else is

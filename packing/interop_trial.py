@@ -1,4 +1,4 @@
-"""Try the built files against the public implementation, our client there and its client here.
+"""Tries the built files against the public implementation, in both directions.
 
 The public packages come from the package index into ``build/interop``, so no test does this. What
 they do is only looked at from outside. Page: ``docs/remote-wire.md``, The public implementation.

@@ -1,4 +1,4 @@
-"""What a request's headers show: an API key, a signature, or the signature of a hook; one of them.
+"""Identifies the caller of a request: by API key, signature, or a hook's signature.
 
 Order of the checks of a signed request: form, time, key, signature, nonce. A nonce is used up only
 by a good signature, else anybody could use up those of others.

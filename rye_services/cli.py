@@ -211,7 +211,7 @@ def _only_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> str:
     return only
 
 
-# --- what both stand on ---------------------------------------------------------------------------
+# --- shared ---------------------------------------------------------------------------------------
 
 
 def _authorized_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  # noqa: ANN401 - imported late

@@ -1,4 +1,4 @@
-"""API keys: random texts that stand for a user. Kept is only what a text hashes to."""
+"""API keys: random texts that stand for a user; only their hashes are stored."""
 
 import hmac
 import json

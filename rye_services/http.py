@@ -1,4 +1,4 @@
-"""What a client takes, by the headers that say so with weights (RFC 9110, 12.4.2)."""
+"""HTTP of both services: negotiation, compression, limits, problem documents, access log."""
 
 import asyncio
 import errno

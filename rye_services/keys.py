@@ -1,4 +1,4 @@
-"""The node's own keys: Ed25519 to sign with, X25519 that secrets are sealed to.
+"""The node's own keys: Ed25519 for signatures, X25519 for sealed secrets.
 
 They lie in one folder, mode 0700, and are made with the node's first start. Any number of processes
 may start at once: a folder with all four files is made aside and renamed into its place, so that

@@ -1,4 +1,4 @@
-"""HTML and SVG out of values. Pure; whatever is not `Html` is text, and is escaped."""
+"""HTML and SVG from values. Pure; whatever is not `Html` is escaped."""
 
 import re
 from collections.abc import Iterable, Mapping

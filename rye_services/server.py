@@ -1,4 +1,4 @@
-"""Serving a node until it is asked to end: its socket, its signals, its log."""
+"""Serves a node until it is stopped: its socket, signals and log."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What a node is run with: the command line wins over the environment, that over ``node.yaml``.
+"""Settings of a node: the command line wins over the environment, that over ``node.yaml``.
 
 Every name, default and meaning: ``docs/node.md``. Pure but for the reading of ``node.yaml``.
 """

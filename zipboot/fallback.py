@@ -1,4 +1,4 @@
-"""The way for interpreters that no code is packed for: shiv unpacks sources and runs them.
+"""The start under interpreters that no code is packed for: shiv unpacks sources and runs them.
 
 A newer CPython or PyPy starts this way; so does ``RYE_BOOT=shiv``. What shiv unpacks is one zip
 file of sources, which is unpacked beside it, so that the interpreter keeps its bytecode there.

@@ -1,4 +1,4 @@
-"""Pieces of ``rye.pyz`` that are read where they lie, without unpacking anything.
+"""Reads parts of ``rye.pyz`` in place, without unpacking.
 
 The file is opened once, when the program starts: one renamed over it does not matter to a running
 program, and one written over it in place is noticed. A part is an entry of the archive stored

@@ -1,4 +1,4 @@
-"""Requests and their responses."""
+"""HTTP requests and responses, with retries and limits."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The door of urllib3: pools of connections that an `Interruption` can end.
+"""Connection pools of urllib3 that an `Interruption` can end. The door of urllib3.
 
 urllib3 keeps connections, speaks to proxies and checks certificates. Redirects, retries and limits
 are ours: its own look at single reads, not at the whole.

@@ -1,4 +1,4 @@
-"""Ending an exchange from outside: at its deadline, or when somebody cancels.
+"""Ends an HTTP exchange from outside: at its deadline, or when it is cancelled.
 
 A blocked read cannot be told to stop, but its connection can be shut down: whatever the thread of
 the exchange waits for, it then gets an end of file or an error, and asks `Interruption` for why.

@@ -1,4 +1,4 @@
-"""Why an exchange over HTTP came to nothing: a class per failure.
+"""HTTP requests, responses and failures as values.
 
 Addresses are shown without user, password and query, which may hold secrets.
 """

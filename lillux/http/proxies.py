@@ -1,4 +1,4 @@
-"""Which proxy a request goes through, by the variables that everybody has. Pure.
+"""Chooses the proxy of a request from the usual environment variables. Pure.
 
 The lower-case name of a variable wins over the upper-case one. What is asked of NO_PROXY is what
 curl does: names with their subdomains, addresses, networks, ``*``, each perhaps with a port.

@@ -1,1 +1,1 @@
-"""The client side of MCP: one call of one tool of a server, over stdio or HTTP, in both eras."""
+"""The MCP client: one call of one tool of a server, over stdio or HTTP."""

@@ -1,4 +1,4 @@
-"""One call over HTTP: a POST for every message, answered with JSON or with a stream of events.
+"""One MCP call over HTTP: a POST for every message, answered with JSON or an event stream.
 
 (1) the session's messages are posted, one after the other; 404 for a session that the server has
     forgotten begins a new one, once

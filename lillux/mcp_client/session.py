@@ -1,4 +1,4 @@
-"""One call of one tool, or the list of all of them, in either era. Pure: no input or output.
+"""One MCP call, or a list of tools, as a state machine without input or output.
 
 A transport sends what `ClientSession` gives it, and hands in what came. Its table of transitions
 says what an answer means in which state:

@@ -1,4 +1,4 @@
-"""One call over a server's standard input and output.
+"""One MCP call over a server's standard input and output.
 
 (1) start it, the first message already on its way
 (2) every line is a message; what the session makes of it is sent

@@ -1,4 +1,4 @@
-"""A child that is talked to while it runs: lines go in, lines come out, and at the end it is gone.
+"""A child process that exchanges lines with us while it runs.
 
 `ProcessManager` writes everything a program may read before it looks at what it says. A server on
 standard input and output wants an answer first. The same isolation, pumps and endings are used

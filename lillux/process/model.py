@@ -1,4 +1,4 @@
-"""What is run, what came of it, and why it could not be run."""
+"""Commands, outcomes and the errors of processes, as values."""
 
 import math
 import os

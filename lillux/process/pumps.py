@@ -1,4 +1,4 @@
-"""What moves the bytes of one child, whatever the platform offers for it."""
+"""Moves the bytes of the pipes of one child process, on each platform."""
 
 import os
 import signal

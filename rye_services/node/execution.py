@@ -1,4 +1,4 @@
-"""One execution from the head of a project, decided step by step. Nothing here knows of HTTP."""
+"""One execution from the head of a project, decided step by step. No HTTP here."""
 
 import logging
 import os

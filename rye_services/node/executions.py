@@ -1,4 +1,4 @@
-"""Executions of a node: let in, recorded, carried out, seen to when a server ends under them."""
+"""Executions of a node: admission, records, workers, and recovery after a server died."""
 
 import json
 import logging
@@ -44,7 +44,7 @@ from ryeos.sync.objects import CasObjectError
 from ryeos.sync.paths import UnsafeManifestError
 
 # --- presence -------------------------------------------------------------------------------------
-# That a server lives: a lock that it holds for as long as it does, whatever ends it.
+# Liveness lock of a server process: held until it ends, however it ends.
 #
 # With it the executions of a server that was killed are seen to at once, and not when their leases
 # have run out. It says something about servers of this machine only.

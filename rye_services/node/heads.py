@@ -1,4 +1,4 @@
-"""Where the head of each project is, and the one function that moves it.
+"""The head of each project, and the one function that moves it.
 
 A head names a snapshot. It moves by compare-and-swap, one statement in the database, so of any
 number of pushes and executions that start from the same head exactly one gets through. What the new

@@ -1,4 +1,4 @@
-"""What a worker is told and what it answers: one JSON document each. Pure.
+"""The job that a worker gets and the answer it gives: one JSON document each. Pure.
 
 A job goes to the worker's standard input, which nobody else can read: it holds secrets.
 """

@@ -1,4 +1,4 @@
-"""Objects and blobs of one user: which are there, putting more, getting them back.
+"""The objects and blobs of one user: list, store, return.
 
 Formats: ``docs/sync.md``. Everything here reads and writes files; routes call it in a worker
 thread.

@@ -1,4 +1,4 @@
-"""What a run has left in its workspace, taken into the user's store once nothing of it runs.
+"""Collects the files that a run has written into the user's store, after the run has ended.
 
 No secret of the run is stored: it is masked before. There is room for all of it, or nothing is
 stored at all.

@@ -1,4 +1,4 @@
-"""The status page: who may see it, and which page an address is.
+"""Routes of the status page: login, sessions, and which page an address shows.
 
 A person logs in with an API key and gets a cookie that the node signed (`page.sessions`). Forms are
 taken from pages of this node only: the browser says where a form comes from, and the form carries

@@ -1,4 +1,4 @@
-"""A push, decided: from what a client sends to a head that has moved, or the reason why not.
+"""Decides a push: validates what a client sent, and moves the head or says why not.
 
 Format of requests and answers: ``docs/sync.md``. Nothing here knows of HTTP.
 """

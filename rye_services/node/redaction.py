@@ -1,4 +1,4 @@
-"""Secrets that an execution had, masked wherever they come out. Pure.
+"""Masks the secrets of an execution in all of its output. Pure.
 
 A value is found as it is, and as it stands in JSON, in URLs, in hex, and in base64, there within
 longer values too, as in ``user:secret`` of HTTP. What a program makes of it in other ways cannot be

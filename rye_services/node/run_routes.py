@@ -1,4 +1,4 @@
-"""The routes that execute: ``/execute``, ``/fetch``, ``/sign``; and what ``/mcp`` calls."""
+"""Routes that run items: ``/execute``, ``/fetch``, ``/sign``; ``/mcp`` calls them too."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping

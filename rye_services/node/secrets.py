@@ -1,4 +1,4 @@
-"""The secrets of each user, sealed at rest: in the database only, never in a store.
+"""The secrets of users, sealed in the database, never in a store.
 
 A value is opened for an execution that may have it, and for nothing else; no answer shows one.
 """

@@ -1,4 +1,4 @@
-"""What the routes of a node stand on, made once at its start."""
+"""What the routes of a node share, made once at its start."""
 
 import logging
 from collections.abc import Mapping

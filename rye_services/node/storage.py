@@ -1,4 +1,4 @@
-"""What is kept of each user: what the database names, and the removal of all else.
+"""Storage of users: their stores, and the removal of what the database does not reference.
 
 Rules: ``docs/sync.md``, Garbage. History is never rewritten: a head keeps all that led to it.
 """

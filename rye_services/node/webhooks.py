@@ -1,4 +1,4 @@
-"""Webhook bindings in the database, and whether a delivery is one of theirs.
+"""Webhooks in the database, and the verification of deliveries.
 
 The secret of a hook is shown once, when it is made, and is sealed in the database.
 """

@@ -1,4 +1,4 @@
-"""Starting a worker for one job, from the server's side, and hearing how it ended."""
+"""Starts the process of one job, and reports how it ended."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a worker does with the items of its checkout. It runs in the worker's process only."""
+"""Runs the items of a checkout, in the worker's process only."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What an account does with itself: API keys, keys that it signs with, namespaces; sign-up."""
+"""Routes of accounts: sign-up, API keys, signing keys, namespaces."""
 
 from datetime import timedelta
 from typing import Any

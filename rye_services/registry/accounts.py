@@ -1,4 +1,4 @@
-"""Accounts: who publishes. Each has a name, API keys, and perhaps keys that it signs with.
+"""Accounts of publishers: names, API keys, signing keys, quotas.
 
 An account's name is its user id for API keys, and what provenance says: ``rye-registry@NAME``.
 """

@@ -1,4 +1,4 @@
-"""How a registry shows what it has. Pure but for the key that signs what it says."""
+"""The answers of a registry. Pure but for the key that signs them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Publishing bundles, pulling and finding them: ``/v1/bundle``."""
+"""Routes of bundles: publish, pull, search: ``/v1/bundle``."""
 
 import json
 from typing import Annotated, Any

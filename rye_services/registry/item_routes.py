@@ -1,4 +1,4 @@
-"""Publishing items, pulling them, and what their owners do with them: ``/v1/push`` and so on."""
+"""Routes of items: publish, pull, search, change: ``/v1/push`` and so on."""
 
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal

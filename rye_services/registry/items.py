@@ -1,4 +1,4 @@
-"""The items of a registry: versions that never change, whoever may change what is shown of them.
+"""The items of a registry: versions never change, their visibility may.
 
 A version that was deleted leaves its row without the content: nobody publishes another one in its
 place, so what somebody pulled under a version is what everybody pulled.

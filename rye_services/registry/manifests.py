@@ -1,4 +1,4 @@
-"""Manifests that users of a node publish out of their own stores: the index below ``/registry``.
+"""Manifests that users of a node publish from their own stores: the index below ``/registry``.
 
 What is published has to be there, whole and sound; from then on no sweep takes it.
 """

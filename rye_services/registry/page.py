@@ -1,4 +1,4 @@
-"""The addresses of the pages. Pure."""
+"""The pages of a registry for people: search, items, bundles, publishers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache

@@ -1,4 +1,4 @@
-"""What the routes of a registry stand on, made once at its start."""
+"""What the routes of a registry share, made once at its start."""
 
 from lillux.store import Store
 from lillux.values import dataclass

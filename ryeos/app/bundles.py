@@ -1,4 +1,4 @@
-"""Bundles looked at in their folder: what is in them, and whether it is what was signed."""
+"""Bundles in a folder: create, inspect and verify them."""
 
 import shutil
 import tempfile

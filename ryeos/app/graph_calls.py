@@ -1,4 +1,4 @@
-"""The calls of a run: items executed, fetched and signed as anybody else would. A seam of graphs.
+"""The calls of a graph run: execute, load, search and sign items. A seam of `ryeos.graph`.
 
 What a call gets of its run: the run's id as its parent, every list of capabilities, one level less.
 """

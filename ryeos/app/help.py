@@ -1,4 +1,4 @@
-"""``help``: topics, one item's inputs, one error code; and what is set up here."""
+"""``help``: topics, the inputs of an item, an error code, and what is set up here."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence

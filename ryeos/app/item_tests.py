@@ -1,4 +1,4 @@
-"""A file of cases as a value. Pure: what it is given has been verified."""
+"""Test cases of tools: read them, run them, compare the results."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a program of Rye writes: the answer to standard output, everything else to standard error.
+"""Output of a command: the answer on standard output, the rest on standard error.
 
 Used by `rye` and by `rye-node`.
 """

@@ -1,4 +1,4 @@
-"""What a call of a tool may use while it lasts: how it hears of its end, how it tells of itself."""
+"""Progress, cancellation and questions of one call."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""``search`` and ``load`` with source ``registry``: items that were published, asked for by name.
+"""``search`` and ``load`` with source ``registry``: published items.
 
 A registry is asked only where a call says so: nothing that is typed into a search of one's own
 spaces leaves the machine.

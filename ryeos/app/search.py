@@ -1,4 +1,4 @@
-"""``search``: which items there are."""
+"""``search``: find items."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Asking a server for its tools, and bringing the items up to date."""
+"""Tools of MCP servers as items: discover them, write and refresh their files."""
 
 import re
 from collections import Counter

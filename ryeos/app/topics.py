@@ -1,4 +1,4 @@
-"""Every topic of ``help``, and what to read next. Data; items, trust and bundles are elsewhere.
+"""The topics of ``help``, and what to read next. Data.
 
 A text begins with its one-line summary, and has at most `MAX_CHARACTERS`.
 """

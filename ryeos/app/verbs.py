@@ -1,4 +1,4 @@
-"""What the tools do but `execute`: arguments in, an answer out.
+"""The table of verbs with their arguments, and how arguments are validated.
 
 `answer` turns what goes wrong into an answer as well; the functions of the modules raise it.
 """

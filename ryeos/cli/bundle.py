@@ -1,4 +1,4 @@
-"""``rye bundle create|verify|inspect``: bundles in folders, as publishers make them."""
+"""``rye bundle``: create, verify and inspect bundles; search, install, list, pull and push them."""
 
 from collections import Counter
 from collections.abc import Mapping

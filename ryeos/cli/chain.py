@@ -1,4 +1,4 @@
-"""``rye chain``: what runs a tool, element by element."""
+"""``rye chain`` and ``rye lock``: the chain of a tool, and its lockfile."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which settings file, and which project, for a client and a scope."""
+"""The settings files of MCP clients: where each is, and how our entry is written."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""``rye completion SHELL``: a script by which a shell completes commands, flags and their choices.
+"""``rye completion SHELL``: prints the completion script of a shell.
 
 The script is made from the same declarations that parse a command line, all at once. For names that
 only this machine has, of items, threads and topics, it asks ``rye __complete`` when a key is

@@ -1,4 +1,4 @@
-"""``rye __complete WHAT [TYPED [WORD...]]``: names for a shell to offer. Scripts call it, no user.
+"""``rye __complete``: the words that completion scripts offer. No user calls it.
 
 Only names of files and folders are looked at: nothing is opened, verified or asked over the
 network. Those names are somebody else's, and bash puts what it offers on the command line as it is:

@@ -1,4 +1,4 @@
-"""``rye doctor``: is everything there that Rye needs, and what to do where it is not."""
+"""``rye doctor``: checks this installation, and fixes what needs no decision."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""What ``rye doctor`` finds about the machine: Python, program, cache, settings, clock, Windows."""
+"""What ``rye doctor`` checks: Python, program, cache, clock, interpreters, clients, remotes."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a check of ``rye doctor`` comes to."""
+"""The findings of ``rye doctor``, and the fixes that it may apply."""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``rye graph run``, ``step`` and ``resume``. ``rye run`` of a graph is the first of them."""
+"""``rye graph run|validate|show|step|resume``."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``rye load``: print an item as it is, or copy it to a space."""
+"""``rye load`` and ``rye search``."""
 
 import shutil
 import sys

@@ -1,4 +1,4 @@
-"""``rye keys generate|show|export|import``: the user's own signing key.
+"""``rye keys``: make, show, list, trust, untrust, export and import keys.
 
 A private key goes from its file (or standard input, or ``RYE_SIGNING_KEY``) into its file: nothing
 here ever shows one.

@@ -1,4 +1,4 @@
-"""``rye self where``, ``extract`` and ``clean``: this program itself."""
+"""``rye self where|verify|extract|clean``: this program itself."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""The steps of a graph as a person sees them: a live list on a terminal, plain lines elsewhere."""
+"""Progress of long work and of graph steps: a live list on a terminal, plain lines elsewhere."""
 
 import sys
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""``rye registry login|logout|status|pin|pins|forget|trust``: what is known of registries."""
+"""``rye registry login|logout|status|pin|pins|forget|trust|keys|signers|namespaces``."""
 
 import re
 from collections.abc import Mapping

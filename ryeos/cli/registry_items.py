@@ -1,4 +1,4 @@
-"""``rye registry push|pull|search|info|delete|visibility``: items on their way, and in lists."""
+"""``rye registry push|pull|search|info|delete|visibility|verify|outdated|update``."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""``rye remote execute``, ``status``, ``threads``, ``thread`` and ``history``: runs on a node."""
+"""``rye remote push|pull|diff|resolve|execute|status|threads|thread|history``."""
 
 import json
 from collections.abc import Container, Mapping

@@ -1,4 +1,4 @@
-"""A run on a remote, as ``rye run --target`` and ``rye remote execute`` both begin it."""
+"""Runs on a remote, as ``rye run --target`` and ``rye remote execute`` start them."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping

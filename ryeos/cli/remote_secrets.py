@@ -1,4 +1,4 @@
-"""``rye remote secrets set|seal|import|list|delete``: what tools on a node get as variables.
+"""``rye remote secrets`` and ``rye remote webhooks``.
 
 A value is typed, or comes from standard input, a file or the environment: never from the command
 line, which every user of the machine can read. None is ever shown.

@@ -1,4 +1,4 @@
-"""``rye remote add|list|remove|pins|forget``: what is known of nodes; none of them is asked."""
+"""``rye remote add|list|remove|pins|forget``: the settings of remotes; no node is asked."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""``rye sign``: validate and sign items by reference, glob or path."""
+"""``rye sign`` and ``rye verify``: by reference, glob or path."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""``rye store show`` and ``gc``: what the project's store holds, and what nothing names."""
+"""``rye store show`` and ``gc``: the project's object store."""
 
 import math
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""``rye test``: run the cases that are declared beside tools."""
+"""``rye test``: run the test cases of tools."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``rye threads list``, ``show`` and ``logs``: what runs in the background, and what did."""
+"""``rye threads list|show|logs|kill|wait``: background runs."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""A run of a graph, as the engine's end of a chain. See `ryeos.run.calls.Call`.
+"""A graph run as the primitive at the end of a chain. See `ryeos.run.calls.Call`.
 
 (1) the caller's parameters: inputs, and what steers the run   (2) the graph, without problems
 (3) what it may call, and how deep it is   (4) where to begin: at the start, or where an earlier

@@ -1,4 +1,4 @@
-"""What a walk asks of whoever carries it out, and what it is told in return. Values.
+"""Commands of a walk to the runner, and the events it gets back. Values.
 
 A walk is a generator: it gives a command, and gets the reply that the command names.
 """

@@ -1,4 +1,4 @@
-"""What keeps a run of a graph from beginning, or from going on. See ``docs/graphs.md``."""
+"""Errors that keep a graph run from starting or resuming. See ``docs/graphs.md``."""
 
 from collections.abc import Sequence
 

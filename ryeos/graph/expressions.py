@@ -1,4 +1,4 @@
-"""Filling in the templates of a graph, and what can be said of them beforehand. Pure.
+"""Templates of graphs: parse, validate and fill them. Pure.
 
 A template is a JSON value whose texts may hold ``${path || fallback | pipe}`` and
 ``{input:name}``; ``docs/graph-expressions.md`` has every rule. A text is read once: what comes

@@ -1,4 +1,4 @@
-"""A graph file as values: checked, normalised, ready to be walked. See ``docs/graphs.md``.
+"""A graph file as values: validated, normalised, ready to walk. See ``docs/graphs.md``.
 
 `ryeos.graph.reading` makes them. Whatever may hold an expression (``${state.n}``) is called a
 template here and is kept as it was written; every other field has its final type.

@@ -1,4 +1,4 @@
-"""Reading one node of a graph file, whatever its type."""
+"""Reads one node of a graph file, of any type."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What is wrong in a graph file, each thing with the place where it stands."""
+"""Problems of a graph file, each with its place, and the reader that notes them."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A graph file's header to its value, with every problem of the file at once. Pure.
+"""Reads a graph file, and reports all of its problems at once. Pure.
 
 What each key means is in ``docs/graphs.md``.
 """

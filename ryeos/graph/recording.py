@@ -1,4 +1,4 @@
-"""Writing a run down: its steps, its place among the threads, and at its end a page for people.
+"""Records a run: its steps, its row among the threads, and its page at the end.
 
 See `ryeos.graph.call.Recording`. Formats: ``docs/graph-runs.md``.
 """

@@ -1,4 +1,4 @@
-"""The objects of a run as values, and back. Pure. Formats: ``docs/graph-runs.md``.
+"""The records of a run as objects, and the log file they are appended to.
 
 Readers take what other programs wrote: keys they do not know are kept, missing ones have a default,
 and a wrong type is a RecordError that names the object and the key.

@@ -1,4 +1,4 @@
-"""Recording a run while it goes: after each step everything that resuming needs is written.
+"""Stores a run while it runs: after each step, all that a resume needs.
 
 A step is one write to the transcript, which holds the snapshot and, if it is small, the state: a
 kill leaves the run as it was after its last whole step. Now and then comes a checkpoint, which

@@ -1,4 +1,4 @@
-"""Carrying out a walk: calls are made, kept results used, and every step written down.
+"""Carries out a walk: makes calls in parallel, uses cached results, records each step.
 
 (1) a command of the walk   (2) carried out   (3) its reply   ... until the walk has an outcome
 """

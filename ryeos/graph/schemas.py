@@ -1,4 +1,4 @@
-"""JSON Schemas of the files that people write, for the editors that complete and check them.
+"""JSON Schemas of graph, runtime, tool and test files, for editors.
 
 Draft 07: what the YAML and JSON plugins of editors and our own validator understand alike. A
 schema knows the structure; what needs the whole file (targets of edges, expressions, references)

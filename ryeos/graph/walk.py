@@ -1,4 +1,4 @@
-"""Walking a graph, as a state machine without I/O. The rules are in ``docs/graphs.md``.
+"""The state machine that walks a graph, without I/O. Rules: ``docs/graphs.md``.
 
 `Walk.run` is a generator: it gives commands (`ryeos.graph.commands`) and gets their replies, until
 it returns the `Outcome`. For each node:

@@ -1,4 +1,4 @@
-"""Everything ambient, read once: directories, environment, platform. Immutable, passed on.
+"""The context of a call, read once: folders, environment, platform. Immutable.
 
 Only `ryeos.cli` reads the real environment; it calls `context_from` and hands the value down.
 """

@@ -1,4 +1,4 @@
-"""What Rye can refuse: codes, exit statuses, the errors that callers catch, and the envelope.
+"""The errors of Rye: codes, exit statuses, classes that callers catch, and the JSON envelope.
 
 The codes are a contract: ``docs/reference/errors.md`` is generated from here. An error about an
 item names it the way a user would type it: ``tool:rye/bash/bash``.

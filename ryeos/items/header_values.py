@@ -1,4 +1,4 @@
-"""The one failure of this package: a header that cannot be read."""
+"""Values of headers: limits, plain types, and the error of a header that cannot be read."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a file says about itself, read as data. The door of PyYAML; formats: docs/metadata.md.
+"""Reads the header of a file as data, by file type. Formats: ``docs/metadata.md``.
 
 Text goes in that is verified already, a mapping comes out. Nothing is imported or executed, and
 whatever the text is, the only exception is MetadataError.

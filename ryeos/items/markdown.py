@@ -1,4 +1,4 @@
-"""Where the header of a Markdown item is: in a fence, below the lines that sign the file."""
+"""Headers and steps of Markdown items: fences, XML blocks, inputs."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping

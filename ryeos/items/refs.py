@@ -1,4 +1,4 @@
-"""Items and where they live: kinds, references, spaces, locations. Values only, no file access.
+"""Item references, kinds, spaces and locations. Values only, no file access.
 
 Formats are defined in ``docs/items.md``.
 """

@@ -1,4 +1,4 @@
-"""Rendering a directive: inputs checked, then written into its text once. Pure.
+"""Renders directives and knowledge: inputs are validated, then written into the text once. Pure.
 
 The engine carries nothing out: the caller, a person or an agent, follows ``your_directions``.
 References: ``{input:k}`` (stays when not given), ``{input:k?}`` (empty then),

@@ -1,4 +1,4 @@
-"""A tool's metadata as a value: every field type-checked once, errors with a path into the file.
+"""A tool's metadata as a value, type-checked once; unknown keys; versions.
 
 Fields and spellings are in ``docs/metadata.md``. A Python or JavaScript file writes
 ``__version__`` or ``CONFIG_SCHEMA``, a YAML file ``version`` or ``config_schema``.

@@ -1,4 +1,4 @@
-"""``rye://`` URIs: what each of them names, and the templates they are made from. Pure.
+"""Resources: ``rye://`` URIs, their templates and their lists. Pure.
 
     rye://knowledge/ID  rye://directive/ID  rye://tool/ID     an item's file
     rye://output/ID  rye://output/ID?offset=N&length=N        a result that was kept whole; a part

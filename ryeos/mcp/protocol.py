@@ -1,4 +1,4 @@
-"""The protocol of an MCP server, in both eras at once. Pure: bytes in, events out.
+"""The protocol of the MCP server, for all revisions. Pure: bytes in, events out.
 
 A line is decoded, a message judged by the rules of its era, and an event says what is to be done: a
 line to send, a call to begin, a call to end. Whoever carries out a call hands in what came of it.

@@ -1,4 +1,4 @@
-"""Asking the user in the middle of a request, of clients of the modern revision that can.
+"""Questions to the user during a request, for clients that support elicitation.
 
 (1) the answer to the request is ``input_required``: what is asked, and a sealed state
 (2) the client asks its user, and sends the request again with the responses and the state

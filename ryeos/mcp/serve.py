@@ -1,4 +1,4 @@
-"""The first words of a server: what its session answers by itself, before there is any thread.
+"""Answers the first requests before threads are imported, then hands over to `ryeos.mcp.stdio`.
 
 Threads, and all that needs them, cost as much as the rest of ours does up to the first answer: they
 come while the client reads it.

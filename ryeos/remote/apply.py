@@ -1,4 +1,4 @@
-"""What a merge changed, brought into the project: never over anything that was changed here.
+"""Applies a merge to the project, and never overwrites a file that changed here.
 
 (1) every target is a plain file of the project, or is to be one   (2) each holds what it held when
 the merge began   (3) what moves from one file to another is copied   (4) each is written whole,

@@ -1,4 +1,4 @@
-"""Conflicts with a node, kept until somebody settles them: a record, and every version as a file.
+"""Conflicts with a node, kept until they are resolved: a record, and each version as a file.
 
 ``.ai/state/remote/<name>/conflicts/``: ``conflicts.json``, and ``base/``, ``ours/``, ``theirs/``
 with the files under their own paths. Format: ``docs/remote.md``.

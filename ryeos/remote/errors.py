@@ -1,4 +1,4 @@
-"""What can go wrong between this program and a node: one class per failure."""
+"""Errors between this program and a node."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

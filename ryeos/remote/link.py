@@ -1,4 +1,4 @@
-"""A project and the node that it is pushed to: what every command about both stands on."""
+"""A project and the node that it is pushed to: shared by all commands about both."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""A node, as its client sees it: a method for each route.
+"""The client of a node: a method for each route.
 
 Nothing that shows who asks is sent before `Node.verify` has found that this is the pinned node.
 The formats: ``docs/remote-wire.md``.

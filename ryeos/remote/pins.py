@@ -1,4 +1,4 @@
-"""Which node a remote was, and its box key, the first time it was spoken to: trust on first use.
+"""Pinned keys of nodes: trust on first use.
 
 A pin is a key document below ``<user>/.ai/node/pins``, of the form that trusted keys have, and no
 trusted key: it makes nobody a signer of items (ADR 0012). Its owner is ``remote:NAME:HOST:PORT``.

@@ -1,4 +1,4 @@
-"""What others brought to the node, merged into the project.
+"""Pull: merge what is new on the node into the project.
 
 (1) the node is the one that is pinned   (2) its head, and what both had in common   (3) the project
 as it is   (4) all three merged   (5) what that changes is written, over nothing that was changed

@@ -1,4 +1,4 @@
-"""The project, brought to the node.
+"""Push: bring the project to the node.
 
 (1) the node is the one that is pinned   (2) the project and the user space as they are   (3) where
 the node's head moved since, what is there is merged in first, and it is (2) again   (4) the node

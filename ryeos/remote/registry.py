@@ -1,4 +1,4 @@
-"""A registry, as its client sees it: a method for each route of docs/registry.md.
+"""The client of a registry: a method for each route of ``docs/registry.md``.
 
 Nothing that shows who asks is sent before the registry's key was found to be the pinned one.
 """

@@ -1,4 +1,4 @@
-"""The files of a bundle, checked before any of them is written. Pure.
+"""Validates the files of a bundle from a registry before any is written. Pure.
 
 (1) paths that every disk can hold, and no two that some disk takes for one
 (2) sizes and their number

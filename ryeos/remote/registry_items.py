@@ -1,4 +1,4 @@
-"""What a registry sent for an item, checked before anything of it is written or believed. Pure.
+"""Validates an item from a registry before it is written or used. Pure.
 
 (1) it is the item and the version that were asked for
 (2) its file type is one of its kind, with a signature line of its own

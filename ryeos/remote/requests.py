@@ -1,4 +1,4 @@
-"""Requests that say who sends them: the four headers, made and checked. Pure.
+"""Signed requests: the four headers, made and verified. Pure.
 
 Format, with vectors: docs/remote-wire.md. What is signed names the method, path, query, body, time,
 nonce and the node itself (the audience), so that nothing of a request can be changed, and none can

@@ -1,4 +1,4 @@
-"""An item of the project, run on a node.
+"""Runs an item of the project on a node.
 
 (1) what is here is pushed   (2) secrets are sealed to the node that was verified   (3) the run
 (4) what it made is fetched, each piece hashed again   (5) what it left behind is written

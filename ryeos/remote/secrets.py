@@ -1,4 +1,4 @@
-"""The user's secrets that a node keeps: set, listed and deleted. None is ever read back.
+"""The user's secrets on a node: set, list, delete. They are never read back.
 
 A secret travels sealed to the node's own key, on top of whatever carries it. Nodes of an older kind
 know no sealed ones: those are sent plain, where the connection itself is encrypted or goes nowhere.

@@ -1,4 +1,4 @@
-"""Conflicts with a node, settled by a person: path by path, before the next push or pull."""
+"""Resolves conflicts with a node, path by path, before the next push or pull."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""Content on its way to a node and back: only what the other side lacks, in bounded requests.
+"""Transfers content to and from a node: only what the other side lacks, in bounded requests.
 
 Cut off anywhere, what has arrived stays, and doing it again goes on from there.
 """

@@ -1,4 +1,4 @@
-"""The anchor: where a tool's own modules are, and what that does to its environment.
+"""The anchor of a tool: the folder of its own modules, and its effect on the environment.
 
 Names available to templates: ``tool_path``, ``tool_dir``, ``tool_parent``, ``anchor_path``,
 ``runtime_lib``, ``project_path``, ``user_space``, ``system_space``. See ``docs/executor.md``.

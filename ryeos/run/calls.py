@@ -1,4 +1,4 @@
-"""The seam between the engine and its primitives: what one gets, and what it gives back.
+"""A call of a primitive and its result: the seam between the engine and the primitives.
 
 The engine builds the chain, checks it, and hands over `Materials`. A `Primitive` makes a `Call` of
 them, with nothing left to resolve; the engine shows it (``--dry-run``) or runs it.

@@ -1,4 +1,4 @@
-"""Building chains: follow ``executor_id`` from the tool to a primitive, verifying every file.
+"""Builds chains: follows ``executor_id`` from a tool to a primitive, verifying each file.
 
 Guards: at most 10 elements, no element twice, every executor must exist in a space that its child
 may use. Two caches, neither ever stale: parsed headers by the digest of their bytes, and chains,

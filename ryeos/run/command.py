@@ -1,4 +1,4 @@
-"""From a chain, parameters and an environment to a command with nothing left to resolve. Pure.
+"""Builds the command of a tool from its chain, parameters and environment. Pure.
 
 (1) names for templates: the engine's, then the config's, then the caller's
 (2) fill command, arguments, standard input and working directory, each read once

@@ -1,4 +1,4 @@
-"""Warm workers for Python functions: one for each interpreter and project, kept while in use.
+"""Warm workers for Python functions: one per interpreter and project, kept while in use.
 
 (1) the worker of the interpreter, the project and what an interpreter reads at its start
 (2) in it, the process that has imported this tool, with these files around it and this environment

@@ -1,4 +1,4 @@
-"""The primitive ``http_client``: a tool that is one request, without any program.
+"""The primitive ``http_client``: a tool that is one HTTP request.
 
 What a config may say, how it is filled and what comes back is in ``docs/http.md``.
 """

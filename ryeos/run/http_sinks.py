@@ -1,4 +1,4 @@
-"""Where the events of a stream go. A sink gets the data of each event, in order, and is closed."""
+"""Sinks of event streams: each gets the data of the events in order, and is closed."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Lockfiles: a chain that worked once is pinned, a chain that differs is refused.
+"""Lockfiles: pin the chain of a tool, refuse a chain that differs.
 
 Place: ``.ai/lockfiles/<tool id>@<version>.lock.json``; read order project, user, bundles; written
 to the project, else to user space, and only where an ``.ai`` folder already is. Format:

@@ -1,4 +1,4 @@
-"""Parameters against the tool's schema: defaults first, then every problem at once. Pure."""
+"""Parameters of a call: defaults, then all problems against the tool's schema. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -185,7 +185,7 @@ def graph_limits(sources: LimitSources) -> dict[str, int]:
 
 
 def at_most(limit_s: float | None, most_s: float | None) -> float | None:
-    """The lower of two limits, of which None is none."""
+    """The smaller limit; None means unlimited."""
     given = [seconds for seconds in (limit_s, most_s) if seconds is not None]
     return min(given) if given else None
 

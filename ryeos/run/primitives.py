@@ -1,4 +1,4 @@
-"""The ends of chains: what the engine itself can do. Ids are in `PRIMITIVES`."""
+"""The primitives: what the engine itself can do. Ids are in `PRIMITIVES`."""
 
 import os
 import sys

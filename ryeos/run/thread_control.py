@@ -1,4 +1,4 @@
-"""Starting a thread: (1) registered, (2) its runner started, (3) told which process that is.
+"""Starts, lists, watches and stops background runs.
 
 In this order no process runs that the registry does not know. The runner does (3) too, so that a
 starter that dies in between leaves nothing unsaid.

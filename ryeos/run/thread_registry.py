@@ -1,4 +1,4 @@
-"""``registry.db``: what is known of every thread. Each call is one transaction of its own.
+"""``registry.db``: the database of threads. Each call is one transaction.
 
 Every change of a status names the statuses it may leave, so that a runner, a ``kill`` and a command
 that finds the runner dead never overwrite each other: who comes first has said how it ended.

@@ -1,4 +1,4 @@
-"""A thread as a value: its fields, its statuses, and which status may follow which. Pure."""
+"""A background run as a value: fields, statuses, transitions, and the files of its folder."""
 
 import json
 import os

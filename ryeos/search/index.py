@@ -1,4 +1,4 @@
-"""The inverted index: for each word the documents and fields that have it, and how often. Pure.
+"""The inverted index of the items of a context, kept while their files stay the same.
 
 A posting is one number: the document's, the field's (3 bits), the count (4 bits, at most
 `MAX_OCCURRENCES`). Documents are numbers that are never used twice, so that a changed file is a new

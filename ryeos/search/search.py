@@ -1,4 +1,4 @@
-"""Finding items by words: a score from 0 to 1 for each item.
+"""Search: filters, ranking by BM25F, and the answer.
 
 (1) the items in scope, from the catalog: candidates
 (2) the query, parsed, over the inverted index: those that match

@@ -1,4 +1,4 @@
-"""A manifest made into files. Rules: ``docs/merging.md``, Files."""
+"""Writes the files of a manifest. Rules: ``docs/merging.md``, Files."""
 
 import os
 import stat

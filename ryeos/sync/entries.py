@@ -1,4 +1,4 @@
-"""Blobs and objects as entries of a transfer, and how many go into one. No network here.
+"""Blobs and objects as entries of a transfer, in batches of bounded size.
 
 An entry on the wire: ``{"hash": "<digest>", "kind": "blob" | "object", "data": "<base64>"}``. Of
 an object the digest is that of its value, so ``data`` may hold any JSON text of it.

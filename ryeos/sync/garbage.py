@@ -1,4 +1,4 @@
-"""What nothing names any more is removed from a store. Rules: ``docs/store.md``, Garbage."""
+"""Removes unreferenced entries from a store. Rules: ``docs/store.md``, Garbage."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Two manifests that grew from one made into one. Rules, case by case: ``docs/merging.md``."""
+"""Merges two manifests with a common base, and texts line by line. Rules: ``docs/merging.md``."""
 
 from bisect import bisect_left
 from collections import Counter

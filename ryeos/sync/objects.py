@@ -1,4 +1,4 @@
-"""The objects that travel between a project and a node, as values, and back. Pure.
+"""The objects that a project and a node exchange, as values, and their validation. Pure.
 
 Formats: ``docs/cas.md``. Every reader takes what other programs wrote, and raises CasObjectError
 that names the object and the key. Paths in manifests are strings like any other here: whether they

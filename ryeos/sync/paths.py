@@ -1,4 +1,4 @@
-"""Which paths a manifest may have: those that name one file below the root, on every platform.
+"""Which paths a manifest may have: one file below the root, on every platform.
 
 A manifest comes from somebody else, and its paths become files. Rules and reasons:
 ``docs/merging.md``, Paths.

@@ -1,4 +1,4 @@
-"""Which files of a space belong into its manifest: ``.ai/config/cas/manifest.yaml`` of all spaces.
+"""Which files of a space belong to its manifest: ``.ai/config/cas/manifest.yaml``.
 
 Format and meaning: ``docs/cas.md``, Which files travel. The same files have to come out on the
 machine that sends a project and on the node that ran it: else what one leaves out, the other takes

@@ -1,4 +1,4 @@
-"""The manifest of a folder on the disk, and its content read from there when it is asked for.
+"""The manifest of a folder, and a cache of file digests, keyed by stat().
 
 Building one stores nothing and reads only files that the table does not know: ``docs/cas.md``.
 """

@@ -1,1 +1,1 @@
-"""Who may be believed: signatures, keys, spaces, bundles and configuration."""
+"""What is trusted: signatures, keys, bundles, configuration."""

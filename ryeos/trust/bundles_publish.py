@@ -1,4 +1,4 @@
-"""Making a bundle: a signed copy of a folder of items, with its manifest and key document.
+"""Publishes a bundle: a signed copy of a folder of items, with manifest and key document.
 
 The source stays as it is, so that it reads well in version control. The result holds ``.ai`` and
 ``public_key.pem``, and is the same to the byte for the same source, key and time.

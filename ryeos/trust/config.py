@@ -1,4 +1,4 @@
-"""Configuration of the three tiers: ``.ai/config/<path>``, merged or first found.
+"""Configuration from the three tiers: ``.ai/config/<path>``, merged or first found.
 
 ``deep_merge``  bundles, then user, then project: mappings merge, everything else replaces; a key
                 ``extends`` of an overriding layer is dropped

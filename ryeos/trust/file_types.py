@@ -1,4 +1,4 @@
-"""What each kind of item must declare: the rules as data, and the one function that applies them.
+"""File types: extractors, the fields of each kind of item, and their rules as data.
 
 A rule names a field, whether it is required, and which checks its value must pass. Checks are a
 closed set of words; adding a rule is adding a row. The table is printed in ``docs/items.md``; the

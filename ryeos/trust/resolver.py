@@ -1,4 +1,4 @@
-"""From a reference to the file that holds it: precedence, shadowing, short ids, suggestions.
+"""Resolves a reference to a file: precedence, shadowing, short ids, suggestions.
 
 The order is fixed (``docs/items.md``): space by space, suffix by suffix, the first regular file
 wins. A miss then tries the alias table and the two spellings ``x/y`` and ``x/y/y``.

@@ -1,4 +1,4 @@
-"""Signature lines: where they stand in each file type, and which text they cover. Pure.
+"""Signature lines: their form in each file type, and the text they cover. Pure.
 
 The formats, with examples and vectors, are in ``docs/signatures.md``. Nothing here checks a
 signature: that is `ryeos.trust.verify`.

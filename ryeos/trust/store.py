@@ -1,4 +1,4 @@
-"""Which keys count, for which space. Documents, approvals and lookups (``docs/trust.md``).
+"""The trust store: which keys are trusted for which space (``docs/trust.md``).
 
 A key document is ``.ai/config/keys/trusted/<fingerprint>.toml``. It counts
 

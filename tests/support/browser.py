@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.support.programs import require_program
@@ -156,20 +157,22 @@ def chromedriver(folder: Path) -> Iterator[int]:
     """A running driver; its port."""
     require_program("chromium")
     program = require_program("chromedriver")
-    env = {**os.environ, "HOME": str(folder), "TMPDIR": str(folder)}
     command = [str(program), "--port=0"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8",
-        env=env,
-    ) as process:  # fmt: skip
-        try:
-            assert process.stdout is not None
-            lines = iter(process.stdout.readline, "")
-            started = next(found for line in lines if (found := _STARTED.search(line)))
-            yield int(started[1])
-        finally:
-            process.terminate()
-            process.communicate()
+    # Not below the folder of a test: a socket of Chromium's has at most 107 characters in its path.
+    with TemporaryDirectory(prefix="chromium") as short:
+        env = {**os.environ, "HOME": str(folder), "TMPDIR": short}
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8",
+            env=env,
+        ) as process:  # fmt: skip
+            try:
+                assert process.stdout is not None
+                lines = iter(process.stdout.readline, "")
+                started = next(found for line in lines if (found := _STARTED.search(line)))
+                yield int(started[1])
+            finally:
+                process.terminate()
+                process.communicate()
 
 
 @contextmanager

@@ -58,7 +58,7 @@ def test_a_wrong_key_is_told_where_it_was_typed(browser: Browser, user: User) ->
 
     problem = browser.find(".problem")
     assert problem.role == "alert"
-    assert problem.text.startswith("No key that counts here")
+    assert problem.text.startswith("No valid key")
     assert browser.find("#key").label == "API key"
 
 
