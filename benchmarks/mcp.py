@@ -56,7 +56,7 @@ def figures(pyz: Path, scratch: Path) -> Iterator[Figure]:
     _first_answer(ours, env, scratch)  # lays out what it keeps
     found = medians(contenders, STARTS)
     name = "mcp, to the first answer"
-    yield Figure(name, found["rye"], "python -c pass", found["python"], "at most 2.5")
+    yield Figure(name, found["rye"], "python -c pass", found["python"], "at most 2.0")
     if has_sdk:
         yield Figure(name, found["rye"], "a server of the SDK", found["sdk"], "at most 0.10")
     if has_sdk and sys.platform == "linux":
