@@ -62,7 +62,7 @@ VALIDATE = '{"validate": true}'
         (SYNTAX_HINT, f"execute with parameters {VALIDATE} shows where it is"),
         (
             "resume it with: rye graph resume r1",
-            "go on with it by: execute with resume_thread_id r1",
+            "resume it with: execute with resume_thread_id r1",
         ),
         (
             "what steers a run of a graph: rye help graphs",
