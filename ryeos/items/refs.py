@@ -5,6 +5,7 @@ Formats are defined in ``docs/items.md``.
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 
 from lillux.errors import UnsafePathError
@@ -186,11 +187,11 @@ class Space:
     @property
     def ai(self) -> Path:
         """The ``.ai`` folder."""
-        return self.base / AI_DIRECTORY
+        return _folder_in(self.base, AI_DIRECTORY)
 
     def directory(self, kind: Kind) -> Path:
         """The folder that holds this space's items of a kind."""
-        return self.ai / kind.directory
+        return _folder_in(self.ai, kind.directory)
 
     def suffixes(self, kind: Kind) -> tuple[str, ...]:
         """File suffixes of a kind in lookup order, those that were added last."""
@@ -204,6 +205,12 @@ class Space:
         """The added type of files with a suffix; None for those that Rye knows."""
         is_known = kind is not Kind.TOOL or suffix in kind.suffixes
         return None if is_known else self.added().get(suffix)
+
+
+@lru_cache(maxsize=256)
+def _folder_in(base: Path, name: str) -> Path:
+    """A folder that is asked for with each item."""
+    return base / name
 
 
 def tier_of(label: str) -> str:

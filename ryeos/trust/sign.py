@@ -602,10 +602,10 @@ def targets_below(folder: Path, space: Space) -> Iterator[Target]:
         inside = Path(current)
         folders[:] = sorted(name for name in folders if _is_walked(inside / name, space.ai))
         for name in sorted(names):
-            path = inside / name
-            kind = _kind(path, space.ai)
-            if kind and not name.startswith(".") and path.suffix not in {".sig", ".pyc"}:
-                yield Target(path=path, kind=kind, space=space)
+            if not name.startswith(".") and not name.endswith((".sig", ".pyc")):
+                kind = _kind(inside / name, space.ai)
+                if kind:
+                    yield Target(path=inside / name, kind=kind, space=space)
 
 
 def _audit_one(target: Target, verifier: Verifier) -> AuditReport:
@@ -644,31 +644,41 @@ def _check_inside(target: Target) -> None:
     """Refuse what no resolver would find: a link that leads out of the folder of its kind."""
     space, path = target.space, target.path
     for root in (space.directory(target.kind), space.ai):
-        if path.is_relative_to(root):
+        if _below(path, root) is not None:
             if not is_inside(path, root):
                 raise escaped(path, space)
             return
 
 
 def _ref(target: Target) -> ItemRef | None:
-    folder = target.space.directory(target.kind)
-    is_item = target.space.has_suffix(target.kind, target.suffix)
-    if not target.path.is_relative_to(folder) or not is_item:
+    relative = _below(target.path, target.space.directory(target.kind))
+    if relative is None or not target.space.has_suffix(target.kind, target.suffix):
         return None
-    return ItemRef(target.kind, target.path.relative_to(folder).with_suffix("").as_posix())
+    return ItemRef(target.kind, relative.removesuffix(target.path.suffix))
+
+
+def _below(path: Path, root: Path) -> str | None:
+    """The POSIX path below a folder, links not followed; None for a path that is not below it.
+
+    Texts, as this is asked for many times with each file.
+    """
+    text, start = str(path), f"{root}{os.sep}"
+    return text[len(start) :].replace(os.sep, "/") if text.startswith(start) else None
 
 
 def _kind(path: Path, ai: Path) -> Kind | None:
-    if not path.is_relative_to(ai):
-        return None
-    parts = path.relative_to(ai).parts
-    if parts[0] == "bundles":
-        return (
-            (Kind.CONFIG if path.suffix == ".manifest" else Kind.TOOL)
-            if (path.name in _MANIFESTS)
-            else None
-        )
-    return kind_of_directory(parts[0]) if len(parts) > 1 else None
+    relative = _below(path, ai)
+    return _kind_below(relative) if relative else None
+
+
+def _kind_below(relative: str) -> Kind | None:
+    first, _, rest = relative.partition("/")
+    name = rest.rpartition("/")[2]
+    if first == "bundles":
+        if name not in _MANIFESTS:
+            return None
+        return Kind.CONFIG if name.endswith(".manifest") else Kind.TOOL
+    return kind_of_directory(first) if rest else None
 
 
 def _is_walked(folder: Path, ai: Path) -> bool:

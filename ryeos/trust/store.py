@@ -162,7 +162,12 @@ class KeyDocument:
 
 def document_path(space: Space, fingerprint: str) -> Path:
     """Where a space keeps the document of a key."""
-    return space.ai / TRUSTED_FOLDER / f"{fingerprint}.toml"
+    return _document_in(space.ai, fingerprint)
+
+
+@lru_cache(maxsize=256)
+def _document_in(ai: Path, fingerprint: str) -> Path:
+    return ai / TRUSTED_FOLDER / f"{fingerprint}.toml"
 
 
 def parse_key_document(data: bytes, where: str) -> KeyDocument:
