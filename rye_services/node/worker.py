@@ -214,7 +214,7 @@ def _next(heard: "SimpleQueue[_Exited | Ending]", limit_s: float) -> "_Exited | 
 
 
 def _await_server(job: Job) -> None:
-    from lillux.process.children import await_end_of_parent
+    from lillux.process.parent import await_end_of_parent
 
     await_end_of_parent(job.parent_pid)
 
@@ -284,7 +284,7 @@ def _run(job: Job, answer: int) -> None:
 def _cancelled_by_end(keeper: int) -> "Cancellation":
     """What ends the tools: a signal, or that the keeper is gone."""
     from lillux.cancellation import Cancellation
-    from lillux.process.children import await_end_of_parent
+    from lillux.process.parent import await_end_of_parent
 
     cancellation = Cancellation()
 

@@ -6,7 +6,7 @@
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lillux.values import dataclass, replace
 from ryeos.app.progress import Calling, ToolProgress
@@ -16,7 +16,9 @@ from ryeos.items.context import Context
 from ryeos.items.errors import Answer, UnsupportedError, VerbArgumentError
 from ryeos.items.refs import Kind, Reference, parse_reference
 from ryeos.run.model import ExecutionRequest
-from ryeos.run.thread_control import Program
+
+if TYPE_CHECKING:
+    from ryeos.run.thread_control import Program
 
 # --- execute --------------------------------------------------------------------------------------
 
@@ -43,7 +45,7 @@ def execute(
     rye: Rye,
     arguments: Mapping[str, object],
     calling: Calling,
-    program: Callable[[Context], Program],
+    program: "Callable[[Context], Program]",
 ) -> Answer:
     """The answer of the item. Raises what finding it raises, and ArgumentError."""
     values = valid_arguments(TOOLS["execute"], arguments)  # (1)

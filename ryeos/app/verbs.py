@@ -6,12 +6,11 @@
 import json
 from collections.abc import Iterable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lillux.errors import LilluxError
 from lillux.values import dataclass
 from ryeos.app.progress import Calling, StepProgress
-from ryeos.app.workspace import Rye
 from ryeos.items.errors import Answer, VerbArgumentError, error_answer
 from ryeos.items.refs import (
     EXECUTABLE_KINDS,
@@ -23,6 +22,9 @@ from ryeos.items.refs import (
     parse_reference,
 )
 from ryeos.items.specs import type_name
+
+if TYPE_CHECKING:
+    from ryeos.app.workspace import Rye
 
 # --- tools ----------------------------------------------------------------------------------------
 
@@ -39,7 +41,7 @@ READERS: Mapping[str, str] = {
 
 
 def answer(
-    rye: Rye, name: str, arguments: Mapping[str, object], calling: Calling | None = None
+    rye: "Rye", name: str, arguments: Mapping[str, object], calling: Calling | None = None
 ) -> Answer:
     """The answer of one of `READERS`, also for what it refuses."""
     module = import_module(f"ryeos.app.{READERS[name]}")
@@ -501,18 +503,18 @@ def _wrong(row: Parameter, expected: str, value: object, *, hint: str = "") -> V
 # Which project and which item the arguments of a call mean.
 
 
-def rye_of(rye: Rye, arguments: Mapping[str, object]) -> Rye:
+def rye_of(rye: "Rye", arguments: Mapping[str, object]) -> "Rye":
     """The Rye of the named project, else the server's own. Raises NoProjectError."""
     project = arguments.get("project_path")
     return rye.at(str(project)) if project else rye
 
 
-def project_of(rye: Rye) -> str | None:
+def project_of(rye: "Rye") -> str | None:
     """The project that an answer is about, for the answer; None outside of one."""
     return str(rye.context.project_path) if rye.context.project_path else None
 
 
-def item_reference(rye: Rye, item_id: str, item_type: str | None) -> Reference:
+def item_reference(rye: "Rye", item_id: str, item_type: str | None) -> Reference:
     """The item that ``tool:a/b``, ``a/b`` with a type, or ``a/b`` alone means.
 
     Backslashes count as slashes, and a file suffix is left out where that names an item. Raises
@@ -528,7 +530,7 @@ def item_reference(rye: Rye, item_id: str, item_type: str | None) -> Reference:
     return reference
 
 
-def _names_files(rye: Rye, kind: Kind, suffix: str) -> bool:
+def _names_files(rye: "Rye", kind: Kind, suffix: str) -> bool:
     return any(space.has_suffix(kind, suffix) for space in rye.context.spaces)
 
 

@@ -233,7 +233,7 @@ class McpServer:
     # ------------------------------------------------------------------ the end
 
     def _watch_parent(self) -> None:
-        from lillux.process.children import await_end_of_parent
+        from lillux.process.parent import await_end_of_parent
 
         await_end_of_parent(self._parent)
         self._end("the process that has started this one is gone")

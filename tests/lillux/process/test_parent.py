@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from lillux.process.children import await_end_of_parent
+from lillux.process.parent import await_end_of_parent
 
 # A process that starts another and is then killed; the other one tells when it has noticed.
 CHILD = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from lillux.process.children import await_end_of_parent
+from lillux.process.parent import await_end_of_parent
 parent = os.getppid()
 print("watching", flush=True)
 waits = {} if sys.argv[2] == "poll" else None
