@@ -114,7 +114,7 @@ class Layout:
 
     def _is_unchanged(self, root: str) -> bool:
         """Whether no folder has changed since all files were looked at: its time is the newest."""
-        return self._newest_folder_ns(root) == _modified_ns(os.path.join(root, _STAMPED))
+        return 0 < self._newest_folder_ns(root) == _modified_ns(os.path.join(root, _STAMPED))
 
     def _look_at_all(self, root: str) -> None:
         """Fix every file, and note the time of the newest folder, if it is long enough ago."""

@@ -115,8 +115,7 @@ def _daily() -> Iterator[str]:
     for words in DAILY:
         yield f"  {words:<19} {entries[words].summary}"
     yield ""
-    groups = dict.fromkeys(entry.group for entry in TABLE)
-    yield f"rye help --all lists all {len(TABLE)} commands and the topics: {', '.join(groups)}"
+    yield f"rye help --all lists all {len(TABLE)} commands, by group, and the topics of help"
     yield "rye help COMMAND says more; --json works with every command"
 
 

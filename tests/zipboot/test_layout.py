@@ -106,6 +106,45 @@ def test_a_file_that_power_loss_or_a_stranger_damaged_is_written_again(
     assert not path.is_symlink()
 
 
+def settled(root: Path) -> None:
+    """Make it long ago that the folders were written."""
+    for folder in (root, *(path for path in root.rglob("*") if path.is_dir())):
+        os.utime(folder, (1_000_000_000, 1_000_000_000))
+
+
+@pytest.mark.parametrize("damage", ["file", "folder", "everything"])
+def test_what_is_removed_later_is_written_again_at_the_next_start(
+    damage: str, tmp_path: Path, cache: Path
+) -> None:
+    root = Path(new_layout(tmp_path).folder())
+    settled(root)
+    new_layout(tmp_path).folder()  # looks at all, and notes when the folders changed
+    gone = {"file": ".ai/tools/empty.py", "folder": ".ai/tools/deep", "everything": ".ai"}[damage]
+    (root / gone).rename(tmp_path / "gone")
+
+    new_layout(tmp_path).folder()
+
+    assert contents(root) == FILES
+
+
+def test_a_later_start_looks_at_folders_and_anchors_alone(tmp_path: Path, cache: Path) -> None:
+    root = Path(new_layout(tmp_path).folder())
+    settled(root)
+    new_layout(tmp_path).folder()
+    looked_at: list[str] = []
+    real = os.lstat
+
+    def lstat(path: str) -> os.stat_result:
+        looked_at.append(os.path.relpath(path, root).replace(os.sep, "/"))
+        return real(path)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("zipboot.layout.os.lstat", lstat)
+        new_layout(tmp_path).folder()
+
+    assert {path for path in looked_at if path in FILES} == set(ANCHORS)
+
+
 @pytest.mark.parametrize("name", ANCHORS)
 def test_an_anchor_of_the_right_size_with_another_content_is_written_again(
     name: str, tmp_path: Path, cache: Path
