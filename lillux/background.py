@@ -22,7 +22,7 @@ from lillux.process.model import Command
 from lillux.values import dataclass
 
 # --- detached -------------------------------------------------------------------------------------
-# Starting a process that nobody waits for.
+# Starts a detached process.
 
 # CREATE_NEW_PROCESS_GROUP | DETACHED_PROCESS; `subprocess` has the names on Windows only.
 _WINDOWS_DETACHMENT = 0x0000_0200 | 0x0000_0008
@@ -194,7 +194,7 @@ class _Target:
         self._is_group, self._platform = is_group, platform
 
     def send(self, number: signal.Signals) -> bool:
-        """Send a signal; False when nobody was left to get it."""
+        """Send a signal; False when the process is gone."""
         try:
             if self._is_group:
                 # The number of a group is not used again while it has a member, or its leader is.
@@ -237,7 +237,7 @@ class _Target:
 def _target(pid: int, token: str, *, tree: bool, platform: str) -> Iterator[_Target | None]:
     """What to end; None where nothing of that name runs."""
     with ExitStack() as opened:
-        # (1) A hold on whoever has the number now, (2) then a look whether it is the right one.
+        # (1) Hold the process that has the number now, (2) then check that it is the right one.
         try:
             handle = _open_handle(pid, opened)
         except ProcessLookupError:

@@ -90,7 +90,7 @@ def find_interpreter(
 
     Raises ConfigurationError for a wrong shape of what the type needs.
     """
-    # (1) whoever starts the engine may choose the interpreter
+    # (1) the process that starts the engine may choose the interpreter
     if Path(preset).is_absolute() and is_file(preset):
         return InterpreterResult(preset)
     warnings = _preset_warnings(block, preset)

@@ -44,7 +44,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """Tells something; nobody answers."""
+    """A notification: it has no answer."""
 
     method: str
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Malformed:
     """What came and is no message: the beginning of its text, and what is wrong with it.
 
     ``code`` is what a server answers it with; ``id`` the one it had, if any. What was meant as an
-    answer, as far as can be seen, is answered by nobody: its id is one of ours.
+    answer, as far as can be seen, gets no answer: its id is one of ours.
     """
 
     problem: str
@@ -131,7 +131,7 @@ def parse_messages(text: bytes, max_depth: int | None = None) -> tuple[Incoming,
         return (_unreadably_deep(text, max_depth),)
     except json.JSONDecodeError:
         return (Malformed("expected JSON", _shown(text), PARSE_ERROR),)
-    except ValueError:  # Python reads no longer ones, so that nobody is kept busy by them
+    except ValueError:  # Python refuses longer ones, which would take long to read
         return (_unreadably_long(text),)
     if max_depth is not None and _is_deeper(value, text, max_depth):
         return (_too_deep(text, max_depth, _id_of(value), is_answer=_is_answer(value)),)

@@ -93,7 +93,7 @@ def load_lockfile(path: Path) -> Lockfile:
 
 @lru_cache(maxsize=32)
 def _parsed(data: bytes, where: str) -> Lockfile:
-    """What these bytes say; nobody changes it. A graph asks for the same ones at every step."""
+    """The parsed bytes, never changed. A graph asks for the same ones at every step."""
     return parse_lockfile(data, where)
 
 

@@ -463,7 +463,7 @@ def _judge_for(schema: Mapping[str, Any]) -> Judge:
 
 @lru_cache(maxsize=_MAX_REMEMBERED)
 def _judge(text: bytes) -> Judge:
-    # From its text the schema comes back as a copy that nobody else can change.
+    # From its text the schema comes back as a private copy.
     return Judge(read_definition(json.loads(text)), _compile)
 
 

@@ -45,7 +45,7 @@ REFUSED = (
     "$dynamicRef",
     "$recursiveRef",
 )
-"""Keywords that restrict values and that nobody here can judge: better refused than ignored."""
+"""Keywords that restrict values and are not supported: refused, not ignored."""
 
 
 def item_schemas(schema: Mapping[str, Any]) -> tuple[list[Schema], Schema]:
@@ -470,7 +470,7 @@ _SCHEMAS = ("not", "if", "then", "else", "contains", "propertyNames")
 def library_form(schema: Schema, targets: Mapping[str, Schema]) -> dict[str, Any]:
     """The schema, a part of one whose references lead to ``targets``, as the library should see it.
 
-    Nothing of the result is shared with ``schema`` but values that nobody changes.
+    Nothing of the result is shared with ``schema`` but values that are never changed.
     """
     translation = _Translation(targets)
     root = translation.translate(schema, 0)

@@ -154,7 +154,7 @@ class Store:
         self._folders.remove(self._shard(space, valid_digest(digest)), space.file_name(digest))
 
     def remove_older(self, space: ObjectKind, digest: str, before_s: float) -> bool:
-        """Have it no longer there if nobody wrote or touched it since a time. Whether that was so.
+        """Remove it if it was not written or touched since a time. Whether it was removed.
 
         ``before_s``: since the epoch. A touch at the same moment either keeps it or finds nothing.
         Raises DigestError, StoreLinkError, FileSystemError.
@@ -289,7 +289,7 @@ class Store:
 
     def _ref_names(self, folders: tuple[str, ...], above: str) -> Iterator[str]:
         for entry in self._folders.entries(folders):
-            if entry.name.startswith("."):  # being written, or nobody's
+            if entry.name.startswith("."):  # being written, or not ours
                 continue
             if entry.is_dir(follow_symlinks=False):
                 yield from self._ref_names((*folders, entry.name), f"{above}{entry.name}/")

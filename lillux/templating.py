@@ -13,7 +13,7 @@ from lillux.values import dataclass, field, replace
 
 MAX_ROUNDS = 3
 
-# ``${lower}`` is nobody's placeholder: shells and other languages write their variables so.
+# ``${lower}`` is no placeholder: shells and other languages write their variables so.
 _TOKEN = re.compile(r"\$\{([A-Z_][A-Z0-9_]*)(?::-([^}]*))?\}|(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _LONE_NAME = re.compile(r"\s*\{([A-Za-z_][A-Za-z0-9_]*)\}\s*")
 

@@ -66,7 +66,7 @@ def canonical_name(name: str, platform: str) -> str:
 #
 # The file is unsigned input. Ordinary names lie over the process environment; names that would make
 # another program run other code are never taken; names that say where things are fill gaps only.
-# No deny-list is complete, so whoever needs more asks for ``env_policy: minimal`` in a signed item.
+# No deny-list is complete: a signed item that needs more sets ``env_policy: minimal``.
 
 MAX_DOTENV_BYTES = 1024 * 1024
 MAX_WARNINGS = 50
@@ -236,7 +236,7 @@ def _shown(name: str) -> str:
 
 
 def _bounded(path: Path, warnings: list[str]) -> tuple[str, ...]:
-    """At most MAX_WARNINGS lines: a hostile file must not flood whoever reads them."""
+    """At most MAX_WARNINGS lines: a hostile file must not flood the log."""
     more = len(warnings) - MAX_WARNINGS
     if more <= 0:
         return tuple(warnings)

@@ -162,7 +162,7 @@ def read_chunks(
 
 
 def finish(response: BaseHTTPResponse) -> None:
-    """Let go of a response nobody reads; a connection with little left on it is kept."""
+    """Release a response that will not be read; a connection with little left on it is kept."""
     left = getattr(response, "length_remaining", None)
     if left is not None and left <= _SMALL_BODY_BYTES:
         response.drain_conn()

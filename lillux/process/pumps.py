@@ -177,7 +177,7 @@ class SelectorPump:
                 sent = os.write(pipe.fileno(), self._unsent[:CHUNK_BYTES])
             except BlockingIOError:
                 return
-            except OSError:  # nobody reads it any more, which is for the child to decide
+            except OSError:  # it has no reader any more, which is for the child to decide
                 sent = len(self._unsent)
             self._unsent = self._unsent[sent:]
             if not self._unsent:
@@ -316,7 +316,7 @@ class ThreadPump:
         self._news.put(lambda: None)
 
     def close(self) -> None:
-        """Tell the threads that nobody listens any more."""
+        """Tell the threads to stop."""
         self._is_closed = True
         self._permits.release(2)  # one for each reader that may wait for one
 
@@ -332,7 +332,7 @@ class ThreadPump:
 
     def _feed(self, pipe: IO[bytes], stdin: bytes) -> None:
         unsent = memoryview(stdin)
-        with suppress(OSError), pipe:  # nobody reads it any more, which is for the child to decide
+        with suppress(OSError), pipe:  # it has no reader any more, which is for the child to decide
             while unsent:
                 unsent = unsent[pipe.write(unsent[:CHUNK_BYTES]) :]
 

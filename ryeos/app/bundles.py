@@ -181,9 +181,9 @@ def _of(value: object, key: str) -> object:
 # --- bundle making --------------------------------------------------------------------------------
 # Bundles made out of items, whole or not at all.
 #
-# (1) every item is verified, so that nobody signs what somebody else has slipped in
+# (1) every item is verified, so that no foreign file is signed
 # (2) the copy is published beside its place
-# (3) it is checked as whoever installs it will check it
+# (3) it is verified as an installation verifies it
 # (4) it is moved to its place
 
 

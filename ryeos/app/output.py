@@ -130,7 +130,7 @@ def escaped(text: str) -> str:
 
 
 def steers_nothing(text: str) -> str:
-    """Text with names in it that nobody vouched for: its lines stay, control characters do not."""
+    """Untrusted text with its lines, without control characters."""
     if text.replace("\n", "").isprintable():
         return text
     return "".join(
@@ -145,7 +145,7 @@ def _is_byte(character: str) -> bool:
 
 
 def one_line(text: str, width: int = 0) -> str:
-    """Text of a file nobody vouched for, safe to show: one line, no control characters.
+    """Untrusted text, safe to show: one line, no control characters.
 
     Cut to ``width`` characters, unless that is 0.
     """

@@ -44,7 +44,7 @@ _VERSION = re.compile(r'^version: "(\d+)\.(\d+)\.(\d+)"$', re.MULTILINE)
 
 
 def generated(comment: str, values: Mapping[str, object]) -> str:
-    """A text that says of itself that nobody has edited it. Raises ValueError for no JSON."""
+    """A text with a mark that it was not edited. Raises ValueError for no JSON."""
     text = f"# {comment}\n{yaml_text(values)}"
     return f'{text}x-mcp-digest: "{_digest(text)}"\n'
 

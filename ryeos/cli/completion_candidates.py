@@ -119,7 +119,7 @@ def _ids(spaces: Iterable[Space], kind: Kind) -> Iterator[str]:
         for above, file in _files(str(space.directory(kind))):
             stem, suffix = os.path.splitext(file)  # noqa: PTH122 - a Path for each takes long
             is_item = suffix.lower() in kind.suffixes and file[0] not in "._"
-            # Cases are signed like tools, but nobody runs or reads them.
+            # Cases are signed like tools, but are not run by themselves.
             is_hidden = space.tier == SYSTEM and stem.endswith(TEST_SUFFIX)
             if is_item and not is_hidden and _is_safe(above + stem):
                 yield above + stem

@@ -386,7 +386,7 @@ def clients(session: Session) -> Iterator[Finding]:
 def _of_file(
     client: Client, path: Path, launch: ServerLaunch, project: Path | None
 ) -> Iterator[Finding]:
-    """What is to be said of a file. One that a project carries is nobody's installation."""
+    """What is to be said of a file. A file of a project is not an installation."""
     broken = WARN if project else FAIL
     try:
         settings = read_settings(client, path, project=project)
@@ -611,7 +611,7 @@ _PORTS = {"http": 80, "https": 443}
 def remotes(session: Session) -> Iterator[Finding]:
     """Whether each remote that the user configured takes a connection; nothing is sent.
 
-    Those that only the project names are not asked: to look at a project must tell nobody.
+    Those that only the project names are not asked: looking at a project must not reach out.
     """
     for name, (url, tier) in _configured(session).items():
         shown = f"{one_line(name, 60)}, {one_line(url, 200)}"

@@ -22,7 +22,7 @@ class Finding:
     """One finding. ``status`` is ``ok``, ``warn`` or ``fail``; ``fix`` is what to do.
 
     ``apply`` is there where ``rye doctor --fix`` may do that: nothing is lost by it, there is
-    nothing to choose, and nobody is trusted who was not before.
+    nothing to choose, and no new key is trusted.
     """
 
     name: str
@@ -41,7 +41,7 @@ Probe = Callable[[Session], Iterator[Finding]]
 
 
 # --- fixing --------------------------------------------------------------------------------------
-# What ``rye doctor --fix`` may do: what loses nothing, leaves no choice, and trusts nobody.
+# What ``rye doctor --fix`` may do: what loses nothing, leaves no choice, and trusts no key.
 #
 # Keys, signatures, approvals and settings of clients are never touched.
 

@@ -58,7 +58,7 @@ def _configure_program(_: Arguments) -> None:
 
 
 def _misplaced(_: Session) -> int:
-    """Told to whoever puts a flag of ours before the name: the programs have none of them."""
+    """Refuses our flags before the name: the programs have none of them."""
     raise UsageError(
         "the helper programs take none of the flags that every command takes",
         hint="name the program first: rye lillux-proc --help",

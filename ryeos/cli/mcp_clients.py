@@ -372,7 +372,7 @@ def _step(session: Session, client: Client, *, make: bool) -> Step:
 
 
 def _agreed(session: Session) -> tuple[Client, ...]:
-    """What a person at a terminal agrees to; nobody else is asked."""
+    """What a person at a terminal agrees to; without a terminal there is no question."""
     arguments = session.arguments
     silent = arguments.json or arguments.no_input or arguments.quiet or arguments.dry_run
     if silent or session.environ.get("CI") or not (sys.stdin.isatty() and sys.stderr.isatty()):

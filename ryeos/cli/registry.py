@@ -269,7 +269,7 @@ def _configure_trust(parser: Arguments) -> None:
 
 
 def _trust(session: Session) -> int:
-    """Let all that a registry signs run here: whoever typed the fingerprint has seen it."""
+    """Trust all that a registry signs: typing the fingerprint is the approval."""
     config = config_of(session)
     typed = session.arguments.fingerprint.lower()
     key = session.rye.signing_key()

@@ -73,7 +73,7 @@ def _run(session: Session) -> int:
         raise
     status = _status(answer, end)
     try:
-        show(session, answer)  # first: whoever waited for the end finds a whole log
+        show(session, answer)  # first: a waiting process then finds the whole log
     finally:
         _finish(registry, payload, status, answer.envelope)
     return 0

@@ -153,10 +153,10 @@ _KEPT_READINGS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:
-    """What a run has from whoever started it: lists that must allow its calls, and how deep it is.
+    """What a run gets from its caller: lists that must allow its calls, and its depth.
 
     own    the graph's own list, which must allow them too; None where it has none
-    depth  how many further graphs it may be the outermost of; None where nobody limits it
+    depth  how many further graphs it may be the outermost of; None means unlimited
     """
 
     grants: tuple[Capabilities, ...] = ()
@@ -170,7 +170,7 @@ class Lineage:
 
 
 class Recording(Records, Protocol):
-    """One run, being written down. A context: when it is left the run is nobody's any more."""
+    """One run, being written down. A context: when it is left the run is released."""
 
     @property
     def run_id(self) -> str:

@@ -93,7 +93,7 @@ def holds(condition: Condition, document: Document, warn: Warn) -> bool:
     """Say whether a condition is true of a document; a group stops at the first that decides.
 
     Raises ExpressionError for a value that cannot be filled in, a pattern that is none, a text
-    too long for its pattern, an operator that nobody knows.
+    too long for its pattern, an unknown operator.
     """
     match condition:
         case Comparison():

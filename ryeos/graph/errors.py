@@ -67,7 +67,7 @@ class ParentUnknownError(RyeError):
 
 
 class GrantsLostError(RyeError):
-    """A run of which nobody can say any more what it may call."""
+    """The record of what a run may call is lost."""
 
     code, exit_status = "PERMISSION_DENIED", 4
 

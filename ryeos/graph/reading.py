@@ -290,9 +290,9 @@ def _joined(path: str, place: str) -> str:
 
 
 # --- validation -----------------------------------------------------------------------------------
-# What can be told of a graph without running it: ways nobody takes, names nobody sets.
+# Static checks of a graph: unreachable nodes, names that are never set.
 
-# Set by the engine, or wanted by nobody but a person who looks at the state.
+# Set by the engine, or only for a person who looks at the state.
 ENGINE_KEYS = frozenset({"inputs", "_last_error", "_retries"})
 
 

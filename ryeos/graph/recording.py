@@ -123,7 +123,7 @@ class Ledger:
         raise ParentUnknownError(thread_id, "which has too many threads above it")
 
     def given_to(self, run_id: str) -> Lineage:
-        """What whoever started a run has left it, the graph's own list aside.
+        """What the caller allows a run, the graph's own list aside.
 
         Raises GrantsLostError.
         """
@@ -282,7 +282,7 @@ class WorkspaceRecordings:
         goes_on = options.resume and not options.node
         run_id = options.run_id if goes_on else self._new_id(graph, options)
         with ExitStack() as undone:
-            if goes_on:  # first: whoever has the records of a run has the run
+            if goes_on:  # first: the records of a run are the run
                 records, _ = RunRecords.resume(
                     self._place(),
                     run_id,
@@ -325,7 +325,7 @@ class WorkspaceRecordings:
             place = self._place()
             key = self._key()
             if key is None and not self._workspace.context.pages_are_signed_later:
-                return  # an item that nobody signed would only be in the way
+                return  # an unsigned item would only be in the way
             try:
                 page = page_of(graph, load_run(place, run_id, self._trusted))
                 signer = Signer(key, self._workspace.verifier) if key else None

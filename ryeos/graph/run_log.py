@@ -208,7 +208,7 @@ def run_snapshot_object(snapshot: RunSnapshot) -> dict[str, Any]:
 
 
 def run_snapshot_of(value: object, where: str) -> RunSnapshot:
-    """The snapshot in an ``execution_snapshot``, whoever wrote it. Raises RecordError."""
+    """The snapshot in an ``execution_snapshot`` of any writer. Raises RecordError."""
     shared = execution_snapshot_of(value, where, RecordError)
     fields = _fields(value, "execution_snapshot", where)
     return RunSnapshot(

@@ -701,7 +701,7 @@ def _run_ids(place: RunPlace) -> Iterator[str]:
     for name in names:
         try:
             yield valid_run_id(name)
-        except RunIdError:  # nobody's run, like the .gitignore
+        except RunIdError:  # not a run, like the .gitignore
             continue
 
 

@@ -19,7 +19,7 @@ from ryeos.graph.model import storage_problem
 from ryeos.graph.walk import NOT_MADE, Walk, failed, unwrapped
 
 # --- fan ------------------------------------------------------------------------------------------
-# Several calls side by side: so many threads, each taking the next call that nobody has.
+# Several calls in parallel: each thread takes the next free call.
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -583,7 +583,7 @@ FIELDS: dict[str, Schema] = {
 
 
 def without_unknown_keys(fields: dict[str, Schema]) -> dict[str, Schema]:
-    """The same where a key that nobody reads is a slip: in the blocks of a runtime."""
+    """The same where an unread key is a slip: in the blocks of a runtime."""
     closed = dict(fields)
     for name in BLOCKS:
         closed[name] = {**fields[name], "additionalProperties": False}

@@ -200,7 +200,7 @@ def _lock_mode(word: str) -> LockMode:
 
 
 # --- cache place ----------------------------------------------------------------------------------
-# Where this user keeps what can be made again: a folder that nobody else can write to.
+# The cache folder of this user, which no other user can write to.
 
 _PRIVATE = 0o700
 _OTHERS_WRITE = 0o022
@@ -261,7 +261,7 @@ def utc_now() -> "datetime":
 
 
 # --- log ------------------------------------------------------------------------------------------
-# Where a warning goes when nobody else takes it. Imports `logging`, which is slow, when used.
+# Where a warning goes by default. Imports `logging`, which is slow, when used.
 
 
 def log_warning(text: str) -> None:

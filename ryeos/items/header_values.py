@@ -70,7 +70,7 @@ TAGS: Mapping[str, str] = {
 # --- values ---------------------------------------------------------------------------------------
 # What a header can say: the values of JSON, whatever format they were written in.
 #
-# Every parser hands its values through `plain_value`, so that whoever reads a header meets the same
+# Every parser hands its values through `plain_value`, so that all readers of headers get the same
 # few types and can print, hash and copy them without care.
 
 PlainValue: TypeAlias = "bool | int | float | str | list[PlainValue] | dict[str, PlainValue] | None"

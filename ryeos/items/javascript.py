@@ -194,7 +194,7 @@ def _regex_may_follow(before: Token) -> bool:
 
 _DECLARES = frozenset({"const", "let", "var"})
 _READ_NAME = re.compile(r"__\w+__|[A-Z][A-Z0-9_]*")
-# Skipping this one would run the tool with parameters that nobody checked.
+# Skipping this one would run the tool with unvalidated parameters.
 _NEVER_SKIPPED = "CONFIG_SCHEMA"
 
 

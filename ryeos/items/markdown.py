@@ -305,7 +305,7 @@ class DirectiveAction:
 
 @dataclass(frozen=True, slots=True)
 class DirectiveStep:
-    """A named step of the process of a directive, as text for whoever follows it."""
+    """A named step of a directive, as text for the model that follows it."""
 
     name: str
     text: str

@@ -212,7 +212,7 @@ def _coerced(value: object, type_name: str | None) -> object:
 
 
 def _parsed(directive: Directive) -> dict[str, Any]:
-    """What the header says, for whoever looks at a directive before following it."""
+    """The header, for a reader who decides whether to follow a directive."""
     return {
         "name": directive.name,
         "version": directive.version,
@@ -248,7 +248,7 @@ def _declared(output: DirectiveOutput) -> dict[str, Any]:
 
 
 # --- knowledge ------------------------------------------------------------------------------------
-# Giving a knowledge item to whoever asked: its text and its metadata, nothing filled in. Pure.
+# A knowledge item for the caller: its text and metadata, unchanged. Pure.
 
 KNOWLEDGE_INSTRUCTIONS = "Use the content as reference; it asks for nothing to be done."
 

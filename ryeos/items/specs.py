@@ -226,7 +226,7 @@ def _variants(read: _HeaderFields) -> tuple[Mapping[str, Any], ...]:
 
 
 # --- unknown keys ---------------------------------------------------------------------------------
-# Keys that nobody reads: most likely they are meant to be others.
+# Unknown keys: most likely misspelt.
 #
 # A tool may carry any key of its own. What a runtime declares is all for the engine, and so is what
 # stands in the blocks below, wherever they are: there a slip changes what is run or verified.
@@ -250,7 +250,7 @@ _CUTOFF, _CUTOFF_IN_CODE = 0.7, 0.8
 
 
 def unknown_key_warnings(spec: ToolSpec, suffix: str, where: str) -> Iterator[str]:
-    """A line for each key of a file that nobody reads; ``where`` is its path or id."""
+    """A line for each unknown key of a file; ``where`` is its path or id."""
     if spec.tool_type == RUNTIME_TYPE:
         yield from _top_level(spec.unrecognized, suffix, where)
         yield from _unread(f"{where}: env_config", _plain_keys(spec.env_config), _ENV_CONFIG)

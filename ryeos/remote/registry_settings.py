@@ -222,7 +222,7 @@ class RegistriesFile:
 # Which key a registry had the first time it was spoken to: trust on first use.
 #
 # A pin is a key document below ``<user>/.ai/node/registry-pins``, of the form that trusted keys
-# have, and no trusted key: it makes nobody a signer of items. Its owner is ``registry:HOST:PORT``,
+# have, and no trusted key: it is not trusted to sign items. Its owner is ``registry:HOST:PORT``,
 # so that two names for one address share it. Format: docs/registries.md.
 
 PINS_FOLDER = "node/registry-pins"

@@ -68,7 +68,7 @@ class SignedRequest:
 
 
 def new_nonce() -> str:
-    """32 hex digits that nobody has used before."""
+    """32 random hex digits, used once."""
     return os.urandom(_NONCE_BYTES).hex()
 
 

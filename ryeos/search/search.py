@@ -619,7 +619,7 @@ class Evaluation:
     def _common(self, several: Iterable[Postings]) -> list[int]:
         """Fields, as postings without their count, that all of these may occur in.
 
-        The rarest come first; when few fields are left, the rest is for whoever reads them.
+        The rarest come first; when few fields are left, the rest is for the reader.
         """
         ordered = sorted(several, key=lambda found: sum(len(postings) for _, postings in found))
         first, *others = ordered
