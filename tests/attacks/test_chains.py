@@ -82,7 +82,7 @@ def test_a_user_item_with_a_runtime_of_the_project_does_not_run(workspace: Works
     assert run(workspace, "mine/t").error == "Executor not found: mine/runtime (needed by mine/t)"
 
 
-def test_a_project_that_replaces_a_core_item_is_told_of(workspace: Workspace) -> None:
+def test_a_project_that_replaces_a_core_item_is_reported(workspace: Workspace) -> None:
     workspace.project.signed_tool("mine/t", "print(1)")
     workspace.project.sign(workspace.project.runtime(SCRIPT))
 

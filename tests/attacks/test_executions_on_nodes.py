@@ -128,7 +128,9 @@ def test_of_etc_only_what_programs_need_can_be_read(project: RemoteProject) -> N
     assert shown == Path("/etc/hosts").read_text(encoding="utf-8")
 
 
-def test_a_secret_in_the_name_of_a_file_is_stored_and_told_nowhere(project: RemoteProject) -> None:
+def test_a_secret_in_the_name_of_a_file_is_stored_and_reported_nowhere(
+    project: RemoteProject,
+) -> None:
     script = (
         "mkdir -p .ai/state/$TOKEN; echo x > src/$TOKEN.txt; echo $TOKEN > .ai/state/$TOKEN/x;"
         " echo $TOKEN > scratch; echo $TOKEN > .ai/state/out.txt"
@@ -149,7 +151,7 @@ def test_a_secret_in_the_name_of_a_file_is_stored_and_told_nowhere(project: Remo
     assert not [path for path in left if "s3cr3t" in path.name or b"s3cr3t" in path.read_bytes()]
 
 
-def test_a_file_that_is_too_large_to_travel_is_told_of(project: RemoteProject) -> None:
+def test_a_file_that_is_too_large_to_travel_is_reported(project: RemoteProject) -> None:
     answer = project.script("mkdir -p .ai/state; truncate -s 40M .ai/state/large").json
 
     assert answer["status"] == "success", answer

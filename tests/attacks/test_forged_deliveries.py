@@ -68,7 +68,7 @@ def test_a_delivery_opens_no_other_door(hook: Hook) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"hook_id": 7}', b'{"hook_id": ""}'])
-def test_what_names_no_hook_is_told_so(hook: Hook, body: bytes) -> None:
+def test_what_names_no_hook_is_reported(hook: Hook, body: bytes) -> None:
     assert hook.user.node.ask("POST", "/execute", body, headers=hook.headers(body)).status == 400
 
 

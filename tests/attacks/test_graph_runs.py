@@ -149,7 +149,7 @@ def test_a_transcript_of_another_run_is_left_out(failed_run: str, ground: GraphG
     assert any("bytes are left out" in text for text in ground.workspace.warnings)
 
 
-def test_what_no_signature_covers_is_told(failed_run: str, ground: GraphGround) -> None:
+def test_what_no_signature_covers_is_reported(failed_run: str, ground: GraphGround) -> None:
     path = transcript(ground, failed_run)
     lines = path.read_bytes().splitlines(keepends=True)
     plain = [line for line in lines if json.loads(line)["event_type"] != "checkpoint"]
@@ -273,7 +273,7 @@ def test_a_graph_that_calls_itself_comes_to_an_end(
 
 
 @pytest.mark.parametrize("primary", ["execute", "fetch", "sign"])
-def test_a_name_that_needs_no_permission_is_not_for_everybody(
+def test_a_name_that_needs_no_permission_is_not_foreverybody(
     primary: str, ground: GraphGround
 ) -> None:
     ground.workspace.project.signed_tool(
@@ -415,7 +415,7 @@ def test_a_name_that_cannot_be_seen_is_no_name(name: str) -> None:
     assert read_graph({"tool_type": "graph", "permissions": [], "config": config}, "x").errors
 
 
-def test_a_node_with_a_hostile_name_is_told_without_its_tricks() -> None:
+def test_a_node_with_a_hostile_name_is_reported_without_its_tricks() -> None:
     config = {"start": HOSTILE, "nodes": {HOSTILE: {"type": "return"}}}
     graph = read_graph({"tool_type": "graph", "permissions": [], "config": config}, "x").graph
     assert graph is not None

@@ -134,7 +134,7 @@ def test_bytes_are_not_shown_as_text(data: bytes, media_type: str, tmp_path: Pat
     assert call(READ, tmp_path, path="a.txt", as_base64=True)["base64"]
 
 
-def test_a_wrong_encoding_is_told(tmp_path: Path) -> None:
+def test_a_wrong_encoding_is_reported(tmp_path: Path) -> None:
     put(tmp_path, "ä".encode("latin-1"))
 
     assert refused(READ, tmp_path, path="a.txt", encoding="utf-9") == (
@@ -409,7 +409,7 @@ def test_bytes_are_written_as_they_are(tmp_path: Path) -> None:
         ({"content": "", "path": "."}, ".: expected the name of a file, found a folder's"),
     ],
 )
-def test_what_cannot_be_written_is_told(
+def test_what_cannot_be_written_is_reported(
     params: dict[str, Any], problem: str, tmp_path: Path
 ) -> None:
     assert refused(WRITE, tmp_path, **{"path": "a.txt", **params}) == problem

@@ -371,7 +371,7 @@ def test_bytes_are_searched_only_when_asked_for(tmp_path: Path) -> None:
         ({"pattern": "a", "path": "none"}, "none: expected a file or folder, found nothing"),
     ],
 )
-def test_a_search_that_cannot_be_made_is_told(
+def test_a_search_that_cannot_be_made_is_reported(
     params: dict[str, str], problem: str, tmp_path: Path
 ) -> None:
     assert refused(GREP, tmp_path, **params) == problem

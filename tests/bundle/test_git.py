@@ -148,7 +148,9 @@ def test_a_long_patch_is_cut(project: Path) -> None:
         ({"action": "init"}, "{project}: there is a repository already"),
     ],
 )
-def test_what_cannot_be_done_is_told(params: dict[str, Any], problem: str, project: Path) -> None:
+def test_what_cannot_be_done_is_reported(
+    params: dict[str, Any], problem: str, project: Path
+) -> None:
     assert refused(GIT, project, **params) == problem.format(project=project)
     assert not (project / "x").exists()
 
@@ -243,7 +245,9 @@ def test_hooks_may_be_links(project: Path, tmp_path: Path) -> None:
     assert act(project, "status")["total"] == 0
 
 
-def test_no_file_of_the_user_is_told_as_a_revision_to_ignore(project: Path, tmp_path: Path) -> None:
+def test_no_file_of_the_user_is_reported_as_a_revision_to_ignore(
+    project: Path, tmp_path: Path
+) -> None:
     (tmp_path / "token").write_text("s3cret\n", encoding="utf-8")
     git(project, "config", "blame.ignoreRevsFile", str(tmp_path / "token"))
 

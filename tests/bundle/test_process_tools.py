@@ -50,7 +50,7 @@ def test_a_background_run_is_listed_looked_at_and_ended(project: Machine) -> Non
 
 
 @pytest.mark.heavy
-def test_the_steps_of_a_graph_are_told(project: Machine) -> None:
+def test_the_steps_of_a_graph_are_reported(project: Machine) -> None:
     params = json.dumps({"files": [".ai"]})
     project.run("run", "rye/examples/fan-out", "--params", params, "--json")
     thread_id = call(project, f"{PROCESSES}/list")["data"]["threads"][0]["thread_id"]
@@ -64,7 +64,7 @@ def test_the_steps_of_a_graph_are_told(project: Machine) -> None:
 
 @pytest.mark.parametrize("tool", ["status", "cancel", "steps"])
 @pytest.mark.parametrize("thread_id", ["nonsense", "--all", "--help"])
-def test_a_run_that_is_not_there_is_told(project: Machine, tool: str, thread_id: str) -> None:
+def test_a_run_that_is_not_there_is_reported(project: Machine, tool: str, thread_id: str) -> None:
     envelope = call(project, f"{PROCESSES}/{tool}", thread_id=thread_id)
 
     assert envelope["code"] == "THREAD_NOT_FOUND"

@@ -270,7 +270,9 @@ def test_each_provider_is_asked_in_its_own_way(machine: Machine, provider: str) 
         ("provider: tavily\nkey_env: NOT_SET\n", "NOT_SET: expected a key in this variable"),
     ],
 )
-def test_a_provider_that_is_not_set_up_is_told(machine: Machine, settings: str, error: str) -> None:
+def test_a_provider_that_is_not_set_up_is_reported(
+    machine: Machine, settings: str, error: str
+) -> None:
     if settings:
         configure(machine.home, "search", settings)
 
@@ -297,7 +299,7 @@ def test_a_project_does_not_choose_who_is_asked(machine: Machine) -> None:
         (200, b"[]", "expected a JSON object"),
     ],
 )
-def test_a_provider_that_does_not_answer_is_told(
+def test_a_provider_that_does_not_answer_is_reported(
     machine: Machine, status: int, body: bytes, error: str
 ) -> None:
     with Server(lambda exchange: exchange.answer(status, body, location="/x")) as server:
@@ -308,7 +310,7 @@ def test_a_provider_that_does_not_answer_is_told(
 
 
 @pytest.mark.heavy
-def test_nobody_at_the_provider_is_told(machine: Machine) -> None:
+def test_nobody_at_the_provider_is_reported(machine: Machine) -> None:
     configure(machine.home, "search", f"provider: searxng\nurl: http://127.0.0.1:{closed_port()}\n")
 
     assert "refused" in call(machine, SEARCH, {"query": "tea"})["error"]

@@ -194,14 +194,14 @@ def test_a_missing_working_directory_is_an_answer(proc: Program, tmp_path: Path)
     assert answer["stderr"].startswith("Failed to spawn: cwd: expected an existing directory")
 
 
-def test_death_by_a_signal_is_told(proc: Program) -> None:
+def test_death_by_a_signal_is_reported(proc: Program) -> None:
     answer = proc("exec", *shell("kill -KILL $$"))
 
     assert set(answer) == {*ANSWER, "signal"}
     assert (answer["return_code"], answer["signal"]) == (-1, signal.SIGKILL)
 
 
-def test_a_timeout_is_told_with_what_was_written(proc: Program) -> None:
+def test_a_timeout_is_reported_with_what_was_written(proc: Program) -> None:
     answer = proc("exec", *shell("echo out; echo err >&2; exec sleep 60"), "--timeout", "0.5")
 
     assert set(answer) == ANSWER

@@ -244,7 +244,7 @@ def test_standard_input_of_a_function_is_empty(caller: Caller) -> None:
         ("import resource; raise MemoryError", "MemoryError: "),
     ],
 )
-def test_a_failure_is_told_and_the_next_call_works(
+def test_a_failure_is_reported_and_the_next_call_works(
     caller: Caller, statement: str, error: str
 ) -> None:
     caller.write(
@@ -256,7 +256,7 @@ def test_a_failure_is_told_and_the_next_call_works(
     assert caller.call(well=True).data == "well"
 
 
-def test_how_a_process_died_is_told_and_not_what_it_printed_before(caller: Caller) -> None:
+def test_how_a_process_died_is_reported_and_not_what_it_printed_before(caller: Caller) -> None:
     caller.write(
         "\nimport os\ndef execute(params, project_path):\n"
         "    print('all is well', flush=True)\n    os.kill(os.getpid(), params['signal'])\n"
@@ -288,7 +288,7 @@ def test_a_traceback_names_the_line_of_the_tool_and_nothing_of_the_host(caller: 
         ("import os; os.kill(os.getpid(), 9)", "terminated by signal SIGKILL"),
     ],
 )
-def test_a_failing_import_is_told_each_time(caller: Caller, statement: str, error: str) -> None:
+def test_a_failing_import_is_reported_each_time(caller: Caller, statement: str, error: str) -> None:
     caller.write(f"\n{statement}\ndef execute(params, project_path): return 1\n")
 
     assert error in failure(caller.call())

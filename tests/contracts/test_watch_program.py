@@ -37,7 +37,7 @@ def on(database: ThreadsDatabase, timeout: str = "0") -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("status", sorted(TERMINAL_STATUSES))
-def test_every_terminal_status_is_told(
+def test_every_terminal_status_is_reported(
     watch: Program, database: ThreadsDatabase, status: str
 ) -> None:
     database.make().set("t", status)

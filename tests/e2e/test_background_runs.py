@@ -44,7 +44,7 @@ def told(machine: Machine, *arguments: str) -> tuple[int, Any]:
     return ended.returncode, json.loads(ended.stdout)
 
 
-def test_a_run_goes_on_without_the_command_and_ends_with_its_result(
+def test_a_run_continues_without_the_command_and_ends_with_its_result(
     project: Path, machine: Machine
 ) -> None:
     answer = json.loads(machine.ask(*BASH, "command=echo hi; echo err >&2", "--async", "--json"))
@@ -105,7 +105,7 @@ def test_a_killed_run_leaves_no_process(project: Path, machine: Machine, holding
     assert "begun\n" in machine.ask("threads", "logs", thread_id)
 
 
-def test_a_runner_that_is_killed_is_told_as_failed_at_once(
+def test_a_runner_that_is_killed_is_reported_as_failed_at_once(
     project: Path, machine: Machine, holding: Holding
 ) -> None:
     thread_id = start(machine, holding.script)
@@ -251,7 +251,7 @@ def test_what_makes_no_sense_together_is_refused(
         (("list", "--all", "--active"), 2),
     ],
 )
-def test_a_mistake_is_told(
+def test_a_mistake_is_reported(
     arguments: tuple[str, ...], status: int, project: Path, machine: Machine
 ) -> None:
     assert machine.run("threads", *arguments).returncode == status
@@ -313,7 +313,7 @@ def test_a_runner_is_started_as_the_command_was(
     assert machine.ask("threads", "logs", thread_id).startswith(" ".join(words))
 
 
-def test_a_place_that_cannot_be_written_is_told(machine: Machine) -> None:
+def test_a_place_that_cannot_be_written_is_reported(machine: Machine) -> None:
     with mounted(machine.home / "frozen", "ro"):
         refused = machine.run(
             *BASH,
@@ -360,7 +360,7 @@ def test_a_home_that_cannot_be_written_costs_only_the_killing(shared: SharedFile
     assert shared.run("threads", "wait", thread_id, **environ).returncode == 0
 
 
-def test_a_full_device_is_told(project: Path, machine: Machine) -> None:
+def test_a_full_device_is_reported(project: Path, machine: Machine) -> None:
     without_room(machine)
 
     ended = machine.run(*BASH, "command=true", "--async")

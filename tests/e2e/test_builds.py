@@ -102,7 +102,7 @@ def test_a_build_says_what_it_made_and_who_signed_it(tmp_path: Path, sign_key: P
     assert machine.ask("self", "verify", "--key", str(public)).startswith("valid    ")
 
 
-def test_the_file_for_every_platform_has_its_compiled_modules_and_is_not_too_large(
+def test_the_file_forevery_platform_has_its_compiled_modules_and_is_not_too_large(
     tmp_path: Path, sign_key: Path
 ) -> None:
     require_program("llvm-strip")

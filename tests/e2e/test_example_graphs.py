@@ -90,7 +90,7 @@ def test_the_approval_gate_waits_for_an_answer(owner: Machine) -> None:
 
 
 @pytest.mark.parametrize(("approved", "runs"), [("true", True), ("false", False)])
-def test_the_approval_gate_goes_on_with_the_answer(
+def test_the_approval_gate_continues_with_the_answer(
     approved: str, *, runs: bool, owner: Machine
 ) -> None:
     waiting = run_graph(owner, "run", "rye/examples/approval-gate", "command=touch ran", status=1)

@@ -195,7 +195,7 @@ def in_background(graphs: GraphMachine, gate: Gate) -> tuple[str, int]:
     return answer["thread_id"], answer["pid"]
 
 
-def test_a_detached_run_goes_on_without_its_parent(graphs: GraphMachine) -> None:
+def test_a_detached_run_continues_without_its_parent(graphs: GraphMachine) -> None:
     gate = Gate(graphs, "n4")
     run_id, _ = in_background(graphs, gate)
 
@@ -207,7 +207,9 @@ def test_a_detached_run_goes_on_without_its_parent(graphs: GraphMachine) -> None
     assert waited["threads"][0]["result"]["data"]["graph_run_id"] == run_id
 
 
-def test_a_detached_run_that_is_killed_is_told_as_failed_and_goes_on(graphs: GraphMachine) -> None:
+def test_a_detached_run_that_is_killed_is_reported_as_failed_and_goes_on(
+    graphs: GraphMachine,
+) -> None:
     gate = Gate(graphs, "n4")
     run_id, pid = in_background(graphs, gate)
 

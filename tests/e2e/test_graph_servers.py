@@ -44,7 +44,9 @@ def client(graphs: GraphMachine) -> Iterator[McpClient]:
         yield client
 
 
-def test_each_step_is_told_with_a_higher_number(graphs: GraphMachine, client: McpClient) -> None:
+def test_each_step_is_reported_with_a_higher_number(
+    graphs: GraphMachine, client: McpClient
+) -> None:
     gates = [Gate(graphs, word) for word in ("n2", "n5", "n8")]
     call = client.start_tool("execute", {"progressToken": "p"}, item_id=LINE, parameters=INPUTS)
     for gate in gates:

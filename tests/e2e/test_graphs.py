@@ -106,7 +106,7 @@ def test_on_a_terminal_the_step_at_work_is_shown_and_replaced(graphs: GraphMachi
     assert all("\N{CHECK MARK}" in line for line in last)
 
 
-def test_a_failed_step_is_told_and_ends_the_run(graphs: GraphMachine) -> None:
+def test_a_failed_step_is_reported_and_ends_the_run(graphs: GraphMachine) -> None:
     graphs.command("broken", "echo it broke >&2; exit 3")
     graphs.graph(
         "fails", {"start": "one", "nodes": {"one": {"action": {"item_id": "tool:t/broken"}}}}
@@ -194,7 +194,7 @@ def test_a_trace_is_part_of_the_answer(graphs: GraphMachine) -> None:
         (("graph", "step", "t/note", "word", "word=x"), 2, "t/note: expected a graph"),
     ],
 )
-def test_a_mistake_is_told(
+def test_a_mistake_is_reported(
     arguments: tuple[str, ...], status: int, said: str, graphs: GraphMachine
 ) -> None:
     ended = graphs.run(*arguments)
@@ -390,7 +390,9 @@ def test_a_home_that_cannot_be_written_costs_a_warning(
     assert "warning: graphs that processes of this run start will be refused: " in ended.stderr
 
 
-def test_a_project_that_cannot_be_written_is_told(graphs: GraphMachine, shared: SharedFile) -> None:
+def test_a_project_that_cannot_be_written_is_reported(
+    graphs: GraphMachine, shared: SharedFile
+) -> None:
     _, project, environ = shared_graph(graphs.machine, shared)
     frozen(project / ".ai")
 

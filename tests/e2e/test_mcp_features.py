@@ -176,7 +176,7 @@ def test_a_client_hears_of_the_tasks_that_it_names(client: Client, machine: Mach
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the tool of this test is for POSIX")
-def test_a_task_that_has_ended_is_told_of_too(client: Client) -> None:
+def test_a_task_that_has_ended_is_reported_too(client: Client) -> None:
     arguments = {"item_id": "tool:rye/bash/bash", "parameters": {"command": ":"}, "async": True}
     task = client.result("tools/call", 1, _meta=WITH_TASKS, name="execute", arguments=arguments)
     wish = {"taskIds": [task["taskId"]]}

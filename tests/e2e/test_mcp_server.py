@@ -266,7 +266,7 @@ def test_a_silent_tool_is_told_to_be_running(client: McpClient) -> None:
     assert (told["progressToken"], told["message"], "total" in told) == (7, "waiting", False)
 
 
-def test_nobody_who_did_not_ask_is_told_of_progress(client: McpClient) -> None:
+def test_nobody_who_did_not_ask_is_reported_progress(client: McpClient) -> None:
     bash(client, "echo '::rye-progress {\"progress\": 1}' >&2")
 
     assert client.notifications("notifications/progress") == []
@@ -335,7 +335,7 @@ def test_what_a_tool_gives_to_be_seen_follows_the_envelope(client: McpClient) ->
     }
 
 
-def test_a_picture_too_large_for_a_message_is_left_out_and_told(client: McpClient) -> None:
+def test_a_picture_too_large_for_a_message_is_left_out_and_reported(client: McpClient) -> None:
     result = client.call("execute", item_id="mine/media", parameters={"size": 8 * MIB})
 
     answer = envelope_of(result)

@@ -167,7 +167,7 @@ def test_the_project_that_a_client_names_counts(items: Machine) -> None:
 # ---------------------------------------------------------------- failures
 
 
-def test_a_project_that_is_not_there_is_told_by_every_tool(items: Machine) -> None:
+def test_a_project_that_is_not_there_is_reported_by_every_tool(items: Machine) -> None:
     with server(items, "--project", str(items.home / "lost")) as client:
         client.initialize()
 

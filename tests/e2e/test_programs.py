@@ -82,7 +82,7 @@ def test_a_program_that_keeps_the_limit_itself_tells_of_it(machine: Machine) -> 
         ("{db_path: x, thread_id: t}", "WATCH", " --thread-id t --no-timeout\n"),
     ],
 )
-def test_a_program_that_keeps_the_limit_itself_is_told_of_none(
+def test_a_program_that_keeps_the_limit_itself_is_reported_none(
     machine: Machine, tmp_path: Path, config: str, variable: str, words: str
 ) -> None:
     add_tool(machine, "endless", f"config: {config}")

@@ -60,7 +60,7 @@ def test_a_function_runs_under_the_interpreter_of_its_project(
     }
 
 
-def test_a_failing_function_is_told_with_its_traceback(signed: Machine) -> None:
+def test_a_failing_function_is_reported_with_its_traceback(signed: Machine) -> None:
     ended = signed.run("run", "mine/told", "fail=badly", "--json")
 
     told = json.loads(ended.stdout)

@@ -284,7 +284,7 @@ def test_a_missing_interpreter_tells_every_name_and_folder(shop: Shop) -> None:
     assert (document["code"], document["exit_status"]) == ("INTERPRETER_NOT_FOUND", 6)
 
 
-def test_what_is_no_program_is_told_with_the_reason(shop: Shop) -> None:
+def test_what_is_no_program_is_reported_with_the_reason(shop: Shop) -> None:
     use(
         shop,
         "env_config:\n  interpreter: {type: local_binary, binary: gone, candidates: [lost],"
@@ -307,7 +307,7 @@ def test_what_is_no_program_is_told_with_the_reason(shop: Shop) -> None:
         ("file", "expected permission to execute it, found none"),
     ],
 )
-def test_a_command_that_is_no_program_is_told(
+def test_a_command_that_is_no_program_is_reported(
     shop: Shop, tmp_path: Path, kind: str, problem: str
 ) -> None:
     path = tmp_path / "command"
@@ -321,7 +321,7 @@ def test_a_command_that_is_no_program_is_told(
     assert problem in document["error"]
 
 
-def test_a_preset_interpreter_that_is_a_folder_is_told_and_not_used(shop: Shop) -> None:
+def test_a_preset_interpreter_that_is_a_folder_is_reported_and_not_used(shop: Shop) -> None:
     ended = shop.machine.run(
         "run", "rye/bash", "command=echo 7", environ=shop.machine.environ(RYE_BASH="/tmp")
     )
@@ -332,7 +332,7 @@ def test_a_preset_interpreter_that_is_a_folder_is_told_and_not_used(shop: Shop) 
     )
 
 
-def test_an_unknown_key_of_a_runtime_is_told_with_the_nearest_known_one(shop: Shop) -> None:
+def test_an_unknown_key_of_a_runtime_is_reported_with_the_nearest_known_one(shop: Shop) -> None:
     body = (
         "confg: {timeout: 3}\nverify_deps: {enabled: true, extension: [.py]}\nplanet: mars\n"
         'author: me\nx-mine: 1\nconfig: {command: /bin/echo, args: ["7"]}\n'

@@ -91,7 +91,7 @@ def test_another_copy_is_checked_with_the_key_of_this_one(
 
 
 @pytest.mark.parametrize("position", [0, 100, -1])
-def test_one_changed_byte_is_told(position: int, machine: Machine, downloaded: Path) -> None:
+def test_one_changed_byte_is_reported(position: int, machine: Machine, downloaded: Path) -> None:
     changed = machine.home / "rye.pyz"
     for suffix in BESIDE:
         shutil.copy(beside(downloaded, suffix), beside(changed, suffix))
@@ -108,7 +108,7 @@ def test_one_changed_byte_is_told(position: int, machine: Machine, downloaded: P
     assert (with_digest.returncode, with_signature.returncode) == (4, 4)
 
 
-def test_a_file_that_nobody_vouches_for_is_told(machine: Machine, downloaded: Path) -> None:
+def test_a_file_that_nobody_vouches_for_is_reported(machine: Machine, downloaded: Path) -> None:
     beside(downloaded, ".sig").unlink()
 
     told = machine.run("self", "verify")
@@ -121,7 +121,7 @@ def test_a_file_that_nobody_vouches_for_is_told(machine: Machine, downloaded: Pa
 
 
 @pytest.mark.parametrize("text", ["", "nonsense\n", "rye:signed:x\n", "x" * 2000])
-def test_a_signature_file_that_is_none_is_told(
+def test_a_signature_file_that_is_none_is_reported(
     text: str, machine: Machine, downloaded: Path
 ) -> None:
     beside(downloaded, ".sig").write_text(text, "utf-8")
@@ -147,7 +147,7 @@ def test_a_named_key_decides_alone(machine: Machine, downloaded: Path) -> None:
     assert compute_key_fingerprint(stranger.read_bytes()) in answer["hint"]
 
 
-def test_a_file_that_is_not_there_is_told(machine: Machine) -> None:
+def test_a_file_that_is_not_there_is_reported(machine: Machine) -> None:
     told = machine.run("self", "verify", "no such file")
 
     assert told.stderr.startswith("error: no such file: no such file or directory\n")
@@ -227,7 +227,7 @@ def _left(machine: Machine) -> set[str]:
     return {path.name for path in machine.cache.rglob("*") if path.is_file()}
 
 
-def test_what_would_be_removed_is_told_first(filled: Machine) -> None:
+def test_what_would_be_removed_is_reported_first(filled: Machine) -> None:
     before = _contents(filled.cache)
 
     told = json.loads(filled.ask("self", "clean", "--dry-run", "--json"))
@@ -262,7 +262,7 @@ def test_a_home_without_a_cache_has_nothing_to_remove(machine: Machine) -> None:
     assert (told["cache"], told["removed"], told["bytes"]) == (None, [], 0)
 
 
-def test_what_cannot_be_removed_is_told(filled: Machine) -> None:
+def test_what_cannot_be_removed_is_reported(filled: Machine) -> None:
     busy = filled.cache / "bundle" / "0123456789abcdef"
     with mounted(busy, "size=64k"):
         told = filled.run("self", "clean", "--json")
@@ -326,7 +326,7 @@ def test_the_list_of_contents_has_each_library_with_version_licence_and_digest(
     assert tuple(part["name"] for part in sodium[:2]) == ("libsodium", "_sodium.abi3.so")
 
 
-def test_a_list_of_contents_of_another_file_is_told(machine: Machine, downloaded: Path) -> None:
+def test_a_list_of_contents_of_another_file_is_reported(machine: Machine, downloaded: Path) -> None:
     beside(downloaded, ".cdx.json").write_text("[]", "utf-8")
 
     done = machine.run("self", "verify", str(downloaded))

@@ -64,7 +64,7 @@ def test_both_ways_of_leaving_end_the_same(
     assert ended.stdout == ("rye 0.1.0\n" if status == 0 else "")
 
 
-def test_a_reader_that_is_gone_is_told_by_the_status(machine: Machine) -> None:
+def test_a_reader_that_is_gone_is_reported_by_the_status(machine: Machine) -> None:
     pyz = machine.rye[-1]
     script = f"'{machine.rye[0]}' '{pyz}' version; echo $? >&2"
     machine.rye = ("sh", "-c", f"({script}) | true")

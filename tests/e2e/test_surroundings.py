@@ -76,7 +76,7 @@ def test_a_user_that_the_system_does_not_know_is_no_obstacle(shared: SharedFile)
 
 
 @pytest.mark.parametrize("command", [("init",), ("doctor",), ("keys", "generate")])
-def test_a_home_that_may_not_be_entered_is_told_and_is_no_bug(
+def test_a_home_that_may_not_be_entered_is_reported_and_is_no_bug(
     shared: SharedFile, command: tuple[str, ...]
 ) -> None:
     home = shared.make("locked", 0)
@@ -193,7 +193,7 @@ def test_with_no_room_anywhere_it_says_so_and_tells_its_version(machine: Machine
         (("run", "mine/nothing"), 3, "error: Item not found: mine/nothing "),
     ],
 )
-def test_an_answer_that_cannot_be_written_is_told_without_it(
+def test_an_answer_that_cannot_be_written_is_reported_without_it(
     machine: Machine, command: tuple[str, ...], status: int, told: str
 ) -> None:
     machine.rye = ("sh", "-c", 'exec "$@" > /dev/full', "sh", *machine.rye)

@@ -55,7 +55,7 @@ def test_fifty_mebibytes_are_taken_and_one_byte_more_is_not(user: User) -> None:
     assert user.ask("POST", HAS, body_of(LIMIT + 1)).answer == (413, TOO_LARGE)
 
 
-def test_so_it_is_when_the_length_is_not_told(user: User) -> None:
+def test_so_it_is_when_the_length_is_not_reported(user: User) -> None:
     status, _ = chunked(user, body_of(LIMIT))
     refused, detail = chunked(user, body_of(LIMIT + 1))
 

@@ -44,7 +44,7 @@ def test_a_clock_that_is_wrong_by_minutes_costs_one_request(
     assert all(one != other for one, other in zip(proxy.asked[2:], proxy.asked[3:], strict=False))
 
 
-def test_a_clock_that_cannot_be_set_right_is_told(proxy: Proxy, client: Client) -> None:
+def test_a_clock_that_cannot_be_set_right_is_reported(proxy: Proxy, client: Client) -> None:
     set_clock(client, -600)
 
     def with_the_same_wrong_clock(_: str, reply: Reply) -> Reply:

@@ -80,19 +80,19 @@ def test_an_ended_one_is_no_zombie_of_its_starter() -> None:
     assert not is_alive(started.pid, started.start_token)
 
 
-def test_a_missing_program_is_told_of() -> None:
+def test_a_missing_program_is_reported() -> None:
     with pytest.raises(ProgramNotFoundError):
         start_detached(("no-such-program",), env=ENV)
 
 
-def test_a_missing_working_directory_is_told_of(tmp_path: Path) -> None:
+def test_a_missing_working_directory_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as error:
         start_detached(("/bin/sh",), env=ENV, cwd=tmp_path / "none")
 
     assert error.value.field == "cwd"
 
 
-def test_a_log_that_cannot_be_opened_is_told_of(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_opened_is_reported(tmp_path: Path) -> None:
     with pytest.raises(FileSystemError) as error:
         start_detached(("/bin/sh",), env=ENV, log_path=tmp_path / "none" / "log")
 

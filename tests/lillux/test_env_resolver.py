@@ -215,7 +215,7 @@ def test_any_mapping_with_type_and_var_is_a_block_and_interpreter_comes_first(
     assert places == [f"env_config.{key}" for key in keys]
 
 
-def test_a_missing_interpreter_stays_unset_and_is_told(project: Path) -> None:
+def test_a_missing_interpreter_stays_unset_and_is_reported(project: Path) -> None:
     env = resolver(project).apply(ResolvedEnv(variables={}), {"interpreter": PYTHON}, {})
 
     folder = f"{project}/.venv/bin"

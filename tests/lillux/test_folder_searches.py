@@ -143,7 +143,7 @@ def test_a_binary_is_searched_in_project_user_and_path_unless_told_otherwise(
     assert found == [str(program) for program in programs]
 
 
-def test_every_folder_that_was_searched_in_vain_is_told(places: Places) -> None:
+def test_every_folder_that_was_searched_in_vain_is_reported(places: Places) -> None:
     missing = places.find("binary", binary="jq", search=["user", "system"]).missing
 
     assert missing is not None

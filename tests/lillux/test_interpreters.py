@@ -227,7 +227,7 @@ def test_a_missing_path_means_the_folders_of_the_system() -> None:
     assert Path(find_interpreter(block, around).value).name == "sh"
 
 
-def test_what_was_searched_in_vain_is_told(tmp_path: Path) -> None:
+def test_what_was_searched_in_vain_is_reported(tmp_path: Path) -> None:
     path = f"{tmp_path / 'a'}:{tmp_path / 'b'}"
 
     finding = find(None, {"type": "system_binary", "binary": "bash"}, path=path)
@@ -239,7 +239,7 @@ def test_what_was_searched_in_vain_is_told(tmp_path: Path) -> None:
     )
 
 
-def test_what_lies_there_and_is_no_program_is_told(project: Path) -> None:
+def test_what_lies_there_and_is_no_program_is_reported(project: Path) -> None:
     folder = project / ".venv" / "bin"
     (folder / "python").mkdir(parents=True)
     (folder / "python3").touch(mode=0o644)
@@ -252,7 +252,7 @@ def test_what_lies_there_and_is_no_program_is_told(project: Path) -> None:
     assert finding.warnings[0].endswith(f"/Scripts ({', '.join(unusable)})")
 
 
-def test_an_empty_path_is_told_too() -> None:
+def test_an_empty_path_is_reported_too() -> None:
     finding = find(None, {"type": "system_binary", "binary": "bash"})
 
     assert finding.warnings == (f"{WHERE}: RYE_PYTHON stays unset: no bash in no folder at all",)
@@ -269,7 +269,7 @@ def test_a_fallback_becomes_absolute_through_path(project: Path, tmp_path: Path)
     assert finding == InterpreterResult(str(program))
 
 
-def test_a_fallback_that_is_nowhere_stays_and_is_told(project: Path) -> None:
+def test_a_fallback_that_is_nowhere_stays_and_is_reported(project: Path) -> None:
     finding = find(project, local(fallback="python9"), path="/nowhere")
 
     names = ("python", "python3", "python9")
@@ -391,7 +391,7 @@ def test_a_command_that_cannot_start_leads_to_the_fallback(project: Path) -> Non
     assert finding.warnings == (f"{WHERE}: RYE_PYTHON stays unset: {reason}",)
 
 
-def test_a_missing_command_is_told_with_the_folders_of_path(project: Path) -> None:
+def test_a_missing_command_is_reported_with_the_folders_of_path(project: Path) -> None:
     finding = find(project, command("pyenv", "which", "python"), path="/nowhere")
 
     assert finding.missing == MissingInterpreter("RYE_PYTHON", ("pyenv",), ("/nowhere",))

@@ -243,7 +243,7 @@ def test_the_block_wins_over_the_project(machine: Machine) -> None:
 # --- what is not there is told
 
 
-def test_a_version_that_is_not_installed_is_told_though_the_fallback_helps(
+def test_a_version_that_is_not_installed_is_reported_though_the_fallback_helps(
     machine: Machine, tmp_path: Path
 ) -> None:
     python = make_program(tmp_path / "bin/python3")
@@ -255,7 +255,7 @@ def test_a_version_that_is_not_installed_is_told_though_the_fallback_helps(
     assert finding == InterpreterResult(str(python), (f"{WHERE}: {problem}",))
 
 
-def test_no_version_at_all_is_told(machine: Machine) -> None:
+def test_no_version_at_all_is_reported(machine: Machine) -> None:
     files = "neither by the block nor by .node-version or .nvmrc of the project"
     reason = f"RYE_X stays unset: no version is named, {files}"
 
@@ -304,7 +304,9 @@ def test_whatever_the_file_says_nothing_outside_is_found(
 
 
 @pytest.mark.parametrize("kind", ["folder", "fifo", "large", "binary", "outside"])
-def test_a_version_file_of_another_kind_is_told_and_not_read(machine: Machine, kind: str) -> None:
+def test_a_version_file_of_another_kind_is_reported_and_not_read(
+    machine: Machine, kind: str
+) -> None:
     path = machine.project / ".python-version"
     match kind:
         case "folder":

@@ -17,7 +17,7 @@ def database(tmp_path: Path) -> ThreadsDatabase:
 
 
 @pytest.mark.parametrize("status", sorted(TERMINAL_STATUSES))
-def test_a_terminal_status_is_told_at_once(database: ThreadsDatabase, status: str) -> None:
+def test_a_terminal_status_is_reported_at_once(database: ThreadsDatabase, status: str) -> None:
     database.make().set("t", status)
 
     assert await_status(database.path, "t", 0) == status

@@ -19,7 +19,7 @@ def crate(name: str, *notices: str) -> Crate:
     ("stated", "licence"),
     [("MIT", "MIT"), ("MIT OR Apache-2.0", "MIT OR Apache-2.0"), ("A/B", "A OR B")],
 )
-def test_a_licence_is_told_in_the_words_of_spdx(stated: str, licence: str) -> None:
+def test_a_licence_is_reported_in_the_words_of_spdx(stated: str, licence: str) -> None:
     assert spdx(stated) == licence
 
 

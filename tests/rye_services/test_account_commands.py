@@ -61,7 +61,7 @@ def test_only_the_operator_gives_a_reserved_name_away(registry: Registry) -> Non
     assert run(data, "add", "official", "--reserved").returncode == 0
 
 
-def test_what_cannot_be_is_told(registry: Registry) -> None:
+def test_what_cannot_be_is_reported(registry: Registry) -> None:
     data = registry.node.data
     registry.account("ada").push("ada/greetings/hello")
     registry.account("bob").ask("POST", "/v1/namespaces", {"name": "bobs-lab"})

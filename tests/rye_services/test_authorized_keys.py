@@ -172,7 +172,7 @@ def test_a_document_under_the_name_of_another_key_lets_nobody_in(
     assert str(error.value).endswith(f": holds the key {fingerprint(ADA)}")
 
 
-def test_a_document_of_an_older_node_is_for_everything(
+def test_a_document_of_an_older_node_is_foreverything(
     authorized: AuthorizedKeys, folder: Path, keys: NodeKeys
 ) -> None:
     folder.mkdir()

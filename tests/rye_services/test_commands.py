@@ -218,7 +218,7 @@ def test_a_mistake_is_json_too_where_that_was_asked_for(
     assert shown["code"] == "ITEM_NOT_FOUND"
 
 
-def test_the_version_is_told_in_every_usual_way(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_reported_in_every_usual_way(capsys: pytest.CaptureFixture[str]) -> None:
     texts = [ended(capsys, *words)[1] for words in (["version"], ["--version"], ["-V"])]
     _, shown = answer(capsys, "version")
 

@@ -103,7 +103,7 @@ def test_no_private_key_is_shown(tmp_path: Path) -> None:
     assert repr(keys.box_private) not in repr(keys)
 
 
-def test_keys_are_never_made_anew_beside_others(tmp_path: Path) -> None:
+def test_keys_are_never_made_again_beside_others(tmp_path: Path) -> None:
     open_keys(tmp_path / "signing")
     (tmp_path / "signing" / "box_key.pem").unlink()
 

@@ -205,7 +205,9 @@ def test_short_answers_are_sent_as_they_are(small_node: Node) -> None:
 
 
 @pytest.mark.parametrize("path", [KEYS, "/health"])
-def test_a_body_whose_length_is_told_in_two_ways_is_refused(small_node: Node, path: str) -> None:
+def test_a_body_whose_length_is_reported_in_two_ways_is_refused(
+    small_node: Node, path: str
+) -> None:
     with connect(small_node) as connection:
         connection.sendall(
             f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n"

@@ -76,7 +76,7 @@ def test_output_that_cannot_be_written_is_a_failure() -> None:
     assert (ended.returncode, failed.returncode) == (120, 3)
 
 
-def test_a_reader_that_is_gone_is_told_as_a_shell_tells_it() -> None:
+def test_a_reader_that_is_gone_is_reported_as_a_shell_tells_it() -> None:
     reader, writer = os.pipe()
     os.close(reader)
 

@@ -84,7 +84,7 @@ def test_until_one_is_used_they_are_scripts(cache: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["missing", "shorter", "link", "open to all"])
-def test_what_is_not_as_it_was_is_written_anew(damage: str) -> None:
+def test_what_is_not_as_it_was_is_written_again(damage: str) -> None:
     victim = laid_out(Packed()) / NAMES[1]
     match damage:
         case "missing":

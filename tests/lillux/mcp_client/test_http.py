@@ -73,7 +73,7 @@ def test_a_server_of_the_sdk_is_called_over_each_transport(
     assert answer.version == spoken.get(version, version)
 
 
-def test_progress_of_the_sdk_is_told_as_a_line() -> None:
+def test_progress_of_the_sdk_is_reported_as_a_line() -> None:
     told: list[bytes] = []
 
     with sdk_over_http("stream") as url:
@@ -195,7 +195,7 @@ def test_headers_of_the_modern_era_repeat_what_the_message_says() -> None:
     assert not {"mcp-session-id", "x", "mcp-param-unsaid"} & headers.keys()
 
 
-def test_a_forgotten_session_is_begun_anew_once() -> None:
+def test_a_forgotten_session_is_begun_again_once() -> None:
     script = Script()
 
     def forget_once(exchange: Exchange, message: Any) -> None:  # noqa: ANN401 - JSON
@@ -267,7 +267,7 @@ def test_a_stream_that_was_let_go_is_taken_up_again() -> None:
     assert script.headers("GET")["last-event-id"] == "e-1"
 
 
-def test_a_stream_that_ends_without_an_answer_is_told() -> None:
+def test_a_stream_that_ends_without_an_answer_is_reported() -> None:
     script = Script()
 
     def end(exchange: Exchange, _: Any) -> None:  # noqa: ANN401 - JSON
@@ -282,7 +282,7 @@ def test_a_stream_that_ends_without_an_answer_is_told() -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_refused_credentials_are_told_and_not_tried_in_other_ways(status: int) -> None:
+def test_refused_credentials_are_reported_and_not_tried_in_other_ways(status: int) -> None:
     script = Script()
     script.on = {"POST": lambda exchange, _: exchange.answer(status)}
 
@@ -338,7 +338,7 @@ def test_a_server_that_never_answers_is_left_in_time() -> None:
     assert str(error.value) == "MCP server odd: tools/call: no answer within 0.5 seconds"
 
 
-def test_a_stream_that_drips_for_ever_is_left_in_time() -> None:
+def test_a_stream_that_drips_forever_is_left_in_time() -> None:
     script = Script("modern")
 
     def drip(exchange: Exchange, _: Any) -> None:  # noqa: ANN401 - JSON
@@ -411,7 +411,7 @@ def test_an_endpoint_on_another_host_is_refused(endpoint: str) -> None:
     assert "expected an endpoint on its own host" in str(error.value)
 
 
-def test_an_address_of_no_mcp_server_is_told() -> None:
+def test_an_address_of_no_mcp_server_is_reported() -> None:
     script = Script()
     script.on = {
         "GET": lambda exchange, _: exchange.answer(200, b"<html>", content_type="text/html"),
@@ -427,7 +427,7 @@ def test_an_address_of_no_mcp_server_is_told() -> None:
     )
 
 
-def test_a_server_that_is_broken_is_told_with_its_status() -> None:
+def test_a_server_that_is_broken_is_reported_with_its_status() -> None:
     script = Script()
     script.on = {"POST": lambda exchange, _: exchange.answer(502)}
 

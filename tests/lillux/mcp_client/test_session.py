@@ -251,7 +251,9 @@ def test_other_requests_of_a_server_are_refused_politely(method: str) -> None:
         (Malformed("expected JSON", "hello"), ("not a message (expected JSON): hello",)),
     ],
 )
-def test_what_is_told_becomes_lines_for_a_person(message: Incoming, lines: tuple[str, ...]) -> None:
+def test_what_is_reported_becomes_lines_for_a_person(
+    message: Incoming, lines: tuple[str, ...]
+) -> None:
     assert conversation().receive(message) == Turn(notices=lines)
 
 
@@ -294,7 +296,7 @@ def test_an_error_for_the_call_is_a_refusal() -> None:
         ({"content": [], "isError": "no"}, "expected a result whose isError is a boolean"),
     ],
 )
-def test_an_answer_that_is_none_is_told(result: dict[str, Any], problem: str) -> None:
+def test_an_answer_that_is_none_is_reported(result: dict[str, Any], problem: str) -> None:
     session = conversation(MODERN)
     session.start()
 
@@ -415,7 +417,7 @@ def test_a_list_without_end_is_cut() -> None:
 @pytest.mark.parametrize(
     "page", [{}, {"tools": {}}, {"tools": ["add"]}, {"tools": [], "nextCursor": 1}]
 )
-def test_a_list_that_is_none_is_told(page: dict[str, Any]) -> None:
+def test_a_list_that_is_none_is_reported(page: dict[str, Any]) -> None:
     session = listing("legacy")
     session.start()
     session.receive(initialized(NEWEST_LEGACY))

@@ -84,7 +84,7 @@ def test_a_server_of_the_sdk_is_called_in_every_revision(version: str, spoken: s
     assert (text_of(answered), answered.answer.version) == ("5", spoken)
 
 
-def test_progress_of_the_sdk_is_told_as_a_line() -> None:
+def test_progress_of_the_sdk_is_reported_as_a_line() -> None:
     told: list[bytes] = []
 
     ask(sdk(), "progress", on_text=told.append)
@@ -138,7 +138,7 @@ def test_a_ping_is_answered_and_other_requests_are_refused() -> None:
     }
 
 
-def test_garbage_between_messages_is_told_and_passed_over() -> None:
+def test_garbage_between_messages_is_reported_and_passed_over() -> None:
     told: list[bytes] = []
 
     answered = ask(odd("writes garbage"), on_text=told.append)
@@ -173,7 +173,7 @@ def test_a_flood_on_standard_error_blocks_nobody_and_only_its_end_is_kept() -> N
 # --- what goes wrong
 
 
-def test_a_server_that_crashes_at_its_start_is_told_with_its_last_words() -> None:
+def test_a_server_that_crashes_at_its_start_is_reported_with_its_last_words() -> None:
     with pytest.raises(McpServerEndedError) as error:
         ask(odd("crashes"))
 
@@ -211,14 +211,14 @@ def test_a_line_without_end_costs_no_memory() -> None:
         ask(odd("writes without end", max_output_bytes=1000))
 
 
-def test_an_error_of_the_server_is_told_with_its_number() -> None:
+def test_an_error_of_the_server_is_reported_with_its_number() -> None:
     with pytest.raises(McpRefusedError) as error:
         ask(odd("refuses"))
 
     assert str(error.value) == "MCP server odd: unknown tool (-32602)"
 
 
-def test_a_server_that_refuses_to_begin_is_told() -> None:
+def test_a_server_that_refuses_to_begin_is_reported() -> None:
     with pytest.raises(McpRefusedError) as error:
         ask(odd("refuses to begin"))
 

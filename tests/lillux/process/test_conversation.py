@@ -97,7 +97,7 @@ def test_a_cancellation_wakes_whoever_waits() -> None:
         assert child.wait_until(is_settled, PATIENCE_S)
 
 
-def test_a_program_that_is_missing_is_told() -> None:
+def test_a_program_that_is_missing_is_reported() -> None:
     missing = replace(python(""), argv=("no-such-program",), stdin=b"x")
 
     with pytest.raises(ProgramNotFoundError), talking(missing, Heard()):

@@ -55,5 +55,5 @@ def test_a_signal_has_the_name_the_system_gives_it() -> None:
     assert signal_name(signal.SIGTERM) == "SIGTERM"
 
 
-def test_a_signal_without_a_name_is_told_by_its_number() -> None:
+def test_a_signal_without_a_name_is_reported_by_its_number() -> None:
     assert signal_name(1000) == "signal 1000"

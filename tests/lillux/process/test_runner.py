@@ -157,7 +157,7 @@ def test_the_child_inherits_no_file_of_ours(manager: ProcessManager, tmp_path: P
     assert b"Bad file descriptor" in outcome.stderr.data
 
 
-def test_standard_error_is_told_while_the_child_still_runs(
+def test_standard_error_is_reported_while_the_child_still_runs(
     manager: ProcessManager, tmp_path: Path
 ) -> None:
     fifo = tmp_path / "answer"
@@ -195,7 +195,7 @@ def test_no_file_and_no_zombie_stay(manager: ProcessManager) -> None:
             os.kill(int(outcome.stdout.data), 0)
 
 
-def test_a_child_that_cannot_be_watched_is_killed_and_told() -> None:
+def test_a_child_that_cannot_be_watched_is_killed_and_reported() -> None:
     def open_exit_fd(pid: int) -> int:
         raise OSError(24, f"Too many open files for {pid}")
 

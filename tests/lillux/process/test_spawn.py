@@ -46,7 +46,7 @@ def test_a_name_is_looked_up_on_the_path_of_the_child_and_the_first_hit_wins(
     assert found == str(wanted)
 
 
-def test_a_missing_program_is_told_with_the_directories_searched(tmp_path: Path) -> None:
+def test_a_missing_program_is_reported_with_the_directories_searched(tmp_path: Path) -> None:
     path = f"{tmp_path / 'a'}:{tmp_path / 'b'}"
 
     error = refusal_of(Command(argv=("tool",), env={"PATH": path}))
@@ -81,7 +81,7 @@ def test_a_name_with_a_separator_is_relative_to_the_working_directory(tmp_path: 
     assert stdout_of(Command(argv=("bin/tool",), env={}, cwd=tmp_path)) == b"bin/tool\n"
 
 
-def test_a_missing_file_is_told_by_the_path_it_was_named_by(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_by_the_path_it_was_named_by(tmp_path: Path) -> None:
     error = refusal_of(Command(argv=("./tool",), env={}, cwd=tmp_path))
 
     assert isinstance(error, ProgramNotFoundError)
@@ -106,7 +106,7 @@ def test_a_file_without_the_permission_to_execute_comes_with_the_command_that_gi
     assert error.hint == f"chmod +x {file}"
 
 
-def test_a_missing_interpreter_of_a_script_is_told_apart_from_a_missing_script(
+def test_a_missing_interpreter_of_a_script_is_reported_apart_from_a_missing_script(
     tmp_path: Path,
 ) -> None:
     file = make_program(tmp_path / "tool", "#!/nowhere/python\n")
@@ -139,7 +139,7 @@ def test_arguments_too_large_for_the_system_come_with_another_way() -> None:
 
 
 @pytest.mark.parametrize("name", ["missing", "a file"])
-def test_a_working_directory_that_is_none_is_told_as_such(tmp_path: Path, name: str) -> None:
+def test_a_working_directory_that_is_none_is_reported_as_such(tmp_path: Path, name: str) -> None:
     (tmp_path / "a file").touch()
 
     with pytest.raises(ConfigurationError) as error:

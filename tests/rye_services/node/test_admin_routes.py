@@ -37,7 +37,7 @@ def test_a_key_is_let_in_and_counts_at_once(owner: User) -> None:
     assert fingerprint in [key["fingerprint"] for key in listed.json["keys"]]
 
 
-def test_what_is_not_said_is_an_operator_for_everything(owner: User) -> None:
+def test_what_is_not_said_is_an_operator_foreverything(owner: User) -> None:
     reply = owner.ask("POST", KEYS, {"public_key": encode_public_key(NEW.public_pem)})
 
     assert (reply.json["label"], reply.json["scopes"]) == ("operator", ["*"])

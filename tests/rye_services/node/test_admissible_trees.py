@@ -119,7 +119,7 @@ def test_a_sound_tree_is_as_it_was() -> None:
     assert admissible_tree(tree, SourceManifest("project"), frozenset()).tree is tree
 
 
-def test_many_names_that_meet_are_told_apart_in_time() -> None:
+def test_many_names_that_meet_are_reported_apart_in_time() -> None:
     upper, lower = ([f"{name}/{number}" for number in range(20_000)] for name in ("S", "s"))
 
     sound = admissible_tree(a_tree([*upper, *lower], []), SourceManifest("project"), frozenset())

@@ -62,7 +62,7 @@ def answer(store: Store, *digests: str) -> Any:  # noqa: ANN401 - JSON
     return json.loads(b"".join(answer_pieces(store, digests, max_bytes=10**9)))
 
 
-def test_what_is_there_is_told_in_the_order_asked_each_once(store: Store) -> None:
+def test_what_is_there_is_reported_in_the_order_asked_each_once(store: Store) -> None:
     one, two = store.put_blob(b"1"), store.put_object({"n": 2})
 
     found = find_present(store, [two, NOWHERE, one, two, "../../etc/passwd", "", NOWHERE])

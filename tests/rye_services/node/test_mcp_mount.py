@@ -229,7 +229,7 @@ def test_other_methods_are_told_that_there_are_no_sessions(endpoint: Endpoint) -
         ({}, "name: expected the name of a tool"),
     ],
 )
-def test_a_call_of_another_form_is_told_so_in_plain_words(
+def test_a_call_of_another_form_is_reported_in_plain_words(
     endpoint: Endpoint, params: object, problem: str
 ) -> None:
     assert endpoint.rpc("tools/call", params)["error"] == {"code": -32602, "message": problem}
@@ -252,7 +252,7 @@ def test_a_call_of_another_form_is_told_so_in_plain_words(
         ),
     ],
 )
-def test_what_is_no_message_is_told_so_in_plain_words(
+def test_what_is_no_message_is_reported_in_plain_words(
     endpoint: Endpoint, body: bytes, problem: str
 ) -> None:
     reply = endpoint.ask(body)

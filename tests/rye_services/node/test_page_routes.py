@@ -71,7 +71,7 @@ def test_behind_a_proxy_that_speaks_tls_the_cookie_stays_in_tls(shared_node: Nod
 
 
 @pytest.mark.parametrize("key", ["", "rye_sk_" + "x" * 43, "no key at all", "\N{SNOWMAN}" * 500])
-def test_a_wrong_key_is_told_so(shared_node: Node, key: str) -> None:
+def test_a_wrong_key_is_reported(shared_node: Node, key: str) -> None:
     reply = posted(shared_node, "/page/login", {"key": key})
 
     assert reply.status == 401

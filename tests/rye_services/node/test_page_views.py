@@ -215,7 +215,7 @@ def test_a_history_is_one_picture_that_says_what_it_shows() -> None:
     ]
 
 
-def test_bytes_are_told_for_people() -> None:
+def test_bytes_are_reported_for_people() -> None:
     assert [byte_count(count) for count in (0, 1023, 1024, 3_565_158, 5 << 40)] == [
         "0 bytes",
         "1023 bytes",

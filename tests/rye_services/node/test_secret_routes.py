@@ -21,7 +21,7 @@ def test_secrets_are_set_listed_and_deleted_and_no_value_comes_back(shared_node:
     assert user.ask("DELETE", "/secrets/API_KEY").status == 404
 
 
-def test_what_would_never_be_injected_is_told_and_the_rest_is_kept(shared_node: Node) -> None:
+def test_what_would_never_be_injected_is_reported_and_the_rest_is_kept(shared_node: Node) -> None:
     body = {
         "secrets": [
             {"name": "GOOD", "value": "1"},

@@ -66,7 +66,7 @@ def test_a_row_that_is_copied_to_another_user_does_not_open(
     assert str(error.value) == "secret sealed to a former key of this node: 'API_KEY'"
 
 
-def test_secrets_of_a_former_box_key_are_told_until_they_are_set_again(
+def test_secrets_of_a_former_box_key_are_reported_until_they_are_set_again(
     vault: Vault, database: Database
 ) -> None:
     vault.put("ann", {"A": "1", "B": "2"})

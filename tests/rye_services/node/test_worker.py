@@ -325,7 +325,7 @@ def test_a_job_ends_when_its_server_is_killed(
     lifeline.close()
 
 
-def test_a_worker_that_is_killed_is_told_of(
+def test_a_worker_that_is_killed_is_reported(
     workspace: Workspace, job: MakeJob, launch: WorkerLaunch
 ) -> None:
     shell_tool(workspace, "kill -9 $(ps -o ppid= -p $$)")

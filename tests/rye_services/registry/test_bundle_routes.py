@@ -130,7 +130,7 @@ def test_a_manifest_says_which_bundle_it_is_of(shared_registry: Registry) -> Non
 
 
 @pytest.mark.parametrize("manifest", ["", "[]", "a: [", "bundle: 1\nfiles: []\n", "&a [*a]"])
-def test_a_manifest_that_is_none_is_told(shared_registry: Registry, manifest: str) -> None:
+def test_a_manifest_that_is_none_is_reported(shared_registry: Registry, manifest: str) -> None:
     account = shared_registry.account()
 
     refused = account.ask("POST", "/v1/bundle/push", {**body(account.name), "manifest": manifest})

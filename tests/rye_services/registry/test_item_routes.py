@@ -115,7 +115,7 @@ def test_a_namespace_of_somebody_else_is_refused(shared_registry: Registry) -> N
     assert "belongs to somebody else" in taken.json["detail"]["error"]
 
 
-def test_what_breaks_the_rules_of_its_kind_is_told_in_full(shared_registry: Registry) -> None:
+def test_what_breaks_the_rules_of_its_kind_is_reported_in_full(shared_registry: Registry) -> None:
     account = shared_registry.account()
     place = f"{account.name}/greetings"
     item_id = f"{place}/hello"

@@ -95,7 +95,7 @@ def test_every_text_can_be_read(browser: Browser, shared_registry: Registry, sch
         assert browser.run(CONTRASTS) == []
 
 
-def test_a_list_goes_on_with_the_next_page(browser: Browser, registry: Registry) -> None:
+def test_a_list_continues_with_the_next_page(browser: Browser, registry: Registry) -> None:
     account = registry.account()
     for number in range(25):
         account.push(f"{account.name}/pages/p{number}")

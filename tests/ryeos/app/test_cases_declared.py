@@ -54,7 +54,7 @@ def test_null_says_nothing_but_where_a_result_is_compared() -> None:
         ({"name": "a", "expect": {"status": "success", "code": "X"}}, "neither error nor code"),
     ],
 )
-def test_what_no_case_can_be_is_told_with_its_place(case: dict[str, Any], problem: str) -> None:
+def test_what_no_case_can_be_is_reported_with_its_place(case: dict[str, Any], problem: str) -> None:
     assert problem in issues_of(case)
 
 
@@ -68,7 +68,7 @@ def test_a_file_without_cases_is_refused() -> None:
     assert "executor_id" in issues_of({"name": "a"}, executor_id="rye/bash")
 
 
-def test_of_many_problems_the_first_ones_are_told() -> None:
+def test_of_many_problems_the_first_ones_are_reported() -> None:
     told = issues_of(*({"name": f"{n}", "bogus": 1} for n in range(100)))
 
     assert "and 90 more" in told

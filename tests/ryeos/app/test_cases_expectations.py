@@ -95,13 +95,13 @@ def test_files_are_compared_with_what_is_there_afterwards() -> None:
     )
 
 
-def test_a_long_result_is_told_in_part() -> None:
+def test_a_long_result_is_reported_in_part() -> None:
     (told,) = differences({"equals": "x"}, outcome("y" * 10_000))
 
     assert len(told) < 400
 
 
-def test_a_pattern_that_would_take_for_ever_ends() -> None:
+def test_a_pattern_that_would_take_forever_ends() -> None:
     (told,) = differences({"matches": "(a|aa)+$"}, outcome("a" * 5_000 + "b"))
 
     assert "matches" in told or "match" in told

@@ -348,7 +348,7 @@ def test_other_params_make_another_call(ground: GraphGround) -> None:
     assert calls(ground) == 2
 
 
-def test_a_changed_tool_is_called_anew(ground: GraphGround) -> None:
+def test_a_changed_tool_is_called_again(ground: GraphGround) -> None:
     counting(ground)
     ground.run("demo/g")
     ground.workspace.project.signed_yaml("demo/count", 'config: {command: "printf y >> called"}')

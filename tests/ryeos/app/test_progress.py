@@ -28,7 +28,7 @@ def test_a_total_that_is_no_number_of_json_is_left_out(total: str) -> None:
     assert fed(f'{{"progress":1,"total":{total},"message":null}}') == [(1.0, None, "")]
 
 
-def test_steps_are_told_ten_times_a_second_and_the_last_one_always() -> None:
+def test_steps_are_reported_ten_times_a_second_and_the_last_one_always() -> None:
     told: list[float] = []
     moments = iter(number / 50 for number in range(100))
     progress = StepProgress(lambda done, *_: told.append(done), clock=lambda: next(moments))
@@ -39,7 +39,7 @@ def test_steps_are_told_ten_times_a_second_and_the_last_one_always() -> None:
     assert (told[:3], told[-1], len(told) <= 21) == ([1, 6, 11], 100, True)
 
 
-def test_what_came_too_soon_to_be_told_is_told_at_the_end_if_it_is_the_last() -> None:
+def test_what_came_too_soon_to_be_reported_is_reported_at_the_end_if_it_is_the_last() -> None:
     told: Told = []
 
     with ToolProgress(lambda *said: told.append(said)) as progress:

@@ -126,7 +126,7 @@ def test_core_items_are_not_for_other_bundles(maker: CommandLine) -> None:
     assert not folder(maker).exists()
 
 
-def test_every_difference_is_told(maker: CommandLine) -> None:
+def test_every_difference_is_reported(maker: CommandLine) -> None:
     made(maker, "ada-tools")
     tools = folder(maker) / ".ai/tools/text"
     (tools / "upper.yaml").write_text("changed: true\n", "utf-8")

@@ -171,7 +171,7 @@ def test_a_project_may_use_what_a_bundle_has(cli: CommandLine, publisher: Publis
     assert cli("verify", "tool:acme/greet").status == 0
 
 
-def test_the_program_is_told_apart_from_installed_bundles(
+def test_the_program_is_reported_apart_from_installed_bundles(
     cli: CommandLine, publisher: Publisher
 ) -> None:
     before = cli.json("version")

@@ -156,7 +156,7 @@ def test_settings_of_a_project_name_it_as_the_client_can(
     assert told(name, SettingsScope.PROJECT, tmp_path) == ("--project", argument or str(tmp_path))
 
 
-def test_a_client_that_tells_the_project_need_not_be_told(tmp_path: Path) -> None:
+def test_a_client_that_tells_the_project_need_not_be_reported(tmp_path: Path) -> None:
     assert told("claude-code", SettingsScope.PROJECT, tmp_path) == ()
 
 

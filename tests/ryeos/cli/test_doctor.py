@@ -631,7 +631,7 @@ def test_a_fix_trusts_nobody_and_signs_nothing(project: CommandLine) -> None:
     assert tree(project.home) | tree(project.project) == before
 
 
-def test_what_cannot_be_fixed_is_told(cli: CommandLine) -> None:
+def test_what_cannot_be_fixed_is_reported(cli: CommandLine) -> None:
     from ryeos.cli.findings import Finding, fix_findings, keep_from_others
 
     gone = cli.home / "gone"
@@ -657,7 +657,7 @@ def test_an_exposed_cache_is_fixed_unless_others_could_write(tmp_path: Path) -> 
     assert [check.apply is not None for check in found] == [True, False]
 
 
-def test_an_unknown_lock_mode_is_told_with_the_way_out(cli: CommandLine) -> None:
+def test_an_unknown_lock_mode_is_reported_with_the_way_out(cli: CommandLine) -> None:
     done = cli("doctor", RYE_LOCK="bogus")
 
     assert "fail  settings" in done.stdout

@@ -41,7 +41,7 @@ def argv(rye: CommandLine) -> list[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_config_prints_absolute_paths_for_every_client(name: str, rye: CommandLine) -> None:
+def test_config_prints_absolute_paths_forevery_client(name: str, rye: CommandLine) -> None:
     done = rye.json("mcp", "config", name, *options(rye))
 
     entry = done["entry"]

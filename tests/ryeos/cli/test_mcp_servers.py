@@ -150,7 +150,7 @@ def test_a_server_that_is_there_is_replaced_only_when_that_is_asked(lister: List
     assert "true" in (lister.tools / "servers/demo.yaml").read_text("utf-8")
 
 
-def test_a_server_that_fails_is_told_as_a_failed_tool(lister: Lister) -> None:
+def test_a_server_that_fails_is_reported_as_a_failed_tool(lister: Lister) -> None:
     lister("add", "demo", "--replace", "--", sys.executable, "-c", "raise SystemExit(3)")
 
     done = lister("discover", "demo")

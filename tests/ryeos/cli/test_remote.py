@@ -173,7 +173,7 @@ def test_content_is_fetched_by_its_digest(user: User) -> None:
     assert f"not there: {'0' * 64}" in unknown.stderr
 
 
-def test_conflicts_are_told_and_settled(user: User, other: User) -> None:
+def test_conflicts_are_reported_and_settled(user: User, other: User) -> None:
     for path in ("src/a.txt", "src/b.txt", "src/c.txt"):
         user.write(path, "base\n")
     user.cli.json("remote", "push")
@@ -580,7 +580,9 @@ def test_a_run_on_a_node_is_waited_for(user: User, gate: Path) -> None:
     assert late["thread"]["state"] == "completed"
 
 
-def test_a_run_that_was_waited_for_and_failed_is_told_by_the_status(user: User, gate: Path) -> None:
+def test_a_run_that_was_waited_for_and_failed_is_reported_by_the_status(
+    user: User, gate: Path
+) -> None:
     gate.touch()
     started = user.cli.json(
         "remote", "execute", "mine/waiting", f"gate={gate}", "status:=2", "--async"

@@ -96,7 +96,7 @@ def test_the_last_state_of_a_run_stays_though_no_ref_names_it_yet(
     assert (store.has_object(first), store.has_object(last)) == (False, True)
 
 
-def test_a_damaged_ref_is_told_and_nothing_removed(cli: CommandLine, store: Store) -> None:
+def test_a_damaged_ref_is_reported_and_nothing_removed(cli: CommandLine, store: Store) -> None:
     ref = store.root / "refs" / "graphs" / "run-1.json"
     ref.write_bytes(b"{")
 

@@ -85,7 +85,7 @@ def test_waiting_succeeds_when_all_have_completed(
     assert [one["status"] for one in done.json["threads"]] == list(statuses)
 
 
-def test_one_that_still_runs_is_told_before_one_that_failed(
+def test_one_that_still_runs_is_reported_before_one_that_failed(
     cli: CommandLine, registry: ThreadRegistry
 ) -> None:
     add(registry, "a", Status.ERROR)

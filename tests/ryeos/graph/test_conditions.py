@@ -329,7 +329,7 @@ def test_a_condition_that_is_hardly_meant_so_is_a_warning(
     assert problems == [problem]
 
 
-def test_every_problem_of_a_condition_is_told_at_once() -> None:
+def test_every_problem_of_a_condition_is_reported_at_once() -> None:
     data = {"any": [{"path": "a", "op": "x", "value": "${"}, {"all": 1}, {"pth": "a"}]}
 
     condition, problems = parse_condition(data, WHERE)
@@ -355,7 +355,7 @@ def test_a_condition_nested_too_deeply_is_an_error() -> None:
     assert problem.text == "expected at most 32 conditions in each other"
 
 
-def test_the_paths_of_a_condition_are_told() -> None:
+def test_the_paths_of_a_condition_are_reported() -> None:
     data = {"any": [{"path": "a.b", "value": "${c.d}"}, {"not": {"path": "e[0]", "op": "exists"}}]}
 
     assert list(references(read(data))) == [("a", "b"), ("c", "d"), ("e", "0")]

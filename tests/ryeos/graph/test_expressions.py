@@ -278,7 +278,7 @@ def test_a_value_that_a_pipe_is_not_made_for_is_an_error(expression: str, proble
         ("${a" + " | str" * 17 + "}", "${a" + " | str" * 17 + "}: expected at most 16 pipes"),
     ],
 )
-def test_what_is_wrong_with_a_text_is_told_before_the_run(template: str, problem: str) -> None:
+def test_what_is_wrong_with_a_text_is_reported_before_the_run(template: str, problem: str) -> None:
     found = list(problems({"cmd": ["x", template]}))
 
     assert [(place, line[: len(problem)]) for place, line in found] == [("cmd[1]", problem)]
@@ -343,7 +343,7 @@ def test_a_template_is_never_changed() -> None:
     assert template == {"a": ["${inputs.x}"], "b": [1]}
 
 
-def test_the_paths_of_a_template_are_told() -> None:
+def test_the_paths_of_a_template_are_reported() -> None:
     template = {"a": "${state.a[0].b || inputs.c || 'x' | json} $${no}", "b": ["{input:d}", 1]}
 
     assert list(references(template)) == [
@@ -369,7 +369,7 @@ def test_the_paths_of_a_template_are_told() -> None:
         ("ls", []),
     ],
 )
-def test_what_a_shell_would_read_as_code_is_told(command: str, unquoted: list[str]) -> None:
+def test_what_a_shell_would_read_as_code_is_reported(command: str, unquoted: list[str]) -> None:
     assert unquoted_in(command) == unquoted
 
 

@@ -42,7 +42,7 @@ def steered(said: object, graph: Graph | None = None) -> Walked:
     return walked(graph, by_item(one=bad("no luck"), judge=said))
 
 
-def test_the_events_of_a_whole_run_are_told_in_order() -> None:
+def test_the_events_of_a_whole_run_are_reported_in_order() -> None:
     events = ("graph_started", "after_step", "graph_completed")
     hooks = [hook(event, event, params={"seen": "${state.n}"}) for event in events]
     graph = nodes(a=gate("done", assign={"n": 1}), done=DONE, hooks=hooks)
@@ -57,7 +57,7 @@ def test_the_events_of_a_whole_run_are_told_in_order() -> None:
     ]
 
 
-def test_the_start_is_told_of_once() -> None:
+def test_the_start_is_reported_once() -> None:
     position = Position(node="done", state={"inputs": {}})
     graph = nodes("done", done=DONE, hooks=[hook("graph_started", "x")])
 
@@ -107,7 +107,7 @@ def test_a_hook_of_an_error_sees_what_kind_it_is() -> None:
     }
 
 
-def test_the_end_of_a_failed_run_is_told_with_its_error() -> None:
+def test_the_end_of_a_failed_run_is_reported_with_its_error() -> None:
     graph = failing(hook("graph_completed", "end", params={"e": "${error}", "s": "${status}"}))
 
     done = walked(graph, by_item(one=bad("no luck"), end=ok()))
@@ -115,7 +115,7 @@ def test_the_end_of_a_failed_run_is_told_with_its_error() -> None:
     assert done.acts[-1].params == {"e": "no luck", "s": "error"}
 
 
-def test_the_limit_is_told_of_before_the_end() -> None:
+def test_the_limit_is_reported_before_the_end() -> None:
     params = {"code": "${limit_code}", "value": "${current_value}", "max": "${current_max}"}
     hooks = [hook("limit", "limit", params=params), hook("graph_completed", "end")]
 
@@ -134,7 +134,7 @@ def test_a_hook_runs_when_its_condition_holds(wanted: str, calls: int) -> None:
     assert len(done.acts) == 1 + calls
 
 
-def test_a_hook_whose_condition_cannot_be_judged_does_not_run_and_is_told_of() -> None:
+def test_a_hook_whose_condition_cannot_be_judged_does_not_run_and_is_reported() -> None:
     condition = {"path": "node", "op": "eq", "value": "${error.error | from_json}"}
 
     done = steered(ok(), failing(hook("error", "judge", condition=condition)))
@@ -224,11 +224,11 @@ def test_a_hook_that_says_nothing_of_use_changes_nothing(said: object) -> None:
     assert steered(said).outcome.error == "no luck"
 
 
-def test_a_hook_that_fails_is_told_of() -> None:
+def test_a_hook_that_fails_is_reported() -> None:
     assert steered(bad("the hook broke")).outcome.warnings == ("hook of error: the hook broke",)
 
 
-def test_a_hook_that_may_not_be_called_is_told_of() -> None:
+def test_a_hook_that_may_not_be_called_is_reported() -> None:
     graph = failing(hook("error", "judge"))
 
     done = walked(graph, always(bad()), grants=[["rye.execute.tool.demo.one"]])

@@ -66,7 +66,7 @@ def test_a_result_is_found_until_it_is_too_old(ground: Ground, age_s: int, is_fo
         b'{"node_result_hash":"' + b"0" * 64 + b'","cached_at":1}',
     ],
 )
-def test_a_damaged_pointer_is_a_miss_that_is_told(ground: Ground, data: bytes) -> None:
+def test_a_damaged_pointer_is_a_miss_that_is_reported(ground: Ground, data: bytes) -> None:
     ground.cache.put(INPUT, 1)
     ground.pointer.write_bytes(data)
 
@@ -75,7 +75,7 @@ def test_a_damaged_pointer_is_a_miss_that_is_told(ground: Ground, data: bytes) -
     assert ground.warnings[0].startswith("cached result of node 'n' is not used: ")
 
 
-def test_a_changed_result_is_a_miss_that_is_told(ground: Ground) -> None:
+def test_a_changed_result_is_a_miss_that_is_reported(ground: Ground) -> None:
     digest = ground.cache.put(INPUT, {"value": 1})
     path = ground.store.root / "objects" / digest[:2] / digest[2:4] / f"{digest}.json"
     path.write_bytes(path.read_bytes().replace(b"1", b"2"))

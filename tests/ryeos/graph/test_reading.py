@@ -256,7 +256,7 @@ def test_a_problem_has_a_form_for_programs() -> None:
         (with_nodes({"a": DONE, "b" * 129: DONE}), "expected a name of 1 to 128 characters"),
     ],
 )
-def test_a_wrong_value_is_told(data: dict[str, Any], problem: str) -> None:
+def test_a_wrong_value_is_reported(data: dict[str, Any], problem: str) -> None:
     assert [line for line in errors(data) if problem in line]
 
 
@@ -322,7 +322,7 @@ def test_thread_and_target_count_as_parameters() -> None:
         ({"item_id": "tool:x", "thread": "a", "params": {"thread": "b"}}, "thread: expected one"),
     ],
 )
-def test_a_wrong_action_is_told(written: dict[str, Any], problem: str) -> None:
+def test_a_wrong_action_is_reported(written: dict[str, Any], problem: str) -> None:
     lines = errors(one_node({"action": written, "next": "done"}))
 
     assert [line for line in lines if line.startswith(f"config.nodes.a.action.{problem}")]

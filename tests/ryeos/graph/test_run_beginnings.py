@@ -271,7 +271,7 @@ def test_a_graph_that_returns_no_output_answers_its_state(ground: GraphGround) -
     assert (data["output"], data["state"]) == ({}, {"n": 1, "inputs": {}})
 
 
-def test_a_dead_end_is_a_completion_that_is_told_of(ground: GraphGround) -> None:
+def test_a_dead_end_is_a_completion_that_is_reported(ground: GraphGround) -> None:
     ground.graph("demo/end", "config: {start: a, nodes: {a: {type: gate, assign: {n: 1}}}}")
 
     data = ground.run("demo/end")

@@ -259,7 +259,7 @@ def test_a_transcript_that_is_cut_anywhere_gives_whole_steps(
     assert load(place).step == 9
 
 
-def test_a_line_that_was_cut_short_is_told(place: RunPlace) -> None:
+def test_a_line_that_was_cut_short_is_reported(place: RunPlace) -> None:
     recorded(place, 3)
     with transcript(place).open("ab") as file:
         file.write(b'{"timest')
@@ -368,7 +368,7 @@ def test_a_run_without_a_key_says_that_nothing_is_signed(place: RunPlace) -> Non
     )
 
 
-def test_a_transcript_that_was_cut_back_is_told(place: RunPlace) -> None:
+def test_a_transcript_that_was_cut_back_is_reported(place: RunPlace) -> None:
     recorded(place, 3)
     earlier = transcript(place).read_bytes()
     records, _ = resume(place)

@@ -62,7 +62,7 @@ def resumed(ground: GraphGround, run_id: str, **params: Any) -> dict[str, Any]: 
     return ground.run("demo/g", {"resume_run_id": run_id, **params}, rye=ground.fresh())
 
 
-def test_a_run_that_took_too_many_steps_goes_on_with_as_many_again(ground: GraphGround) -> None:
+def test_a_run_that_took_too_many_steps_continues_with_as_many_again(ground: GraphGround) -> None:
     run_id = failed(ground, COUNT, n=5)
 
     data = resumed(ground, run_id)
@@ -292,7 +292,7 @@ def test_a_run_that_its_caller_narrowed_stays_narrow(ground: GraphGround) -> Non
     assert resumed(ground, run_id)["node"] == "b"
 
 
-def test_a_run_goes_on_with_what_its_graph_allows_now(ground: GraphGround) -> None:
+def test_a_run_continues_with_what_its_graph_allows_now(ground: GraphGround) -> None:
     (ground.project / "flag").touch()
     ground.graph("demo/g", NARROW, permissions=json.dumps(ONLY_THE_FLAG))
     run_id = str(ground.run("demo/g")["graph_run_id"])

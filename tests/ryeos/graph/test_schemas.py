@@ -206,7 +206,7 @@ def test_reader_and_schema_refuse_the_same_structure(path: tuple[Any, ...], valu
 
 
 @given(path=st.sampled_from(PLACES), key=st.sampled_from(["typo", "Start", "nexts", "x-mine"]))
-def test_an_unknown_key_is_told_by_both(path: tuple[Any, ...], key: str) -> None:
+def test_an_unknown_key_is_reported_by_both(path: tuple[Any, ...], key: str) -> None:
     holder: Any = GRAPH
     for step in path:
         holder = holder[step]

@@ -56,7 +56,7 @@ def test_a_node_without_next_is_an_end() -> None:
     assert (end.state["n"], end.warnings, end.next_node) == (1, (), None)
 
 
-def test_an_end_that_no_edge_led_on_from_is_told_of() -> None:
+def test_an_end_that_no_edge_led_on_from_is_reported() -> None:
     end = walked(
         nodes(a=gate([{"to": "done", "when": {"path": "state.x", "op": "exists"}}]), done=DONE)
     ).outcome
@@ -244,7 +244,7 @@ def test_params_that_json_cannot_hold_fail_the_node() -> None:
     assert (done.acts, done.outcome.status, done.outcome.node) == ([], "error", "a")
 
 
-def test_what_a_node_says_of_its_call_is_told() -> None:
+def test_what_a_node_says_of_its_call_is_reported() -> None:
     graph = nodes(
         a={
             "action": {"item_id": "tool:demo/one"},

@@ -184,7 +184,7 @@ def test_defaults_are_filled_in_in_the_order_of_the_declaration() -> None:
     assert list(inputs.items()) == [("a", 1), ("b", "given"), ("c", "x")]
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_everything_that_is_wrong_is_reported_at_once() -> None:
     declared = [required("a"), required("b"), entry("c", "integer"), entry("d", "boolean")]
 
     with pytest.raises(DirectiveInputError) as error:

@@ -25,13 +25,13 @@ def warnings(header: dict[str, Any], suffix: str = ".yaml") -> list[str]:
         ("config_schma", "config_schema"),
     ],
 )
-def test_a_slip_in_a_runtime_is_told_with_the_nearest_key(key: str, nearest: str) -> None:
+def test_a_slip_in_a_runtime_is_reported_with_the_nearest_key(key: str, nearest: str) -> None:
     expected = f"mine/r: unknown key {key!r} is not used: did you mean {nearest}?"
 
     assert warnings({**RUNTIME, key: {}}) == [expected]
 
 
-def test_a_key_like_no_other_is_told_without_a_guess() -> None:
+def test_a_key_like_no_other_is_reported_without_a_guess() -> None:
     assert warnings({**RUNTIME, "planet": [1]}) == [
         "mine/r: unknown key 'planet' is not used (list)"
     ]
@@ -48,7 +48,7 @@ def test_every_spelling_of_every_field_is_known() -> None:
     "key",
     ["author", "tags", "license", "created_at", "native_resume", "x-any", "_any"],
 )
-def test_what_is_said_for_people_and_registries_is_not_told(key: str) -> None:
+def test_what_is_said_for_people_and_registries_is_not_reported(key: str) -> None:
     assert warnings({**RUNTIME, key: "anything"}) == []
 
 
@@ -56,7 +56,7 @@ def test_a_tool_may_carry_any_key() -> None:
     assert warnings({"tool_type": "python", "executor_id": "x", "confg": {}, "planet": 1}) == []
 
 
-def test_constants_of_code_are_told_only_where_they_come_close_to_a_key() -> None:
+def test_constants_of_code_are_reported_only_where_they_come_close_to_a_key() -> None:
     constants = {
         "GREETING": "hi",
         "LIMIT": 3,

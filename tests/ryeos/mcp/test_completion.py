@@ -60,7 +60,7 @@ def test_kinds_topics_and_kept_outputs_complete(workspace: Workspace) -> None:
     assert values(conversation, output, "id") == [kept.path.stem]
 
 
-def test_at_most_a_hundred_values_are_told(workspace: Workspace) -> None:
+def test_at_most_a_hundred_values_are_reported(workspace: Workspace) -> None:
     for number in range(120):
         workspace.project.knowledge(f"many/k{number:03}")
 

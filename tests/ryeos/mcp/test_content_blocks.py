@@ -56,7 +56,7 @@ def test_a_block_as_the_protocol_has_it_is_passed_on(block: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("block", WRONG, ids=json.dumps)
-def test_any_other_block_is_left_out_and_told(block: object) -> None:
+def test_any_other_block_is_left_out_and_reported(block: object) -> None:
     result = result_of(block, PICTURE)
 
     assert result["content"][1:] == [PICTURE]
@@ -66,7 +66,7 @@ def test_any_other_block_is_left_out_and_told(block: object) -> None:
     judge(NEWEST_LEGACY, "CallToolResult")(result)
 
 
-def test_of_many_wrong_blocks_the_first_five_are_told() -> None:
+def test_of_many_wrong_blocks_the_first_five_are_reported() -> None:
     _, problems = valid_blocks([None] * 9)
 
     assert problems[5:] == ["4 more blocks are left out"]

@@ -57,7 +57,7 @@ def test_a_failure_of_ours_is_an_envelope_with_a_number_and_no_traceback(
 
 
 @pytest.mark.parametrize("name", ["search", "execute"])
-def test_surroundings_that_are_refused_are_told_by_each_tool(name: str) -> None:
+def test_surroundings_that_are_refused_are_reported_by_each_tool(name: str) -> None:
     def fail() -> Rye:
         raise NoProjectError("lost is no folder")
 
@@ -123,7 +123,7 @@ def asked_nowhere(method: str, version: str, **params: Any) -> dict[str, Any]:  
         ),
     ],
 )
-def test_surroundings_that_are_refused_are_told_by_each_method(
+def test_surroundings_that_are_refused_are_reported_by_each_method(
     method: str, params: dict[str, Any], version: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(RpcError) as refused:
@@ -156,5 +156,5 @@ def test_help_needs_no_project(topic: str, said: str) -> None:
     assert said in content["text"]
 
 
-def test_no_task_can_be_told_of_without_a_project() -> None:
+def test_no_task_can_be_reported_without_a_project() -> None:
     assert features(nowhere).task("x.y") is None

@@ -20,7 +20,7 @@ def answered(sent: bytes) -> bytes:
         return told.read()
 
 
-def test_the_first_request_is_told_why_there_is_no_server() -> None:
+def test_the_first_request_is_reported_why_there_is_no_server() -> None:
     told = answered(
         b'{"jsonrpc":"2.0","method":"n"}\nnoise\n{"jsonrpc":"2.0","id":"a","method":"initialize"}\n'
     )

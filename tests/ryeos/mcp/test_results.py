@@ -65,7 +65,7 @@ def test_a_long_text_beside_the_data_is_cut_too(context: Context) -> None:
     assert told["data"]["id"] == "a"
 
 
-def test_an_output_that_can_be_kept_nowhere_is_cut_and_told(context: Context) -> None:
+def test_an_output_that_can_be_kept_nowhere_is_cut_and_reported(context: Context) -> None:
     (context.working_directory / ".ai").write_text("a file", encoding="utf-8")
 
     told = structure(tool_result({"status": "success", "data": LONG}, context))

@@ -131,7 +131,7 @@ def test_both_eras_may_be_spoken_in_turn(session: McpSession) -> None:
     assert [(call.id, call.caller.version) for call in calls] == [(1, MODERN), (2, "2025-11-25")]
 
 
-def test_a_request_before_any_beginning_is_told_both_ways_to_begin(session: McpSession) -> None:
+def test_a_request_before_any_beginning_is_reported_both_ways_to_begin(session: McpSession) -> None:
     code, message = error_of(session, line("tools/list", id=1))
 
     assert code == -32602
@@ -254,7 +254,7 @@ def test_an_id_comes_back_as_it_was(legacy: McpSession, request_id: str | int) -
     assert type(answer["id"]) is type(request_id)
 
 
-def test_an_error_is_told_with_its_data(legacy: McpSession) -> None:
+def test_an_error_is_reported_with_its_data(legacy: McpSession) -> None:
     list(legacy.receive(line("tools/call", {}, id=1)))
 
     (answer,) = sent(legacy.fail(1, RpcError(-32602, "why", {"a": 1})))
@@ -283,7 +283,7 @@ def test_cancelling_what_is_not_there_does_nothing(legacy: McpSession, request_i
     assert list(legacy.receive(line("notifications/cancelled", {"requestId": request_id}))) == []
 
 
-def test_progress_is_told_only_to_who_asked_for_it(session: McpSession) -> None:
+def test_progress_is_reported_only_to_who_asked_for_it(session: McpSession) -> None:
     meta = {**META, "progressToken": "t"}
     list(session.receive(line("tools/call", {"_meta": meta}, id=1) + modern("tools/call", 2)))
 
@@ -347,7 +347,7 @@ def with_tasks() -> tuple[McpSession, dict[str, Any]]:
     return McpSession(server), {**META, "io.modelcontextprotocol/clientCapabilities": capabilities}
 
 
-def test_a_task_is_told_whole_to_those_who_named_it() -> None:
+def test_a_task_is_reported_whole_to_those_who_named_it() -> None:
     session, meta = with_tasks()
     wish = {"taskIds": ["a", "b"]}
     events = list(
@@ -440,7 +440,7 @@ def test_a_legacy_client_hears_of_resources_it_subscribed_to_and_of_lists_it_ask
         (b"[" * 100_000, -32600, None),
     ],
 )
-def test_what_is_no_request_is_told_so(
+def test_what_is_no_request_is_reported(
     session: McpSession, text: bytes, code: int, request_id: object
 ) -> None:
     (answer,) = sent(session.receive(text + b"\n"))

@@ -189,7 +189,7 @@ def test_a_pattern_and_another_kind_contradict(rye: Rye) -> None:
         signed(rye, "tool:*", item_type="directive")
 
 
-def test_each_item_is_told_and_a_cancelled_batch_keeps_what_is_done(
+def test_each_item_is_reported_and_a_cancelled_batch_keeps_what_is_done(
     workspace: Workspace, rye: Rye
 ) -> None:
     for name in ("a", "b", "c"):

@@ -51,7 +51,7 @@ def test_a_skill_says_what_its_file_says(workspace: Workspace) -> None:
     assert {"ttlMs", "cacheScope", "resultType"} <= set(listed)
 
 
-def test_one_skill_is_told_of_as_in_the_list(workspace: Workspace) -> None:
+def test_one_skill_is_reported_as_in_the_list(workspace: Workspace) -> None:
     signed(workspace, "mine/review")
     client = conversation(workspace)
     (skill,) = client.result("skills/list")["skills"]

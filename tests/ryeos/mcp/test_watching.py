@@ -50,7 +50,7 @@ def test_what_cannot_change_never_does(uri: str, workspace: Workspace) -> None:
     assert state_of(workspace.rye(), uri) is None
 
 
-def test_a_change_is_told_and_the_looking_ends_with_the_last_listener(
+def test_a_change_is_reported_and_the_looking_ends_with_the_last_listener(
     workspace: Workspace,
 ) -> None:
     rye = workspace.rye()
@@ -79,7 +79,7 @@ def test_nobody_looks_before_anybody_listens() -> None:
     assert watching.has_ended(0)
 
 
-def test_what_is_wanted_anew_is_no_change_and_what_stays_wanted_is_not_forgotten(
+def test_what_is_wanted_again_is_no_change_and_what_stays_wanted_is_not_forgotten(
     workspace: Workspace,
 ) -> None:
     rye = workspace.rye()

@@ -109,7 +109,7 @@ def test_a_folder_with_something_else_in_it_stays(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["mine"]
 
 
-def test_changes_one_after_the_other_are_told_as_one() -> None:
+def test_changes_one_after_the_other_are_reported_as_one() -> None:
     first = Applied(("a", "b"), ("c",), ("a", "b"))
 
     assert first.followed_by(Applied(("c", "d"), ("b",), ("d",))) == Applied(
@@ -180,7 +180,7 @@ def test_a_folder_that_became_a_link_while_others_are_written_is_not_entered(
     assert list(elsewhere.iterdir()) == []
 
 
-def test_what_was_written_already_and_is_gone_is_written_anew(tmp_path: Path) -> None:
+def test_what_was_written_already_and_is_gone_is_written_again(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
     file_of = {NEW: str(tmp_path / "gone")}.get

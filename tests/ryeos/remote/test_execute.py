@@ -54,7 +54,7 @@ def test_what_the_run_changed_is_here_afterwards(
 
 
 @pytest.mark.parametrize("applies", [True, False])
-def test_what_others_brought_is_merged_in_before_the_run_and_told(
+def test_what_others_brought_is_merged_in_before_the_run_and_reported(
     project: RemoteProject, memory_node: MemoryNode, *, applies: bool
 ) -> None:
     project.write({"src/a.txt": "a\n", "src/b.txt": "b\n"})
@@ -100,7 +100,9 @@ def test_a_file_changed_here_while_the_run_went_on_is_merged_or_kept(
     assert "src/a.txt" in ran.warnings[0]
 
 
-def test_a_conflict_on_the_node_is_told(project: RemoteProject, memory_node: MemoryNode) -> None:
+def test_a_conflict_on_the_node_is_reported(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
     project.write({"src/a.txt": "base\n"})
 
     def run(node: MemoryNode, _: Any, files: dict[str, bytes]) -> Mapping[str, Any]:  # noqa: ANN401
@@ -116,7 +118,9 @@ def test_a_conflict_on_the_node_is_told(project: RemoteProject, memory_node: Mem
     assert project.read("src/a.txt") == "somebody's\n"
 
 
-def test_a_secret_that_was_masked_is_told(project: RemoteProject, memory_node: MemoryNode) -> None:
+def test_a_secret_that_was_masked_is_reported(
+    project: RemoteProject, memory_node: MemoryNode
+) -> None:
     memory_node.masked = ["src/leak.txt"]
 
     ran = execute(project.link, RUN)
@@ -136,7 +140,7 @@ def test_outputs_are_written(project: RemoteProject, memory_node: MemoryNode) ->
     assert ".ai/tools/evil.py" in ran.warnings[0]
 
 
-def test_pages_are_signed_anew_if_asked(project: RemoteProject, memory_node: MemoryNode) -> None:
+def test_pages_are_signed_again_if_asked(project: RemoteProject, memory_node: MemoryNode) -> None:
     memory_node.outputs = {PAGE: b"page\n"}
     signed: list[Path] = []
 

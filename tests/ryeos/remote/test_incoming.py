@@ -169,7 +169,7 @@ def test_what_the_store_had_before_need_not_come(tmp_path: Path) -> None:
     assert incoming.get_blob(digest) == b"from before"
 
 
-def test_a_file_in_the_place_of_the_folder_is_told(tmp_path: Path, opened: Open) -> None:
+def test_a_file_in_the_place_of_the_folder_is_reported(tmp_path: Path, opened: Open) -> None:
     tmp_path.joinpath("incoming").write_bytes(b"mine")
 
     with pytest.raises(LilluxError):

@@ -78,7 +78,7 @@ def test_another_key_does_not_open_it(secrets: LocalSecrets, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"no", b'{"A": 1}', b'{"A": "\\u0000"}'])
-def test_a_store_that_holds_something_else_is_told(secrets: LocalSecrets, text: bytes) -> None:
+def test_a_store_that_holds_something_else_is_reported(secrets: LocalSecrets, text: bytes) -> None:
     secrets.path.parent.mkdir(parents=True)
     secrets.path.write_bytes(encrypt(PRIVATE_PEM, text, info=INFO))
 
@@ -156,7 +156,7 @@ def test_a_line_that_is_none_is_named_without_its_value(tmp_path: Path, line: st
     assert str(error.value) == f"{path}:3: expected NAME=VALUE"
 
 
-def test_a_file_that_is_no_text_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_no_text_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "x.env"
     path.write_bytes(b"A=\xff\n")
 
@@ -166,7 +166,7 @@ def test_a_file_that_is_no_text_is_told(tmp_path: Path) -> None:
     assert str(error.value) == f"{path}: expected UTF-8"
 
 
-def test_a_value_that_no_node_takes_is_told(tmp_path: Path) -> None:
+def test_a_value_that_no_node_takes_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "x.env"
     path.write_text(f"A={'x' * 65_537}\n", encoding="utf-8")
 

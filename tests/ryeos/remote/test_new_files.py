@@ -101,7 +101,7 @@ def test_a_folder_replaced_by_a_link_between_two_files_leads_nobody(
     assert sorted(path.name for path in (tmp_path / "moved").iterdir()) == ["a", "b"]
 
 
-def test_a_file_in_the_place_of_a_folder_is_told(tmp_path: Path, root: Path) -> None:
+def test_a_file_in_the_place_of_a_folder_is_reported(tmp_path: Path, root: Path) -> None:
     root.joinpath("a").write_bytes(b"mine")
 
     with NewFiles(root) as new_files, pytest.raises(UnsafeManifestError, match="is no folder"):
@@ -122,7 +122,7 @@ def test_after_a_refusal_the_next_file_comes_to_its_own_folder(tmp_path: Path, r
     assert sorted(path.name for path in (root / "b").iterdir()) == ["c", "d"]
 
 
-def test_a_project_that_is_gone_is_told(tmp_path: Path) -> None:
+def test_a_project_that_is_gone_is_reported(tmp_path: Path) -> None:
     with NewFiles(tmp_path / "gone") as new_files, pytest.raises(FileSystemError):
         new_files.put("a", content(tmp_path))
 

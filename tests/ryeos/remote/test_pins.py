@@ -112,7 +112,7 @@ def test_the_node_must_be_the_configured_one(
     assert check(pins, node, expected=f"{prefix}{node.fingerprint}") is PinState.NEW
 
 
-def test_a_forgotten_node_is_pinned_anew(
+def test_a_forgotten_node_is_pinned_again(
     tmp_path: Path, node: NodeIdentity, imposter: NodeIdentity
 ) -> None:
     pins = Pins(tmp_path)
@@ -170,7 +170,7 @@ def test_a_pin_outlives_the_key_that_signed_it(
     assert check(Pins(user, own), node) is PinState.KNOWN
 
 
-def test_a_file_that_is_no_pin_is_told(tmp_path: Path, node: NodeIdentity) -> None:
+def test_a_file_that_is_no_pin_is_reported(tmp_path: Path, node: NodeIdentity) -> None:
     check(Pins(tmp_path), node)
     path = pin_file(tmp_path)
     path.write_text("cut", encoding="utf-8")
@@ -181,7 +181,7 @@ def test_a_file_that_is_no_pin_is_told(tmp_path: Path, node: NodeIdentity) -> No
     assert Pins(tmp_path).list() == ()
 
 
-def test_a_pin_of_another_remote_under_this_name_is_told(
+def test_a_pin_of_another_remote_under_this_name_is_reported(
     tmp_path: Path, node: NodeIdentity
 ) -> None:
     check(Pins(tmp_path), node)

@@ -174,7 +174,7 @@ def test_force_where_nobody_brought_anything_replaces_nothing(project: RemotePro
     assert push(project.link, force=True).replaced is None
 
 
-def test_what_was_merged_is_told_also_when_the_push_then_fails(
+def test_what_was_merged_is_reported_also_when_the_push_then_fails(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     push(project.link)
@@ -347,7 +347,7 @@ def test_nothing_is_asked_of_another_node_than_the_pinned_one(
     assert impostor.asked == ["GET /public-key"]
 
 
-def test_progress_is_told_from_start_to_end(project: RemoteProject) -> None:
+def test_progress_is_reported_from_start_to_end(project: RemoteProject) -> None:
     pushed = push(project.link)
 
     total = pushed.objects_total

@@ -94,7 +94,7 @@ def test_no_redirect_is_followed(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"hello", b"{", b'{"public_key_pem": 1}', b"\xff" * 100])
-def test_another_kind_of_server_is_told(workspace: Workspace, body: bytes) -> None:
+def test_another_kind_of_server_is_reported(workspace: Workspace, body: bytes) -> None:
     with serving({"/v1/public-key": as_text(body)}) as server:
         with pytest.raises(RegistryReplyError) as error:
             client(workspace, server).pin()
@@ -136,7 +136,7 @@ def test_two_names_for_one_address_share_its_pin(workspace: Workspace) -> None:
     "value",
     [{}, [], "text", {"item_type": "tool"}, {"content": 1}, None],
 )
-def test_an_answer_of_another_shape_is_told(workspace: Workspace, value: object) -> None:
+def test_an_answer_of_another_shape_is_reported(workspace: Workspace, value: object) -> None:
     pem = as_text(Forge().key.public_pem)
     with (
         serving({"/v1/public-key": pem, PULL: as_json(value)}) as server,
@@ -167,7 +167,7 @@ def test_refusals_say_what_the_registry_says(workspace: Workspace) -> None:
         assert str(error.value) == said
 
 
-def test_what_is_not_there_is_told_with_its_name(workspace: Workspace) -> None:
+def test_what_is_not_there_is_reported_with_its_name(workspace: Workspace) -> None:
     with serving({"/v1/public-key": as_text(Forge().key.public_pem)}) as server:
         with pytest.raises(NotInRegistryError) as error:
             client(workspace, server).pull(REF, "1.2.3")
@@ -184,7 +184,7 @@ def test_publishing_needs_an_api_key(workspace: Workspace) -> None:
 
 
 @pytest.mark.heavy
-def test_a_registry_that_is_down_is_told(workspace: Workspace) -> None:
+def test_a_registry_that_is_down_is_reported(workspace: Workspace) -> None:
     with pytest.raises(RyeError, check=coded("REMOTE_UNREACHABLE")):
         client(workspace, f"http://127.0.0.1:{closed_port()}", timeout_s=5).health()
 

@@ -175,7 +175,7 @@ def test_a_node_of_this_machine_may_be_named_by_the_project(host: str) -> None:
     assert (remote.api_key, remote.source) == ("rye_sk_1", "project")
 
 
-def test_the_address_of_a_remote_is_told_without_approval() -> None:
+def test_the_address_of_a_remote_is_reported_without_approval() -> None:
     assert remotes(project=gpu()).address("gpu") == (URL, "project")
     assert remotes(gpu(), gpu()).address("gpu") == (URL, "user")
 

@@ -62,7 +62,7 @@ def test_why_a_request_was_refused(body: bytes, detail: object) -> None:
     assert detail_of(body) == detail
 
 
-def test_a_refusal_is_told_in_one_line_without_control_characters() -> None:
+def test_a_refusal_is_reported_in_one_line_without_control_characters() -> None:
     error = RemoteError(500, "one\n\x1b[31mtwo" + "x" * 1000, what="remote x: /push")
 
     assert "\n" not in str(error)

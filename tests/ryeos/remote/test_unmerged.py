@@ -89,7 +89,7 @@ def test_asked_again_after_a_settlement_it_is_merged(
     assert project.read("src/a.txt") == "somebody's\n"
 
 
-def test_what_a_push_merged_of_a_run_is_told_also_when_the_push_then_fails(
+def test_what_a_push_merged_of_a_run_is_reported_also_when_the_push_then_fails(
     project: RemoteProject, memory_node: MemoryNode
 ) -> None:
     thread_id = run_in_conflict(project, memory_node).executed.thread_id

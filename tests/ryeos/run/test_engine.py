@@ -99,7 +99,7 @@ def test_an_unsigned_tool_does_not_run(workspace: Workspace) -> None:
     assert result.metadata["error_code"] == "UNSIGNED"
 
 
-def test_only_names_that_the_chain_set_are_told(workspace: Workspace) -> None:
+def test_only_names_that_the_chain_set_are_reported(workspace: Workspace) -> None:
     workspace.env["SECRET_TOKEN"] = "s3cret"
     workspace.project.signed_tool(
         "mine/env", "print(1)", extra='ENV_CONFIG = {"env": {"MINE": "1"}}\n'
@@ -199,7 +199,9 @@ def test_an_environment_of_the_wrong_shape_is_refused(
     assert workspace.run("mine/env").error == problem
 
 
-def test_a_missing_interpreter_is_told_with_where_it_was_looked_for(workspace: Workspace) -> None:
+def test_a_missing_interpreter_is_reported_with_where_it_was_looked_for(
+    workspace: Workspace,
+) -> None:
     workspace.env["PATH"] = "/nowhere"
     workspace.project.sign(workspace.project.runtime("mine/r"))
     workspace.project.signed_tool("mine/t", executor="mine/r")

@@ -257,7 +257,7 @@ def test_the_callers_timeout_bounds_all_attempts(workspace: Workspace) -> None:
     assert (result.error, len(server.requests)) == ("HTTP 503: Service Unavailable", 1)
 
 
-def test_attempts_are_made_again_and_told(workspace: Workspace) -> None:
+def test_attempts_are_made_again_and_reported(workspace: Workspace) -> None:
     statuses = [429, 503, 200]
     with Server(lambda e: e.answer(statuses.pop(0), b"", Retry_After="0")) as server:
         tool(workspace, {"url": server.url, "retry": {"max_attempts": 3, "on_status": [429, 503]}})

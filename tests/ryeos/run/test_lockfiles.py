@@ -306,7 +306,7 @@ def with_bundle_version(workspace: Workspace, version: str) -> Workspace:
     return workspace
 
 
-def test_another_version_of_the_bundle_pins_anew(pinned: Workspace) -> None:
+def test_another_version_of_the_bundle_pins_again(pinned: Workspace) -> None:
     other = with_bundle_version(pinned, "0.2.0")
 
     result = other.run(TOOL)
@@ -387,7 +387,7 @@ def test_a_lockfile_that_is_no_file_is_an_error(
     assert str(path) in str(result.error) or "link" in str(result.error)
 
 
-def test_a_lockfile_that_cannot_be_read_can_be_written_anew_or_removed(pinned: Workspace) -> None:
+def test_a_lockfile_that_cannot_be_read_can_be_written_again_or_removed(pinned: Workspace) -> None:
     path = lockfile(pinned.project)
     executor = pinned.rye().executor
 

@@ -279,7 +279,7 @@ def test_a_server_of_the_other_transport_is_refused_with_the_right_runtime(
         ),
     ],
 )
-def test_a_wrong_config_is_told_with_its_place(
+def test_a_wrong_config_is_reported_with_its_place(
     workspace: Workspace, config: str, problem: str
 ) -> None:
     tool(workspace.project, config)
@@ -471,7 +471,7 @@ def test_a_header_without_its_variable_is_not_sent(workspace: Workspace, address
     )
 
 
-def test_a_server_that_is_not_there_is_told_with_its_address(workspace: Workspace) -> None:
+def test_a_server_that_is_not_there_is_reported_with_its_address(workspace: Workspace) -> None:
     config = {"url": "http://127.0.0.1:9/mcp?key=s3cret", "tool_name": "add"}
     tool(workspace.project, json.dumps(config), runtime=HTTP)
 
@@ -483,7 +483,7 @@ def test_a_server_that_is_not_there_is_told_with_its_address(workspace: Workspac
     assert result.metadata["error_code"] == "HTTP_UNREACHABLE"
 
 
-def test_no_address_at_all_is_told(workspace: Workspace) -> None:
+def test_no_address_at_all_is_reported(workspace: Workspace) -> None:
     tool(workspace.project, "{tool_name: add}", runtime=HTTP)
 
     result = workspace.run("mcp/test/tool")

@@ -48,7 +48,7 @@ def test_a_default_belongs_to_one_call_alone() -> None:
     assert valid_parameters({"name": "a", "deep": {}}, SCHEMA)["deep"] == {"x": [1]}
 
 
-def test_every_violation_is_told_at_once() -> None:
+def test_every_violation_is_reported_at_once() -> None:
     with pytest.raises(ParameterError) as error:
         valid_parameters({"count": "many", "extra": 1}, SCHEMA)
 

@@ -217,7 +217,7 @@ def test_an_output_that_was_cut_is_never_read_as_json() -> None:
     }
 
 
-def test_a_cut_standard_error_is_told_and_harms_nothing() -> None:
+def test_a_cut_standard_error_is_reported_and_harms_nothing() -> None:
     ended = Outcome(
         exit_code=0,
         signal=None,

@@ -41,7 +41,7 @@ def run(registry: ThreadRegistry, seals: RunnerSeals) -> Thread:
     return registry.get(ID)
 
 
-def test_a_run_that_does_not_end_is_told_and_its_process_left(
+def test_a_run_that_does_not_end_is_reported_and_its_process_left(
     run: Thread, registry: ThreadRegistry, seals: RunnerSeals
 ) -> None:
     with pytest.raises(RyeError, check=coded("TIMEOUT")) as error:
@@ -60,7 +60,7 @@ def test_a_run_is_asked_to_end_as_often_as_one_likes(run: Thread, registry: Thre
     assert registry.place.file(ID, CANCEL).exists()
 
 
-def test_a_run_that_went_on_elsewhere_is_not_told_from_its_first_runner(
+def test_a_run_that_went_on_elsewhere_is_not_reported_from_its_first_runner(
     run: Thread, registry: ThreadRegistry, seals: RunnerSeals
 ) -> None:
     seals.seal(registry.place, ID, ThreadRunner(os.getppid(), start_token(os.getppid())))

@@ -231,7 +231,7 @@ def test_a_folder_where_the_registry_would_be_is_refused(registry: ThreadRegistr
     assert error.value.problem == "expected a plain file, found a folder"
 
 
-def test_a_file_where_the_folder_would_be_is_told(registry: ThreadRegistry) -> None:
+def test_a_file_where_the_folder_would_be_is_reported(registry: ThreadRegistry) -> None:
     (registry.place.ai / "state").write_bytes(b"")
 
     with pytest.raises(FileSystemError):

@@ -131,7 +131,7 @@ def test_what_a_dead_runner_left_is_ended_on_demand(workspace: Workspace, holdin
 @pytest.mark.parametrize(
     ("name", "status"), [("SIGTERM", "killed"), ("SIGINT", "cancelled"), ("SIGHUP", "cancelled")]
 )
-def test_a_signal_to_the_runner_ends_the_tool_and_is_told(
+def test_a_signal_to_the_runner_ends_the_tool_and_is_reported(
     name: str, status: str, workspace: Workspace, holding: Holding
 ) -> None:
     import signal

@@ -66,7 +66,7 @@ def test_a_result_that_was_written_meanwhile_counts(registry: ThreadRegistry) ->
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(59, "created"), (61, "error")])
-def test_a_runner_that_nobody_started_is_not_expected_for_ever(
+def test_a_runner_that_nobody_started_is_not_expected_forever(
     seconds: int, status: str, registry: ThreadRegistry
 ) -> None:
     register(registry)

@@ -190,7 +190,7 @@ def test_a_constraint_that_is_none_is_not_passed_over() -> None:
     assert found == (f"parent: child_constraints of child: {problem}",)
 
 
-def test_all_violations_are_told_at_once() -> None:
+def test_all_violations_are_reported_at_once() -> None:
     found = issues(
         element("a", "user", version="1", outputs=["x"]),
         element("b", "project", inputs=["y"], child_constraints={"min_version": "2"}),

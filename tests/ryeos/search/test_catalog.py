@@ -86,7 +86,7 @@ def test_items_of_the_bundle_are_signed_and_have_their_headers(
     assert "rye:signed" not in records["rye/bash/bash"].content
 
 
-def test_shadowing_is_told_from_both_sides(workspace: Workspace, catalog: Catalog) -> None:
+def test_shadowing_is_reported_from_both_sides(workspace: Workspace, catalog: Catalog) -> None:
     workspace.project.tool("rye/bash/bash")
     workspace.user.tool("rye/bash/bash")
 
@@ -259,7 +259,7 @@ def test_a_hidden_item_appears_when_what_hides_it_goes(
     assert (before, by_id(catalog, USER)["a"].shadowed_by) == ("project", "")
 
 
-def test_an_index_of_many_changes_is_made_anew(workspace: Workspace, catalog: Catalog) -> None:
+def test_an_index_of_many_changes_is_made_again(workspace: Workspace, catalog: Catalog) -> None:
     for number in range(300):
         workspace.project.tool("a", f"# word{number}")
         taken(catalog)

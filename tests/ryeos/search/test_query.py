@@ -104,7 +104,7 @@ def test_words_that_say_nothing_are_left_out_while_another_remains(
         ("title: OR a1", "expected a value for the field 'title', found none", 0),
     ],
 )
-def test_what_breaks_the_grammar_is_told_with_its_place(
+def test_what_breaks_the_grammar_is_reported_with_its_place(
     text: str, problem: str, position: int
 ) -> None:
     with pytest.raises(InvalidQueryError) as error:

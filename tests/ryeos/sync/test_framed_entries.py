@@ -78,7 +78,7 @@ def test_other_bytes_are_refused_and_never_crash(junk: bytes) -> None:
         assert data == framed(*entries)
 
 
-def test_a_length_that_reaches_behind_the_end_is_told() -> None:
+def test_a_length_that_reaches_behind_the_end_is_reported() -> None:
     data = START + b"b\xff\xff\xff\xffhi" + end_of(1)
 
     assert refusal(data) == "blob: expected 4294967295 bytes, found 7"

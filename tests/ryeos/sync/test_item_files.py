@@ -96,7 +96,7 @@ def test_a_line_at_another_place_or_of_another_form_is_none(path: str, text: str
     assert source.signature_info is None
 
 
-def test_a_registry_that_signed_is_told() -> None:
+def test_a_registry_that_signed_is_reported() -> None:
     source = item_source(".ai/tools/a.py", f"# {CORE}|rye-registry@some_one\n".encode())
 
     assert source is not None

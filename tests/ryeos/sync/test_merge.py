@@ -95,7 +95,7 @@ def test_texts_that_changed_in_different_places_are_merged(tree: Tree) -> None:
     assert tree.texts(merged) == {"a": BOTH}
 
 
-def test_texts_of_items_are_merged_and_their_source_made_anew(tree: Tree, store: Store) -> None:
+def test_texts_of_items_are_merged_and_their_source_made_again(tree: Tree, store: Store) -> None:
     merged = tree.merge(tree.item(BASE), tree.item(OURS), tree.item(THEIRS))
 
     assert merged.manifest

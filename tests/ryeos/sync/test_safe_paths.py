@@ -112,7 +112,7 @@ def test_two_names_of_one_folder_are_refused() -> None:
     ]
 
 
-def test_a_file_and_folders_below_it_are_told_once() -> None:
+def test_a_file_and_folders_below_it_are_reported_once() -> None:
     found = list(clashes(["a", "a/b", "a/c/d"]))
 
     assert [(clash.path, clash.other, clash.type) for clash in found] == [("a", "a/b", PATH_PREFIX)]

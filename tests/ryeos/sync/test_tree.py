@@ -132,7 +132,7 @@ def test_a_folder_without_anything_is_an_empty_manifest(tmp_path: Path) -> None:
     assert tree.has_object(tree.manifest_hash)
 
 
-def test_an_item_that_is_no_text_is_left_out_and_told(tmp_path: Path) -> None:
+def test_an_item_that_is_no_text_is_left_out_and_reported(tmp_path: Path) -> None:
     write(tmp_path, {".ai/knowledge/logo.png": b"\x89PNG", ".ai/knowledge/a.md": b"x"})
 
     tree = project(tmp_path)
@@ -156,7 +156,7 @@ def test_an_item_that_is_no_text_is_left_out_and_told(tmp_path: Path) -> None:
         (os.fsdecode(b"a\xff"), "expected a name in UTF-8, found other bytes"),
     ],
 )
-def test_a_name_that_not_every_platform_has_is_left_out_and_told(
+def test_a_name_that_not_every_platform_has_is_left_out_and_reported(
     tmp_path: Path, name: str, problem: str
 ) -> None:
     write(tmp_path, {f".ai/knowledge/{name}": b"x", f".ai/tools/{name}/b.py": b"x"})
@@ -171,7 +171,7 @@ def test_a_name_that_not_every_platform_has_is_left_out_and_told(
 
 
 @posix
-def test_what_is_no_file_is_left_out_and_told(tmp_path: Path) -> None:
+def test_what_is_no_file_is_left_out_and_reported(tmp_path: Path) -> None:
     (tmp_path / ".ai" / "tools").mkdir(parents=True)
     os.mkfifo(tmp_path / ".ai" / "tools" / "pipe")
 
@@ -232,7 +232,7 @@ def test_of_a_user_space_items_and_public_keys_travel(tmp_path: Path) -> None:
     assert tree.manifest.files == {}
 
 
-def test_a_private_key_stays_here_under_any_name_and_is_told(tmp_path: Path) -> None:
+def test_a_private_key_stays_here_under_any_name_and_is_reported(tmp_path: Path) -> None:
     mark = b"-----BEGIN PRIVATE " + b"KEY-----\n"
     write(tmp_path, {".ai/config/backup.pem": mark, ".ai/knowledge/pem.md": mark})
 
@@ -282,7 +282,7 @@ def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
 
 @links
 @pytest.mark.parametrize("target", ["nowhere.md", "loop.md"])
-def test_a_link_that_leads_nowhere_is_told(tmp_path: Path, target: str) -> None:
+def test_a_link_that_leads_nowhere_is_reported(tmp_path: Path, target: str) -> None:
     write(tmp_path, {".ai/knowledge/x.md": b"x"})
     (tmp_path / ".ai/knowledge/loop.md").symlink_to(target)
 
@@ -334,7 +334,9 @@ def test_a_tree_and_a_store_are_read_as_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["change", "remove"])
-def test_a_file_that_changed_since_is_told_and_looked_at_again(tmp_path: Path, change: str) -> None:
+def test_a_file_that_changed_since_is_reported_and_looked_at_again(
+    tmp_path: Path, change: str
+) -> None:
     write(tmp_path, {".ai/tools/a.py": b"x"})
     table = StatTable()
     tree = build_project_tree(tmp_path, rules(), table)

@@ -48,7 +48,7 @@ def test_a_valid_file_is_described_with_its_signer(workspace: Workspace) -> None
     }
 
 
-def test_the_provenance_of_a_file_from_a_registry_is_told(workspace: Workspace) -> None:
+def test_the_provenance_of_a_file_from_a_registry_is_reported(workspace: Workspace) -> None:
     path = workspace.project.signed_tool("a/x")
     first, newline, rest = path.read_text("utf-8").partition("\n")
     path.write_text(f"{first}|rye-registry@ada{newline}{rest}", "utf-8")

@@ -355,7 +355,7 @@ def test_a_tool_of_an_added_type_keeps_the_rules_of_every_tool(workspace: Worksp
         add_words(workspace.project, "tools/lists/greet.words", text)
 
 
-def test_a_header_without_an_end_is_told_with_its_line(workspace: Workspace) -> None:
+def test_a_header_without_an_end_is_reported_with_its_line(workspace: Workspace) -> None:
     workspace.project.signed(PLACE, EXTRACTOR)
 
     with pytest.raises(MetadataError) as error:
