@@ -516,7 +516,7 @@ class Node:
             )
         except RemoteTimeoutError as error:
             raise RyeError(
-                f"remote {self.name}: no result within {error.timeout_s:g} s; the run goes on"
+                f"remote {self.name}: no result within {error.timeout_s:g} s; the run continues"
                 " there",
                 code="TIMEOUT",
                 hint=f"find it with: rye remote threads --remote {self.name}; then wait for it"

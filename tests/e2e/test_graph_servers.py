@@ -183,7 +183,7 @@ def test_what_is_no_run_of_a_graph_does_not_go_on(graphs: GraphMachine, client: 
     unknown = client.envelope("execute", resume_thread_id="nothing")
 
     assert refused["code"] == "UNSUPPORTED"
-    assert refused["error"].endswith("is no graph, only runs of graphs can go on")
+    assert refused["error"].endswith("is not a graph: only runs of graphs can be resumed")
     assert unknown["code"] == "THREAD_NOT_FOUND"
 
 
