@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 
 from lillux.errors import LilluxError
 
-# --- digests --------------------------------------------------------------------------------------
-
 if TYPE_CHECKING:
     from hashlib import _Hash, sha256
 else:

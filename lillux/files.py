@@ -15,8 +15,6 @@ from typing import BinaryIO
 from lillux.errors import FileSystemError, LilluxError, UnsafePathError
 from lillux.values import dataclass
 
-# --- files ----------------------------------------------------------------------------------------
-
 # With superscript digits too: Windows takes COM¹ for COM1.
 _OF_A_FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OF_A_FILE

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from lillux.process.model import Outcome, ProcessRunner
 
 
-# --- interpreter searches -------------------------------------------------------------------------
-
 COMMAND_TIMEOUT_S = 5.0
 MAX_COMMAND_OUTPUT_BYTES = 64 * 1024
 

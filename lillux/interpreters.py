@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from lillux.process.model import ProcessRunner
 
 
-# --- interpreters ---------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class MissingInterpreter:
     """An interpreter looked for in vain: its variable, the names tried, the folders searched.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 
-# --- jsonrpc --------------------------------------------------------------------------------------
-
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601

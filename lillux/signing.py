@@ -20,8 +20,6 @@ from lillux.errors import ConfigurationError, LilluxError
 from lillux.files import create_file, make_directory, read_bytes
 from lillux.values import dataclass, field
 
-# --- signing --------------------------------------------------------------------------------------
-
 PRIVATE_KEY_FILE = "private_key.pem"
 PUBLIC_KEY_FILE = "public_key.pem"
 BOX_KEY_FILE = "box_key.pem"

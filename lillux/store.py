@@ -30,8 +30,6 @@ from lillux.store_files import (
 )
 from lillux.values import dataclass
 
-# --- store ----------------------------------------------------------------------------------------
-
 MAX_BYTES = 256 * 1024 * 1024
 _MAX_REF_BYTES = 64 * 1024
 _REFS = "refs"

@@ -17,8 +17,6 @@ from packing import BuildError
 from zipboot.importer import DICTIONARY
 from zipboot.parts import checksum
 
-# --- modules --------------------------------------------------------------------------------------
-
 SHOWN_ROOT = "rye.pyz"
 
 # Module -> is it a package, offset, size, is it deflated, checksum of the piece.

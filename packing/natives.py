@@ -18,8 +18,6 @@ from packing import BuildError
 from packing.wheels import COMPILED, Platform, compiled_wheels
 from zipboot.places import digest_of
 
-# --- natives --------------------------------------------------------------------------------------
-
 _ELF = b"\x7fELF"
 _EXTENSIONS = (".so", ".pyd")
 # Of modules for the stable ABI; on Windows the name does not say so.

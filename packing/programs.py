@@ -20,8 +20,6 @@ from packing import BuildError
 from packing.wheels import Platform
 from zipboot.places import digest_of
 
-# --- programs -------------------------------------------------------------------------------------
-
 NAMES = ("lillux-proc", "lillux-watch")
 WORKSPACE = "lillux_native"
 # One stream, as the programs have much in common: two fifths smaller than deflated.

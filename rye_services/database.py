@@ -37,8 +37,6 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from lillux.errors import LilluxError
 from lillux.files import create_file, make_directory
 
-# --- database -------------------------------------------------------------------------------------
-
 _BUSY_TIMEOUT_S = 30.0
 _WRITES = "rye_writes"
 _NO_DRIVER = (

@@ -18,8 +18,6 @@ from ryeos.items.errors import RyeError
 from ryeos.items.header_values import MetadataError
 from ryeos.items.yaml import parse_yaml
 
-# --- settings -------------------------------------------------------------------------------------
-
 MIB, GIB = 1024**2, 1024**3
 CONFIG_FILE = "node.yaml"
 _MAX_CONFIG_BYTES = 1 * MIB

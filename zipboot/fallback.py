@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from zipimport import zipimporter
 
 
-# --- fallback -------------------------------------------------------------------------------------
-
 FAILED = 1
 
 _CHECKED_WHEN_USED = ("_rye/cpython", "_rye/native", "_rye/bundle", SOURCES)

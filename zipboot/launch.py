@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from zipboot.natives import Native
 
 
-# --- launch ---------------------------------------------------------------------------------------
-
 USAGE = 2
 SETTINGS = {
     "RYE_BOOT": ("auto", "shiv"),

@@ -25,8 +25,6 @@ from zipboot.places import (
 TYPE_CHECKING = False  # importing typing costs more than this start may take
 
 
-# --- natives --------------------------------------------------------------------------------------
-
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-# --- places ---------------------------------------------------------------------------------------
-
 DIGEST_BYTES = 20
 KINDS = ("bundle", "native", "programs", "trees", "unpacked")
 """What is kept in the cache, a folder each: laid out bundles, compiled modules, programs for tools,

@@ -14,8 +14,6 @@ from lillux.errors import ConfigurationError
 from lillux.http.model import Address, InvalidUrlError, ProxyError, parse_address, shown
 from lillux.values import dataclass, field
 
-# --- proxies --------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proxy:

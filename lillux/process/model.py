@@ -10,8 +10,6 @@ from lillux.cancellation import Cancellation
 from lillux.errors import ConfigurationError, LilluxError
 from lillux.values import dataclass, field
 
-# --- model ----------------------------------------------------------------------------------------
-
 MIB = 1024 * 1024
 
 

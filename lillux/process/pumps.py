@@ -10,8 +10,6 @@ from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from threading import RLock, Semaphore, Thread
 from typing import IO, Protocol
 
-# --- pump -----------------------------------------------------------------------------------------
-
 Sink = Callable[[bytes], None]
 CHUNK_BYTES = 64 * 1024
 

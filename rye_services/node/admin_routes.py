@@ -39,8 +39,6 @@ from ryeos.items.errors import RyeError
 from ryeos.remote.requests import decode_public_key, identity_document
 from ryeos.remote.secrets import EnvelopeError, SecretNameError, SecretValuesError, why_unsafe
 
-# --- admin routes ---------------------------------------------------------------------------------
-
 Manager = Annotated[Principal, caller(MANAGE)]
 
 

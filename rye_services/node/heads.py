@@ -18,8 +18,6 @@ from lillux.values import dataclass
 from rye_services.database import Database, project_refs, stamp, user_space_refs
 from ryeos.sync.objects import CasObjectError, snapshot_of
 
-# --- heads ----------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:

@@ -13,8 +13,6 @@ from lillux.values import dataclass, field
 from ryeos.run.model import Chain
 from ryeos.run.primitives import is_graph
 
-# --- jobs -----------------------------------------------------------------------------------------
-
 
 class JobAction(StrEnum):
     """What is done with the items of a checkout.

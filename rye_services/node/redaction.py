@@ -18,8 +18,6 @@ from urllib.parse import quote, quote_plus
 from lillux.digests import MAX_INTEGER_BITS
 from rye_services.node.workspaces import Checkout
 
-# --- redaction ------------------------------------------------------------------------------------
-
 SHORTEST = 4
 MASK = "***"
 _SHORTEST_LINE = 16

@@ -28,8 +28,6 @@ from rye_services.settings import Settings
 from ryeos.items.context import Clock
 from ryeos.sync.garbage import collect_garbage
 
-# --- storage --------------------------------------------------------------------------------------
-
 # Each has a user in it, and names objects in its columns.
 _NAMING: tuple[Table, ...] = (project_refs, user_space_refs, threads, published_manifests)
 _log = logging.getLogger(__name__)

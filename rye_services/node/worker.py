@@ -18,8 +18,6 @@ from lillux.process.model import MIB, Command, Outcome, ProcessRunner
 from lillux.values import dataclass, replace
 from rye_services.node.jobs import Finished, Job, failed, read_finished, read_job
 
-# --- worker ---------------------------------------------------------------------------------------
-
 MAX_ANSWER_BYTES = 64 * MIB
 _KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SYSTEMROOT", "SYSTEMDRIVE", "PATHEXT")
 """What a worker has of the server's environment. Everything else may hold secrets of the server."""

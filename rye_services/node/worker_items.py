@@ -146,9 +146,6 @@ def _sign(rye: Rye, job: Job) -> Answer:
     return single_answer(reports[0])
 
 
-# --- what may be touched --------------------------------------------------------------------------
-
-
 def _confine(job: Job, path: str) -> None:
     """Give away every right on files but those that the job needs, where the system can."""
     programs = [Path(folder) for folder in path.split(os.pathsep) if Path(folder).is_absolute()]

@@ -29,8 +29,6 @@ from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
 from ryeos.remote.requests import decode_public_key, verify_document
 
-# --- accounts -------------------------------------------------------------------------------------
-
 MAX_ACCOUNT_KEYS = 50
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 

@@ -21,8 +21,6 @@ from rye_services.registry.services import RegistryServices
 from rye_services.registry.tables import identities
 from ryeos.remote.requests import principal_id, read_identity, verify_document
 
-# --- item routes ----------------------------------------------------------------------------------
-
 MAX_METADATA_CHARACTERS = 16 * 1024
 
 

@@ -35,8 +35,6 @@ from ryeos.items.errors import RyeError
 from ryeos.remote.requests import IdentityError, SignedDocumentError
 from ryeos.sync.objects import manifest_of
 
-# --- manifests ------------------------------------------------------------------------------------
-
 KINDS = ("tool", "directive", "knowledge", "bundle")
 _columns = published_manifests.c
 

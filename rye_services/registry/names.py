@@ -17,8 +17,6 @@ from rye_services.http import RequestProblem
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import EXECUTABLE_KINDS, ItemRef, Kind
 
-# --- names ----------------------------------------------------------------------------------------
-
 ITEM_TYPES = tuple(kind.value for kind in EXECUTABLE_KINDS)
 MAX_ID_CHARACTERS = 256
 _FEWEST_SEGMENTS, _MOST_SEGMENTS = 3, 12

@@ -20,8 +20,6 @@ from ryeos.run.model import ExecutionRequest
 if TYPE_CHECKING:
     from ryeos.run.thread_control import Program
 
-# --- execute --------------------------------------------------------------------------------------
-
 FORWARDED = ("sign", "load")
 DRY_RUN = "dry_run"
 INLINE, FORK, LOCAL, REMOTE = "inline", "fork", "local", "remote"

@@ -156,9 +156,6 @@ def one_line(text: str, width: int = 0) -> str:
     return plain if not width or len(plain) <= width else f"{plain[: max(width - 1, 0)]}…"
 
 
-# --- failures -------------------------------------------------------------------------------------
-
-
 def report(error: Exception, *, as_json: bool, environ: Mapping[str, str]) -> int:
     """Show a failure; the exit status.
 

@@ -33,8 +33,6 @@ from ryeos.search.search import (
 )
 from ryeos.search.search import search as find
 
-# --- search ---------------------------------------------------------------------------------------
-
 DESCRIPTION_CHARACTERS = 160
 # What an answer of ten hits may take: a model pays for each of them.
 BYTES_PER_HIT = 600

@@ -138,9 +138,6 @@ def _checked(target: SignTarget) -> SignReport:
     return SignReport(target=target)
 
 
-# --- answers --------------------------------------------------------------------------------------
-
-
 def single_answer(report: SignReport) -> Answer:
     """The answer about one item."""
     target, signature = report.target, report.signature

@@ -38,8 +38,6 @@ from ryeos.remote.registry_bundles import (
 from ryeos.remote.registry_settings import is_bundle_id, valid_bundle_id, valid_version
 from ryeos.trust.keys import require_user_space
 
-# --- bundle ---------------------------------------------------------------------------------------
-
 _FINGERPRINT_DIGITS = 16
 
 

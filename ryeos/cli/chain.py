@@ -12,8 +12,6 @@ from ryeos.run.chain import ChainValidator
 from ryeos.run.lockfiles import version_of
 from ryeos.run.model import Chain, ChainElement
 
-# --- chain ----------------------------------------------------------------------------------------
-
 
 def _configure_chain(parser: Arguments) -> None:
     parser.add_argument("ref", metavar="REF", help="a tool")

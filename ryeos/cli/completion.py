@@ -18,8 +18,6 @@ from ryeos.cli.commands import ALIASES, TABLE, CommandEntry, actions
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import UsageError
 
-# --- completion -----------------------------------------------------------------------------------
-
 SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*", re.ASCII)  # it becomes a part of a script
 _FOLDERS = {"DIR"}

@@ -32,8 +32,6 @@ from ryeos.cli.findings import (
 )
 from ryeos.cli.session import CommandSpec, Session
 
-# --- doctor ---------------------------------------------------------------------------------------
-
 _COLORS = {OK: "green", WARN: "yellow", FAIL: "red", DONE: "green"}
 
 

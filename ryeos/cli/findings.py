@@ -9,8 +9,6 @@ from lillux.values import dataclass
 from ryeos.cli.session import Session
 from ryeos.items.refs import Kind, Space
 
-# --- findings -------------------------------------------------------------------------------------
-
 OK, WARN, FAIL, DONE = "ok", "warn", "fail", "done"
 
 Fix = Callable[[], str]

@@ -22,8 +22,6 @@ from ryeos.cli.commands import (
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import UsageError
 
-# --- help -----------------------------------------------------------------------------------------
-
 LIVE_TOPICS = ("item:", "error:")
 
 

@@ -47,8 +47,6 @@ from ryeos.trust.store import (
     valid_owner,
 )
 
-# --- keys -----------------------------------------------------------------------------------------
-
 
 def _configure_generate(parser: Arguments) -> None:
     parser.add_argument("--owner", default="", help="the name in its document (default: local)")

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ryeos.run.thread_control import Program
 
 
-# --- mcp ------------------------------------------------------------------------------------------
-
 PROFILES = ("five", "node", "all")
 PROMPTS = ("tagged", "all", "none")
 # A client waits two seconds after closing the pipe before it uses force.

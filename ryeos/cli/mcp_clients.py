@@ -38,8 +38,6 @@ from ryeos.cli.findings import LEFT, MADE, THERE, WOULD_MAKE, Step
 from ryeos.cli.session import CommandSpec, Session, program_path
 from ryeos.items.errors import UnsupportedError, UsageError
 
-# --- mcp clients ----------------------------------------------------------------------------------
-
 # The user's own may hold keys of other servers; those of a project are for everybody who has it.
 _MODES = {SettingsScope.USER: 0o600, SettingsScope.PROJECT: 0o644}
 _SAID = {EntryChange.ADDED: "add", EntryChange.UPDATED: "update", EntryChange.REMOVED: "remove"}

@@ -28,8 +28,6 @@ from ryeos.remote.settings import (
 )
 from ryeos.trust.keys import OfferedKey, require_user_space, trust_key, trust_own_key
 
-# --- registry -------------------------------------------------------------------------------------
-
 _WRONG_KEY = (401, 403)
 TRUSTED_OWNER = "rye-registry"
 """Other programs know a registry's key among the trusted ones by this owner."""

@@ -39,8 +39,6 @@ from ryeos.remote.registry_items import (
 from ryeos.remote.registry_settings import LocalEditError, published_ref, valid_version, version_key
 from ryeos.trust.verify import Target
 
-# --- registry items -------------------------------------------------------------------------------
-
 KINDS = tuple(kind.value for kind in EXECUTABLE_KINDS)
 VISIBILITIES = ("public", "unlisted")
 _RUNS_HINT = (

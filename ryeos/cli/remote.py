@@ -37,8 +37,6 @@ from ryeos.remote.run import RemoteOptions
 from ryeos.remote.settings import Remotes
 from ryeos.run.model import ExecutionRequest
 
-# --- remote ---------------------------------------------------------------------------------------
-
 _THREADS, _HISTORY = 20, 20
 
 

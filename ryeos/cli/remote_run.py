@@ -18,8 +18,6 @@ from ryeos.remote.link import Link, RemoteEnvironment, open_link
 from ryeos.remote.run import RemoteOptions, execute_on
 from ryeos.run.model import ExecutionRequest
 
-# --- remote run -----------------------------------------------------------------------------------
-
 GRAPH_REFS = ".ai/state/objects/refs/graphs/"
 
 

@@ -32,8 +32,6 @@ from ryeos.remote.secrets import (
 )
 from ryeos.remote.webhooks import DeliveryCredentials, WebhookClient, deliver
 
-# --- remote secrets -------------------------------------------------------------------------------
-
 SECRET_ACTIONS = ("set", "seal", "import", "list", "delete")
 _LOCAL = "your own store"
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from zipboot.launch import Program as PackedProgram
 
 
-# --- session --------------------------------------------------------------------------------------
-
 USAGE = 2
 """The exit status of a command line that makes no sense."""
 

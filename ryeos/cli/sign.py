@@ -27,8 +27,6 @@ from ryeos.trust.sign import (
 )
 from ryeos.trust.verify import Target
 
-# --- sign -----------------------------------------------------------------------------------------
-
 
 def _configure_sign(parser: Arguments) -> None:
     add = parser.add_argument

@@ -14,8 +14,6 @@ from ryeos.items.errors import TOOL_FAILED, UsageError
 from ryeos.run.thread_control import GRACE_S, ThreadLog, kill_thread, refreshed, wait_for
 from ryeos.run.threads import Status, Thread
 
-# --- threads --------------------------------------------------------------------------------------
-
 _SHOWN = 20
 _STATUS_WIDTH, _TIME_WIDTH = 9, 19
 

@@ -24,8 +24,6 @@ from ryeos.graph.model import (
 from ryeos.items.errors import InvalidRefError
 from ryeos.items.refs import Kind, parse_reference
 
-# --- commands -------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:

@@ -31,8 +31,6 @@ from ryeos.graph.expressions import problems as template_problems
 from ryeos.graph.expressions import references as template_references
 from ryeos.graph.problems import GraphProblem
 
-# --- conditions -----------------------------------------------------------------------------------
-
 MAX_DEPTH = 32
 _GROUPS = ("any", "all", "not")
 _KEYS = ("path", "op", "operator", "value")

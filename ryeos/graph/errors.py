@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from ryeos.graph.problems import GraphProblem
 from ryeos.items.errors import RyeError
 
-# --- errors ---------------------------------------------------------------------------------------
-
 
 class GraphInvalidError(RyeError):
     """A graph file with problems; ``details`` lists all of them, each with its place."""

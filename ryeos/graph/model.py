@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from ryeos.graph.conditions import Condition
 
 
-# --- model ----------------------------------------------------------------------------------------
-
 Primary: TypeAlias = Literal["execute", "fetch", "sign"]
 OnError: TypeAlias = Literal["fail", "continue"]
 ResultShape: TypeAlias = Literal["output", "state", "both"]

@@ -17,8 +17,6 @@ from ryeos.graph.run_log import RunPlace, valid_run_id
 from ryeos.items.refs import ItemRef, Kind, valid_id
 from ryeos.trust.sign import Signer, SignTarget
 
-# --- page -----------------------------------------------------------------------------------------
-
 _MARKS = {"completed": "✅", "error": "❌", "running": "🔄", "waiting": "⏳"}
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$:@-])")
 _LARGEST_SHORT = 0xFFFF

@@ -18,8 +18,6 @@ from ryeos.graph.model import (
 from ryeos.run.model import Chain
 from ryeos.run.workspace import Workspace
 
-# --- picture --------------------------------------------------------------------------------------
-
 
 class Outline(StrEnum):
     """The form of a box, which tells what it stands for."""

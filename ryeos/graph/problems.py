@@ -10,8 +10,6 @@ from lillux.fields import Fields
 from lillux.values import dataclass, field
 from ryeos.items.specs import type_name
 
-# --- problems -------------------------------------------------------------------------------------
-
 MAX_PROBLEMS = 200
 """Errors that are listed, and warnings; a hostile file could have a million."""
 

@@ -45,8 +45,6 @@ from ryeos.graph.problems import (
     shown,
 )
 
-# --- reading --------------------------------------------------------------------------------------
-
 MAX_NODES = 10_000
 GRAPH_TYPE = "graph"
 ON_ERROR = ("fail", "continue")

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
-# --- context --------------------------------------------------------------------------------------
-
 PRIVATE_KEY_VARIABLE = "RYE_SIGNING_KEY"
 PROGRAM_VARIABLE = "RYE_PROGRAM"
 

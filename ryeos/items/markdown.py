@@ -9,8 +9,6 @@ from lillux.values import dataclass, field
 from ryeos.items.header_values import MAX_DEPTH, MetadataError, require_parsable_text, shown
 from ryeos.items.yaml import parse_yaml
 
-# --- markdown -------------------------------------------------------------------------------------
-
 _SHORTEST_HIDING_FENCE = 4
 
 

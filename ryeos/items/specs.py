@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 
-# --- specs ----------------------------------------------------------------------------------------
-
 PRIMITIVE_TYPE = "primitive"
 RUNTIME_TYPE = "runtime"
 EXTRACTOR_TYPE = "extractor"

@@ -41,8 +41,6 @@ from ryeos.mcp.revisions import RpcError
 from ryeos.run.model import ExecutionRequest
 from ryeos.search.index import Record
 
-# --- prompts --------------------------------------------------------------------------------------
-
 MAX_NAME_CHARACTERS = 64
 TAG = "prompt"
 INPUTS = "inputs"

@@ -58,8 +58,6 @@ if TYPE_CHECKING:
     from ryeos.mcp.subscriptions import Questions, Subscriptions
 
 
-# --- session --------------------------------------------------------------------------------------
-
 MAX_LINE_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 200
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -29,8 +29,6 @@ from ryeos.mcp.revisions import (
     missing_extension,
 )
 
-# --- subscriptions --------------------------------------------------------------------------------
-
 UPDATED = "notifications/resources/updated"
 TASK = "notifications/tasks"
 _LISTS = {

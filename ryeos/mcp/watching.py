@@ -19,8 +19,6 @@ from ryeos.mcp.tasks import thread_of_task
 from ryeos.run.thread_control import wait_for
 from ryeos.search.search import LOCAL_TIERS
 
-# --- watching -------------------------------------------------------------------------------------
-
 LOOK_S = 2.0
 LISTS = frozenset({"prompts", "resources"})
 

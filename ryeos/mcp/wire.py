@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 
-# --- wire -----------------------------------------------------------------------------------------
-
 MAX_SENT_BYTES = 8 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
 

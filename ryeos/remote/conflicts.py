@@ -30,8 +30,6 @@ from ryeos.sync.merge import ADD_ADD, CONTENT, DELETE_MODIFY, ITEM_FILE_TYPE, MO
 from ryeos.sync.objects import SourceManifest
 from ryeos.sync.paths import PATH_CASE, PATH_PREFIX, safe_target
 
-# --- conflicts ------------------------------------------------------------------------------------
-
 RECORD = "conflicts.json"
 BASE, OURS, THEIRS = "base", "ours", "theirs"
 _MAX_RECORD_BYTES = 16 * 1024 * 1024

@@ -5,8 +5,6 @@ from typing import Any
 
 from ryeos.items.errors import RyeError
 
-# --- errors ---------------------------------------------------------------------------------------
-
 _HINTS = {
     401: "is your key authorised there, and your clock right? show the key: rye keys show",
     403: "the key is known there, but may not do this: ask who runs the node",

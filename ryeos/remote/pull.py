@@ -53,8 +53,6 @@ from ryeos.sync.objects import Layered, ProjectSnapshot, SourceManifest, item_so
 from ryeos.sync.paths import require_incoming_allowed
 from ryeos.sync.tree import Tree
 
-# --- pull -----------------------------------------------------------------------------------------
-
 ARRIVED = "arrived"
 
 

@@ -17,8 +17,6 @@ from ryeos.items.specs import type_name
 from ryeos.run.model import Chain
 from ryeos.trust.verify import VerifiedItem, Verifier, dependency_rules, verify_tree
 
-# --- anchor ---------------------------------------------------------------------------------------
-
 _MODES = ("auto", "always", "never")
 _SHAPES = {"markers_any": list, "env_paths": dict, "env": dict, "cwd": str, "root": str, "lib": str}
 

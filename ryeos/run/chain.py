@@ -43,8 +43,6 @@ from ryeos.trust.resolver import Resolver
 from ryeos.trust.signature import MAX_ITEM_BYTES
 from ryeos.trust.verify import VerifiedItem, Verifier
 
-# --- chain ----------------------------------------------------------------------------------------
-
 MAX_CHAIN_DEPTH = 10
 _READ_BY_OTHERS = frozenset({"config", "extractor", "library", "test"})
 

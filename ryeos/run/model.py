@@ -11,8 +11,6 @@ from ryeos.items.refs import Location, Resolution
 from ryeos.items.specs import ToolSpec
 from ryeos.trust.verify import VerifiedItem
 
-# --- model ----------------------------------------------------------------------------------------
-
 BUILT_IN_SPACE = "system:builtin"
 
 

@@ -14,8 +14,6 @@ from ryeos.items.specs import type_name
 from ryeos.run.anchor import Anchor
 from ryeos.trust.config import Layer, merge_layers
 
-# --- parameters -----------------------------------------------------------------------------------
-
 RESOLVED_CONFIG = "resolved_config"
 
 # What `name=text` on a command line cannot say.

@@ -18,8 +18,6 @@ from ryeos.run.command import filled_arguments, process_call
 from ryeos.run.model import Chain
 from ryeos.run.parameters import BUILT_IN, valid_limit
 
-# --- primitives -----------------------------------------------------------------------------------
-
 STATE_GRAPH = "rye/core/primitives/state_graph"
 # A config that brings this many variables is taken for a whole environment.
 WHOLE_ENVIRONMENT_SIZE = 50

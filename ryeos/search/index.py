@@ -45,8 +45,6 @@ from ryeos.trust.signature import (
 )
 from ryeos.trust.verify import MAX_DETACHED_BYTES, Verifier
 
-# --- index ----------------------------------------------------------------------------------------
-
 MAX_OCCURRENCES = 8
 # Behind the fields that are always searched: any other one, in an index of its own.
 EXTRA = len(FIELDS)

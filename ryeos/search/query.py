@@ -24,8 +24,6 @@ from lillux.text import edit_distance
 from lillux.values import dataclass
 from ryeos.items.errors import InvalidQueryError
 
-# --- query ----------------------------------------------------------------------------------------
-
 MAX_TERMS = 32
 MAX_NESTING = 32
 MAX_QUERY_CHARACTERS = 4096

@@ -10,8 +10,6 @@ from lillux.values import dataclass
 from ryeos.sync.objects import Contents, ItemSource, SourceManifest, item_source_of
 from ryeos.sync.paths import PATH_PREFIX, clashes, fold, item_source
 
-# --- merge ----------------------------------------------------------------------------------------
-
 MAX_TEXT_BYTES = 1_000_000
 """Of each of the three texts; larger ones are a conflict."""
 

@@ -27,8 +27,6 @@ from ryeos.items.errors import RyeError, SpecError
 from ryeos.items.refs import AI_DIRECTORY
 from ryeos.items.specs import type_name
 
-# --- rules ----------------------------------------------------------------------------------------
-
 PLACE = ".ai/config/cas/manifest.yaml"
 _MAX_BYTES = 256 * 1024
 _MAX_ENTRIES = 1000

@@ -23,8 +23,6 @@ from ryeos.items.errors import BundleError, IntegrityError, SignatureFormatError
 from ryeos.items.refs import AI_DIRECTORY, SYSTEM, Space
 from ryeos.trust.signature import CommentForm, Signature, content_hash, decode, split
 
-# --- bundles --------------------------------------------------------------------------------------
-
 MAX_MANIFEST_BYTES = 32 * 1024 * 1024
 EMBEDDED_ID, CORE_ID = "ryeos", "ryeos-core"
 """Of the bundle that comes with this program: all of it, or the edition with its core alone."""

@@ -59,8 +59,6 @@ if TYPE_CHECKING:
     from ryeos.items.refs import FileType
 
 
-# --- verify ---------------------------------------------------------------------------------------
-
 MAX_DETACHED_BYTES = 1024
 
 
