@@ -143,7 +143,7 @@ def search_folders(
 
 
 def spaces_of(block: InterpreterBlock, default: tuple[str, ...]) -> tuple[str, ...]:
-    """The spaces that a block's ``search`` lists. Raises ConfigurationError for what is none."""
+    """The spaces that a block's ``search`` lists. Raises ConfigurationError for anything else."""
     spaces = block.texts("search") or default
     for index, space in enumerate(spaces):
         if space not in _SPACES:

@@ -78,7 +78,7 @@ def seal(
     """A fresh public key (32 bytes) and the ciphertext that only the recipient opens.
 
     ``aad`` is authenticated, not hidden. ``info`` names the purpose: a message sealed for one
-    purpose does not open for another. Raises SealingError for a recipient key that is none.
+    purpose does not open for another. Raises SealingError for an invalid recipient key.
     """
     private, public = generate_box_pair()
     key = hkdf_sha256(_shared(private, recipient_public), info)

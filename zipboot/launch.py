@@ -84,7 +84,7 @@ class Program:
         return self.bundle.folder()
 
     def restore(self, path: str) -> bool:
-        """Write one file of the bundle anew; False for a path that is none of its files."""
+        """Write one file of the bundle anew; False for an invalid path of its files."""
         return self.bundle.restore(path)
 
     def programs(self) -> str | None:

@@ -53,7 +53,7 @@ class Layout:
         return self._root
 
     def restore(self, path: str) -> bool:
-        """Write one file anew from the archive; False for a path that is none of the bundle."""
+        """Write one file anew from the archive; False for an invalid path of the bundle."""
         if path not in self.files:
             return False
         self._write(self.folder(), path, set())

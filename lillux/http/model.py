@@ -183,7 +183,7 @@ class HttpRequest:
 
     url                 ``http`` or ``https`` with a host, without user and password
     headers             names in any case; ``Content-Length`` and ``Transfer-Encoding`` are ours
-    body                bytes, or None for none
+    body                bytes, or None if there is none
     timeout_s           for one attempt from the first look-up of a name to the last byte, redirects
                         included; None for no limit
     total_timeout_s     for all attempts and the waits between them
@@ -508,7 +508,7 @@ def valid_headers(request: HttpRequest) -> dict[str, str]:
 
 
 def validate_limits(request: HttpRequest) -> None:
-    """Raises ConfigurationError for limits that are none."""
+    """Raises ConfigurationError for invalid limits."""
     for name in ("timeout_s", "total_timeout_s", "idle_timeout_s"):
         seconds = getattr(request, name)
         if seconds is not None and not 0 < seconds < math.inf:

@@ -370,7 +370,7 @@ class KeyClaimError(RyeError):
 def claimed_key(document: Mapping[str, object], *, account: str, keys: NodeKeys) -> bytes:
     """The PEM of the key that a document claims for an account, and that signed it.
 
-    Raises KeyClaimError, IdentityError for a key that is none, SignedDocumentError.
+    Raises KeyClaimError, IdentityError for an invalid key, SignedDocumentError.
     """
     expected = {"kind": KIND, "account": account, "registry": keys.node_id}
     for field, value in expected.items():

@@ -75,7 +75,7 @@ class SentFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundlePublication:
-    """A bundle that can be kept. ``publisher``: the key that signed its manifest, None for none."""
+    """A bundle that can be kept. ``publisher``: the key that signed its manifest, or None."""
 
     bundle_id: str
     version: str

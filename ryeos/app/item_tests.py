@@ -174,7 +174,7 @@ _PROCESS_KEYS = {"stdout", "stderr", "return_code"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseRun:
-    """What came of a run. ``file`` gives the text at a path of the project, None for none."""
+    """What came of a run. ``file`` gives the text at a path of the project, or None."""
 
     status: str
     data: Any

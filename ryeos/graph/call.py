@@ -243,7 +243,7 @@ class _ReadFile:
 
 
 class GraphCall:
-    """One run, not begun. Raises MetadataError for a file that is none."""
+    """One run, not begun. Raises MetadataError for an invalid file."""
 
     def __init__(
         self, materials: Materials, surroundings: GraphEnvironment, on_step: OnStep | None

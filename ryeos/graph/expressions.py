@@ -182,7 +182,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """``{input:name}``; ``default`` is the text where the input is missing, None for none."""
+    """``{input:name}``; ``default`` is the text where the input is missing, or None."""
 
     source: str
     name: str

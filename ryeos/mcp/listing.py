@@ -236,7 +236,7 @@ def page_of(
 ) -> tuple[Sequence[str], dict[str, str]]:
     """The asked part of a list of different ids, and ``{nextCursor}`` where there is more.
 
-    Raises RpcError for a cursor that is none, or is of another list.
+    Raises RpcError for an invalid cursor, or is of another list.
     """
     start = _start(ids, params.get("cursor"))
     page = ids[start : start + size]

@@ -169,7 +169,7 @@ class WorkingTree:
     bundles  the folders that contain the ``.ai`` of each bundle
     user     the folder that contains the user's ``.ai``
     cache    a folder of this user's for what is known of files, named by digests so that
-             ``self clean`` knows them; None for none. Never one of the project, which others write
+             ``self clean`` knows them; or None. Never one of the project, which others write
     """
 
     def __init__(

@@ -67,7 +67,7 @@ class PinMismatchError(RyeError):
 
 
 class PinUnreadableError(RyeError):
-    """A pin that was changed, or that is none: it cannot be said which node it was."""
+    """A pin that was changed, or is invalid: it cannot be said which node it was."""
 
     code, exit_status = "INTEGRITY", 4
 
@@ -264,7 +264,7 @@ def _is_to_complete(pin: Pin, identity: NodeIdentity) -> bool:
 
 
 def _box_key(document: KeyDocument) -> str:
-    """The box key in a pin; empty where there is none. Raises SealingError for what is none."""
+    """The box key in a pin; empty where there is none. Raises SealingError for anything else."""
     from ryeos.items.header_values import parse_toml
 
     found = parse_toml(document.signed_text).get("box_key")

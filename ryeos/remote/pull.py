@@ -343,7 +343,7 @@ class ReceivedContents:
         return self._store.get_object(digest) if data is None else json.loads(data)
 
     def file_of(self, digest: str) -> str | None:
-        """A file with these bytes that may become a file of the project; None for none of ours."""
+        """A file with these bytes that may become a file of the project; or None of ours."""
         return self._place + digest if digest in self._own else None
 
     def keep(self, space: ObjectKind, digest: str, data: bytes, durability: Durability) -> None:

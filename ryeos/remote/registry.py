@@ -49,7 +49,7 @@ class PulledReply:
     """``GET /v1/pull``; nothing of it is checked but its shape.
 
     suffix       of the item's file; ``""`` where the registry does not say
-    attestation  a signed document about the rest, None for none
+    attestation  a signed document about the rest, None if there is none
     """
 
     item_type: str

@@ -390,7 +390,7 @@ class Installed(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """A bundle that is installed now. ``previous`` is the version before, ``""`` for none."""
+    """A bundle that is installed now. ``previous`` is the version before, else ``""``."""
 
     state: Installed
     space: Space

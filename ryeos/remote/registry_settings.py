@@ -386,7 +386,7 @@ class RegistryPins:
 
 
 def _pin(document: KeyDocument, netloc: str, path: Path) -> RegistryPin:
-    """The pin in a document. Raises IdentityError for another key that is none."""
+    """The pin in a document. Raises IdentityError for an invalid key."""
     from ryeos.items.header_values import parse_toml
 
     identity = parse_toml(document.signed_text).get("identity")
@@ -574,7 +574,7 @@ class RegistryPinMismatchError(RyeError):
 
 
 class RegistryPinUnreadableError(RyeError):
-    """A pin that was changed, or that is none: it cannot be said which registry it was."""
+    """A pin that was changed, or is invalid: it cannot be said which registry it was."""
 
     code, exit_status = "INTEGRITY", 4
 

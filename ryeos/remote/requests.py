@@ -348,7 +348,7 @@ def identity_document(
 ) -> dict[str, Any]:
     """The signed document of a node; ``items_pem`` is the key that it signs users' items with.
 
-    Raises SealingError for a box key that is none.
+    Raises SealingError for an invalid box key.
     """
     items = {"items_key": encode_public_key(items_pem)} if items_pem else {}
     document = {

@@ -415,7 +415,7 @@ class EnvelopeError(RyeError):
 def seal_secrets(values: Mapping[str, str], box_public: bytes) -> dict[str, Any]:
     """The envelope of secrets for the node with this box key; another one every time.
 
-    Raises SecretValuesError for what no node would take, SealingError for a key that is none.
+    Raises SecretValuesError for what no node would take, SealingError for an invalid key.
     """
     recipient = principal_id(box_fingerprint(box_public))
     aad_fields = {"kind": KIND, "recipient": recipient}

@@ -31,7 +31,7 @@ def valid_parameters(
 
     ``exempt`` names may be given although the schema does not list them; ``ref`` is who wants
     them. Raises ParameterError with all violations, also for what JSON cannot hold; SchemaError
-    for a schema that is none.
+    for an invalid schema.
     """
     if not schema:
         return _plain(parameters)

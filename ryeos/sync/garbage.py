@@ -57,7 +57,7 @@ def collect_garbage(
     (3) What killed writers left half written, longer ago than the grace, is removed, uncounted.
 
     With ``dry_run`` nothing is removed. Raises GarbageRefusedError before anything is removed,
-    DigestError for a root that is none, StoreLinkError, FileSystemError.
+    DigestError for an invalid root, StoreLinkError, FileSystemError.
     """
     starts = [ObjectReference(valid_digest(root), None) for root in roots]
     marked = mark(store, [*starts, *_named_by_refs(store)])  # (1)
