@@ -343,7 +343,7 @@ class ReceivedContents:
         return self._store.get_object(digest) if data is None else json.loads(data)
 
     def file_of(self, digest: str) -> str | None:
-        """A file with these bytes that may become a file of the project; or None of ours."""
+        """A file with these bytes that may become a file of the project, if it is ours; or None."""
         return self._place + digest if digest in self._own else None
 
     def keep(self, space: ObjectKind, digest: str, data: bytes, durability: Durability) -> None:
