@@ -88,7 +88,7 @@ class Program:
         return self.bundle.restore(path)
 
     def programs(self) -> str | None:
-        """A folder with ``lillux-proc`` and ``lillux-watch`` for tools; None where there is none.
+        """A folder with ``lillux-proc`` and ``lillux-watch`` for tools, or None.
 
         The compiled ones once one of them was used, see `compiled_program`.
         """

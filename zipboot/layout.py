@@ -123,7 +123,10 @@ class Layout:
         newest = self._newest_folder_ns(root)
         self._repair(root, self.files)
         if 0 < newest == self._newest_folder_ns(root) < (time() - SETTLED_S) * 1e9:
-            os.utime(os.path.join(root, _STAMPED), ns=(newest, newest))
+            try:
+                os.utime(os.path.join(root, _STAMPED), ns=(newest, newest))
+            except OSError:
+                pass  # a read-only cache that somebody else has filled: looked at each time
 
     def _newest_folder_ns(self, root: str) -> int:
         """When something was last added to or removed from a folder; -1 if one is missing."""

@@ -45,7 +45,9 @@ def _run_help(session: Session) -> int:
     words = " ".join(session.arguments.words).split()
     if session.arguments.schema:
         return _show_schema(session, session.arguments.schema)
-    if not words or session.arguments.all:
+    if words and session.arguments.all:
+        raise UsageError("expected --all or a topic, found both", hint="rye help --all")
+    if not words:
         _show_overview(session)
         return 0
     asked = " ".join(words)

@@ -1,3 +1,4 @@
+import errno
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -125,6 +126,20 @@ def test_what_is_removed_later_is_written_again_at_the_next_start(
     new_layout(tmp_path).folder()
 
     assert contents(root) == FILES
+
+
+def test_a_cache_that_cannot_be_written_is_used_all_the_same(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = new_layout(tmp_path).folder()
+    settled(Path(root))
+
+    def utime(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "read-only file system")
+
+    monkeypatch.setattr("zipboot.layout.os.utime", utime)
+
+    assert new_layout(tmp_path).folder() == root
 
 
 def test_a_later_start_looks_at_folders_and_anchors_alone(tmp_path: Path, cache: Path) -> None:

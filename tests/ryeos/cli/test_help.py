@@ -39,6 +39,13 @@ def test_help_all_lists_every_command_and_topic(cli: CommandLine) -> None:
     assert all(f"  {topic} " in done.stdout for topic in TOPICS)
 
 
+def test_help_on_a_topic_takes_no_all(cli: CommandLine) -> None:
+    done = cli("help", "search", "--all")
+
+    assert done.status == 2
+    assert done.stderr == ("error: expected --all or a topic, found both\n  hint: rye help --all\n")
+
+
 def test_the_list_of_commands_is_json_too(cli: CommandLine) -> None:
     listed = cli.json("help")
 
