@@ -366,7 +366,7 @@ def is_alive(pid: int, token: str = "", *, platform: str = sys.platform) -> bool
 
 
 def look(pid: int, platform: str) -> Seen | None:
-    """What the system shows of a process; None if there is none."""
+    """What the system shows of a process, or None."""
     if not 0 < pid <= _LONGEST_PID:
         return None
     if platform == "win32":

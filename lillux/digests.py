@@ -44,6 +44,7 @@ def rolling_sha256() -> "_Hash":
 # Base64 of both alphabets, read strictly: one text, but for its padding, stands for each value.
 
 
+# On the way back the two signs of the other alphabet become one that is in neither place: refused.
 _TO_URL, _FROM_URL = str.maketrans("+/", "-_"), str.maketrans("-_+/", "+/--")
 
 

@@ -38,18 +38,18 @@ class Fields:
         self.asked: set[str] = set()
 
     def value(self, key: str) -> Any:  # noqa: ANN401 - JSON passes through
-        """The value as it is, `ABSENT` where there is none."""
+        """The value as it is, `ABSENT` if the key is not there."""
         self.asked.add(key)
         value = self.data.get(key, ABSENT)
         return ABSENT if value is None and self.null_is_absent else value
 
     def any(self, key: str) -> Any:  # noqa: ANN401 - JSON passes through
-        """The value as it is, None where there is none."""
+        """The value as it is, or None."""
         value = self.value(key)
         return None if value is ABSENT else value
 
     def read(self, key: str, fits: Callable[[Any], object], expected: str) -> Any:  # noqa: ANN401
-        """The value if it fits, None if there is none."""
+        """The value if it fits, or None."""
         value = self.value(key)
         if value is ABSENT:
             return None
@@ -74,11 +74,11 @@ class Fields:
         return mapping
 
     def sequence(self, key: str) -> Sequence[Any]:
-        """A list, empty if there is none."""
+        """A list, empty if absent."""
         return self.read(key, is_sequence, "a list") or ()
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of strings, empty if there is none."""
+        """A list of strings, empty if absent."""
         return tuple(self.read(key, is_texts, "a list of strings") or ())
 
     def count(self, key: str, least: int, most: int) -> int | None:

@@ -77,7 +77,7 @@ class Flags:
         return tuple(self._values.get(flag, ()))
 
     def last(self, flag: str) -> str | None:
-        """The value that counts: the last one; None if there is none."""
+        """The value that counts: the last one, or None."""
         values = self._values.get(flag)
         return values[-1] if values else None
 

@@ -75,7 +75,7 @@ class JsonNode:
 class Member:
     """A name and its value in an object; ``start`` is the name's quote.
 
-    ``comma`` is the place of the comma behind it, None if there is none.
+    ``comma`` is the place of the comma behind it, or None.
     """
 
     name: str

@@ -54,7 +54,7 @@ class _PathBeneath(ctypes.Structure):
 
 
 def landlock_version(*, platform: str = sys.platform) -> int:
-    """Which version of it the system has; 0 where there is none."""
+    """Which version of it the system has; 0 if absent."""
     if platform != "linux":
         return 0
     return max(0, _call(_CREATE_RULESET, None, 0, _ASK_VERSION))

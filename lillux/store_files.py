@@ -299,7 +299,7 @@ class StoreFolders:
         return None if status is None else status.st_size
 
     def read(self, folders: tuple[str, ...], name: str, max_bytes: int) -> bytes | None:
-        """All bytes of a file there, None if there is none.
+        """All bytes of a file there, or None.
 
         Raises StoreLinkError, FileTooLargeError, FileSystemError.
         """
@@ -322,7 +322,7 @@ class StoreFolders:
             os.close(descriptor)
 
     def status(self, folders: tuple[str, ...], name: str) -> os.stat_result | None:
-        """What the system tells of a file there, None if there is none. Raises as `size`."""
+        """What the system tells of a file there, or None. Raises as `size`."""
         path = self.path(folders, name)
         try:
             status = os.lstat(path)
@@ -340,7 +340,7 @@ class StoreFolders:
         return status
 
     def touch(self, folders: tuple[str, ...], name: str) -> bool:
-        """Have a file be as young as one written now; False if there is none. Raises as `size`.
+        """Have a file be as young as one written now; False if absent. Raises as `size`.
 
         Give or take `JUST_NOW_S`: what has just been stored is not written to again.
         """

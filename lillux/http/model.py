@@ -183,7 +183,7 @@ class HttpRequest:
 
     url                 ``http`` or ``https`` with a host, without user and password
     headers             names in any case; ``Content-Length`` and ``Transfer-Encoding`` are ours
-    body                bytes, or None if there is none
+    body                bytes, or None if absent
     timeout_s           for one attempt from the first look-up of a name to the last byte, redirects
                         included; None for no limit
     total_timeout_s     for all attempts and the waits between them

@@ -74,7 +74,7 @@ def message_headers(
     """The headers for one message.
 
     version     the negotiated one, ``""`` before that
-    session_id  of the older era, ``""`` if there is none
+    session_id  of the older era, ``""`` if absent
     schema      of the tool's arguments
     """
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}

@@ -240,7 +240,7 @@ class Order:
     vault_keys   names of secrets of the user's; None for all of them
     envelope     further secrets, sealed to the node
     hook_id      of the webhook that asks for it, with the id of its delivery and what its signature
-                 is remembered by; ``""`` if there is none
+                 is remembered by; ``""`` if absent
     """
 
     user_id: str

@@ -24,7 +24,7 @@ class Head:
     """The head of one project of one user.
 
     revision             1 for the first, one more with every move
-    user_manifest_hash   the user space that its snapshot was made with, None if there is none
+    user_manifest_hash   the user space that its snapshot was made with, or None
     pushed_at            of the first push or the last move, as ISO 8601 in UTC
     """
 

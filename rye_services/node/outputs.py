@@ -569,7 +569,7 @@ def untouched(
 
 
 def _newest_graph(local: Store) -> str:
-    """The snapshot that the last graph run has left, ``""`` if there is none."""
+    """The snapshot that the last graph run has left, ``""`` if absent."""
     newest, found = 0.0, ""
     try:
         for name, value in local.refs(_GRAPHS):

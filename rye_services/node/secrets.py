@@ -125,7 +125,7 @@ class Vault:
         return tuple(sorted((SecretEntry(*row) for row in rows), key=lambda entry: entry.name))
 
     def delete(self, user_id: str, name: str) -> bool:
-        """Forget a secret; False where there is none of this name."""
+        """Forget a secret; False if there was no such secret."""
         columns = user_secrets.c
         gone = delete(user_secrets).where(columns.user_id == user_id, columns.name == name)
         with self._database.writing() as connection:

@@ -226,7 +226,7 @@ class Publication:
     suffix       of its file, which decides the comment form and the parser
     content      with the signature of the registry and the provenance
     source_hash  of what was sent without its signature lines: what a version stands for
-    publisher    the fingerprint of the key that it was sent signed with, None if there is none
+    publisher    the fingerprint of the key that it was sent signed with, or None
     title        what its metadata call it; "" where they do not
     """
 
@@ -328,7 +328,7 @@ def _validate_header(target: SignTarget, header: Mapping[str, object], version: 
 
 
 def verify_sender(signed: SignedText, hashed: str, keys: Mapping[str, bytes]) -> str | None:
-    """Whose signature a text was sent with, None if there is none. ``hashed`` is what it covers.
+    """Whose signature a text was sent with, or None. ``hashed`` is what it covers.
 
     Where the account has no keys there is nothing to check a signature by, but that it was made
     for this text. Raises PublicationError for one that is not good.

@@ -201,7 +201,7 @@ class BundleMakingError(RyeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleRecipe:
-    """What is to be made. ``entrypoint`` is the item to begin with, ``""`` if there is none."""
+    """What is to be made. ``entrypoint`` is the item to begin with, ``""`` if absent."""
 
     bundle_id: str
     version: str

@@ -321,7 +321,7 @@ class WorkspaceEnvironment:
         )
 
     def _parent_of(self, materials: Materials) -> str:
-        """The thread that has started this run, ``""`` if there is none."""
+        """The thread that has started this run, ``""`` if absent."""
         request, env = materials.request, self._workspace.context.process_env
         parent_id = request.extra_env.get(PARENT_VARIABLE) or env.get(PARENT_VARIABLE, "")
         if parent_id and parent_id == request.run_id:  # its own runner

@@ -531,7 +531,7 @@ def scratch_project(project: Space | None, files: Mapping[str, str]) -> Iterator
 
 
 def text_at(base: Path, path: str) -> str | None:
-    """The text of a project's file, None where there is none.
+    """The text of a project's file, or None.
 
     Raises UnsafePathError, FileSystemError, FileTooLargeError.
     """

@@ -84,7 +84,7 @@ class LoadRequest:
     """What is loaded, and where to.
 
     source       the space to start at, down from there; ``""`` is the nearest
-    destination  the space to copy to, ``""`` if there is none
+    destination  the space to copy to, ``""`` if absent
     max_chars    of the text, from ``offset`` on; None for all of it
     """
 

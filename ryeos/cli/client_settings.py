@@ -521,7 +521,7 @@ class EntryChange(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """A settings file as it was read. ``data`` is None where there is none.
+    """A settings file as it was read. ``data`` is None if absent.
 
     ``target`` is the file itself, all links followed.
     """
@@ -543,7 +543,7 @@ class ClientSettings:
             raise ClientSettingsError(str(self.path), problem) from None
 
     def entry(self) -> object:
-        """The entry of this program, None if there is none. Raises ClientSettingsError."""
+        """The entry of this program, or None. Raises ClientSettingsError."""
         found: object = self._values()
         for name in (*self.client.container, ENTRY_NAME):
             if not isinstance(found, Mapping):

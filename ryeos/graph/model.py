@@ -185,7 +185,7 @@ class Graph:
     nodes            by name, in the order of the file; ``start`` and every target is among them
     max_steps, max_concurrency  None where the file leaves them to the caller
     state            what it starts with; a run takes a deep copy
-    timeout_s        of the whole run, None if there is none
+    timeout_s        of the whole run, or None
     """
 
     graph_id: str
@@ -272,7 +272,7 @@ class Options:
     run_id           of the run to begin, or with ``resume`` of the one to go on with
     node             the one node to work on, then stop
     inject_state     laid over the state before that
-    capabilities     a further list that must allow every call; None if there is none
+    capabilities     a further list that must allow every call, or None
     max_steps, max_concurrency, depth  None leaves them to the graph and the configuration
     override_inputs  a resumed run takes the inputs of this call
     force            a resumed run may be of another version of the graph

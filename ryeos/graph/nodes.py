@@ -294,7 +294,7 @@ def _edge_hint(entry: object) -> str:
 
 
 def read_condition(fields: GraphFields, key: str) -> Condition | None:
-    """The condition at a key; None where there is none, a wrong one, or one that always holds."""
+    """The condition at a key; None if absent, wrong, or always true."""
     value = fields.any(key)
     if value is None:
         return None

@@ -136,7 +136,7 @@ class Ledger:
         return Lineage(grants=grants.lists, depth=grants.depth)
 
     def parent_of(self, thread_id: str) -> str:
-        """The thread that has started this one, ``""`` if there is none or an unknown one."""
+        """The thread that has started this one, ``""`` if absent or unknown."""
         try:
             return self._registry.get(thread_id).parent_id or ""
         except ThreadNotFoundError:
@@ -364,7 +364,7 @@ class WorkspaceRecording:
     """See `ryeos.graph.call.Recording`.
 
     teller  tells the threads how the run has ended; None where its runner does
-    page    writes the page of the run; None if there is none
+    page    writes the page of the run, or None
     """
 
     def __init__(

@@ -58,7 +58,7 @@ class NodeInput:
     """What decides the result of a node, and so is the key of its cache entry.
 
     graph_hash             digest of the graph's ``config``
-    config_snapshot_hash   digest of the merged configuration, ``""`` if there is none
+    config_snapshot_hash   digest of the merged configuration, ``""`` if absent
     chain                  integrity of each element of the called chain, from tool to primitive
     remote                 name of the node it is sent to, ``""`` for here
     """
@@ -99,7 +99,7 @@ class RunSnapshot:
     graph_hash         of the graph that the run was started with
     node_receipts      the receipts since the snapshot ``previous``
     errors             suppressed failures since then
-    previous           the snapshot that holds what came before, ``""`` if there is none
+    previous           the snapshot that holds what came before, ``""`` if absent
     errors_suppressed  how many there were in the whole run
     unknown            keys of other programs
     """
@@ -411,8 +411,8 @@ class ReadTranscript:
     events          of whole lines, checkpoints too
     end             the offset after the last of them
     dropped_bytes   how much follows: a line that was cut short, or what a power loss left
-    signed_end      the offset of the last checkpoint that a trusted key signed, 0 if there is none
-    forced_end      the offset after the last checkpoint, 0 if there is none: this much was on disk
+    signed_end      the offset of the last checkpoint that a trusted key signed, 0 if absent
+    forced_end      the offset after the last checkpoint, 0 if absent: this much was on disk
     """
 
     events: tuple[LoggedEvent, ...] = ()
@@ -673,7 +673,7 @@ class NodeCache:
         self._store, self._clock, self._warn = store, clock, warn
 
     def get(self, given: NodeInput, *, ttl_s: float | None = None) -> CachedResult | None:
-        """The result of that input, None where there is none that is younger than ``ttl_s``.
+        """The result of that input; None if absent, or older than ``ttl_s``.
 
         Raises CanonicalJsonError for an input that is no JSON.
         """

@@ -170,7 +170,7 @@ def read_directory(asked: RequestContext) -> dict[str, Any]:
 
 
 def skill_file(asked: RequestContext, uri: str) -> SkillFile | None:
-    """A file of a skill; None where there is none."""
+    """A file of a skill, or None."""
     for skill, source in skill_uris(asked).items():
         folder = skill.removesuffix(FILE)
         if uri.startswith(folder):

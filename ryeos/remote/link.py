@@ -90,7 +90,7 @@ class LocalHeads:
         self._store = store
 
     def read(self, remote: str) -> LocalHead | None:
-        """The head of a remote; None where there is none, or none that makes sense.
+        """The head of a remote; None if it is absent or invalid.
 
         Raises RefNameError, StoreLinkError, FileSystemError.
         """

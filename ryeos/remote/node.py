@@ -295,7 +295,7 @@ class Transport(Protocol):
         """The reply, whatever its status.
 
         path        begins with a slash; no query, no character that needs escaping
-        body        JSON, or None if there is none
+        body        JSON, or None if absent
         timeout_s   of one attempt, None for what is configured
         may_repeat  whether asking twice does no more than asking once
         Raises RemoteUnreachableError, ReplyTooLargeError.

@@ -138,7 +138,7 @@ class Pins:
         return state
 
     def forget(self, name: str, netloc: str) -> bool:
-        """Remove the pin of a name and address, wherever it is; False if there is none.
+        """Remove the pin of a name and address, wherever it is; False if absent.
 
         Raises FileSystemError.
         """
@@ -264,7 +264,7 @@ def _is_to_complete(pin: Pin, identity: NodeIdentity) -> bool:
 
 
 def _box_key(document: KeyDocument) -> str:
-    """The box key in a pin; empty where there is none. Raises SealingError for anything else."""
+    """The box key in a pin; empty if absent. Raises SealingError for anything else."""
     from ryeos.items.header_values import parse_toml
 
     found = parse_toml(document.signed_text).get("box_key")

@@ -49,7 +49,7 @@ class PulledReply:
     """``GET /v1/pull``; nothing of it is checked but its shape.
 
     suffix       of the item's file; ``""`` where the registry does not say
-    attestation  a signed document about the rest, None if there is none
+    attestation  a signed document about the rest, or None
     """
 
     item_type: str
@@ -508,7 +508,7 @@ def open_registry(
 
 
 def key_if_any(workspace: Workspace) -> SigningKey | None:
-    """The user's signing key, None where there is none."""
+    """The user's signing key, or None."""
     try:
         return workspace.signing_key()
     except NoSigningKeyError:

@@ -642,7 +642,7 @@ def _holds(base: Path, files: Mapping[str, bytes]) -> bool:
 
 
 def _set_aside(target: Path) -> Path | None:
-    """Move a folder to where nobody looks; None where there is none."""
+    """Move a folder aside; None if it is absent."""
     if not is_directory(target):
         return None
     aside = target.with_name(f".old-{os.urandom(6).hex()}")

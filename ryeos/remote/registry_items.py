@@ -329,7 +329,7 @@ class RegistryLock:
             self._write({**self.entries(), str(entry.ref): entry})
 
     def remove(self, ref: ItemRef) -> bool:
-        """Take an entry out; False if there is none. Raises RegistryLockError."""
+        """Take an entry out; False if absent. Raises RegistryLockError."""
         with locked(self._guard):
             entries = self.entries()
             if entries.pop(str(ref), None) is None:

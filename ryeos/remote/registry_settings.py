@@ -187,7 +187,7 @@ registry:
 
 
 class RegistriesFile:
-    """The file of a user space. ``key`` gives the user's signing key, None if there is none."""
+    """The file of a user space. ``key`` gives the user's signing key, or None."""
 
     def __init__(
         self, user: Space, verifier: Verifier, key: Callable[[], SigningKey | None]
@@ -308,7 +308,7 @@ class RegistryPins:
         return pin
 
     def forget(self, netloc: str) -> Path | None:
-        """Remove the pin of an address; None if there is none. Raises FileSystemError."""
+        """Remove the pin of an address; None if there was no pin. Raises FileSystemError."""
         path = self._path(netloc)
         try:
             path.unlink()

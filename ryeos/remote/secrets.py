@@ -331,7 +331,7 @@ class LocalSecrets:
             self._write({**self.values(), **values})
 
     def delete(self, name: str) -> bool:
-        """Remove a secret; False if there is none of that name."""
+        """Remove a secret; False if there was no such secret."""
         with self._alone():
             values = self.values()
             if name not in values:

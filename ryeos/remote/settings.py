@@ -136,11 +136,11 @@ class RemoteValues(Fields):
         self._where, self.sources = where, sources
 
     def plain_text(self, key: str) -> str:
-        """A text, ``""`` where there is none."""
+        """A text, ``""`` if absent."""
         return self.text(key) or ""
 
     def flag(self, key: str) -> bool:
-        """True or false, false where there is none; null is neither."""
+        """True or false, false if absent; null is neither."""
         value = self.data.get(key, False)
         if not isinstance(value, bool):
             self._refuse(key, "true or false", value)
@@ -407,7 +407,7 @@ def netloc_of(url: str) -> str:
 
 
 class RemotesFile:
-    """The file of a user space. ``key`` gives the user's signing key, None if there is none."""
+    """The file of a user space. ``key`` gives the user's signing key, or None."""
 
     def __init__(
         self, user: Space, verifier: Verifier, key: Callable[[], SigningKey | None]

@@ -243,7 +243,7 @@ class Services:
     neighbours    ``neighbours(element, rules)``: the files that the rules name beside an element's
                   own, verified. Raises IntegrityError.
     functions     calls Python functions in warm workers; None for a process to each call
-    graphs        makes the calls of graphs, which need more than the engine; None if there is none
+    graphs        makes the calls of graphs, which need more than the engine, or None
     on_step       hears of the steps of a graph
     """
 

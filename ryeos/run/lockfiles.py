@@ -61,7 +61,7 @@ class LockfileResolver:
         return any(path.is_file() for path in paths)
 
     def check(self, chain: Chain, dependencies: Mapping[str, str]) -> FoundLockfile | None:
-        """The lockfile that the chain agrees with; None if there is none, or it is outdated.
+        """The lockfile that the chain agrees with; None if it is absent or outdated.
 
         Outdated means that a pinned bundle has another version now. That bundle's elements may
         then differ, the others may not; the next success writes the file anew. Raises
@@ -116,7 +116,7 @@ class LockfileResolver:
         return next((s for s in own if s and os.path.isdir(s.ai)), None)  # noqa: PTH112 - never raises
 
     def delete_lockfile(self, tool_id: str, version: str) -> Path | None:
-        """Remove the lockfile that counts, readable or not; its path, None if there is none.
+        """Remove the lockfile that counts, readable or not; its path, or None.
 
         Raises SystemImmutableError for a bundle's, FileSystemError.
         """

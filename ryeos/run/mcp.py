@@ -211,7 +211,7 @@ class ServerConfig:
     server: ChainElement | None = None
 
     def filled(self, key: str) -> str:
-        """The text under a key, filled in; ``""`` where there is none. Raises SpecError."""
+        """The text under a key, filled in; ``""`` if absent. Raises SpecError."""
         value = self.config.get(key)
         if value is None:
             return ""

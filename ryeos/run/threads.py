@@ -445,7 +445,7 @@ class RunnerSeals:
         return bool(key) and compare_digest(expected, code.encode("utf-8", "backslashreplace"))
 
     def _known_key(self) -> bytes:
-        """The key, empty where there is none, or where it is just being written."""
+        """The key, empty if absent, or where it is just being written."""
         try:
             key = read_bytes(self._path, KEY_BYTES)
         except (FileNotFoundError, LilluxError):

@@ -198,17 +198,17 @@ class Record:
 
     @property
     def title(self) -> str:
-        """The declared title, ``""`` if there is none."""
+        """The declared title, ``""`` if absent."""
         return as_text(self.header.get("title"))
 
     @property
     def description(self) -> str:
-        """The declared description, ``""`` if there is none."""
+        """The declared description, ``""`` if absent."""
         return as_text(self.header.get("description"))
 
     @property
     def version(self) -> str:
-        """The declared version, ``""`` if there is none."""
+        """The declared version, ``""`` if absent."""
         return as_text(self.header.get("version"))
 
     @property
@@ -220,7 +220,7 @@ class Record:
         return tuple(map(as_text, tags)) if isinstance(tags, list) else ()
 
     def value(self, name: str) -> object:
-        """A metadata value: at the top level, else under ``metadata``; None if there is none."""
+        """A metadata value: at the top level, else under ``metadata``, or None."""
         value = self.header.get(name)
         below = self.header.get("metadata")
         if value is None and isinstance(below, Mapping):
@@ -319,7 +319,7 @@ class SearchDocument:
     """A record as it is searched for.
 
     shadows      the spaces whose item of the same id this one hides
-    shadowed_by  the space whose item hides this one, ``""`` if there is none
+    shadowed_by  the space whose item hides this one, ``""`` if absent
     id, name     case folded
     order        where it stands among equals: nearer spaces, then kinds, then ids
     """

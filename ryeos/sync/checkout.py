@@ -83,7 +83,7 @@ class TreeFiles:
             raise file_system_error(path, error) from error
 
     def status(self, relative: str) -> os.stat_result | None:
-        """What the system tells of a file, None where there is none."""
+        """What the system tells of a file, or None."""
         path = self._path(relative)
         try:
             return os.lstat(path)

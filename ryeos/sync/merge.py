@@ -24,7 +24,7 @@ _SIGNED_LINES = 3  # a signature stands in the first line, or below a shebang
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeConflict:
-    """A path that no rule decides. The digests are those of the manifests, None if there is none.
+    """A path that no rule decides. The digests are those of the manifests, or None.
 
     ``other`` is the path that it cannot be beside, ``""`` where it stands for itself.
     """

@@ -232,7 +232,7 @@ class ObjectFields(Fields):
             raise self.error("schema", str(SCHEMA))
 
     def plain_text(self, key: str) -> str:
-        """A string, ``""`` if there is none."""
+        """A string, ``""`` if absent."""
         return self.text(key) or ""
 
     def optional_text(self, key: str) -> str | None:
@@ -264,7 +264,7 @@ class ObjectFields(Fields):
         return None if self.any(key) in (None, "") else self.digest(key)
 
     def digests(self, key: str) -> tuple[str, ...]:
-        """A list of digests, empty if there is none."""
+        """A list of digests, empty if absent."""
         return tuple(self.read(key, _is_list_of(is_digest), "a list of digests") or ())
 
     def paths(self, key: str) -> dict[str, str]:
@@ -276,7 +276,7 @@ class ObjectFields(Fields):
         return paths
 
     def plain_mapping(self, key: str) -> dict[str, Any]:
-        """An object, empty if there is none."""
+        """An object, empty if absent."""
         return dict(self.mapping(key) or {})
 
     def required_mapping(self, key: str, expected: str = "a value") -> dict[str, Any]:
@@ -295,7 +295,7 @@ class ObjectFields(Fields):
         return value
 
     def mappings(self, key: str) -> tuple[dict[str, Any], ...]:
-        """A list of objects, empty if there is none."""
+        """A list of objects, empty if absent."""
         return tuple(self.read(key, _is_list_of(is_mapping), "a list of objects") or ())
 
     def size(self, key: str) -> int:

@@ -380,7 +380,7 @@ def suffix_of(path: str) -> str:
 
 
 def signature_info(kind: Kind, path: str, text: str) -> dict[str, str] | None:
-    """The fields of the signature line at the top of a text, unverified; None if there is none."""
+    """The fields of the signature line at the top of a text, unverified, or None."""
     lines = _LINES[kind]
     line = lines.get(_ANY_SUFFIX) or lines.get(suffix_of(path).translate(_ASCII_LOWER))
     match = line.match(text) if line else None

@@ -46,7 +46,7 @@ class BundleHome(Protocol):
         ...
 
     def programs(self) -> str | None:
-        """A folder with programs that tools expect on their PATH; None where there is none."""
+        """A folder with programs that tools expect on their PATH, or None."""
         ...
 
 
