@@ -291,13 +291,14 @@ class LineDecoder:
 # The ends of a message that are looked at for its id, however long the rest is.
 SEARCHED_BYTES = 4096
 # Characters are taken for good, groups are not: before 3.11.5 possessive groups lose matches.
+# The patterns are compiled when they are needed: a server that starts has no use for them.
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*"'
 _SCALAR = rb"(?:" + _STRING + rb"|[-+.0-9A-Za-z]++)"
 _MEMBER = _STRING + rb"\s*+:\s*+" + _SCALAR
 _ID = rb'"id"\s*+:\s*+(' + _STRING + rb"|-?[0-9]++)\s*+"
-_AT_THE_START = re.compile(rb"\s*+\{\s*+(?:(?!\"id\")" + _MEMBER + rb"\s*+,\s*+)*" + _ID + rb"[,}]")
-_ANSWER = re.compile(rb"\s*+\{\s*+(?:" + _MEMBER + rb"\s*+,\s*+)*\"(?:result|error)\"\s*+:")
-_AT_THE_END = re.compile(rb",\s*+" + _ID + rb"(?:,\s*+" + _MEMBER + rb"\s*+)*\}\s*+\Z")
+_AT_THE_START = rb"\s*+\{\s*+(?:(?!\"id\")" + _MEMBER + rb"\s*+,\s*+)*" + _ID + rb"[,}]"
+_ANSWER = rb"\s*+\{\s*+(?:" + _MEMBER + rb"\s*+,\s*+)*\"(?:result|error)\"\s*+:"
+_AT_THE_END = rb",\s*+" + _ID + rb"(?:,\s*+" + _MEMBER + rb"\s*+)*\}\s*+\Z"
 
 
 def is_deeper(value: Any, max_depth: int) -> bool:  # noqa: ANN401 - JSON
@@ -322,18 +323,18 @@ def id_of_text(text: bytes) -> str | int | None:
     """
     if not text.lstrip().startswith(b"{"):
         return None
-    found = _AT_THE_START.match(text[:SEARCHED_BYTES])
-    return _read(found or _AT_THE_END.search(text[-SEARCHED_BYTES:]))
+    found = re.match(_AT_THE_START, text[:SEARCHED_BYTES])
+    return _read(found or re.search(_AT_THE_END, text[-SEARCHED_BYTES:]))
 
 
 def id_at_start(text: bytes) -> str | int | None:
     """The ``id`` of an object of which only the start is there; None where it is not in it."""
-    return _read(_AT_THE_START.match(text[:SEARCHED_BYTES]))
+    return _read(re.match(_AT_THE_START, text[:SEARCHED_BYTES]))
 
 
 def begins_an_answer(text: bytes) -> bool:
     """Whether an object has a ``result`` or an ``error`` before any member that is no scalar."""
-    return _ANSWER.match(text[:SEARCHED_BYTES]) is not None
+    return re.match(_ANSWER, text[:SEARCHED_BYTES]) is not None
 
 
 def _read(found: re.Match[bytes] | None) -> str | int | None:
