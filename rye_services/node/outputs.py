@@ -37,7 +37,7 @@ from ryeos.sync.paths import (
 from ryeos.sync.rules import ManifestRules
 from ryeos.sync.tree import StatTable, Tree, build_project_tree
 from ryeos.trust.keys import SigningKey
-from ryeos.trust.signature import MAX_ITEM_BYTES, decode, form_for, split
+from ryeos.trust.signature import MAX_ITEM_BYTES, Identity, decode, form_for, split
 
 # --- sound trees ----------------------------------------------------------------------------------
 # What a run has made of a project, without what no manifest may have: it is left out and named.
@@ -687,7 +687,11 @@ def sign_page(project: Path, relative: str, key: SigningKey) -> bool:
         signed = split(decode(read_bytes(path, MAX_ITEM_BYTES), relative), form, relative)
         if signed.signature is not None:
             return False
-        write_atomic(path, key.signed_text(Kind.KNOWLEDGE, signed, form, relative).encode())
+        identity = Identity(
+            Kind.KNOWLEDGE.value, relative[len(".ai/knowledge/") : -len(".md")], "md"
+        )
+        text = key.signed_text(Kind.KNOWLEDGE, signed, form, relative, identity)
+        write_atomic(path, text.encode())
     except (LilluxError, FileNotFoundError) as error:
         _log.warning("page not signed: %s", error)
         return False

@@ -43,7 +43,7 @@ from ryeos.items.headers import parse_header
 from ryeos.items.refs import PROJECT, Kind, Space
 from ryeos.trust.file_types import extract
 from ryeos.trust.keys import SigningKey
-from ryeos.trust.sign import SignTarget, is_module, validate_item
+from ryeos.trust.sign import SignTarget, ValidItem, is_module, validate_item
 from ryeos.trust.signature import (
     DETACHED_SUFFIXES,
     FORMS,
@@ -264,7 +264,8 @@ def publication(
     found = suffix or guessed_suffix(name.kind, content)
     target = _target(name, found)
     try:
-        signed = validate_item(target, data)
+        valid = validate_item(target, data)
+        signed = valid.signed
         assert signed is not None  # noqa: S101 - only of detached suffixes, refused by `_target`
         header = extract(name.kind, found, signed.shebang + signed.body, str(target.path))
         hashed = hashed_text(name.kind, signed, str(target.path))
@@ -276,7 +277,7 @@ def publication(
     except LilluxError as error:
         raise PublicationError(str(error)) from error
     _validate_header(target, header, version)
-    text, signature = _resigned(name.kind, found, signed, signer, account)
+    text, signature = _resigned(name.kind, found, valid, signer, account)
     return Publication(
         suffix=found,
         content=text,
@@ -339,7 +340,7 @@ def verify_sender(signed: SignedText, hashed: str, keys: Mapping[str, bytes]) ->
     again = "sign it again: rye sign"
     if signature.content_hash != content_hash(hashed):
         raise PublicationError(f"the content changed since it was signed; {again}")
-    if signed.covers and signed.covers.content_hash != content_hash(signed.body):
+    if signed.covers and signed.covers.content_hash != content_hash(signed.covered):
         raise PublicationError(f"the text below the covers line changed; {again}")
     if not keys:
         return None
@@ -357,10 +358,16 @@ def verify_sender(signed: SignedText, hashed: str, keys: Mapping[str, bytes]) ->
 
 
 def _resigned(
-    kind: Kind, suffix: str, signed: SignedText, signer: SigningKey, account: str
+    kind: Kind,
+    suffix: str,
+    valid: ValidItem,
+    signer: SigningKey,
+    account: str,
 ) -> tuple[str, Signature]:
     form = form_for(kind, suffix)
-    made = split(signer.signed_text(kind, signed, form, suffix), form, suffix)
+    assert valid.signed is not None  # noqa: S101 - as in `publication`
+    text = signer.signed_text(kind, valid.signed, form, suffix, valid.identity)
+    made = split(text, form, suffix)
     assert made.signature is not None  # noqa: S101 - just made
     signature = replace(made.signature, provenance=f"{PROVIDER}@{account}")
     return compose(replace(made, signature=signature), form), signature

@@ -438,11 +438,12 @@ def write_signed(
     Raises what signing raises, FileChangedError, FileExistsError.
     """
     require_writable(target)
-    signed = validate_item(target, text.encode())
+    valid = validate_item(target, text.encode())
     form = form_for(target.kind, SUFFIX)
-    if signed is None:  # a suffix with its signature beside it, which ours is not
+    if valid.signed is None:  # a suffix with its signature beside it, which ours is not
         raise AssertionError(target.label)
-    data = key.signed_text(target.kind, signed, form, str(target.path)).encode()
+    where = str(target.path)
+    data = key.signed_text(target.kind, valid.signed, form, where, valid.identity).encode()
     with locked(target.space.ai / "state" / "sign.lock"):
         make_directory(target.path.parent)
         if before is None:

@@ -38,6 +38,7 @@ EXIT_STATUS: Mapping[str, int] = {
     "REMOTE_INSECURE": 4,
     "REMOTE_NOT_APPROVED": 4,
     "REQUEST_SIGNATURE": 4,
+    "UNBOUND_SIGNATURE": 4,
     "UNSIGNED": 4,
     "UNTRUSTED_KEY": 4,
     "WEBHOOK_REFUSED": 4,
@@ -259,6 +260,16 @@ class UntrustedKeyError(IntegrityError):
     def __init__(self, path: str, fingerprint: str, hint: str) -> None:
         self.fingerprint = fingerprint
         super().__init__(path, f"signed by the untrusted key {fingerprint}", hint=hint)
+
+
+class UnboundSignatureError(IntegrityError):
+    """The signature is for another item, or names none although its key always does."""
+
+    code = "UNBOUND_SIGNATURE"
+    state = "unbound"
+
+    def __init__(self, path: str, problem: str, sign_command: str) -> None:
+        super().__init__(path, problem, hint=f"read it, and sign it for this place: {sign_command}")
 
 
 class SignatureFormatError(IntegrityError):

@@ -18,10 +18,9 @@ from lillux.files import file_system_error, locked, make_directory, read_bytes, 
 from lillux.sealing import decode_box_key, encode_box_key
 from lillux.values import dataclass
 from ryeos.items.errors import RyeError
-from ryeos.items.refs import AI_DIRECTORY, USER, Kind, Space
+from ryeos.items.refs import AI_DIRECTORY, USER, Space
 from ryeos.remote.requests import NodeIdentity
 from ryeos.trust.keys import SigningKey, verifies_with
-from ryeos.trust.signature import SignedText, form_for
 from ryeos.trust.store import (
     MAX_DOCUMENT_BYTES,
     TRUSTED_FOLDER,
@@ -244,9 +243,7 @@ class Pins:
         text = text.replace("\n[public_key]", f"{box_key}\n\n[public_key]", 1)
         path = self._path(name, netloc)
         if self._key:
-            body = SignedText(shebang="", signature=None, covers=None, body=text)
-            form = form_for(Kind.CONFIG, ".toml")
-            text = self._key.signed_text(Kind.CONFIG, body, form, str(path))
+            text = self._key.signed_config(text, path)
         write_atomic(path, text.encode(), mode=0o600)
 
     def _path(self, name: str, netloc: str) -> Path:

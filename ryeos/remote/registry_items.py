@@ -145,7 +145,7 @@ def _taken_apart(reply: PulledReply, ref: ItemRef, what: str) -> tuple[str, Sign
     for suffix in (reply.suffix,) if reply.suffix else _GUESSED[ref.kind]:
         target = _target(ref, suffix)
         try:
-            signed = validate_item(target, reply.content.encode())
+            signed = validate_item(target, reply.content.encode()).signed
         except LilluxError as error:
             problem = problem or error
             continue
@@ -184,7 +184,8 @@ def _check_covers(signed: SignedText, ref: ItemRef, pin: RegistryPin, what: str)
     covers: Covers | None = signed.covers
     if covers is None:
         return False
-    if covers.fingerprint != pin.fingerprint or covers.content_hash != content_hash(signed.body):
+    is_whole = covers.content_hash == content_hash(signed.covered)
+    if covers.fingerprint != pin.fingerprint or not is_whole:
         raise PulledItemError(what, "changed since the registry signed it (outside of the block)")
     _check_value(covers.content_hash, covers.value, pin, what)
     return True
@@ -484,10 +485,10 @@ class Placing:
             return item.data
         kind = item.ref.kind
         target = SignTarget(path=path, kind=kind, space=self.space, ref=item.ref)
-        signed = validate_item(target, item.data)
-        assert signed is not None  # noqa: S101 - `check_pulled` took no file without a line
-        form = form_for(kind, item.suffix)
-        return self._key.signed_text(kind, signed, form, str(path)).encode()
+        valid = validate_item(target, item.data)
+        assert valid.signed is not None  # noqa: S101 - `check_pulled` took no file without a line
+        form, where = form_for(kind, item.suffix), str(path)
+        return self._key.signed_text(kind, valid.signed, form, where, valid.identity).encode()
 
 
 def file_state(data: bytes, ref: ItemRef, path: Path) -> FileState | None:

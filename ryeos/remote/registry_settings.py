@@ -40,7 +40,6 @@ from ryeos.remote.settings import (
 from ryeos.trust.config import Layer
 from ryeos.trust.keys import SigningKey, verifies_with
 from ryeos.trust.sign import UserConfigFile
-from ryeos.trust.signature import SignedText, form_for
 from ryeos.trust.store import (
     MAX_DOCUMENT_BYTES,
     KeyDocument,
@@ -375,9 +374,7 @@ class RegistryPins:
             text = text.replace("\n[public_key]", f"{line}\n\n[public_key]", 1)
         path = self._path(netloc)
         if self._key:
-            body = SignedText(shebang="", signature=None, covers=None, body=text)
-            form = form_for(Kind.CONFIG, ".toml")
-            text = self._key.signed_text(Kind.CONFIG, body, form, str(path))
+            text = self._key.signed_config(text, path)
         write_atomic(path, text.encode(), mode=0o600)
 
     def _path(self, netloc: str) -> Path:

@@ -61,12 +61,14 @@ def publish_bundle(
 def _publish_file(path: Path, space: Space, key: SigningKey) -> dict[str, Any]:
     """Sign one file in place; its manifest entry."""
     target = _target(path, space)
-    signed = validate_item(target, path.read_bytes())
+    valid = validate_item(target, path.read_bytes())
+    signed = valid.signed
     if signed is None:
         raise BundleError(str(path), "a bundle holds only files with a signature line of their own")
     suffix = target.verify_target.suffix
     form = form_for(target.kind, suffix)
-    path.write_bytes(key.signed_text(target.kind, signed, form, str(path)).encode())
+    text = key.signed_text(target.kind, signed, form, str(path), valid.identity)
+    path.write_bytes(text.encode())
     entry: dict[str, Any] = {"sha256": sha256_hex(path.read_bytes())}
     is_test = target.ref is not None and target.ref.is_test  # read by `rye test` alone
     if target.kind in (Kind.TOOL, Kind.CONFIG) and not is_test:
@@ -96,9 +98,10 @@ def _target(path: Path, space: Space) -> SignTarget:
 
 
 def _write_key_document(space: Space, key: SigningKey) -> None:
-    text = write_key_document(key.public_pem, space.bundle_id, covers_all=True)
+    text = write_key_document(key.public_pem, space.bundle_id, covers_all=True, binds_identity=True)
     path = document_path(space, key.fingerprint)
-    _write_signed(path, text, form_for(Kind.CONFIG, ".toml"), key)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(key.signed_config(text, path).encode())
 
 
 def _write_manifest(space: Space, files: Mapping[str, Any], key: SigningKey) -> None:

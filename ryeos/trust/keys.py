@@ -5,6 +5,7 @@ of a document; a private key stays in the file it was written to.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
@@ -30,10 +31,11 @@ from lillux.signing import (
 from lillux.values import dataclass, replace
 from ryeos.items.context import Clock, Context, utc_now
 from ryeos.items.errors import KeyDocumentError, RyeError
-from ryeos.items.refs import PROJECT, Kind, Space
+from ryeos.items.refs import AI_DIRECTORY, PROJECT, Kind, Space
 from ryeos.trust.signature import (
     CommentForm,
     Covers,
+    Identity,
     Signature,
     SignedText,
     compose,
@@ -41,6 +43,7 @@ from ryeos.trust.signature import (
     form_for,
     hashed_text,
     needs_covers,
+    split,
 )
 from ryeos.trust.store import (
     MAX_DOCUMENT_BYTES,
@@ -58,6 +61,9 @@ from ryeos.trust.store import (
 # A private key at work: makes signature lines. Pure but for the clock it is given.
 
 
+_VERSION = re.compile(r"""^version\s*[:=]\s*["']?([0-9A-Za-z.+-]*)""", re.MULTILINE)
+
+
 class SigningKey:
     """Signs texts and bytes with one key, in the forms of ``docs/signatures.md``."""
 
@@ -71,21 +77,48 @@ class SigningKey:
         """The public half, as a key document holds it."""
         return self._keypair.public_pem
 
-    def signed_text(self, kind: Kind, signed: SignedText, form: CommentForm, where: str) -> str:
+    def signed_text(
+        self,
+        kind: Kind,
+        signed: SignedText,
+        form: CommentForm,
+        where: str,
+        identity: Identity | None = None,
+    ) -> str:
         """The text with fresh signature lines; the covers line first, so that the other covers it.
 
-        Raises SignatureFormatError for a directive without its block.
+        ``identity`` is the item that it is signed as; without one it can be no item of ours. Raises
+        SignatureFormatError for a directive without its block.
         """
-        bare = replace(signed, signature=None, covers=None, signature_first=False)
+        line = identity.line(form, where) if identity else ""
+        bare = replace(
+            signed, signature=None, covers=None, signature_first=False, identity_line=line
+        )
         if needs_covers(kind, bare.body):
-            covered = content_hash(bare.body)
+            covered = content_hash(bare.covered)
             bare = replace(bare, covers=Covers(covered, self._sign(covered), self.fingerprint))
         signature = self._signature(content_hash(hashed_text(kind, bare, where)))
         return compose(replace(bare, signature=signature), form)
 
-    def detached_line(self, data: bytes) -> str:
+    def detached_line(self, data: bytes, identity: Identity | None = None) -> str:
         """The content of the ``.sig`` file beside a file that cannot hold a line."""
-        return self._signature(sha256_hex(data)).core() + "\n"
+        line = f"{identity.core()}\n" if identity else ""
+        return f"{self._signature(sha256_hex(line.encode() + data)).core()}\n{line}"
+
+    def signed_config(self, text: str, path: Path) -> str:
+        """A configuration file that Rye writes itself, signed for its path below ``config/``."""
+        suffix = path.suffix
+        form = form_for(Kind.CONFIG, suffix)
+        signed = split(text, form, str(path))
+        _, is_config, below = path.as_posix().rpartition(
+            f"/{AI_DIRECTORY}/{Kind.CONFIG.directory}/"
+        )
+        found = _VERSION.search(signed.body)
+        version = found[1] if found else ""
+        identity = Identity(Kind.CONFIG.value, below[: -len(suffix)], suffix[1:], version)
+        return self.signed_text(
+            Kind.CONFIG, signed, form, str(path), identity if is_config else None
+        )
 
     def digest_signature(self, digest: str) -> str:
         """The signature of a digest over something that names its own purpose, not of a file's."""
@@ -211,12 +244,14 @@ class OfferedKey:
 
     owner       as its document says, ``""`` when it says nothing of use
     covers_all  its own document, signed by the key itself, says that it signs texts whole
+    binds_identity  as above, that it signs each text for one item
     """
 
     fingerprint: str
     public_pem: bytes
     owner: str = ""
     covers_all: bool = False
+    binds_identity: bool = False
 
 
 def read_offered_key(path: Path) -> OfferedKey:
@@ -235,20 +270,43 @@ def read_offered_key(path: Path) -> OfferedKey:
         # Everybody calls the own key `local`: under that name it would look like the reader's.
         owner="" if document.owner in {OWN_OWNER, UNKNOWN_OWNER} else document.owner,
         covers_all=document.covers_all and is_self_signed,
+        binds_identity=document.binds_identity and is_self_signed,
     )
 
 
 def trust_own_key(key: SigningKey, user: Space, owner: str = "") -> tuple[Path, bool]:
     """Let the own key count; the document's path, and whether it was there already.
 
-    The document is signed by the key itself and marks it as one that signs texts whole. Raises
+    The document is signed by the key itself and marks it as one that signs texts whole, and each
+    for one item; a document from before that mark keeps without it (`upgrade_own_key`). Raises
     KeyDocumentError for an owner that cannot be written down, FileSystemError.
     """
     path = document_path(user, key.fingerprint)
     known = _read_own_document(path, key)
     if known and owner in {"", known.owner}:
         return path, True
-    return _write_document(path, key.public_pem, owner or OWN_OWNER, key, covers_all=True), False
+    binds_identity = known is None or known.binds_identity
+    return _write_own_document(path, key, owner, binds_identity=binds_identity), False
+
+
+def binds_identity(key: SigningKey, user: Space) -> bool:
+    """Whether the own key's document says that it signs each text for one item."""
+    known = _read_own_document(document_path(user, key.fingerprint), key)
+    return known is not None and known.binds_identity
+
+
+def upgrade_own_key(key: SigningKey, user: Space) -> Path:
+    """Write the mark into the own key's document: what it signed for no item no longer counts."""
+    path = document_path(user, key.fingerprint)
+    known = _read_own_document(path, key)
+    return _write_own_document(path, key, known.owner if known else "", binds_identity=True)
+
+
+def _write_own_document(path: Path, key: SigningKey, owner: str, *, binds_identity: bool) -> Path:
+    text = write_key_document(
+        key.public_pem, owner or OWN_OWNER, covers_all=True, binds_identity=binds_identity
+    )
+    return _write_document(path, text, key)
 
 
 def trust_key(
@@ -260,13 +318,13 @@ def trust_key(
     Raises KeyDocumentError, FileSystemError.
     """
     said = owner or offered.owner or (known.owner if known else "")
-    return _write_document(
-        document_path(space, offered.fingerprint),
+    text = write_key_document(
         offered.public_pem,
         said if said not in {"", OWN_OWNER} else UNKNOWN_OWNER,
-        key,
         covers_all=offered.covers_all or (known is not None and known.covers_all),
+        binds_identity=offered.binds_identity or (known is not None and known.binds_identity),
     )
+    return _write_document(document_path(space, offered.fingerprint), text, key)
 
 
 def verifies_with(document: KeyDocument, public_pem: bytes) -> bool:
@@ -311,15 +369,9 @@ def _read_own_document(path: Path, key: SigningKey) -> KeyDocument | None:
     return document if is_whole and verifies_with(document, key.public_pem) else None
 
 
-def _write_document(
-    path: Path, public_pem: bytes, owner: str, key: SigningKey, *, covers_all: bool
-) -> Path:
-    text = write_key_document(public_pem, owner, covers_all=covers_all)
-    body = SignedText(shebang="", signature=None, covers=None, body=text)
-    form = form_for(Kind.CONFIG, ".toml")
-    signed = key.signed_text(Kind.CONFIG, body, form, str(path))
+def _write_document(path: Path, text: str, key: SigningKey) -> Path:
     make_directory(path.parent)
-    write_atomic(path, signed.encode())
+    write_atomic(path, key.signed_config(text, path).encode())
     return path
 
 

@@ -58,6 +58,7 @@ from ryeos.trust.signature import (
     DETACHED_SUFFIXES,
     MAX_ITEM_BYTES,
     CommentForm,
+    Identity,
     Signature,
     SignedText,
     compose,
@@ -253,6 +254,7 @@ def _matches(rules: Sequence[re.Pattern[str] | None], segments: Sequence[str]) -
 # --- sign -----------------------------------------------------------------------------------------
 
 _BYTE_ORDER_MARK = "\ufeff"
+_VERSION = re.compile(r"[0-9A-Za-z.+-]*")
 _FILES_PER_WAIT = 128
 """Files that are written to the disk together: so many are signed between two reports."""
 
@@ -338,11 +340,11 @@ class Signer:
     def _begin(self, target: SignTarget, *, force: bool) -> "_Begun | SignReport":
         require_writable(target)  # (1)
         data = read_item(target)
-        signed = validate_item(target, data)  # (2)
-        current = None if force else self._current(target)
+        valid = validate_item(target, data)  # (2)
+        current = None if force else self._current(target, valid.identity)
         if current:
             return SignReport(target=target, signature=current, unchanged=True)
-        return _Begun(target, signed, self._prepare_write(target, data, signed))  # (3)
+        return _Begun(target, valid.signed, self._prepare_write(target, data, valid))  # (3)
 
     def _end(self, begun: "_Begun", failed: Mapping[Path, LilluxError]) -> SignReport:
         target = begun.target
@@ -357,8 +359,8 @@ class Signer:
         warnings = tuple(_warnings(target, begun.signed))
         return SignReport(target=target, signature=verified.signature, warnings=warnings)
 
-    def _current(self, target: SignTarget) -> Signature | None:
-        """The signature that is there, if it is valid, ours, and over the whole text."""
+    def _current(self, target: SignTarget, identity: Identity | None) -> Signature | None:
+        """The signature that is there, if it is valid, ours, for this item, over the whole text."""
         try:
             verified = self._verifier.verify(target.verify_target)
         except LilluxError:
@@ -366,15 +368,15 @@ class Signer:
         # Another program may have signed with this key, and covered less of the text.
         whole = verified.verified and verified.coverage is Coverage.FULL
         ours = verified.key and verified.key.fingerprint == self._key.fingerprint
-        return verified.signature if whole and ours else None
+        is_bound = verified.identity == identity
+        return verified.signature if whole and ours and is_bound else None
 
-    def _prepare_write(
-        self, target: SignTarget, data: bytes, signed: SignedText | None
-    ) -> PreparedWrite:
-        path = target.path.resolve()
+    def _prepare_write(self, target: SignTarget, data: bytes, valid: "ValidItem") -> PreparedWrite:
+        path, signed = target.path.resolve(), valid.signed
         if signed is None:
-            return prepare_write(detached_path(path), self._key.detached_line(data).encode())
-        text = self._key.signed_text(target.kind, signed, _form(target), str(path))
+            line = self._key.detached_line(data, valid.identity)
+            return prepare_write(detached_path(path), line.encode())
+        text = self._key.signed_text(target.kind, signed, _form(target), str(path), valid.identity)
         return prepare_write(path, text.encode(), expected=data)
 
 
@@ -397,15 +399,27 @@ def read_item(target: SignTarget) -> bytes:
         raise ItemNotFoundError(target.label, [target.space.label]) from None
 
 
-def validate_item(target: SignTarget, data: bytes) -> SignedText | None:
-    """Validate a file and take its text apart; None when its signature goes beside it.
+@dataclass(frozen=True, slots=True)
+class ValidItem:
+    """A file that may be signed: its text taken apart, and the item that it is signed as.
+
+    ``signed`` is None where the signature goes beside the file, ``identity`` where it is outside
+    of the folders of kinds.
+    """
+
+    signed: SignedText | None
+    identity: Identity | None
+
+
+def validate_item(target: SignTarget, data: bytes) -> ValidItem:
+    """Validate a file and take its text apart.
 
     Raises ItemValidationError, SignatureFormatError, MetadataError.
     """
     where = str(target.path)
     suffix = target.verify_target.suffix
     if suffix in DETACHED_SUFFIXES or target.ref is None:
-        return None
+        return ValidItem(None, target.verify_target.identity(_json_version(target, data)))
     form = _form(target)
     text = text_of(data, form, where)
     if text.startswith(_BYTE_ORDER_MARK):
@@ -432,7 +446,23 @@ def validate_item(target: SignTarget, data: bytes) -> SignedText | None:
     if issues:
         raise ItemValidationError(where, issues)
     hashed_text(target.kind, signed, where)
-    return signed
+    return ValidItem(signed, target.verify_target.identity(version_in(header)))
+
+
+def version_in(header: Mapping[str, Any]) -> str:
+    """The version as an identity line has it: ``""`` for none, and for what is no version."""
+    version = header.get("version")
+    return version if isinstance(version, str) and _VERSION.fullmatch(version) else ""
+
+
+def _json_version(target: SignTarget, data: bytes) -> str:
+    """The version of a JSON tool; a file of data may say anything, or be no JSON."""
+    if target.verify_target.suffix not in DETACHED_SUFFIXES:
+        return ""
+    try:
+        return version_in(extract(target.kind, ".json", data.decode(), str(target.path)))
+    except (LilluxError, UnicodeDecodeError):
+        return ""
 
 
 def _spec_problems(header: Mapping[str, Any], suffix: str) -> tuple[str, ...]:
@@ -754,7 +784,6 @@ class UserConfigFile:
         """Replace the file. Raises FileSystemError."""
         key = self._key() if is_signed else None
         if key:
-            body = SignedText(shebang="", signature=None, covers=None, body=text)
-            text = key.signed_text(Kind.CONFIG, body, _FORM, str(self.path))
+            text = key.signed_config(text, self.path)
         make_directory(self.path.parent)
         write_atomic(self.path, text.encode())

@@ -30,6 +30,10 @@ _COVERS = re.compile(
     r"<!-- rye:covers:all:([0-9a-f]{64}):([A-Za-z0-9_-]+={0,2}):([0-9a-f]{16}) -->\n"
 )
 _CORE = re.compile(CORE_PATTERN)
+# What cannot stand in the line: the separators and what would end it, or the comment around it.
+_IDENTITY = re.compile(r"rye:item:([a-z]+):([^:\r\n]+):([a-z0-9_+-]*):([0-9A-Za-z.+-]*)")
+_IDENTITY_WORD = "rye:item:"
+_READ_AS_ENCODING = re.compile(r"(?<=codin)g(?==|\Z)", re.IGNORECASE)
 _SHEBANG = re.compile(r"#!/[^\n]*\n")
 _PLAIN_SHEBANG = re.compile(r"#!/[\t\x20-\x7e]*\n")
 _ENCODING_DECLARATION = re.compile(r"coding[:=](?!\s*utf-?8\b)", re.IGNORECASE)
@@ -131,11 +135,48 @@ class Covers:
         return f"<!-- rye:covers:all:{self.content_hash}:{self.value}:{self.fingerprint} -->\n"
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a signature is for: one item, named by the line below it, inside the covered text.
+
+    suffix   without its dot
+    version  that of the header, ``""`` where it names none
+    """
+
+    kind: str
+    id: str
+    suffix: str
+    version: str = ""
+
+    def core(self) -> str:
+        """The line without its comment marks.
+
+        Python takes ``coding:`` in the second line for its encoding, so ``g`` is ``%67`` there.
+        """
+        spelled = _READ_AS_ENCODING.sub(_percent, self.id.replace("%", "%25"))
+        return f"{_IDENTITY_WORD}{self.kind}:{spelled}:{self.suffix}:{self.version}"
+
+    def line(self, form: CommentForm, where: str) -> str:
+        """The whole line with its newline. Raises SignatureFormatError for an id it cannot hold."""
+        if not _IDENTITY.fullmatch(self.core()):
+            raise SignatureFormatError(
+                where,
+                f"{self.id!r:.80} cannot be named in a rye:item line",
+                hint="rename the file: no colons, no line ends",
+            )
+        return f"{form.prefix}{self.core()}{form.end}\n"
+
+    def is_for(self, other: "Identity") -> bool:
+        """Whether both name the same item, in whatever version."""
+        return (self.kind, self.id, self.suffix) == (other.kind, other.id, other.suffix)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedText:
-    """A file's text taken apart. ``shebang`` + ``body`` is the file without signature lines.
+    """A file's text taken apart. ``shebang`` + ``body`` is the file without Rye's lines.
 
-    ``signature_first`` says that the signature line stands above the shebang.
+    ``signature_first`` says that the signature line stands above the shebang. ``identity_line`` is
+    the whole line with its newline, ``""`` where there is none; it is part of what is covered.
     """
 
     shebang: str
@@ -143,6 +184,34 @@ class SignedText:
     covers: Covers | None
     body: str
     signature_first: bool = False
+    identity_line: str = ""
+
+    @property
+    def covered(self) -> str:
+        """What stands below the signature lines."""
+        return self.identity_line + self.body
+
+    @property
+    def identity(self) -> Identity | None:
+        """What the identity line says; None without one."""
+        return parse_identity(self.identity_line)
+
+
+def parse_identity(line: str) -> Identity | None:
+    """The item that a line names, with comment marks or without; None where it names none."""
+    match = _IDENTITY.search(line)
+    if not match:
+        return None
+    kind, spelled, suffix, version = match.groups()
+    return Identity(kind, re.sub("%(25|47|67)", _character, spelled), suffix, version)
+
+
+def _percent(match: re.Match[str]) -> str:
+    return f"%{ord(match.group()):x}"
+
+
+def _character(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16))
 
 
 def decode(data: bytes, where: str) -> str:
@@ -194,6 +263,7 @@ def split(text: str, form: CommentForm, where: str) -> SignedText:
         shebang, rest = _take_shebang(rest, where)
         signature_first = bool(shebang and signature)
     covers, rest = _take_covers(rest, form, where)
+    identity_line, rest = _take_identity(rest, form, where)
     if (has_line or covers) and _starts_signed(rest, form):
         raise SignatureFormatError(
             where,
@@ -206,6 +276,7 @@ def split(text: str, form: CommentForm, where: str) -> SignedText:
         covers=covers,
         body=rest,
         signature_first=signature_first,
+        identity_line=identity_line,
     )
 
 
@@ -213,12 +284,12 @@ def hashed_text(kind: Kind, signed: SignedText, where: str) -> str:
     """The part of the text that the signature's hash covers. Raises SignatureFormatError."""
     match kind:
         case Kind.TOOL | Kind.CONFIG:
-            return signed.body
+            return signed.covered
         case Kind.DIRECTIVE:
             return _directive_block(signed.body, where)
         case Kind.KNOWLEDGE:
             covers = signed.covers.line() if signed.covers else ""
-            return covers + signed.body if covers else _after_front_matter(signed.body)
+            return _after_front_matter(covers + signed.covered)
 
 
 def content_hash(text: str) -> str:
@@ -238,8 +309,8 @@ def compose(signed: SignedText, form: CommentForm) -> str:
     signature = signed.signature.line(form) if signed.signature else ""
     covers = signed.covers.line() if signed.covers else ""
     if form.after_shebang and not signed.signature_first:
-        return signed.shebang + signature + covers + signed.body
-    return signature + covers + signed.shebang + signed.body
+        return signed.shebang + signature + covers + signed.covered
+    return signature + covers + signed.shebang + signed.covered
 
 
 def parse_core(text: str) -> Signature | None:
@@ -301,6 +372,20 @@ def _take_covers(text: str, form: CommentForm, where: str) -> tuple[Covers | Non
             hint="delete the line and sign the file again",
         )
     return Covers(*match.groups()), text[match.end() :]
+
+
+def _take_identity(text: str, form: CommentForm, where: str) -> tuple[str, str]:
+    if not text.startswith(form.prefix + _IDENTITY_WORD):
+        return "", text
+    line, newline, rest = text.partition("\n")
+    core = line[len(form.prefix) : len(line) - len(form.end)]
+    if not newline or not line.endswith(form.end) or not _IDENTITY.fullmatch(core):
+        raise SignatureFormatError(
+            where,
+            "malformed rye:item line",
+            hint="delete the line and sign the file again",
+        )
+    return line + newline, rest
 
 
 def _starts_signed(text: str, form: CommentForm) -> bool:

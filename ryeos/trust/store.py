@@ -123,6 +123,7 @@ def _state(path: Path) -> tuple[int, ...]:
 MAX_DOCUMENT_BYTES = 64 * 1024
 TRUSTED_FOLDER = "config/keys/trusted"
 COVERAGE_ALL = "all"
+IDENTITY_REQUIRED = "required"
 PIN_OWNER = "remote:"
 """With this begins the owner in a pin of a node: other programs keep those among trusted keys."""
 # Honest documents are signed by their own key or by one that is; a bundle may bring any number.
@@ -137,6 +138,7 @@ class TrustedKey:
     owner         free text: ``local``, a person, ``github-ci``
     source        the label of the space whose document made it count
     covers_all    every text this key signs is covered whole; less is a removed line
+    binds_identity  every item this key signs names itself; one that does not is no item of its
     """
 
     fingerprint: str
@@ -144,6 +146,7 @@ class TrustedKey:
     public_pem: bytes
     source: str
     covers_all: bool = False
+    binds_identity: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +157,7 @@ class KeyDocument:
     owner: str
     public_pem: bytes
     covers_all: bool
+    binds_identity: bool
     version: str
     attestation: str
     signature: Signature | None
@@ -188,25 +192,29 @@ def parse_key_document(data: bytes, where: str) -> KeyDocument:
         owner=owner,
         public_pem=public_pem,
         covers_all=header.get("coverage") == COVERAGE_ALL,
+        binds_identity=header.get("identity") == IDENTITY_REQUIRED,
         version=_text(header, "version", "1.0.0"),
         attestation=_text(header, "attestation", ""),
         signature=signed.signature,
-        signed_text=signed.body,
+        signed_text=signed.covered,
     )
 
 
-def write_key_document(public_pem: bytes, owner: str, *, covers_all: bool) -> str:
+def write_key_document(
+    public_pem: bytes, owner: str, *, covers_all: bool, binds_identity: bool = False
+) -> str:
     """The unsigned text of a key document, fields in the order that every reader knows."""
     valid_owner(owner)
     fingerprint = compute_key_fingerprint(public_pem)
-    coverage = f'coverage = "{COVERAGE_ALL}"\n' if covers_all else ""
+    marks = f'coverage = "{COVERAGE_ALL}"\n' if covers_all else ""
+    marks += f'identity = "{IDENTITY_REQUIRED}"\n' if binds_identity else ""
     return (
         'version = "1.0.0"\n'
         'category = "keys/trusted"\n'
         f'fingerprint = "{fingerprint}"\n'
         f'owner = "{owner}"\n'
         'attestation = ""\n'
-        f"{coverage}"
+        f"{marks}"
         "\n[public_key]\n"
         f'pem = """\n{canonical_public_pem(public_pem).decode()}"""\n'
     )
@@ -270,7 +278,10 @@ class TrustStore:
             public_pem=document.public_pem,
             source=space.label,
             # One document that says so is enough: a second one must not be able to take it back.
-            covers_all=any(_has_mark(space, found) for space, found in survivors),
+            covers_all=any(
+                found.covers_all or _lost_marks(space, found) for space, found in survivors
+            ),
+            binds_identity=any(found.binds_identity for _, found in survivors),
         )
 
     def _sources(self, label: str) -> Iterator[Space]:
@@ -321,12 +332,9 @@ class TrustStore:
         return document
 
 
-def _has_mark(space: Space, document: KeyDocument) -> bool:
-    """Whether all that the key signs is covered whole, as far as anybody can know.
-
-    Who may write into a project may take the signature off a document there, and then the mark.
-    """
-    return document.covers_all or (space.tier == PROJECT and document.signature is None)
+def _lost_marks(space: Space, document: KeyDocument) -> bool:
+    """Whether somebody may have removed marks: from a document of a project, with its signature."""
+    return space.tier == PROJECT and document.signature is None
 
 
 def _read_document(path: Path) -> KeyDocument | None:

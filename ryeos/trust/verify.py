@@ -9,6 +9,7 @@ Steps, in this order (``docs/signatures.md``):
 (5) the key must count for the file's space
 (6) the Ed25519 signature must hold
 (7) a text that the first line leaves partly uncovered needs the covers line, if the key says so
+(8) the identity line must name this very item; a key may say that it signs nothing without one
 """
 
 import os
@@ -29,6 +30,7 @@ from ryeos.items.errors import (
     NoSignatureFormError,
     SignatureFormatError,
     SpecError,
+    UnboundSignatureError,
     UnsignedError,
     UntrustedKeyError,
 )
@@ -41,6 +43,7 @@ from ryeos.trust.signature import (
     MAX_ITEM_BYTES,
     CommentForm,
     Covers,
+    Identity,
     Signature,
     SignedText,
     content_hash,
@@ -50,6 +53,7 @@ from ryeos.trust.signature import (
     hashed_text,
     needs_covers,
     parse_core,
+    parse_identity,
     split,
     text_of,
 )
@@ -59,7 +63,7 @@ if TYPE_CHECKING:
     from ryeos.items.refs import FileType
 
 
-MAX_DETACHED_BYTES = 1024
+MAX_DETACHED_BYTES = 2048
 
 
 class Coverage(StrEnum):
@@ -99,12 +103,21 @@ class Target:
         """What a user types to sign this file."""
         return f"rye sign {self.path}"
 
+    def identity(self, version: str = "") -> Identity | None:
+        """The item that the file is for its place; None for a file below no folder of a kind."""
+        relative = _relative_to(self.path, self.space.directory(self.kind))
+        if relative is None:
+            return None
+        item_id = relative[: -len(self.path.suffix)] if self.path.suffix else relative
+        return Identity(self.kind.value, item_id, self.suffix[1:], version)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedItem:
     """Bytes that a trusted key signed; made by `Verifier` only.
 
     content_hash  SHA-256 of the text that the first signature line covers
+    identity      the item that the signature is for; None where the signer named none
     header        parsed metadata, when the bundle's manifest vouches for it
     verified      False only in dev mode, for bytes that failed the check
     """
@@ -116,6 +129,7 @@ class VerifiedItem:
     signature: Signature | None
     key: TrustedKey | None
     coverage: Coverage
+    identity: Identity | None = None
     header: Mapping[str, Any] | None = field(default=None, repr=False)
     verified: bool = True
 
@@ -192,7 +206,9 @@ class Verifier:
         if signature is None:
             raise UnsignedError(str(target.path), target.sign_command)
         where = str(target.path)
-        covered = sha256_hex(data) if detached else _covered_hash(target, signed)
+        covered = (
+            detached_hash(signed.identity_line, data) if detached else _covered_hash(target, signed)
+        )
         if signature.content_hash != covered:  # (4)
             raise IntegrityError(
                 where,
@@ -202,6 +218,7 @@ class Verifier:
         key = self._key_for(target, signature, data)  # (5)
         _check_value(where, signature.content_hash, signature.value, key)  # (6)
         coverage = Coverage.FULL if detached else self._check_coverage(target, signed, key)  # (7)
+        _check_identity(target, signed.identity, key)  # (8)
         return VerifiedItem(
             target=target,
             data=data,
@@ -210,6 +227,7 @@ class Verifier:
             signature=signature,
             key=key,
             coverage=coverage,
+            identity=signed.identity,
         )
 
     def _check_listed(
@@ -228,6 +246,7 @@ class Verifier:
             signature=signed.signature,
             key=key,
             coverage=Coverage.FULL,
+            identity=signed.identity,
             header=manifest.header(relative),
         )
 
@@ -263,11 +282,14 @@ class Verifier:
             signed = split(text_of(data, form, where), form, where)
             if signed.signature or target.suffix not in DETACHED_SUFFIXES:
                 return signed, None
-        detached = _read_detached(target)
+        detached, identity_line = _read_detached(target)
         if detached is None and not form:
             form_for(target.kind, target.suffix, where)
         text = data.decode("utf-8", "replace")
-        return SignedText(shebang="", signature=None, covers=None, body=text), detached
+        beside = SignedText(
+            shebang="", signature=None, covers=None, body=text, identity_line=identity_line
+        )
+        return beside, detached
 
     def _key_for(self, target: Target, signature: Signature, data: bytes) -> TrustedKey:
         fingerprint = signature.fingerprint
@@ -366,7 +388,8 @@ def _covered_hash(target: Target, signed: SignedText) -> str:
 
 
 def _check_covers(where: str, covers: Covers, signed: SignedText, key: TrustedKey) -> None:
-    if covers.fingerprint != key.fingerprint or covers.content_hash != content_hash(signed.body):
+    is_whole = covers.content_hash == content_hash(signed.covered)
+    if covers.fingerprint != key.fingerprint or not is_whole:
         raise IntegrityError(
             where,
             "content modified since signing (outside the signed block)",
@@ -390,22 +413,65 @@ def _holds(covered: str, value: str, public_pem: bytes) -> bool:
     return verify_signature(covered, value, public_pem)
 
 
-def _read_detached(target: Target) -> Signature | None:
+def _check_identity(target: Target, identity: Identity | None, key: TrustedKey) -> None:
+    """(8) What was signed as one item is no other, wherever its file is put."""
+    place = target.identity()
+    if place is None:
+        return
+    if identity is None:
+        if key.binds_identity:
+            raise UnboundSignatureError(
+                str(target.path),
+                "the signature does not say which item it is for",
+                f"{target.sign_command}; for all of yours: rye keys upgrade",
+            )
+        return
+    if not identity.is_for(place):
+        raise UnboundSignatureError(
+            str(target.path),
+            f"signed as {identity.kind}:{identity.id}.{identity.suffix}, found in another place",
+            target.sign_command,
+        )
+
+
+def detached_hash(identity_line: str, data: bytes) -> str:
+    """The digest that a signature beside a file covers: the identity line, then its bytes."""
+    return sha256_hex(identity_line.encode() + data)
+
+
+def split_detached(text: str) -> tuple[Signature | None, str]:
+    """The signature and the identity line of a ``.sig`` file; None for another text."""
+    first, _, second = text.strip().partition("\n")
+    identity = parse_identity(second)
+    if second and (identity is None or identity.core() != second):
+        return None, ""
+    return parse_core(first.strip()), f"{second}\n" if second else ""
+
+
+def _read_detached(target: Target) -> tuple[Signature | None, str]:
     beside = detached_path(target.path)
     try:
-        text = read_bytes(beside, MAX_DETACHED_BYTES).decode("ascii")
+        text = read_bytes(beside, MAX_DETACHED_BYTES).decode("utf-8")
     except FileNotFoundError:
-        return None
+        return None, ""
     except (UnicodeDecodeError, FileTooLargeError):
         text = ""
-    signature = parse_core(text.strip())
+    signature, identity_line = split_detached(text)
     if signature is None:
         raise SignatureFormatError(
             str(beside),
             "expected one rye:signed line",
             hint=f"read the item, and if you trust it: {target.sign_command}",
         )
-    return signature
+    return signature, identity_line
+
+
+def _relative_to(path: Path, root: Path) -> str | None:
+    """The POSIX path below a folder. A link in the last place is not the file that it leads to."""
+    if path.is_relative_to(root):
+        return path.relative_to(root).as_posix()
+    folder = path_inside(path.parent, root)
+    return None if folder is None else f"{folder}/{path.name}".removeprefix("./")
 
 
 # --- manifests ------------------------------------------------------------------------------------
