@@ -442,7 +442,7 @@ def _envelope(rye: Rye, planned_case: Planned, cancellation: Cancellation) -> di
         parameters=case.params,
         at_most_s=case.limit_s,
         extra_env=case.env,
-        use_lockfile=False,  # what is being worked on is not what is pinned
+        may_pin=False,  # a case is no use of the tool
     )
     try:
         reference = Reference(Kind.TOOL, planned_case.tool_id)

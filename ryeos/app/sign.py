@@ -60,7 +60,10 @@ def sign(
             on_progress(len(reports), len(targets), report.target.label)
         if cancellation and cancellation.is_set:
             break
-    project = {"project_path": project_of(rye)}
+    project: dict[str, Any] = {"project_path": project_of(rye)}
+    locks = follow(rye, reports)
+    if locks:
+        project["locks_updated"] = locks
     if is_glob(text):
         batch = batch_answer(reports, len(targets), dry_run=values["dry_run"])
         return Answer({**batch.envelope, **project}, batch.exit_status)
@@ -106,6 +109,34 @@ def signing(
         return
     for target in targets:
         yield _checked(target)
+
+
+def follow(rye: Rye, reports: Sequence[SignReport]) -> list[str]:
+    """Let records follow new signatures: signing is the decision. The tools whose lock changed.
+
+    An older version counts in this project from now on. The lockfile of each tool that is pinned
+    with one of these files is written anew; one that cannot be is a warning.
+    """
+    signed = [one for one in reports if one.signature and not one.unchanged and not one.error]
+    names: set[str] = set()
+    for report in signed:
+        identity, ref = report.identity, report.target.ref
+        if identity and ref and report.signature:
+            rye.accept_version(ref, report.signature.fingerprint, identity.version)
+        if identity and identity.kind == Kind.TOOL.value:
+            parts = f"{identity.id}.{identity.suffix}".split("/")
+            names |= {identity.id, *("/".join(parts[at:]) for at in range(len(parts)))}
+    if not names:
+        return []
+    updated = []
+    for item_id in sorted(set(rye.executor.lockfiles.pinning(names))):
+        try:
+            rye.executor.invalidate_tool(item_id)
+            rye.executor.lock(item_id)
+            updated.append(item_id)
+        except LilluxError as error:
+            rye.warn(f"the lockfile of {item_id} still pins what was: {error}")
+    return updated
 
 
 def _require_readable_cases(target: SignTarget) -> None:

@@ -111,6 +111,8 @@ Codes of failures, as --json shows them
   RUN_NOT_FOUND, OBJECT_NOT_FOUND                  no such run of a graph, or a part is lost (3)
   PERMISSION_DENIED                                a graph calls what its capabilities leave out (4)
   UNSIGNED, INTEGRITY, UNTRUSTED_KEY               not signed, changed, or by whom? (4)
+  UNBOUND_SIGNATURE, ROLLBACK                      signed as another item; an older version (4)
+  APPROVAL_REQUIRED                                a person has to agree first (4)
   NO_SIGNING_KEY                                   you have no key yet (4)
   EXECUTOR_NOT_FOUND, CIRCULAR_DEPENDENCY,
   CHAIN_TOO_DEEP, CHAIN_INVALID                    what runs the tool is missing or wrong (5)
@@ -477,6 +479,7 @@ SEE_ALSO: Mapping[str, tuple[str, ...]] = {
 
 CODES: Mapping[str, str] = {
     "AMBIGUOUS_ITEM": "A reference or a shortened thread id means more than one; give more of it.",
+    "APPROVAL_REQUIRED": "A person has to agree first, and nobody can be asked here.",
     "AUTH_FAILED": "An MCP server refuses the credentials that a tool sent.",
     "CANCELLED": "The run was ended before it was done: by its caller, or by Ctrl-C.",
     "CAS_ENTRY_INVALID": "Content that was transferred is not what its digest says.",
@@ -530,12 +533,14 @@ CODES: Mapping[str, str] = {
     "REMOTE_UNRELATED": "The node has another project of this name; set project_path, or pull.",
     "REQUEST_SIGNATURE": "A request or delivery is not signed as it should be.",
     "RESOURCE_EXCEEDED": "Something is larger than what is read, kept or sent.",
+    "ROLLBACK": "A lower version than one by the same signer that was here before.",
     "RUN_NOT_FOUND": "There is no record of a graph run with this id.",
     "SECRET_NOT_FOUND": "A run asks for a secret that its user has not set on the node.",
     "SECRET_UNREADABLE": "Secrets were sealed to a box key that this node no longer has.",
     "SYSTEM_IMMUTABLE": "Items of the system are part of a signed bundle; copy one to change it.",
     "THREAD_NOT_FOUND": "No background run has this id.",
     "TIMEOUT": "It took longer than its time limit, and was ended.",
+    "UNBOUND_SIGNATURE": "The signature is for another item, or does not say for which.",
     "UNSAFE_PATH": "A manifest has a path that must not become a file; nothing was written.",
     "INADMISSIBLE_PATH": "A manifest has a path that never travels; nothing was written.",
     "UNSIGNED": "The item has no signature line, and nothing unsigned runs.",

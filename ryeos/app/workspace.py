@@ -28,7 +28,17 @@ from ryeos.items.errors import (
     UsageError,
     error_envelope,
 )
-from ryeos.items.refs import PROJECT, Kind, Location, Reference, Resolution, Space, parse_reference
+from ryeos.items.refs import (
+    PROJECT,
+    SYSTEM,
+    ItemRef,
+    Kind,
+    Location,
+    Reference,
+    Resolution,
+    Space,
+    parse_reference,
+)
 from ryeos.run.calls import Call, Materials, OnStderr, OnStep
 from ryeos.run.engine import PrimitiveExecutor
 from ryeos.run.model import ExecutionRequest, ExecutionResult
@@ -36,7 +46,7 @@ from ryeos.trust.config import ConfigReader
 from ryeos.trust.resolver import Resolver, with_added_types
 from ryeos.trust.signature import MAX_ITEM_BYTES
 from ryeos.trust.store import Approvals, TrustStore
-from ryeos.trust.verify import Coverage, Target, VerifiedItem, Verifier
+from ryeos.trust.verify import Coverage, Target, VerifiedItem, Verifier, require_place
 
 if TYPE_CHECKING:  # a run of a tool needs neither
     from ryeos.run.functions import FunctionHost
@@ -183,6 +193,7 @@ class Rye:
         resolution = resolution or self.resolver.resolve(reference)
         item = self.verifier.verify_location(resolution.location)
         self._require_coverage(resolution.location, item)
+        self._require_newest(resolution.location.ref, item)
         from ryeos.items.rendering import render_directive, render_knowledge
 
         if kind is Kind.DIRECTIVE:
@@ -208,6 +219,13 @@ class Rye:
         for warning in envelope.pop("warnings", ()):
             self.warn(warning)
         return Answer(envelope)
+
+    def _require_newest(self, ref: ItemRef, item: VerifiedItem) -> None:
+        """Refuse a version below one that was signed or rendered before. Raises RollbackError."""
+        if item.signer and item.identity:
+            versions, version = self.executor.versions, item.identity.version
+            versions.require_newest(ref, item.signer, version, item.target.path)
+            versions.note(ref, item.signer, version)
 
     def check(self, reference: Reference, request: ExecutionRequest) -> Answer:
         """Whether `execute` would begin, here or on a machine with other programs. Raises as it."""
@@ -292,7 +310,15 @@ class Rye:
     def load(self, reference: Reference, *, source: str = "") -> tuple[Resolution, VerifiedItem]:
         """The verified item that a reference names. Raises ItemNotFoundError, IntegrityError."""
         resolution = self.resolver.resolve(reference, source or PROJECT)
-        return resolution, self.verifier.verify_location(resolution.location)
+        location = resolution.location
+        item = self.verifier.verify_location(location)
+        if item.identity is None and location.space.tier != SYSTEM:
+            from ryeos.trust.file_types import extract
+
+            ref, where, added = location.ref, str(location.path), location.file_type
+            header = extract(ref.kind, location.suffix, item.text, where, added)
+            require_place(item, location.ref, header)
+        return resolution, item
 
     def copy(
         self, resolution: Resolution, item: VerifiedItem, destination: Space, *, overwrite: bool
@@ -325,7 +351,28 @@ class Rye:
         """The state of each target."""
         from ryeos.trust.sign import audit
 
-        return list(audit(targets, self.verifier))
+        return list(audit(targets, self.verifier, self._require_pinned))
+
+    def _require_pinned(self, ref: ItemRef, item: VerifiedItem) -> None:
+        """Refuse what a run would refuse: a lower version than before, another chain than pinned.
+
+        Raises RollbackError, LockfileMismatchError and kin.
+        """
+        if not item.signer:
+            return
+        version = item.identity.version if item.identity else ""
+        self.executor.versions.require_newest(ref, item.signer, version, item.target.path)
+        if ref.kind is not Kind.TOOL or not self.executor.lockfiles.exists(ref.id, version):
+            return
+        found = self.resolver.resolve(Reference(ref.kind, ref.id)).location.path
+        if found == item.target.path:  # else another file has the id, and the lockfile
+            self.executor.require_pinned(ref.id)
+
+    def accept_version(self, ref: ItemRef, fingerprint: str, version: str) -> None:
+        """Let a version that was just signed count in this project, whatever ran before."""
+        versions = self.executor.versions
+        if not versions.accept(ref, fingerprint, version):
+            versions.note(ref, fingerprint, version)
 
     def space(self, label: str) -> Space:
         """The project or user space. Raises NoProjectError outside a project."""

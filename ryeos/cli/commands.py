@@ -40,6 +40,7 @@ TABLE: tuple[CommandEntry, ...] = (
     CommandEntry("keys list", "keys", "list all keys, and whether each is trusted", _TRUST),
     CommandEntry("keys trust", "keys", "trust a key", _TRUST),
     CommandEntry("keys untrust", "keys", "stop trusting a key", _TRUST),
+    CommandEntry("keys upgrade", "keys", "let your key sign each text for one item", _TRUST),
     CommandEntry("keys export", "keys", "write your public key to a file", _TRUST),
     CommandEntry("keys import", "keys", "import a private key", _TRUST),
     CommandEntry("lock show", "chain", "show what a tool's lockfile pins", _TRUST),

@@ -13,6 +13,7 @@ from typing import Any
 from lillux.files import create_file, file_system_error, make_directory, read_bytes
 from lillux.signing import MAX_PEM_BYTES, KeyPair, PemError, generate_keypair, public_pem_of
 from ryeos.app.output import one_line
+from ryeos.app.sign import follow
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.context import PRIVATE_KEY_VARIABLE
@@ -29,6 +30,7 @@ from ryeos.trust.keys import (
     KeyState,
     OfferedKey,
     SigningKey,
+    binds_identity,
     document_problem,
     install_keypair,
     key_states,
@@ -38,7 +40,9 @@ from ryeos.trust.keys import (
     require_user_space,
     trust_key,
     trust_own_key,
+    upgrade_own_key,
 )
+from ryeos.trust.sign import Signer, unbound_targets
 from ryeos.trust.store import (
     MAX_DOCUMENT_BYTES,
     KeyDocument,
@@ -171,6 +175,47 @@ def _read(path: Path) -> bytes:
             f"{path}: expected a file, found none",
             hint="name the file of a PEM key; to make a new key: rye keys generate",
         ) from None
+
+
+# --- upgrade --------------------------------------------------------------------------------------
+
+
+def _configure_upgrade(parser: Arguments) -> None:
+    parser.add_argument("--yes", action="store_true", help="sign without asking")
+    parser.add_argument("--dry-run", action="store_true", help="list what would be signed again")
+
+
+def _upgrade(session: Session) -> int:
+    """Mark the own key as one that names each item, and sign again what it signed before."""
+    key, user = session.rye.signing_key(), require_user_space(session.context)
+    project = session.context.spaces.project
+    spaces = [space for space in (project, user) if space]
+    targets = list(unbound_targets(spaces, session.rye.verifier, key.fingerprint))
+    was_marked = binds_identity(key, user)
+    for target in targets:
+        session.output.note(f"signed before: {one_line(target.label)}")
+    envelope: dict[str, Any] = {"status": "success", "fingerprint": key.fingerprint}
+    envelope["unchanged"] = was_marked and not targets
+    if session.arguments.dry_run or envelope["unchanged"]:
+        would = [target.label for target in targets]
+        text = "nothing to upgrade" if not would else f"{len(would)} to be signed again"
+        session.output.answer(envelope | {"would_sign": would}, text)
+        return 0
+    question = f"sign {len(targets)} items again, and let {key.fingerprint} sign for one item each?"
+    if not session.confirm(question):
+        session.output.answer(envelope | {"status": "cancelled"}, "nothing was changed")
+        return 1
+    upgrade_own_key(key, user)
+    reports = list(Signer(key, session.rye.verifier).sign_all(targets, force=True))
+    follow(session.rye, reports)
+    failed = [report for report in reports if report.error]
+    for report in failed:
+        session.output.warn(f"{report.target.label}: {report.error}")
+    envelope["signed"] = [report.target.label for report in reports if not report.error]
+    envelope["failed"] = [report.target.label for report in failed]
+    words = f"{key.fingerprint} names each item now; {len(envelope['signed'])} signed again"
+    session.output.answer(envelope, words)
+    return 1 if failed else 0
 
 
 # --- trusted keys ---------------------------------------------------------------------------------
@@ -418,6 +463,9 @@ COMMANDS = {
             "rye keys trust ci.toml --space project",
             "rye keys trust ada.pem --fingerprint 4b987fd4e40303ac",
         ],
+    ),
+    "keys upgrade": CommandSpec(
+        _configure_upgrade, _upgrade, ["rye keys upgrade", "rye keys upgrade --dry-run"]
     ),
     "keys untrust": CommandSpec(
         _configure_untrust, _untrust, ["rye keys untrust 4b987fd4e40303ac"]

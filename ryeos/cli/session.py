@@ -83,6 +83,22 @@ class Session:
             program=own_program,
         )
 
+    def confirm(self, question: str) -> bool:
+        """Whether the user agrees: ``--yes``, or an answer at a terminal.
+
+        Raises ApprovalRequiredError where neither can be had.
+        """
+        if self.arguments.yes:
+            return True
+        is_silent = self.arguments.no_input or self.output.as_json
+        if is_silent or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            from ryeos.items.errors import ApprovalRequiredError
+
+            raise ApprovalRequiredError(question)
+        sys.stderr.write(f"{question} [y/N] ")
+        sys.stderr.flush()
+        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
     @property
     def bundle_version(self) -> str:
         """The version of the bundle that came with this program."""

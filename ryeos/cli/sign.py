@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ryeos.app.output import one_line
-from ryeos.app.sign import batch_answer, is_glob, signing, single_answer, targets_of
+from ryeos.app.sign import batch_answer, follow, is_glob, signing, single_answer, targets_of
 from ryeos.app.verbs import project_of
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session
@@ -49,9 +49,12 @@ def _run_sign(session: Session) -> int:
     for report in reports:
         for warning in report.warnings:
             session.output.warn(warning)
+    locks = follow(session.rye, reports)
+    for item_id in locks:
+        session.output.note(f"the lockfile of {item_id} follows")
     if len(arguments.what) == 1 and len(reports) == 1 and not _is_glob(arguments.what[0]):
-        return _show_one(session, reports[0])
-    return _show_batch(session, reports)
+        return _show_one(session, reports[0], locks)
+    return _show_batch(session, reports, locks)
 
 
 def _sign_targets(session: Session, typed: list[str]) -> Iterator[SignTarget]:
@@ -79,25 +82,26 @@ def _with_progress(session: Session, reports: Iterator[SignReport]) -> Iterator[
         yield report
 
 
-def _show_one(session: Session, report: SignReport) -> int:
+def _show_one(session: Session, report: SignReport, locks: list[str]) -> int:
     if report.error:
         raise report.error
-    envelope = _in_project(session, single_answer(report))
+    envelope = _in_project(session, single_answer(report), locks)
     session.output.answer(envelope, envelope["message"])
     return 0
 
 
-def _show_batch(session: Session, reports: list[SignReport]) -> int:
+def _show_batch(session: Session, reports: list[SignReport], locks: list[str]) -> int:
     answer = batch_answer(reports, len(reports), dry_run=session.arguments.dry_run)
     for failure in answer.envelope["failed"]:
         _say_failure(session, failure)
-    envelope = _in_project(session, answer)
+    envelope = _in_project(session, answer, locks)
     session.output.answer(envelope, envelope["summary"])
     return answer.exit_status
 
 
-def _in_project(session: Session, answer: Answer) -> dict[str, Any]:
-    return {**answer.envelope, "project_path": project_of(session.rye)}
+def _in_project(session: Session, answer: Answer, locks: list[str]) -> dict[str, Any]:
+    more = {"locks_updated": locks} if locks else {}
+    return {**answer.envelope, "project_path": project_of(session.rye), **more}
 
 
 def _say_failure(session: Session, failure: dict[str, Any]) -> None:

@@ -30,6 +30,7 @@ EXIT_STATUS: Mapping[str, int] = {
     "SECRET_NOT_FOUND": 3,
     "SECRET_UNREADABLE": 3,
     "THREAD_NOT_FOUND": 3,
+    "APPROVAL_REQUIRED": 4,
     "ENVELOPE_INVALID": 4,
     "INTEGRITY": 4,
     "NO_SIGNING_KEY": 4,
@@ -268,8 +269,26 @@ class UnboundSignatureError(IntegrityError):
     code = "UNBOUND_SIGNATURE"
     state = "unbound"
 
-    def __init__(self, path: str, problem: str, sign_command: str) -> None:
-        super().__init__(path, problem, hint=f"read it, and sign it for this place: {sign_command}")
+    def __init__(
+        self, path: str, problem: str, sign_command: str, *, fingerprint: str, is_named: bool = True
+    ) -> None:
+        self.fingerprint, self.is_named = fingerprint, is_named
+        more = "" if is_named else "; all that you signed before: rye keys upgrade"
+        super().__init__(
+            path, problem, hint=f"read it, and sign it for this place: {sign_command}{more}"
+        )
+
+
+class ApprovalRequiredError(RyeError):
+    """A person has to agree, and there is no terminal to ask at."""
+
+    code, exit_status = "APPROVAL_REQUIRED", 4
+
+    def __init__(self, question: str, *, hint: str = "") -> None:
+        super().__init__(
+            f"not approved: {question}",
+            hint=hint or "run the command at a terminal, or with --yes once you have read it",
+        )
 
 
 class SignatureFormatError(IntegrityError):

@@ -41,7 +41,7 @@ from ryeos.items.specs import PRIMITIVE_TYPE, RUNTIME_TYPE, ToolSpec, tool_spec,
 from ryeos.run.model import BUILT_IN_SPACE, Chain, ChainElement
 from ryeos.trust.resolver import Resolver
 from ryeos.trust.signature import MAX_ITEM_BYTES
-from ryeos.trust.verify import VerifiedItem, Verifier
+from ryeos.trust.verify import VerifiedItem, Verifier, require_place
 
 MAX_CHAIN_DEPTH = 10
 _READ_BY_OTHERS = frozenset({"config", "extractor", "library", "test"})
@@ -208,6 +208,8 @@ class ChainBuilder:
         location = resolution.location
         item = self._verifier.verify_location(location)
         spec = self._spec(item)
+        said = {"version": spec.version, "category": spec.category}
+        require_place(item, location.ref, said)
         if spec.executor_id is ABSENT and spec.tool_type != PRIMITIVE_TYPE:
             raise NoExecutorDeclaredError(location.ref.id, str(location.path))
         return ChainElement(

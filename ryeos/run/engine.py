@@ -3,7 +3,7 @@
 (1) build the chain, every element resolved, verified and parsed
 (2) validate it: spaces, inputs and outputs, versions
 (3) choose the anchor; verify every dependency file before anything starts
-(4) lockfile: pins match, or there is none yet
+(4) no version below one that ran before; lockfile: pins match, or there is none yet
 (5) parameters: defaults, then the tool's schema
 (6) environment: primitive, runtimes, tool; the tool wins
 (7) configuration of the three tiers
@@ -31,6 +31,7 @@ from lillux.process.model import ProcessRunner
 from lillux.values import dataclass, field, replace
 from ryeos.items.context import Clock, Context, LockMode, log_warning, utc_now
 from ryeos.items.errors import ChainValidationError, IntegrityError, LockfileMismatchError
+from ryeos.items.refs import ItemRef, Kind
 from ryeos.run.anchor import Anchor, AnchoredFiles, anchor_of, verify_anchored_files
 from ryeos.run.calls import (
     Call,
@@ -62,6 +63,7 @@ from ryeos.run.primitives import PRIMITIVES, ExecutePrimitive, is_graph
 from ryeos.trust.config import ConfigReader, Layer
 from ryeos.trust.resolver import Resolver
 from ryeos.trust.verify import DependencyRules, VerifiedItem, Verifier, unchanged, verify_tree
+from ryeos.trust.versions import VersionRecord
 
 if TYPE_CHECKING:
     from ryeos.run.functions import FunctionHost
@@ -104,6 +106,7 @@ class PrimitiveExecutor:
             neighbours=self._neighbours,
         )
         self.lockfiles = LockfileResolver(context.spaces, now)
+        self.versions = VersionRecord(context.spaces.user, context.project_path)
         self._prepared = PreparedCalls()
 
     def keep_warm(self, functions: "FunctionHost") -> None:
@@ -207,6 +210,7 @@ class PrimitiveExecutor:
         log.warnings.extend(chain.warnings)
         self._validate(chain, request, log)  # (2)
         anchor, files = self._verify_files(chain, log.warnings.append)  # (3)
+        self._require_newest(chain)
         locked = self._check_lock(chain, files, request, log)  # (4)
         parameters = parameters_for(chain, request)  # (5)
         return CheckedCall(
@@ -287,6 +291,18 @@ class PrimitiveExecutor:
             )
         return found is not None
 
+    def _require_newest(self, chain: Chain) -> None:
+        """Refuse a version below one that was signed or has run. Raises RollbackError."""
+        for ref, item, version in _versioned(chain):
+            self.versions.require_newest(ref, item.signer, version, item.target.path)
+
+    def require_pinned(self, item_id: str) -> None:
+        """Refuse a tool for what `execute` would refuse its files for. Raises as it."""
+        chain = self.build_chain(item_id)
+        _, files = self._verify_files(chain, log_warning)
+        self._require_newest(chain)
+        self.lockfiles.check(chain, files.pins)
+
     def _environment(self, chain: Chain, anchor: Anchor, log: "ExecutionLog") -> ResolvedEnv:
         env = resolved_environment(chain, anchor, self._context, self._runner)
         log.trace.extend(env_events(chain.elements))
@@ -352,9 +368,12 @@ class PrimitiveExecutor:
         metadata["resolved_env_keys"] = list(prepared.env.contributed)
         if mapped.code:
             metadata["error_code"] = mapped.code
+        if mapped.success:
+            for ref, item, version in _versioned(prepared.chain):
+                self.versions.note(ref, item.signer, version)
         if prepared.locked:
             metadata["lockfile_used"] = True
-        elif mapped.success and request.use_lockfile:
+        elif mapped.success and request.use_lockfile and request.may_pin:
             self._pin(prepared, log)
         return ExecutionResult(
             success=mapped.success, data=mapped.data, error=mapped.error, metadata=metadata
@@ -383,6 +402,13 @@ class PrimitiveExecutor:
             return ()
         target = element.item.target
         return verify_tree(target.path.parent, rules, target.space, self._verifier, log_warning)
+
+
+def _versioned(chain: Chain) -> Iterator[tuple[ItemRef, VerifiedItem, str]]:
+    """The elements that somebody other than a bundle signed in a version."""
+    for element in chain.elements:
+        if element.item and element.item.signer and element.spec.version:
+            yield ItemRef(Kind.TOOL, element.item_id), element.item, element.spec.version
 
 
 # --- values of the steps --------------------------------------------------------------------------

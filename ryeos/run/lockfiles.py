@@ -1,12 +1,15 @@
 """Lockfiles: pin the chain of a tool, refuse a chain that differs.
 
-Place: ``.ai/lockfiles/<tool id>@<version>.lock.json``; read order project, user, bundles; written
-to the project, else to user space, and only where an ``.ai`` folder already is. Format:
-``docs/lockfiles.md``.
+Place: ``.ai/lockfiles/tools/<tool id>.lock.json``, one for a tool whatever its version; read order
+project, user, bundles; written to the project, else to user space, and only where an ``.ai`` folder
+already is. Format: ``docs/lockfiles.md``. Older programs wrote one for each version,
+``.ai/lockfiles/<tool id>@<version>.lock.json``.
 """
 
+import json
 import os
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:  # most runs see no lockfile at all
 
 DEFAULT_VERSION = "0.0.0"
 LOCKFILE_FOLDER = "lockfiles"
+TOOLS_FOLDER = f"{LOCKFILE_FOLDER}/tools"
 LOCKFILE_SUFFIX = ".lock.json"
 
 
@@ -48,17 +52,17 @@ class LockfileResolver:
         An unreadable lockfile is an error: taking it for none would be a way around it.
         """
         for space in self._spaces:
-            path = lockfile_path(space, tool_id, version)
-            if os.path.lexists(path):
-                from lillux.lockfile import load_lockfile
+            for path in _paths(space, tool_id, version):
+                if os.path.lexists(path):
+                    from lillux.lockfile import load_lockfile
 
-                return FoundLockfile(load_lockfile(path), path, space)
+                    return FoundLockfile(load_lockfile(path), path, space)
         return None
 
     def exists(self, tool_id: str, version: str) -> bool:
-        """Whether any space pins this version."""
-        paths = (lockfile_path(space, tool_id, version) for space in self._spaces)
-        return any(path.is_file() for path in paths)
+        """Whether any space pins the tool."""
+        found = (_paths(space, tool_id, version) for space in self._spaces)
+        return any(path.is_file() for paths in found for path in paths)
 
     def check(self, chain: Chain, dependencies: Mapping[str, str]) -> FoundLockfile | None:
         """The lockfile that the chain agrees with; None if it is absent or outdated.
@@ -102,9 +106,12 @@ class LockfileResolver:
             return None
         from lillux.lockfile import save_lockfile
 
-        path = lockfile_path(space, lockfile.root.tool_id, lockfile.root.version)
+        root = lockfile.root
+        path, older = _paths(space, root.tool_id, root.version)
         make_directory(path.parent)
         save_lockfile(path, lockfile)
+        with suppress(OSError):
+            older.unlink()
         return path
 
     def has_place(self) -> bool:
@@ -121,21 +128,34 @@ class LockfileResolver:
         Raises SystemImmutableError for a bundle's, FileSystemError.
         """
         for space in self._spaces:
-            path = lockfile_path(space, tool_id, version)
-            if not os.path.lexists(path):
-                continue
-            if space.tier == SYSTEM:
-                raise SystemImmutableError(str(path))
-            try:
-                path.unlink()
-            except OSError as error:
-                raise file_system_error(path, error) from error
-            return path
+            found = [path for path in _paths(space, tool_id, version) if os.path.lexists(path)]
+            for path in found:
+                if space.tier == SYSTEM:
+                    raise SystemImmutableError(str(path))
+                try:
+                    path.unlink()
+                except OSError as error:
+                    raise file_system_error(path, error) from error
+            if found:
+                return found[0]
         return None
 
     def list_lockfiles(self, space: Space) -> Iterator[Path]:
-        """Every lockfile of a space, sorted."""
-        yield from sorted((space.ai / LOCKFILE_FOLDER).rglob(f"*{LOCKFILE_SUFFIX}"))
+        """Every lockfile of a space, sorted; also those of older programs."""
+        folder = space.ai / LOCKFILE_FOLDER
+        yield from sorted((space.ai / TOOLS_FOLDER).rglob(f"*{LOCKFILE_SUFFIX}"))
+        yield from sorted(folder.rglob(f"*@*{LOCKFILE_SUFFIX}"))
+
+    def pinning(self, names: Collection[str]) -> Iterator[str]:
+        """The ids of the tools whose lockfile, in project or user space, pins one of these names.
+
+        A name is the id of a tool, or the path of a dependency below its anchor.
+        """
+        for space in filter(None, (self._spaces.project, self._spaces.user)):
+            for path in self.list_lockfiles(space):
+                text = path.read_bytes()
+                if any(json.dumps(name).encode() in text for name in names):
+                    yield _tool_of(space, path)
 
     def _updated_bundles(self, lockfile: "Lockfile") -> frozenset[str]:
         """The ids of pinned bundles that are installed in another version."""
@@ -186,11 +206,18 @@ def mismatches(
             yield f"Lockfile integrity mismatch for dependency {path}"
 
 
-def lockfile_path(space: Space, tool_id: str, version: str) -> Path:
-    """Where a space keeps the lockfile of a tool's version.
+def lockfile_path(space: Space, tool_id: str) -> Path:
+    """Where a space keeps the lockfile of a tool.
 
-    Raises SpecError for a version that cannot be part of a file name, UnsafePathError where a link
-    leads out of the space.
+    Raises UnsafePathError where a link leads out of the space.
+    """
+    return safe_join(space.ai, f"{TOOLS_FOLDER}/{tool_id}{LOCKFILE_SUFFIX}")
+
+
+def _paths(space: Space, tool_id: str, version: str) -> tuple[Path, Path]:
+    """Where the lockfile of a tool is, and where older programs kept that of a version.
+
+    Raises SpecError for a version that cannot be part of a file name, UnsafePathError.
     """
     name = f"{version}{LOCKFILE_SUFFIX}"
     try:
@@ -199,7 +226,16 @@ def lockfile_path(space: Space, tool_id: str, version: str) -> Path:
         raise SpecError("version", error.problem) from None
     if "/" in version:
         raise SpecError("version", f"expected text without '/', got {version[:60]!r}")
-    return safe_join(space.ai, f"{LOCKFILE_FOLDER}/{tool_id}@{name}")
+    older = safe_join(space.ai, f"{LOCKFILE_FOLDER}/{tool_id}@{name}")
+    return lockfile_path(space, tool_id), older
+
+
+def _tool_of(space: Space, path: Path) -> str:
+    """The id of the tool that a lockfile pins."""
+    folder = space.ai / TOOLS_FOLDER
+    is_new = path.is_relative_to(folder)
+    below = path.relative_to(folder if is_new else space.ai / LOCKFILE_FOLDER).as_posix()
+    return below.removesuffix(LOCKFILE_SUFFIX) if is_new else below.rpartition("@")[0]
 
 
 def version_of(element: ChainElement) -> str:

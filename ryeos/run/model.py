@@ -111,6 +111,7 @@ class ExecutionRequest:
     depth        how many further graphs a graph may be the outermost of; None for no limit
     run_id       the id of the run of a graph, where its starter has chosen one
     resolution   where the tool is, if the caller has resolved ``item_id`` already
+    may_pin      whether a first success writes the lockfile
     is_one_of_many  others like it come right before and after: see `ryeos.run.engine`
     """
 
@@ -121,6 +122,7 @@ class ExecutionRequest:
     validate_chain: bool = True
     trace: bool = False
     use_lockfile: bool = True
+    may_pin: bool = True
     dry_run: bool = False
     extra_env: Mapping[str, str] = field(default_factory=dict)
     grants: tuple[tuple[str, ...], ...] = ()

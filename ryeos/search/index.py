@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import RLock
 from typing import Any
 
-from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
 from lillux.values import dataclass, field
@@ -33,17 +32,13 @@ from ryeos.trust.resolver import item_folders, require_inside_space
 from ryeos.trust.sign import SKIPPED_FILES
 from ryeos.trust.signature import (
     DETACHED_SUFFIXES,
-    SignedText,
-    content_hash,
     detached_path,
     form_for,
     form_of,
-    hashed_text,
-    parse_core,
     split,
     text_of,
 )
-from ryeos.trust.verify import MAX_DETACHED_BYTES, Verifier
+from ryeos.trust.verify import Verifier
 
 MAX_OCCURRENCES = 8
 # Behind the fields that are always searched: any other one, in an index of its own.
@@ -272,25 +267,18 @@ def _read(location: Location, verifier: Verifier) -> tuple[str, Mapping[str, Any
             require_inside_space(location)
         data, header = read_bytes(location.path, MAX_SEARCHED_BYTES), None
         signed = split(text_of(data, form, where), form, where)
-        is_signed = _is_signed(location, signed, data)
+        is_signed = _is_signed(location, verifier, data)
     text = signed.shebang + signed.body
     return text, header or extract(kind, suffix, text, where, file_type), is_signed
 
 
-def _is_signed(location: Location, signed: SignedText, data: bytes) -> bool:
-    if signed.signature:
-        covered = content_hash(hashed_text(location.ref.kind, signed, str(location.path)))
-        return signed.signature.content_hash == covered
-    if location.suffix not in DETACHED_SUFFIXES:
-        return False
+def _is_signed(location: Location, verifier: Verifier, data: bytes) -> bool:
+    """Whether a key that is trusted here signed these bytes, as this item."""
     try:
-        line = read_bytes(detached_path(location.path), MAX_DETACHED_BYTES).decode(
-            "ascii", "replace"
-        )
-    except FileNotFoundError:
+        item = verifier.verify_location(location)
+    except LilluxError:
         return False
-    beside = parse_core(line.strip())
-    return beside is not None and beside.content_hash == sha256_hex(data)
+    return item.verified and item.data == data
 
 
 def _body(location: Location, content: str) -> str:

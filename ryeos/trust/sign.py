@@ -30,6 +30,7 @@ from lillux.files import (
 )
 from lillux.values import dataclass
 from ryeos.items.errors import (
+    ChainError,
     IntegrityError,
     InvalidRefError,
     ItemNotFoundError,
@@ -37,6 +38,7 @@ from ryeos.items.errors import (
     NoSignatureFormError,
     SignatureFormatError,
     SystemImmutableError,
+    UnboundSignatureError,
     UnsignedError,
 )
 from ryeos.items.refs import (
@@ -265,6 +267,7 @@ class SignReport:
 
     target: SignTarget
     signature: Signature | None = None
+    identity: Identity | None = None
     unchanged: bool = False
     error: LilluxError | None = None
     warnings: tuple[str, ...] = ()
@@ -357,7 +360,12 @@ class Signer:
         if error:
             return SignReport(target=target, error=error)
         warnings = tuple(_warnings(target, begun.signed))
-        return SignReport(target=target, signature=verified.signature, warnings=warnings)
+        return SignReport(
+            target=target,
+            signature=verified.signature,
+            identity=verified.identity,
+            warnings=warnings,
+        )
 
     def _current(self, target: SignTarget, identity: Identity | None) -> Signature | None:
         """The signature that is there, if it is valid, ours, for this item, over the whole text."""
@@ -530,7 +538,7 @@ def _warnings(target: SignTarget, signed: SignedText | None) -> Iterator[str]:
 # a file type that has no signature form, and for what package managers wrote and nobody signed.
 # Nothing is parsed, nothing stops at the first problem.
 
-VALID, SKIPPED, BAD_FORMAT = "valid", "skipped", "bad-format"
+VALID, SKIPPED, BAD_FORMAT, REFUSED = "valid", "skipped", "bad-format", "refused"
 # Files below a folder outside every space are checked with the user's own keys only.
 OUTSIDE = "outside"
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", ".venv", ".git"})
@@ -566,6 +574,7 @@ class AuditReport:
             described["provenance"] = self.provenance
         if self.item:
             described["coverage"] = self.item.coverage.value
+            described["identity"] = "bound" if self.item.identity else "unbound"
         if self.problem:
             described["problem"] = self.problem
         if self.hint:
@@ -584,10 +593,14 @@ class AuditReport:
         return self.item is not None and self.item.coverage is Coverage.PARTIAL
 
 
-def audit(targets: Iterable[Target], verifier: Verifier) -> Iterator[AuditReport]:
-    """The state of every target, in their order."""
+def audit(
+    targets: Iterable[Target],
+    verifier: Verifier,
+    require: Callable[[ItemRef, VerifiedItem], None] = lambda _ref, _item: None,
+) -> Iterator[AuditReport]:
+    """The state of every target, in their order. ``require`` raises what else is wrong with one."""
     for target in targets:
-        yield _audit_one(target, verifier)
+        yield _audit_one(target, verifier, require)
 
 
 def counts(reports: Sequence[AuditReport]) -> dict[str, int]:
@@ -638,11 +651,15 @@ def targets_below(folder: Path, space: Space) -> Iterator[Target]:
                     yield Target(path=inside / name, kind=kind, space=space)
 
 
-def _audit_one(target: Target, verifier: Verifier) -> AuditReport:
+def _audit_one(
+    target: Target, verifier: Verifier, require: Callable[[ItemRef, VerifiedItem], None]
+) -> AuditReport:
     ref = _ref(target)
     try:
         _check_inside(target)
         item = verifier.verify(target)
+        if ref and item.verified:
+            require(ref, item)
     except NoSignatureFormError as error:
         return AuditReport(target=target, ref=None, state=SKIPPED, problem=error.suffix)
     except UnsignedError as error:
@@ -652,9 +669,8 @@ def _audit_one(target: Target, verifier: Verifier) -> AuditReport:
     except IntegrityError as error:
         return _not_valid(target, ref, error)
     except LilluxError as error:
-        return AuditReport(
-            target=target, ref=ref, state=BAD_FORMAT, problem=str(error), hint=error.hint
-        )
+        state = REFUSED if isinstance(error, ChainError) else BAD_FORMAT
+        return AuditReport(target=target, ref=ref, state=state, problem=str(error), hint=error.hint)
     state = VALID if item.verified else "unverified"
     return AuditReport(target=target, ref=ref, state=state, item=item)
 
@@ -738,6 +754,24 @@ def _ai_folders(folder: Path) -> Iterator[Path]:
         if AI_DIRECTORY in folders:
             yield Path(current, AI_DIRECTORY)
         folders[:] = sorted(n for n in folders if n != AI_DIRECTORY and n not in _SKIPPED_FOLDERS)
+
+
+def unbound_targets(
+    spaces: Iterable[Space], verifier: Verifier, fingerprint: str
+) -> Iterator[SignTarget]:
+    """Every file that a key signed, rightly, before it named the item in what it signs."""
+    for target in targets_in_spaces(spaces):
+        try:
+            item = verifier.verify(target)
+            is_one = item.identity is None and item.key and item.key.fingerprint == fingerprint
+        except UnboundSignatureError as error:
+            is_one = not error.is_named and error.fingerprint == fingerprint
+        except LilluxError:
+            continue
+        if is_one and target.identity():
+            yield SignTarget(
+                path=target.path, kind=target.kind, space=target.space, ref=_ref(target)
+            )
 
 
 # --- user config file -----------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from ryeos.items.errors import (
     UnsignedError,
     UntrustedKeyError,
 )
-from ryeos.items.refs import AI_DIRECTORY, SYSTEM, Kind, Location, Space, Spaces
+from ryeos.items.refs import AI_DIRECTORY, SYSTEM, ItemRef, Kind, Location, Space, Spaces
 from ryeos.items.specs import type_name
 from ryeos.trust.bundles import Manifest, manifest_signer, read_manifest
 from ryeos.trust.signature import (
@@ -132,6 +132,13 @@ class VerifiedItem:
     identity: Identity | None = None
     header: Mapping[str, Any] | None = field(default=None, repr=False)
     verified: bool = True
+
+    @property
+    def signer(self) -> str:
+        """The key's fingerprint; ``""`` for what a bundle lists, and for what dev mode let by."""
+        key = self.key
+        is_bundled = key is None or key.source.startswith(SYSTEM)
+        return "" if key is None or is_bundled or not self.verified else key.fingerprint
 
     @property
     def sha256(self) -> str:
@@ -357,6 +364,30 @@ class Verifier:
         )
 
 
+def require_place(item: VerifiedItem, ref: ItemRef, header: Mapping[str, Any]) -> None:
+    """Refuse an item whose header says that it is another one than its file is taken for.
+
+    A signature with an identity line names the version too. One without, by a key that never names
+    an item, leaves the header: its category is the folder, its name the file's, where it has them.
+    Raises UnboundSignatureError.
+    """
+    if not item.verified or item.target.space.tier == SYSTEM:
+        return
+    if item.identity:
+        wanted = {"version": item.identity.version} if item.identity.version else {}
+    else:
+        wanted = {"category": ref.category, "name": ref.name}
+    for name, expected in wanted.items():
+        said = header.get(name)
+        if isinstance(said, str) and said and said != expected:
+            raise UnboundSignatureError(
+                str(item.target.path),
+                f"expected the {name} {expected!r} for this place, its header says {said[:60]!r}",
+                item.target.sign_command,
+                fingerprint=item.key.fingerprint if item.key else "",
+            )
+
+
 def unchanged(item: VerifiedItem) -> None:
     """Refuse to go on if the file no longer holds the verified bytes. Raises IntegrityError."""
     try:
@@ -423,7 +454,9 @@ def _check_identity(target: Target, identity: Identity | None, key: TrustedKey) 
             raise UnboundSignatureError(
                 str(target.path),
                 "the signature does not say which item it is for",
-                f"{target.sign_command}; for all of yours: rye keys upgrade",
+                target.sign_command,
+                fingerprint=key.fingerprint,
+                is_named=False,
             )
         return
     if not identity.is_for(place):
@@ -431,6 +464,7 @@ def _check_identity(target: Target, identity: Identity | None, key: TrustedKey) 
             str(target.path),
             f"signed as {identity.kind}:{identity.id}.{identity.suffix}, found in another place",
             target.sign_command,
+            fingerprint=key.fingerprint,
         )
 
 

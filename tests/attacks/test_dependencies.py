@@ -143,7 +143,7 @@ def test_a_tampered_module_stops_the_tool(victim: Workspace) -> None:
     assert result.error == f"content modified since signing: {path.resolve()}"
 
 
-def test_another_signed_file_in_its_place_is_pinned_by_the_lockfile(victim: Workspace) -> None:
+def test_another_signed_file_in_its_place_is_refused(victim: Workspace) -> None:
     folder = package(victim)
     run(victim)
     other = victim.project.signed("tools/other.py", "X = 'signed, but not this one'\n")
@@ -151,7 +151,7 @@ def test_another_signed_file_in_its_place_is_pinned_by_the_lockfile(victim: Work
 
     result = run(victim)
 
-    assert result.metadata["error_code"] == "LOCKFILE_MISMATCH"
+    assert result.metadata["error_code"] == "UNBOUND_SIGNATURE"
 
 
 @pytest.mark.parametrize("folder", ["", "sub/"])

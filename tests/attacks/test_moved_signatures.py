@@ -6,6 +6,8 @@ import pytest
 
 from ryeos.items.errors import IntegrityError, SignatureFormatError, UnsignedError
 from ryeos.items.refs import Kind
+from ryeos.trust.keys import SigningKey, upgrade_own_key
+from ryeos.trust.signature import content_hash
 from ryeos.trust.verify import Verifier
 from tests.support.signed_files import DIRECTIVE_BLOCK, Shelf, sign_text
 from tests.support.workspace import Workspace
@@ -161,6 +163,101 @@ def test_the_line_of_a_tool_does_not_sign_a_file_beside_it(
 
     with pytest.raises(IntegrityError, match=MODIFIED):
         verifier.verify(workspace.project.target(data_files[0]).verify_target)
+
+
+@pytest.fixture
+def own(workspace: Workspace) -> Workspace:
+    """A user whose key names the item in all that it signs, as `rye init` lets it."""
+    upgrade_own_key(SigningKey(workspace.keypair), workspace.user.space)
+    return workspace
+
+
+def moved(workspace: Workspace, path: Path, to: str) -> str:
+    """The code that a file is refused with as another item."""
+    other = workspace.project.space.ai / to
+    other.parent.mkdir(parents=True, exist_ok=True)
+    path.rename(other)
+    with pytest.raises(IntegrityError) as error:
+        workspace.rye().verifier.verify(workspace.project.target(other).verify_target)
+    return error.value.code
+
+
+@pytest.mark.parametrize(
+    "place", ["tools/mine/b.py", "tools/a.py", "tools/mine/a.js", "config/mine/a.toml"]
+)
+def test_a_tool_is_refused_as_another_item(own: Workspace, place: str) -> None:
+    path = own.project.signed_tool("mine/a")
+
+    assert moved(own, path, place) in {"UNBOUND_SIGNATURE", "INTEGRITY", "UNSIGNED"}
+
+
+def test_knowledge_that_looks_like_a_script_is_no_tool(own: Workspace) -> None:
+    path = own.project.knowledge("mine/a", "touch /tmp/owned")
+    own.project.sign(path)
+    line, body = path.read_text("utf-8").split("\n", 1)
+    own.project.write("tools/mine/a.sh", f"# {line[5:-4]}\n{body}")
+
+    assert own.run("mine/a").metadata["error_code"] == "UNBOUND_SIGNATURE"
+
+
+def test_a_text_that_was_signed_for_no_item_is_no_tool(own: Workspace) -> None:
+    text = "touch /tmp/owned\n"
+    value = SigningKey(own.keypair).digest_signature(content_hash(text))
+    line = f"# rye:signed:2026-01-02T03:04:05Z:{content_hash(text)}:{value}:{own.fingerprint}\n"
+    own.project.write("tools/claim.sh", line + text)
+
+    assert own.run("claim").metadata["error_code"] == "UNBOUND_SIGNATURE"
+
+
+def test_a_line_cannot_be_added_below_a_signature(own: Workspace) -> None:
+    path = own.project.signed_tool("mine/a")
+    text = path.read_text("utf-8")
+    path.write_text(text.replace("mine/a:py", "mine/b:py"), encoding="utf-8")
+
+    assert moved(own, path, "tools/mine/b.py") == "INTEGRITY"
+
+
+def test_a_signature_beside_a_file_is_for_that_file(own: Workspace) -> None:
+    path = own.project.signed("tools/mine/data.json", b"{}")
+    other = own.project.write("tools/mine/settings.json", b"{}")
+    other.with_name("settings.json.sig").write_bytes(beside(path).read_bytes())
+
+    with pytest.raises(IntegrityError, match=r"signed as tool:mine/data\.json"):
+        own.rye().verifier.verify(own.project.target(other).verify_target)
+
+
+def test_the_line_beside_a_file_cannot_be_taken_away(own: Workspace) -> None:
+    path = own.project.signed("tools/mine/data.json", b"{}")
+    beside(path).write_bytes(beside(path).read_bytes().partition(b"\n")[0])
+
+    with pytest.raises(IntegrityError, match=MODIFIED):
+        own.rye().verifier.verify(own.project.target(path).verify_target)
+
+
+def test_a_link_gives_no_other_id(own: Workspace) -> None:
+    path = own.project.signed_tool("mine/a")
+    path.with_name("b.py").symlink_to("a.py")
+
+    assert own.run("mine/a").success
+    assert own.run("mine/b").metadata["error_code"] == "UNBOUND_SIGNATURE"
+
+
+def test_an_item_of_an_unmarked_key_is_refused_in_another_folder(workspace: Workspace) -> None:
+    path = workspace.project.tool("mine/a", "print(1)")
+    workspace.project.sign_unchecked(path)
+    other = workspace.project.write("tools/other/a.py", path.read_bytes())
+
+    assert other.exists()
+    assert workspace.run("mine/a").success
+    assert workspace.run("other/a").metadata["error_code"] == "UNBOUND_SIGNATURE"
+
+
+def test_a_tool_may_be_called_encoding(own: Workspace) -> None:
+    """Python takes ``coding:`` in the second line for its encoding."""
+    path = own.project.signed_tool("mine/encoding", "print('it runs')")
+
+    assert "mine/encodin%67:py" in path.read_text("utf-8")
+    assert own.run("mine/encoding").data["stdout"] == "it runs\n"
 
 
 def test_a_signature_beside_cannot_be_more_than_one_line(

@@ -120,11 +120,11 @@ class Attacker:
 
 
 def test_what_runs_is_pinned_as_it_was_verified(workspace: Workspace) -> None:
+    other = workspace.project.signed_tool("mine/t", "print('signed, but another')").read_bytes()
     path = workspace.project.signed_tool("mine/t", "print('good')")
-    other = workspace.project.signed_tool("mine/other", "print('signed, but another')")
 
     def swap() -> None:
-        path.write_bytes(other.read_bytes())
+        path.write_bytes(other)
 
     rye = workspace.rye(runner=Attacker(swap))
     rye.executor.execute(ExecutionRequest(item_id="mine/t"))

@@ -26,7 +26,7 @@ from ryeos.remote.requests import (
     string_to_sign,
 )
 from ryeos.trust.keys import SigningKey
-from ryeos.trust.signature import Signature, form_for, split
+from ryeos.trust.signature import Signature, SignedText, form_for, split
 from tests.support.node import Node
 from tests.support.remote_projects import RemoteProject
 from tests.support.workspace import Workspace
@@ -48,15 +48,16 @@ def signed_page(project: RemoteProject, text: str) -> Signature:
     files = project.object(answer["runtime_outputs_bundle_hash"])["files"]
     page = project.objects([files[PAGE]])[files[PAGE]].decode()
     found = split(page, form_for(Kind.KNOWLEDGE, ".md", PAGE), PAGE)
+    return signature_over(found, text)
+
+
+def signature_over(found: SignedText, text: str) -> Signature:
+    """The signature over a text, which nobody else's document is: it names an item above it."""
     assert found.body == text
-    return signature_over(found.signature, text)
-
-
-def signature_over(signature: Signature | None, text: str) -> Signature:
-    """The signature, which is over nothing but the text: else it would be no attack."""
-    assert signature is not None
-    assert signature.content_hash == sha256_hex(text.encode())
-    return signature
+    assert found.identity is not None
+    assert found.signature is not None
+    assert found.signature.content_hash == sha256_hex(f"{found.identity_line}{text}".encode())
+    return found.signature
 
 
 def test_a_page_gives_nobody_an_identity_document_of_the_node(project: RemoteProject) -> None:
@@ -101,7 +102,7 @@ def test_the_sign_route_gives_nobody_an_identity_document_of_the_node(
     digest = project.object(project.manifest().items[path])["content_blob_hash"]
     signed = project.objects([digest])[digest].decode()
     found = split(signed, form_for(Kind.TOOL, ".yaml", path), path)
-    signature = signature_over(found.signature, text)
+    signature = signature_over(found, text)
     own = {"signer": node.keys.node_id, "sig": signature.value.rstrip("="), "signed_at": "2026"}
     with pytest.raises(IdentityError, match="not the key's over this document"):
         read_identity({**forged, SIGNATURE_KEY: own})

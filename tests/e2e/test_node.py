@@ -129,7 +129,7 @@ def test_a_syntax_error_names_the_line(shop: Shop) -> None:
     document = shop.runs("mine/broken")
 
     assert document["error"] == "SyntaxError: Unexpected token ';'"
-    assert "broken.js:9" in document["metadata"]["stderr"]
+    assert "broken.js:10" in document["metadata"]["stderr"]
 
 
 @pytest.mark.parametrize("status", [0, 3])

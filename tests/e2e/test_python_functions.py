@@ -79,7 +79,7 @@ def test_a_function_leaves_nothing_in_the_project(signed: Machine) -> None:
     signed.run("run", "mine/told")
 
     assert files(signed.project) - before == {
-        ".ai/lockfiles/mine/told@1.0.0.lock.json",
+        ".ai/lockfiles/tools/mine/told.lock.json",
     }
 
 

@@ -28,7 +28,7 @@ def test_what_is_pushed_is_pulled_signed_by_the_registry(shared_registry: Regist
     assert signed.signature is not None
     assert signed.signature.provenance == f"rye-registry@{account.name}"
     assert signed.body == item_text("tool", item_id)
-    assert signed.signature.content_hash == content_hash(signed.body)
+    assert signed.signature.content_hash == content_hash(signed.covered)
     assert verify_signature(signed.signature.content_hash, signed.signature.value, pem)
 
 
@@ -69,7 +69,7 @@ def test_directives_are_covered_to_their_last_line(shared_registry: Registry) ->
 
     signed = split(text, form_for(Kind.DIRECTIVE, ".md"), "")
     assert signed.covers is not None
-    assert signed.covers.content_hash == content_hash(signed.body)
+    assert signed.covers.content_hash == content_hash(signed.covered)
     assert text.splitlines()[0].endswith(f"|rye-registry@{account.name} -->")
 
 

@@ -279,7 +279,7 @@ def test_a_dry_run_starts_nothing_and_writes_nothing(workspace: Workspace) -> No
 def test_a_dry_run_leaves_an_outdated_lockfile(workspace: Workspace) -> None:
     workspace.project.signed_tool("mine/t", "print(1)")
     workspace.run("mine/t")
-    path = workspace.project.space.ai / "lockfiles/mine/t@1.0.0.lock.json"
+    path = workspace.project.space.ai / "lockfiles/tools/mine/t.lock.json"
     path.write_text(path.read_text("utf-8").replace('"0.1.0"', '"0.0.9"'), encoding="utf-8")
     before = everything(workspace.folder)
 

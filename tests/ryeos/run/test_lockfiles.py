@@ -24,7 +24,7 @@ TOOL = "mine/deep/hello"
 
 
 def lockfile(space: SpaceFolder, item_id: str = TOOL, version: str = "1.0.0") -> Path:
-    return space.space.ai / "lockfiles" / f"{item_id}@{version}.lock.json"
+    return space.space.ai / "lockfiles" / "tools" / f"{item_id}.lock.json"
 
 
 def everything(folder: Path) -> dict[str, bytes]:
@@ -410,7 +410,7 @@ def test_a_link_out_of_the_space_is_no_place_for_lockfiles(pinned: Workspace) ->
     result = pinned.run(TOOL)
 
     assert str(result.error) == (
-        f"unsafe path 'lockfiles/{TOOL}@1.0.0.lock.json':"
+        f"unsafe path 'lockfiles/tools/{TOOL}.lock.json':"
         f" leads outside {pinned.project.space.ai} through a link"
     )
 
@@ -526,7 +526,7 @@ def test_a_lockfile_exists_in_any_space(pinned: Workspace) -> None:
 def test_a_bundles_lockfile_counts_and_is_not_removed(workspace: Workspace) -> None:
     folder = workspace.folder / "more"
     bundle = Space("system:more", folder, "1.0.0")
-    path = lockfile_path(bundle, TOOL, "1.0.0")
+    path = lockfile_path(bundle, TOOL)
     workspace.project.signed_tool(TOOL, "print(1)")
     workspace.run(TOOL)
     path.parent.mkdir(parents=True)

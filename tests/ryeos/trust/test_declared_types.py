@@ -142,9 +142,10 @@ def target(workspace: Workspace, path: Path) -> Target:
 
 
 def test_a_tool_of_an_added_type_is_signed_below_its_shebang(words: Path) -> None:
-    first, second, third, *_ = words.read_text("utf-8").split("\n")
+    first, second, third, fourth, *_ = words.read_text("utf-8").split("\n")
 
-    assert (first, third) == ("#!/usr/bin/env words", "-- Greets.")
+    assert (first, fourth) == ("#!/usr/bin/env words", "-- Greets.")
+    assert third == "-- rye:item:tool:lists/greet:words:1.0.0"
     assert second.startswith("-- rye:signed:")
 
 

@@ -20,8 +20,8 @@ from ryeos.items.errors import (
 from ryeos.items.header_values import MetadataError
 from ryeos.items.refs import ItemRef, Kind
 from ryeos.trust.keys import SigningKey
-from ryeos.trust.sign import Signer, SignTarget, validate_item
-from ryeos.trust.signature import MAX_ITEM_BYTES
+from ryeos.trust.sign import Signer, SignTarget, ValidItem, validate_item
+from ryeos.trust.signature import MAX_ITEM_BYTES, Identity
 from tests.support.signed_files import sign_partly
 from tests.support.workspace import NOW, Workspace
 
@@ -40,14 +40,16 @@ def sign_afresh(workspace: Workspace, path: Path) -> object:
 # --- what comes out -------------------------------------------------------------------------------
 
 
-def test_a_signed_file_is_its_text_with_one_more_line(workspace: Workspace) -> None:
+def test_a_signed_file_is_its_text_with_two_more_lines(workspace: Workspace) -> None:
     path = workspace.project.tool("mine/hello", "print('hello')\n")
     text = path.read_text(encoding="utf-8")
 
     report = workspace.project.sign(path)
 
     assert report.signature
-    assert path.read_text(encoding="utf-8") == f"# {report.signature.core()}\n{text}"
+    assert path.read_text(encoding="utf-8") == (
+        f"# {report.signature.core()}\n# rye:item:tool:mine/hello:py:1.0.0\n{text}"
+    )
     assert report.signature.fingerprint == workspace.fingerprint
     assert (report.unchanged, report.warnings, report.error) == (False, (), None)
 
@@ -78,7 +80,12 @@ def test_a_shell_script_keeps_its_shebang_on_the_first_line(workspace: Workspace
 
     workspace.project.sign(path)
 
-    assert [line[:12] for line in lines(path)] == ["#!/bin/sh", "# rye:signed", "echo"]
+    assert [line[:12] for line in lines(path)] == [
+        "#!/bin/sh",
+        "# rye:signed",
+        "# rye:item:t",
+        "echo",
+    ]
 
 
 def test_line_ends_become_line_feeds(workspace: Workspace) -> None:
@@ -421,10 +428,12 @@ def test_a_file_that_everybody_may_write_is_warned_about(workspace: Workspace) -
     assert report.warnings == (f"{path} can be written by every user of this machine",)
 
 
-def test_a_data_file_is_not_taken_apart(workspace: Workspace) -> None:
+def test_a_data_file_is_signed_for_its_place_and_not_taken_apart(workspace: Workspace) -> None:
     path = workspace.project.write("tools/a/data.json", "not json")
 
-    assert validate_item(workspace.project.target(path), b"not json") is None
+    valid = validate_item(workspace.project.target(path), b"not json")
+
+    assert valid == ValidItem(None, Identity("tool", "a/data", "json"))
 
 
 def test_the_clock_is_asked_once_for_each_signature(workspace: Workspace) -> None:
