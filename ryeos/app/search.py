@@ -123,7 +123,7 @@ def _envelope(
     envelope: dict[str, Any] = {
         "status": "success",
         "mode": "query",
-        "results": _shortened([_describe(hit) for hit in result.hits]),
+        "results": _shortened([_describe(rye, hit) for hit in result.hits]),
         "total": result.total,
         "returned": len(result.hits),
         "query": request.query,
@@ -152,25 +152,38 @@ def _envelope(
     return envelope
 
 
-def _describe(hit: Hit) -> dict[str, Any]:
+def _describe(rye: Rye, hit: Hit) -> dict[str, Any]:
+    """A hit. Of one that does not verify, no word of its own: a model would read it as advice."""
     document, record = hit.document, hit.document.record
     location = record.location
-    description = " ".join(record.description.split())
     described: dict[str, Any] = {
         "id": location.ref.id,
         "ref": str(location.ref),
         "type": location.ref.kind.value,
         "name": location.ref.name,
-        "title": record.title or location.ref.name,
-        "description": _cut(description, DESCRIPTION_CHARACTERS),
+        "title": location.ref.name,
+        "description": "",
         "category": location.ref.category,
         "score": hit.score,
         "source": location.space.tier,
         "path": str(location.path),
-        "preview": preview(location, record.content),
-        "signed": record.signed,
-        "metadata": {"version": record.version, "tags": list(record.tags)},
+        "preview": "",
+        "signed": True,
+        "metadata": {},
     }
+    try:
+        rye.verifier.verify_location(location)
+    except LilluxError as error:
+        described |= {"signed": False, "integrity": error.code}
+    else:
+        description = " ".join(record.description.split())
+        described |= {
+            "title": record.title or location.ref.name,
+            "description": _cut(description, DESCRIPTION_CHARACTERS),
+            "preview": preview(location, record.content),
+            "signed": record.signed,
+            "metadata": {"version": record.version, "tags": list(record.tags)},
+        }
     if location.space.bundle_id:
         described["bundle"] = location.space.bundle_id
     if document.shadows:

@@ -39,6 +39,7 @@ EXIT_STATUS: Mapping[str, int] = {
     "REMOTE_INSECURE": 4,
     "REMOTE_NOT_APPROVED": 4,
     "REQUEST_SIGNATURE": 4,
+    "ROLLBACK": 4,
     "UNBOUND_SIGNATURE": 4,
     "UNSIGNED": 4,
     "UNTRUSTED_KEY": 4,

@@ -219,15 +219,14 @@ def _paths(space: Space, tool_id: str, version: str) -> tuple[Path, Path]:
 
     Raises SpecError for a version that cannot be part of a file name, UnsafePathError.
     """
-    name = f"{version}{LOCKFILE_SUFFIX}"
+    path, name = lockfile_path(space, tool_id), f"{version}{LOCKFILE_SUFFIX}"
     try:
         require_plain_path(name)
     except UnsafePathError as error:
         raise SpecError("version", error.problem) from None
     if "/" in version:
         raise SpecError("version", f"expected text without '/', got {version[:60]!r}")
-    older = safe_join(space.ai, f"{LOCKFILE_FOLDER}/{tool_id}@{name}")
-    return lockfile_path(space, tool_id), older
+    return path, safe_join(space.ai, f"{LOCKFILE_FOLDER}/{tool_id}@{name}")
 
 
 def _tool_of(space: Space, path: Path) -> str:

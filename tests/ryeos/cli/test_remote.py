@@ -440,9 +440,11 @@ def test_a_tool_that_differs_from_its_lockfile_is_refused_here(
 ) -> None:
     user.write(".ai/tools/mine/w.py", PINNED)
     user.cli.json("sign", "tool:mine/w")
-    user.cli.json("lock", "update", "mine/w")
+    lockfile = Path(user.cli.json("lock", "update", "mine/w")["path"])
+    pinned = lockfile.read_bytes()
     user.write(".ai/tools/mine/w.py", PINNED + "# changed\n")
     user.cli.json("sign", "tool:mine/w")
+    lockfile.write_bytes(pinned)
 
     here, done = user.cli("run", "mine/w", "n:=1"), user.cli(*there, "mine/w", "n:=1")
 

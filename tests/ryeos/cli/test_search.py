@@ -36,14 +36,15 @@ def test_a_hit_has_every_documented_key(cli: CommandLine) -> None:
                 "type": "tool",
                 "name": "resize",
                 "title": "resize",
-                "description": "Scale an image",
+                "description": "",
                 "category": "mine",
                 "score": 0.7143,
                 "source": "project",
                 "path": str(path),
-                "preview": " ".join(path.read_text("utf-8").split()),
+                "preview": "",
                 "signed": False,
-                "metadata": {"version": "1.0.0", "tags": []},
+                "metadata": {},
+                "integrity": "UNSIGNED",
             }
         ],
         "total": 1,
@@ -85,7 +86,7 @@ def test_a_hit_is_one_line(cli: CommandLine) -> None:
 
     done = cli("search", "scale", "--space", "project")
 
-    assert done.stdout == "0.71  tool:mine/resize  p  Scale an image  (unsigned)\n"
+    assert done.stdout == "0.71  tool:mine/resize  p  resize  (unsigned)\n"
     assert done.stderr == ""
 
 

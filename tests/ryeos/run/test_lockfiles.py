@@ -207,13 +207,25 @@ def test_signing_again_changes_nothing(pinned: Workspace) -> None:
     assert pinned.run(TOOL).metadata["lockfile_used"] is True
 
 
-def test_a_new_version_is_pinned_by_itself(pinned: Workspace) -> None:
-    pinned.project.signed_tool(TOOL, "print(2)", version="1.0.1")
+@pytest.mark.parametrize("version", ["0.9.9", "1.0.0", "1.0.1"])
+def test_another_version_is_refused_as_any_other_text(pinned: Workspace, version: str) -> None:
+    pinned.project.signed_tool(TOOL, "print(2)", version=version)
 
     result = pinned.run(TOOL)
 
-    created = lockfile(pinned.project, version="1.0.1")
-    assert result.metadata["lockfile_created"] == str(created)
+    code = "ROLLBACK" if version == "0.9.9" else "LOCKFILE_MISMATCH"
+    assert result.metadata["error_code"] == code
+
+
+def test_a_lockfile_of_an_older_program_counts_and_is_replaced(pinned: Workspace) -> None:
+    path = lockfile(pinned.project)
+    older = pinned.project.space.ai / f"lockfiles/{TOOL}@1.0.0.lock.json"
+    older.parent.mkdir(parents=True, exist_ok=True)
+    path.rename(older)
+
+    assert pinned.run(TOOL).metadata["lockfile_used"] is True
+    assert pinned.rye().executor.lock(TOOL) == path
+    assert not older.exists()
 
 
 def test_a_changed_runtime_is_refused(workspace: Workspace) -> None:
@@ -444,16 +456,14 @@ def test_a_version_that_cannot_name_a_file_is_refused(
     assert workspace.run("odd", lock_mode=LockMode.OFF).success
 
 
-def test_a_version_too_long_for_a_file_name_is_not_pinned(workspace: Workspace) -> None:
+def test_a_version_too_long_for_a_file_name_is_pinned(workspace: Workspace) -> None:
     path = workspace.project.write("tools/odd.sh", f'__version__="{"1" * 300}"\necho hi\n')
     workspace.project.sign_unchecked(path)
 
     result = workspace.run("odd")
 
     assert result.success
-    (warning,) = result.metadata["warnings"]
-    assert warning.startswith("lockfile not written: ")
-    assert warning.endswith("file name too long")
+    assert result.metadata["lockfile_created"].endswith("tools/odd.lock.json")
 
 
 # --- modes
@@ -520,7 +530,8 @@ def test_a_lockfile_exists_in_any_space(pinned: Workspace) -> None:
     resolver = pinned.rye().executor.lockfiles
 
     assert resolver.exists(TOOL, "1.0.0")
-    assert not resolver.exists(TOOL, "1.0.1")
+    assert resolver.exists(TOOL, "1.0.1")
+    assert not resolver.exists("mine/other", "1.0.0")
 
 
 def test_a_bundles_lockfile_counts_and_is_not_removed(workspace: Workspace) -> None:
