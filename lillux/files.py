@@ -403,6 +403,15 @@ def is_inside(path: Path, root: Path) -> bool:
     return path_inside(path, root) is not None
 
 
+def file_state(path: Path) -> tuple[int, ...]:
+    """What changes when a file does: times, size and inode; () where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns
+
+
 def path_inside(path: Path, root: Path) -> str | None:
     """The POSIX path of ``path`` below ``root``, all links followed; None when it lies outside."""
     try:

@@ -18,6 +18,8 @@ from lillux.values import dataclass, field, replace
 from lillux.variables import as_text, as_texts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lillux.process.model import Outcome, ProcessRunner
 
 
@@ -82,6 +84,7 @@ class SearchEnvironment:
     """What a search may look at: the variables resolved so far, and the folders of the spaces.
 
     ``process_variables`` are those of the process alone, without what an unsigned ``.env`` says.
+    ``allows`` says of the path of a program, or of a file that names a version, whether it counts.
     ``runner`` runs the program of the type ``command``; None is the process manager of this layer.
     """
 
@@ -90,6 +93,7 @@ class SearchEnvironment:
     user_base: Path | None
     platform: str
     process_variables: Mapping[str, str] = field(default_factory=dict)
+    allows: "Callable[[str], bool]" = lambda _path: True
     runner: "ProcessRunner | None" = None
 
 
@@ -138,7 +142,7 @@ def search_folders(
 ) -> Search:
     """The first of the names in the first of the folders that has one."""
     programs = (Path(folder, name) for folder in directories for name in names)
-    found = first_program(programs, around.platform)
+    found = first_program(programs, around.platform, around.allows)
     return Search(found=found, names=names, directories=directories)
 
 
@@ -212,7 +216,8 @@ def _search_printed(name: str, outcome: "Outcome", around: SearchEnvironment) ->
         problem = f"{name!r} ended with {_ending(outcome)}, expected status 0"
     else:
         line = os.fsdecode(outcome.stdout.data.partition(b"\n")[0].strip())
-        if "\0" not in line and (found := search_names((line,), around).found):
+        found = search_names((line,), around).found if "\0" not in line else None
+        if found and around.allows(found):
             return Search(found=found, names=(name,))
         shown = ascii(line[:_LONGEST_SHOWN_LINE]) if line else "nothing"
         problem = f"{name!r} printed {shown}, expected the path of a program"
@@ -248,7 +253,7 @@ def _search_venv_space(space: str, folders: tuple[str, ...], around: SearchEnvir
     base = around.project_path if space == "project" else around.user_base
     venvs = tuple(str(base / folder) for folder in folders) if base else ()
     programs = (Path(venv, program) for venv in venvs for program in _VENV_PROGRAMS)
-    found = first_program(programs, around.platform)
+    found = first_program(programs, around.platform, around.allows)
     return Search(found=found, names=_VENV_PROGRAMS, directories=venvs)
 
 
@@ -262,11 +267,14 @@ def _directories(search_path: str, platform: str) -> tuple[str, ...]:
     return unique(entry for entry in entries if Path(entry).is_absolute())
 
 
-def first_program(paths: Iterable[Path], platform: str) -> str | None:
+def first_program(
+    paths: Iterable[Path], platform: str, allows: "Callable[[str], bool]" = lambda _path: True
+) -> str | None:
     """The first of the paths that is a program, with the suffix that makes it one on Windows."""
     suffixes = _WINDOWS_SUFFIXES if platform == "win32" else ("",)
     candidates = (f"{path}{suffix}" for path in paths for suffix in suffixes)
-    return next((path for path in candidates if _is_program(path, platform)), None)
+    found = (path for path in candidates if _is_program(path, platform))
+    return next((path for path in found if allows(path)), None)
 
 
 def _is_program(path: str, platform: str) -> bool:
@@ -510,7 +518,7 @@ def _wanted(
         return (version,), f"version {_shown((version,))}"
     for name in manager.files:
         path = around.project_path / name if around.project_path else None
-        if path is None or not os.path.lexists(path):
+        if path is None or not os.path.lexists(path) or not around.allows(str(path)):
             continue
         try:
             versions = _read_versions(path, plugin)

@@ -220,7 +220,8 @@ class EnvResolver:
 
     ``project_path`` is where ``.env`` and local interpreters are, ``user_base`` the folder of the
     user's own interpreters; both absolute. ``runner`` runs the programs of interpreters of type
-    ``command``; None is the process manager of this layer.
+    ``command``; None is the process manager of this layer. ``allows`` says of the path of a
+    program, of ``.env``, or of a file that names a version, whether it counts.
     """
 
     def __init__(
@@ -231,7 +232,9 @@ class EnvResolver:
         process_env: Mapping[str, str],
         platform: str = sys.platform,
         runner: "ProcessRunner | None" = None,
+        allows: Callable[[str], bool] = lambda _path: True,
     ) -> None:
+        self._allows = allows
         self._project_path = _require_absolute("project_path", project_path)
         self._user_base = _require_absolute("user_base", user_base)
         self._platform = platform
@@ -295,11 +298,12 @@ class EnvResolver:
         return {**resolved.variables, **overlay}
 
     def _read_base(self) -> ResolvedEnv:
-        if self._project_path is None or not os.path.lexists(self._project_path / ".env"):
+        path = self._project_path / ".env" if self._project_path else None
+        if path is None or not os.path.lexists(path) or not self._allows(str(path)):
             return ResolvedEnv(variables=self._process_env)
         from lillux.variables import read_dotenv
 
-        added = read_dotenv(self._project_path, self._process_env, platform=self._platform)
+        added = read_dotenv(path.parent, self._process_env, platform=self._platform)
         variables = {**self._process_env, **added.variables}
         return ResolvedEnv(variables=variables, warnings=added.warnings)
 
@@ -317,6 +321,7 @@ class EnvResolver:
                 user_base=self._user_base,
                 platform=self._platform,
                 process_variables=self._process_env,
+                allows=self._allows,
                 runner=self._runner,
             ),
             preset=self._process_env.get(var, ""),

@@ -220,7 +220,12 @@ def canonical_public_pem(public_pem: bytes) -> bytes:
 
 def compute_key_fingerprint(public_pem: bytes) -> str:
     """The 16 hex digits that name a public key: SHA-256 of its canonical PEM. Raises PemError."""
-    return sha256_hex(canonical_public_pem(public_pem))[:FINGERPRINT_DIGITS]
+    return compute_key_digest(public_pem)[:FINGERPRINT_DIGITS]
+
+
+def compute_key_digest(public_pem: bytes) -> str:
+    """The 64 hex digits that a fingerprint is the start of. Raises PemError."""
+    return sha256_hex(canonical_public_pem(public_pem))
 
 
 def _derive(private_pem: bytes) -> tuple[bytes, bytes]:

@@ -42,6 +42,7 @@ from ryeos.items.refs import (
 from ryeos.run.calls import Call, Materials, OnStderr, OnStep
 from ryeos.run.engine import PrimitiveExecutor
 from ryeos.run.model import ExecutionRequest, ExecutionResult
+from ryeos.trust.approvals import ProjectApproval
 from ryeos.trust.config import ConfigReader
 from ryeos.trust.resolver import Resolver, with_added_types
 from ryeos.trust.signature import MAX_ITEM_BYTES
@@ -84,13 +85,16 @@ class Rye:
         restore: Callable[[str], bool] = lambda _: False,
         program: "Callable[[Context], Program] | None" = None,
     ) -> None:
-        self.context = context = with_added_types(context, lambda: self.verifier, warn)
+        context = with_added_types(context, lambda: self.verifier, warn)
         self._runner, self._functions, self._restore = runner, functions, restore
         self._program = program
         self._elsewhere: dict[Path, Rye] = {}
         self.warn = warn
         self.approvals = Approvals(context.spaces.user.ai)
         self.trust = TrustStore(context.spaces, self.approvals)
+        approval = ProjectApproval(context.spaces.user, context.project_path, self.trust)
+        self.approval = approval
+        self.context = context = replace(context, approves=approval.allows)
         self.verifier = Verifier(
             context.spaces, self.trust, dev_mode=context.dev_mode, warn=warn, restore=restore
         )
@@ -367,6 +371,16 @@ class Rye:
         found = self.resolver.resolve(Reference(ref.kind, ref.id)).location.path
         if found == item.target.path:  # else another file has the id, and the lockfile
             self.executor.require_pinned(ref.id)
+
+    def version_of(self, location: Location, item: VerifiedItem) -> str:
+        """The version of a verified item: of its identity line, else of its header."""
+        if item.identity:
+            return item.identity.version
+        from ryeos.trust.file_types import extract
+        from ryeos.trust.sign import version_in
+
+        where, added = str(location.path), location.file_type
+        return version_in(extract(location.ref.kind, location.suffix, item.text, where, added))
 
     def accept_version(self, ref: ItemRef, fingerprint: str, version: str) -> None:
         """Let a version that was just signed count in this project, whatever ran before."""

@@ -35,6 +35,7 @@ TABLE: tuple[CommandEntry, ...] = (
     CommandEntry("chain", "chain", "show the files that run a tool, in order", _ITEMS),
     CommandEntry("sign", "sign", "validate and sign items", _TRUST),
     CommandEntry("verify", "sign", "verify the signatures of items, globs or folders", _TRUST),
+    CommandEntry("trust", "trust", "approve what a project brings: interpreters, .env", _TRUST),
     CommandEntry("keys generate", "keys", "make a signing key", _TRUST),
     CommandEntry("keys show", "keys", "show your public key", _TRUST),
     CommandEntry("keys list", "keys", "list all keys, and whether each is trusted", _TRUST),

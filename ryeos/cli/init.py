@@ -11,7 +11,7 @@ from lillux.signing import PRIVATE_KEY_FILE, generate_keypair, load_keypair, sav
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.findings import MADE, THERE, WOULD_MAKE, Step, space_folders, step_status
 from ryeos.cli.session import CommandSpec, Session
-from ryeos.items.errors import UsageError
+from ryeos.items.errors import ApprovalRequiredError, UsageError
 from ryeos.items.refs import AI_DIRECTORY, PROJECT, Space
 from ryeos.trust.keys import SigningKey, require_user_space, trust_own_key
 from ryeos.trust.store import document_path
@@ -61,7 +61,19 @@ def _run(session: Session) -> int:
         steps += [space_folders(project, make=make, mode=0o755), _gitignore(project, make=make)]
     steps += client_steps(session, clients, make=make)
     _show(session, steps, project)
+    if project and make and not arguments.no_key:
+        _offer_approval(session, project)
     return 0
+
+
+def _offer_approval(session: Session, project: Space) -> None:
+    """Ask about what the project brings; where nobody can be asked, say how to."""
+    from ryeos.cli.trust import approve_project
+
+    try:
+        approve_project(session, project, is_new=True)
+    except ApprovalRequiredError:
+        session.output.note("what the project brings is not used yet; to approve it: rye trust")
 
 
 def _project(session: Session) -> Space | None:

@@ -135,7 +135,9 @@ def _lines(session: Session, hits: list[dict[str, Any]]) -> Iterator[str]:
         mark = _SPACE_MARKS[hit["source"]]
         ref = f"{one_line(hit['ref']):<{longest}}"
         notes = [f"hidden by {hit['shadowed_by']}"] if "shadowed_by" in hit else []
-        notes += [] if hit["signed"] else [hit.get("integrity", "UNSIGNED").lower().replace("_", " ")]
+        notes += (
+            [] if hit["signed"] else [hit.get("integrity", "UNSIGNED").lower().replace("_", " ")]
+        )
         tail = f"  ({', '.join(notes)})" if notes else ""
         about = one_line(hit["description"] or hit["title"])
         line = _cut(f"{hit['score']:.2f}  {ref}  {mark}  {about}{tail}", width)

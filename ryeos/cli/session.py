@@ -88,7 +88,7 @@ class Session:
 
         Raises ApprovalRequiredError where neither can be had.
         """
-        if self.arguments.yes:
+        if getattr(self.arguments, "yes", False):
             return True
         is_silent = self.arguments.no_input or self.output.as_json
         if is_silent or not (sys.stdin.isatty() and sys.stderr.isatty()):

@@ -40,6 +40,14 @@ def no_words() -> tuple[str, ...]:
     return ()
 
 
+Approves = Callable[[str], bool]
+
+
+def nothing_approved(relative: str) -> bool:  # noqa: ARG001 - no path of the project counts
+    """What a project brings besides signed items is not used."""
+    return False
+
+
 class LockMode(StrEnum):
     """What ``RYE_LOCK`` says about lockfiles."""
 
@@ -58,6 +66,7 @@ class Context:
     pages_are_signed_later  where there is no private key, whoever has one signs what runs write
     dev_mode      integrity errors become loud warnings (``RYE_DEV_MODE=1``)
     key_directory where the private signing key is
+    approves      whether the user approved a path of the project (``rye trust``)
     program_words gives what starts this program once more, () where that is not known
     """
 
@@ -71,6 +80,7 @@ class Context:
     tool_programs: ToolPrograms = no_programs
     program_words: ProgramWords = no_words
     pages_are_signed_later: bool = False
+    approves: Approves = nothing_approved
 
     def program_variables(self) -> Mapping[str, str]:
         """What tells a tool how to start this program, in the same user space."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lillux.values import dataclass, field
+from lillux.values import dataclass, field, replace
 from ryeos.items.context import Context
 from ryeos.items.errors import SpecError
 from ryeos.items.refs import Kind, Space
@@ -42,6 +42,13 @@ class Anchor:
     def path(self) -> Path:
         """The anchor folder."""
         return Path(self.names["anchor_path"])
+
+    def with_programs(self, allows: Callable[[str], bool]) -> "Anchor":
+        """The same with those folders alone on the PATH that count."""
+        if "PATH" not in self.env_paths:
+            return self
+        front, back = (tuple(filter(allows, part)) for part in self.env_paths["PATH"])
+        return replace(self, env_paths={**self.env_paths, "PATH": (front, back)})
 
     def apply_to(self, variables: Mapping[str, str]) -> dict[str, str]:
         """The variables with the anchor's path entries joined in; present entries stay put."""

@@ -15,6 +15,7 @@ from lillux.cancellation import Cancellation
 from lillux.interpreters import ResolvedEnv
 from lillux.process.model import Captured, Outcome, ProcessRunner, signal_name
 from lillux.values import dataclass, field
+from ryeos.items.context import nothing_approved
 from ryeos.run.anchor import Anchor, AnchoredFiles
 from ryeos.run.model import Chain, ChainElement, ExecutionRequest
 from ryeos.run.parameters import CallerValues
@@ -245,6 +246,7 @@ class Services:
     functions     calls Python functions in warm workers; None for a process to each call
     graphs        makes the calls of graphs, which need more than the engine, or None
     on_step       hears of the steps of a graph
+    approves      whether the user approved a path of the project, like ``.env.local``
     """
 
     runner: ProcessRunner
@@ -255,6 +257,7 @@ class Services:
     functions: "FunctionHost | None" = None
     graphs: "GraphCalls | None" = None
     on_step: OnStep | None = None
+    approves: Callable[[str], bool] = nothing_approved
 
 
 def network_env(materials: Materials, services: Services) -> dict[str, str]:

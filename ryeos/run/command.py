@@ -23,12 +23,14 @@ from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass, replace
 from ryeos.items.context import Context
 from ryeos.items.errors import SpecError
+from ryeos.items.refs import PROJECT
 from ryeos.items.specs import ParamsMode, type_name
 from ryeos.run.anchor import Anchor
 from ryeos.run.calls import MappedResult, Materials, OnStderr, Services, ending, map_outcome
 from ryeos.run.chain import script_keys
 from ryeos.run.model import Chain, ChainElement, Invocation
 from ryeos.run.parameters import CallerValues
+from ryeos.trust.approvals import DOTENV_FILES, path_in_project
 from ryeos.trust.verify import VerifiedItem, unchanged
 
 if TYPE_CHECKING:
@@ -550,22 +552,53 @@ def resolved_environment(
 
     The anchor's own entries come last. Raises ConfigurationError.
     """
+    gate = ProjectGate(context, chain.tool.space)
     resolver = EnvResolver(
         project_path=context.project_path,
         user_base=context.spaces.user.base,
         process_env=context.tool_environment(),
         platform=context.platform,
         runner=runner,
+        allows=gate.allows,
     )
     env = resolver.base()
     for element in reversed(chain.elements):
         env = resolver.apply(env, element.spec.env_config, anchor.names)
+    anchored = anchor.with_programs(gate.allows)
     return ResolvedEnv(
-        variables=anchor.apply_to(env.variables),
+        variables=anchored.apply_to(env.variables),
         contributed=tuple(sorted({*env.contributed, *anchor.env_paths, *anchor.env})),
-        warnings=env.warnings,
+        warnings=(*env.warnings, *gate.notes),
         missing=env.missing,
     )
+
+
+class ProjectGate:
+    """What an item may use of the project besides signed items. ``notes`` says what it may not.
+
+    1. What lies outside of the project counts.
+    2. An item of a bundle or of user space uses no program of a project.
+    3. Anything else counts where the user approved it (``rye trust``).
+    """
+
+    def __init__(self, context: Context, space: str) -> None:
+        self._context = context
+        self._is_own = space == PROJECT
+        self.notes: list[str] = []
+
+    def allows(self, path: str) -> bool:
+        """Whether a program, a folder of them, a ``.env`` or a file that names a version counts."""
+        relative = path_in_project(self._context.project_path, path)
+        if relative is None:  # (1)
+            return True
+        if not self._is_own and relative not in DOTENV_FILES:  # (2)
+            return False
+        if self._context.approves(relative):  # (3)
+            return True
+        note = f"{path}: not used, as you have not approved it; to look at it: rye trust"
+        if note not in self.notes:
+            self.notes.append(note)
+        return False
 
 
 def process_environment(

@@ -104,6 +104,7 @@ class PrimitiveExecutor:
             graphs=graphs,
             companion_at=self._chains.companion_at,
             neighbours=self._neighbours,
+            approves=context.approves,
         )
         self.lockfiles = LockfileResolver(context.spaces, now)
         self.versions = VersionRecord(context.spaces.user, context.project_path)

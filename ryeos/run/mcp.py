@@ -36,6 +36,7 @@ from ryeos.run.chain import CompanionError
 from ryeos.run.command import filled_arguments, masked, max_output_bytes
 from ryeos.run.model import ChainElement
 from ryeos.run.parameters import valid_limit
+from ryeos.trust.approvals import path_in_project
 from ryeos.trust.verify import DependencyRules, VerifiedItem, dependency_rules, unchanged
 
 if TYPE_CHECKING:
@@ -165,6 +166,13 @@ def template_variables(materials: Materials, services: Services) -> Variables:
     values = dict(materials.env.variables)
     warnings: list[str] = []
     for folder, name in files:
+        relative = path_in_project(project, str(folder / name))
+        if relative is not None and folder.parent != user and not services.approves(relative):
+            if (folder / name).exists() and (folder, name) != (project, ".env"):
+                warnings.append(
+                    f"{folder / name}: not read, as you have not approved it: rye trust"
+                )
+            continue
         found = read_dotenv(folder, services.process_env, name=name)
         values |= {key: text for key, text in found.variables.items() if key not in set_by_chain}
         # The project's own `.env` was read before, and its warnings told.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
-from lillux.files import locked, make_directory, read_bytes, write_atomic
+from lillux.files import file_state, locked, make_directory, read_bytes, write_atomic
 from lillux.signing import canonical_public_pem, compute_key_fingerprint, verify_signature
 from lillux.values import dataclass, field
 from ryeos.items.errors import KeyDocumentError, SignatureFormatError
@@ -78,7 +78,7 @@ class Approvals:
 
     def _load(self) -> dict[str, list[str]]:
         """The file's content; a long-lived process must notice that an approval was taken back."""
-        state = _state(self.path)
+        state = file_state(self.path)
         if state != self._state:
             self._projects, self._state = self._read(), state
         return self._projects
@@ -108,14 +108,6 @@ class Approvals:
         }
         make_directory(self.path.parent, mode=0o700)
         write_atomic(self.path, json.dumps(document, indent=2).encode() + b"\n", mode=0o600)
-
-
-def _state(path: Path) -> tuple[int, ...]:
-    try:
-        status = path.stat()
-    except OSError:
-        return ()
-    return status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns
 
 
 # --- trust ----------------------------------------------------------------------------------------
