@@ -26,7 +26,7 @@ from lillux.interpreter_searches import (
     search_venv_python,
     unique,
 )
-from lillux.values import dataclass
+from lillux.values import dataclass, replace
 from lillux.variables import as_text, as_variable_name, canonical_name, kind_of, require_passable
 
 if TYPE_CHECKING:
@@ -207,12 +207,14 @@ class ResolvedEnv:
     contributed  the names that an ``env_config`` has set, sorted.
     warnings     one line each, for the person who runs the item; they show no value of ``.env``.
     missing      interpreters that were looked for in vain, and where.
+    dotenv       the names that the project's ``.env`` has set.
     """
 
     variables: Mapping[str, str]
     contributed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     missing: tuple[MissingInterpreter, ...] = ()
+    dotenv: tuple[str, ...] = ()
 
 
 class EnvResolver:
@@ -305,7 +307,9 @@ class EnvResolver:
 
         added = read_dotenv(path.parent, self._process_env, platform=self._platform)
         variables = {**self._process_env, **added.variables}
-        return ResolvedEnv(variables=variables, warnings=added.warnings)
+        return ResolvedEnv(
+            variables=variables, warnings=added.warnings, dotenv=tuple(added.variables)
+        )
 
     def _add_interpreter(self, env: ResolvedEnv, block: InterpreterBlock) -> ResolvedEnv:
         var = self._name(block.var)
@@ -328,7 +332,8 @@ class EnvResolver:
         )
         added = {var: finding.value} if finding.value else {}
         kept = tuple(missing for missing in env.missing if missing.var != var)
-        return ResolvedEnv(
+        return replace(
+            env,
             variables={**variables, **added},
             contributed=_sorted_names(env.contributed, added),
             warnings=env.warnings + finding.warnings,
@@ -345,10 +350,10 @@ class EnvResolver:
             expanded = _expand(_written_out(where, value), variables, context)
             variables[name] = require_passable(where, expanded)
             names.add(name)
-        return ResolvedEnv(
+        return replace(
+            env,
             variables=variables,
             contributed=_sorted_names(env.contributed, names),
-            warnings=env.warnings,
             missing=tuple(missing for missing in env.missing if missing.var not in names),
         )
 

@@ -85,24 +85,31 @@ NEVER_FROM_DOTENV = (
     *("PERLLIB", "RUBYLIB", "RUBYOPT", "LUA_INIT*", "LUA_PATH*", "LUA_CPATH*", "PHPRC"),
     *("NODE_COMPILE_CACHE", "ESBUILD_BINARY_PATH", "TSX_TSCONFIG_PATH"),
     *("PHP_INI_SCAN_DIR", "CLASSPATH", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"),
-    # programs start other programs, or load modules, because of these
-    *("GIT_ASKPASS", "GIT_CONFIG*", "GIT_EXEC_PATH", "GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND"),
-    *("GIT_SSH*", "SSH_ASKPASS", "OPENSSL_CONF", "OPENSSL_ENGINES", "OPENSSL_MODULES"),
-    *("GIT_TEMPLATE_DIR", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER", "EDITOR", "VISUAL"),
-    *("PAGER", "MANPAGER", "LESSOPEN", "LESSCLOSE", "BROWSER"),
+    # programs start other programs, load plug-ins, or read settings that name those
+    *("GIT_*", "SSH_*", "TAR_OPTIONS", "TAPE", "RSH", "RSYNC_*", "MAKEFILES", "MAKEFLAGS"),
+    *("GNUMAKEFLAGS", "MFLAGS", "MAKE", "CMAKE_*", "NINJA_STATUS", "EDITOR", "VISUAL", "PAGER"),
+    *("MANPAGER", "LESS", "LESSOPEN", "LESSCLOSE", "LESSKEY*", "BROWSER", "SUDO_ASKPASS"),
+    *("OPENSSL_CONF", "OPENSSL_ENGINES", "OPENSSL_MODULES", "WGETRC", "CURL_HOME", "NETRC"),
+    *("npm_config_*", "NPM_CONFIG_*", "YARN_*", "PNPM_*", "COREPACK_*", "BUN_*", "DENO_*"),
+    *("PIP_*", "UV_*", "POETRY_*", "PIPX_*", "CONDA_*", "VIRTUAL_ENV", "CARGO*", "RUSTC*"),
+    *("RUSTDOC*", "RUSTFLAGS", "RUSTUP_*", "GOFLAGS", "GOENV", "GOTOOL*", "GOPROXY", "GONOSUM*"),
+    *("CC", "CXX", "CPP", "LD", "AR", "AS", "GCC_EXEC_PREFIX", "COMPILER_PATH", "LIBRARY_PATH"),
+    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "CFLAGS", "CXXFLAGS", "CPPFLAGS"),
+    *("LDFLAGS", "COLLECT_*", "PKG_CONFIG*", "JAVA_HOME", "JAVA_OPTS", "_JAVA_*", "MAVEN_*"),
+    *("GRADLE_*", "ANT_*", "GEM_*", "BUNDLE_*", "RAKEOPT", "PERL*", "RUBY*", "DOCKER_*"),
+    *("KUBECONFIG", "TERMINFO*", "GTK_*", "QT_*", "MANPATH", "INFOPATH", "INPUTRC"),
     # settings in these folders name programs: git's filters, the agent that gpg starts
-    *("XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "GNUPGHOME"),
+    *("XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME", "XDG_DATA_DIRS", "GNUPGHOME"),
     # what is encrypted could be read with what is written there
     "SSLKEYLOGFILE",
     # whoever answers a request is known by the authorities that these name
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL*"),
     *("NODE_EXTRA_CA_CERTS", "NODE_TLS_REJECT_UNAUTHORIZED"),
-    # a tool that calls this program again would trust other keys, or check nothing at all
-    *("USER_SPACE", "RYE_BUNDLE_PATH", "RYE_DEV_MODE", "RYE_KERNEL_PYTHON"),
-    *("RYE_PARENT_THREAD_ID", "RYE_PROTECT_CORE", "RYE_SIGNING_KEY_DIR"),
+    # these are Rye's own words: which keys count, which interpreter runs a tool, and more
+    *("USER_SPACE", "RYE_*", "LILLUX_*"),
 )
 ONLY_IF_ABSENT = (
-    *("PATH", "HOME", "IFS", "PYTHON*", "RYE_*", "LILLUX_*"),
+    *("PATH", "HOME", "IFS", "PYTHON*"),
     *("COMSPEC", "PATHEXT", "SYSTEMROOT", "USERPROFILE", "WINDIR"),
 )
 

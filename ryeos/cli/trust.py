@@ -169,7 +169,7 @@ def _revoke(session: Session, project: Space) -> int:
         if path == str(project.base.resolve())
         and session.rye.approvals.withdraw(project.base, fingerprint)
     ]
-    envelope = {"status": "success", "project": str(project.base)}
+    envelope: dict[str, Any] = {"status": "success", "project": str(project.base)}
     envelope |= {"keys": withdrawn, "unchanged": not was_there and not withdrawn}
     is_done = was_there or withdrawn
     words = "nothing of this project counts any longer" if is_done else "nothing was approved"

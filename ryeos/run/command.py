@@ -21,9 +21,9 @@ from lillux.interpreters import EnvResolver, MissingInterpreter, ResolvedEnv, ch
 from lillux.process.model import MIB, Command, Outcome, ProcessRunner, ProgramNotFoundError
 from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass, replace
-from ryeos.items.context import Context
+from ryeos.items.context import ORIGINAL_VARIABLE, Context
 from ryeos.items.errors import SpecError
-from ryeos.items.refs import PROJECT
+from ryeos.items.refs import PROJECT, SYSTEM, tier_of
 from ryeos.items.specs import ParamsMode, type_name
 from ryeos.run.anchor import Anchor
 from ryeos.run.calls import MappedResult, Materials, OnStderr, Services, ending, map_outcome
@@ -570,7 +570,17 @@ def resolved_environment(
         contributed=tuple(sorted({*env.contributed, *anchor.env_paths, *anchor.env})),
         warnings=(*env.warnings, *gate.notes),
         missing=env.missing,
+        dotenv=env.dotenv,
     )
+
+
+def original_variables(
+    chain: Chain, env: ResolvedEnv, process_env: Mapping[str, str]
+) -> dict[str, str]:
+    """What a tool of the bundle gives Rye back when it starts it: the values under a ``.env``."""
+    if not env.dotenv or tier_of(chain.tool.space) != SYSTEM:
+        return {}
+    return {ORIGINAL_VARIABLE: json.dumps({name: process_env.get(name) for name in env.dotenv})}
 
 
 class ProjectGate:
@@ -625,12 +635,12 @@ def process_environment(
 
 
 def _without_empty_entries(env: Mapping[str, str]) -> dict[str, str]:
-    """An empty entry in a list of module folders would be the project, which nobody has signed.
+    """An empty or relative entry in a list of module folders would be in an unsigned project.
 
-    They come from ``export PYTHONPATH=$PYTHONPATH:/mine``, and not by intent.
+    Empty ones come from ``export PYTHONPATH=$PYTHONPATH:/mine``, and not by intent.
     """
     lists = {name: env[name].split(os.pathsep) for name in _MODULE_FOLDERS if name in env}
-    cleaned = {name: os.pathsep.join(filter(None, lists[name])) for name in lists}
+    cleaned = {name: os.pathsep.join(filter(os.path.isabs, lists[name])) for name in lists}
     return {name: cleaned.get(name, value) for name, value in env.items() if cleaned.get(name, "-")}
 
 

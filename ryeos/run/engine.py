@@ -44,7 +44,7 @@ from ryeos.run.calls import (
     Services,
 )
 from ryeos.run.chain import MAX_CHAIN_DEPTH, ChainBuilder, ChainValidator, merged_config
-from ryeos.run.command import process_environment, resolved_environment
+from ryeos.run.command import original_variables, process_environment, resolved_environment
 from ryeos.run.lockfiles import LockfileResolver
 from ryeos.run.model import Chain, ChainElement, ExecutionRequest, ExecutionResult
 from ryeos.run.parameters import (
@@ -348,7 +348,11 @@ class PrimitiveExecutor:
                 chain,
                 anchor,
                 env,
-                {**self._context.program_variables(), **request.extra_env},
+                {
+                    **self._context.program_variables(),
+                    **original_variables(chain, env, self._context.process_env),
+                    **request.extra_env,
+                },
                 self._context.platform,
             ),
             timeout_s=at_most(tool_timeout(timeout_s, values), request.at_most_s),

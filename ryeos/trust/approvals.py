@@ -11,8 +11,8 @@ A file for each project, ``.ai/config/approvals/<digest of its real path>.json``
                   "parts": [{"kind": "env", "path": ".env", "digest": HEX}, ...]},
      "signed_by": FINGERPRINT of 64 digits, "signature": VALUE}
 
-The signature is over ``rye/approval/v1`` and the canonical JSON below it. A part without a digest is
-approved by its path. Page: ``docs/trust.md``.
+The signature is over ``rye/approval/v1`` and the canonical JSON below it. A part without a digest
+is approved by its path. Page: ``docs/trust.md``.
 """
 
 import json

@@ -17,6 +17,7 @@ from ryeos.items.errors import Answer as Envelope
 from ryeos.items.refs import PROJECT, USER, ItemRef, Kind, Space, parse_reference
 from ryeos.run.functions import FunctionHost
 from ryeos.run.model import ExecutionRequest, ExecutionResult
+from ryeos.trust.approvals import parts_of
 from ryeos.trust.bundles_publish import publish_bundle
 from ryeos.trust.keys import SigningKey
 from ryeos.trust.sign import Signer, SignReport, SignTarget
@@ -231,6 +232,12 @@ class Workspace:
         lock_mode = options.pop("lock_mode", LockMode.STRICT)
         request = ExecutionRequest(item_id=item_id, parameters=parameters, **options)
         return self.rye(lock_mode=lock_mode).executor.execute(request)
+
+    def approve(self) -> None:
+        """Approve what the project brings now, as `rye trust` does."""
+        parts = tuple(parts_of(self.project_path, ("bin",)))
+        key = SigningKey(self.keypair, fixed_clock)
+        self.rye().approval.approve(parts, key, "2026-01-02T03:04:05Z")
 
     def command(self, item_id: str, **options: Any) -> Command:  # noqa: ANN401 - as `run`
         """The process that running a tool asks for; nothing is started, and nothing pinned."""

@@ -55,12 +55,21 @@ def run_rye(
             told,
             input=(stdin or "").encode(),
             capture_output=True,
-            env={**os.environ, **(env or {})},
+            env={**_original(), **(env or {})},
             check=False,
         )
     except (OSError, ValueError) as error:  # too long a word, say
         return refusal(f"{' '.join(words)}: Rye cannot be started: {error}")
     return _answer(done)
+
+
+def _original() -> dict:
+    """The environment of the process that runs this tool, without what a ``.env`` laid over it."""
+    try:
+        below = json.loads(os.environ.get("RYE_ORIGINAL_ENV", "{}"))
+    except ValueError:
+        below = {}
+    return {name: value for name, value in {**os.environ, **below}.items() if value is not None}
 
 
 def refusal(problem: str, hint: str | None = None, code: str = "INVALID_PARAMS") -> dict:
