@@ -13,6 +13,7 @@ import stat
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 
 from lillux.values import dataclass
@@ -100,11 +101,15 @@ def _rights(version: int) -> int:
     return rights
 
 
-def _allow(ruleset: int, path: Path, rights: int) -> None:
+def _allow(ruleset: int, path: Path, rights: int, *, follow: bool = True) -> None:
     with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-        descriptor = os.open(path, getattr(os, "O_PATH", 0) | os.O_CLOEXEC)
+        flags = getattr(os, "O_PATH", 0) | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+        descriptor = os.open(path, flags)
         try:
-            is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+            mode = os.fstat(descriptor).st_mode
+            if stat.S_ISLNK(mode):  # what it leads to is allowed where it is, or not at all
+                return
+            is_folder = stat.S_ISDIR(mode)
             rule = _PathBeneath(rights if is_folder else rights & _OF_FILES, descriptor)
             _checked(_call(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(rule), 0))
         finally:
@@ -132,6 +137,97 @@ def _call(number: int, *arguments: object) -> int:
 
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
+
+
+# --- withholding ----------------------------------------------------------------------------------
+# Folders that a child gets less of than its parent has, and all else as it is.
+#
+# Landlock only allows. So beside each folder on the way to a withheld one, everything that is there
+# is allowed by itself: a confined child makes no new entry in those folders. Measured: about 0.4 ms
+# for a child with the usual folders of a home.
+
+# What root could get around it with: raw devices, modules, mounts, other processes' memory.
+_DANGEROUS_CAPABILITIES = (2, 16, 17, 19, 21, 22, 27, 38, 39)
+
+
+class Access(Enum):
+    """What a child may do in a folder and below it."""
+
+    NONE = 0
+    READ = 1
+    ALL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Withholding:
+    """What a child may do below some folders; the nearest folder that is named counts."""
+
+    folders: tuple[tuple[Path, Access], ...]
+
+    def enter(self, *, platform: str = sys.platform) -> bool:
+        """Confine this thread, and what it starts; False where the system has no Landlock.
+
+        Raises OSError when the system has it and refuses.
+        """
+        version = landlock_version(platform=platform)
+        if not version:
+            return False
+        rights = _rights(version)
+        attributes = _Ruleset(rights, 0, 0)
+        size = ctypes.sizeof(ctypes.c_uint64)
+        ruleset = _checked(_call(_CREATE_RULESET, ctypes.byref(attributes), size, 0))
+        try:
+            folders = {Path(os.path.realpath(path)): access for path, access in self.folders}
+            ancestors = {above for path in folders for above in path.parents}
+            self._grant(ruleset, Path("/"), Access.ALL, (folders, ancestors), rights)
+            _checked(_libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+            _drop_dangerous_capabilities()
+            _checked(_call(_RESTRICT_SELF, ruleset, 0))
+        finally:
+            os.close(ruleset)
+        return True
+
+    def _grant(
+        self,
+        ruleset: int,
+        folder: Path,
+        access: Access,
+        named: tuple[dict[Path, Access], set[Path]],
+        rights: int,
+    ) -> None:
+        folders, ancestors = named
+        access = folders.get(folder, access)
+        if folder not in ancestors:
+            if access is not Access.NONE:
+                granted = rights if access is Access.ALL else rights & _READING
+                _allow(ruleset, folder, granted, follow=False)
+            return
+        _allow(ruleset, folder, rights & _LIST, follow=False)
+        with suppress(OSError):
+            for name in os.listdir(folder):  # noqa: PTH208 - names are what is wanted
+                self._grant(ruleset, folder / name, access, named, rights)
+
+    def macos_profile(self) -> str:
+        """The same for ``sandbox-exec`` of macOS, whose last matching rule counts."""
+        lines = ["(version 1)", "(allow default)"]
+        for path, access in sorted(self.folders, key=lambda one: len(one[0].parts)):
+            quoted = str(path).replace("\\", "\\\\").replace('"', '\\"')
+            place = f'(subpath "{quoted}")'
+            reads = "deny" if access is Access.NONE else "allow"
+            writes = "allow" if access is Access.ALL else "deny"
+            lines += [f"({reads} file-read-data {place})", f"({writes} file-write* {place})"]
+        return "\n".join(lines) + "\n"
+
+
+def _drop_dangerous_capabilities() -> None:
+    header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION_3, 0)
+    held = (ctypes.c_uint32 * 6)()
+    _checked(_libc().capget(header, held))
+    for number in _DANGEROUS_CAPABILITIES:
+        word, bit = divmod(number, 32)
+        for which in range(3):  # effective, permitted, inheritable
+            held[3 * word + which] &= ~(1 << bit) & 0xFFFF_FFFF
+    _checked(_libc().capset(header, held))
 
 
 # --- seccomp --------------------------------------------------------------------------------------

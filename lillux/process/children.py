@@ -6,15 +6,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from lillux.errors import ConfigurationError, LilluxError
 from lillux.process.model import Command, ProgramNotFoundError, SpawnError
 from lillux.process.pumps import OpenPump, Pump, Sink, pump_for
+
+if TYPE_CHECKING:
+    from lillux.sandbox import Withholding
 
 # --- spawn ----------------------------------------------------------------------------------------
 
@@ -22,6 +25,7 @@ from lillux.process.pumps import OpenPump, Pump, Sink, pump_for
 _WINDOWS_ISOLATION = 0x0000_0200 | 0x0800_0000
 _WINDOWS_EXTENSIONS = ".COM;.EXE;.BAT;.CMD"
 _MAX_INTERPRETER_LINE = 256
+_SANDBOX_EXEC = "/usr/bin/sandbox-exec"
 
 
 def spawn(
@@ -44,10 +48,11 @@ def spawn(
     path = find_program(command, platform=platform)
     stdin = subprocess.PIPE if command.stdin else subprocess.DEVNULL
     output = subprocess.PIPE if control is None else subprocess.DEVNULL
-    try:
+
+    def start() -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
-            command.argv,
-            executable=path,
+            _words(command, platform),
+            executable=path if not _is_wrapped(command, platform) else None,
             env=command.env,
             cwd=command.cwd,
             stdin=stdin if control is None else control,
@@ -57,8 +62,51 @@ def spawn(
             start_new_session=not on_windows,
             creationflags=_WINDOWS_ISOLATION if on_windows else 0,
         )
+
+    try:
+        return start() if command.confinement is None else confined(command.confinement, start)
     except OSError as error:
         raise spawn_error(command, path, error) from error
+
+
+def confined(
+    confinement: "Withholding", start: "Callable[[], subprocess.Popen[bytes]]"
+) -> "subprocess.Popen[bytes]":
+    """What ``start`` gives, called by a thread of its own that has given up these rights.
+
+    Landlock holds for a thread and what it starts; this process goes on as it was.
+    """
+    from threading import Thread
+
+    made: list[subprocess.Popen[bytes]] = []
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            confinement.enter()
+            made.append(start())
+        except BaseException as error:  # noqa: BLE001 - raised again below, by who asked
+            failed.append(error)
+
+    thread = Thread(target=work)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return made[0]
+
+
+def _is_wrapped(command: Command, platform: str) -> bool:
+    return command.confinement is not None and platform == "darwin"
+
+
+def _words(command: Command, platform: str) -> Sequence[str]:
+    """The command itself; on macOS behind the program that confines it."""
+    if command.confinement is None or not _is_wrapped(command, platform):
+        return command.argv
+    path = find_program(command, platform=platform)
+    profile = command.confinement.macos_profile()
+    return (_SANDBOX_EXEC, "-p", profile, path, *command.argv[1:])
 
 
 def find_program(command: Command, *, platform: str = sys.platform) -> str:

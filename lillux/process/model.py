@@ -4,11 +4,14 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from lillux.cancellation import Cancellation
 from lillux.errors import ConfigurationError, LilluxError
 from lillux.values import dataclass, field
+
+if TYPE_CHECKING:
+    from lillux.sandbox import Withholding
 
 MIB = 1024 * 1024
 
@@ -46,6 +49,7 @@ class Command:
     stdin             what it can read; never the standard input of this process.
     timeout_s         seconds until it is ended; None for no limit.
     max_output_bytes  kept of each output stream: its first half and its last half.
+    confinement       what the child may not do; None for all that this process may.
 
     Raises ConfigurationError for values that no system could run.
     """
@@ -56,6 +60,7 @@ class Command:
     stdin: bytes = field(default=b"", repr=False)
     timeout_s: float | None = None
     max_output_bytes: int = 10 * MIB
+    confinement: "Withholding | None" = None
 
     def __post_init__(self) -> None:
         if not self.argv or not self.argv[0]:

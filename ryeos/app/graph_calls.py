@@ -135,6 +135,7 @@ class WorkspaceCalls:
             grants=self._lineage.grants,
             depth=self._lineage.depth,
             is_one_of_many=True,
+            confined=True,
         )
         if act.is_async:
             return self._workspace.start_here(reference, request).envelope

@@ -16,7 +16,7 @@ from lillux.cancellation import Cancellation
 from lillux.files import create_file, make_directory, read_bytes, safe_join, write_atomic
 from lillux.process.model import ProcessRunner
 from lillux.values import replace
-from ryeos.items.context import Context, log_warning, named_project
+from ryeos.items.context import CONFINE_VARIABLE, Context, log_warning, named_project
 from ryeos.items.errors import (
     EXIT_BY_CODE,
     TOOL_FAILED,
@@ -283,7 +283,8 @@ class Rye:
                 hint="leave out async of the node, or run the graph with: rye run",
             )
         program = self._program(self.context)  # and the run that asks is its parent
-        program = replace(program, env={**program.env, **request.extra_env})
+        confined = {CONFINE_VARIABLE: "1"} if request.confined else {}
+        program = replace(program, env={**program.env, **request.extra_env, **confined})
         return self.start(reference, request, program)
 
     def fingerprint(self, item_id: str) -> str | None:

@@ -70,12 +70,13 @@ class Session:
     def server_rye(self, warn: Callable[[str], None], grace_s: float) -> Rye:
         """The public API for many calls: with warm workers, and less patience at the end."""
         from lillux.process import ProcessManager
+        from lillux.values import replace
         from ryeos.app.workspace import Rye
         from ryeos.run.functions import FunctionHost
 
         manager = ProcessManager(grace_s=grace_s)
         return Rye(
-            self.context,
+            replace(self.context, confines=True),
             runner=manager,
             functions=FunctionHost(manager) if hasattr(os, "fork") else None,
             warn=warn,
@@ -159,12 +160,15 @@ def _with_installed_bundles(context: Context) -> Context:
 
 def own_program(context: Context) -> Program:
     """How to start this program once more, as a thread is, in the same spaces."""
+    from ryeos.items.context import CONFINE_VARIABLE
     from ryeos.run.thread_control import Program
 
     flags = ["--user-space", str(context.spaces.user.base)]
     if context.project_path:
         flags += ["--project", str(context.project_path)]
-    return Program(argv=own_words(), flags=tuple(flags), env=context.process_env, cwd=context.cwd)
+    confined = {CONFINE_VARIABLE: "1"} if context.confines else {}
+    env = {**context.process_env, **confined}
+    return Program(argv=own_words(), flags=tuple(flags), env=env, cwd=context.cwd)
 
 
 Configure = Callable[[Arguments], None]

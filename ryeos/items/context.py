@@ -20,9 +20,12 @@ from ryeos.items.refs import AI_DIRECTORY, PROJECT, USER, Space, Spaces
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from lillux.sandbox import Withholding
+
 
 PRIVATE_KEY_VARIABLE = "RYE_SIGNING_KEY"
 PROGRAM_VARIABLE, ORIGINAL_VARIABLE = "RYE_PROGRAM", "RYE_ORIGINAL_ENV"
+CONFINE_VARIABLE = "RYE_CONFINE"
 
 
 ToolPrograms = Callable[[], str | None]
@@ -66,6 +69,7 @@ class Context:
     pages_are_signed_later  where there is no private key, whoever has one signs what runs write
     dev_mode      integrity errors become loud warnings (``RYE_DEV_MODE=1``)
     key_directory where the private signing key is
+    confines      tools get neither keys nor what gives rights: they are an agent's, or a node's
     approves      whether the user approved a path of the project (``rye trust``)
     program_words gives what starts this program once more, () where that is not known
     """
@@ -81,6 +85,7 @@ class Context:
     program_words: ProgramWords = no_words
     pages_are_signed_later: bool = False
     approves: Approves = nothing_approved
+    confines: bool = False
 
     def program_variables(self) -> Mapping[str, str]:
         """What tells a tool how to start this program, in the same user space."""
@@ -104,6 +109,27 @@ class Context:
     def _path_variable(self) -> str:
         """How this environment spells it: Windows does not mind the case."""
         return next((name for name in self.process_env if name.upper() == "PATH"), "PATH")
+
+    @property
+    def baseline(self) -> "Withholding":
+        """What a program that an agent, a graph or a node starts gets less of than its user.
+
+        It reads no private key, and writes nothing that gives rights: keys, trust, approvals,
+        settings and records of user space.
+        """
+        from lillux.sandbox import Access, Withholding
+
+        ai = self.spaces.user.ai
+        return Withholding(
+            (
+                (ai / "config", Access.READ),
+                (ai / "bundles", Access.READ),
+                (ai / "state", Access.READ),
+                (ai / "state" / "cache", Access.ALL),
+                (ai / "config" / "keys" / "signing", Access.NONE),
+                (self.key_directory, Access.NONE),
+            )
+        )
 
     @property
     def project_path(self) -> Path | None:
@@ -152,6 +178,7 @@ def context_from(
         platform=platform,
         tool_programs=tool_programs,
         program_words=program_words,
+        confines=env.get(CONFINE_VARIABLE) == "1",
     )
 
 

@@ -22,6 +22,7 @@ from ryeos.run.parameters import CallerValues
 from ryeos.trust.verify import DependencyRules, VerifiedItem
 
 if TYPE_CHECKING:
+    from lillux.sandbox import Withholding
     from ryeos.run.functions import FunctionHost
 
 
@@ -215,6 +216,7 @@ class Materials:
     request           what the caller wants, as it was given
     limits            ``max_steps`` and ``max_concurrency`` of a graph that sets none
     timeout_s         None for no limit
+    confinement       what the program may not do, None for all that its user may
     caller_timeout_s  the same where the caller set it, None where nobody but the files did
     """
 
@@ -229,6 +231,7 @@ class Materials:
     request: ExecutionRequest
     caller_timeout_s: float | None = None
     limits: Mapping[str, int] = field(default_factory=dict)
+    confinement: "Withholding | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

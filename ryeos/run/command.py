@@ -90,6 +90,7 @@ def build_invocation(materials: Materials) -> Invocation:
         timeout_s=_timeout_s(config, materials.timeout_s),
         max_output_bytes=max_output_bytes(config),
         contributed=env.contributed,
+        confinement=materials.confinement,
     )
 
 
@@ -706,6 +707,7 @@ def command_of(invocation: Invocation) -> Command:
         stdin=invocation.stdin,
         timeout_s=invocation.timeout_s,
         max_output_bytes=invocation.max_output_bytes,
+        confinement=invocation.confinement,
     )
 
 
@@ -787,6 +789,7 @@ class FunctionCall:
             dependencies=self.dependencies,
             project_path=self.project_path,
             env=invocation.env,
+            confinement=invocation.confinement,
         )
 
 

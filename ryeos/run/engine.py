@@ -360,6 +360,9 @@ class PrimitiveExecutor:
             caller_timeout_s=lowered if "timeout" in caller or lowered != timeout_s else None,
             # A graph checks its own limits, with everything else that is wrong with it.
             limits=graph_limits(replace(sources, tool_config={})) if is_graph(chain) else {},
+            confinement=(
+                self._context.baseline if request.confined or self._context.confines else None
+            ),
         )
 
     def _result(

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from time import monotonic
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from lillux.cancellation import Cancellation
 from lillux.process import ProcessManager
@@ -27,6 +27,9 @@ from lillux.process.model import Captured, Command, Outcome, SpawnError
 from lillux.process.pumps import Pump, SelectorPump, Sink
 from lillux.values import dataclass, field, replace
 from ryeos.run.model import Invocation
+
+if TYPE_CHECKING:
+    from lillux.sandbox import Withholding
 
 # --- function worker ------------------------------------------------------------------------------
 # One end of the wire to a warm worker; the other is the runtime's ``function_host.py``.
@@ -61,8 +64,13 @@ class Pipes:
 class FunctionWorker:
     """A started worker. Raises what starting a program does."""
 
-    def __init__(self, interpreter: str, host: Path, env: dict[str, str], cwd: Path) -> None:
-        command = Command(argv=(interpreter, str(host), "serve"), env=env, cwd=cwd)
+    def __init__(self, function: "Function") -> None:
+        command = Command(
+            argv=(function.interpreter, str(function.host), "serve"),
+            env={name: value for name, value in function.env.items() if name not in _PER_TOOL},
+            cwd=Path(function.project_path),
+            confinement=function.confinement,
+        )
         self._lock = Lock()
         self._wire, theirs = socket.socketpair()
         with theirs, ExitStack() as ours:
@@ -284,6 +292,7 @@ class Function:
     dependencies: str
     project_path: str
     env: Mapping[str, str] = field(repr=False)
+    confinement: "Withholding | None" = None
 
     @property
     def worker_key(self) -> tuple[object, ...]:
@@ -293,7 +302,7 @@ class Function:
             for name, value in self.env.items()
             if name.startswith(_AT_START) and name not in _PER_TOOL
         )
-        return self.interpreter, self.host, self.project_path, *start
+        return self.interpreter, self.host, self.project_path, self.confinement, *start
 
     @property
     def code_key(self) -> tuple[str, str]:
@@ -487,9 +496,7 @@ class FunctionHost:
         with self._lock:
             worker = self._workers.get(key)
             if worker is None:
-                env = {name: value for name, value in function.env.items() if name not in _PER_TOOL}
-                cwd = Path(function.project_path)
-                worker = FunctionWorker(function.interpreter, function.host, env, cwd)
+                worker = FunctionWorker(function)
                 self._workers[key] = worker
             self._workers.move_to_end(key)
             surplus = self._surplus()

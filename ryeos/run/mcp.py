@@ -41,6 +41,7 @@ from ryeos.trust.verify import DependencyRules, VerifiedItem, dependency_rules, 
 
 if TYPE_CHECKING:
     from lillux.http.model import Address
+    from lillux.sandbox import Withholding
 
 
 # --- mcp results ----------------------------------------------------------------------------------
@@ -552,6 +553,7 @@ def mcp_stdio_call(materials: Materials, services: Services) -> Call:
         arguments=_arguments(materials),
         contributed=materials.env.contributed,
         max_bytes=max_output_bytes(found.config),
+        confinement=materials.confinement,
     )
 
 
@@ -595,6 +597,7 @@ class McpStdioCall:
     arguments: Mapping[str, Any] = field(repr=False)
     contributed: tuple[str, ...]
     max_bytes: int
+    confinement: "Withholding | None" = None
 
     def describe(self) -> dict[str, Any]:
         """The server's command, and which of its tools."""
@@ -620,6 +623,7 @@ class McpStdioCall:
             cwd=self.program.cwd,
             timeout_s=self.found.timeout_s,
             max_output_bytes=self.max_bytes,
+            confinement=self.confinement,
         )
         name = self.found.tool_name
         try:

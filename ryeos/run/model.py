@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
@@ -10,6 +10,9 @@ from lillux.values import dataclass, field
 from ryeos.items.refs import Location, Resolution
 from ryeos.items.specs import ToolSpec
 from ryeos.trust.verify import VerifiedItem
+
+if TYPE_CHECKING:
+    from lillux.sandbox import Withholding
 
 BUILT_IN_SPACE = "system:builtin"
 
@@ -112,6 +115,7 @@ class ExecutionRequest:
     run_id       the id of the run of a graph, where its starter has chosen one
     resolution   where the tool is, if the caller has resolved ``item_id`` already
     may_pin      whether a first success writes the lockfile
+    confined     a graph asks for it: see `ryeos.items.context.Context.baseline`
     is_one_of_many  others like it come right before and after: see `ryeos.run.engine`
     """
 
@@ -123,6 +127,7 @@ class ExecutionRequest:
     trace: bool = False
     use_lockfile: bool = True
     may_pin: bool = True
+    confined: bool = False
     dry_run: bool = False
     extra_env: Mapping[str, str] = field(default_factory=dict)
     grants: tuple[tuple[str, ...], ...] = ()
@@ -145,6 +150,7 @@ class Invocation:
     stdin: bytes = field(repr=False)
     timeout_s: float | None
     max_output_bytes: int
+    confinement: "Withholding | None" = None
     contributed: tuple[str, ...] = ()
 
 
