@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from enum import Enum
+from functools import cache
 from pathlib import Path
 
 from lillux.values import dataclass
@@ -135,6 +136,7 @@ def _call(number: int, *arguments: object) -> int:
     return int(_libc().syscall(ctypes.c_long(number), *words))
 
 
+@cache
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 

@@ -178,15 +178,14 @@ def test_bytecode_is_not_taken_by_the_processes_of_a_tool_either(victim: Workspa
     assert run(victim).data["stdout"] == "good\n"
 
 
-def test_no_bytecode_is_written_beside_the_modules(victim: Workspace) -> None:
+def test_no_bytecode_is_kept_between_runs(victim: Workspace) -> None:
     victim.env.pop("PYTHONDONTWRITEBYTECODE", None)
     folder = package(victim)
 
     run(victim)
 
     assert not (folder / "__pycache__").exists()
-    kept = [path.name for path in (victim.home / ".ai/state/cache/python").rglob("helper*.pyc")]
-    assert len(kept) == 1
+    assert list(victim.home.rglob("helper*.pyc")) == []
 
 
 def test_a_tool_in_an_excluded_folder_does_not_bring_its_neighbours(victim: Workspace) -> None:
@@ -270,6 +269,7 @@ def test_an_env_file_brings_no_modules(victim: Workspace) -> None:
         "".join(f"{name}={evil}\n" for name in names), encoding="utf-8"
     )
     package(victim, "import json, helper\nprint(helper.X)")
+    victim.approve()
 
     result = run(victim)
 

@@ -299,6 +299,7 @@ def test_an_env_file_chooses_no_host_for_headers(
     (workspace.project_path / name).write_text(text, encoding="utf-8")
     body = json.dumps({**config, "tool_name": "t", "headers": {"X-Key": "s3cret"}})
     workspace.project.signed_yaml("mcp/test/tool", f"config: {body}\n", executor=HTTP)
+    workspace.approve()
 
     assert str(failure(workspace)) == (
         "config.url: expected a host that no .env file chooses, as headers are sent to it"

@@ -253,6 +253,7 @@ def test_an_interpreter_and_a_library_are_not_chosen_by_an_env_file(shared: Work
     env_file = shared.project_path / ".env"
     lines = [f"{name}={evil}" for name in ("RYE_PYTHON", "RYE_BASH", "LD_PRELOAD", "BASH_ENV")]
     env_file.write_text("\n".join([*lines, f"PATH={evil.parent}", "OWN=mine"]), encoding="utf-8")
+    shared.approve()
     try:
         python = call(shared, "mine/echo", {})
         shell = call(shared, "rye/bash/bash", {"command": 'echo "$OWN $PATH"'})

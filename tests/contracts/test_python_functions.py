@@ -401,6 +401,7 @@ def test_a_changed_environment_counts_at_once(caller: Caller) -> None:
     seen = []
     for value in ("one", "two"):
         dotenv.write_text(f"FOO={value}\n", encoding="utf-8")
+        caller.workspace.approve()
         caller.rye = caller.workspace.rye(functions=caller.rye._functions)
         seen.append(caller.call().data)
 

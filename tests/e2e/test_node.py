@@ -29,6 +29,8 @@ class Shop:
         text = node_source(Path(relative).with_suffix("").as_posix(), source)
         path.write_text(text, encoding="utf-8")
         assert self.machine.run("sign", str(path)).returncode == 0
+        if (self.machine.project / "node_modules").exists():
+            self.machine.ask("trust", "--yes")
 
     def runs(self, item_id: str, *arguments: str) -> dict[str, Any]:
         """The document that ``run --json`` prints."""

@@ -60,7 +60,9 @@ def test_the_base_is_the_process_environment_with_the_env_file_over_it(project: 
 
     refusal = f"{project / '.env'}: PATH is not taken: it is protected and already set"
     assert base == ResolvedEnv(
-        variables={"A": "file", "B": "file", "PATH": "/bin"}, warnings=(refusal,)
+        variables={"A": "file", "B": "file", "PATH": "/bin"},
+        warnings=(refusal,),
+        dotenv=("A", "B"),
     )
 
 

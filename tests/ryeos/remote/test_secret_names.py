@@ -4,7 +4,7 @@ from ryeos.remote.secrets import SecretValuesError, injectable, valid_secrets, w
 
 
 @pytest.mark.parametrize(
-    "name", ["API_KEY", "api_key", "_A", "OPENAI_API_KEY", "RYE_REMOTE_API_KEY", "CIPHER", "LDAP"]
+    "name", ["API_KEY", "api_key", "_A", "OPENAI_API_KEY", "NODE_API_KEY", "CIPHER", "LDAP"]
 )
 def test_an_ordinary_name_is_safe(name: str) -> None:
     assert why_unsafe(name) is None

@@ -121,6 +121,7 @@ def test_the_tool_wins_over_its_runtime_and_the_caller_over_all(workspace: Works
         "mine/env", extra='ENV_CONFIG = {"env": {"PYTHONUNBUFFERED": "9", "FOO": "tool"}}\n'
     )
     (workspace.project_path / ".env").write_text("FOO=dotenv\nBAR=dotenv\n", encoding="utf-8")
+    workspace.approve()
 
     env = workspace.command("mine/env", extra_env={"FOO": "caller"}).env
 
@@ -142,13 +143,14 @@ def test_an_env_file_chooses_neither_programs_nor_libraries(workspace: Workspace
     workspace.project.signed_tool("mine/env")
     text = "PATH=/evil\nLD_PRELOAD=/evil.so\nPYTHONPATH=/evil\nRYE_PYTHON=/evil\nOWN=fine\n"
     (workspace.project_path / ".env").write_text(text, encoding="utf-8")
+    workspace.approve()
 
     result = workspace.run("mine/env")
     env = workspace.command("mine/env").env
 
     assert "/evil" not in "".join(env.values())
     assert env["OWN"] == "fine"
-    assert len(result.metadata["warnings"]) == 3
+    assert len(result.metadata["warnings"]) == 4
 
 
 def test_names_can_be_taken_out_of_the_environment(workspace: Workspace) -> None:
@@ -220,6 +222,7 @@ def test_the_virtual_environment_of_the_project_comes_first(workspace: Workspace
     workspace.project.signed_tool(
         "mine/t", "import os\nprint(os.environ['FROM'], os.environ['PROJECT_VENV_PYTHON'])"
     )
+    workspace.approve()
 
     result = workspace.run("mine/t")
 

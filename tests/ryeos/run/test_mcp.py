@@ -378,6 +378,7 @@ def test_variables_come_from_env_files_as_far_as_those_may_say(workspace: Worksp
     for path, text in files.items():
         path.write_text(text, encoding="utf-8")
     tool(workspace.project, odd(env={f"GOT_{name}": text for name, text in names.items()}))
+    workspace.approve()
 
     result = workspace.run("mcp/test/tool")
 

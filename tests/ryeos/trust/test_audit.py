@@ -45,6 +45,7 @@ def test_a_valid_file_is_described_with_its_signer(workspace: Workspace) -> None
         "signer": "local",
         "signed_at": "2026-01-02T03:04:05Z",
         "coverage": "full",
+        "identity": "bound",
     }
 
 
