@@ -20,7 +20,7 @@ from ryeos.run.model import ExecutionRequest
 if TYPE_CHECKING:
     from ryeos.run.thread_control import Program
 
-FORWARDED = ("sign", "load")
+FORWARDED = ("load",)
 DRY_RUN = "dry_run"
 INLINE, FORK, LOCAL, REMOTE = "inline", "fork", "local", "remote"
 

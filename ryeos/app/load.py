@@ -22,7 +22,7 @@ from ryeos.app.verbs import (
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import Answer, RyeError, VerbArgumentError
 from ryeos.items.header_values import MetadataError
-from ryeos.items.refs import Kind, Location, Reference, Resolution
+from ryeos.items.refs import Kind, Location, Reference, Resolution, id_gives_rights
 from ryeos.items.rendering import input_schema
 from ryeos.trust.file_types import extract
 from ryeos.trust.resolver import folders_below
@@ -194,6 +194,13 @@ def _copied(
     warnings: list[str],
 ) -> dict[str, Any]:
     location = resolution.location
+    if location.ref.kind is Kind.CONFIG and id_gives_rights(location.ref.id):
+        raise RyeError(
+            f"{location.ref}: configuration that gives rights is not copied",
+            code="PERMISSION_DENIED",
+            hint="a person writes it by hand, after reading it",
+            path=str(location.path),
+        )
     space = rye.space(request.destination)
     if space.label == location.space.label:
         place = str(location.path)

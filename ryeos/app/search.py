@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lillux.errors import LilluxError
+from lillux.values import replace
 from ryeos.app.verbs import (
     ALL,
     LOAD_ONLY,
@@ -18,7 +19,7 @@ from ryeos.app.verbs import (
 )
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import Answer, VerbArgumentError
-from ryeos.items.refs import EXECUTABLE_KINDS, Kind, Reference
+from ryeos.items.refs import EXECUTABLE_KINDS, ItemRef, Kind, Reference
 from ryeos.search.index import preview
 from ryeos.search.search import (
     DEFAULT_LIMIT,
@@ -69,8 +70,18 @@ def search_checked(rye: Rye, values: Mapping[str, Any]) -> Answer:
         max_slips=_option(values, "fuzzy", _DEFAULT_SLIPS, _MAX_SLIPS) or 0,
         max_distance=_option(values, "proximity", _DEFAULT_DISTANCE, _MAX_DISTANCE),
     )
+    request = replace(request, is_visible=lambda ref: is_visible(rye, ref))
     result = find(rye.catalog, request, lambda text: rye.resolver.suggest(Reference(None, text)))
     return Answer(_envelope(rye, values, kind, request, result))
+
+
+def is_visible(rye: Rye, ref: ItemRef) -> bool:
+    """Whether a caller may know of an item."""
+    try:
+        rye.require_visible(ref)
+    except LilluxError:
+        return False
+    return True
 
 
 def _kind(item_type: str, scope: SearchScope) -> Kind | None:

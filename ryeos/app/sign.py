@@ -1,6 +1,7 @@
 """``sign``: validate and sign one item, or all that a pattern matches."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from lillux.cancellation import Cancellation
@@ -28,11 +29,31 @@ from ryeos.trust.sign import (
     targets_of_reference,
     validate_item,
 )
-from ryeos.trust.signature import decode
+from ryeos.trust.signature import Signature, decode
 
 MAX_DETAILS = 2
 # Gets how many are done, of how many, and which was the last.
 OnProgress = Callable[[int, int, str], None]
+
+
+MAX_KEPT_AT_ONCE = 64
+"""Of so many texts that are signed together, copies are kept to compare the next ones with."""
+
+
+def sign_targets(
+    rye: Rye, arguments: Mapping[str, object]
+) -> tuple[Rye, tuple[SignTarget, ...], dict[str, Any]]:
+    """The project's Rye, the files that the arguments of ``sign`` mean, and these, checked.
+
+    Raises ArgumentError, ItemNotFoundError, SystemImmutableError.
+    """
+    values = valid_arguments(TOOLS["sign"], arguments)
+    rye = rye_of(rye, values)
+    text, item_type = values["item_id"], values.get("item_type")
+    label = _source(values)
+    if label == SYSTEM:
+        raise SystemImmutableError(text)
+    return rye, targets_of(rye, text.replace("\\", "/"), item_type, label), values
 
 
 def sign(
@@ -46,13 +67,8 @@ def sign(
 
     A cancelled batch keeps what is signed by then.
     """
-    values = valid_arguments(TOOLS["sign"], arguments)
-    rye = rye_of(rye, values)
-    text, item_type = values["item_id"], values.get("item_type")
-    label = _source(values)
-    if label == SYSTEM:
-        raise SystemImmutableError(text)
-    targets = targets_of(rye, text.replace("\\", "/"), item_type, label)
+    rye, targets, values = sign_targets(rye, arguments)
+    text = values["item_id"]
     reports: list[SignReport] = []
     for report in signing(rye, targets, dry_run=values["dry_run"], force=values["force"]):
         reports.append(report)
@@ -100,15 +116,33 @@ def is_glob(text: str) -> bool:
 
 
 def signing(
-    rye: Rye, targets: Sequence[SignTarget], *, dry_run: bool, force: bool
+    rye: Rye,
+    targets: Sequence[SignTarget],
+    *,
+    dry_run: bool,
+    force: bool,
+    expected: Mapping[Path, str] | None = None,
 ) -> Iterator[SignReport]:
-    """Sign, or only check, one after the other. Raises NoSigningKeyError."""
+    """Sign, or only check, one after the other. Raises NoSigningKeyError.
+
+    ``expected`` are the digests of the files as somebody approved them: other bytes are refused.
+    """
     if not dry_run:
         signer = Signer(rye.signing_key(), rye.verifier)
-        yield from signer.sign_all(targets, force=force, require=_require_readable_cases)
+        yield from signer.sign_all(
+            targets, force=force, require=_require_readable_cases, expected=expected
+        )
         return
     for target in targets:
-        yield _checked(target)
+        yield checked(target)
+
+
+def is_signed(rye: Rye, target: SignTarget) -> Signature | None:
+    """The signature of a file that is valid as it is, by whatever key that is trusted here."""
+    try:
+        return rye.verifier.verify(target.verify_target).signature
+    except LilluxError:
+        return None
 
 
 def follow(rye: Rye, reports: Sequence[SignReport]) -> list[str]:
@@ -128,6 +162,10 @@ def follow(rye: Rye, reports: Sequence[SignReport]) -> list[str]:
             names |= {identity.id, *("/".join(parts[at:]) for at in range(len(parts)))}
     if not names:
         return []
+    if len(signed) <= MAX_KEPT_AT_ONCE:
+        from ryeos.app.proposals import keep_signed
+
+        keep_signed(rye.context.spaces.user, [report.target for report in signed])
     updated = []
     for item_id in sorted(set(rye.executor.lockfiles.pinning(names))):
         try:
@@ -159,7 +197,8 @@ def _glob(text: str, item_type: str | None) -> tuple[Kind | None, str]:
     return kind or typed, pattern if colon else text
 
 
-def _checked(target: SignTarget) -> SignReport:
+def checked(target: SignTarget) -> SignReport:
+    """What signing a file would refuse, without signing it."""
     try:
         _require_readable_cases(target)
         require_writable(target)

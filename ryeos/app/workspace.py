@@ -98,7 +98,12 @@ class Rye:
         self.verifier = Verifier(
             context.spaces, self.trust, dev_mode=context.dev_mode, warn=warn, restore=restore
         )
-        self.resolver = Resolver(context.spaces, lambda: self._aliases)
+        self.require_visible: Callable[[ItemRef], None] = lambda _ref: None
+        self.resolver = Resolver(
+            context.spaces,
+            lambda: self._aliases,
+            lambda ref: self.require_visible(ref),  # noqa: PLW0108 - set later
+        )
         self.config = ConfigReader(context.spaces, self.verifier)
 
     def close(self) -> None:
@@ -167,6 +172,7 @@ class Rye:
                 restore=self._restore,
                 program=self._program,
             )
+        self._elsewhere[path].require_visible = self.require_visible
         return self._elsewhere[path]
 
     def execute(

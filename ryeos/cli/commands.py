@@ -34,6 +34,7 @@ TABLE: tuple[CommandEntry, ...] = (
     CommandEntry("test", "test", "run the test cases of tools", _ITEMS),
     CommandEntry("chain", "chain", "show the files that run a tool, in order", _ITEMS),
     CommandEntry("sign", "sign", "validate and sign items", _TRUST),
+    CommandEntry("approve", "approve", "sign what agents propose", _TRUST),
     CommandEntry("verify", "sign", "verify the signatures of items, globs or folders", _TRUST),
     CommandEntry("trust", "trust", "approve what a project brings: interpreters, .env", _TRUST),
     CommandEntry("keys generate", "keys", "make a signing key", _TRUST),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PROFILES = ("five", "node", "all")
 PROMPTS = ("tagged", "all", "none")
+SIGN_MODES = ("ask", "never", "allow")
 # A client waits two seconds after closing the pipe before it uses force.
 GRACE_S = 0.8
 
@@ -42,6 +43,21 @@ def _configure(arguments: Arguments) -> None:
         " tagged prompt; all; none",
     )
     arguments.add_argument(
+        "--sign",
+        choices=SIGN_MODES,
+        default="",
+        help="what becomes of an agent's wish to sign (default: ask, or as your policy says);"
+        " allow counts only if your policy says so too",
+    )
+    for decision in ("allow", "ask", "deny"):
+        arguments.add_argument(
+            f"--{decision}",
+            metavar="PATTERN",
+            action="append",
+            default=[],
+            help=f"{decision} items like tool:shop/**, before all rules of your policy",
+        )
+    arguments.add_argument(
         "--skills", action="store_true", help="offer the same directives as skills, too"
     )
 
@@ -63,8 +79,12 @@ def _run(session: Session) -> int:
         profile=session.arguments.tools,
         prompts=session.arguments.prompts,
         skills=session.arguments.skills,
+        sign=session.arguments.sign,
+        rules=_rules(session),
         log=log,
     )
+    if session.arguments.sign == SIGN_MODES[-1]:
+        _ = features.policy  # refused here, where a person sees it
     offer = server(
         __version__,
         session.arguments.project,
@@ -72,6 +92,11 @@ def _run(session: Session) -> int:
         skills=session.arguments.skills,
     )
     serve(Conversation(offer), features, wire, log)
+
+
+def _rules(session: Session) -> tuple[tuple[str, str], ...]:
+    given = {word: getattr(session.arguments, word) for word in ("deny", "ask", "allow")}
+    return tuple((word, pattern) for word, patterns in given.items() for pattern in patterns)
 
 
 def _own_program(context: Context) -> Program:

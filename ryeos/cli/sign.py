@@ -3,10 +3,21 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any
 
 from ryeos.app.output import one_line
-from ryeos.app.sign import batch_answer, follow, is_glob, signing, single_answer, targets_of
+from ryeos.app.proposals import described, digests
+from ryeos.app.sign import (
+    batch_answer,
+    checked,
+    follow,
+    is_glob,
+    is_signed,
+    signing,
+    single_answer,
+    targets_of,
+)
 from ryeos.app.verbs import project_of
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session
@@ -38,12 +49,16 @@ def _configure_sign(parser: Arguments) -> None:
         help="where a REF or GLOB is looked up (default: project)",
     )
     add("--dry-run", action="store_true", help="validate, write nothing")
+    add("--yes", action="store_true", help="sign without showing what changed")
     add("--force", action="store_true", help="sign again what is validly signed by this key")
 
 
 def _run_sign(session: Session) -> int:
     arguments = session.arguments
     targets = list(dict.fromkeys(_sign_targets(session, arguments.what)))
+    if not arguments.dry_run and not _agreed(session, targets):
+        session.output.answer({"status": "cancelled"}, "nothing was signed")
+        return 1
     signed = signing(session.rye, targets, dry_run=arguments.dry_run, force=arguments.force)
     reports = list(_with_progress(session, signed))
     for report in reports:
@@ -55,6 +70,26 @@ def _run_sign(session: Session) -> int:
     if len(arguments.what) == 1 and len(reports) == 1 and not _is_glob(arguments.what[0]):
         return _show_one(session, reports[0], locks)
     return _show_batch(session, reports, locks)
+
+
+def _agreed(session: Session, targets: list[SignTarget]) -> bool:
+    """Whether a person at a terminal wants to sign what changed. Elsewhere the command says so."""
+    arguments = session.arguments
+    is_silent = arguments.yes or arguments.no_input or session.output.as_json
+    if is_silent or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    good = [one for one in targets if not checked(one).error]
+    todo = [one for one in good if arguments.force or not is_signed(session.rye, one)]
+    if not todo:
+        return True
+    most = max(10, get_terminal_size().lines - 6)
+    shown = list(described(session.context.spaces.user, todo, digests(todo)))
+    for line in shown[:most]:
+        color = {"+": "green", "-": "red", "@": "dim"}.get(line[:1])
+        session.output.note(session.output.paint(line, color, stream=sys.stderr) if color else line)
+    if len(shown) > most:
+        session.output.note(f"... and {len(shown) - most} more lines")
+    return session.confirm(f"sign {len(todo)} of {len(targets)} items?")
 
 
 def _sign_targets(session: Session, typed: list[str]) -> Iterator[SignTarget]:

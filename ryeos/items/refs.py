@@ -152,6 +152,18 @@ def valid_id(item_id: str, typed: str | None = None) -> str:
     return item_id
 
 
+# Configuration that gives rights: keys, approvals, policies, where requests may go.
+RIGHTS_FOLDERS = frozenset(
+    {"access", "agents", "approvals", "file-system", "integrity", "keys", "registry", "remotes"}
+    | {"sandbox", "web"}
+)
+
+
+def id_gives_rights(config_id: str) -> bool:
+    """Whether configuration of this id gives rights: an agent neither signs nor copies it."""
+    return config_id.partition("/")[0].casefold() in RIGHTS_FOLDERS
+
+
 def no_types() -> "Mapping[str, FileType]":
     """No types of files but those that Rye knows."""
     return {}

@@ -17,12 +17,15 @@ from ryeos.mcp.wire import MESSAGE, Log, quiet, reported
 
 TYPE_CHECKING = False  # `typing` is not worth its time at a start
 if TYPE_CHECKING:  # the engine comes with the first call
+    from pathlib import Path
     from typing import Any
 
     from lillux.cancellation import Cancellation
+    from ryeos.app.policy import AgentPolicy
     from ryeos.app.progress import Calling, Progress
     from ryeos.app.workspace import Rye
     from ryeos.items.context import Context
+    from ryeos.items.refs import ItemRef
     from ryeos.mcp.questions import PriorValues, States
     from ryeos.mcp.watching import Watching
     from ryeos.run.thread_control import Program
@@ -73,6 +76,8 @@ class RyeFeatures:
     prompts  which directives are prompts: ``tagged`` are those of project and user, and of the
              system those with the tag ``prompt``; ``all``; ``none``
     skills   whether directives are skills as well
+    sign     what becomes of a wish to sign: ``ask``, ``never``, ``allow``; else as user space says
+    rules    pairs of a decision (``allow``, ``ask``, ``deny``) and a pattern of items
     """
 
     def __init__(
@@ -84,8 +89,11 @@ class RyeFeatures:
         profile: str = "five",
         prompts: str = PROMPT_CHOICES[0],
         skills: bool = False,
+        sign: str = "",
+        rules: tuple[tuple[str, str], ...] = (),
         log: Log = quiet,
     ) -> None:
+        self._sign, self._rules, self._client = sign, rules, ""
         self._make_rye, self._program, self._hold = rye, program, hold
         self._profile, self._prompts, self._skills = profile, prompts, skills
         self._log = log
@@ -99,7 +107,18 @@ class RyeFeatures:
         with self._lock:  # or two calls would make one each
             if self._rye is None:
                 self._rye = self._make_rye()
+                self._rye.require_visible = self._require_visible
             return self._rye
+
+    def _require_visible(self, ref: ItemRef) -> None:
+        self.policy.require_visible(self._client, ref)
+
+    @cached_property
+    def policy(self) -> AgentPolicy:
+        """What the user lets this client do. Raises LilluxError for a broken policy."""
+        from ryeos.app.policy import policy_of
+
+        return policy_of(self.rye.config, sign=self._sign, rules=self._rules)
 
     def began(self) -> None:
         """Import the engine while the client reads the first answer."""
@@ -160,7 +179,7 @@ class RyeFeatures:
                     raise RpcError(INVALID_PARAMS, "cursor: expected one that this server gave")
                 from ryeos.app.verbs import listed
 
-                return {"tools": listed(self._profile)}
+                return {"tools": [*listed(self._profile), *self._named_tools()]}
             case "tools/call":
                 return self._call_tool(call, cancellation, progress)
         module, function = _ANSWERS[call.method]
@@ -210,6 +229,12 @@ class RyeFeatures:
         if not isinstance(arguments, dict):
             raise RpcError(INVALID_PARAMS, "arguments: expected an object")
         tool = tool_named(name)
+        self._client = call.caller.client
+        if tool is None:
+            named = self._named_item(name)
+            if named:
+                arguments = {"item_id": named, "parameters": arguments}
+                tool = tool_named("execute")
         if tool is None:
             raise RpcError(INVALID_PARAMS, f"unknown tool: {name[:200]}")
         calling = Calling(
@@ -239,6 +264,22 @@ class RyeFeatures:
         from ryeos.mcp.results import tool_result
 
         rye = self.rye
+        from ryeos.app.policy import Decision
+
+        asks = any(rule.decision is Decision.ASK for rule in self.policy.rules)
+        if name == "sign" or (name == "execute" and asks):
+            from ryeos.mcp.approvals import Asking, may_execute, sign_for_agent
+
+            asking = Asking(call, self._kept()[0], self.policy)
+            if name == "sign":
+                found = sign_for_agent(rye, arguments, asking)
+                is_question = found.get("resultType") == "input_required"
+                return dict(found) if is_question else tool_result(found, rye.context)
+            ref = _executed(rye, arguments)
+            refused = may_execute(ref, arguments, asking) if ref else None
+            if refused:
+                is_question = refused.get("resultType") == "input_required"
+                return refused if is_question else tool_result(refused, rye.context)
         envelope = self._tool_answer(rye, name, arguments, calling)
         if envelope.get("code") == "CONFLICT" and name in {"load", "fetch"}:
             from ryeos.mcp.questions import confirmed
@@ -256,6 +297,28 @@ class RyeFeatures:
             if task:
                 return task
         return tool_result(envelope, rye.context)
+
+    def _named_tools(self) -> list[dict[str, Any]]:
+        """The items that user space wants listed as tools of their own."""
+        from ryeos.app.policy import POLICY_PATH
+
+        path = self._policy_file(POLICY_PATH)
+        if path is None or not path.is_file():  # the usual case, which needs no engine
+            return []
+        from ryeos.mcp.listing import named_tools
+
+        return named_tools(self.rye, self.policy.tools)
+
+    def _named_item(self, name: str) -> str | None:
+        from ryeos.mcp.listing import tool_name
+
+        return next((ref for ref in self.policy.tools if tool_name(ref) == name), None)
+
+    def _policy_file(self, relative: str) -> Path | None:
+        try:
+            return self.rye.context.spaces.user.ai / "config" / relative
+        except LilluxError:
+            return None
 
     def _tool_answer(
         self, rye: Rye, name: str, arguments: Mapping[str, object], calling: Calling
@@ -309,6 +372,21 @@ def server(
         methods=methods,
         extensions=frozenset({*_TASKS, *_SKILLS}),
     )
+
+
+def _executed(rye: Rye, arguments: Mapping[str, object]) -> ItemRef | None:
+    """The item that an ``execute`` means; None for what it refuses itself."""
+    from ryeos.app.verbs import item_reference, rye_of
+
+    item_id, item_type = arguments.get("item_id"), arguments.get("item_type")
+    if not isinstance(item_id, str):
+        return None
+    try:
+        here = rye_of(rye, arguments)
+        kind = item_type if isinstance(item_type, str) else None
+        return here.resolver.resolve(item_reference(here, item_id, kind)).location.ref
+    except LilluxError:
+        return None
 
 
 def _trace_variables(meta: Mapping[str, Any]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.jsonrpc import INVALID_PARAMS
 from lillux.values import dataclass
+from ryeos.app.output import one_line
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import InvalidRefError
 from ryeos.items.refs import (
@@ -28,6 +29,7 @@ from ryeos.items.refs import (
     Kind,
     Reference,
     Resolution,
+    parse_reference,
     valid_id,
 )
 from ryeos.mcp.revisions import RpcError
@@ -273,3 +275,38 @@ def _decoded(cursor: str) -> tuple[Any, Any]:
     data = cursor.encode("ascii")
     digest, last = json.loads(urlsafe_b64decode(data + b"=" * (-len(data) % 4)))
     return digest, last
+
+
+# --- items as tools -------------------------------------------------------------------------------
+# Items that the policy of user space names, listed beside Rye's own tools with their own schemas.
+
+_NO_TOOL_NAME = re.compile("[^A-Za-z0-9_-]")
+_MAX_TOOL_NAME = 64
+_ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
+
+
+def tool_name(ref: str) -> str:
+    """What a client calls an item: ``tool:shop/total`` is ``shop_total``."""
+    return _NO_TOOL_NAME.sub("_", ref.rpartition(":")[2])[-_MAX_TOOL_NAME:]
+
+
+def named_tools(rye: Rye, refs: Sequence[str]) -> list[dict[str, Any]]:
+    """The entries of these items; one that does not verify is not listed."""
+    entries = []
+    for ref in refs:
+        try:
+            reference = parse_reference(ref)
+            chain = rye.executor.build_chain(reference.id)
+            rye.require_visible(ItemRef(Kind.TOOL, chain.tool.item_id))
+        except LilluxError:
+            continue
+        spec = chain.tool.spec
+        schema = spec.config_schema or _ANY_OBJECT
+        entries.append(
+            {
+                "name": tool_name(ref),
+                "description": one_line(spec.description, 500),
+                "inputSchema": {**schema, "type": "object"},
+            }
+        )
+    return entries

@@ -44,6 +44,7 @@ from ryeos.mcp.revisions import (
     Server,
     SessionEvent,
     Watch,
+    client_name,
     fitted_info,
     fitted_result,
     modern_caller,
@@ -220,10 +221,16 @@ class McpSession:
         if request.method == "initialize":  # (2)
             capabilities = request.params.get("capabilities", {})
             known = capabilities if isinstance(capabilities, dict) else {}
-            return McpCaller(version=negotiated(request.params), capabilities=known)
+            name = client_name(request.params.get("clientInfo"))
+            version = negotiated(request.params)
+            return McpCaller(version=version, capabilities=known, client=name)
         if self._legacy:  # (3), (4)
+            legacy = self._legacy
             return McpCaller(
-                version=self._legacy.version, capabilities=self._legacy.capabilities, meta=meta
+                version=legacy.version,
+                capabilities=legacy.capabilities,
+                meta=meta,
+                client=legacy.client,
             )
         if request.method == "ping":  # (3)
             return McpCaller(version=KNOWN[0])

@@ -33,7 +33,7 @@ MISSING_CAPABILITY = -32021
 BATCHES = "2025-03-26"
 _META = "io.modelcontextprotocol/"
 TASKS_EXTENSION = _META + "tasks"
-SERVER_INFO_KEY = _META + "serverInfo"
+SERVER_INFO_KEY, CLIENT_INFO_KEY = _META + "serverInfo", _META + "clientInfo"
 SUBSCRIPTION_KEY = _META + "subscriptionId"
 
 # What the older revisions do not know, by the first one that does.
@@ -77,11 +77,13 @@ class McpCaller:
     version       the revision whose rules hold for it
     capabilities  what the client can do, as it said for this request or when it began
     meta          the request's ``_meta``
+    client        the name of the client's program, as it says it
     """
 
     version: str
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
+    client: str = ""
 
     @property
     def is_modern(self) -> bool:
@@ -122,7 +124,14 @@ def modern_caller(meta: Mapping[str, Any]) -> McpCaller:
         raise RpcError(UNSUPPORTED_VERSION, "unsupported protocol version", data)
     if not isinstance(capabilities, dict):
         raise RpcError(INVALID_PARAMS, f"_meta {CAPABILITIES_KEY}: expected an object")
-    return McpCaller(version=version, capabilities=capabilities, meta=meta)
+    client = client_name(meta.get(CLIENT_INFO_KEY))
+    return McpCaller(version=version, capabilities=capabilities, meta=meta, client=client)
+
+
+def client_name(info: object) -> str:
+    """The name in what a client says of itself; ``""`` where it says none."""
+    name = info.get("name") if isinstance(info, dict) else None
+    return name[:100] if isinstance(name, str) else ""
 
 
 def negotiated(params: Mapping[str, Any]) -> str:

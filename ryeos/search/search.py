@@ -17,7 +17,7 @@ from typing import Any
 
 from lillux.values import dataclass, field
 from ryeos.items.errors import VerbArgumentError
-from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, SYSTEM, USER, Kind, Location
+from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, SYSTEM, USER, ItemRef, Kind, Location
 from ryeos.items.specs import compare_versions
 from ryeos.search.index import (
     COUNT_BITS,
@@ -85,6 +85,7 @@ class SearchRequest:
     filters        see `ryeos.search.search`
     max_slips      fuzzy: how many slips a word may be away, 0 to 2
     max_distance   proximity: how many words may stand between the terms; None for any number
+    is_visible     whether a caller may know of an item
     """
 
     query: str = ""
@@ -98,6 +99,7 @@ class SearchRequest:
     filters: Mapping[str, object] = field(default_factory=dict)
     max_slips: int = 0
     max_distance: int | None = None
+    is_visible: Callable[[ItemRef], bool] = lambda _ref: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,7 @@ def search(
         (pool.documents[number], score)
         for number, score in scores.items()
         if not checks or all(check(pool.documents[number].record) for check in checks)  # (4)
+        if request.is_visible(pool.documents[number].record.location.ref)
     ]
     found.sort(key=_ORDERS[request.sort_by])  # (5)
     page = found[request.offset : request.offset + request.limit]

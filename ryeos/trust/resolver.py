@@ -50,12 +50,19 @@ class Resolver:
     """Finds items in the spaces of one invocation.
 
     ``aliases`` gives the table of short ids when it is first needed; the table is data in the
-    bundle, so reading it is the caller's business.
+    bundle, so reading it is the caller's business. ``require_visible`` raises for an item that a
+    caller may not have.
     """
 
-    def __init__(self, spaces: Spaces, aliases: Aliases = dict) -> None:
+    def __init__(
+        self,
+        spaces: Spaces,
+        aliases: Aliases = dict,
+        require_visible: Callable[[ItemRef], None] = lambda _ref: None,
+    ) -> None:
         self.spaces = spaces
         self._aliases = aliases
+        self._require_visible = require_visible
 
     def resolve(self, reference: Reference, start: str = PROJECT) -> Resolution:
         """The winning file for a reference, seen from space ``start``.
@@ -74,6 +81,7 @@ class Resolver:
             )
         if len(found) > 1:
             raise AmbiguousItemError(reference.id, [str(r.location.ref) for r in found])
+        self._require_visible(found[0].location.ref)
         return found[0]
 
     def find(self, ref: ItemRef, start: str = PROJECT) -> Resolution | None:

@@ -16,8 +16,10 @@ from fnmatch import translate
 from pathlib import Path
 from typing import Any
 
+from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import (
+    FileChangedError,
     PreparedWrite,
     is_directory,
     is_inside,
@@ -295,11 +297,14 @@ class Signer:
         *,
         force: bool,
         require: Callable[[SignTarget], None] = lambda _: None,
+        expected: Mapping[Path, str] | None = None,
     ) -> Iterator[SignReport]:
         """Sign in the given order; a failure is a report, and the rest goes on.
 
-        ``require`` raises what else speaks against a target. Many files wait for the disk together.
+        ``require`` raises what else speaks against a target; ``expected`` are the digests that the
+        files must have. Many files wait for the disk together.
         """
+        digests = expected or {}
         done, together = 0, 1
         while done < len(targets):
             batch = targets[done : done + together]
@@ -310,20 +315,25 @@ class Signer:
                 try:
                     for ai in sorted(folders):
                         locks.enter_context(locked(ai / "state" / "sign.lock"))
-                    reports = self._sign_batch(batch, require, force=force)
+                    reports = self._sign_batch(batch, require, digests, force=force)
                 except LilluxError as error:
                     reports = [SignReport(target=target, error=error) for target in batch]
             yield from reports
 
     def _sign_batch(
-        self, targets: Sequence[SignTarget], require: Callable[[SignTarget], None], *, force: bool
+        self,
+        targets: Sequence[SignTarget],
+        require: Callable[[SignTarget], None],
+        digests: Mapping[Path, str],
+        *,
+        force: bool,
     ) -> list[SignReport]:
         begun: list[_Begun | SignReport] = []
         try:
             for target in targets:
                 try:
                     require(target)
-                    begun.append(self._begin(target, force=force))
+                    begun.append(self._begin(target, digests.get(target.path), force=force))
                 except LilluxError as error:
                     begun.append(SignReport(target=target, error=error))
             failed = replace_together([one.writing for one in begun if isinstance(one, _Begun)])
@@ -340,9 +350,13 @@ class Signer:
             raise report.error
         return report
 
-    def _begin(self, target: SignTarget, *, force: bool) -> "_Begun | SignReport":
+    def _begin(
+        self, target: SignTarget, digest: str | None, *, force: bool
+    ) -> "_Begun | SignReport":
         require_writable(target)  # (1)
         data = read_item(target)
+        if digest is not None and sha256_hex(data) != digest:
+            raise FileChangedError(str(target.path))
         valid = validate_item(target, data)  # (2)
         current = None if force else self._current(target, valid.identity)
         if current:

@@ -30,7 +30,7 @@ class Shop:
         path.write_text(text, encoding="utf-8")
         assert self.machine.run("sign", str(path)).returncode == 0
         if (self.machine.project / "node_modules").exists():
-            self.machine.ask("trust", "--yes")
+            assert self.machine.run("trust", "--yes").returncode == 0
 
     def runs(self, item_id: str, *arguments: str) -> dict[str, Any]:
         """The document that ``run --json`` prints."""

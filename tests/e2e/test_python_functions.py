@@ -49,7 +49,7 @@ def test_a_function_runs_under_the_interpreter_of_its_project(
     interpreter = signed.project / ".venv" / "bin" / "python"
     interpreter.parent.mkdir(parents=True)
     interpreter.symlink_to(require_python(version))
-    signed.ask("trust", "--yes")
+    assert signed.run("trust", "--yes").returncode == 0
 
     ended = signed.run("run", "mine/told", "a=ü", "n:=[1, null]")
 

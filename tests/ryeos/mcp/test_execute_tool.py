@@ -92,22 +92,19 @@ def test_the_action_load_is_a_load(workspace: Workspace, rye: Rye) -> None:
     assert (answered["mode"], answered["ref"], len(answered["content"])) == ("id", "tool:mine/x", 5)
 
 
-def test_the_action_sign_signs(workspace: Workspace, rye: Rye) -> None:
+def test_the_action_sign_signs_nothing(workspace: Workspace, rye: Rye) -> None:
     path = workspace.project.tool("mine/x")
 
-    dry = execute(rye, "tool:mine/x", action="sign", dry_run=True)
-    unsigned = path.read_bytes()
-    signed = execute(rye, "mine/x", action="sign", parameters={"location": "project"})
+    answered = execute(rye, "tool:mine/x", action="sign")
 
-    assert (dry["status"], signed["status"]) == ("validation_passed", "signed")
-    assert b"rye:signed" not in unsigned
-    assert b"rye:signed" in path.read_bytes()
+    assert answered["code"] == "INVALID_PARAMS"
+    assert b"rye:signed" not in path.read_bytes()
 
 
 @pytest.mark.parametrize(
     ("action", "arguments", "problem"),
     [
-        ("delete", {}, "action: expected one of run, sign, load, found 'delete'"),
+        ("delete", {}, "action: expected one of run, load, found 'delete'"),
         ("load", {"async": True}, "async: expected only with action run"),
         ("load", {"parameters": {"colour": 1}}, "colour: load has no such argument"),
     ],

@@ -30,8 +30,13 @@ HAS_AT = {os.open, os.readlink, os.stat, os.mkdir, os.rename} <= os.supports_dir
 # Whoever may write these decides what runs, and what these tools may touch.
 UNWRITABLE = (
     (".git",),
-    (".ai", "config", "keys"),
-    (".ai", "config", "file-system"),
+    *(
+        (".ai", "config", name)
+        for name in (
+            *("access", "agents", "approvals", "file-system", "integrity", "keys", "registry"),
+            *("remotes", "sandbox", "web"),
+        )
+    ),
     (".ai", "state"),
 )
 UNREADABLE = ((".ai", "config", "keys", "signing"),)

@@ -1,0 +1,173 @@
+"""What agents may do here: ``config/agents/policy.yaml`` of user space (``docs/agents.md``).
+
+Only user space is read: a project that came from somewhere gives nobody rights. The file::
+
+    version: "1.0.0"
+    category: agents
+    sign: ask                    # ask, never or allow
+    rules:
+      - {client: "*", items: "tool:rye/web/**", decision: deny}
+      - {client: claude-code, items: "tool:shop/**", decision: allow}
+    tools: [tool:shop/total]     # listed as MCP tools of their own
+
+The first rule that fits decides, those of the command line (``--deny``, ``--ask``, ``--allow``)
+before those of the file; without one an item may be executed. What is denied is neither found nor
+read.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Any, TypeVar
+
+from lillux.values import dataclass
+from ryeos.items.errors import RyeError, UsageError
+from ryeos.items.refs import USER, ItemRef
+from ryeos.trust.config import ConfigReader
+from ryeos.trust.sign import glob_matcher
+
+POLICY_PATH = "agents/policy.yaml"
+_KEYS = {"version", "category", "description", "sign", "rules", "tools"}
+_RULE_KEYS = {"client", "items", "decision"}
+
+
+class SignMode(StrEnum):
+    """What becomes of an agent's wish to sign."""
+
+    ASK = "ask"
+    NEVER = "never"
+    ALLOW = "allow"
+
+
+class Decision(StrEnum):
+    """What a client may do with an item."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+_Word = TypeVar("_Word", SignMode, Decision)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRule:
+    """Items, by pattern, and what a client of this name (a pattern too) may do with them."""
+
+    client: str
+    items: str
+    decision: Decision
+
+    def fits(self, client: str, ref: ItemRef) -> bool:
+        """Whether it is about this item and this client."""
+        kind, colon, pattern = self.items.partition(":")
+        if not colon:
+            kind, pattern = "*", self.items
+        is_kind = kind in ("*", ref.kind.value)
+        is_client = fnmatchcase(client.casefold(), self.client.casefold())
+        return is_kind and is_client and _matcher(pattern)(ref.id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPolicy:
+    """The rules for the client of one server."""
+
+    sign: SignMode = SignMode.ASK
+    rules: tuple[PolicyRule, ...] = ()
+    tools: tuple[str, ...] = ()
+
+    def decision(self, client: str, ref: ItemRef) -> Decision:
+        """What a client may do with an item."""
+        fitting = (rule.decision for rule in self.rules if rule.fits(client, ref))
+        return next(fitting, Decision.ALLOW)
+
+    def require_visible(self, client: str, ref: ItemRef) -> None:
+        """Raise a RyeError for an item that is denied."""
+        if self.decision(client, ref) is Decision.DENY:
+            raise RyeError(
+                f"{ref}: denied to {client or 'this client'} by its user's policy",
+                code="PERMISSION_DENIED",
+                hint="use another item; only your user changes that",
+            )
+
+
+def policy_of(
+    config: ConfigReader,
+    *,
+    sign: str = "",
+    rules: Sequence[tuple[str, str]] = (),
+) -> AgentPolicy:
+    """The policy of the user, under what the command line says: pairs of a decision and a pattern.
+
+    ``--sign allow`` counts only where user space says so as well: the command line of a server may
+    stand in a file that came with a project. Raises UsageError, RyeError for a broken file.
+    """
+    layers = [layer.values for layer in config.layers(POLICY_PATH, tiers=(USER,))]
+    said = layers[0] if layers else {}
+    _require_keys(said, _KEYS, POLICY_PATH)
+    in_file = _word(SignMode, said.get("sign", SignMode.ASK.value), "sign")
+    wanted = SignMode(sign) if sign else in_file
+    if wanted is SignMode.ALLOW and in_file is not SignMode.ALLOW:
+        raise UsageError(
+            "--sign allow: expected it in your user space too, found it on the command line alone",
+            hint=f"if agents may sign without you: write sign: allow into .ai/config/{POLICY_PATH}"
+            " of your home",
+        )
+    flags = tuple(PolicyRule("*", pattern, Decision(word)) for word, pattern in rules)
+    given = said.get("rules") or []
+    if not isinstance(given, list):
+        raise _error("rules", "expected a list")
+    tools = said.get("tools") or []
+    if not isinstance(tools, list) or not all(isinstance(one, str) for one in tools):
+        raise _error("tools", "expected a list of items like tool:shop/total")
+    in_order = sorted(flags, key=lambda rule: list(Decision).index(rule.decision), reverse=True)
+    return AgentPolicy(
+        sign=wanted, rules=(*in_order, *map(_rule, range(len(given)), given)), tools=tuple(tools)
+    )
+
+
+def _rule(number: int, given: object) -> PolicyRule:
+    where = f"rules[{number}]"
+    if not isinstance(given, Mapping):
+        raise _error(where, "expected a mapping with client, items and decision")
+    _require_keys(given, _RULE_KEYS, where)
+    items, client = given.get("items"), given.get("client", "*")
+    if not isinstance(items, str) or not items or not isinstance(client, str):
+        raise _error(where, "expected items, a pattern like tool:shop/**, and a client's name")
+    return PolicyRule(client, items, _word(Decision, given.get("decision"), f"{where}.decision"))
+
+
+def _word(words: type[_Word], given: object, where: str) -> _Word:
+    try:
+        return words(str(given))
+    except ValueError:
+        known = ", ".join(word.value for word in words)
+        raise _error(where, f"expected one of {known}, found {given!r:.60}") from None
+
+
+def _require_keys(given: Mapping[str, Any], known: set[str], where: str) -> None:
+    for name in given:
+        if name not in known:
+            from difflib import get_close_matches
+
+            close = get_close_matches(str(name), sorted(known), 1, 0.5)
+            meant = f"; did you mean {close[0]}?" if close else ""
+            raise _error(where, f"{name!s:.60} is no key of it{meant}")
+
+
+def _error(where: str, problem: str) -> RyeError:
+    return RyeError(
+        f"agents/policy.yaml: {where}: {problem}",
+        code="CONFIG_ERROR",
+        hint="the page is docs/agents.md",
+    )
+
+
+_MATCHERS: dict[str, Callable[[str], bool]] = {}
+
+
+def _matcher(pattern: str) -> Callable[[str], bool]:
+    if pattern not in _MATCHERS:
+        _MATCHERS[pattern] = glob_matcher(re.sub(r"^/+", "", pattern))
+    return _MATCHERS[pattern]

@@ -1,0 +1,187 @@
+"""A person's word before an agent's signature, or before a run that the policy asks about.
+
+(1) what is wrong with an item is answered at once: nobody is asked about what cannot be signed
+(2) a client that can ask its user is asked, with kind, id, digest, signer and what changed
+(3) any other gets ``approval_required``, and the proposal waits for ``rye approve``
+(4) what is signed are the bytes that the person saw: their digests are part of the sealed state
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lillux.digests import sha256_hex
+from lillux.errors import LilluxError
+from lillux.values import dataclass
+from ryeos.app.policy import AgentPolicy, Decision, SignMode
+from ryeos.app.proposals import Proposals, described, digests, require_no_rights
+from ryeos.app.sign import (
+    batch_answer,
+    checked,
+    follow,
+    is_glob,
+    is_signed,
+    sign_targets,
+    signing,
+    single_answer,
+)
+from ryeos.app.verbs import project_of
+from ryeos.app.workspace import Rye
+from ryeos.items.errors import RyeError, error_envelope
+from ryeos.items.refs import ItemRef
+from ryeos.mcp.questions import (
+    Question,
+    States,
+    has_responses,
+    input_required,
+    response_of,
+)
+from ryeos.mcp.revisions import McpCall
+from ryeos.trust.sign import SignReport, SignTarget, read_item
+
+APPROVE = "approve"
+MAX_MESSAGE_CHARACTERS = 6000
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Who asks, and what its user lets it do."""
+
+    call: McpCall
+    states: States
+    policy: AgentPolicy
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether this client can put a form before its user: in both eras of the protocol."""
+        if not self.call.caller.can("elicitation"):
+            return False
+        modes = self.call.caller.capabilities["elicitation"]
+        return not modes or isinstance(modes.get("form"), dict)
+
+    def answered(self, key: str) -> bool | None:
+        """What the user said to the question of this key; None where none was put yet."""
+        if not has_responses(self.call):
+            return None
+        content = response_of(self.states, self.call, key)
+        return content is not None and content.get(APPROVE) is True
+
+    def question(self, key: str, message: str, wish: str) -> dict[str, Any]:
+        """The result that puts the question."""
+        rules = {"type": "boolean", "description": wish, "default": False}
+        asked = Question(message[:MAX_MESSAGE_CHARACTERS], {APPROVE: rules})
+        return input_required(self.states, self.call, key, asked)
+
+
+def sign_for_agent(
+    rye: Rye, arguments: Mapping[str, object], asking: Asking
+) -> dict[str, Any] | Mapping[str, Any]:
+    """The envelope of a ``sign`` over MCP, or the result that asks the user."""
+    here, targets, values = sign_targets(rye, arguments)
+    require_no_rights(targets)
+    reports = [checked(target) for target in targets]  # (1)
+    todo = [
+        one.target
+        for one in reports
+        if not one.error and (values["force"] or not is_signed(here, one.target))
+    ]
+    if values["dry_run"] or not todo:
+        return _plain(here, targets, values)
+    if asking.policy.sign is SignMode.NEVER:
+        raise RyeError(
+            "this server signs nothing: its user wants that",
+            code="APPROVAL_REQUIRED",
+            hint="your user signs it, after reading it, with: rye sign",
+        )
+    found = digests(todo)
+    key = f"sign:{sha256_hex(repr(sorted(found.items())).encode())[:32]}"
+    if asking.policy.sign is SignMode.ASK:
+        said = asking.answered(key) if asking.can_ask else False  # (2)
+        if said is None:
+            text = "\n".join(described(here.context.spaces.user, todo, found))
+            signer = _signer(here)
+            message = f"An agent wants you to sign, with {signer}:\n{text}"
+            return asking.question(key, message, "sign this; it runs from then on")
+        if not said:
+            return _waiting(here, todo, asking, declined=asking.can_ask)  # (3)
+    signed = list(signing(here, targets, dry_run=False, force=values["force"], expected=found))
+    follow(here, signed)
+    return _envelope(here, signed, values)
+
+
+def _plain(rye: Rye, targets: Sequence[SignTarget], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer where nothing is to be signed: a check, errors, or items that are signed."""
+    is_dry = values["dry_run"]
+    reports = [checked(target) for target in targets]
+    if not is_dry:
+        reports = [
+            one if one.error else SignReport(target=one.target, signature=found, unchanged=True)
+            for one in reports
+            for found in (None if one.error else is_signed(rye, one.target),)
+        ]
+    return _envelope(rye, reports, values)
+
+
+def _envelope(rye: Rye, reports: Sequence[SignReport], values: Mapping[str, Any]) -> dict[str, Any]:
+    if is_glob(values["item_id"]):
+        answer = batch_answer(reports, len(reports), dry_run=values["dry_run"])
+    else:
+        answer = single_answer(reports[0])
+    return {**answer.envelope, "project_path": project_of(rye)}
+
+
+def _waiting(
+    rye: Rye, targets: Sequence[SignTarget], asking: Asking, *, declined: bool
+) -> dict[str, Any]:
+    """What an agent is told of items that were not signed; without an answer they wait."""
+    if declined:
+        return {
+            "status": "declined",
+            "items": [target.label for target in targets],
+            "message": "your user did not approve it; nothing was signed",
+        }
+    waiting = Proposals(rye.context.spaces.user)
+    client = asking.call.caller.client
+    made = [
+        waiting.add(one, read_item(one), project=project_of(rye) or "", client=client)
+        for one in targets
+    ]
+    return {
+        "status": "approval_required",
+        "code": "APPROVAL_REQUIRED",
+        "proposals": [{"id": one.id, "ref": one.label, "sha256": one.sha256} for one in made],
+        "message": "nothing was signed yet: a person has to approve it",
+        "hint": "tell your user to run: rye approve",
+    }
+
+
+def _signer(rye: Rye) -> str:
+    try:
+        return rye.signing_key().fingerprint
+    except LilluxError as error:
+        return f"your key ({error.code})"
+
+
+def may_execute(
+    ref: ItemRef, arguments: Mapping[str, object], asking: Asking
+) -> dict[str, Any] | None:
+    """None where a run may begin; else the result that asks the user, or refuses."""
+    client = asking.call.caller.client
+    if asking.policy.decision(client, ref) is not Decision.ASK:
+        return None
+    key = f"execute:{ref}"
+    said = asking.answered(key) if asking.can_ask else False
+    if said:
+        return None
+    if said is None:
+        message = f"{client or 'An agent'} wants to run {ref} with:\n{arguments.get('parameters')}"
+        return asking.question(key, message, "run it, this once")
+    return {
+        **error_envelope(
+            RyeError(
+                f"{ref}: not approved by your user",
+                code="APPROVAL_REQUIRED",
+                hint="your user approves each call of it where the client can ask, or runs it",
+            )
+        ),
+        "ref": str(ref),
+    }

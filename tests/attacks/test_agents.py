@@ -1,0 +1,358 @@
+"""An agent that signs its own work, or gets at what gives rights: over MCP, by a tool, by a shell."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lillux.sandbox import landlock_version
+from tests.support.built import Machine
+from tests.support.mcp_client import INITIALIZE, McpClient, envelope_of
+from tests.support.workspace import ROOT
+
+RYE = (sys.executable, str(ROOT / "rye.py"))
+MODERN = "2026-07-28"
+TOOL = """\
+version: "1.0.0"
+tool_type: bash
+executor_id: rye/core/runtimes/bash/bash
+category: mine
+description: an agent wrote this
+config: {command: "echo owned"}
+"""
+landlock = pytest.mark.skipif(not landlock_version(), reason="keys are held back by Landlock")
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    made = Machine(tmp_path, *RYE)
+    assert made.run("init", "--project", ".").returncode == 0
+    write(made)
+    return made
+
+
+def write(machine: Machine, text: str = TOOL, name: str = "mine/x.yaml") -> Path:
+    path = machine.project / ".ai/tools" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+class Agent:
+    """A client of ``rye mcp`` in the legacy era; its user answers questions as the test says."""
+
+    def __init__(self, client: McpClient, capabilities: Mapping[str, Any]) -> None:
+        self.client = client
+        params = {**INITIALIZE, "capabilities": capabilities}
+        client.result(client.send("initialize", params))
+        client.notify("notifications/initialized")
+
+    def call(self, name: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+        return envelope_of(self.client.call(name, **arguments))
+
+    def asked(self, name: str, **arguments: Any) -> tuple[int, dict[str, Any]]:  # noqa: ANN401
+        """A call that leads to a question: its id, and the question."""
+        call = self.client.start_tool(name, **arguments)
+        self.client.wait_until(lambda: bool(self.questions()), "no question")
+        return call, self.questions()[-1]
+
+    def questions(self) -> list[dict[str, Any]]:
+        return [m for m in self.client.messages if m.get("method") == "elicitation/create"]
+
+    def answer(self, question: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+        message = {"jsonrpc": "2.0", "id": question["id"], "result": result}
+        self.client.write(json.dumps(message).encode() + b"\n")
+
+
+Start = Callable[..., Agent]
+
+
+@pytest.fixture
+def start(machine: Machine, tmp_path: Path) -> Iterator[Start]:
+    opened: list[McpClient] = []
+
+    def begin(*flags: str, elicitation: bool = False) -> Agent:
+        client = McpClient(
+            [*RYE, "mcp", "--project", machine.project, *flags],
+            env=machine.environ(),
+            cwd=machine.project,
+            stderr=tmp_path / f"stderr{len(opened)}",
+        )
+        opened.append(client)
+        return Agent(client, {"elicitation": {}} if elicitation else {})
+
+    yield begin
+    for client in opened:
+        client.__exit__(None, None, None)
+
+
+def test_what_an_agent_wants_signed_waits_for_a_person(machine: Machine, start: Start) -> None:
+    agent = start()
+
+    told = agent.call("sign", item_id="tool:mine/x")
+
+    assert told["status"] == "approval_required"
+    assert "rye approve" in told["hint"]
+    assert agent.call("execute", item_id="mine/x")["code"] == "UNSIGNED"
+    listed = json.loads(machine.run("approve", "--list", "--json").stdout)["proposals"]
+    assert [one["ref"] for one in listed] == ["tool:mine/x"]
+    assert any("echo owned" in line for line in listed[0]["diff"])
+    assert machine.run("approve", "--all").returncode == 0
+    assert agent.call("execute", item_id="mine/x")["data"]["stdout"] == "owned\n"
+
+
+def test_a_proposal_that_was_changed_since_is_not_signed(machine: Machine, start: Start) -> None:
+    start().call("sign", item_id="tool:mine/x")
+    write(machine, TOOL.replace("owned", "something else"))
+
+    ended = machine.run("approve", "--all", "--json")
+
+    assert (ended.returncode, json.loads(ended.stdout)["proposals"][0]["state"]) == (1, "failed")
+    assert machine.run("run", "mine/x").returncode == 4
+
+
+def test_a_dropped_proposal_is_gone(machine: Machine, start: Start) -> None:
+    start().call("sign", item_id="tool:mine/x")
+
+    assert machine.run("approve", "--drop").returncode == 0
+    assert json.loads(machine.run("approve", "--json").stdout)["proposals"] == []
+
+
+def test_a_client_that_can_ask_its_user_asks_and_signs(machine: Machine, start: Start) -> None:
+    agent = start(elicitation=True)
+    call, question = agent.asked("sign", item_id="tool:mine/x")
+
+    message = question["params"]["message"]
+    assert "tool:mine/x" in message
+    assert '+config: {command: "echo owned"}' in message
+    agent.answer(question, {"action": "accept", "content": {"approve": True}})
+
+    assert envelope_of(agent.client.result(call))["status"] == "signed"
+    assert machine.run("run", "mine/x").stdout == "owned\n"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"action": "decline"},
+        {"action": "cancel"},
+        {"action": "accept", "content": {"approve": False}},
+        {"action": "accept", "content": {"approve": "yes"}},
+        {"action": "accept", "content": {}},
+    ],
+)
+def test_without_a_clear_yes_nothing_is_signed(
+    machine: Machine, start: Start, said: dict[str, Any]
+) -> None:
+    agent = start(elicitation=True)
+    call, question = agent.asked("sign", item_id="tool:mine/x")
+
+    agent.answer(question, said)
+
+    assert envelope_of(agent.client.result(call))["status"] == "declined"
+    assert machine.run("run", "mine/x").returncode == 4
+
+
+def test_what_a_person_saw_is_what_is_signed(machine: Machine, start: Start) -> None:
+    agent = start(elicitation=True)
+    call, question = agent.asked("sign", item_id="tool:mine/x")
+    write(machine, TOOL.replace("echo owned", "echo worse"))
+
+    agent.answer(question, {"action": "accept", "content": {"approve": True}})
+
+    assert "error" in agent.client.answer(call)
+    assert machine.run("run", "mine/x").returncode == 4
+
+
+def test_sign_never_signs_nothing(machine: Machine, start: Start) -> None:
+    told = start("--sign", "never").call("sign", item_id="tool:mine/x")
+
+    assert (told["status"], told["code"]) == ("error", "APPROVAL_REQUIRED")
+    assert json.loads(machine.run("approve", "--json").stdout)["proposals"] == []
+
+
+def test_allow_on_the_command_line_alone_is_refused(machine: Machine) -> None:
+    """The command line may stand in a file that came with a project."""
+    ended = machine.run("mcp", "--sign", "allow", "--project", str(machine.project))
+
+    assert ended.returncode == 2
+    assert "--sign allow: expected it in your user space too" in ended.stderr
+
+
+def test_allow_in_user_space_signs(machine: Machine, start: Start) -> None:
+    policy(machine, "sign: allow\n")
+
+    assert start().call("sign", item_id="tool:mine/x")["status"] == "signed"
+
+
+def test_a_policy_of_a_project_says_nothing(machine: Machine, start: Start) -> None:
+    path = machine.project / ".ai/config/agents/policy.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("sign: allow\n", encoding="utf-8")
+
+    assert start().call("sign", item_id="tool:mine/x")["status"] == "approval_required"
+
+
+@pytest.mark.parametrize("mode", ["ask", "allow"])
+@pytest.mark.parametrize(
+    "name", ["keys/trusted/x.toml", "agents/policy.yaml", "remotes/remotes.yaml", "web/access.yaml"]
+)
+def test_what_gives_rights_is_never_signed_for_an_agent(
+    machine: Machine, start: Start, name: str, mode: str
+) -> None:
+    policy(machine, "sign: allow\n" if mode == "allow" else "")
+    path = machine.project / ".ai/config" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('version = "1.0.0"\n', encoding="utf-8")
+    item_id = f"config:{Path(name).with_suffix('').as_posix()}"
+
+    told = start().call("sign", item_id=item_id, item_type="config")
+
+    assert told["code"] == "PERMISSION_DENIED"
+    assert "rye:signed" not in path.read_text("utf-8")
+
+
+def test_execute_forwards_no_wish_to_sign(start: Start) -> None:
+    told = start().call("execute", item_id="tool:mine/x", action="sign")
+
+    assert told["code"] == "INVALID_PARAMS"
+
+
+@landlock
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat $HOME/.ai/config/keys/signing/private_key.pem",
+        "cp -r $HOME/.ai/config/keys/signing .",
+        "ln $HOME/.ai/config/keys/signing/private_key.pem key",
+        "cat /proc/$PPID/environ",
+        "echo 'sign: allow' > $HOME/.ai/config/agents.yaml",
+        "mkdir $HOME/.ai/config/agents",
+        "touch $HOME/.ai/config/keys/trusted/x.toml",
+        "mv $HOME/.ai $HOME/.ai2",
+        "rm $HOME/.ai/state/x || rm -r $HOME/.ai/state/versions",
+    ],
+)
+def test_a_shell_of_an_agent_reaches_no_key_and_gives_no_rights(
+    start: Start, machine: Machine, command: str
+) -> None:
+    (machine.home / ".ai/state/versions").mkdir(parents=True, exist_ok=True)
+
+    told = start().call("execute", item_id="rye/bash/bash", parameters={"command": command})
+
+    assert told["status"] == "error", told
+    assert "PRIVATE KEY" not in json.dumps(told)
+
+
+@landlock
+def test_rye_in_a_shell_of_an_agent_signs_nothing(machine: Machine, start: Start) -> None:
+    program = " ".join(RYE)
+    command = f"{program} sign tool:mine/x; {program} approve --all; {program} trust --yes"
+
+    start().call("execute", item_id="rye/bash/bash", parameters={"command": command})
+
+    assert machine.run("run", "mine/x").returncode == 4
+
+
+@landlock
+def test_a_python_function_of_an_agent_reaches_no_key(machine: Machine, start: Start) -> None:
+    text = (
+        '"""A function."""\n__version__ = "1.0.0"\n__tool_type__ = "python"\n'
+        '__executor_id__ = "rye/core/runtimes/python/function"\n__category__ = "mine"\n'
+        '__tool_description__ = "reads"\n\n\ndef execute(params, project_path):\n'
+        "    import os, pathlib\n"
+        '    home = pathlib.Path(os.environ["HOME"])\n'
+        '    return (home / ".ai/config/keys/signing/private_key.pem").read_text()\n'
+    )
+    write(machine, text, "mine/f.py")
+    assert machine.run("sign", "tool:mine/f").returncode == 0
+
+    told = start().call("execute", item_id="mine/f")
+
+    assert told["status"] == "error"
+    assert "PermissionError" in told["error"]
+
+
+def policy(machine: Machine, text: str) -> None:
+    path = machine.home / ".ai/config/agents/policy.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'version: "1.0.0"\ncategory: agents\n{text}', encoding="utf-8")
+
+
+def test_what_the_policy_denies_is_neither_run_nor_read_nor_found(
+    machine: Machine, start: Start
+) -> None:
+    assert machine.run("sign", "tool:mine/x").returncode == 0
+    policy(machine, "rules: [{client: '*', items: 'tool:mine/**', decision: deny}]\n")
+    agent = start()
+
+    run = agent.call("execute", item_id="mine/x")
+    read = agent.call("load", item_id="tool:mine/x")
+    found = agent.call("search", query="agent wrote", source="project")
+
+    assert (run["code"], read["code"], found["results"]) == (
+        "PERMISSION_DENIED",
+        "PERMISSION_DENIED",
+        [],
+    )
+    assert (
+        agent.call("execute", item_id="rye/bash/bash", parameters={"command": "true"})["status"]
+        == "success"
+    )
+
+
+def test_a_rule_for_another_client_says_nothing(machine: Machine, start: Start) -> None:
+    assert machine.run("sign", "tool:mine/x").returncode == 0
+    policy(machine, "rules: [{client: somebody-else, items: '**', decision: deny}]\n")
+
+    assert start().call("execute", item_id="mine/x")["status"] == "success"
+
+
+def test_a_call_that_must_be_asked_for_is_not_made_without_an_answer(
+    machine: Machine, start: Start
+) -> None:
+    assert machine.run("sign", "tool:mine/x").returncode == 0
+
+    silent = start("--ask", "tool:mine/**").call("execute", item_id="mine/x")
+    agent = start("--ask", "tool:mine/**", elicitation=True)
+    call, question = agent.asked("execute", item_id="mine/x")
+    agent.answer(question, {"action": "accept", "content": {"approve": True}})
+
+    assert silent["code"] == "APPROVAL_REQUIRED"
+    assert envelope_of(agent.client.result(call))["data"]["stdout"] == "owned\n"
+
+
+def test_an_item_that_the_policy_names_is_a_tool_of_its_own(machine: Machine, start: Start) -> None:
+    assert machine.run("sign", "tool:mine/x").returncode == 0
+    policy(machine, "tools: [tool:mine/x]\n")
+    agent = start()
+
+    listed = agent.client.result(agent.client.send("tools/list"))["tools"]
+
+    named = [tool for tool in listed if tool["name"] == "mine_x"]
+    assert named[0]["description"] == "an agent wrote this"
+    assert agent.call("mine_x")["data"]["stdout"] == "owned\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("signs: allow\n", "did you mean sign?"),
+        ("sign: always\n", "expected one of ask, never, allow"),
+        ("rules: [{items: 'a', decision: maybe}]\n", "expected one of allow, ask, deny"),
+        ("rules: [{item: 'a', decision: deny}]\n", "did you mean items?"),
+        ("tools: mine/x\n", "expected a list"),
+    ],
+)
+def test_a_broken_policy_lets_nothing_through(
+    machine: Machine, start: Start, text: str, problem: str
+) -> None:
+    policy(machine, text)
+
+    told = start().call("execute", item_id="rye/bash/bash", parameters={"command": "true"})
+
+    assert told["code"] == "CONFIG_ERROR"
+    assert problem in told["error"]
