@@ -278,12 +278,15 @@ def save_keypair(directory: Path, keypair: KeyPair) -> None:
         raise
 
 
-def load_keypair(directory: Path) -> KeyPair:
+def load_keypair(
+    directory: Path, passphrase: Callable[[Path], bytes | None] = lambda _: None
+) -> KeyPair:
     """The key pair in a directory. The public key is derived, then compared with its file, if any.
 
     The private text stays as it is in the file. Loose modes are no error: `exposed_key_files`.
+    ``passphrase`` is asked for that of a protected key; None where nobody can be asked.
 
-    Raises KeyNotFoundError, PemError (its subject is the file), KeyMismatchError,
+    Raises KeyLockedError, KeyNotFoundError, PemError (its subject is the file), KeyMismatchError,
     FileTooLargeError, FileSystemError, NativeCryptoMissingError.
     """
     private, public = directory / PRIVATE_KEY_FILE, directory / PUBLIC_KEY_FILE
@@ -291,6 +294,11 @@ def load_keypair(directory: Path) -> KeyPair:
         private_pem = read_bytes(private, MAX_PEM_BYTES)
     except FileNotFoundError:
         raise KeyNotFoundError(str(private)) from None
+    if is_protected(private_pem):
+        given = passphrase(private)
+        if given is None:
+            raise KeyLockedError(str(private), "under a passphrase, and nobody can be asked here")
+        private_pem = unprotected(private_pem, given, str(private))
     public_pem = _about(private, public_pem_of, private_pem)
     try:
         stored_pem = read_bytes(public, MAX_PEM_BYTES)
@@ -299,6 +307,88 @@ def load_keypair(directory: Path) -> KeyPair:
     stored = _about(public, decode_public, stored_pem)
     _require_same_key(str(public), decode_public(public_pem), stored)
     return KeyPair(private_pem, public_pem)
+
+
+def load_public(directory: Path) -> bytes:
+    """The public key of the pair in a directory, whether its private half can be read or not.
+
+    Raises KeyNotFoundError, PemError, FileSystemError.
+    """
+    public = directory / PUBLIC_KEY_FILE
+    try:
+        return _about(public, canonical_public_pem, read_bytes(public, MAX_PEM_BYTES))
+    except FileNotFoundError:
+        return load_keypair(directory).public_pem
+
+
+# --- protected keys -------------------------------------------------------------------------------
+# A private key under a passphrase: Argon2id makes a key of it, XSalsa20-Poly1305 seals the PEM.
+#
+# The file is an armour around ``salt (16) | operations (8) | memory (8) | nonce and box``, numbers
+# big-endian. Both limits are libsodium's "moderate": about half a second, 256 MiB.
+
+_PROTECTED = (b"-----BEGIN RYE PROTECTED KEY-----", b"-----END RYE PROTECTED KEY-----")
+_SALT_BYTES, _LIMIT_BYTES = 16, 8
+_MAX_MEMORY = 1 << 31
+_MAX_OPERATIONS = 64
+
+
+class KeyLockedError(LilluxError):
+    """The private key is under a passphrase, and nobody gave it, or gave another one."""
+
+    code, exit_status = "NO_SIGNING_KEY", 4
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{path}: {problem}",
+            hint="run the command at a terminal, and type the passphrase of your key",
+        )
+
+
+def is_protected(text: bytes) -> bool:
+    """Whether the text of a private key is under a passphrase."""
+    return text.lstrip().startswith(_PROTECTED[0])
+
+
+def protected(private_pem: bytes, passphrase: bytes) -> bytes:
+    """The text of a private key under a passphrase. Raises NativeCryptoMissingError."""
+    _require_libsodium()
+    from nacl.pwhash import argon2id
+    from nacl.secret import SecretBox
+
+    salt = os.urandom(_SALT_BYTES)
+    limits = (argon2id.OPSLIMIT_MODERATE, argon2id.MEMLIMIT_MODERATE)
+    key = argon2id.kdf(SecretBox.KEY_SIZE, passphrase, salt, *limits)
+    numbers = b"".join(limit.to_bytes(_LIMIT_BYTES, "big") for limit in limits)
+    sealed = salt + numbers + bytes(SecretBox(key).encrypt(private_pem))
+    body = binascii.b2a_base64(sealed, newline=False)
+    lines = (body[at : at + 64] for at in range(0, len(body), 64))
+    return b"\n".join([_PROTECTED[0], *lines, _PROTECTED[1], b""])
+
+
+def unprotected(text: bytes, passphrase: bytes, where: str) -> bytes:
+    """The private key in a protected text. Raises KeyLockedError, NativeCryptoMissingError."""
+    _require_libsodium()
+    from nacl.exceptions import CryptoError
+    from nacl.pwhash import argon2id
+    from nacl.secret import SecretBox
+
+    body = text.strip().removeprefix(_PROTECTED[0]).removesuffix(_PROTECTED[1])
+    try:
+        sealed = binascii.a2b_base64(b"".join(body.split()))
+    except ValueError:
+        raise KeyLockedError(where, "expected a protected key, found a damaged one") from None
+    at = _SALT_BYTES + 2 * _LIMIT_BYTES
+    operations = int.from_bytes(sealed[_SALT_BYTES : _SALT_BYTES + _LIMIT_BYTES], "big")
+    memory = int.from_bytes(sealed[_SALT_BYTES + _LIMIT_BYTES : at], "big")
+    if operations > _MAX_OPERATIONS or memory > _MAX_MEMORY:
+        raise KeyLockedError(where, "expected a protected key, found limits out of reason")
+    try:
+        key = argon2id.kdf(SecretBox.KEY_SIZE, passphrase, sealed[:_SALT_BYTES], operations, memory)
+        return bytes(SecretBox(key).decrypt(sealed[at:]))
+    except (CryptoError, ValueError, TypeError):
+        raise KeyLockedError(where, "this is not its passphrase") from None
 
 
 def exposed_key_files(directory: Path, *, platform: str = os.name) -> tuple[Path, ...]:

@@ -89,6 +89,7 @@ class Rye:
         self._runner, self._functions, self._restore = runner, functions, restore
         self._program = program
         self._elsewhere: dict[Path, Rye] = {}
+        self._signing_key: SigningKey | None = None
         self.warn = warn
         self.approvals = Approvals(context.spaces.user.ai)
         self.trust = TrustStore(context.spaces, self.approvals)
@@ -404,13 +405,23 @@ class Rye:
 
     def signing_key(self) -> "SigningKey":
         """The user's private key at work. Raises NoSigningKeyError, KeyMismatchError, PemError."""
-        from lillux.signing import KeyNotFoundError, load_keypair
-        from ryeos.trust.keys import SigningKey
+        from lillux.signing import KeyNotFoundError
+        from ryeos.trust.keys import own_key
+
+        if self._signing_key:
+            return self._signing_key
+        was_asked: list[Path] = []
+
+        def asked(path: Path) -> bytes | None:
+            was_asked.append(path)
+            return self.context.passphrase(path)
 
         try:
-            return SigningKey(load_keypair(self.context.key_directory))
+            key = own_key(replace(self.context, passphrase=asked))
         except KeyNotFoundError:
             raise NoSigningKeyError(str(self.context.key_directory)) from None
+        self._signing_key = key if was_asked else None  # a person types it once
+        return key
 
     def reference(self, text: str, item_type: str | None = None) -> Reference:
         """Parse a reference; a path to an item file in a space means that item."""

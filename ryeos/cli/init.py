@@ -7,7 +7,7 @@ and says so.
 from collections.abc import Iterator
 
 from lillux.files import create_file
-from lillux.signing import PRIVATE_KEY_FILE, generate_keypair, load_keypair, save_keypair
+from lillux.signing import PRIVATE_KEY_FILE, generate_keypair, save_keypair
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.findings import MADE, THERE, WOULD_MAKE, Step, space_folders, step_status
 from ryeos.cli.session import CommandSpec, Session
@@ -102,7 +102,7 @@ def _key(session: Session, user: Space, *, make: bool) -> Iterator[Step]:
     if not private.exists():
         save_keypair(directory, generate_keypair())
         status = MADE
-    key = SigningKey(load_keypair(directory))
+    key = session.rye.signing_key()
     yield Step(f"signing key {key.fingerprint}", private, status)
     yield _own_document(key, user, make=make)
 

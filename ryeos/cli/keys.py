@@ -4,19 +4,39 @@ A private key goes from its file (or standard input, or ``RYE_SIGNING_KEY``) int
 here ever shows one.
 """
 
+import json
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lillux.files import create_file, file_system_error, make_directory, read_bytes
-from lillux.signing import MAX_PEM_BYTES, KeyPair, PemError, generate_keypair, public_pem_of
+from lillux.files import (
+    create_file,
+    file_system_error,
+    make_directory,
+    read_bytes,
+    write_atomic,
+)
+from lillux.signing import (
+    MAX_PEM_BYTES,
+    PRIVATE_KEY_FILE,
+    PUBLIC_KEY_FILE,
+    KeyPair,
+    PemError,
+    compute_key_fingerprint,
+    encode_public,
+    generate_keypair,
+    is_protected,
+    load_keypair,
+    protected,
+    public_pem_of,
+)
 from ryeos.app.output import one_line
 from ryeos.app.sign import follow
 from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import CommandSpec, Session
-from ryeos.items.context import PRIVATE_KEY_VARIABLE
+from ryeos.cli.session import CommandSpec, Session, typed_passphrase
+from ryeos.items.context import PRIVATE_KEY_VARIABLE, utc_now
 from ryeos.items.errors import (
     KeyDocumentError,
     RyeError,
@@ -26,30 +46,39 @@ from ryeos.items.errors import (
 )
 from ryeos.items.refs import PROJECT, SYSTEM, USER, Space
 from ryeos.trust.keys import (
+    AGENT_FILE,
     OWN_OWNER,
     KeyState,
     OfferedKey,
     SigningKey,
+    SigningKeyExistsError,
     binds_identity,
     document_problem,
     install_keypair,
     key_states,
     own_fingerprint,
+    own_key,
     read_offered_key,
     replace_keypair,
     require_user_space,
+    retire_key,
+    set_aside,
     trust_key,
     trust_own_key,
     upgrade_own_key,
 )
-from ryeos.trust.sign import Signer, unbound_targets
+from ryeos.trust.sign import Signer, signed_targets, unbound_targets
 from ryeos.trust.store import (
     MAX_DOCUMENT_BYTES,
+    TRUSTED_FOLDER,
     KeyDocument,
     document_path,
     parse_key_document,
     valid_owner,
 )
+
+NEW_PASSPHRASE_VARIABLE = "RYE_NEW_KEY_PASSPHRASE"  # noqa: S105 - its name
+SHORTEST_PASSPHRASE, KEPT_DAYS = 8, 90
 
 
 def _configure_generate(parser: Arguments) -> None:
@@ -216,6 +245,178 @@ def _upgrade(session: Session) -> int:
     words = f"{key.fingerprint} names each item now; {len(envelope['signed'])} signed again"
     session.output.answer(envelope, words)
     return 1 if failed else 0
+
+
+# --- protect --------------------------------------------------------------------------------------
+
+
+def _configure_protect(parser: Arguments) -> None:
+    parser.add_argument("--remove", action="store_true", help="take the passphrase off again")
+
+
+def _protect(session: Session) -> int:
+    directory = session.context.key_directory
+    path = directory / PRIVATE_KEY_FILE
+    text = _read(path)
+    was_protected = is_protected(text)
+    keypair = load_keypair(directory, session.context.passphrase)
+    if session.arguments.remove:
+        data, words = keypair.private_pem, f"{path} has no passphrase now"
+    else:
+        data = protected(keypair.private_pem, _new_passphrase(session))
+        words = f"{path} is under a passphrase now"
+    is_unchanged = session.arguments.remove and not was_protected
+    if not is_unchanged:
+        write_atomic(path, data, expected=text, mode=0o600)
+    session.output.answer(
+        {"status": "success", "path": str(path), "unchanged": is_unchanged}, words
+    )
+    return 0
+
+
+def _new_passphrase(session: Session) -> bytes:
+    """Typed twice at a terminal, else of the environment. Raises UsageError."""
+    given = session.environ.get(NEW_PASSPHRASE_VARIABLE)
+    if given is None and sys.stdin.isatty() and not session.arguments.no_input:
+        first = typed_passphrase("new passphrase: ")
+        if first != typed_passphrase("again: "):
+            raise UsageError("expected the same passphrase twice; nothing was changed")
+        return _long_enough(first)
+    if given is None:
+        raise UsageError(
+            f"keys protect: expected a terminal, or {NEW_PASSPHRASE_VARIABLE} in the environment"
+        )
+    return _long_enough(given.encode("utf-8", "surrogateescape"))
+
+
+def _long_enough(passphrase: bytes) -> bytes:
+    if len(passphrase) < SHORTEST_PASSPHRASE:
+        raise UsageError(f"expected a passphrase of at least {SHORTEST_PASSPHRASE} bytes")
+    return passphrase
+
+
+# --- use-agent ------------------------------------------------------------------------------------
+
+
+def _configure_use_agent(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("key", metavar="FILE.pub", nargs="?", help="the public key, where the agent has several")
+    add("--confirms", action="store_true", help="the agent asks you, or wants a touch, each time")
+    add("--force", action="store_true", help="replace another key; it is kept as .bak")
+
+
+def _use_agent(session: Session) -> int:
+    """Sign with a key that an ssh-agent holds from now on."""
+    user, directory = require_user_space(session.context), session.context.key_directory
+    public = _agent_key(session)
+    public_pem = encode_public(public)
+    fingerprint = compute_key_fingerprint(public_pem)
+    backups: list[Path] = []
+    if (
+        own_fingerprint(directory) not in {"", fingerprint}
+        or (directory / PRIVATE_KEY_FILE).exists()
+    ):
+        if not session.arguments.force:
+            raise SigningKeyExistsError(
+                str(directory / PRIVATE_KEY_FILE), own_fingerprint(directory), "rye keys use-agent"
+            )
+        backups = list(set_aside(directory))
+    make_directory(directory, mode=0o700)
+    write_atomic(directory / PUBLIC_KEY_FILE, public_pem)
+    said = {"version": 1, "confirms": session.arguments.confirms}
+    write_atomic(directory / AGENT_FILE, json.dumps(said).encode() + b"\n", mode=0o600)
+    document, _ = trust_own_key(own_key(session.context), user)
+    for backup in backups:
+        session.output.note(f"the old key is kept: {backup}")
+    envelope = {
+        "status": "success",
+        "fingerprint": fingerprint,
+        "document": str(document),
+        "confirms": session.arguments.confirms,
+        "backups": [str(backup) for backup in backups],
+    }
+    session.output.answer(envelope, f"signing with the ssh-agent's key {fingerprint} now")
+    return 0
+
+
+def _agent_key(session: Session) -> bytes:
+    """The 32 bytes of the key to use. Raises SshAgentError, UsageError."""
+    from lillux.ssh_agent import SOCKET_VARIABLE, identities, typed_identity
+
+    held = dict(identities(session.environ.get(SOCKET_VARIABLE, "")))
+    if session.arguments.key:
+        wanted = typed_identity(_read(Path(session.arguments.key)).decode("utf-8", "replace"))
+        if wanted not in held:
+            raise UsageError(f"{session.arguments.key}: the ssh-agent does not hold this key")
+        return wanted
+    if len(held) != 1:
+        names = ", ".join(one_line(comment, 60) for comment in held.values()) or "none"
+        raise UsageError(
+            f"keys use-agent: expected one Ed25519 key in the ssh-agent, found {names}",
+            hint="name one: rye keys use-agent ~/.ssh/id_ed25519.pub; or add one with ssh-add",
+        )
+    return next(iter(held))
+
+
+# --- rotate ---------------------------------------------------------------------------------------
+
+
+def _configure_rotate(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("--until", metavar="YYYY-MM-DD", help="the last day of the old key (default: in 90 days)")
+    add("--yes", action="store_true", help="sign again without asking")
+
+
+def _rotate(session: Session) -> int:
+    """Make a new key, sign again what the old one signed here, and let that end on a day."""
+    old = session.rye.signing_key()
+    user, project = require_user_space(session.context), session.context.spaces.project
+    until = _last_day(session)
+    spaces = [space for space in (project, user) if space]
+    targets = list(signed_targets(spaces, session.rye.verifier, old.fingerprint))
+    envelope: dict[str, Any] = {"status": "success", "old": old.fingerprint, "until": until}
+    question = f"replace {old.fingerprint}, and sign {len(targets)} files again with a new key?"
+    if not session.confirm(question):
+        session.output.answer({**envelope, "status": "cancelled"}, "nothing was changed")
+        return 1
+    approved = session.rye.approval.parts() if project else {}
+    backups = set_aside(session.context.key_directory)
+    keypair = generate_keypair()
+    install_keypair(session.context.key_directory, keypair, "rye keys rotate")
+    key = SigningKey(keypair)
+    trust_own_key(key, user)
+    retire_key(old.public_pem, user, key, until)
+    again = [one for one in targets if TRUSTED_FOLDER not in one.path.as_posix()]
+    reports = list(Signer(key, session.rye.verifier).sign_all(again, force=True))
+    follow(session.rye, reports)
+    if approved:
+        now = utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        session.rye.approval.approve(tuple(approved.values()), key, now)
+    failed = [report for report in reports if report.error]
+    for report in failed:
+        session.output.warn(f"{report.target.label}: {report.error}")
+    for backup in backups:
+        session.output.note(f"the old key is kept: {backup}")
+    envelope |= {
+        "fingerprint": key.fingerprint,
+        "signed": [report.target.label for report in reports if not report.error],
+        "failed": [report.target.label for report in failed],
+        "backups": [str(backup) for backup in backups],
+    }
+    words = f"{key.fingerprint} signs now; {old.fingerprint} counts until {until}"
+    session.output.answer(envelope, words)
+    return 1 if failed else 0
+
+
+def _last_day(session: Session) -> str:
+    from datetime import date, timedelta
+
+    given = session.arguments.until
+    try:
+        day = date.fromisoformat(given) if given else utc_now().date() + timedelta(KEPT_DAYS)
+    except ValueError:
+        raise UsageError(f"--until: expected a day like 2027-01-31, found {given!r:.40}") from None
+    return day.isoformat()
 
 
 # --- trusted keys ---------------------------------------------------------------------------------
@@ -466,6 +667,17 @@ COMMANDS = {
     ),
     "keys upgrade": CommandSpec(
         _configure_upgrade, _upgrade, ["rye keys upgrade", "rye keys upgrade --dry-run"]
+    ),
+    "keys protect": CommandSpec(
+        _configure_protect, _protect, ["rye keys protect", "rye keys protect --remove"]
+    ),
+    "keys use-agent": CommandSpec(
+        _configure_use_agent,
+        _use_agent,
+        ["rye keys use-agent", "rye keys use-agent ~/.ssh/id_ed25519.pub --confirms"],
+    ),
+    "keys rotate": CommandSpec(
+        _configure_rotate, _rotate, ["rye keys rotate", "rye keys rotate --until 2027-01-31"]
     ),
     "keys untrust": CommandSpec(
         _configure_untrust, _untrust, ["rye keys untrust 4b987fd4e40303ac"]

@@ -141,7 +141,28 @@ class Session:
             tool_programs=self.bundle.programs,
             program_words=own_words,
         )
-        return _with_installed_bundles(context)
+        from lillux.values import replace
+
+        return _with_installed_bundles(replace(context, passphrase=self._passphrase))
+
+    def _passphrase(self, path: Path) -> bytes | None:
+        """That of the user's own key: of the environment, or typed at a terminal."""
+        from ryeos.items.context import PASSPHRASE_VARIABLE
+
+        given = self.environ.get(PASSPHRASE_VARIABLE)
+        if given is not None:
+            return given.encode("utf-8", "surrogateescape")
+        is_silent = getattr(self.arguments, "no_input", False)
+        if is_silent or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return None
+        return typed_passphrase(f"passphrase of {path}: ")
+
+
+def typed_passphrase(prompt: str) -> bytes:
+    """What a person types, unseen."""
+    from getpass import getpass
+
+    return getpass(prompt, stream=sys.stderr).encode("utf-8", "surrogateescape")
 
 
 def _with_installed_bundles(context: Context) -> Context:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from lillux.sandbox import Withholding
 
 
-PRIVATE_KEY_VARIABLE = "RYE_SIGNING_KEY"
+PRIVATE_KEY_VARIABLE, PASSPHRASE_VARIABLE = "RYE_SIGNING_KEY", "RYE_KEY_PASSPHRASE"
+_SECRETS = frozenset({PRIVATE_KEY_VARIABLE, PASSPHRASE_VARIABLE, "RYE_NEW_KEY_PASSPHRASE"})
 PROGRAM_VARIABLE, ORIGINAL_VARIABLE = "RYE_PROGRAM", "RYE_ORIGINAL_ENV"
 CONFINE_VARIABLE = "RYE_CONFINE"
 
@@ -41,6 +42,13 @@ ProgramWords = Callable[[], tuple[str, ...]]
 def no_words() -> tuple[str, ...]:
     """It is not known how this program is started."""
     return ()
+
+
+Passphrase = Callable[[Path], bytes | None]
+
+
+def no_passphrase(path: Path) -> None:
+    """Nobody can be asked."""
 
 
 Approves = Callable[[str], bool]
@@ -70,6 +78,7 @@ class Context:
     dev_mode      integrity errors become loud warnings (``RYE_DEV_MODE=1``)
     key_directory where the private signing key is
     confines      tools get neither keys nor what gives rights: they are an agent's, or a node's
+    passphrase    gives that of the user's key, whose file is named; None where nobody can be asked
     approves      whether the user approved a path of the project (``rye trust``)
     program_words gives what starts this program once more, () where that is not known
     """
@@ -86,6 +95,7 @@ class Context:
     pages_are_signed_later: bool = False
     approves: Approves = nothing_approved
     confines: bool = False
+    passphrase: Passphrase = no_passphrase
 
     def program_variables(self) -> Mapping[str, str]:
         """What tells a tool how to start this program, in the same user space."""
@@ -170,7 +180,7 @@ def context_from(
     return Context(
         spaces=spaces,
         # A key handed over for `keys import` is no business of any tool.
-        process_env={name: value for name, value in env.items() if name != PRIVATE_KEY_VARIABLE},
+        process_env={name: value for name, value in env.items() if name not in _SECRETS},
         key_directory=Path(key_directory) if key_directory else default,
         cwd=cwd,
         dev_mode=env.get("RYE_DEV_MODE") == "1",

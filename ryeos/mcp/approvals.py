@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lillux.digests import sha256_hex
-from lillux.errors import LilluxError
+from lillux.signing import KeyLockedError
 from lillux.values import dataclass
 from ryeos.app.policy import AgentPolicy, Decision, SignMode
 from ryeos.app.proposals import Proposals, described, digests, require_no_rights
@@ -94,11 +94,13 @@ def sign_for_agent(
         )
     found = digests(todo)
     key = f"sign:{sha256_hex(repr(sorted(found.items())).encode())[:32]}"
+    if not _can_sign(here):
+        return _waiting(here, todo, asking, declined=False)
     if asking.policy.sign is SignMode.ASK:
         said = asking.answered(key) if asking.can_ask else False  # (2)
         if said is None:
             text = "\n".join(described(here.context.spaces.user, todo, found))
-            signer = _signer(here)
+            signer = here.signing_key().fingerprint
             message = f"An agent wants you to sign, with {signer}:\n{text}"
             return asking.question(key, message, "sign this; it runs from then on")
         if not said:
@@ -154,11 +156,12 @@ def _waiting(
     }
 
 
-def _signer(rye: Rye) -> str:
+def _can_sign(rye: Rye) -> bool:
+    """Whether this process has the key: not one under a passphrase, nor of a silent ssh-agent."""
     try:
-        return rye.signing_key().fingerprint
-    except LilluxError as error:
-        return f"your key ({error.code})"
+        return rye.signing_key().is_confirmed
+    except KeyLockedError:
+        return False
 
 
 def may_execute(

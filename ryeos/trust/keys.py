@@ -4,9 +4,10 @@ What ``rye keys`` and ``rye init`` do, without a word to anybody. Only public ha
 of a document; a private key stays in the file it was written to.
 """
 
+import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -24,6 +25,7 @@ from lillux.signing import (
     canonical_public_pem,
     compute_key_fingerprint,
     load_keypair,
+    load_public,
     save_keypair,
     sign_hash,
     verify_signature,
@@ -53,6 +55,7 @@ from ryeos.trust.store import (
     TrustedKey,
     TrustStore,
     document_path,
+    has_expired,
     parse_key_document,
     write_key_document,
 )
@@ -71,6 +74,7 @@ class SigningKey:
         self._keypair = keypair
         self._clock = clock
         self.fingerprint = compute_key_fingerprint(keypair.public_pem)
+        self.is_confirmed = True
 
     @property
     def public_pem(self) -> bytes:
@@ -136,6 +140,61 @@ class SigningKey:
         return sign_hash(covered, self._keypair.private_pem)
 
 
+class AgentSigningKey(SigningKey):
+    """A key that an ssh-agent holds. ``socket`` is where the agent is.
+
+    What an agent program (a model's) starts may reach that socket too: ``is_confirmed`` says that
+    the user wants each signature confirmed by the ssh-agent, or by a touch.
+    """
+
+    def __init__(
+        self, public_pem: bytes, socket: str, *, is_confirmed: bool, clock: Clock = utc_now
+    ) -> None:
+        super().__init__(KeyPair(b"", public_pem), clock)
+        self._socket, self.is_confirmed = socket, is_confirmed
+
+    def _sign(self, covered: str) -> str:
+        from lillux.digests import encode_base64url
+        from lillux.signing import decode_public
+        from lillux.ssh_agent import sign
+
+        value = sign(self._socket, decode_public(self.public_pem), covered.encode("ascii"))
+        return f"{encode_base64url(value)}=="
+
+
+AGENT_FILE = "agent.json"
+
+
+def own_key(context: Context) -> SigningKey:
+    """The user's own key: the pair in its folder, or the one that an ssh-agent holds.
+
+    Raises KeyNotFoundError, KeyLockedError, PemError, KeyMismatchError, KeyDocumentError.
+    """
+    said = agent_settings(context.key_directory)
+    if said is None:
+        return SigningKey(load_keypair(context.key_directory, context.passphrase))
+    public_pem = load_public(context.key_directory)
+    socket = context.process_env.get("SSH_AUTH_SOCK", "")
+    return AgentSigningKey(public_pem, socket, is_confirmed=said.get("confirms") is True)
+
+
+def agent_settings(directory: Path) -> Mapping[str, Any] | None:
+    """What says that an ssh-agent holds the key; None where a file does.
+
+    Raises KeyDocumentError.
+    """
+    path = directory / AGENT_FILE
+    try:
+        said = json.loads(read_bytes(path, MAX_DOCUMENT_BYTES))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise KeyDocumentError(str(path), f"expected JSON, found: {error}") from error
+    if not isinstance(said, dict):
+        raise KeyDocumentError(str(path), "expected a JSON object")
+    return said
+
+
 # --- keys -----------------------------------------------------------------------------------------
 
 OWN_OWNER, UNKNOWN_OWNER = "local", "unknown"
@@ -198,11 +257,7 @@ def replace_keypair(directory: Path, keypair: KeyPair) -> tuple[Path, ...]:
     """
     moved: list[tuple[Path, Path]] = []
     try:
-        # The public half first: a private key alone is still a usable pair.
-        for name in (PUBLIC_KEY_FILE, PRIVATE_KEY_FILE):
-            path = directory / name
-            if os.path.lexists(path):
-                moved.append((path, _set_aside(path)))
+        moved.extend(_moved(directory))
         save_keypair(directory, keypair)
     except BaseException:  # an interrupt too gives the old pair back
         for path, backup in reversed(moved):
@@ -212,10 +267,23 @@ def replace_keypair(directory: Path, keypair: KeyPair) -> tuple[Path, ...]:
     return tuple(backup for _, backup in moved)
 
 
+def set_aside(directory: Path) -> tuple[Path, ...]:
+    """Rename the files of the own key; their new names. Raises FileSystemError."""
+    return tuple(backup for _, backup in _moved(directory))
+
+
+def _moved(directory: Path) -> Iterator[tuple[Path, Path]]:
+    # The public half first: a private key alone is still a usable pair.
+    for name in (PUBLIC_KEY_FILE, AGENT_FILE, PRIVATE_KEY_FILE):
+        path = directory / name
+        if os.path.lexists(path):
+            yield path, _set_aside(path)
+
+
 def own_fingerprint(directory: Path) -> str:
     """The fingerprint of the user's own key; ``""`` without one that can be used."""
     try:
-        return compute_key_fingerprint(load_keypair(directory).public_pem)
+        return compute_key_fingerprint(load_public(directory))
     except LilluxError:
         return ""
 
@@ -300,6 +368,21 @@ def upgrade_own_key(key: SigningKey, user: Space) -> Path:
     path = document_path(user, key.fingerprint)
     known = _read_own_document(path, key)
     return _write_own_document(path, key, known.owner if known else "", binds_identity=True)
+
+
+def retire_key(public_pem: bytes, user: Space, key: SigningKey, valid_until: str) -> Path:
+    """Let a replaced key of one's own count until a day (``YYYY-MM-DD``), for what it signed."""
+    fingerprint = compute_key_fingerprint(public_pem)
+    path = document_path(user, fingerprint)
+    try:
+        known = parse_key_document(read_bytes(path, MAX_DOCUMENT_BYTES), str(path))
+        is_bound = known.binds_identity
+    except (FileNotFoundError, LilluxError):
+        is_bound = False
+    text = write_key_document(
+        public_pem, "replaced", covers_all=True, binds_identity=is_bound, valid_until=valid_until
+    )
+    return _write_document(path, text, key)
 
 
 def _write_own_document(path: Path, key: SigningKey, owner: str, *, binds_identity: bool) -> Path:
@@ -469,6 +552,8 @@ def _problem(
             f"the file is named {path.stem}, but its key is {document.fingerprint}",
             "get the document again from its sender",
         )
+    if has_expired(document):
+        return f"replaced, and valid until {document.valid_until}", ""
     if document.owner.startswith(PIN_OWNER):
         return "the pin of a remote node, which signs no items", ""
     problem = document_problem(document, space, trust)

@@ -770,6 +770,20 @@ def _ai_folders(folder: Path) -> Iterator[Path]:
         folders[:] = sorted(n for n in folders if n != AI_DIRECTORY and n not in _SKIPPED_FOLDERS)
 
 
+def signed_targets(
+    spaces: Iterable[Space], verifier: Verifier, fingerprint: str
+) -> Iterator[SignTarget]:
+    """Every file of the spaces that a key signed, rightly."""
+    for target in targets_in_spaces(spaces):
+        try:
+            item = verifier.verify(target)
+        except LilluxError:
+            continue
+        if item.key and item.key.fingerprint == fingerprint:
+            ref = _ref(target)
+            yield SignTarget(path=target.path, kind=target.kind, space=target.space, ref=ref)
+
+
 def unbound_targets(
     spaces: Iterable[Space], verifier: Verifier, fingerprint: str
 ) -> Iterator[SignTarget]:

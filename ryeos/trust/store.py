@@ -19,6 +19,7 @@ from lillux.errors import LilluxError
 from lillux.files import file_state, locked, make_directory, read_bytes, write_atomic
 from lillux.signing import canonical_public_pem, compute_key_fingerprint, verify_signature
 from lillux.values import dataclass, field
+from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import KeyDocumentError, SignatureFormatError
 from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, Space, Spaces
 from ryeos.trust.signature import Signature, content_hash, decode, form_for, split
@@ -150,6 +151,7 @@ class KeyDocument:
     public_pem: bytes
     covers_all: bool
     binds_identity: bool
+    valid_until: str
     version: str
     attestation: str
     signature: Signature | None
@@ -185,6 +187,7 @@ def parse_key_document(data: bytes, where: str) -> KeyDocument:
         public_pem=public_pem,
         covers_all=header.get("coverage") == COVERAGE_ALL,
         binds_identity=header.get("identity") == IDENTITY_REQUIRED,
+        valid_until=_text(header, "valid_until", ""),
         version=_text(header, "version", "1.0.0"),
         attestation=_text(header, "attestation", ""),
         signature=signed.signature,
@@ -193,12 +196,18 @@ def parse_key_document(data: bytes, where: str) -> KeyDocument:
 
 
 def write_key_document(
-    public_pem: bytes, owner: str, *, covers_all: bool, binds_identity: bool = False
+    public_pem: bytes,
+    owner: str,
+    *,
+    covers_all: bool,
+    binds_identity: bool = False,
+    valid_until: str = "",
 ) -> str:
     """The unsigned text of a key document, fields in the order that every reader knows."""
     valid_owner(owner)
     fingerprint = compute_key_fingerprint(public_pem)
     marks = f'coverage = "{COVERAGE_ALL}"\n' if covers_all else ""
+    validity = f'valid_until = "{valid_until}"\n' if valid_until else ""
     marks += f'identity = "{IDENTITY_REQUIRED}"\n' if binds_identity else ""
     return (
         'version = "1.0.0"\n'
@@ -207,6 +216,7 @@ def write_key_document(
         f'owner = "{owner}"\n'
         'attestation = ""\n'
         f"{marks}"
+        f"{validity}"
         "\n[public_key]\n"
         f'pem = """\n{canonical_public_pem(public_pem).decode()}"""\n'
     )
@@ -258,6 +268,7 @@ class TrustStore:
             for space in self._sources(label)
             if (document := self._document(space, fingerprint)) is not None
             and not document.owner.startswith(PIN_OWNER)
+            and not has_expired(document)
             and self._allowed(space, fingerprint)
             and self._holds(document, label, pending | {fingerprint})
         ]
@@ -322,6 +333,11 @@ class TrustStore:
             document = None
         self._parsed[path] = state, document
         return document
+
+
+def has_expired(document: KeyDocument, now: Clock = utc_now) -> bool:
+    """Whether a key that was replaced no longer counts: its last day, UTC, is over."""
+    return bool(document.valid_until) and now().strftime("%Y-%m-%d") > document.valid_until
 
 
 def _lost_marks(space: Space, document: KeyDocument) -> bool:

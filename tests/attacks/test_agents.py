@@ -1,4 +1,4 @@
-"""An agent that signs its own work, or gets at what gives rights: over MCP, by a tool, by a shell."""
+"""An agent that signs its own work, or gets at what gives rights: over MCP, by tools, by shells."""
 
 import json
 import sys
