@@ -332,6 +332,7 @@ def answer_problems(app: FastAPI) -> None:
     """Have refusals of the application answered in the one form."""
     app.add_exception_handler(HTTPException, _refusal)
     app.add_exception_handler(RequestValidationError, _wrong_fields)
+    app.add_exception_handler(UnicodeEncodeError, _lone_surrogate)
 
 
 async def _refusal(_: Request, error: Exception) -> JSONResponse:
@@ -344,6 +345,13 @@ async def _wrong_fields(_: Request, error: Exception) -> JSONResponse:
     # Without what was sent: it may be a secret, and it may be large.
     details = [{key: one[key] for key in _SHOWN_OF_AN_ERROR} for one in error.errors()]
     return JSONResponse({"detail": details}, 422)
+
+
+async def _lone_surrogate(_: Request, error: Exception) -> JSONResponse:
+    """JSON can hold half of a character, which no encoding does: no name, path or text here has."""
+    assert isinstance(error, UnicodeEncodeError)  # noqa: S101 - what it is registered for
+    detail = "expected text that UTF-8 can hold, found half of a surrogate pair"
+    return JSONResponse({"detail": {"error": detail}}, 400)
 
 
 class UnexpectedErrors:

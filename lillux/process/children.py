@@ -13,7 +13,8 @@ from subprocess import Popen, TimeoutExpired
 from typing import TYPE_CHECKING, Protocol
 
 from lillux.errors import ConfigurationError, LilluxError
-from lillux.process.model import Command, ProgramNotFoundError, SpawnError
+from lillux.files import file_system_error
+from lillux.process.model import SEALED_PATH, Command, ProgramNotFoundError, SpawnError
 from lillux.process.pumps import OpenPump, Pump, Sink, pump_for
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _WINDOWS_ISOLATION = 0x0000_0200 | 0x0800_0000
 _WINDOWS_EXTENSIONS = ".COM;.EXE;.BAT;.CMD"
 _MAX_INTERPRETER_LINE = 256
 _SANDBOX_EXEC = "/usr/bin/sandbox-exec"
+_WORDS_OF_OURS = 3  # SHELL -c SCRIPT: what follows is the caller's
 
 
 def spawn(
@@ -49,9 +51,15 @@ def spawn(
     stdin = subprocess.PIPE if command.stdin else subprocess.DEVNULL
     output = subprocess.PIPE if control is None else subprocess.DEVNULL
 
+    sealed = None if command.sealed is None else sealed_file(command.sealed)
+    words = _words(command, platform)
+    if sealed is not None:
+        first = (word.replace(SEALED_PATH, f"/dev/fd/{sealed}") for word in words[:_WORDS_OF_OURS])
+        words = (*first, *words[_WORDS_OF_OURS:])
+
     def start() -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
-            _words(command, platform),
+            words,
             executable=path if not _is_wrapped(command, platform) else None,
             env=command.env,
             cwd=command.cwd,
@@ -61,12 +69,34 @@ def spawn(
             bufsize=0,
             start_new_session=not on_windows,
             creationflags=_WINDOWS_ISOLATION if on_windows else 0,
+            pass_fds=() if sealed is None else (sealed,),
         )
 
     try:
         return start() if command.confinement is None else confined(command.confinement, start)
     except OSError as error:
         raise spawn_error(command, path, error) from error
+    finally:
+        if sealed is not None:
+            os.close(sealed)
+
+
+def sealed_file(data: bytes) -> int:
+    """A descriptor of a file without a name that holds the data, and that nobody can change.
+
+    Linux only. Raises FileSystemError.
+    """
+    import fcntl
+
+    try:
+        descriptor = os.memfd_create("rye", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(data)
+        every = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, every)
+    except OSError as error:
+        raise file_system_error(Path("memfd"), error) from error
+    return descriptor
 
 
 def confined(

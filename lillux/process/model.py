@@ -50,6 +50,8 @@ class Command:
     timeout_s         seconds until it is ended; None for no limit.
     max_output_bytes  kept of each output stream: its first half and its last half.
     confinement       what the child may not do; None for all that this process may.
+    sealed            bytes that the child can read and nobody can change: `SEALED_PATH` in the
+                      first words of ``argv`` stands for the path that they are read from.
 
     Raises ConfigurationError for values that no system could run.
     """
@@ -61,6 +63,7 @@ class Command:
     timeout_s: float | None = None
     max_output_bytes: int = 10 * MIB
     confinement: "Withholding | None" = None
+    sealed: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not self.argv or not self.argv[0]:
@@ -82,6 +85,15 @@ class Command:
             raise ConfigurationError(
                 "max_output_bytes", f"expected 0 or more, got {self.max_output_bytes}"
             )
+
+
+SEALED_PATH = "/dev/fd/rye-sealed-source"
+"""Stands for the file without a name that holds the ``sealed`` bytes of a command."""
+
+
+def can_seal(platform: str) -> bool:
+    """Whether the system has files without a name that nobody can change any more."""
+    return platform == "linux" and hasattr(os, "memfd_create")
 
 
 def _require_passable(where: str, text: str) -> None:

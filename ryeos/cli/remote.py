@@ -292,6 +292,13 @@ def _configure_pull(parser: Arguments) -> None:
     parser.add_argument(
         "--thread", metavar="ID", help="what this run changed and the node could not merge"
     )
+    parser.add_argument(
+        "--accept",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="take this new file or pattern, though other programs take orders from it",
+    )
     take_remote(parser)
 
 

@@ -121,6 +121,7 @@ def remote_environment(
             progress=bar.tell,
             report_merged=report_merged,
             cancellation=cancellation or cancelled_by_signals(),
+            accepted=tuple(getattr(session.arguments, "accept", ())),
         )
     finally:
         bar.end()

@@ -260,6 +260,7 @@ class Link:
     store         of the project: merged and fetched content, and the heads
     report_merged   told of files of the project that a push or a run changed, as soon as they are:
                   what comes after may fail
+    accepted      patterns of new files to take, though other programs take orders from them
     """
 
     node: Node
@@ -271,6 +272,7 @@ class Link:
     url: str
     progress: TransferProgress = no_progress
     report_merged: ReportMerged = _tell_nobody
+    accepted: tuple[str, ...] = ()
     clock: Clock = utc_now
     _manifests: dict[str, SourceManifest] = field(default_factory=dict, repr=False, compare=False)
 
@@ -415,6 +417,7 @@ class RemoteEnvironment:
     progress: TransferProgress = no_progress
     report_merged: ReportMerged | None = None
     cancellation: Cancellation | None = None
+    accepted: tuple[str, ...] = ()
 
     @property
     def context(self) -> Context:
@@ -474,6 +477,7 @@ def link_to(around: RemoteEnvironment, remotes: Remotes, remote: RemoteConfig, n
         project_path=remote.project_path or remotes.project_name(project.base),
         url=remote.url,
         progress=around.progress,
+        accepted=around.accepted,
     )
     return replace(link, report_merged=around.report_merged) if around.report_merged else link
 

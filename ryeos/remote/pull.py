@@ -113,7 +113,12 @@ def _check_incoming(
         return
     there = {*theirs.items, *theirs.files}
     new = changed_paths(base or SourceManifest("project"), theirs)
-    require_incoming_allowed([path for path in new if path in there], link.working_tree.rules())
+    require_incoming_allowed(
+        [path for path in new if path in there],
+        link.working_tree.rules(),
+        present={*tree.manifest.items, *tree.manifest.files},
+        accepted=link.accepted,
+    )
 
 
 def merge_run(link: Link, snapshot_hash: str) -> Applied:

@@ -1,7 +1,9 @@
 """The anchor of a tool: the folder of its own modules, and its effect on the environment.
 
 Names available to templates: ``tool_path``, ``tool_dir``, ``tool_parent``, ``anchor_path``,
-``runtime_lib``, ``project_path``, ``user_space``, ``system_space``. See ``docs/executor.md``.
+``runtime_lib``, ``project_path``, ``user_space``, ``system_space``; ``tool_sha256``, the digest of
+the tool's bytes, and ``tool_source``, where a shell reads these very bytes. See
+``docs/executor.md``.
 """
 
 import os
@@ -9,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from lillux.process.model import SEALED_PATH, can_seal
 from lillux.values import dataclass, field, replace
 from ryeos.items.context import Context
 from ryeos.items.errors import SpecError
@@ -70,6 +73,9 @@ def anchor_of(chain: Chain, context: Context) -> Anchor:
         return Anchor(names=_names(Path(), "", context))
     tool_path = item.target.path
     names = _names(tool_path, _runtime_lib(chain), context)
+    names["tool_sha256"] = item.sha256
+    if can_seal(context.platform):
+        names["tool_source"] = SEALED_PATH
     declared = chain.first_with("anchor")
     if declared is None:
         return Anchor(names=names)
@@ -93,6 +99,8 @@ def _names(tool_path: Path, runtime_lib: str, context: Context) -> dict[str, str
         "tool_path": str(tool_path),
         "tool_dir": str(tool_path.parent),
         "tool_parent": str(tool_path.parent.parent),
+        "tool_sha256": "",
+        "tool_source": str(tool_path),
         "anchor_path": str(tool_path.parent),
         "runtime_lib": runtime_lib,
         "project_path": str(context.working_directory),

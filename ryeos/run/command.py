@@ -18,7 +18,14 @@ from lillux.cancellation import Cancellation
 from lillux.digests import sha256_hex
 from lillux.interpreter_searches import either, find_on_path
 from lillux.interpreters import EnvResolver, MissingInterpreter, ResolvedEnv, child_environment
-from lillux.process.model import MIB, Command, Outcome, ProcessRunner, ProgramNotFoundError
+from lillux.process.model import (
+    MIB,
+    SEALED_PATH,
+    Command,
+    Outcome,
+    ProcessRunner,
+    ProgramNotFoundError,
+)
 from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass, replace
 from ryeos.items.context import ORIGINAL_VARIABLE, Context
@@ -91,7 +98,14 @@ def build_invocation(materials: Materials) -> Invocation:
         max_output_bytes=max_output_bytes(config),
         contributed=env.contributed,
         confinement=materials.confinement,
+        sealed=_sealed(chain, (command, *arguments)),
     )
+
+
+def _sealed(chain: Chain, words: Sequence[str]) -> bytes | None:
+    """The tool's bytes, where its command reads them from a file that nobody can change."""
+    item = chain.tool.item
+    return item.data if item and any(SEALED_PATH in word for word in words[:3]) else None
 
 
 def _script(chain: Chain, config: Mapping[str, Any], values: CallerValues, names: Names) -> str:
@@ -708,6 +722,7 @@ def command_of(invocation: Invocation) -> Command:
         timeout_s=invocation.timeout_s,
         max_output_bytes=invocation.max_output_bytes,
         confinement=invocation.confinement,
+        sealed=invocation.sealed,
     )
 
 

@@ -151,6 +151,7 @@ class Invocation:
     timeout_s: float | None
     max_output_bytes: int
     confinement: "Withholding | None" = None
+    sealed: bytes | None = field(default=None, repr=False)
     contributed: tuple[str, ...] = ()
 
 

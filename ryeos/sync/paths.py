@@ -6,9 +6,10 @@ A manifest comes from somebody else, and its paths become files. Rules and reaso
 
 import os
 import re
+import shlex
 import stat
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from os.path import realpath
 from pathlib import Path
@@ -573,6 +574,7 @@ MAX_FOLDERS = 100
 """More are no project but an accident, and some programs do not find out of them."""
 
 _NAMED = 5
+_ORDERS = frozenset({"makefile", "gnumakefile", "justfile"})
 _NEVER_FOLDERS = frozenset({_REPOSITORY, ".venv", ".virtualenv", "__pycache__"})
 _PROGRAM_FOLDERS = ("venv/bin/", "venv/scripts/", "node_modules/.bin/")
 _PACKAGES = "node_modules"
@@ -621,13 +623,48 @@ def require_admissible(manifest: SourceManifest) -> None:
     _refuse(Skipped(path, problem) for path, problem in asked if problem)
 
 
-def require_incoming_allowed(paths: Iterable[str], rules: ManifestRules) -> None:
+class OrdersError(RyeError):
+    """New files that other programs take orders from: a person has to want each of them."""
+
+    code, exit_status = "APPROVAL_REQUIRED", 4
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths = tuple(paths)
+        named = ", ".join(repr(path[:200]) for path in paths[:_NAMED])
+        more = len(paths) - _NAMED
+        super().__init__(
+            f"new files that other programs take orders from: {named}"
+            f"{f', and {more} more' if more > 0 else ''}; nothing was written",
+            hint=f"if you want them: rye remote pull {_accepting(paths[:_NAMED])}",
+        )
+
+
+def _accepting(paths: Sequence[str]) -> str:
+    return " ".join(f"--accept {shlex.quote(path)}" for path in paths)
+
+
+def takes_orders(path: str) -> bool:
+    """Whether programs do what a file of this name says: dotfiles, Makefiles and kin."""
+    segments = fold(path).split("/")
+    return any(one.startswith(".") for one in segments) or segments[-1] in _ORDERS
+
+
+def require_incoming_allowed(
+    paths: Iterable[str],
+    rules: ManifestRules,
+    *,
+    present: Container[str] = (),
+    accepted: Iterable[str] = (),
+) -> None:
     """Refuse paths that are about to be written and that the project's own rules keep at home.
 
-    ``rules`` are those from before anything was written. Raises InadmissibleError.
+    ``rules`` are those from before anything was written, ``present`` what is here already, and
+    ``accepted`` the patterns of what the user wants although programs take orders from it. Raises
+    InadmissibleError, OrdersError.
     """
+    paths = tuple(paths)
     names = NameRules(rules)
-    exclude = PathPatterns(rules.exclude)
+    include, exclude = rules.file_rules()[0], PathPatterns(rules.exclude)
     folders = PathPatterns(fold(entry) for entry in rules.exclude if entry.endswith("/"))
     skipped = PathPatterns(f"{AI_DIRECTORY}/{fold(name)}/" for name in rules.skip_dirs)
 
@@ -637,10 +674,20 @@ def require_incoming_allowed(paths: Iterable[str], rules: ManifestRules) -> None
             return True
         if kind_of(path):
             return False  # items travel whatever is excluded
-        return exclude.match(path) or folders.match(folded)
+        is_sent = include.match(path)  # what would not be sent does not arrive either
+        return not is_sent or exclude.match(path) or folders.match(folded)
 
     problem = "the rules of this project keep such files at home"
     _refuse(Skipped(path, problem) for path in paths if is_kept_out(path))
+    wanted = PathPatterns(accepted)
+    orders = [
+        path
+        for path in paths
+        if not kind_of(path) and takes_orders(path) and path not in present
+        if not wanted.match(path)
+    ]
+    if orders:
+        raise OrdersError(orders)
 
 
 def problem_of(path: str, *, is_item: bool) -> str:

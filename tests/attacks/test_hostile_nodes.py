@@ -1,14 +1,16 @@
 """Nodes that answer with a manifest whose files would decide what the client's machine runs."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from lillux.values import replace
 from ryeos.remote.pull import pull
 from ryeos.remote.push import compare, push
 from ryeos.remote.run import RemoteRun, execute, why_refused
 from ryeos.sync.objects import ItemSource, SourceManifest
-from ryeos.sync.paths import InadmissibleError, problem_of, require_admissible
+from ryeos.sync.paths import InadmissibleError, OrdersError, problem_of, require_admissible
 from ryeos.sync.rules import rules_of
 from ryeos.sync.tree import StatTable, build_project_tree
 from tests.support.memory_node import MemoryNode
@@ -228,3 +230,50 @@ def test_what_an_honest_project_has_travels(path: str) -> None:
 )
 def test_no_output_is_written(path: str) -> None:
     assert why_refused(path)
+
+
+ORDERS = [
+    ".mcp.json",
+    ".claude/settings.json",
+    ".vscode/tasks.json",
+    ".github/workflows/ci.yml",
+    "Makefile",
+    "sub/GNUmakefile",
+    ".bashrc",
+]
+
+
+@pytest.mark.parametrize("path", ORDERS)
+def test_a_new_file_that_programs_take_orders_from_waits_for_a_person(
+    project: RemoteProject, node: MemoryNode, path: str
+) -> None:
+    include(project, "*")
+    plant(node, path, is_item=False)
+    before = project.files()
+
+    with pytest.raises(OrdersError) as caught:
+        pull(project.link)
+
+    assert (caught.value.paths, caught.value.code) == ((path,), "APPROVAL_REQUIRED")
+    assert project.files() == before
+    pull(replace(project.link, accepted=(path,)))
+    assert path in project.files()
+
+
+def test_what_this_project_would_not_send_does_not_arrive(
+    project: RemoteProject, node: MemoryNode
+) -> None:
+    plant(node, "elsewhere/notes.md", is_item=False)
+    before = project.files()
+
+    with pytest.raises(InadmissibleError, match="keep such files at home"):
+        pull(project.link)
+
+    assert project.files() == before
+
+
+def include(project: RemoteProject, *patterns: str) -> None:
+    """Let the project's rules send these files too."""
+    rules = f"sync: {{include: [.ai/, {', '.join(map(json.dumps, patterns))}]}}\n"
+    project.write({".ai/config/cas/manifest.yaml": rules})
+    push(project.link)

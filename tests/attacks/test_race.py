@@ -1,5 +1,6 @@
 """Files that change between their verification and their use."""
 
+import json
 import stat
 import sys
 from collections.abc import Callable
@@ -119,7 +120,7 @@ class Attacker:
         return ProcessManager().run(command, cancellation=cancellation, on_stderr=on_stderr)
 
 
-def test_what_runs_is_pinned_as_it_was_verified(workspace: Workspace) -> None:
+def test_what_runs_are_the_verified_bytes(workspace: Workspace) -> None:
     other = workspace.project.signed_tool("mine/t", "print('signed, but another')").read_bytes()
     path = workspace.project.signed_tool("mine/t", "print('good')")
 
@@ -127,11 +128,10 @@ def test_what_runs_is_pinned_as_it_was_verified(workspace: Workspace) -> None:
         path.write_bytes(other)
 
     rye = workspace.rye(runner=Attacker(swap))
-    rye.executor.execute(ExecutionRequest(item_id="mine/t"))
+    result = rye.executor.execute(ExecutionRequest(item_id="mine/t"))
 
-    again = workspace.run("mine/t")
-
-    assert again.metadata["error_code"] == "LOCKFILE_MISMATCH"
+    assert "changed between its verification and its start" in str(result.error)
+    assert "another" not in json.dumps(result.data)
 
 
 def test_a_cached_chain_is_no_way_around_the_check(workspace: Workspace, tool: Path) -> None:

@@ -47,9 +47,19 @@ function main() {
   const anchor = process.env.RYE_NODE_ANCHOR || "";
   delete process.env.RYE_NODE_ANCHOR;
   guard.install(guard.makeRules(tool, anchor));
-  const source = fs.readFileSync(tool, "utf8").replace(COMMENT, " ");
+  const bytes = fs.readFileSync(tool);
+  if (isAnother(bytes)) throw new Error(`${tool}: changed between its verification and its start`);
+  const source = bytes.toString("utf8").replace(COMMENT, " ");
   if (EXPORTS_EXECUTE.test(source) && !STARTS_ITSELF.test(source)) return call(tool);
   return Module.runMain();
+}
+
+/** Whether these are not the bytes that were verified. */
+function isAnother(bytes) {
+  const expected = process.env.RYE_TOOL_SHA256 || "";
+  delete process.env.RYE_TOOL_SHA256;
+  const { createHash } = require("node:crypto");
+  return expected !== "" && createHash("sha256").update(bytes).digest("hex") !== expected;
 }
 
 /** Whether neither tsx nor this Node.js itself reads TypeScript, and the tool is in it. */
