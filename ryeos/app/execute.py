@@ -37,6 +37,7 @@ class ExecuteOptions:
     in_background: bool
     trace: bool
     timeout_s: float | None
+    cwd: str | None
 
 
 def execute(
@@ -63,6 +64,7 @@ def execute(
         item_id=wish.reference.id,
         parameters=wish.parameters,
         at_most_s=wish.timeout_s,
+        cwd=wish.cwd,
         trace=wish.trace,
         dry_run=wish.dry_run,
         extra_env=calling.extra_env,
@@ -130,6 +132,7 @@ def _wish(rye: Rye, values: Mapping[str, Any], *, is_here: bool) -> ExecuteOptio
         in_background=values["async"],
         trace=values["trace"],
         timeout_s=values.get("timeout"),
+        cwd=values.get("cwd"),
     )
 
 

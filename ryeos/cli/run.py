@@ -34,6 +34,7 @@ def configure(parser: Arguments) -> None:
     add("--dry-run", action="store_true", help="every check, but start nothing")
     add("--trace", action="store_true", help="show every decision on the way")
     add("--timeout", metavar="S", type=float, help="seconds; 0 for no limit")
+    add("--cwd", metavar="DIR", help="where the tool runs (default: the project)")
     add("--async", dest="detached", action="store_true", help="in the background")
     add("--target", default="local", help="local, or remote[:NAME]")
     add("--no-lock", action="store_true", help="neither check nor write a lockfile")
@@ -49,6 +50,7 @@ def run(session: Session) -> int:
         item_id=reference.id,
         parameters=parameters(arguments),
         timeout_s=timeout(arguments.timeout),
+        cwd=arguments.cwd,
         trace=arguments.trace,
         use_lockfile=not arguments.no_lock,
         dry_run=arguments.dry_run,

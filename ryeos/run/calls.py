@@ -233,6 +233,11 @@ class Materials:
     limits: Mapping[str, int] = field(default_factory=dict)
     confinement: "Withholding | None" = None
 
+    @property
+    def caller_cwd(self) -> object:
+        """Where the caller wants it to run; None where the caller does not say."""
+        return self.request.cwd if self.request.cwd is not None else self.values.steering.get("cwd")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:

@@ -64,7 +64,7 @@ def build_invocation(materials: Materials) -> Invocation:
     names = replace(
         template_names(materials, fixed), hidden=_CALLERS_ONLY, verbatim=frozenset({_SCRIPT})
     )
-    cwd = _cwd(config, values, names, anchor)
+    cwd = _cwd(materials, names)
     fixed["cwd"] = str(cwd)
     if script_keys(config):
         fixed[_SCRIPT] = _script(chain, config, values, names)
@@ -155,8 +155,9 @@ def _interpreter_not_found(missing: MissingInterpreter) -> ProgramNotFoundError:
     )
 
 
-def _cwd(config: Mapping[str, Any], values: CallerValues, names: Names, anchor: Anchor) -> Path:
-    chosen = values.steering.get("cwd")
+def _cwd(materials: Materials, names: Names) -> Path:
+    config, anchor = materials.config, materials.anchor
+    chosen = materials.caller_cwd
     if chosen is None:
         chosen = fill(config.get("cwd") or "", names) or anchor.cwd
     if not isinstance(chosen, str):

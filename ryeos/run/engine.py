@@ -49,7 +49,6 @@ from ryeos.run.lockfiles import LockfileResolver
 from ryeos.run.model import Chain, ChainElement, ExecutionRequest, ExecutionResult
 from ryeos.run.parameters import (
     RESOLVED_CONFIG,
-    STEERING,
     LimitSources,
     at_most,
     caller_values,
@@ -527,7 +526,7 @@ def parameters_for(chain: Chain, request: ExecutionRequest) -> dict[str, Any]:
     if is_graph(chain):
         return valid_parameters(request.parameters, None)
     spec = chain.tool.spec
-    exempt = (*STEERING, RESOLVED_CONFIG) if spec.config_resolve else STEERING
+    exempt = (RESOLVED_CONFIG,) if spec.config_resolve else ()
     ref = f"tool:{chain.tool.item_id}"
     return valid_parameters(request.parameters, spec.config_schema, exempt, ref=ref)
 

@@ -490,7 +490,7 @@ def _file_rules(config: Mapping[str, Any]) -> DependencyRules:
 
 
 def _cwd(found: ServerConfig, materials: Materials) -> Path:
-    chosen = materials.values.steering.get("cwd") or found.filled("cwd") or materials.anchor.cwd
+    chosen = materials.caller_cwd or found.filled("cwd") or materials.anchor.cwd
     if not isinstance(chosen, str):
         raise SpecError("cwd", f"expected a path, got {type_name(chosen)}")
     path = Path(materials.anchor.names["project_path"], chosen)

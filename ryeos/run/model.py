@@ -109,6 +109,7 @@ class ExecutionRequest:
 
     parameters   the caller's values; never changed, never read as templates
     timeout_s    the caller's own limit, instead of any other; 0 means none
+    cwd          where the tool runs, instead of any other; from the project on
     at_most_s    a limit that counts where it is lower than the one that holds
     grants       lists of capabilities, each of which must allow what a graph calls
     depth        how many further graphs a graph may be the outermost of; None for no limit
@@ -122,6 +123,7 @@ class ExecutionRequest:
     item_id: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     timeout_s: float | None = None
+    cwd: str | None = None
     at_most_s: float | None = None
     validate_chain: bool = True
     trace: bool = False

@@ -80,6 +80,8 @@ def _hints(found: Any, parameters: Mapping[str, Any], ref: str) -> Iterator[str]
 # A caller's parameters, taken apart: what the tool gets, and what steers its process. Pure.
 
 STEERING = ("timeout", "cwd")
+STEERS = "x-steers"
+"""What the schema of a tool says, with true, of a parameter that steers the process instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +89,7 @@ class CallerValues:
     """A caller's parameters, taken apart.
 
     tool       what the tool receives
-    steering   ``timeout`` and ``cwd``, where the tool's schema does not claim them
+    steering   ``timeout`` and ``cwd``, where the tool's schema says that they steer its process
     warnings   parameters that the tool's fixed ones replace
     """
 
@@ -114,9 +116,8 @@ def caller_values(
     fixed: Mapping[str, Any],
 ) -> CallerValues:
     """Take the caller's parameters apart, the ``fixed`` ones laid over them."""
-    declared = (schema or {}).get("properties") or {}
     steering = {
-        name: parameters[name] for name in STEERING if name in parameters and name not in declared
+        name: parameters[name] for name in STEERING if name in parameters and _steers(schema, name)
     }
     own = {name: value for name, value in parameters.items() if name not in steering}
     nested = config.get("params_key")
@@ -130,6 +131,12 @@ def caller_values(
             f"parameter {name} is fixed by the tool; yours is not used" for name in clashes
         ),
     )
+
+
+def _steers(schema: Mapping[str, Any] | None, name: str) -> bool:
+    declared = (schema or {}).get("properties")
+    rules = declared.get(name) if isinstance(declared, dict) else None
+    return isinstance(rules, dict) and rules.get(STEERS) is True
 
 
 def tool_timeout(limit_s: float | None, values: CallerValues) -> float | None:

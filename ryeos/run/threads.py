@@ -580,6 +580,7 @@ class Payload:
             "env": dict(request.extra_env),
             "trace": request.trace,
             "use_lockfile": request.use_lockfile,
+            "cwd": request.cwd,
         }
         return json.dumps(document).encode()
 
@@ -596,6 +597,7 @@ def parse_payload(data: bytes) -> Payload:
             at_most_s=document.get("at_most_s"),
             trace=document["trace"],
             use_lockfile=document["use_lockfile"],
+            cwd=document.get("cwd"),
             run_id=thread_id,
             extra_env={**document.get("env", {}), PARENT_VARIABLE: thread_id},
         )

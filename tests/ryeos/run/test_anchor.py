@@ -1,12 +1,15 @@
 """Where a tool's own modules are, and what that does to its process."""
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lillux.digests import sha256_hex
+from lillux.process.model import SEALED_PATH, can_seal
 from ryeos.items.errors import SpecError
 from ryeos.run.anchor import Anchor, anchor_of
 from tests.support.workspace import Workspace
@@ -37,6 +40,8 @@ def test_the_names_are_known_whether_or_not_the_anchor_is_active(workspace: Work
         "tool_path": str(folder / "tool.py"),
         "tool_dir": str(folder),
         "tool_parent": str(folder.parent),
+        "tool_sha256": sha256_hex((folder / "tool.py").read_bytes()),
+        "tool_source": SEALED_PATH if can_seal(sys.platform) else str(folder / "tool.py"),
         "anchor_path": str(folder),
         "runtime_lib": str(library),
         "project_path": str(workspace.project_path),
@@ -281,4 +286,4 @@ def test_the_anchors_folder_is_where_the_tool_runs_if_it_says_so(workspace: Work
     )
 
     assert workspace.command("a/tool").cwd == tools(workspace)
-    assert workspace.command("a/tool", params={"cwd": "."}).cwd == workspace.project_path
+    assert workspace.command("a/tool", cwd=".").cwd == workspace.project_path

@@ -305,15 +305,16 @@ def test_a_dry_run_shows_no_secret_of_the_environment(workspace: Workspace) -> N
 
 
 @pytest.mark.parametrize(
-    ("params", "code"), [({"n": "x"}, "VALIDATION_FAILED"), ({"cwd": "nowhere"}, "CONFIG_ERROR")]
+    ("wish", "code"),
+    [({"params": {"n": "x"}}, "VALIDATION_FAILED"), ({"cwd": "nowhere"}, "CONFIG_ERROR")],
 )
 def test_a_dry_run_finds_what_a_run_would_find(
-    workspace: Workspace, params: dict[str, Any], code: str
+    workspace: Workspace, wish: dict[str, Any], code: str
 ) -> None:
     schema = {"properties": {"n": {"type": "integer"}}}
     workspace.project.signed_tool("mine/t", extra=f"CONFIG_SCHEMA = {schema!r}\n")
 
-    result = workspace.run("mine/t", params=params, dry_run=True)
+    result = workspace.run("mine/t", dry_run=True, **wish)
 
     assert result.metadata["error_code"] == code
 

@@ -337,8 +337,8 @@ def test_a_tool_runs_in_the_project_unless_somebody_says_otherwise(workspace: Wo
     runtime(workspace, {"command": "/r"})
     tool(workspace)
 
-    def cwd(**params: object) -> Path | None:
-        return workspace.command("mine/t", params=params).cwd
+    def cwd(**wish: object) -> Path | None:
+        return workspace.command("mine/t", **wish).cwd
 
     assert cwd() == workspace.project_path
     assert cwd(cwd="sub dir") == workspace.project_path / "sub dir"
@@ -349,13 +349,25 @@ def test_a_tool_runs_in_the_project_unless_somebody_says_otherwise(workspace: Wo
     assert cwd(cwd=".") == workspace.project_path
 
 
-def test_a_cwd_that_steers_is_not_passed_on(workspace: Workspace) -> None:
+def test_a_parameter_that_the_schema_lets_steer_is_not_passed_on(workspace: Workspace) -> None:
     runtime(workspace, {"command": "/r"})
-    tool(workspace)
+    steers = {"x-steers": True}
+    tool(workspace, {}, config_schema={"properties": {"cwd": steers, "timeout": steers}})
 
     command = workspace.command("mine/t", params={"cwd": ".", "timeout": 5, "a": 1})
 
     assert (json.loads(command.stdin), command.timeout_s) == ({"a": 1}, 5)
+
+
+def test_parameters_are_data_whatever_their_name(workspace: Workspace) -> None:
+    runtime(workspace, {"command": "/r"})
+    tool(workspace)
+    params = {"cwd": "/nowhere", "timeout": 0.001}
+
+    command = workspace.command("mine/t", params=params)
+
+    assert json.loads(command.stdin) == params
+    assert (command.cwd, command.timeout_s) == (workspace.project_path, 300)
 
 
 def test_a_cwd_that_the_tool_declares_is_passed_on_and_steers_nothing(workspace: Workspace) -> None:
@@ -380,7 +392,7 @@ def test_a_cwd_that_is_no_folder_is_refused(
     workspace: Workspace, cwd: object, problem: str
 ) -> None:
     runtime(workspace, {"command": "/r"})
-    tool(workspace)
+    tool(workspace, {}, config_schema={"properties": {"cwd": {"x-steers": True}}})
 
     found = error(workspace, cwd=cwd)
 
@@ -390,7 +402,7 @@ def test_a_cwd_that_is_no_folder_is_refused(
 @pytest.mark.parametrize("cwd", ["x" * 5000, "\ud800", "x/" * 3000])
 def test_a_cwd_that_no_system_takes_is_refused(workspace: Workspace, cwd: str) -> None:
     runtime(workspace, {"command": "/r"})
-    tool(workspace)
+    tool(workspace, {}, config_schema={"properties": {"cwd": {"x-steers": True}}})
 
     assert error(workspace, cwd=cwd).startswith("cwd: expected a folder, found none at ")
 

@@ -136,11 +136,10 @@ def test_the_ladder_holds_for_a_real_tool(workspace: Workspace) -> None:
     found.append(timeout())
     workspace.project.signed(file, execution_yaml(tools="{mine/slow: {timeout: 2}}"))
     found.append(timeout())
-    found.append(timeout(params={"timeout": 1.5}))
-    found.append(timeout(params={"timeout": 1.5}, timeout_s=1))
+    found.append(timeout(timeout_s=1))
     found.append(timeout(timeout_s=0))
 
-    assert found == [300, 6, 5, 4, 3, 2, 1.5, 1, None]
+    assert found == [300, 6, 5, 4, 3, 2, 1, None]
 
 
 def test_a_tool_with_a_timeout_of_its_own_gets_it_and_ten_seconds_more(

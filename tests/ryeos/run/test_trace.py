@@ -125,10 +125,9 @@ def test_a_failure_keeps_the_events_before_it(
         workspace.project.signed_tool("mine/hello", "print(2)")
     if break_it == "parameters":
         params["n"] = "one"
-    if break_it == "cwd":
-        params["cwd"] = "nowhere"
+    cwd = "nowhere" if break_it == "cwd" else None
 
-    result = workspace.run("mine/hello", params=params, trace=True)
+    result = workspace.run("mine/hello", params=params, trace=True, cwd=cwd)
 
     assert result.failure is not None
     assert [event["step"] for event in result.trace] == steps
