@@ -132,7 +132,7 @@ SEARCH = (
     _object_parameter("fields", "Field to query"),
     _object_parameter(
         "filters",
-        "Metadata, like version: >=1.2, author: !bob, category: a/*, signed: true",
+        "Metadata, like version: >=1.2, author: !bob, signed: true",
     ),
     _object_parameter("fuzzy", "Allow slips: enabled, max_distance 0 to 2"),
     _object_parameter("proximity", "Words close by: enabled, max_distance"),
@@ -148,7 +148,7 @@ LOAD = (
     _flag("include_siblings", "Also copy files the tool imports"),
     _OFFSET_OF_TEXT,
     _number(
-        "max_chars", "Characters to give", default=DEFAULT_WINDOW, minimum=1, maximum=1_000_000
+        "max_chars", "Characters", default=DEFAULT_WINDOW, minimum=1, maximum=1_000_000
     ),
 )
 SIGN = (
