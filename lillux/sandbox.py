@@ -93,7 +93,7 @@ def confine(
 
 
 _confined: set[int] = set()
-"""This process, once it is confined whole: what it starts has less than any `Withholding` leaves."""
+"""This process, once it is confined: what it starts has less than any `Withholding` leaves."""
 
 
 def _rights(version: int) -> int:

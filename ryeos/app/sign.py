@@ -11,18 +11,23 @@ from ryeos.app.workspace import Rye
 from ryeos.items.errors import (
     Answer,
     InvalidRefError,
+    ItemValidationError,
     SystemImmutableError,
     VerbArgumentError,
     error_answer,
     error_envelope,
 )
-from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, parse_kind
+from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, Reference, parse_kind
+from ryeos.items.specs import ToolSpec, misspelt_keys, tool_spec
+from ryeos.run.primitives import PRIMITIVES
 from ryeos.trust.sign import (
     GLOB_CHARACTERS,
     Signer,
     SignReport,
     SignTarget,
+    ValidItem,
     exclusions,
+    is_module,
     read_item,
     require_writable,
     targets_of_glob,
@@ -129,12 +134,11 @@ def signing(
     """
     if not dry_run:
         signer = Signer(rye.signing_key(), rye.verifier)
-        yield from signer.sign_all(
-            targets, force=force, require=_require_readable_cases, expected=expected
-        )
+        require = RunRules(rye).require
+        yield from signer.sign_all(targets, force=force, require=require, expected=expected)
         return
     for target in targets:
-        yield checked(target)
+        yield checked(rye, target)
 
 
 def is_signed(rye: Rye, target: SignTarget) -> Signature | None:
@@ -177,13 +181,46 @@ def follow(rye: Rye, reports: Sequence[SignReport]) -> list[str]:
     return updated
 
 
-def _require_readable_cases(target: SignTarget) -> None:
-    """Refuse a file of cases that could never be run: as with all items, that is not signed."""
-    if target.ref is not None and target.ref.is_test:
-        from ryeos.app.item_tests import read_case_text
+class RunRules:
+    """What a run would trip over is not signed: cases, keys, executors and graphs are looked at."""
 
+    def __init__(self, rye: Rye) -> None:
+        self._rye = rye
+        self._executors: dict[tuple[str, str], bool] = {}
+
+    def require(self, target: SignTarget, valid: ValidItem) -> None:
+        """Raise ItemValidationError for an item that could never run; of cases, what reading does."""
+        if target.ref is None or target.kind is not Kind.TOOL:
+            return
         where = str(target.path)
-        read_case_text(decode(read_item(target), where), target.ref.id, where)
+        if target.ref.is_test:
+            from ryeos.app.item_tests import read_case_text
+
+            read_case_text(decode(read_item(target), where), target.ref.id, where)
+            return
+        if is_module(target, valid.header) or not valid.header:
+            return
+        spec = tool_spec(valid.header, target.verify_target.suffix)
+        issues = [*misspelt_keys(spec, target.verify_target.suffix)]
+        issues += self._executor_issues(spec, target.space.label)
+        if spec.tool_type == "graph":
+            from ryeos.graph.reading import read_graph
+
+            issues += map(str, read_graph(valid.header, target.ref.id).errors)
+        if issues:
+            raise ItemValidationError(where, issues)
+
+    def _executor_issues(self, spec: ToolSpec, label: str) -> Iterator[str]:
+        wanted = spec.executor_id
+        if not isinstance(wanted, str) or wanted in PRIMITIVES:
+            return
+        if (wanted, label) not in self._executors:
+            found = self._rye.resolver.find_executor(wanted, label)
+            self._executors[wanted, label] = found is not None
+        if not self._executors[wanted, label]:
+            close = self._rye.resolver.suggest(Reference(Kind.TOOL, wanted), label)
+            meant = f"; did you mean {close[0].removeprefix('tool:')}?" if close else ""
+            yield f"executor_id: no such item, {wanted[:80]!r}{meant}"
 
 
 def _glob(text: str, item_type: str | None) -> tuple[Kind | None, str]:
@@ -197,12 +234,11 @@ def _glob(text: str, item_type: str | None) -> tuple[Kind | None, str]:
     return kind or typed, pattern if colon else text
 
 
-def checked(target: SignTarget) -> SignReport:
+def checked(rye: Rye, target: SignTarget) -> SignReport:
     """What signing a file would refuse, without signing it."""
     try:
-        _require_readable_cases(target)
         require_writable(target)
-        validate_item(target, read_item(target))
+        RunRules(rye).require(target, validate_item(target, read_item(target)))
     except LilluxError as error:
         return SignReport(target=target, error=error)
     return SignReport(target=target)

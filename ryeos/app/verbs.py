@@ -147,9 +147,7 @@ LOAD = (
     _OVERWRITE,
     _flag("include_siblings", "Also copy files the tool imports"),
     _OFFSET_OF_TEXT,
-    _number(
-        "max_chars", "Characters", default=DEFAULT_WINDOW, minimum=1, maximum=1_000_000
-    ),
+    _number("max_chars", "Characters", default=DEFAULT_WINDOW, minimum=1, maximum=1_000_000),
 )
 SIGN = (
     _text("item_id", "Item or pattern", required=True),

@@ -78,7 +78,7 @@ def _agreed(session: Session, targets: list[SignTarget]) -> bool:
     is_silent = arguments.yes or arguments.no_input or session.output.as_json
     if is_silent or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
-    good = [one for one in targets if not checked(one).error]
+    good = [one for one in targets if not checked(session.rye, one).error]
     todo = [one for one in good if arguments.force or not is_signed(session.rye, one)]
     if not todo:
         return True

@@ -258,6 +258,19 @@ def unknown_key_warnings(spec: ToolSpec, suffix: str, where: str) -> Iterator[st
         yield from _unread(f"{where}: {name}", getattr(spec, name) or {}, known)
 
 
+def misspelt_keys(spec: ToolSpec, suffix: str) -> Iterator[str]:
+    """What is wrong with each key that is nearly one that means something."""
+    known = tuple(name for names in SPELLINGS.values() for name in names)
+    is_data = suffix in _DATA_SUFFIXES
+    for key in spec.unrecognized:
+        if key in {*known, *FOREIGN, *_FOREIGN_IN_CODE} or key.startswith(_FOREIGN_PREFIXES[0]):
+            continue
+        names = tuple(name for name in known if name[0].islower()) if is_data else known
+        close = _closest(key, names, _CUTOFF_IN_CODE)
+        if close:
+            yield f"unknown key {key[:80]!r}: did you mean {close}?"
+
+
 def _top_level(keys: Mapping[str, Any], suffix: str, where: str) -> Iterator[str]:
     """In code every constant may look like a key, so only what comes close to one is told."""
     if suffix in _DATA_SUFFIXES:

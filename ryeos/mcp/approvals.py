@@ -78,7 +78,7 @@ def sign_for_agent(
     """The envelope of a ``sign`` over MCP, or the result that asks the user."""
     here, targets, values = sign_targets(rye, arguments)
     require_no_rights(targets)
-    reports = [checked(target) for target in targets]  # (1)
+    reports = [checked(here, target) for target in targets]  # (1)
     todo = [
         one.target
         for one in reports
@@ -113,7 +113,7 @@ def sign_for_agent(
 def _plain(rye: Rye, targets: Sequence[SignTarget], values: Mapping[str, Any]) -> dict[str, Any]:
     """The answer where nothing is to be signed: a check, errors, or items that are signed."""
     is_dry = values["dry_run"]
-    reports = [checked(target) for target in targets]
+    reports = [checked(rye, target) for target in targets]
     if not is_dry:
         reports = [
             one if one.error else SignReport(target=one.target, signature=found, unchanged=True)

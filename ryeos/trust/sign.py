@@ -30,7 +30,7 @@ from lillux.files import (
     replace_together,
     write_atomic,
 )
-from lillux.values import dataclass
+from lillux.values import dataclass, field
 from ryeos.items.errors import (
     ChainError,
     IntegrityError,
@@ -296,12 +296,12 @@ class Signer:
         targets: Sequence[SignTarget],
         *,
         force: bool,
-        require: Callable[[SignTarget], None] = lambda _: None,
+        require: "Require" = lambda _target, _valid: None,
         expected: Mapping[Path, str] | None = None,
     ) -> Iterator[SignReport]:
         """Sign in the given order; a failure is a report, and the rest goes on.
 
-        ``require`` raises what else speaks against a target; ``expected`` are the digests that the
+        ``require`` raises what else is wrong with one; ``expected`` are the digests that the
         files must have. Many files wait for the disk together.
         """
         digests = expected or {}
@@ -323,7 +323,7 @@ class Signer:
     def _sign_batch(
         self,
         targets: Sequence[SignTarget],
-        require: Callable[[SignTarget], None],
+        require: "Require",
         digests: Mapping[Path, str],
         *,
         force: bool,
@@ -332,8 +332,8 @@ class Signer:
         try:
             for target in targets:
                 try:
-                    require(target)
-                    begun.append(self._begin(target, digests.get(target.path), force=force))
+                    digest = digests.get(target.path)
+                    begun.append(self._begin(target, require, digest, force=force))
                 except LilluxError as error:
                     begun.append(SignReport(target=target, error=error))
             failed = replace_together([one.writing for one in begun if isinstance(one, _Begun)])
@@ -351,13 +351,14 @@ class Signer:
         return report
 
     def _begin(
-        self, target: SignTarget, digest: str | None, *, force: bool
+        self, target: SignTarget, require: "Require", digest: str | None, *, force: bool
     ) -> "_Begun | SignReport":
         require_writable(target)  # (1)
         data = read_item(target)
         if digest is not None and sha256_hex(data) != digest:
             raise FileChangedError(str(target.path))
         valid = validate_item(target, data)  # (2)
+        require(target, valid)
         current = None if force else self._current(target, valid.identity)
         if current:
             return SignReport(target=target, signature=current, unchanged=True)
@@ -426,11 +427,12 @@ class ValidItem:
     """A file that may be signed: its text taken apart, and the item that it is signed as.
 
     ``signed`` is None where the signature goes beside the file, ``identity`` where it is outside
-    of the folders of kinds.
+    of the folders of kinds. ``header`` is what the file says, where it was read.
     """
 
     signed: SignedText | None
     identity: Identity | None
+    header: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
 def validate_item(target: SignTarget, data: bytes) -> ValidItem:
@@ -468,7 +470,10 @@ def validate_item(target: SignTarget, data: bytes) -> ValidItem:
     if issues:
         raise ItemValidationError(where, issues)
     hashed_text(target.kind, signed, where)
-    return ValidItem(signed, target.verify_target.identity(version_in(header)))
+    return ValidItem(signed, target.verify_target.identity(version_in(header)), header)
+
+
+Require = Callable[[SignTarget, ValidItem], None]
 
 
 def version_in(header: Mapping[str, Any]) -> str:
