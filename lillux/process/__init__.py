@@ -6,8 +6,9 @@ What every `ProcessManager.run` guarantees:
 - Its three pipes are moved at the same time, so no order of reading and writing can deadlock.
 - After ``timeout_s``, or a cancellation, the whole group gets TERM, and KILL after a grace.
 - When the child has ended, what is left of its group is killed too: a finished tool has no
-  leftovers. A descendant that moved to a session of its own cannot be found; it is not waited for
-  longer than a second, however long it keeps a pipe open.
+  leftovers. A descendant that moved to a session of its own is found where the command
+  ``leaves_nothing`` (Linux); else it is not waited for longer than a second, however long it keeps
+  a pipe open.
 - Memory is bounded by ``max_output_bytes``, and no zombie and no open file stay.
 
 On Windows there is no gentle signal for a process without a window: a timeout kills the tree at
@@ -76,16 +77,17 @@ class ProcessManager:
         ``drain_s`` more for one that not even KILL can end. Whatever interrupts it (Ctrl-C, an
         error of ``on_stderr``) kills the group on its way out.
         """
-        from lillux.process.children import spawned_child
+        from lillux.process.children import marked, spawned_child
 
-        return self.supervise(
-            lambda: spawned_child(command, self._open_pump),
-            stdin=command.stdin,
-            timeout_s=command.timeout_s,
-            max_output_bytes=command.max_output_bytes,
-            cancellation=cancellation,
-            on_stderr=on_stderr,
-        )
+        with marked(command) as started:
+            return self.supervise(
+                lambda: spawned_child(started, self._open_pump),
+                stdin=command.stdin,
+                timeout_s=command.timeout_s,
+                max_output_bytes=command.max_output_bytes,
+                cancellation=cancellation,
+                on_stderr=on_stderr,
+            )
 
     def supervise(
         self,

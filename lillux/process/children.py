@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from typing import TYPE_CHECKING, Protocol
@@ -16,6 +16,7 @@ from lillux.errors import ConfigurationError, LilluxError
 from lillux.files import file_system_error
 from lillux.process.model import SEALED_PATH, Command, ProgramNotFoundError, SpawnError
 from lillux.process.pumps import OpenPump, Pump, Sink, pump_for
+from lillux.values import replace
 
 if TYPE_CHECKING:
     from lillux.sandbox import Withholding
@@ -388,6 +389,57 @@ def end_descendants(limit_s: float, *, platform: str = sys.platform) -> bool:
         if time.monotonic() > deadline:
             return False
         time.sleep(_PAUSE_S)
+
+
+MARK_VARIABLE = "LILLUX_RUN"
+"""What tells apart whose orphans are whose: each run that leaves nothing has its own value."""
+_MAX_ROUNDS = 100
+
+
+@contextmanager
+def marked(command: Command, *, platform: str = sys.platform) -> Iterator[Command]:
+    """The command with a mark in its environment; at the end all that still has the mark is killed.
+
+    This process adopts what its children leave behind, so that it finds it: its parent is this one
+    then, in whatever session it is. A process that gave its environment away is not found.
+    """
+    if not command.leaves_nothing or not adopt_orphans(platform=platform):
+        yield command
+        return
+    mark = f"{MARK_VARIABLE}={os.urandom(16).hex()}"
+    name, _, value = mark.partition("=")
+    try:
+        yield replace(command, env={**command.env, name: value})
+    finally:
+        _end_marked(mark.encode())
+
+
+def _end_marked(mark: bytes) -> None:
+    """Kill the children of this process with the mark, and theirs as they become ours."""
+    for _ in range(_MAX_ROUNDS):
+        found = [child for child in own_children() if mark in _environment(child)]
+        for child in found:
+            with suppress(OSError):
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+        if not found:
+            return
+
+
+def own_children() -> list[int]:
+    """The children of this process, by the lists of its threads. Linux only."""
+    found: list[int] = []
+    for task in os.listdir("/proc/self/task"):  # noqa: PTH208 - names are what is wanted
+        with suppress(OSError):
+            found += map(int, Path(f"/proc/self/task/{task}/children").read_bytes().split())
+    return found
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 def _children(platform: str) -> list[int]:

@@ -49,6 +49,8 @@ class Command:
     stdin             what it can read; never the standard input of this process.
     timeout_s         seconds until it is ended; None for no limit.
     max_output_bytes  kept of each output stream: its first half and its last half.
+    leaves_nothing    whatever it leaves behind ends with it, also what moved to a session of its
+                      own (Linux): such processes are known by a mark in their environment
     confinement       what the child may not do; None for all that this process may.
     sealed            bytes that the child can read and nobody can change: `SEALED_PATH` in the
                       first words of ``argv`` stands for the path that they are read from.
@@ -62,6 +64,7 @@ class Command:
     stdin: bytes = field(default=b"", repr=False)
     timeout_s: float | None = None
     max_output_bytes: int = 10 * MIB
+    leaves_nothing: bool = False
     confinement: "Withholding | None" = None
     sealed: bytes | None = field(default=None, repr=False)
 

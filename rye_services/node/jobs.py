@@ -129,7 +129,7 @@ def _plain(value: object) -> object:
 # They read ``max_steps`` and ``max_concurrency`` from their ``execution.yaml``, so nobody asked for
 # them: a tool that takes nothing but what it lists would refuse every such call (ADR 0107).
 
-LEAKED = ("max_steps", "max_concurrency")
+LEAKED = ("max_steps", "max_concurrency", "timeout")
 
 
 def without_leaked_limits(
@@ -138,12 +138,13 @@ def without_leaked_limits(
     """The parameters without those limits that the tool would refuse, and their names. Pure.
 
     Nothing is left out for a graph, which has them, nor for a tool that lists them or that takes
-    what it does not list.
+    what it does not list; but public clients always send a ``timeout``, which is for the process.
     """
     schema = chain.tool.spec.config_schema or {}
-    is_open = schema.get("additionalProperties", True) is not False
-    if is_open or is_graph(chain):
+    if is_graph(chain):
         return dict(parameters), ()
     listed = schema.get("properties") or {}
-    leaked = tuple(name for name in LEAKED if name in parameters and name not in listed)
+    is_open = schema.get("additionalProperties", True) is not False
+    names = LEAKED[-1:] if is_open else LEAKED
+    leaked = tuple(name for name in names if name in parameters and name not in listed)
     return {name: value for name, value in parameters.items() if name not in leaked}, leaked

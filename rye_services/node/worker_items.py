@@ -115,7 +115,13 @@ def _execute(rye: Rye, job: Job, cancellation: Cancellation) -> Answer:
         with suppress(LilluxError):  # executing it says what is wrong
             chain = rye.executor.build_chain(reference.id)
             parameters, leaked = without_leaked_limits(parameters, chain)
-    request = ExecutionRequest(item_id=reference.id, parameters=parameters)
+    limit_s = job.parameters.get("timeout") if "timeout" in leaked else None
+    leaked = tuple(name for name in leaked if name != "timeout")
+    request = ExecutionRequest(
+        item_id=reference.id,
+        parameters=parameters,
+        timeout_s=limit_s if isinstance(limit_s, int | float) else None,
+    )
     answer = rye.execute(reference, request, cancellation=cancellation)
     metadata = answer.envelope.get("metadata")
     if leaked and isinstance(metadata, dict):

@@ -189,7 +189,7 @@ class RunRules:
         self._executors: dict[tuple[str, str], bool] = {}
 
     def require(self, target: SignTarget, valid: ValidItem) -> None:
-        """Raise ItemValidationError for an item that could never run; of cases, what reading does."""
+        """Raise ItemValidationError for an item that could never run, and as reading cases."""
         if target.ref is None or target.kind is not Kind.TOOL:
             return
         where = str(target.path)

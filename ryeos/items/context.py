@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 
 PRIVATE_KEY_VARIABLE, PASSPHRASE_VARIABLE = "RYE_SIGNING_KEY", "RYE_KEY_PASSPHRASE"
-_SECRETS = frozenset({PRIVATE_KEY_VARIABLE, PASSPHRASE_VARIABLE, "RYE_NEW_KEY_PASSPHRASE"})
+# No tool gets these; the last is the mark of the run that this program was started in.
+_NOT_FOR_TOOLS = frozenset(
+    {PRIVATE_KEY_VARIABLE, PASSPHRASE_VARIABLE, "RYE_NEW_KEY_PASSPHRASE", "LILLUX_RUN"}
+)
 PROGRAM_VARIABLE, ORIGINAL_VARIABLE = "RYE_PROGRAM", "RYE_ORIGINAL_ENV"
 CONFINE_VARIABLE = "RYE_CONFINE"
 
@@ -180,7 +183,7 @@ def context_from(
     return Context(
         spaces=spaces,
         # A key handed over for `keys import` is no business of any tool.
-        process_env={name: value for name, value in env.items() if name not in _SECRETS},
+        process_env={name: value for name, value in env.items() if name not in _NOT_FOR_TOOLS},
         key_directory=Path(key_directory) if key_directory else default,
         cwd=cwd,
         dev_mode=env.get("RYE_DEV_MODE") == "1",

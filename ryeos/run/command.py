@@ -722,6 +722,7 @@ def command_of(invocation: Invocation) -> Command:
         stdin=invocation.stdin,
         timeout_s=invocation.timeout_s,
         max_output_bytes=invocation.max_output_bytes,
+        leaves_nothing=True,
         confinement=invocation.confinement,
         sealed=invocation.sealed,
     )

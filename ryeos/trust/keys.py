@@ -20,6 +20,7 @@ from lillux.signing import (
     PRIVATE_KEY_FILE,
     PUBLIC_KEY_FILE,
     KeyExistsError,
+    KeyLockedError,
     KeyPair,
     PemError,
     canonical_public_pem,
@@ -267,6 +268,16 @@ def replace_keypair(directory: Path, keypair: KeyPair) -> tuple[Path, ...]:
     return tuple(backup for _, backup in moved)
 
 
+def _own_public(directory: Path) -> bytes:
+    """The public key of the own pair; where its private half cannot be read here, by its file."""
+    if agent_settings(directory) is not None:
+        return load_public(directory)
+    try:
+        return load_keypair(directory).public_pem
+    except KeyLockedError:
+        return load_public(directory)
+
+
 def set_aside(directory: Path) -> tuple[Path, ...]:
     """Rename the files of the own key; their new names. Raises FileSystemError."""
     return tuple(backup for _, backup in _moved(directory))
@@ -283,7 +294,7 @@ def _moved(directory: Path) -> Iterator[tuple[Path, Path]]:
 def own_fingerprint(directory: Path) -> str:
     """The fingerprint of the user's own key; ``""`` without one that can be used."""
     try:
-        return compute_key_fingerprint(load_public(directory))
+        return compute_key_fingerprint(_own_public(directory))
     except LilluxError:
         return ""
 

@@ -70,7 +70,7 @@ def test_the_runtime_speaks_to_lillux_proc_in_flags(machine: Machine) -> None:
 def test_a_program_that_keeps_the_limit_itself_tells_of_it(machine: Machine) -> None:
     add_tool(machine, "slow", "config: {binary: lillux-proc, subcommand: exec, cmd: sleep}")
 
-    ended = machine.run("run", "slow", 'args:=["60"]', "timeout:=0.5")
+    ended = machine.run("run", "slow", 'args:=["60"]', "--timeout", "0.5")
 
     assert "Command timed out after 0.5 seconds" in ended.stdout
 
@@ -91,7 +91,7 @@ def test_a_program_that_keeps_the_limit_itself_is_reported_none(
     mine.chmod(0o755)
 
     environ = machine.environ(**{f"LILLUX_{variable}": str(mine)})
-    said = machine.ask("run", "endless", "timeout:=0", environ=environ)
+    said = machine.ask("run", "endless", "--timeout", "0", environ=environ)
 
     assert said.endswith(words)
 

@@ -19,6 +19,7 @@ class Fields(TypedDict, total=False):
     stdin: bytes
     timeout_s: float
     max_output_bytes: int
+    leaves_nothing: bool
 
 
 def shell(script: str, **fields: Unpack[Fields]) -> Command:

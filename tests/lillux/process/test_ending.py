@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier, Event, Thread
+from threading import Barrier, Event, Thread, Timer
 from types import FrameType
 
 import pytest
@@ -290,3 +290,23 @@ def test_an_error_of_the_listener_kills_the_group_and_comes_through(
         manager.run(shell(f"{lifeline.hold}; echo ready >&2; sleep 1000"), on_stderr=refuse)
 
     assert lifeline.is_released()
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="orphans are adopted on Linux")
+@pytest.mark.parametrize("end", ["itself", "timeout", "cancellation"])
+def test_what_moved_to_a_session_of_its_own_ends_with_its_run(end: str, tmp_path: Path) -> None:
+    told = tmp_path / "pids"
+    stray = f"setsid sh -c 'echo $$ >> {told}; exec sleep 300' >/dev/null 2>&1 &"
+    wait = "" if end == "itself" else "sleep 300"
+    script = f"{stray} (setsid sh -c '{stray.replace(chr(39), '')}' &) ; sleep 0.3; {wait}"
+    cancellation = Cancellation()
+    if end == "cancellation":
+        Timer(0.8, cancellation.cancel).start()
+
+    ProcessManager(grace_s=0.1).run(
+        shell(script, leaves_nothing=True, timeout_s=0.8 if end == "timeout" else 60),
+        cancellation=cancellation,
+    )
+
+    for pid in map(int, told.read_text().split()):
+        assert not Path(f"/proc/{pid}").exists()
