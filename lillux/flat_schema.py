@@ -47,7 +47,7 @@ def fitted(value: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any
 def _is_understood(schema: Mapping[str, Any]) -> bool:
     properties, required = schema.get("properties", {}), schema.get("required", [])
     return (
-        schema.keys() <= _OBJECT_KEYWORDS
+        _knows(schema, _OBJECT_KEYWORDS)
         and schema.get("type") == "object"
         and isinstance(schema.get("additionalProperties", True), bool)
         and isinstance(properties, dict)
@@ -55,6 +55,11 @@ def _is_understood(schema: Mapping[str, Any]) -> bool:
         and _are_names(required, properties)
         and all(_is_plain(name, rules) for name, rules in properties.items())
     )
+
+
+def _knows(rules: Mapping[str, Any], keywords: frozenset[str]) -> bool:
+    """Whether each keyword means something here, or says by ``x-`` that it means nothing to us."""
+    return all(name in keywords or str(name).startswith("x-") for name in rules)
 
 
 def _are_names(required: list[Any], properties: Mapping[str, Any]) -> bool:
@@ -69,7 +74,7 @@ def _is_plain(name: object, rules: object) -> bool:
     shortest = rules.get("minLength", 0)
     return (
         isinstance(name, str)
-        and rules.keys() <= _PROPERTY_KEYWORDS
+        and _knows(rules, _PROPERTY_KEYWORDS)
         and isinstance(rules.get("type"), str)
         and rules["type"] in _FITS
         and isinstance(shortest, int)

@@ -400,39 +400,45 @@ _MAX_ROUNDS = 100
 def marked(command: Command, *, platform: str = sys.platform) -> Iterator[Command]:
     """The command with a mark in its environment; at the end all that still has the mark is killed.
 
-    This process adopts what its children leave behind, so that it finds it: its parent is this one
-    then, in whatever session it is. A process that gave its environment away is not found.
+    What moved to a session of its own is found by its mark, whatever process adopted it. One that
+    gave its environment away is not found.
     """
-    if not command.leaves_nothing or not adopt_orphans(platform=platform):
+    if not command.leaves_nothing or platform != "linux":
         yield command
         return
-    mark = f"{MARK_VARIABLE}={os.urandom(16).hex()}"
-    name, _, value = mark.partition("=")
+    value = os.urandom(16).hex()
+    before = _last_pid()
     try:
-        yield replace(command, env={**command.env, name: value})
+        yield replace(command, env={**command.env, MARK_VARIABLE: value})
     finally:
-        _end_marked(mark.encode())
+        _end_marked(f"{MARK_VARIABLE}={value}".encode(), before)
 
 
-def _end_marked(mark: bytes) -> None:
-    """Kill the children of this process with the mark, and theirs as they become ours."""
+def _end_marked(mark: bytes, before: int) -> None:
+    """Kill all that has the mark, of the processes that were started after number ``before``."""
     for _ in range(_MAX_ROUNDS):
-        found = [child for child in own_children() if mark in _environment(child)]
-        for child in found:
+        # Numbers go up, and begin again at the end: then each process may be a new one.
+        first = before if _last_pid() >= before else 0
+        found = [pid for pid in _pids() if pid > first and mark in _environment(pid)]
+        for pid in found:
             with suppress(OSError):
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
+                os.kill(pid, signal.SIGKILL)
         if not found:
             return
+        time.sleep(_PAUSE_S)  # until those are gone, and have started nothing more
 
 
-def own_children() -> list[int]:
-    """The children of this process, by the lists of its threads. Linux only."""
-    found: list[int] = []
-    for task in os.listdir("/proc/self/task"):  # noqa: PTH208 - names are what is wanted
-        with suppress(OSError):
-            found += map(int, Path(f"/proc/self/task/{task}/children").read_bytes().split())
-    return found
+def _pids() -> Iterator[int]:
+    names = os.listdir("/proc")  # noqa: PTH208 - names are what is wanted
+    return (int(name) for name in names if name.isdecimal())
+
+
+def _last_pid() -> int:
+    """The number that was given to a process last; 0 where that cannot be told."""
+    try:
+        return int(Path("/proc/loadavg").read_bytes().split()[-1])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def _environment(pid: int) -> list[bytes]:

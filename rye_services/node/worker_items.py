@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING
 
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
@@ -18,6 +19,9 @@ from ryeos.items.refs import USER, Kind, Space, parse_reference
 from ryeos.run.model import ExecutionRequest
 from ryeos.trust.bundles import embedded_bundle
 from ryeos.trust.store import Approvals
+
+if TYPE_CHECKING:
+    from ryeos.trust.sign import Signer, SignReport, SignTarget
 
 # What programs of a system need of it. Nobody keeps data of a node there.
 _SYSTEM = (
@@ -146,10 +150,22 @@ def _sign(rye: Rye, job: Job) -> Answer:
     document.write_text(text, encoding="utf-8")
     item, source = str(job.parameters["item_id"]), str(job.parameters.get("source", "project"))
     targets = targets_of(rye, item, None, source)
-    reports = list(Signer(key, rye.verifier).sign_all(targets, force=False))
+    reports = [_signed(rye, Signer(key, rye.verifier), target) for target in targets]
     if is_glob(item):
         return batch_answer(reports, len(targets), dry_run=False)
     return single_answer(reports[0])
+
+
+def _signed(rye: Rye, signer: "Signer", target: "SignTarget") -> "SignReport":
+    """Sign a file, unless it has a valid signature: the user's own is never replaced."""
+    from ryeos.app.sign import is_signed
+    from ryeos.trust.sign import SignReport
+
+    found = is_signed(rye, target)
+    if found:
+        return SignReport(target=target, signature=found, unchanged=True)
+    (report,) = signer.sign_all([target], force=False)
+    return report
 
 
 def _confine(job: Job, path: str) -> None:

@@ -16,6 +16,7 @@ from lillux.process import ProcessManager
 from lillux.process.model import Command, Outcome
 from lillux.process.pumps import OpenPump
 from tests.support.children import Lifeline, python, shell
+from tests.support.endings import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="children here are shell scripts")
 
@@ -308,5 +309,14 @@ def test_what_moved_to_a_session_of_its_own_ends_with_its_run(end: str, tmp_path
         cancellation=cancellation,
     )
 
-    for pid in map(int, told.read_text().split()):
-        assert not Path(f"/proc/{pid}").exists()
+    strays = [int(pid) for pid in told.read_text(encoding="utf-8").split()]
+    assert strays
+    wait_until(lambda: not any(map(_runs, strays)))
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is there and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] != b"Z"
+    except OSError:
+        return False

@@ -390,7 +390,7 @@ def test_an_interrupt_leaves_each_file_signed_or_as_it_was(workspace: Workspace)
     targets = [workspace.project.target(path) for path in paths]
     before = [path.read_bytes() for path in paths]
 
-    def interrupt(target: SignTarget) -> None:
+    def interrupt(target: SignTarget, _: ValidItem) -> None:
         if target is targets[2]:
             raise KeyboardInterrupt
 
