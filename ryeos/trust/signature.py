@@ -30,10 +30,10 @@ _COVERS = re.compile(
     r"<!-- rye:covers:all:([0-9a-f]{64}):([A-Za-z0-9_-]+={0,2}):([0-9a-f]{16}) -->\n"
 )
 _CORE = re.compile(CORE_PATTERN)
-# What cannot stand in the line: the separators and what would end it, or the comment around it.
-_IDENTITY = re.compile(r"rye:item:([a-z]+):([^:\r\n]+):([a-z0-9_+-]*):([0-9A-Za-z.+-]*)")
+_PARTS = 4
 _IDENTITY_WORD = "rye:item:"
-_READ_AS_ENCODING = re.compile(r"(?<=codin)g(?==|\Z)", re.IGNORECASE)
+_READ_AS_ENCODING = r"(?i)(?<=codin)g(?==|\Z)"
+_SUFFIX_MARKS, _VERSION_MARKS = "_+-", ".+-"
 _SHEBANG = re.compile(r"#!/[^\n]*\n")
 _PLAIN_SHEBANG = re.compile(r"#!/[\t\x20-\x7e]*\n")
 _ENCODING_DECLARATION = re.compile(r"coding[:=](?!\s*utf-?8\b)", re.IGNORECASE)
@@ -153,12 +153,12 @@ class Identity:
 
         Python takes ``coding:`` in the second line for its encoding, so ``g`` is ``%67`` there.
         """
-        spelled = _READ_AS_ENCODING.sub(_percent, self.id.replace("%", "%25"))
+        spelled = re.sub(_READ_AS_ENCODING, _percent, self.id.replace("%", "%25"))
         return f"{_IDENTITY_WORD}{self.kind}:{spelled}:{self.suffix}:{self.version}"
 
     def line(self, form: CommentForm, where: str) -> str:
         """The whole line with its newline. Raises SignatureFormatError for an id it cannot hold."""
-        if not _IDENTITY.fullmatch(self.core()):
+        if parse_identity(self.core()) != self:
             raise SignatureFormatError(
                 where,
                 f"{self.id!r:.80} cannot be named in a rye:item line",
@@ -198,12 +198,27 @@ class SignedText:
 
 
 def parse_identity(line: str) -> Identity | None:
-    """The item that a line names, with comment marks or without; None where it names none."""
-    match = _IDENTITY.search(line)
-    if not match:
+    """The item that a line names, with comment marks or without; None where it names none.
+
+    Without patterns: each run reads such a line, and compiling one takes longer.
+    """
+    _, _, core = line.rstrip("\n").partition(_IDENTITY_WORD)
+    parts = core.split(":")
+    if len(parts) != _PARTS or "\n" in core or "\r" in core:
         return None
-    kind, spelled, suffix, version = match.groups()
-    return Identity(kind, re.sub("%(25|47|67)", _character, spelled), suffix, version)
+    kind, spelled, suffix, tail = parts
+    version = tail.partition(" ")[0]
+    is_named = kind.isalpha() and spelled and _has_only(suffix, _SUFFIX_MARKS)
+    if not is_named or not _has_only(version, _VERSION_MARKS):
+        return None
+    item_id = re.sub("%(25|47|67)", _character, spelled) if "%" in spelled else spelled
+    return Identity(kind, item_id, suffix, version)
+
+
+def _has_only(text: str, marks: str) -> bool:
+    """Whether a text has only ASCII letters, digits and these marks."""
+    bare = text.translate(dict.fromkeys(map(ord, marks)))
+    return text.isascii() and (not bare or bare.isalnum())
 
 
 def _percent(match: re.Match[str]) -> str:
@@ -379,7 +394,8 @@ def _take_identity(text: str, form: CommentForm, where: str) -> tuple[str, str]:
         return "", text
     line, newline, rest = text.partition("\n")
     core = line[len(form.prefix) : len(line) - len(form.end)]
-    if not newline or not line.endswith(form.end) or not _IDENTITY.fullmatch(core):
+    identity = parse_identity(core)
+    if not newline or not line.endswith(form.end) or not identity or identity.core() != core:
         raise SignatureFormatError(
             where,
             "malformed rye:item line",

@@ -16,7 +16,6 @@ run reads that of its tool and no other.
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -30,7 +29,7 @@ from ryeos.items.refs import ItemRef, Space
 
 VERSIONS_FOLDER = "state/versions"
 MAX_RECORD_BYTES = 256 * 1024
-_SEMVER = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})")
+_PARTS, _MAX_DIGITS = 3, 9
 
 
 class RollbackError(IntegrityError):
@@ -114,5 +113,6 @@ class VersionRecord:
 
 def _parsed(version: object) -> tuple[int, ...] | None:
     """A version as numbers; None for one that cannot be compared."""
-    match = _SEMVER.fullmatch(version) if isinstance(version, str) else None
-    return tuple(map(int, match.groups())) if match else None
+    parts = version.split(".") if isinstance(version, str) and version.isascii() else []
+    is_one = len(parts) == _PARTS and all(p.isdecimal() and len(p) <= _MAX_DIGITS for p in parts)
+    return tuple(map(int, parts)) if is_one else None
