@@ -32,6 +32,7 @@ _TRIES = 100
 _BUSY = 503
 _PROJECT = "crowd"
 _TOOL = "tool:crowd/make"
+_RULES = "sync: {include: ['src/']}\n"
 _MAKES = """
 
 from pathlib import Path
@@ -80,7 +81,7 @@ def _seeded(folder: Path, node: Node) -> Workspace:
     workspace = Workspace(folder / "seed", (publish(folder / "bundle"),))
     node.user(keypair=workspace.keypair)
     _save_user(workspace, node)
-    workspace.project.write("config/cas/manifest.yaml", "sync: {include: ['src/']}\n")
+    workspace.project.write("config/cas/manifest.yaml", _RULES)
     workspace.project.signed_tool(
         "crowd/make", _MAKES, executor="rye/core/runtimes/python/function"
     )
@@ -183,6 +184,7 @@ def _client(folder: Path, number: int) -> Iterator[Update]:
     bundle = embedded_bundle(folder / "bundle", VERSION)
     here = Workspace(folder / f"client{number}", (bundle,))
     here.env["HOME"] = here.env["USER_SPACE"] = str(folder / "seed" / "home")
+    here.project.write("config/cas/manifest.yaml", _RULES)
     link = open_link(RemoteEnvironment(workspace=here.rye()), None)
     _insist(lambda: pull(link))
     mine = here.project_path / "src" / f"pushed{number}.txt"

@@ -33,7 +33,7 @@ from rye_services.settings import Settings
 from ryeos.items.context import Clock
 from ryeos.items.errors import InvalidRefError, RyeError, SpecError
 from ryeos.items.refs import EXECUTABLE_KINDS, Kind, parse_reference
-from ryeos.remote.secrets import injectable, open_envelope
+from ryeos.remote.secrets import FOR_EXECUTION, injectable, open_envelope
 from ryeos.sync.checkout import read_manifest
 from ryeos.sync.merge import Merged, conflict_record, three_way_merge
 from ryeos.sync.objects import EXECUTION, MERGE, ProjectSnapshot, SourceManifest
@@ -620,7 +620,9 @@ class Engine:
         """The secrets that the tools get: those of the vault, and an envelope's above them."""
         values = self.vault.values(order.user_id, order.vault_keys)
         if order.envelope is not None:
-            values |= open_envelope(order.envelope, self.keys.box_private)
+            values |= open_envelope(
+                order.envelope, self.keys.box_private, user=order.user_id, purpose=FOR_EXECUTION
+            )
         safe, skipped = injectable(values)
         if skipped:
             _log.warning("not injected for %s: %s", order.user_id, ", ".join(skipped))

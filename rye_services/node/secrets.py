@@ -17,6 +17,7 @@ from rye_services.database import Database, user_secrets
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
 from ryeos.remote.secrets import (
+    FOR_VAULT,
     MAX_SECRETS,
     EnvelopeError,
     injectable,
@@ -111,7 +112,7 @@ class Vault:
 
         Raises EnvelopeError, and what `put` does.
         """
-        values = open_envelope(envelope, self._box_private)
+        values = open_envelope(envelope, self._box_private, user=user_id, purpose=FOR_VAULT)
         if set(values) != {name}:
             raise EnvelopeError("ciphertext", f"expected exactly the secret {name[:80]!a}")
         self.put(user_id, values)

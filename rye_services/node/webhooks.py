@@ -31,7 +31,7 @@ from ryeos.remote.requests import (
     is_delivery_id,
     verify_delivery,
 )
-from ryeos.remote.secrets import MAX_SECRETS, open_envelope, why_unsafe
+from ryeos.remote.secrets import FOR_EXECUTION, MAX_SECRETS, open_envelope, why_unsafe
 
 # --- webhook rules --------------------------------------------------------------------------------
 # What a webhook binding is, and what a delivery to it may say. Pure.
@@ -227,7 +227,12 @@ class Webhooks:
         Raises EnvelopeError for an envelope that no execution could open, BindingLimitError.
         """
         if binding.secret_envelope is not None:
-            open_envelope(binding.secret_envelope, self._box_private)
+            open_envelope(
+                binding.secret_envelope,
+                self._box_private,
+                user=binding.user_id,
+                purpose=FOR_EXECUTION,
+            )
         now = self._clock().isoformat(timespec="microseconds")
         made = replace(binding, hook_id=new_hook_id(), created_at=now)
         secret = new_hook_secret()

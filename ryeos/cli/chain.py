@@ -8,7 +8,9 @@ from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import ItemNotFoundError, NoProjectError, UsageError
 from ryeos.items.refs import Kind
+from ryeos.run.anchor import anchor_of
 from ryeos.run.chain import ChainValidator
+from ryeos.run.command import resolved_environment
 from ryeos.run.lockfiles import version_of
 from ryeos.run.model import Chain, ChainElement
 
@@ -32,6 +34,7 @@ def _run_chain(session: Session) -> int:
         "digest": chain.digest,
         "chain": [_describe(element) for element in chain.elements],
         "issues": list(result.issues),
+        "interpreters": _interpreters(session, chain),
     }
     if not result.valid:
         envelope |= {"error": "; ".join(result.issues), "code": "CHAIN_INVALID"}
@@ -42,9 +45,33 @@ def _run_chain(session: Session) -> int:
         envelope["mermaid"] = picture
         session.output.answer(envelope, picture)
     else:
-        text = "\n".join(_chain_text(session, chain, envelope["issues"]))
+        lines = _chain_text(session, chain, envelope["issues"])
+        lines += [f"{one['variable']}  {one['path']}" for one in envelope["interpreters"]]
+        text = "\n".join(lines)
         session.output.answer(envelope, text)
     return 0 if result.valid else 5
+
+
+def _interpreters(session: Session, chain: Chain) -> list[dict[str, str]]:
+    """Which program each interpreter of the chain is; what was passed over is a warning.
+
+    One that a command has to be asked for is left out: nothing is started here.
+    """
+    blocks = [
+        block
+        for element in chain.elements
+        for block in element.spec.env_config.values()
+        if isinstance(block, dict) and {"type", "var"} <= block.keys()
+    ]
+    if any(block["type"] == "command" for block in blocks):
+        return []
+    context = session.rye.context
+    env = resolved_environment(chain, anchor_of(chain, context), context, None)
+    for warning in env.warnings:
+        session.output.warn(warning)
+    names = dict.fromkeys(str(block["var"]) for block in blocks)
+    found = ((name, env.variables.get(name, "")) for name in names)
+    return [{"variable": name, "path": path} for name, path in found if path]
 
 
 def _describe(element: ChainElement) -> dict[str, Any]:

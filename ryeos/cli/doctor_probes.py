@@ -337,6 +337,8 @@ def _needs_of(
     session: Session, runtime: str, header: Mapping[str, Any], process_env: Mapping[str, str]
 ) -> Iterator[_Need]:
     from lillux.interpreters import EnvResolver
+    from ryeos.items.refs import PROJECT
+    from ryeos.run.command import ProjectGate
 
     declared = header.get("env_config") or {}
     resolver = EnvResolver(
@@ -344,6 +346,7 @@ def _needs_of(
         user_base=session.context.spaces.user.base,
         process_env=process_env,
         platform=session.context.platform,
+        allows=ProjectGate(session.rye.context, PROJECT).allows,
     )
     env = resolver.apply(resolver.base(), declared, {})
     missing = {interpreter.var: interpreter for interpreter in env.missing}

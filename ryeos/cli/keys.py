@@ -449,9 +449,9 @@ def _key_lines(session: Session, state: KeyState, own: str) -> Iterator[str]:
     owner = one_line(state.owner, 30) or "-"
     yield f"{mark}  {one_line(state.fingerprint, 30):<16}  {owner:<12}  {state.space}{tail}"
     if state.problem:
-        yield f"       {one_line(state.problem)}: {state.path}"
+        yield f"       {one_line(state.problem)}: {one_line(str(state.path))}"
     if state.hint:
-        yield f"       hint: {state.hint}"
+        yield f"       hint: {one_line(state.hint)}"
 
 
 # --- trust ----------------------------------------------------------------------------------------

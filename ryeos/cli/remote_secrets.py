@@ -22,6 +22,7 @@ from ryeos.items.errors import EXIT_BY_CODE, TOOL_FAILED, NoSigningKeyError, Usa
 from ryeos.remote.link import RemoteEnvironment, open_node, remotes_of
 from ryeos.remote.run import verified_item
 from ryeos.remote.secrets import (
+    FOR_EXECUTION,
     MAX_VALUE_BYTES,
     LocalSecrets,
     NodeVault,
@@ -272,7 +273,10 @@ def _create(session: Session) -> int:
         envelope = None
         if arguments.with_secrets:
             values = local_secrets(session).values()
-            envelope = seal_secrets(values, link.node.verify().box_public)
+            box_public = link.node.verify().box_public
+            envelope = seal_secrets(
+                values, box_public, user=link.node.sender, purpose=FOR_EXECUTION
+            )
         made = WebhookClient(link.node).create(
             item_ref,
             link.project_path,

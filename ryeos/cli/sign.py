@@ -66,7 +66,7 @@ def _run_sign(session: Session) -> int:
             session.output.warn(warning)
     locks = follow(session.rye, reports)
     for item_id in locks:
-        session.output.note(f"the lockfile of {item_id} follows")
+        session.output.note(f"the lockfile of {one_line(item_id)} follows")
     if len(arguments.what) == 1 and len(reports) == 1 and not _is_glob(arguments.what[0]):
         return _show_one(session, reports[0], locks)
     return _show_batch(session, reports, locks)
@@ -121,7 +121,7 @@ def _show_one(session: Session, report: SignReport, locks: list[str]) -> int:
     if report.error:
         raise report.error
     envelope = _in_project(session, single_answer(report), locks)
-    session.output.answer(envelope, envelope["message"])
+    session.output.answer(envelope, one_line(envelope["message"]))
     return 0
 
 
@@ -142,9 +142,9 @@ def _in_project(session: Session, answer: Answer, locks: list[str]) -> dict[str,
 def _say_failure(session: Session, failure: dict[str, Any]) -> None:
     if session.output.as_json:
         return
-    sys.stderr.write(f"error: {failure['error']}\n")
+    sys.stderr.write(f"error: {one_line(failure['error'])}\n")
     if failure.get("hint"):
-        sys.stderr.write(f"  hint: {failure['hint']}\n")
+        sys.stderr.write(f"  hint: {one_line(failure['hint'])}\n")
 
 
 # --- verify ---------------------------------------------------------------------------------------

@@ -281,6 +281,10 @@ class Transport(Protocol):
     def netloc(self) -> str:
         """Host and port of the node, for its pin."""
 
+    @property
+    def sender(self) -> str:
+        """Who requests show, in the node's words; ``""`` where only the node knows."""
+
     def exchange(
         self,
         method: str,
@@ -351,6 +355,11 @@ class Node:
     def name(self) -> str:
         """The name of the remote."""
         return self._transport.name
+
+    @property
+    def sender(self) -> str:
+        """Who requests show, in the node's words; ``""`` where only the node knows."""
+        return self._transport.sender
 
     def verify(self) -> NodeIdentity:
         """Who the node is, checked against its pin; asked once.
@@ -645,6 +654,10 @@ class Credentials(Protocol):
     def depends_on_time(self) -> bool:
         """Whether a wrong clock makes them worthless."""
 
+    @property
+    def sender(self) -> str:
+        """Who they show, in the node's words; ``""`` where only the node knows."""
+
     def headers(
         self, method: str, path: str, query: QueryPairs, body: bytes, *, audience: str, now_s: int
     ) -> dict[str, str]:
@@ -655,6 +668,7 @@ class BearerCredentials:
     """An API key, which the node knows by its digest."""
 
     depends_on_time = False
+    sender = ""
 
     def __init__(self, api_key: str) -> None:
         self._api_key = api_key
@@ -680,6 +694,7 @@ class SignedCredentials:
 
     def __init__(self, key: SigningKey) -> None:
         self._key = key
+        self.sender = key.fingerprint
 
     def headers(
         self, method: str, path: str, query: QueryPairs, body: bytes, *, audience: str, now_s: int
@@ -753,6 +768,11 @@ class HttpTransport:
     def netloc(self) -> str:
         """Host and port, as the address has them."""
         return urlsplit(self._remote.url).netloc
+
+    @property
+    def sender(self) -> str:
+        """Who the credentials show."""
+        return self._credentials.sender
 
     def identify(self, fingerprint: str) -> None:
         """Credentials are for this node only: no other can use what it is sent."""

@@ -375,10 +375,12 @@ def _body(link: Link, run: RemoteRun) -> dict[str, Any]:
     if run.vault_keys:
         body["vault_keys"] = list(run.vault_keys)
     if run.secrets:
-        from ryeos.remote.secrets import seal_secrets
+        from ryeos.remote.secrets import FOR_EXECUTION, seal_secrets
 
         box_public = link.node.verify().box_public
-        body["secret_envelope"] = seal_secrets(run.secrets, box_public)
+        body["secret_envelope"] = seal_secrets(
+            run.secrets, box_public, user=link.node.sender, purpose=FOR_EXECUTION
+        )
     return body
 
 

@@ -70,14 +70,15 @@ class NodeVault:
             self._set(name, value)
         return tuple(checked)
 
-    def seal(self, name: str, value: str) -> dict[str, Any]:
+    def seal(self, name: str, value: str, purpose: str = "") -> dict[str, Any]:
         """The envelope that holds one secret, which only this node opens; nothing is sent.
 
         Raises SecretNameError, SecretValuesError, RemoteError.
         """
         require_safe(name)
         values = valid_secrets({name: value})
-        return seal_secrets(values, self._node.verify().box_public)
+        box_public = self._node.verify().box_public
+        return seal_secrets(values, box_public, user=self._node.sender, purpose=purpose)
 
     def names(self) -> tuple[str, ...]:
         """The names of the secrets, sorted."""
@@ -102,7 +103,7 @@ class NodeVault:
             raise
 
     def _set(self, name: str, value: str) -> None:
-        envelope = self.seal(name, value)
+        envelope = self.seal(name, value, FOR_VAULT)
         try:
             self._node.ask("POST", "/vault/set", {"name": name, "envelope": envelope})
         except RemoteError as error:
@@ -395,6 +396,7 @@ def read_env_file(path: Path) -> dict[str, str]:
 
 KIND = "execution-secrets/v1"
 VERSION = 1
+FOR_VAULT, FOR_EXECUTION = "vault", "execution"
 
 _ENVELOPE_INFO = KIND.encode()
 _MAX_CIPHERTEXT_CHARACTERS = 16 * MAX_TOTAL_BYTES
@@ -412,13 +414,18 @@ class EnvelopeError(RyeError):
         super().__init__(f"secret envelope: {field}: {problem}")
 
 
-def seal_secrets(values: Mapping[str, str], box_public: bytes) -> dict[str, Any]:
+def seal_secrets(
+    values: Mapping[str, str], box_public: bytes, *, user: str = "", purpose: str = ""
+) -> dict[str, Any]:
     """The envelope of secrets for the node with this box key; another one every time.
 
+    ``user`` is who alone may have it opened there, ``purpose`` is `FOR_VAULT` or `FOR_EXECUTION`.
     Raises SecretValuesError for what no node would take, SealingError for an invalid key.
     """
     recipient = principal_id(box_fingerprint(box_public))
+    bound = {"user": user, "purpose": purpose}
     aad_fields = {"kind": KIND, "recipient": recipient}
+    aad_fields |= {name: value for name, value in bound.items() if value}
     plaintext = canonical_json(valid_secrets(values))
     enc, ciphertext = seal(
         plaintext, box_public, aad=canonical_json(aad_fields), info=_ENVELOPE_INFO
@@ -432,11 +439,20 @@ def seal_secrets(values: Mapping[str, str], box_public: bytes) -> dict[str, Any]
     }
 
 
-def open_envelope(envelope: object, box_private: bytes) -> dict[str, str]:
-    """The secrets in an envelope. Raises EnvelopeError; nothing of a wrong one is given."""
+def open_envelope(
+    envelope: object, box_private: bytes, *, user: str = "", purpose: str = ""
+) -> dict[str, str]:
+    """The secrets in an envelope. Raises EnvelopeError; nothing of a wrong one is given.
+
+    One that names a user or a purpose opens for no other than ``user`` and ``purpose``.
+    """
     if not isinstance(envelope, Mapping):
         raise EnvelopeError("envelope", "expected a JSON object")
     aad = _checked_aad(envelope, principal_id(box_fingerprint(box_public(box_private))))
+    bound = envelope.get("aad_fields", {})
+    for name, expected in (("user", user), ("purpose", purpose)):
+        if expected and bound.get(name, expected) != expected:
+            raise EnvelopeError(f"aad_fields.{name}", "sealed for another one")
     enc, ciphertext = _bytes(envelope, "enc"), _bytes(envelope, "ciphertext")
     try:
         plaintext = open_sealed(enc, ciphertext, box_private, aad=aad, info=_ENVELOPE_INFO)

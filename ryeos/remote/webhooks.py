@@ -22,6 +22,7 @@ class DeliveryCredentials:
     """
 
     depends_on_time = True
+    sender = ""
 
     def __init__(self, secret: str, delivery_id: str) -> None:
         if not is_delivery_id(delivery_id):

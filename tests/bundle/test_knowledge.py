@@ -60,10 +60,16 @@ QUESTIONS = (
 )
 
 
+_MAY_SIGN = 'version: "1.0.0"\ncategory: agents\nsign: allow\n'
+
+
 @pytest.fixture
 def agent(machine: Machine) -> Iterator[McpClient]:
-    """An agent over MCP, for somebody with a key, in an empty project."""
+    """An agent over MCP that may sign, for somebody with a key, in an empty project."""
     machine.run("keys", "generate")
+    policy = machine.home / ".ai" / "config" / "agents" / "policy.yaml"
+    policy.parent.mkdir(parents=True)
+    policy.write_text(_MAY_SIGN, encoding="utf-8")
     command = [*machine.rye, "mcp", "--project", str(machine.project)]
     log = machine.temporary / "mcp.log"
     with McpClient(command, env=machine.environ(), cwd=machine.project, stderr=log) as client:

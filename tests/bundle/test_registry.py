@@ -19,7 +19,7 @@ def account(machine: Machine, shared_registry: Registry) -> Account:
     """Somebody with a key, who may publish, and whose tools see the API key."""
     made = shared_registry.account()
     rye(machine, "keys", "generate")
-    (machine.project / ".env").write_text(f"REG_KEY={made.token}\n", "utf-8")
+    machine.variables["REG_KEY"] = made.token
     rye(machine, "registry", "login", "--url", made.registry.url, "--key-env", "REG_KEY")
     return made
 

@@ -86,15 +86,16 @@ class Machine:
         self.rye = rye
         self.home, self.project = folder / "home", folder / "project"
         self.temporary = folder / "tmp"
+        self.variables: dict[str, str] = {}
         for made in (self.home, self.project, self.temporary):
             made.mkdir()
         self.cache = self.home / ".cache" / "rye"
 
     def environ(self, **more: str) -> dict[str, str]:
-        """Nothing of the environment of the tests but where programs are."""
+        """Where programs are, of the environment of the tests, and the machine's variables."""
         kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
         places = {"HOME": str(self.home), "USERPROFILE": str(self.home)}
-        return kept | places | {"TMPDIR": str(self.temporary)} | more
+        return kept | places | {"TMPDIR": str(self.temporary)} | self.variables | more
 
     def run(self, *arguments: str, **start: Unpack[Start]) -> subprocess.CompletedProcess[str]:
         """Rye with the arguments, in the project."""

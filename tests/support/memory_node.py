@@ -59,6 +59,7 @@ class MemoryNode:
 
     name = "default"
     netloc = "node.test"
+    sender = ""
 
     def __init__(self, folder: Path, run: Run = echo) -> None:
         self.store = Store(folder)
