@@ -141,6 +141,7 @@ class Context:
                 (ai / "state" / "cache", Access.ALL),
                 (ai / "config" / "keys" / "signing", Access.NONE),
                 (self.key_directory, Access.NONE),
+                (self.key_directory / "public_key.pem", Access.READ),
             )
         )
 

@@ -319,6 +319,21 @@ class NoSigningKeyError(RyeError):
         super().__init__(f"no signing key in {directory}", hint="make one with: rye keys generate")
 
 
+class KeyWithheldError(RyeError):
+    """A program that an agent, a graph or a node started asks for the private key."""
+
+    code, exit_status = "NO_SIGNING_KEY", 4
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        super().__init__(
+            f"the signing key in {directory} is out of reach of what an agent, a graph or a node"
+            " starts",
+            hint="what signs is a person's to run, at a terminal; an agent proposes with the MCP"
+            " tool sign, and runs on a node with execute and target remote:NAME",
+        )
+
+
 class KeyDocumentError(RyeError):
     """A key document or PEM file handed over by the user is not what it says."""
 

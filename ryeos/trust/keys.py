@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.digests import sha256_hex
-from lillux.errors import LilluxError
+from lillux.errors import FileSystemError, LilluxError
 from lillux.files import file_system_error, make_directory, read_bytes, write_atomic
 from lillux.signing import (
     PRIVATE_KEY_FILE,
@@ -33,7 +33,7 @@ from lillux.signing import (
 )
 from lillux.values import dataclass, replace
 from ryeos.items.context import Clock, Context, utc_now
-from ryeos.items.errors import KeyDocumentError, RyeError
+from ryeos.items.errors import KeyDocumentError, KeyWithheldError, RyeError
 from ryeos.items.refs import AI_DIRECTORY, PROJECT, Kind, Space
 from ryeos.trust.signature import (
     CommentForm,
@@ -169,11 +169,17 @@ AGENT_FILE = "agent.json"
 def own_key(context: Context) -> SigningKey:
     """The user's own key: the pair in its folder, or the one that an ssh-agent holds.
 
-    Raises KeyNotFoundError, KeyLockedError, PemError, KeyMismatchError, KeyDocumentError.
+    Raises KeyNotFoundError, KeyLockedError, PemError, KeyMismatchError, KeyDocumentError,
+    KeyWithheldError, FileSystemError.
     """
-    said = agent_settings(context.key_directory)
-    if said is None:
-        return SigningKey(load_keypair(context.key_directory, context.passphrase))
+    try:
+        said = agent_settings(context.key_directory)
+        if said is None:
+            return SigningKey(load_keypair(context.key_directory, context.passphrase))
+    except FileSystemError as error:
+        if context.confines:
+            raise KeyWithheldError(str(context.key_directory)) from error
+        raise
     public_pem = load_public(context.key_directory)
     socket = context.process_env.get("SSH_AUTH_SOCK", "")
     return AgentSigningKey(public_pem, socket, is_confirmed=said.get("confirms") is True)

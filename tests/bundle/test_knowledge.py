@@ -90,6 +90,10 @@ def test_every_example_of_a_page_does_what_the_page_says(
     said: object = None
     for block in blocks(page):
         match block.role:
+            case "person":
+                for words in block.commands:
+                    ended = machine.run(*words)
+                    assert ended.returncode == 0, ended.stderr
             case "call":
                 said = agent.envelope(block.value["name"], **block.value["arguments"])
             case "answer":

@@ -3,6 +3,7 @@
 A fenced block is one of these by what stands behind its language:
 
 ``a/path.py``  a file of the project, which is the block's text
+``person``     commands of ``rye`` that a person types, ``$ `` before each
 ``call``       a tool of the MCP server and its arguments: ``{"name": ..., "arguments": ...}``
 ``answer``     what the envelope of the call before it holds, other keys aside; ``...`` in a text is
                anything
@@ -10,6 +11,7 @@ A fenced block is one of these by what stands behind its language:
 
 import json
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,19 +19,26 @@ from typing import Any
 from tests.support.documents import prints
 
 _BLOCK = re.compile(
-    r"^(?P<fence>`{3,})\w+ (?P<role>[\w.-]*[./][\w./-]+|call|answer)\n(?P<text>.*?)^(?P=fence)$",
+    r"^(?P<fence>`{3,})\w+ (?P<role>[\w.-]*[./][\w./-]+|person|call|answer)\n"
+    r"(?P<text>.*?)^(?P=fence)$",
     re.DOTALL | re.MULTILINE,
 )
-CALL, ANSWER = "call", "answer"
+PERSON, CALL, ANSWER = "person", "call", "answer"
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """``role`` is `CALL`, `ANSWER` or the path of a file; ``line`` is where it starts."""
+    """``role`` is `PERSON`, `CALL`, `ANSWER` or the path of a file; ``line`` is where it starts."""
 
     role: str
     text: str
     line: int
+
+    @property
+    def commands(self) -> list[list[str]]:
+        """The words after ``rye`` of each command that a person types."""
+        lines = (shlex.split(line.removeprefix("$ ")) for line in self.text.splitlines())
+        return [words[1:] for words in lines]
 
     @property
     def value(self) -> Any:  # noqa: ANN401 - JSON
