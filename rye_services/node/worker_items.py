@@ -90,9 +90,9 @@ def _approve_by_id(job: Job) -> None:
     part of that folder, as it is what a client calls the project.
     """
     approvals = Approvals(job.user / ".ai")
-    for folder, fingerprint in approvals.all():
+    for folder, digest in approvals.all():
         if job.project_id in {folder, _last_part(folder)}:
-            approvals.approve(job.project, fingerprint)
+            approvals.approve(job.project, digest)
 
 
 def _last_part(folder: str) -> str:

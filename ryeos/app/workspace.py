@@ -29,6 +29,7 @@ from ryeos.items.errors import (
     error_envelope,
 )
 from ryeos.items.refs import (
+    AI_DIRECTORY,
     PROJECT,
     SYSTEM,
     ItemRef,
@@ -42,8 +43,8 @@ from ryeos.items.refs import (
 from ryeos.run.calls import Call, Materials, OnStderr, OnStep
 from ryeos.run.engine import PrimitiveExecutor
 from ryeos.run.model import ExecutionRequest, ExecutionResult
-from ryeos.trust.approvals import ProjectApproval
-from ryeos.trust.config import ConfigReader
+from ryeos.trust.approvals import APPROVED_PROJECT, ProjectApproval
+from ryeos.trust.config import ConfigReader, Layer
 from ryeos.trust.resolver import Resolver, with_added_types
 from ryeos.trust.signature import MAX_ITEM_BYTES
 from ryeos.trust.store import Approvals, TrustStore
@@ -402,6 +403,19 @@ class Rye:
         if space is None:
             raise NoProjectError("this folder is the home folder or a file system root")
         return space
+
+    def network_layers(self, path: str) -> tuple[Layer, ...]:
+        """The layers of settings that say where things are sent.
+
+        What a project says counts like the user's own words, once the user approved that text.
+        """
+        shown = f"{AI_DIRECTORY}/config/{path}"
+        return tuple(
+            replace(layer, label=APPROVED_PROJECT)
+            if layer.label == PROJECT and self.approval.allows_bytes(shown, layer.data)
+            else layer
+            for layer in self.config.layers(path)
+        )
 
     def signing_key(self) -> "SigningKey":
         """The user's private key at work. Raises NoSigningKeyError, KeyMismatchError, PemError."""

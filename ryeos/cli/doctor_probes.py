@@ -629,7 +629,7 @@ def remotes(session: Session) -> Iterator[Finding]:
 def _configured(session: Session) -> dict[str, tuple[str, str]]:
     """The URL of each remote, and the tier that says it last."""
     found: dict[str, tuple[str, str]] = {}
-    for layer in session.rye.config.layers(CONFIG_PATH):
+    for layer in session.rye.network_layers(CONFIG_PATH):
         declared = layer.values.get("remotes")
         for name, remote in (declared if isinstance(declared, Mapping) else {}).items():
             if isinstance(remote, Mapping) and "url" in remote:

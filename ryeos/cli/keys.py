@@ -24,6 +24,7 @@ from lillux.signing import (
     PUBLIC_KEY_FILE,
     KeyPair,
     PemError,
+    compute_key_digest,
     compute_key_fingerprint,
     encode_public,
     generate_keypair,
@@ -494,7 +495,7 @@ def _trust_file(session: Session, path: Path) -> int:
         known = session.rye.trust.get_key(offered.fingerprint, space.label)
         document = trust_key(offered, space, key, owner=session.arguments.owner, known=known)
     if space.tier == PROJECT:
-        session.rye.approvals.approve(space.base, offered.fingerprint)
+        session.rye.approvals.approve(space.base, compute_key_digest(offered.public_pem))
     _show_trusted(session, offered, space, document)
     return 0
 
@@ -567,7 +568,7 @@ def _approve(session: Session, fingerprint: str) -> int:
         problem = f"its key is {document.fingerprint}, not {fingerprint}"
     if problem:
         raise KeyDocumentError(str(path), problem)
-    session.rye.approvals.approve(project.base, fingerprint)
+    session.rye.approvals.approve(project.base, document.digest)
     envelope |= {"owner": document.owner, "path": str(path), "unchanged": False}
     session.output.answer(envelope, f"{fingerprint} is trusted in {project.base} now")
     return 0

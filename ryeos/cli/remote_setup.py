@@ -195,7 +195,7 @@ def _forget(session: Session) -> int:
 
 
 def _remotes(session: Session) -> Remotes:
-    return read_remotes(session.rye.config.layers(CONFIG_PATH), session.environ)
+    return read_remotes(session.rye.network_layers(CONFIG_PATH), session.environ)
 
 
 def _pins(session: Session) -> Pins:

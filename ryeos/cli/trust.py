@@ -1,5 +1,6 @@
 """``rye trust``: what a project brings besides signed items, shown and approved in one step."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,10 @@ from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.context import utc_now
 from ryeos.items.errors import RyeError, UsageError
-from ryeos.items.refs import PROJECT, Space
-from ryeos.trust.approvals import Part, part_digest, parts_of
+from ryeos.items.refs import AI_DIRECTORY, PROJECT, Space
+from ryeos.trust.approvals import NETWORK_SETTINGS, Part, part_digest, parts_of
 from ryeos.trust.keys import KeyState, key_states
+from ryeos.trust.store import FINGERPRINT_DIGITS
 from ryeos.trust.verify import Target
 
 MAX_INDEX_BYTES = 256 * 1024 * 1024
@@ -67,7 +69,9 @@ def approve_project(session: Session, project: Space, *, is_new: bool = False) -
             text = "all of it is approved already" if found else "there is nothing to approve"
             session.output.answer(envelope, text)
         return 0
-    for line in _lines(found, keys, new):
+    addresses = {part.path: _addresses(session, part) for part in found}
+    envelope["addresses"] = {path: names for path, names in addresses.items() if names}
+    for line in _lines(found, keys, new, addresses):
         session.output.note(line)
     if not session.confirm(f"let all of this count in {project.base}?"):
         session.output.answer({**envelope, "status": "cancelled"}, "nothing was approved")
@@ -75,7 +79,7 @@ def approve_project(session: Session, project: Space, *, is_new: bool = False) -
     now = utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
     path = session.rye.approval.approve(tuple(found), session.rye.signing_key(), now)
     for key in keys:
-        session.rye.approvals.approve(project.base, key.fingerprint)
+        session.rye.approvals.approve(project.base, key.digest)
     words = f"approved: {len(found)} parts and {len(keys)} keys of {project.base}"
     if is_new:
         session.output.note(words)
@@ -84,13 +88,38 @@ def approve_project(session: Session, project: Space, *, is_new: bool = False) -
     return 0
 
 
-def _lines(found: list[Part], keys: list[KeyState], new: list[Part]) -> list[str]:
+def _addresses(session: Session, part: Part) -> dict[str, str]:
+    """What a project's settings of remotes or registries lead to, by name.
+
+    Raises IntegrityError for settings that somebody changed after they were signed.
+    """
+    if part.kind not in NETWORK_SETTINGS:
+        return {}
+    layers = session.rye.config.layers(part.path.removeprefix(f"{AI_DIRECTORY}/config/"))
+    said = next((layer.values for layer in layers if layer.label == PROJECT), {})
+    named = said.get("remotes" if part.kind == "remotes" else "registry")
+    entries = named.items() if isinstance(named, Mapping) else ()
+    return {
+        str(name): " ".join(f"{key}={value}" for key, value in entry.items())
+        for name, entry in entries
+        if isinstance(entry, Mapping)
+    }
+
+
+def _lines(
+    found: list[Part],
+    keys: list[KeyState],
+    new: list[Part],
+    addresses: Mapping[str, Mapping[str, str]],
+) -> list[str]:
     lines = []
     for part in found:
         state = "new or changed" if part in new else "approved"
         digest = part.digest[:16] or "by its path"
         what = f"{one_line(part.path, 60)}  {digest}"
         lines.append(f"{part.kind:<12} {what}  {state}: {_KINDS[part.kind]}")
+        for name, said in addresses[part.path].items():
+            lines.append(f"{'':<12} {one_line(name, 30)}  {one_line(said, 160)}")
     for key in keys:
         owner = one_line(key.owner, 30) or "-"
         lines.append(f"{'key':<12} {key.fingerprint}  {owner}  new: {_KINDS['key']}")
@@ -164,10 +193,10 @@ def _show(session: Session, project: Space) -> int:
 def _revoke(session: Session, project: Space) -> int:
     was_there = session.rye.approval.revoke()
     withdrawn = [
-        fingerprint
-        for path, fingerprint in session.rye.approvals.all()
+        digest[:FINGERPRINT_DIGITS]
+        for path, digest in session.rye.approvals.all()
         if path == str(project.base.resolve())
-        and session.rye.approvals.withdraw(project.base, fingerprint)
+        and session.rye.approvals.withdraw(project.base, digest)
     ]
     envelope: dict[str, Any] = {"status": "success", "project": str(project.base)}
     envelope |= {"keys": withdrawn, "unchanged": not was_there and not withdrawn}

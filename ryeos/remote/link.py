@@ -427,7 +427,7 @@ class RemoteEnvironment:
 
 def remotes_of(around: RemoteEnvironment) -> Remotes:
     """The remotes that are configured. Raises IntegrityError, RemoteConfigError."""
-    return read_remotes(around.workspace.config.layers(CONFIG_PATH), around.context.process_env)
+    return read_remotes(around.workspace.network_layers(CONFIG_PATH), around.context.process_env)
 
 
 def open_node(

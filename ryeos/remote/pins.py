@@ -22,6 +22,7 @@ from ryeos.items.refs import AI_DIRECTORY, USER, Space
 from ryeos.remote.requests import NodeIdentity
 from ryeos.trust.keys import SigningKey, verifies_with
 from ryeos.trust.store import (
+    FINGERPRINT_DIGITS,
     MAX_DOCUMENT_BYTES,
     TRUSTED_FOLDER,
     KeyDocument,
@@ -79,14 +80,20 @@ class PinUnreadableError(RyeError):
 class Pin:
     """A node that was spoken to under a name, at an address.
 
+    digest   of its key, 64 hex digits; ``fingerprint`` is the first 16 of them
     box_key  of the form of ``box_pub.pem``; empty where the pin was written without one
     """
 
     name: str
     netloc: str
-    fingerprint: str
+    digest: str
     box_key: str
     path: Path
+
+    @property
+    def fingerprint(self) -> str:
+        """To be shown."""
+        return self.digest[:FINGERPRINT_DIGITS]
 
 
 class Pins:
@@ -116,7 +123,7 @@ class Pins:
         if known is None or _is_to_complete(known, identity):
             is_certain = bool(wanted or known)
             known = self._pinned(name, netloc, identity, is_certain=is_certain)
-        if known.fingerprint != identity.fingerprint:
+        if known.digest != identity.digest:
             raise PinMismatchError(
                 name,
                 netloc,
@@ -174,7 +181,7 @@ class Pins:
         new = Pin(
             name=name,
             netloc=netloc,
-            fingerprint=identity.fingerprint,
+            digest=identity.digest,
             box_key=encode_box_key(identity.box_public),
             path=self._path(name, netloc),
         )
@@ -211,7 +218,7 @@ class Pins:
         return Pin(
             name=name,
             netloc=netloc,
-            fingerprint=document.fingerprint,
+            digest=document.digest,
             box_key=box_key,
             path=path,
         )
@@ -257,7 +264,7 @@ def _owner(name: str, netloc: str) -> str:
 
 def _is_to_complete(pin: Pin, identity: NodeIdentity) -> bool:
     """Whether it is this node's and has no box key: an older version's, or another program's."""
-    return not pin.box_key and pin.fingerprint == identity.fingerprint
+    return not pin.box_key and pin.digest == identity.digest
 
 
 def _box_key(document: KeyDocument) -> str:
@@ -287,7 +294,7 @@ def _as_pin(path: Path) -> Pin | None:
     return Pin(
         name=match[1],
         netloc=match[2],
-        fingerprint=document.fingerprint,
+        digest=document.digest,
         box_key=box_key,
         path=path,
     )

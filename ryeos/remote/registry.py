@@ -481,7 +481,7 @@ def _listed(body: bytes, what: str) -> list[dict[str, Any]]:
 
 def registries_of(workspace: Workspace) -> Registries:
     """The registries that are configured. Raises IntegrityError, RegistryConfigError."""
-    return Registries(workspace.config.layers(CONFIG_PATH), workspace.context.process_env)
+    return Registries(workspace.network_layers(CONFIG_PATH), workspace.context.process_env)
 
 
 def pins_of(workspace: Workspace) -> RegistryPins:

@@ -281,10 +281,11 @@ class RegistryPins:
         if expected and expected != found:
             raise RegistryPinMismatchError(name, netloc, pinned=expected, found=found)
         known = self.find(name, netloc)  # without a write, which a read-only home would refuse
-        if known and known.fingerprint != found:
+        public_pem = canonical_public_pem(public_pem)
+        if known and known.public_pem != public_pem:
             raise RegistryPinMismatchError(name, netloc, pinned=known.fingerprint, found=found)
         pin = known or self._pinned(name, netloc, public_pem, identity())
-        if pin.fingerprint != found:  # somebody else was faster
+        if pin.public_pem != public_pem:  # somebody else was faster
             raise RegistryPinMismatchError(name, netloc, pinned=pin.fingerprint, found=found)
         return pin
 
@@ -347,7 +348,7 @@ class RegistryPins:
         return RegistryPin(
             netloc=netloc,
             fingerprint=compute_key_fingerprint(public_pem),
-            public_pem=canonical_public_pem(public_pem),
+            public_pem=public_pem,
             path=self._path(netloc),
             identity_pem=identity_pem,
             state=PinState.NEW,
@@ -496,7 +497,7 @@ class RegistryNotConfiguredError(RyeError):
     def __init__(self, name: str, known: Sequence[str], offered: str = "") -> None:
         self.name, self.known = name, tuple(known)
         url = offered or "URL"
-        meant = f"the project names {offered}; if you know it: " if offered else ""
+        meant = f"the project names {offered}; if you know it: rye trust, or " if offered else ""
         super().__init__(
             f"registry {name[:80]!a}: not configured; configured: {', '.join(known) or 'none'}",
             hint=f"{meant}rye registry login --url {url} --registry {name[:80]}",

@@ -14,7 +14,13 @@ from urllib.parse import parse_qsl, urlencode
 from lillux.digests import compute_integrity, decode_base64, encode_base64, sha256_hex
 from lillux.errors import LilluxError
 from lillux.sealing import decode_box_key, encode_box_key
-from lillux.signing import PemError, canonical_public_pem, compute_key_fingerprint, verify_signature
+from lillux.signing import (
+    PemError,
+    canonical_public_pem,
+    compute_key_digest,
+    compute_key_fingerprint,
+    verify_signature,
+)
 from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError
 from ryeos.trust.keys import SigningKey
@@ -322,6 +328,11 @@ class NodeIdentity:
     public_key_pem: bytes
     box_public: bytes
     created_at: str
+
+    @property
+    def digest(self) -> str:
+        """Of the signing key, 64 hex digits, which a pin is compared by."""
+        return compute_key_digest(self.public_key_pem)
 
     @property
     def node_id(self) -> str:

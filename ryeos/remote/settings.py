@@ -227,7 +227,8 @@ class RemoteNotApprovedError(RyeError):
 
     def __init__(self, remote: str, problem: str, command: str) -> None:
         self.remote, self.problem = remote, problem
-        super().__init__(f"remote {remote}: {problem}", hint=f"if you know it: {command}")
+        hint = f"if you know it: {command}; or let what the project says count: rye trust"
+        super().__init__(f"remote {remote}: {problem}", hint=hint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

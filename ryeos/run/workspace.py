@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ryeos.run.model import ExecutionRequest
     from ryeos.run.thread_registry import ThreadRegistry
     from ryeos.run.threads import RunnerSeals
-    from ryeos.trust.config import ConfigReader
+    from ryeos.trust.config import ConfigReader, Layer
     from ryeos.trust.keys import SigningKey
     from ryeos.trust.resolver import Resolver
     from ryeos.trust.store import TrustStore
@@ -67,6 +67,9 @@ class Workspace(Protocol):
 
     def space(self, label: str) -> "Space":
         """The project or user space. Raises NoProjectError outside a project."""
+
+    def network_layers(self, path: str) -> "tuple[Layer, ...]":
+        """The layers of settings that say where things are sent."""
 
     def signing_key(self) -> "SigningKey":
         """The user's private key. Raises NoSigningKeyError where there is none."""

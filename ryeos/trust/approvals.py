@@ -27,7 +27,7 @@ from lillux.errors import LilluxError
 from lillux.files import file_state, make_directory, read_bytes, write_atomic
 from lillux.signing import compute_key_digest, verify_signature
 from lillux.values import dataclass
-from ryeos.items.refs import AI_DIRECTORY, USER, Space
+from ryeos.items.refs import AI_DIRECTORY, PROJECT, USER, Space
 
 if TYPE_CHECKING:
     from ryeos.trust.keys import SigningKey
@@ -41,6 +41,13 @@ ENVIRONMENTS = (".venv", "venv", ".virtualenv")
 PROGRAM_FOLDERS = ("node_modules/.bin", f"{AI_DIRECTORY}/bin")
 VERSION_FILES = (".python-version", ".node-version", ".nvmrc", ".ruby-version", ".tool-versions")
 DOTENV_FILES = (".env", ".env.local", f"{AI_DIRECTORY}/.env")
+# Settings that say where things are sent, by the kind that their approval names.
+NETWORK_SETTINGS = {
+    "remotes": f"{AI_DIRECTORY}/config/remotes/remotes.yaml",
+    "registries": f"{AI_DIRECTORY}/config/registry/registry.yaml",
+}
+# The label of a project's settings that count like the user's own.
+APPROVED_PROJECT = f"{PROJECT}, approved"
 _ENVIRONMENT_MARK = "pyvenv.cfg"
 # What Python runs at its start, whatever the tool is.
 _AT_START = ("*.pth", "sitecustomize.py", "usercustomize.py")
@@ -71,6 +78,7 @@ def parts_of(project: Path, more: tuple[str, ...] = ()) -> Iterator[Part]:
         *(("interpreter", path) for path in (*ENVIRONMENTS, *folders)),
         *(("version", path) for path in VERSION_FILES),
         *(("env", path) for path in DOTENV_FILES),
+        *NETWORK_SETTINGS.items(),
     )
     for kind, path in dict.fromkeys(named):
         digest = part_digest(project, path)
@@ -161,6 +169,11 @@ class ProjectApproval:
         folder = relative.rpartition("/")[0]
         places = (relative, folder, folder.rpartition("/")[0])  # .venv/bin/python: .venv
         return any(self._holds(path) for path in places if path)
+
+    def allows_bytes(self, relative: str, data: bytes) -> bool:
+        """Whether a file counts that was read already."""
+        part = self.parts().get(relative) if self._project else None
+        return part is not None and part.digest == sha256_hex(data)
 
     def _holds(self, path: str) -> bool:
         part = self.parts().get(path) if self._project else None

@@ -13,7 +13,7 @@ from typing import Any
 
 from lillux.errors import UnsafePathError
 from lillux.files import safe_join
-from lillux.values import dataclass
+from lillux.values import dataclass, field
 from ryeos.items.errors import SpecError
 from ryeos.items.headers import parse_header
 from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, Space, Spaces
@@ -27,11 +27,12 @@ TIERS = (PROJECT, USER, SYSTEM)
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One space's version of a config file."""
+    """One space's version of a config file; ``values`` were read from ``data``."""
 
     label: str
     path: Path
     values: Mapping[str, Any]
+    data: bytes = field(default=b"", repr=False)
 
 
 class ConfigReader:
@@ -103,7 +104,7 @@ class ConfigReader:
             header = {}
         if header is None:
             header = parse_header(file.suffix.lower(), item.text, str(file))
-        return Layer(space.label, file, header)
+        return Layer(space.label, file, header, item.data)
 
 
 def _tiers(spaces: object, where: str) -> Sequence[str]:

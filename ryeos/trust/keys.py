@@ -490,6 +490,7 @@ class KeyState:
     owner: str
     space: str
     path: Path
+    digest: str = ""
     covers_all: bool = False
     problem: str = ""
     hint: str = ""
@@ -555,6 +556,7 @@ def _state(space: Space, path: Path, trust: TrustStore, approvals: Approvals) ->
         owner=document.owner,
         space=space.label,
         path=path,
+        digest=document.digest,
         covers_all=document.covers_all,
         problem=problem,
         hint=hint,
@@ -576,7 +578,7 @@ def _problem(
     problem = document_problem(document, space, trust)
     if problem:
         return problem, "get the document again from its sender"
-    if space.tier == PROJECT and not approvals.is_approved(space.base, document.fingerprint):
+    if space.tier == PROJECT and not approvals.is_approved(space.base, document.digest):
         return (
             "not approved for this project",
             f"if you know whose key it is: rye keys trust {document.fingerprint}",

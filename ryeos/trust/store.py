@@ -17,7 +17,12 @@ from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.files import file_state, locked, make_directory, read_bytes, write_atomic
-from lillux.signing import canonical_public_pem, compute_key_fingerprint, verify_signature
+from lillux.signing import (
+    canonical_public_pem,
+    compute_key_digest,
+    compute_key_fingerprint,
+    verify_signature,
+)
 from lillux.values import dataclass, field
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import KeyDocumentError, SignatureFormatError
@@ -27,10 +32,12 @@ from ryeos.trust.signature import Signature, content_hash, decode, form_for, spl
 # --- approvals ------------------------------------------------------------------------------------
 # Keys carried by a project that the user approved, kept in user space.
 #
-# File: ``<user>/.ai/config/keys/approved.json``, ``{"version": 1, "projects": {PATH: [FP, ...]}}``,
-# where PATH is the real path of the project folder.
+# File: ``<user>/.ai/config/keys/approved.json``, ``{"version": 1, "projects": {PATH: [KEY]}}``, where
+# PATH is the real path of the project folder, KEY the 64 digits of the key's digest. Earlier versions
+# wrote the first 16, the fingerprint.
 
 MAX_APPROVALS_BYTES = 1024 * 1024
+FINGERPRINT_DIGITS = 16
 APPROVALS_VERSION = 1
 
 
@@ -44,38 +51,41 @@ class Approvals:
         self._originals: dict[str, str] = {}
         self._state: tuple[int, ...] = ()
 
-    def is_approved(self, project: Path, fingerprint: str) -> bool:
+    def is_approved(self, project: Path, digest: str) -> bool:
         """Whether the user approved this key for this project. Raises KeyDocumentError."""
         real = os.path.realpath(project)
-        return fingerprint in self._load().get(self._originals.get(real, real), [])
+        known = self._load().get(self._originals.get(real, real), [])
+        return digest in known or digest[:FINGERPRINT_DIGITS] in known
 
     def count_as(self, copy: Path, original: Path) -> None:
         """Let what is approved for a project hold in a copy of it, for this object's life."""
         self._originals[os.path.realpath(copy)] = os.path.realpath(original)
 
     def all(self) -> tuple[tuple[str, str], ...]:
-        """Each approval: a project's real path, and a fingerprint. Raises KeyDocumentError."""
+        """Each approval: a project's real path, and a key's digest. Raises KeyDocumentError."""
         projects = self._load().items()
-        return tuple((path, fingerprint) for path, keys in projects for fingerprint in keys)
+        return tuple((path, digest) for path, keys in projects for digest in keys)
 
-    def approve(self, project: Path, fingerprint: str) -> None:
+    def approve(self, project: Path, digest: str) -> None:
         """Let a key that the project carries count there from now on."""
         key = os.path.realpath(project)
         with locked(self._lock):
             projects = self._load()
-            approved = {*projects.get(key, ()), fingerprint}
+            approved = {*projects.get(key, ()), digest}
             self._save(projects | {key: sorted(approved)})
 
     def withdraw(self, project: Path, fingerprint: str) -> bool:
-        """Take an approval back; False if there was none."""
-        if not self.is_approved(project, fingerprint):
-            return False
+        """Take back what begins with a fingerprint, or is this digest; False if there was none."""
         key = os.path.realpath(project)
+        if not self._load().get(key):
+            return False
         with locked(self._lock):
             projects = self._load()
-            approved = [known for known in projects.get(key, ()) if known != fingerprint]
-            self._save(projects | {key: approved})
-        return True
+            known = projects.get(key, [])
+            kept = [digest for digest in known if not digest.startswith(fingerprint)]
+            if kept != known:
+                self._save(projects | {key: kept})
+        return kept != known
 
     def _load(self) -> dict[str, list[str]]:
         """The file's content; a long-lived process must notice that an approval was taken back."""
@@ -97,7 +107,7 @@ class Approvals:
                 str(self.path), f"expected an approvals file of version {APPROVALS_VERSION}"
             )
         return {
-            path: [fingerprint for fingerprint in keys if isinstance(fingerprint, str)]
+            path: [digest for digest in keys if isinstance(digest, str)]
             for path, keys in projects.items()
             if isinstance(keys, list)
         }
@@ -144,8 +154,13 @@ class TrustedKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyDocument:
-    """A parsed key document; says nothing yet about whether it counts."""
+    """A parsed key document; says nothing yet about whether it counts.
 
+    digest       SHA-256 over the canonical PEM, 64 hex digits
+    fingerprint  the first 16 of them
+    """
+
+    digest: str
     fingerprint: str
     owner: str
     public_pem: bytes
@@ -176,13 +191,15 @@ def parse_key_document(data: bytes, where: str) -> KeyDocument:
         signed = split(decode(data, where), form_for(Kind.TOOL, ".toml"), where)
         header = parse_toml(signed.body)
         public_pem = canonical_public_pem(_pem_of(header, where))
+        digest = compute_key_digest(public_pem)
         owner = _text(header, "owner", "unknown")
         if not owner.isprintable():
             raise SignatureFormatError(where, "expected the owner's name in visible characters")
     except LilluxError as error:
         raise KeyDocumentError(where, f"not a key document: {error}") from error
     return KeyDocument(
-        fingerprint=compute_key_fingerprint(public_pem),
+        digest=digest,
+        fingerprint=digest[:FINGERPRINT_DIGITS],
         owner=owner,
         public_pem=public_pem,
         covers_all=header.get("coverage") == COVERAGE_ALL,
@@ -251,9 +268,10 @@ class TrustStore:
     def carried(self, fingerprint: str) -> Space | None:
         """The project space, if it carries a document of this key that is not approved."""
         project = self._spaces.project
-        if not project or not self._document(project, fingerprint):
+        document = self._document(project, fingerprint) if project else None
+        if not project or not document:
             return None
-        approved = self._approvals.is_approved(project.base, fingerprint)
+        approved = self._approvals.is_approved(project.base, document.digest)
         return None if approved else project
 
     def documents(self) -> Iterator[tuple[Space, Path]]:
@@ -269,7 +287,7 @@ class TrustStore:
             if (document := self._document(space, fingerprint)) is not None
             and not document.owner.startswith(PIN_OWNER)
             and not has_expired(document)
-            and self._allowed(space, fingerprint)
+            and self._allowed(space, document)
             and self._holds(document, label, pending | {fingerprint})
         ]
         if not survivors:
@@ -295,10 +313,10 @@ class TrustStore:
             if own_project or space.tier == USER or own_bundle:
                 yield space
 
-    def _allowed(self, space: Space, fingerprint: str) -> bool:
+    def _allowed(self, space: Space, document: KeyDocument) -> bool:
         if space.tier != PROJECT:
             return True
-        return self._approvals.is_approved(space.base, fingerprint)
+        return self._approvals.is_approved(space.base, document.digest)
 
     def _holds(self, document: KeyDocument, label: str, pending: frozenset[str]) -> bool:
         """Whether the document's own signature, if it has one, leads to a key that counts.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
+from lillux.signing import KeyPair, compute_key_digest, compute_key_fingerprint, generate_keypair
 from ryeos.items.errors import IntegrityError, UntrustedKeyError
 from ryeos.items.refs import PROJECT, USER, Space
 from ryeos.trust.store import document_path, write_key_document
@@ -65,6 +65,20 @@ def test_an_approval_holds_for_no_other_project(
     workspace.rye().approvals.approve(workspace.folder / "elsewhere", fingerprint(attacker))
 
     assert_untrusted(workspace, tool)
+
+
+def test_an_approval_is_for_all_64_digits_of_a_key(
+    workspace: Workspace, tool: Path, attacker: KeyPair
+) -> None:
+    put_key_document(workspace.project.space, attacker, attacker)
+    digest = compute_key_digest(attacker.public_pem)
+    another = digest[:16] + digest[16:][::-1]
+    workspace.rye().approvals.approve(workspace.project_path, another)
+    assert_untrusted(workspace, tool)
+
+    workspace.rye().approvals.approve(workspace.project_path, digest)
+
+    assert verify(workspace, tool).verified
 
 
 def test_a_withdrawn_key_counts_no_longer(

@@ -9,6 +9,8 @@ from lillux.signing import generate_keypair
 from ryeos.items.errors import UntrustedKeyError
 from ryeos.items.refs import USER
 from ryeos.remote.pins import PinMismatchError, Pins
+from ryeos.remote.registry import registries_of
+from ryeos.remote.registry_settings import RegistryNotConfiguredError
 from ryeos.remote.requests import identity_document, read_identity
 from ryeos.remote.settings import (
     CONFIG_PATH,
@@ -27,7 +29,7 @@ ENVIRON = {"AWS_SECRET_ACCESS_KEY": "secret", "GPU_KEY": "rye_sk_1"}
 
 def remotes(workspace: Workspace) -> Remotes:
     """As a command reads them."""
-    return read_remotes(workspace.rye().config.layers(CONFIG_PATH), ENVIRON)
+    return read_remotes(workspace.rye().network_layers(CONFIG_PATH), ENVIRON)
 
 
 def say(workspace: Workspace, text: str) -> Path:
@@ -87,6 +89,28 @@ def test_a_signature_of_a_key_that_counts_here_is_no_approval(workspace: Workspa
 
     with pytest.raises(RemoteNotApprovedError):
         remotes(workspace).resolve()
+
+
+def test_what_a_project_says_counts_as_it_was_approved_and_no_longer(workspace: Workspace) -> None:
+    say(workspace, "remotes: {default: {url: 'https://team.example', key_env: GPU_KEY}}\n")
+    workspace.approve()
+    assert remotes(workspace).resolve().url == "https://team.example"
+
+    say(workspace, "remotes: {default: {url: 'https://evil.example', key_env: GPU_KEY}}\n")
+
+    with pytest.raises(RemoteNotApprovedError, match=r"evil\.example"):
+        remotes(workspace).resolve()
+
+
+def test_a_registry_of_a_project_counts_once_it_is_approved(workspace: Workspace) -> None:
+    said = "registry: {default: {url: 'https://team.example'}}\n"
+    workspace.project.write("config/registry/registry.yaml", said)
+    with pytest.raises(RegistryNotConfiguredError, match="not configured"):
+        registries_of(workspace.rye()).resolve()
+
+    workspace.approve()
+
+    assert registries_of(workspace.rye()).resolve().url == "https://team.example"
 
 
 def test_a_node_behind_a_taken_over_address_is_refused(workspace: Workspace) -> None:

@@ -55,7 +55,7 @@ def test_the_first_node_is_pinned_and_then_known(tmp_path: Path, node: NodeIdent
         Pin(
             name="gpu",
             netloc=NETLOC,
-            fingerprint=node.fingerprint,
+            digest=node.digest,
             box_key=encode_box_key(node.box_public),
             path=pin_file(tmp_path),
         ),
