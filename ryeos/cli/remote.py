@@ -5,6 +5,7 @@ from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
+from lillux.signing import compute_key_digest
 from ryeos.app.output import one_line
 from ryeos.cli import run
 from ryeos.cli.arguments import Arguments
@@ -22,6 +23,7 @@ from ryeos.cli.remote_run import (
 )
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import TOOL_FAILED, RyeError, UsageError
+from ryeos.items.refs import PROJECT, USER
 from ryeos.remote.apply import Applied
 from ryeos.remote.link import Link, open_link
 from ryeos.remote.push import (
@@ -36,6 +38,8 @@ from ryeos.remote.push import (
 from ryeos.remote.run import RemoteOptions
 from ryeos.remote.settings import Remotes
 from ryeos.run.model import ExecutionRequest
+from ryeos.trust.keys import OfferedKey, require_user_space, trust_key, trust_own_key
+from ryeos.trust.store import FINGERPRINT_DIGITS
 
 _THREADS, _HISTORY = 20, 20
 
@@ -244,6 +248,53 @@ def _show_thread(session: Session, row: dict[str, Any]) -> None:
         if value is not None
     ]
     session.output.answer({"status": "success", "thread": row}, "\n".join(lines))
+
+
+def _configure_trust_items(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("--space", choices=(PROJECT, USER), default=PROJECT, help="where it counts (project)")
+    add("--yes", action="store_true", help="trust it without asking")
+    take_remote(parser)
+
+
+def _trust_items(session: Session) -> int:
+    """Let what a node signs run here: its key for items, which is not the one it is known by."""
+    with linked(session) as link:
+        identity = link.node.verify()
+    name = link.node.name
+    if not identity.items_pem:
+        raise RyeError(
+            f"remote {name}: the node names no key for items",
+            code="ITEM_NOT_FOUND",
+            hint="it signs nothing for its users; sign with your own key: rye sign",
+        )
+    key, space = session.rye.signing_key(), session.rye.space(session.arguments.space)
+    user, digest = require_user_space(session.context), compute_key_digest(identity.items_pem)
+    fingerprint = digest[:FINGERPRINT_DIGITS]
+    where = f"in {space.base}" if space.tier == PROJECT else "in every project"
+    if not session.confirm(f"let what {identity.node_id} signs with {fingerprint} run {where}?"):
+        session.output.answer({"status": "cancelled"}, "nothing changed")
+        return 1
+    trust_own_key(key, user)
+    # What a node of ours signs, it signs whole, and for one item.
+    offered = OfferedKey(
+        fingerprint=fingerprint, public_pem=identity.items_pem, covers_all=True, binds_identity=True
+    )
+    known = session.rye.trust.get_key(fingerprint, space.label)
+    document = trust_key(offered, space, key, owner=f"items:{name}", known=known)
+    if space.tier == PROJECT:
+        session.rye.approvals.approve(space.base, digest)
+    envelope = {
+        "status": "success",
+        "remote_name": name,
+        "node_id": identity.node_id,
+        "fingerprint": fingerprint,
+        "space": space.label,
+        "path": str(document),
+    }
+    session.output.note(f"take it back with: rye keys untrust {fingerprint}")
+    session.output.answer(envelope, f"what {name} signs with {fingerprint} runs {where} now")
+    return 0
 
 
 def _history(session: Session) -> int:
@@ -577,6 +628,11 @@ COMMANDS = {
             "rye remote thread rye-remote-tool:mine-train-1767323045000",
             "rye remote thread rye-remote-tool:mine-train-1767323045000 --wait --timeout 600",
         ],
+    ),
+    "remote trust-items": CommandSpec(
+        _configure_trust_items,
+        _trust_items,
+        ["rye remote trust-items", "rye remote trust-items --remote gpu --space user --yes"],
     ),
     "remote history": CommandSpec(_configure_history, _history, ["rye remote history"]),
     "remote push": CommandSpec(

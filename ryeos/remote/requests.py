@@ -322,12 +322,14 @@ class NodeIdentity:
 
     fingerprint  of the signing key, 16 hex digits
     box_public   the X25519 key that secrets for it are sealed to, 32 bytes
+    items_pem    what the node signs items of users with; ``b""`` where it names no such key
     """
 
     fingerprint: str
     public_key_pem: bytes
     box_public: bytes
     created_at: str
+    items_pem: bytes = b""
 
     @property
     def digest(self) -> str:
@@ -387,12 +389,13 @@ def read_identity(document: object) -> NodeIdentity:
     if document.get("public_key_pem", public_pem.decode()) != public_pem.decode():
         raise IdentityError("public_key_pem", "expected the key of signing_key")
     _require_signature(document, public_pem)
-    created_at = document.get("created_at")
+    created_at, items = document.get("created_at"), document.get("items_key")
     return NodeIdentity(
         fingerprint=fingerprint,
         public_key_pem=public_pem,
         box_public=_box_public(document.get("box_key")),
         created_at=created_at if isinstance(created_at, str) else "",
+        items_pem=b"" if items is None else decode_public_key(items, "items_key"),
     )
 
 

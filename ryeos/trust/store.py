@@ -32,9 +32,9 @@ from ryeos.trust.signature import Signature, content_hash, decode, form_for, spl
 # --- approvals ------------------------------------------------------------------------------------
 # Keys carried by a project that the user approved, kept in user space.
 #
-# File: ``<user>/.ai/config/keys/approved.json``, ``{"version": 1, "projects": {PATH: [KEY]}}``: PATH is
-# the real path of the project folder, KEY the 64 digits of the key's digest, of which earlier
-# versions wrote the first 16, the fingerprint.
+# File: ``<user>/.ai/config/keys/approved.json``, ``{"version": 1, "projects": {PATH: [KEY]}}``.
+# PATH is the real path of the project folder, KEY the 64 digits of the key's digest, of which
+# earlier versions wrote the first 16, the fingerprint.
 
 MAX_APPROVALS_BYTES = 1024 * 1024
 FINGERPRINT_DIGITS = 16

@@ -253,6 +253,24 @@ def test_a_graph_that_ran_there_can_be_shown_and_has_a_page(user: User) -> None:
     assert user.cli("verify", page).status == 0
 
 
+def test_what_a_node_signs_counts_once_its_key_for_items_is_trusted(user: User) -> None:
+    user.write(".ai/tools/mine/hello.sh", HELLO)
+    user.write(".ai/tools/mine/far.yaml", GRAPH)
+    user.cli.json("sign", "tool:mine/*")
+    user.cli.json("remote", "execute", "mine/far")
+    (page,) = (user.cli.project / ".ai/knowledge/state").rglob("*.md")
+    assert user.cli("verify", page).stdout.startswith("untrusted-key")
+
+    unasked = user.cli("remote", "trust-items")
+    trusted = user.cli.json("remote", "trust-items", "--yes")
+
+    assert (unasked.status, trusted["space"]) == (4, "project")
+    assert trusted["fingerprint"] != trusted["node_id"].removeprefix("fp:")
+    assert user.cli("verify", page).status == 0
+    user.cli.json("keys", "untrust", trusted["fingerprint"])
+    assert user.cli("verify", page).stdout.startswith("untrusted-key")
+
+
 def test_run_with_a_target_is_the_same(user: User) -> None:
     user.write(".ai/tools/mine/hello.sh", HELLO)
     user.cli.json("sign", "tool:mine/hello")
