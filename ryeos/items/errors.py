@@ -383,10 +383,10 @@ class NoExecutorDeclaredError(ChainError):
 
     def __init__(self, item_id: str, path: str) -> None:
         self.item_id, self.path = item_id, path
-        super().__init__(
-            f"{item_id} declares no executor ({path})",
-            hint='add one, like __executor_id__ = "rye/core/runtimes/python/script"',
-        )
+        line = '__executor_id__ = "rye/core/runtimes/python/script"'
+        if path.endswith(".sh"):
+            line = "# executor_id: rye/core/runtimes/bash/bash"
+        super().__init__(f"{item_id} declares no executor ({path})", hint=f"add one, like {line}")
 
 
 class CircularDependencyError(ChainError):

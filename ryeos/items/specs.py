@@ -101,12 +101,17 @@ def header_field(header: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 -
 
 
 def tool_spec(header: Mapping[str, Any], suffix: str) -> ToolSpec:
-    """Make the value from a parsed header. Raises SpecError with the path of the first problem."""
+    """Make the value from a parsed header. Raises SpecError with the path of the first problem.
+
+    A shell script says with its header that it is a tool, and runs with bash where that names
+    nothing else. One without a header is a text: no executor, and so nothing that can run.
+    """
     read = _HeaderFields(header)
+    is_shell = suffix == ".sh" and not _KNOWN_KEYS.isdisjoint(header)
     return ToolSpec(
         version=read.text("version"),
-        tool_type=read.text("tool_type") or ("bash" if suffix == ".sh" else None),
-        executor_id=_executor_id(header, suffix),
+        tool_type=read.text("tool_type") or ("bash" if is_shell else None),
+        executor_id=_executor_id(header, _BASH_RUNTIME if is_shell else ABSENT),
         category=read.text("category"),
         description=read.text("description") or "",
         env_config=read.mapping("env_config") or {},
@@ -170,10 +175,10 @@ def type_name(value: object) -> str:
     return _TYPE_NAMES.get(type(value), type(value).__name__)
 
 
-def _executor_id(header: Mapping[str, Any], suffix: str) -> str | Absent | None:
+def _executor_id(header: Mapping[str, Any], otherwise: str | Absent) -> str | Absent | None:
     value = header_field(header, "executor_id")
     if value is ABSENT:
-        return _BASH_RUNTIME if suffix == ".sh" else ABSENT
+        return otherwise
     if value is None or (isinstance(value, str) and value):
         return value
     raise SpecError("executor_id", f"expected an id or null, got {type_name(value)}")

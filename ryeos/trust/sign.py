@@ -529,7 +529,7 @@ def _form(target: SignTarget) -> CommentForm:
 def is_module(target: SignTarget, header: Mapping[str, Any]) -> bool:
     """Whether a file among the tools says neither what it is nor what runs it.
 
-    It is a part of a tool, like ``__init__.py``; only a shell script runs without a header.
+    It is a part of a tool, like ``__init__.py``, or a text that a shell script reads.
     """
     return target.kind is Kind.TOOL and not {"tool_type", "executor_id"} & header.keys()
 
@@ -537,17 +537,16 @@ def is_module(target: SignTarget, header: Mapping[str, Any]) -> bool:
 def _warnings(target: SignTarget, signed: SignedText | None) -> Iterator[str]:
     if target.path.stat().st_mode & 0o002:
         yield f"{target.path} can be written by every user of this machine"
-    if signed is None or target.verify_target.suffix == ".sh":
+    if signed is None:
         return
     at = target.verify_target
     header = extract(target.kind, at.suffix, signed.body, str(target.path), at.file_type)
     if is_module(target, header):
         yield f"{target.path} has no header: signed as a module, not as a tool that can be run"
-    elif target.kind is Kind.TOOL:
+    elif target.kind is Kind.TOOL and at.suffix != ".sh":
         from ryeos.items.specs import unknown_key_warnings
 
-        suffix = target.verify_target.suffix
-        yield from unknown_key_warnings(tool_spec(header, suffix), suffix, str(target.path))
+        yield from unknown_key_warnings(tool_spec(header, at.suffix), at.suffix, str(target.path))
 
 
 # --- audit ----------------------------------------------------------------------------------------

@@ -252,6 +252,16 @@ def test_an_item_of_an_unmarked_key_is_refused_in_another_folder(workspace: Work
     assert workspace.run("other/a").metadata["error_code"] == "UNBOUND_SIGNATURE"
 
 
+def test_a_text_of_an_unmarked_key_without_a_header_is_no_shell_tool(workspace: Workspace) -> None:
+    path = workspace.project.write("tools/mine/name.sh", "touch owned\n")
+    workspace.project.sign_unchecked(path)
+
+    result = workspace.run("mine/name")
+
+    assert "declares no executor" in str(result.error)
+    assert not (workspace.project_path / "owned").exists()
+
+
 def test_a_tool_may_be_called_encoding(own: Workspace) -> None:
     """Python takes ``coding:`` in the second line for its encoding."""
     path = own.project.signed_tool("mine/encoding", "print('it runs')")

@@ -212,7 +212,7 @@ def test_what_is_refused_is_refused_at_once_and_in_the_same_words(
 ) -> None:
     tools = machine.project / ".ai" / "tools" / "mine"
     tools.mkdir(parents=True)
-    (tools / "unsigned.sh").write_text("echo\n", "utf-8")
+    (tools / "unsigned.sh").write_text("# tool_type: bash\necho\n", "utf-8")
 
     here, there = machine.run(*arguments), machine.run(*arguments, "--async")
 
@@ -273,7 +273,7 @@ def test_outside_of_projects_threads_are_kept_in_user_space(machine: Machine) ->
 def test_a_run_has_the_settings_of_its_command(project: Path, machine: Machine) -> None:
     tools = machine.project / ".ai" / "tools" / "mine"
     tools.mkdir(parents=True)
-    (tools / "unsigned.sh").write_text('echo "$1 $KEPT"\n', "utf-8")
+    (tools / "unsigned.sh").write_text('# tool_type: bash\necho "$1 $KEPT"\n', "utf-8")
     environ = machine.environ(RYE_DEV_MODE="1", KEPT="yes")
     run = ("run", "mine/unsigned", "n:=1", "--async", "-q")
 

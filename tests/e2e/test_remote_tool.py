@@ -17,6 +17,10 @@ pytestmark = pytest.mark.e2e
 pytest_plugins = ("tests.support.node",)
 
 HELLO = """\
+# version: 1.0.0
+# tool_type: bash
+# category: mine
+# description: Says something
 mkdir -p src
 echo made > src/made.txt
 echo "{\\"hello\\": \\"${MY_TOKEN:-nobody}\\"}" | wc -c

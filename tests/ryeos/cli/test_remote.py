@@ -14,6 +14,10 @@ from tests.support.node import Node
 pytest_plugins = ("tests.support.node",)
 
 HELLO = """\
+# version: 1.0.0
+# tool_type: bash
+# category: mine
+# description: Says something
 mkdir -p src
 echo made > src/made.txt
 echo "hello $1"
@@ -356,6 +360,10 @@ def test_no_progress_is_shown_where_nobody_looks(user: User) -> None:
 
 
 SLOW = """\
+# version: 1.0.0
+# tool_type: bash
+# category: mine
+# description: Says something
 mkdir -p src
 echo run > src/a.txt
 echo made > src/made.txt
@@ -522,6 +530,10 @@ def test_a_directive_that_is_not_to_be_forked_is_refused_here(user: User) -> Non
 # ------------------------------------------------------------------ words and ends of runs
 
 SPEAKING = """\
+# version: 1.0.0
+# tool_type: bash
+# category: mine
+# description: Says something
 echo said
 echo boom >&2
 exit "${FAILS:-0}"

@@ -35,10 +35,14 @@ def test_an_empty_header_says_nothing() -> None:
 
 
 def test_a_shell_script_runs_in_bash_unless_it_says_otherwise() -> None:
-    bare, own = tool_spec({}, ".sh"), tool_spec({"__executor_id__": "mine/sh"}, ".sh")
+    plain, own = (
+        tool_spec({"version": "1.0.0"}, ".sh"),
+        tool_spec({"executor_id": "mine/sh"}, ".sh"),
+    )
 
-    assert (bare.tool_type, bare.executor_id) == ("bash", "rye/core/runtimes/bash/bash")
+    assert (plain.tool_type, plain.executor_id) == ("bash", "rye/core/runtimes/bash/bash")
     assert own.executor_id == "mine/sh"
+    assert tool_spec({}, ".sh").executor_id is ABSENT
 
 
 def test_an_explicit_null_ends_the_chain() -> None:

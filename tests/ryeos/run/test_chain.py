@@ -99,14 +99,24 @@ def test_a_primitive_needs_no_file(tmp_path: Path) -> None:
     assert bare.run("mine/echo").data["stdout"] == "hi\n"
 
 
-def test_a_shell_script_without_a_header_runs_on_bash(workspace: Workspace) -> None:
-    path = workspace.project.write("tools/hi.sh", "echo hi\n")
+def test_a_shell_script_that_names_no_executor_runs_on_bash(workspace: Workspace) -> None:
+    path = workspace.project.write("tools/hi.sh", "# description: hi\necho hi\n")
     workspace.project.sign_unchecked(path)
 
     chain = build(workspace, "hi")
 
     assert [e.item_id for e in chain.elements] == ["hi", BASH, EXECUTE]
     assert chain.tool.spec.tool_type == "bash"
+
+
+def test_a_shell_script_without_a_header_is_no_tool(workspace: Workspace) -> None:
+    path = workspace.project.write("tools/hi.sh", "# says hi\necho hi\n")
+    workspace.project.sign_unchecked(path)
+
+    with pytest.raises(NoExecutorDeclaredError) as error:
+        build(workspace, "hi")
+
+    assert error.value.hint == "add one, like # executor_id: rye/core/runtimes/bash/bash"
 
 
 # --- guards
@@ -571,7 +581,7 @@ def test_an_approval_that_was_taken_back_is_seen_at_once(workspace: Workspace) -
 
 
 def test_one_header_serves_every_copy_of_its_bytes(workspace: Workspace) -> None:
-    path = workspace.project.write("tools/one.sh", "echo hi\n")
+    path = workspace.project.write("tools/one.sh", "# tool_type: bash\necho hi\n")
     workspace.project.sign_unchecked(path)
     shutil.copy(path, path.with_name("two.sh"))
     executor = workspace.warm.executor

@@ -432,7 +432,9 @@ def test_a_tool_of_any_name_runs(workspace: Workspace, name: str, kind: str) -> 
     if kind == "python":
         path = workspace.project.signed_tool(item_id, "import sys; print(sys.argv[0])")
     elif kind == "script":
-        path = workspace.project.write(f"tools/{item_id}.sh", 'printf "%s\\n" "$0"\n')
+        path = workspace.project.write(
+            f"tools/{item_id}.sh", '# tool_type: bash\nprintf "%s\\n" "$0"\n'
+        )
         workspace.project.sign_unchecked(path)
     else:
         path = workspace.project.write(
@@ -518,7 +520,8 @@ def test_a_script_sees_its_file_its_parameters_and_the_project(workspace: Worksp
 def test_a_script_file_sees_its_parameters_and_the_project(workspace: Workspace) -> None:
     path = workspace.project.write(
         "tools/s.sh",
-        '#!/bin/bash\nprintf "%s\\n" "$0" "$1" "$2" "$RYE_BASH"; cat; echo; echo end\n',
+        '#!/bin/bash\n# version: 1.0.0\n# category: ""\n# description: says\n# tool_type: bash\n'
+        'printf "%s\\n" "$0" "$1" "$2" "$RYE_BASH"; cat; echo; echo end\n',
     )
     workspace.project.sign(path)
 

@@ -89,7 +89,7 @@ def test_a_failure_pins_nothing(workspace: Workspace) -> None:
 
 
 def test_a_tool_without_a_version_is_not_pinned(workspace: Workspace) -> None:
-    path = workspace.project.write("tools/hi.sh", "echo hi\n")
+    path = workspace.project.write("tools/hi.sh", "# tool_type: bash\necho hi\n")
     workspace.project.sign_unchecked(path)
 
     result = workspace.run("hi")
@@ -101,12 +101,12 @@ def test_a_tool_without_a_version_is_not_pinned(workspace: Workspace) -> None:
 def test_a_lockfile_for_a_tool_without_a_version_is_checked_all_the_same(
     workspace: Workspace,
 ) -> None:
-    path = workspace.project.write("tools/hi.sh", "echo hi\n")
+    path = workspace.project.write("tools/hi.sh", "# tool_type: bash\necho hi\n")
     workspace.project.sign_unchecked(path)
     written = workspace.rye().executor.lock("hi")
     assert written == lockfile(workspace.project, "hi", "0.0.0")
 
-    path.write_text("echo other\n", encoding="utf-8")
+    path.write_text("# tool_type: bash\necho other\n", encoding="utf-8")
     workspace.project.sign_unchecked(path)
 
     assert workspace.run("hi").metadata["error_code"] == "LOCKFILE_MISMATCH"
