@@ -37,6 +37,19 @@ class ConfigurationError(LilluxError):
         super().__init__(f"{field}: {problem}", hint=hint)
 
 
+def as_word(path: object) -> str:
+    """A path as one word of a command line, for hints that people paste."""
+    import sys
+
+    if sys.platform == "win32":
+        from subprocess import list2cmdline
+
+        return list2cmdline([str(path)])
+    from shlex import quote
+
+    return quote(str(path))
+
+
 class FileSystemError(LilluxError):
     """The file system refused: full disk, read-only mount, no permission. ``path`` is where."""
 

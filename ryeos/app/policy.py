@@ -104,7 +104,13 @@ def policy_of(
     stand in a file that came with a project. Raises UsageError, RyeError for a broken file.
     """
     layers = [layer.values for layer in config.layers(POLICY_PATH, tiers=(USER,))]
-    said = layers[0] if layers else {}
+    return policy_from(layers[0] if layers else {}, sign=sign, rules=rules)
+
+
+def policy_from(
+    said: Mapping[str, Any], *, sign: str = "", rules: Sequence[tuple[str, str]] = ()
+) -> AgentPolicy:
+    """The policy of a file that says this. Raises as `policy_of`."""
     _require_keys(said, _KEYS, POLICY_PATH)
     in_file = _word(SignMode, said.get("sign", SignMode.ASK.value), "sign")
     wanted = SignMode(sign) if sign else in_file

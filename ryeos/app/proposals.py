@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.digests import sha256_hex
-from lillux.errors import LilluxError
+from lillux.errors import LilluxError, as_word
 from lillux.files import FileChangedError, make_directory, read_bytes, write_atomic
 from lillux.values import dataclass
 from ryeos.app.output import steers_nothing
@@ -75,7 +75,7 @@ def require_no_rights(targets: Sequence[SignTarget]) -> None:
             raise RyeError(
                 f"{target.label}: an agent signs nothing that gives rights",
                 code="PERMISSION_DENIED",
-                hint=f"a person signs it, after reading it: rye sign {target.path}",
+                hint=f"a person signs it, after reading it: rye sign {as_word(target.path)}",
                 path=str(target.path),
             )
 

@@ -190,9 +190,16 @@ class RunRules:
 
     def require(self, target: SignTarget, valid: ValidItem) -> None:
         """Raise ItemValidationError for an item that could never run, and as reading cases."""
+        where = str(target.path)
+        if target.kind is Kind.CONFIG and valid.header is not None:
+            from ryeos.app.settings import settings_problems
+
+            relative = target.path.relative_to(target.space.directory(Kind.CONFIG)).as_posix()
+            found = tuple(settings_problems(relative, valid.header))
+            if found:
+                raise ItemValidationError(where, found)
         if target.ref is None or target.kind is not Kind.TOOL:
             return
-        where = str(target.path)
         if target.ref.is_test:
             from ryeos.app.item_tests import read_case_text
 
@@ -203,12 +210,21 @@ class RunRules:
         spec = tool_spec(valid.header, target.verify_target.suffix)
         issues = [*misspelt_keys(spec, target.verify_target.suffix)]
         issues += self._executor_issues(spec, target.space.label)
+        issues += self._config_issues(spec, target.space.label)
         if spec.tool_type == "graph":
             from ryeos.graph.reading import read_graph
 
             issues += map(str, read_graph(valid.header, target.ref.id).errors)
         if issues:
             raise ItemValidationError(where, issues)
+
+    def _config_issues(self, spec: ToolSpec, label: str) -> Iterator[str]:
+        if spec.tool_type == "graph" or not spec.config or not isinstance(spec.executor_id, str):
+            return
+        from ryeos.app.settings import config_problems
+
+        found = self._rye.resolver.find_executor(spec.executor_id, label)
+        yield from config_problems(spec.config, found.location.ref.id if found else "")
 
     def _executor_issues(self, spec: ToolSpec, label: str) -> Iterator[str]:
         wanted = spec.executor_id

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lillux.errors import as_word
 from lillux.files import is_directory
 from ryeos.app.bundles import BundleRecipe, LookedAt, chosen_files, items_of, look_at, make_bundle
 from ryeos.app.output import one_line
@@ -78,7 +79,8 @@ def _create(session: Session) -> int:
         "files": len(made.files),
     }
     session.output.answer(envelope, f"{made.bundle_id} {made.version}: {target}")
-    session.output.note(f"next: rye bundle push {target}, or: rye bundle install {target}")
+    word = as_word(target)
+    session.output.note(f"next: rye bundle push {word}, or: rye bundle install {word}")
     return 0
 
 
@@ -368,7 +370,9 @@ def _pull(session: Session) -> int:
         "files": len(bundle.files),
         "path": str(target),
     }
-    session.output.note(f"read it, then: rye bundle install {target} --key {bundle.fingerprint}")
+    session.output.note(
+        f"read it, then: rye bundle install {as_word(target)} --key {bundle.fingerprint}"
+    )
     session.output.answer(envelope, str(target))
     return 0
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from lillux.errors import LilluxError
+from lillux.errors import LilluxError, as_word
 from ryeos.app.output import one_line, steers_nothing
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.doctor_probes import (
@@ -215,7 +215,7 @@ def _signatures(session: Session) -> Iterator[Finding]:
     message = ", ".join(f"{number} {state}" for state, number in found.items()) or "no items yet"
     bad = [report for report in reports if report.state not in (VALID, SKIPPED)]
     broken = [report for report in bad if report.state in ("tampered", "bad-format")]
-    fix = f"rye verify {bad[0].target.path}" if bad else ""
+    fix = f"rye verify {as_word(bad[0].target.path)}" if bad else ""
     yield Finding("items", FAIL if broken else WARN if bad else OK, message, fix)
 
 

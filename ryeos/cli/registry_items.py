@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lillux.errors import LilluxError
+from lillux.errors import LilluxError, as_word
 from ryeos.app.output import one_line
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.registry import (
@@ -143,7 +143,7 @@ def _show_pulled(
     if not item.covers_all:
         session.output.warn(f"{item.ref}: the registry's signature covers only a part of the text")
     if not runs:
-        hint = _RUNS_HINT.format(path=path, fingerprint=item.fingerprint)
+        hint = _RUNS_HINT.format(path=as_word(path), fingerprint=item.fingerprint)
         envelope["hint"] = hint
         session.output.note(hint)
     session.output.answer(

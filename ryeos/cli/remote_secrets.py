@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from lillux.errors import as_word
 from lillux.signing import KeyNotFoundError, load_keypair
 from ryeos.app.output import one_line
 from ryeos.cli import run
@@ -191,7 +192,8 @@ def _imported(session: Session) -> Mapping[str, str]:
         try:
             return read_env_file(Path(path))
         except FileNotFoundError:
-            hint = f"for variables of your environment: rye remote secrets import {path} --env"
+            command = f"rye remote secrets import {as_word(path)} --env"
+            hint = f"for variables of your environment: {command}"
             raise UsageError(f"{path}: expected a file, found none", hint=hint) from None
     missing = [name for name in words if not session.environ.get(name)]
     if missing or not words:

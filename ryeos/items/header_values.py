@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, TypeAlias
 
-from lillux.errors import LilluxError
+from lillux.errors import LilluxError, as_word
 
 # --- errors ---------------------------------------------------------------------------------------
 
@@ -35,8 +35,9 @@ class MetadataError(LilluxError):
         self.parser, self.problem, self.line = parser, problem, line
         self.place = place or f"{parser} header"
         at = "" if line is None else f", line {line}"
-        fix = "fix the file, then sign it again: rye sign PATH"
-        super().__init__(f"{self.place}{at}: {problem}", hint=hint or fix)
+        path = self.place.partition(": ")[0]
+        fix = f", then sign it again: rye sign {as_word(path)}" if {*"/\\"} & {*path} else ""
+        super().__init__(f"{self.place}{at}: {problem}", hint=hint or f"fix the file{fix}")
 
 
 def shown(text: str) -> str:

@@ -6,7 +6,7 @@ whatever the text is, the only exception is MetadataError.
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -138,30 +138,63 @@ COMMENT_PARSERS = ("comments/tags", "comments/yaml")
 _TAG = re.compile(r"[ \t]*@(\w+)[ \t]+(.+)")
 _FIELD = re.compile(r"[ \t]*(\w+):[ \t]+(.+)")
 _DUNDER = re.compile(r"[ \t]*(__\w+__)[ \t]*=[ \t]*(.+)")
+_SCHEMA = re.compile(
+    r"[ \t]*(?:@config_schema[ \t]|(?:config_schema|input_schema|CONFIG_SCHEMA)[ \t]*[:=])(.*)"
+)
 _FENCE = "---"
 
 
 def parse_tags(text: str, mark: str) -> dict[str, Any]:
-    """What the comments say, under the names that Python files use; every value is a string.
+    """What the comments say, under the names that Python files use; values are strings.
 
     ``version: 1.0.0`` and ``@version 1.0.0`` for the known words
     (`ryeos.items.header_values.TAGS`), ``__version__ = "1.0.0"`` for any name. Later in this list
-    wins over earlier, and the last of a kind over those before it.
+    wins over earlier, and the last of a kind over those before it. ``config_schema: {...}`` is
+    JSON, which may go on in the comments below it.
 
-    Raises MetadataError.
+    Raises MetadataError, also for a schema that cannot be read: without one nothing is checked.
     """
     require_parsable_text("comments", text)
     fields: dict[str, Any] = {}
     tags: dict[str, Any] = {}
     dunders: dict[str, Any] = {}
-    for _, line in _comments(text, mark):
-        if (field := _FIELD.fullmatch(line)) and field[1] in TAGS:
+    schema: dict[str, Any] = {}
+    comments = list(_comments(text, mark))
+    for index, (number, line) in enumerate(comments):
+        if found := _SCHEMA.fullmatch(line):
+            below = [more for _, more in comments[index + 1 :]]
+            schema = {"config_schema": _schema_in([found[1], *below], number)}
+        elif (field := _FIELD.fullmatch(line)) and field[1] in TAGS:
             fields[TAGS[field[1]]] = unquoted(field[2])
         elif (tag := _TAG.fullmatch(line)) and tag[1] in TAGS:
             tags[TAGS[tag[1]]] = unquoted(tag[2])
         elif dunder := _DUNDER.fullmatch(line):
             dunders[dunder[1]] = unquoted(dunder[2])
-    return fields | tags | dunders
+    return fields | tags | dunders | schema
+
+
+def _schema_in(lines: Sequence[str], number: int) -> dict[str, Any]:
+    """The JSON object that these lines begin with. Raises MetadataError, at line ``number``."""
+    import json
+
+    decoder = json.JSONDecoder(object_pairs_hook=_object_of_unique_keys)
+    text = "\n".join(lines).lstrip()
+    try:
+        value, end = decoder.raw_decode(text)
+        value = plain_value(value)
+        if not isinstance(value, dict):
+            problem = "expected an object"
+        elif behind := text[end:].partition("\n")[0].strip():
+            problem = f"expected nothing behind the object, found {shown(behind)}"
+        else:
+            return value
+    except json.JSONDecodeError as error:
+        problem, number = f"expected JSON: {error.msg}", number + error.lineno - 1
+    except UnreadableValueError as error:
+        problem = error.problem
+    except (ValueError, RecursionError) as error:
+        problem = f"expected JSON: {error}"
+    raise MetadataError("comments", f"config_schema: {problem}", number)
 
 
 def parse_block(text: str, mark: str) -> dict[str, Any]:
@@ -384,6 +417,11 @@ def parse_shell(text: str) -> dict[str, Any]:
     Raises MetadataError.
     """
     require_parsable_text("shell", text)
+    assigned = re.search(r"^CONFIG_SCHEMA=", text, re.MULTILINE)
+    if assigned:
+        line = text.count("\n", 0, assigned.start()) + 1
+        problem = "expected a schema in the comments at the top, as # config_schema: {...}"
+        raise MetadataError("shell", problem, line)
     return parse_tags(text, "#") | _assignments(text)
 
 

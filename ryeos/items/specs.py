@@ -271,7 +271,7 @@ def misspelt_keys(spec: ToolSpec, suffix: str) -> Iterator[str]:
         if key in {*known, *FOREIGN, *_FOREIGN_IN_CODE} or key.startswith(_FOREIGN_PREFIXES[0]):
             continue
         names = tuple(name for name in known if name[0].islower()) if is_data else known
-        close = _closest(key, names, _CUTOFF_IN_CODE)
+        close = closest(key, names, _CUTOFF_IN_CODE)
         if close:
             yield f"unknown key {key[:80]!r}: did you mean {close}?"
 
@@ -285,7 +285,7 @@ def _top_level(keys: Mapping[str, Any], suffix: str, where: str) -> Iterator[str
         return
     known = tuple(name for names in SPELLINGS.values() for name in names)
     for key in keys:
-        if key not in {*known, *_FOREIGN_IN_CODE} and _closest(key, known, _CUTOFF_IN_CODE):
+        if key not in {*known, *_FOREIGN_IN_CODE} and closest(key, known, _CUTOFF_IN_CODE):
             yield from _unread(where, {key: keys[key]}, known)
 
 
@@ -306,12 +306,13 @@ def _unread(where: str, keys: Mapping[str, Any], known: tuple[str, ...]) -> Iter
 
 
 def _line(where: str, key: str, known: tuple[str, ...], value: object) -> str:
-    close = _closest(key, known, _CUTOFF)
+    close = closest(key, known, _CUTOFF)
     meant = f": did you mean {close}?" if close else f" ({type_name(value)})"
     return f"{where}: unknown key {key[:80]!r} is not used{meant}"
 
 
-def _closest(key: str, known: tuple[str, ...], cutoff: float) -> str:
+def closest(key: str, known: tuple[str, ...], cutoff: float) -> str:
+    """The known key that another one is most like, ``""`` where none is like it."""
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(key, known, 1, cutoff)), "")

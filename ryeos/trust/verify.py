@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lillux.digests import sha256_hex
-from lillux.errors import LilluxError
+from lillux.errors import LilluxError, as_word
 from lillux.files import FileTooLargeError, is_inside, path_inside, read_bytes
 from lillux.signing import compute_key_fingerprint, verify_signature
 from lillux.values import dataclass, field
@@ -101,7 +101,7 @@ class Target:
     @property
     def sign_command(self) -> str:
         """What a user types to sign this file."""
-        return f"rye sign {self.path}"
+        return f"rye sign {as_word(self.path)}"
 
     def identity(self, version: str = "") -> Identity | None:
         """The item that the file is for its place; None for a file below no folder of a kind."""

@@ -2,9 +2,11 @@
 
 import pytest
 
+from ryeos.app.settings import SETTINGS, settings_problems
 from ryeos.app.sign import checked
 from ryeos.items.errors import ItemValidationError
-from tests.support.workspace import Workspace
+from ryeos.items.yaml import parse_yaml
+from tests.support.workspace import ROOT, Workspace
 
 GRAPH = """\
 version: "1.0.0"
@@ -79,3 +81,102 @@ def test_a_user_tool_cannot_be_signed_for_a_runtime_of_a_project(workspace: Work
 
 def test_a_graph_with_problems_is_not_signed(workspace: Workspace) -> None:
     assert any("nowhere" in one for one in issues(workspace, "tools/mine/g.yaml", GRAPH))
+
+
+def settings(path: str, text: str) -> str:
+    return f'version: "1.0.0"\ncategory: {path.partition("/")[0]}\n{text}\n'
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "problem"),
+    [
+        ("remotes/remotes.yaml", "remotes: {gpu: {urll: 'https://x'}}", 'did you mean "url"'),
+        ("remotes/remotes.yaml", "remotes: {gpu: {url: 'ftp://x'}}", "begins with https://"),
+        ("remotes/remotes.yaml", "remots: {}", 'did you mean "remotes"'),
+        ("registry/registry.yaml", "registry: {a: {url: 'https://x', key: K}}", "no such key"),
+        ("registry/registry.yaml", "registry: {a: {url: nowhere}}", "begins with https://"),
+        ("cas/manifest.yaml", "sync: {includes: [src/]}", 'did you mean "include"'),
+        ("cas/manifest.yaml", "sync: {include: src/}", "expected"),
+        ("cas/manifest.yaml", "manifest: {hard_exclude: {patterns: ['(']}}", "("),
+        ("execution/execution.yaml", "defaults: {timout: 3}", 'did you mean "timeout"'),
+        ("integrity/integrity.yaml", "require_full_coverage: 'yes'", "boolean"),
+        ("agents/policy.yaml", "sign: alow", "expected one of ask, never, allow"),
+        ("agents/policy.yaml", "rules: [{item: 'tool:a', decision: deny}]", "did you mean items?"),
+        ("web/access.yaml", "allow_privat: []", 'did you mean "allow_private"'),
+    ],
+)
+def test_settings_with_a_slip_are_not_signed(
+    workspace: Workspace, path: str, text: str, problem: str
+) -> None:
+    found = issues(workspace, f"config/{path}", settings(path, text))
+
+    assert len(found) == 1
+    assert problem in found[0]
+
+
+def test_settings_that_rye_ships_have_no_slip() -> None:
+    for path in sorted((ROOT / "bundle.ai/config").rglob("*.yaml")):
+        relative = path.relative_to(ROOT / "bundle.ai/config").as_posix()
+        assert relative in SETTINGS
+        assert (
+            list(settings_problems(relative, parse_yaml(path.read_text("utf-8"), path.name))) == []
+        )
+
+
+def test_settings_of_a_project_itself_say_what_they_like(workspace: Workspace) -> None:
+    text = settings("mine/own.yaml", "anything: [1]")
+
+    assert issues(workspace, "config/mine/own.yaml", text) == []
+
+
+HTTP = """\
+version: "1.0.0"
+tool_type: http
+executor_id: rye/core/primitives/http_client
+category: mine
+description: asks
+config:
+  url: "https://api.example/{path}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ("  heders: {}\n", "config: unknown key 'heders': did you mean headers?"),
+        ("  auth: {type: bearer, tokn: x}\n", 'did you mean "token"'),
+        ("  auth: {type: basic}\n", 'expected one of "bearer", "api_key"'),
+        ("  retry: {max_attempt: 2}\n", 'did you mean "max_attempts"'),
+    ],
+)
+def test_a_request_with_a_slip_is_not_signed(
+    workspace: Workspace, config: str, problem: str
+) -> None:
+    (found,) = issues(workspace, "tools/mine/a.yaml", HTTP + config)
+
+    assert problem in found
+
+
+def test_a_value_for_a_template_is_no_slip(workspace: Workspace) -> None:
+    text = HTTP.replace("{path}", "{querys}") + "  querys: search\n"
+
+    assert issues(workspace, "tools/mine/a.yaml", text) == []
+
+
+def test_the_config_of_a_command_is_looked_at_too(workspace: Workspace) -> None:
+    text = tool().replace("{command: echo}", "{comand: echo}")
+
+    assert issues(workspace, "tools/mine/a.yaml", text) == [
+        "config: unknown key 'comand': did you mean command?"
+    ]
+
+
+@pytest.mark.parametrize("schema", ['{"type": "object"', "[1]", '{"type": "object"} x', "{'a': 1}"])
+def test_a_schema_of_a_shell_script_that_cannot_be_read_is_an_error(
+    workspace: Workspace, schema: str
+) -> None:
+    text = "# version: 1.0.0\n# category: mine\n# description: d\n# tool_type: bash\n"
+    path = workspace.project.write("tools/mine/a.sh", f"{text}# config_schema: {schema}\necho\n")
+    error = checked(workspace.rye(), workspace.project.target(path)).error
+
+    assert "config_schema: expected" in str(error)

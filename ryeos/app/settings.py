@@ -1,0 +1,178 @@
+"""What the settings files that Rye reads may say, and the config of a tool.
+
+A slip in one of them would be passed over in silence when it is read, so that a person believes in
+a rule that nobody applies: `ryeos.app.sign` refuses to sign it. Late, as few signatures need it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from lillux.errors import LilluxError
+from lillux.schema import violations
+from ryeos.app.policy import POLICY_PATH, policy_from
+from ryeos.app.workspace import ALIASES_PATH, INTEGRITY_PATH
+from ryeos.items.refs import USER
+from ryeos.items.specs import FOREIGN, closest
+from ryeos.remote import registry_settings, settings
+from ryeos.sync.rules import NameRules, rules_of
+from ryeos.trust.config import Layer
+
+_Schema = Mapping[str, Any]
+
+# What any file may say about itself.
+_ABOUT = ("version", "category", "name", "description", "entry_type", "schema_version")
+_ABOUT_KEYS: Mapping[str, _Schema] = {key: {} for key in (*_ABOUT, *FOREIGN)}
+
+
+def _only(**keys: _Schema) -> _Schema:
+    """A mapping with these keys and no others; null takes a value of a lower layer back."""
+    return {"type": ["object", "null"], "properties": keys, "additionalProperties": False}
+
+
+def _named(schema: _Schema) -> _Schema:
+    """A mapping from any name."""
+    return {"type": ["object", "null"], "additionalProperties": schema}
+
+
+_TEXT: _Schema = {"type": ["string", "null"]}
+_NUMBER: _Schema = {"type": ["number", "null"]}
+_FLAG: _Schema = {"type": ["boolean", "null"]}
+_TEXTS: _Schema = {"type": ["array", "null"], "items": {"type": "string"}}
+_LIMITS = _only(timeout=_NUMBER, max_steps=_NUMBER, max_concurrency=_NUMBER)
+
+# Path below ``.ai/config`` -> what the file may say beside what it says about itself.
+SETTINGS: Mapping[str, Mapping[str, _Schema]] = {
+    settings.CONFIG_PATH: {
+        "project_path": _TEXT,
+        "project_name": _TEXT,
+        "defaults": _only(timeout=_NUMBER),
+        "remotes": _named(
+            _only(
+                url=_TEXT,
+                key_env=_TEXT,
+                node_id=_TEXT,
+                timeout=_NUMBER,
+                roles=_TEXTS,
+                allow_insecure=_FLAG,
+                project_path=_TEXT,
+            )
+        ),
+    },
+    registry_settings.CONFIG_PATH: {
+        "registry": _named(
+            _only(
+                url=_TEXT,
+                key_env=_TEXT,
+                fingerprint=_TEXT,
+                timeout=_NUMBER,
+                allow_insecure=_FLAG,
+            )
+        ),
+    },
+    "cas/manifest.yaml": {
+        "manifest": _only(skip_dirs=_TEXTS, hard_exclude=_only(names=_TEXTS, patterns=_TEXTS)),
+        "sync": _only(include=_TEXTS, exclude=_TEXTS),
+    },
+    "execution/execution.yaml": {"defaults": _LIMITS, "tools": _named(_LIMITS)},
+    INTEGRITY_PATH: {"require_full_coverage": _FLAG},
+    ALIASES_PATH: {"aliases": _named(_TEXT), "prefixes": _TEXTS},
+    POLICY_PATH: {"sign": _TEXT, "rules": {"type": ["array", "null"]}, "tools": _TEXTS},
+    "web/access.yaml": {"allow_private": _TEXTS},
+    "web/search.yaml": {"provider": _TEXT, "url": _TEXT, "key_env": _TEXT},
+}
+
+# The keys of a tool's ``config`` that its primitive reads, and those of the blocks in it.
+_PROCESS_KEYS: tuple[str, ...] = (
+    *("protocol", "command", "args", "input_data", "cwd", "timeout", "max_output_bytes", "shell"),
+    *("flags", "own_timeout", "no_timeout", "script_from", "script", "command_template", "env"),
+    *("fixed_params", "params_key"),
+)
+_HTTP_KEYS: tuple[str, ...] = (
+    *("method", "url", "query", "params", "headers", "body", "auth", "retry", "mode", "stream"),
+    *("timeout", "max_response_bytes", "max_output_bytes", "protocol"),
+)
+_ANY: _Schema = {}
+_HTTP_BLOCKS: Mapping[str, _Schema] = {
+    "auth": {
+        "type": "object",
+        "properties": {
+            "type": {"enum": ["bearer", "api_key"]},
+            "token": _TEXT,
+            "key": _TEXT,
+            "header": _TEXT,
+        },
+        "required": ["type"],
+        "additionalProperties": False,
+    },
+    "retry": _only(max_attempts=_ANY, backoff=_ANY, on_status=_ANY, max_delay_s=_ANY),
+    "stream": _only(transport=_ANY, destinations=_ANY, buffer_events=_ANY, max_buffer_size=_ANY),
+}
+_HTTP_CLIENT = "rye/core/primitives/http_client"
+# What else reads the config itself; behind other runtimes a config is the tool's own.
+_PROCESS_EXECUTORS = frozenset(
+    {f"rye/core/primitives/{name}" for name in ("execute", "subprocess")}
+    | {"rye/core/runtimes/bash/bash"}
+)
+
+
+def settings_problems(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with a file at this path below ``.ai/config``; nothing for one of others."""
+    own = SETTINGS.get(relative)
+    if own is None:
+        return
+    schema = {
+        "type": "object",
+        "properties": {**_ABOUT_KEYS, **own},
+        "patternProperties": {"^(x-|_)": {}},
+        "additionalProperties": False,
+    }
+    found = [str(one) for one in violations(values, schema)]
+    yield from found or _unreadable(relative, values)
+
+
+def _unreadable(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
+    """What the readers of the file say of values that have the right form."""
+    try:
+        match relative:
+            case settings.CONFIG_PATH:
+                for name, said in (values.get("remotes") or {}).items():
+                    settings.valid_remote_name(name)
+                    for key, value in (said or {}).items():
+                        settings.validate_setting(f"remotes.{name}", key, value)
+            case registry_settings.CONFIG_PATH:
+                layer = Layer(USER, Path(relative), values)
+                registries = registry_settings.Registries([layer], {})
+                for name in registries.names:
+                    registries.resolve(name)
+            case "cas/manifest.yaml":
+                NameRules(rules_of([(relative, values)]))
+            case "agents/policy.yaml":
+                policy_from(values)
+    except LilluxError as error:
+        yield str(error)
+
+
+def config_problems(config: Mapping[str, Any], executor_id: str) -> Iterator[str]:
+    """What is wrong with the ``config`` of a tool that this executor runs.
+
+    A config may hold values for its own templates, so that only a key that is nearly another one,
+    and that no template names, is a slip.
+    """
+    is_http = executor_id == _HTTP_CLIENT
+    if not is_http and executor_id not in _PROCESS_EXECUTORS:
+        return
+    known = _HTTP_KEYS if is_http else _PROCESS_KEYS
+    text = str(config)
+    for key in config:
+        meant = "" if key in known else closest(key, known, _SLIP)
+        if meant and not re.search(rf"\{{{re.escape(key)}\W", text):
+            yield f"config: unknown key {key[:80]!r}: did you mean {meant}?"
+    for name, schema in _HTTP_BLOCKS.items() if is_http else ():
+        if isinstance(config.get(name), Mapping):
+            for one in violations(config[name], schema):
+                yield f"config.{name}: {one}"
+
+
+_SLIP = 0.8
