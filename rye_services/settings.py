@@ -54,8 +54,9 @@ class Settings:
     max_request_bytes        of a body, after its Content-Encoding was taken off
     max_concurrent           executions at a time
     worker_timeout_s         an execution that takes longer is ended
-    worker_memory_bytes      of an execution; 0 sets no limit
+    worker_memory_bytes      of each process of an execution; 0 sets no limit
     worker_file_bytes        of each file that it writes; 0 sets no limit, None is that of a store
+    worker_disk_bytes        of all files of its workspace; 0 sets no limit, None is four stores
     compatible_versions      ``MAJOR.MINOR`` of clients whose manifests are taken
     allow_unix_sockets       whether tools may open local sockets, which lead to other services
     open_webhooks            whether /execute takes deliveries of webhooks at all
@@ -78,8 +79,9 @@ class Settings:
     max_user_storage_bytes: int = 1 * GIB
     max_concurrent: int = 8
     worker_timeout_s: int = 300
-    worker_memory_bytes: int = 0
+    worker_memory_bytes: int = 4 * GIB
     worker_file_bytes: int | None = None
+    worker_disk_bytes: int | None = None
     compatible_versions: tuple[str, ...] = ("0.1",)
     roles: tuple[str, ...] = ("node",)
     open_webhooks: bool = True
@@ -97,6 +99,12 @@ class Settings:
         """Of what an execution writes; 0 for no limit."""
         own = self.worker_file_bytes
         return self.max_user_storage_bytes if own is None else own
+
+    @property
+    def largest_workspace_bytes(self) -> int:
+        """Of all files that an execution works on; 0 for no limit."""
+        own = self.worker_disk_bytes
+        return 4 * self.max_user_storage_bytes if own is None else own
 
     @property
     def authorized_keys_dir(self) -> Path:
@@ -272,6 +280,7 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "worker_timeout_s": _whole(1),
     "worker_memory_bytes": _amount,
     "worker_file_bytes": _amount,
+    "worker_disk_bytes": _amount,
     "compatible_versions": _words,
     "roles": _roles,
     "open_webhooks": _flag,

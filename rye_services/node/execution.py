@@ -665,6 +665,7 @@ class Engine:
             time_limit_s=float(self.settings.worker_timeout_s),
             memory_bytes=self.settings.worker_memory_bytes,
             file_bytes=self.settings.largest_file_bytes,
+            disk_bytes=self.settings.largest_workspace_bytes,
             unix_sockets=self.settings.allow_unix_sockets,
             hidden=self._hidden(),
             parent_pid=os.getpid(),

@@ -41,6 +41,7 @@ class Job:
     signing_pem         the node's private key for items, for `Action.SIGN` only
     memory_bytes        of each process; 0 for no limit
     file_bytes          of each file that is written; 0 for no limit
+    disk_bytes          of all files in the job's folders; 0 for no limit
     unix_sockets        whether tools may open local sockets
     hidden              what nothing of the job may read, wherever it lies
     parent_pid          the process that ends with this job: when it is gone, so is the job
@@ -62,6 +63,7 @@ class Job:
     time_limit_s: float
     memory_bytes: int = 0
     file_bytes: int = 0
+    disk_bytes: int = 0
     unix_sockets: bool = False
     hidden: tuple[Path, ...] = ()
     parent_pid: int

@@ -4,11 +4,13 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
+from time import monotonic, sleep
 from types import FrameType
 
 from lillux.cancellation import Cancellation
@@ -98,6 +100,8 @@ def do_job(
         raise WorkerEndedError
     if outcome.timed_out or outcome.exit_code == Ending.TIME_LIMIT:
         return _time_was_over(job)
+    if outcome.exit_code == Ending.DISK_LIMIT:
+        return _disk_was_full(job)
     finished = None if outcome.stdout.truncated else read_finished(outcome.stdout.data)
     if outcome.exit_code != Ending.ANSWERED or finished is None:
         raise WorkerDiedError(_problem(outcome), outcome.stderr.data.decode(errors="replace"))
@@ -119,6 +123,16 @@ def _time_was_over(job: Job) -> Finished:
         f"the execution took longer than {job.time_limit_s:g} seconds",
         code="TIMEOUT",
         hint="the node's setting for it is the time limit of executions",
+    )
+
+
+def _disk_was_full(job: Job) -> Finished:
+    return failed(
+        job.action,
+        job.item_ref,
+        f"the execution filled its workspace with more than {job.disk_bytes} bytes",
+        code="RESOURCE_EXCEEDED",
+        hint="the node's setting for it is worker_disk_bytes",
     )
 
 
@@ -145,6 +159,7 @@ class Ending(IntEnum):
 
     ANSWERED    the answer is on standard output
     TIME_LIMIT  the time was over
+    DISK_LIMIT  it wrote more than it may
     ASKED       a signal, or the end of the server, ended it
     DIED        the runner ended without an answer
     """
@@ -153,6 +168,7 @@ class Ending(IntEnum):
     TIME_LIMIT = 70
     ASKED = 71
     DIED = 72
+    DISK_LIMIT = 73
 
 
 def main() -> int:
@@ -191,16 +207,21 @@ def _watch(job: Job, runner: int) -> Ending:
         _await_server(job)
         heard.put(Ending.ASKED)
 
+    def await_full_disk() -> None:
+        _await_full_disk((job.project, job.user, job.home, job.temporary), job.disk_bytes)
+        heard.put(Ending.DISK_LIMIT)
+
     _in_background(await_runner)
     _in_background(await_server)
+    if job.disk_bytes:
+        _in_background(await_full_disk)
     first = _next(heard, job.time_limit_s) or Ending.TIME_LIMIT
     if isinstance(first, _Exited):
         return Ending.ANSWERED if first.status == 0 else Ending.DIED
     _signal(runner, signal.SIGTERM)
     while (further := _next(heard, ENDING_GRACE_S)) is not None:
         if isinstance(further, _Exited):
-            # Its answer came after all: what was asked of it it did.
-            return first if first is Ending.ASKED or further.status else Ending.TIME_LIMIT
+            return first
     _signal(runner, signal.SIGKILL)
     return first
 
@@ -215,6 +236,26 @@ def _await_server(job: Job) -> None:
     from lillux.process.parent import await_end_of_parent
 
     await_end_of_parent(job.parent_pid)
+
+
+def _await_full_disk(folders: Sequence[Path], limit_bytes: int) -> None:
+    """Return once the files take more than that; looking takes a twentieth of the time."""
+    while True:
+        started = monotonic()
+        if any(total > limit_bytes for total in _totals(folders)):
+            return
+        sleep(max(1.0, 20 * (monotonic() - started)))
+
+
+def _totals(folders: Iterable[Path]) -> Iterator[int]:
+    """The bytes on the disk so far, file by file; what goes away meanwhile is passed over."""
+    total = 0
+    for folder in folders:
+        for place, _, names in os.walk(folder):
+            for name in names:
+                with suppress(OSError):
+                    total += os.lstat(f"{place}/{name}").st_blocks * 512
+                    yield total
 
 
 def _in_background(work: Callable[[], object]) -> None:
@@ -270,7 +311,8 @@ def _take_output() -> int:
 
 def _run(job: Job, answer: int) -> None:
     cancellation = _cancelled_by_end(os.getppid())
-    _limit("RLIMIT_AS", job.memory_bytes)
+    # Address space that is only reserved is no memory, and Node.js and Java reserve a lot of it.
+    _limit("RLIMIT_DATA" if sys.platform == "linux" else "RLIMIT_AS", job.memory_bytes)
     _limit("RLIMIT_FSIZE", job.file_bytes)
     from rye_services.node.worker_items import do
 

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="the tools of these test
 LIMITS = {
     "RYE_NODE_WORKER_MEMORY_BYTES": "1 GiB",
     "RYE_NODE_WORKER_FILE_BYTES": "1 MiB",
+    "RYE_NODE_WORKER_DISK_BYTES": "64 MiB",
     "RYE_NODE_WORKER_TIMEOUT_S": "3",
 }
 TAKE = "def execute(params, project_path):\n    return len(bytearray(params['size']))\n"
@@ -77,6 +78,20 @@ def test_no_file_gets_larger_than_worker_file_bytes(project: RemoteProject) -> N
 
     assert result["code"] == "EXECUTION_FAILED"
     assert len(project.text("src/large")) == MIB
+    assert works_still(project)
+
+
+FILLS = "for i in $(seq 200); do head -c 1000000 /dev/zero > $TMPDIR/$i; done; sleep 600"
+
+
+@pytest.mark.heavy
+def test_all_files_of_a_run_are_limited_together(project: RemoteProject) -> None:
+    result = failed(project, "tool:sh", secret_envelope=project.envelope(SCRIPT=FILLS))
+
+    assert (result["code"], result["error"]) == (
+        "RESOURCE_EXCEEDED",
+        f"the execution filled its workspace with more than {64 * MIB} bytes",
+    )
     assert works_still(project)
 
 
