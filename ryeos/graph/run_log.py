@@ -244,7 +244,7 @@ def _fields(value: object, kind: str, where: str) -> ObjectFields:
 # signature that binds that digest to the run. Format: ``docs/graph-runs.md``.
 
 CHECKPOINT = "checkpoint"
-_PURPOSE = "rye graph transcript checkpoint 1"
+_PURPOSE = "rye/checkpoint/v1\n"
 _APPEND = (
     os.O_WRONLY
     | os.O_APPEND
@@ -262,7 +262,7 @@ EventRecord = tuple[str, Mapping[str, Any]]
 
 def signed_digest(run_id: str, turn: int, byte_offset: int, digest: str) -> str:
     """What a checkpoint's signature is over: no digest of any file, so it signs nothing else."""
-    return sha256_hex(canonical_json([_PURPOSE, run_id, turn, byte_offset, digest]))
+    return sha256_hex(_PURPOSE.encode() + canonical_json([run_id, turn, byte_offset, digest]))
 
 
 class Transcript:

@@ -11,7 +11,13 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from lillux.digests import compute_integrity, decode_base64, encode_base64, sha256_hex
+from lillux.digests import (
+    canonical_json,
+    compute_integrity,
+    decode_base64,
+    encode_base64,
+    sha256_hex,
+)
 from lillux.errors import LilluxError
 from lillux.sealing import decode_box_key, encode_box_key
 from lillux.signing import (
@@ -246,9 +252,11 @@ def _matching(pattern: re.Pattern[str], part: str, text: str) -> str:
 # --- signed documents -----------------------------------------------------------------------------
 # JSON documents that carry their own signature under ``_signature``. Pure.
 #
-# Signed is the digest of the canonical JSON of all other keys. Format: docs/remote-wire.md.
+# Signed is the digest of ``rye/<kind>`` and, on the next line, of the canonical JSON of all other
+# keys; for kinds that other programs know, of the JSON alone. Format: docs/remote-wire.md.
 
 SIGNATURE_KEY = "_signature"
+_KINDS_OF_OTHER_PROGRAMS = frozenset({"identity/v1", "namespace-claim/v1"})
 
 
 class SignedDocumentError(RyeError):
@@ -266,10 +274,22 @@ def sign_document(document: Mapping[str, Any], key: SigningKey, signed_at: str) 
     body = {name: value for name, value in document.items() if name != SIGNATURE_KEY}
     signature = {
         "signer": principal_id(key.fingerprint),
-        "sig": key.digest_signature(compute_integrity(body)).rstrip("="),
+        "sig": key.digest_signature(_document_digest(body)).rstrip("="),
         "signed_at": signed_at,
     }
     return {**body, SIGNATURE_KEY: signature}
+
+
+def _document_digest(body: Mapping[str, Any]) -> str:
+    """What a signature of a document is over: what it is for, and its canonical JSON.
+
+    The form of other programs has no line for the purpose. It signs no item all the same: what an
+    item's signature is over begins with the item's own line. Raises CanonicalJsonError.
+    """
+    kind = body.get("kind")
+    if kind in _KINDS_OF_OTHER_PROGRAMS or not isinstance(kind, str):
+        return compute_integrity(body)
+    return sha256_hex(f"rye/{kind}\n".encode() + canonical_json(body))
 
 
 def verify_document(document: Mapping[str, Any], public_pem: bytes) -> None:
@@ -285,8 +305,8 @@ def verify_document(document: Mapping[str, Any], public_pem: bytes) -> None:
         raise SignedDocumentError(f"{SIGNATURE_KEY}.signer: expected {expected}, found another")
     body = {name: value for name, value in document.items() if name != SIGNATURE_KEY}
     try:
-        digest = compute_integrity(body)
-    except LilluxError as error:
+        digest = _document_digest(body)
+    except (LilluxError, UnicodeEncodeError) as error:
         raise SignedDocumentError(str(error)) from error
     if not verify_signature(digest, str(signature.get("sig")), public_pem):
         raise SignedDocumentError(f"{SIGNATURE_KEY}.sig: not the key's over this document")

@@ -2,7 +2,9 @@ from typing import Any
 
 import pytest
 
+from lillux.digests import canonical_json, compute_integrity, sha256_hex
 from lillux.sealing import SealingError, box_public
+from lillux.signing import verify_signature
 from ryeos.remote.requests import (
     IdentityError,
     NodeIdentity,
@@ -136,3 +138,20 @@ def test_a_document_deeper_than_json_may_be_is_refused() -> None:
 def test_a_box_key_of_another_size_makes_no_document() -> None:
     with pytest.raises(SealingError):
         identity_document(NODE, b"short", AT)
+
+
+def test_a_document_of_our_own_kinds_is_signed_for_its_purpose() -> None:
+    body = {"kind": "registry-key/v1", "account": "ada"}
+    signed = sign_document(body, NODE, AT)
+
+    digest = sha256_hex(b"rye/registry-key/v1\n" + canonical_json(body))
+    assert verify_signature(digest, signed["_signature"]["sig"], NODE.public_pem)
+    assert not verify_signature(
+        compute_integrity(body), signed["_signature"]["sig"], NODE.public_pem
+    )
+    verify_document(signed, NODE.public_pem)
+
+
+def test_a_kind_without_a_text_form_is_refused_and_no_crash() -> None:
+    with pytest.raises(SignedDocumentError):
+        verify_document({**sign_document({"a": 1}, NODE, AT), "kind": "\ud800/v1"}, NODE.public_pem)
