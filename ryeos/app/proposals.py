@@ -30,6 +30,8 @@ MAX_PROPOSAL_BYTES = 64 * 1024
 MAX_PROPOSALS = 200
 MAX_KEPT_TEXT = 256 * 1024
 DIFF_LINES = 60
+WAITING, SIGNED, DROPPED, FAILED = "waiting", "signed", "dropped", "failed"
+_DECIDED = ".decided"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,9 +120,22 @@ class Proposals:
         found = filter(None, map(_read, self._files()))
         return sorted(found, key=lambda one: (one.proposed_at, one.id))
 
-    def remove(self, proposal: Proposal) -> None:
-        """It is decided."""
+    def decide(self, proposal: Proposal, state: str) -> None:
+        """It waits no longer; what became of it is kept for who asked, of the last ones."""
+        write_atomic(self._folder / f"{proposal.id}{_DECIDED}", state.encode(), mode=0o600)
         (self._folder / f"{proposal.id}.json").unlink(missing_ok=True)
+        decided = sorted(self._folder.glob(f"*{_DECIDED}"), key=lambda path: path.stat().st_mtime)
+        for path in decided[:-MAX_PROPOSALS]:
+            path.unlink(missing_ok=True)
+
+    def state(self, proposal_id: str) -> str:
+        """What became of a proposal; ``waiting`` until it is decided, ``""`` for an unknown one."""
+        if (self._folder / f"{proposal_id}.json").exists():
+            return WAITING
+        try:
+            return read_bytes(self._folder / f"{proposal_id}{_DECIDED}", 64).decode("ascii")
+        except (OSError, ValueError, LilluxError):
+            return ""
 
     def _files(self) -> list[Path]:
         return list(self._folder.glob("*.json"))

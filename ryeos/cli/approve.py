@@ -7,7 +7,17 @@ from typing import Any
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
 from ryeos.app.output import one_line
-from ryeos.app.proposals import Proposal, Proposals, changes, require_no_rights, target_of
+from ryeos.app.proposals import (
+    DROPPED,
+    FAILED,
+    SIGNED,
+    WAITING,
+    Proposal,
+    Proposals,
+    changes,
+    require_no_rights,
+    target_of,
+)
 from ryeos.app.sign import follow, signing
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session
@@ -15,7 +25,6 @@ from ryeos.items.errors import RyeError, UsageError
 from ryeos.trust.sign import SignTarget
 from ryeos.trust.signature import MAX_ITEM_BYTES
 
-SIGNED, DROPPED, WAITING, FAILED = "signed", "dropped", "waiting", "failed"
 _COLORS = {"+": "green", "-": "red", "@": "dim"}
 
 
@@ -58,14 +67,14 @@ def _chosen(waiting: Proposals, named: list[str]) -> list[Proposal]:
 def _decide(session: Session, waiting: Proposals, proposal: Proposal) -> dict[str, Any]:
     arguments, row = session.arguments, proposal.describe()
     if arguments.drop:
-        waiting.remove(proposal)
+        waiting.decide(proposal, DROPPED)
         return {**row, "state": DROPPED}
     try:
         target = target_of(session.rye, proposal)
         require_no_rights([target])
     except LilluxError as error:
         if not arguments.list:
-            waiting.remove(proposal)  # it is not what was proposed any longer
+            waiting.decide(proposal, FAILED)  # it is not what was proposed any longer
         problem = f"{proposal.label}: {error}; an agent may propose it again"
         return {**row, "state": FAILED, "problem": problem}
     shown = list(_shown(session, proposal, target))
@@ -74,7 +83,7 @@ def _decide(session: Session, waiting: Proposals, proposal: Proposal) -> dict[st
             session.output.note(line)
     answer = "y" if arguments.all else _asked(session, proposal)
     if answer == "d":
-        waiting.remove(proposal)
+        waiting.decide(proposal, DROPPED)
         return {**row, "state": DROPPED}
     if answer != "y":
         return {**row, "state": WAITING, "diff": shown[1:]}
@@ -95,7 +104,7 @@ def _signed(
     if error:
         return {**row, "state": FAILED, "problem": f"{proposal.label}: {error}"}
     follow(rye, reports)
-    waiting.remove(proposal)
+    waiting.decide(proposal, SIGNED)
     return {**row, "state": SIGNED}
 
 

@@ -28,6 +28,7 @@ from ryeos.app.verbs import project_of
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import RyeError, error_envelope
 from ryeos.items.refs import ItemRef
+from ryeos.mcp.listing import PROPOSAL, SCHEME
 from ryeos.mcp.questions import (
     Question,
     States,
@@ -150,9 +151,17 @@ def _waiting(
     return {
         "status": "approval_required",
         "code": "APPROVAL_REQUIRED",
-        "proposals": [{"id": one.id, "ref": one.label, "sha256": one.sha256} for one in made],
+        "proposals": [
+            {
+                "id": one.id,
+                "ref": one.label,
+                "sha256": one.sha256,
+                "uri": f"{SCHEME}{PROPOSAL}/{one.id}",
+            }
+            for one in made
+        ],
         "message": "nothing was signed yet: a person has to approve it",
-        "hint": "tell your user to run: rye approve",
+        "hint": "tell your user to run: rye approve; subscribe to a proposal's uri to hear of it",
     }
 
 

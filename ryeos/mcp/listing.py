@@ -40,7 +40,7 @@ from ryeos.trust.verify import VerifiedItem
 # --- uris -----------------------------------------------------------------------------------------
 
 SCHEME = "rye://"
-OUTPUT, HELP = "output", "help"
+OUTPUT, HELP, PROPOSAL = "output", "help", "proposal"
 MAX_URI_CHARACTERS = 2048
 ITEM_TEMPLATE = f"{SCHEME}{{kind}}/{{+id}}"
 OUTPUT_TEMPLATE = f"{SCHEME}{OUTPUT}/{{id}}{{?offset,length}}"
@@ -72,6 +72,7 @@ _KINDS = {kind.value: kind for kind in EXECUTABLE_KINDS}
 MAX_PART_BYTES = 1024 * 1024
 _PART = frozenset({"offset", "length"})
 _NUMBER = re.compile(r"[0-9]{1,15}")
+_PROPOSAL_ID = re.compile(r"[0-9a-f]{12}")
 _OUTPUT_ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -91,7 +92,14 @@ class HelpTopic:
     name: str
 
 
-Named = ItemRef | StoredOutput | HelpTopic
+@dataclass(frozen=True, slots=True)
+class ProposalName:
+    """A proposal that a person decides about, by its id."""
+
+    id: str
+
+
+Named = ItemRef | StoredOutput | HelpTopic | ProposalName
 
 
 def item_uri(ref: ItemRef) -> str:
@@ -110,11 +118,16 @@ def parse_uri(uri: str) -> Named | None:
     name = unquote(rest, errors="surrogateescape")
     if not slash or not name:
         return None
+    found: Named | None = None
     if word in _KINDS:
-        return _item(_KINDS[word], name)
-    if word == OUTPUT:
-        return StoredOutput(name) if _OUTPUT_ID.fullmatch(name) else None
-    return HelpTopic(name) if word == HELP else None
+        found = _item(_KINDS[word], name)
+    elif word == OUTPUT and _OUTPUT_ID.fullmatch(name):
+        found = StoredOutput(name)
+    elif word == PROPOSAL and _PROPOSAL_ID.fullmatch(name):
+        found = ProposalName(name)
+    elif word == HELP:
+        found = HelpTopic(name)
+    return found
 
 
 def part_uri(name: str, offset: int, length: int) -> str:

@@ -4,6 +4,7 @@ Listed is the knowledge of project and user. Everything else is read by its URI,
 and completion tell of.
 """
 
+import json
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from ryeos.mcp.listing import (
     LISTED_TIERS,
     TEMPLATES,
     HelpTopic,
+    ProposalName,
     StoredOutput,
     item_uri,
     listed,
@@ -63,6 +65,8 @@ def read_resource(asked: RequestContext) -> dict[str, Any]:
                 rest = part or {}
             case HelpTopic(name):
                 found = _help(asked, name)
+            case ProposalName():
+                found = _proposal(asked, named)
             case None if asked.skills:
                 found = _skill(asked, uri)
     except ItemNotFoundError:
@@ -112,6 +116,14 @@ def _output(asked: RequestContext, named: StoredOutput) -> dict[str, Any] | None
         return read_output(path, named)
     except FileNotFoundError:
         return None
+
+
+def _proposal(asked: RequestContext, named: ProposalName) -> tuple[str, str] | None:
+    """What became of a proposal; only that, as the file of it is a person's."""
+    from ryeos.app.proposals import Proposals
+
+    state = Proposals(asked.rye.context.spaces.user).state(named.id)
+    return ("application/json", json.dumps({"id": named.id, "state": state})) if state else None
 
 
 def _help(asked: RequestContext, topic: str) -> tuple[str, str] | None:

@@ -165,10 +165,10 @@ _COMMANDS: _Wordings = (
     (re.compile(r"rye help (\S+)"), r"help with topic \1"),
     # What a file is called below its space is the id of its item.
     (
-        re.compile(r"rye sign .*/\.ai/(tool|directive)s/(.+)\.[^./]+$"),
+        re.compile(r"rye sign .*/\.ai/(tool|directive)s/(.+)\.[^./']+'?$"),
         r"sign with item_id \1:\2",
     ),
-    (re.compile(r"rye sign .*/\.ai/knowledge/(.+)\.[^./]+$"), r"sign with item_id knowledge:\1"),
+    (re.compile(r"rye sign .*/\.ai/knowledge/(.+)\.[^./']+'?$"), r"sign with item_id knowledge:\1"),
     (re.compile(r"rye sign \S.*$"), "sign with its item_id"),
     (
         re.compile(r"rye graph validate shows"),

@@ -12,7 +12,7 @@ from threading import Condition, Thread
 from lillux.errors import LilluxError
 from ryeos.app.workspace import Rye
 from ryeos.items.refs import ItemRef, Kind
-from ryeos.mcp.listing import LISTED_TIERS, HelpTopic, StoredOutput, parse_uri
+from ryeos.mcp.listing import LISTED_TIERS, HelpTopic, ProposalName, StoredOutput, parse_uri
 from ryeos.mcp.results import output_path
 from ryeos.mcp.revisions import TaskId, Watch, Watched
 from ryeos.mcp.tasks import thread_of_task
@@ -130,6 +130,10 @@ def _resource_state(rye: Rye, uri: str) -> Hashable:
             path = found.location.path if found else None
         case StoredOutput(name=output):
             path = output_path(rye.context, output)
+        case ProposalName(id=proposal_id):
+            from ryeos.app.proposals import Proposals
+
+            return Proposals(rye.context.spaces.user).state(proposal_id)
         case HelpTopic() | None:
             return None
     if path is None:

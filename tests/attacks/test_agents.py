@@ -121,6 +121,33 @@ def test_a_dropped_proposal_is_gone(machine: Machine, start: Start) -> None:
     assert json.loads(machine.run("approve", "--json").stdout)["proposals"] == []
 
 
+@pytest.mark.parametrize(("words", "state"), [(("--all",), "signed"), (("--drop",), "dropped")])
+def test_who_proposed_hears_of_the_decision(
+    machine: Machine, start: Start, words: tuple[str, ...], state: str
+) -> None:
+    client = (agent := start()).client
+    uri = agent.call("sign", item_id="tool:mine/x")["proposals"][0]["uri"]
+    client.result(client.send("resources/subscribe", {"uri": uri}))
+    assert read_state(client, uri) == "waiting"
+
+    assert machine.run("approve", *words).returncode == 0
+
+    updated = {"uri": uri}
+    client.wait_until(
+        lambda: any(
+            one.get("method") == "notifications/resources/updated" and one["params"] == updated
+            for one in client.messages
+        ),
+        "not told",
+    )
+    assert read_state(client, uri) == state
+
+
+def read_state(client: McpClient, uri: str) -> str:
+    contents = client.result(client.send("resources/read", {"uri": uri}))["contents"]
+    return str(json.loads(contents[0]["text"])["state"])
+
+
 def test_a_client_that_can_ask_its_user_asks_and_signs(machine: Machine, start: Start) -> None:
     agent = start(elicitation=True)
     call, question = agent.asked("sign", item_id="tool:mine/x")

@@ -36,11 +36,15 @@ VALIDATE = '{"validate": true}'
             "read it, and if you trust it: sign with item_id tool:mine/x.y",
         ),
         (
+            "if the change is yours: rye sign '/a b/.ai/tools/mine/x.py'",
+            "if the change is yours: sign with item_id tool:mine/x",
+        ),
+        (
             "if the change is yours: rye sign /a/.ai/knowledge/x.md",
             "if the change is yours: sign with item_id knowledge:x",
         ),
         (
-            MetadataError("yaml", "no").hint,
+            MetadataError("yaml", "no", place="/a/b.md: yaml header").hint,
             "fix the file, then sign it again: sign with its item_id",
         ),
         (
