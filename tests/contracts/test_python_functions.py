@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
@@ -17,6 +18,7 @@ from ryeos.run.model import ExecutionRequest, ExecutionResult
 from tests.support.executables import make_program
 from tests.support.workspace import Workspace
 
+linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux gives orphans to their adopter")
 RUNTIME = "rye/core/runtimes/python/function"
 WARM, SINGLE = "warm worker", "process of its own"
 
@@ -343,12 +345,26 @@ def test_a_cancelled_call_ends_with_all_it_has_started(caller: Caller, tmp_path:
     assert failure(results[0]) == "Command was cancelled"
 
 
-def test_leftovers_of_a_finished_call_are_ended(caller: Caller, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "start",
+    [
+        "exec sleep 1000",
+        pytest.param("setsid sleep 1000", marks=linux),
+        pytest.param(
+            "(setsid sh -c '(setsid sleep 1000 &); exec env -i sleep 1000' &)", marks=linux
+        ),
+    ],
+)
+def test_leftovers_of_a_finished_call_are_ended(
+    caller: Caller, functions: FunctionHost | None, tmp_path: Path, start: str
+) -> None:
+    if functions is None and "env -i" in start:
+        pytest.skip("a process of its own is found by its environment")
     pipe = tmp_path / "alive"
     os.mkfifo(pipe)
     caller.write(
         "\nimport subprocess\ndef execute(params, project_path):\n"
-        f"    subprocess.Popen(['sh', '-c', 'exec sleep 1000 > {pipe}'])\n"
+        f"    subprocess.Popen(['sh', '-c', {f'exec 1> {pipe}; {start}'!r}])\n"
         f"    open({str(pipe)!r}, 'w').close()\n    return 1\n"
     )
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -358,6 +374,24 @@ def test_leftovers_of_a_finished_call_are_ended(caller: Caller, tmp_path: Path) 
 
     assert os.read(reader, 1) == b""
     os.close(reader)
+
+
+@linux
+def test_a_helper_that_the_import_started_stays_for_the_next_call(
+    workspace: Workspace,
+) -> None:
+    host = FunctionHost()
+    caller = Caller(workspace, host)
+    caller.write(
+        "\nimport os, subprocess\nhelper = subprocess.Popen(['sleep', '1000']).pid\n"
+        "def execute(params, project_path):\n"
+        "    subprocess.Popen(['setsid', 'sleep', '1000'])\n"
+        "    os.kill(helper, 0)\n    return helper\n"
+    )
+    try:
+        assert caller.call().data == caller.call().data
+    finally:
+        host.close()
 
 
 # --- isolation and surroundings

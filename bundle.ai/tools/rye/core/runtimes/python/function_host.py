@@ -36,6 +36,7 @@ READ_BYTES = 1 << 16
 MAX_DEPTH = 100
 PARAMS_AND_PROJECT = 2
 TAKES_ANY_NUMBER, IS_COROUTINE = 0x04, 0x80  # flags of code, as `inspect` names them
+SET_CHILD_SUBREAPER = 36  # of prctl
 
 
 class ToolError(Exception):
@@ -279,6 +280,7 @@ class Tools:
 
         self.wire = wire
         self.bell = _ring_at(signal.SIGCHLD)
+        _adopt_orphans()
         self.processes: dict[int, tuple[int, Any]] = {}  # by number, each with its channel
 
     def serve(self) -> NoReturn:
@@ -293,19 +295,27 @@ class Tools:
                 for number, (pid, channel) in list(self.processes.items()):
                     status = _reaped(pid)
                     if status is not None:
-                        _tell(channel, b"exit %d" % _code_of(status))
                         del self.processes[number]
+                        self.end_strays()
+                        _tell(channel, b"exit %d" % _code_of(status))
             if self.wire in ready:
                 message, descriptors = receive(self.wire)
                 if message is None:
                     for pid, _ in self.processes.values():
                         _end_group(pid)
+                    _end_children(set())
                     os._exit(0)
                 if "load" in message:
                     self.load(message, *descriptors)
                 elif message["end"] in self.processes:
                     pid, channel = self.processes.pop(message["end"])
-                    _tell(channel, b"exit %d" % _code_of(_end_group(pid)))
+                    status = _end_group(pid)
+                    self.end_strays()
+                    _tell(channel, b"exit %d" % _code_of(status))
+
+    def end_strays(self) -> None:
+        """End what a tool's process left: it is this one's child now."""
+        _end_children({pid for pid, _ in self.processes.values()})
 
     def load(self, message: dict[str, Any], channel: int, stderr: int, report: int) -> None:
         """Fork for a tool; whoever asked learns by its channel if that cannot be done."""
@@ -364,6 +374,7 @@ def serve_calls(message: dict[str, Any], wire: Any, stderr: int, report: int) ->
     Says ``threads`` instead when the import has started some: a fork would lose them.
     """
     os.setsid()
+    _adopt_orphans()
     _attach(stderr, 1, 2)
     _enter(message)
     try:
@@ -399,6 +410,7 @@ class Calls:
         self.project_path = project_path
         self.modules = dict(_module_files())
         self.bell = _ring_at(signal.SIGCHLD)
+        self.helpers = set(_children())  # which the import has started, for all calls
         self.lines: dict[int, Any] = {}  # by process; None for one that has hung up
 
     def serve(self) -> NoReturn:
@@ -420,6 +432,7 @@ class Calls:
                 if message is None:
                     for pid in self.lines:
                         _end_group(pid)
+                    _end_children(set())
                     os._exit(0)
                 self.begin(message["cwd"], *descriptors)
 
@@ -464,14 +477,22 @@ class Calls:
             self.lines[pid] = None
 
     def reap(self) -> None:
-        """Tell the lines of what has ended."""
+        """Tell the lines of what has ended.
+
+        What calls left in sessions of their own is this process's child by now. It ends with the
+        last call that runs, as nothing tells whose it is.
+        """
+        ended = []
         for pid, line in list(self.lines.items()):
             status = _reaped(pid)
-            if status is None:
-                continue
+            if status is not None:
+                ended.append((line, status))
+                del self.lines[pid]
+        if ended and not self.lines:
+            _end_children(self.helpers)
+        for line, status in ended:
             if line:
                 _tell(line, b"exit %d" % _code_of(status))
-            del self.lines[pid]
 
 
 def call_forked(
@@ -549,6 +570,39 @@ def _reaped(pid: int) -> int | None:
     except OSError:
         pass  # nothing is left of it
     return status
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of what descends from this process and loses its own. Linux only."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _children() -> list[int]:
+    """The children of this process; none where the system does not tell."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:
+        return []
+
+
+def _end_children(kept: set[int]) -> None:
+    """Kill and reap all children but these, and what becomes a child by that."""
+    import signal
+
+    while True:
+        pids = [pid for pid in _children() if pid not in kept]
+        if not pids:
+            return
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            except OSError:
+                kept = kept | {pid}  # another user's: nothing can be done about it
 
 
 def _code_of(status: int) -> int:
