@@ -53,7 +53,7 @@ def spawn(
     output = subprocess.PIPE if control is None else subprocess.DEVNULL
 
     sealed = None if command.sealed is None else sealed_file(command.sealed)
-    words = _words(command, platform)
+    words = started_words(command, platform=platform)
     if sealed is not None:
         first = (word.replace(SEALED_PATH, f"/dev/fd/{sealed}") for word in words[:_WORDS_OF_OURS])
         words = (*first, *words[_WORDS_OF_OURS:])
@@ -131,8 +131,11 @@ def _is_wrapped(command: Command, platform: str) -> bool:
     return command.confinement is not None and platform == "darwin"
 
 
-def _words(command: Command, platform: str) -> Sequence[str]:
-    """The command itself; on macOS behind the program that confines it."""
+def started_words(command: Command, *, platform: str = sys.platform) -> Sequence[str]:
+    """The words of the command; on macOS behind the program that confines it.
+
+    Raises ProgramNotFoundError.
+    """
     if command.confinement is None or not _is_wrapped(command, platform):
         return command.argv
     path = find_program(command, platform=platform)

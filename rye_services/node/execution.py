@@ -24,7 +24,7 @@ from rye_services.node.jobs import Finished, Job, JobAction, failed
 from rye_services.node.objects import Durable, UserStores
 from rye_services.node.outputs import CollectedOutputs, OutputCollector, WorkerRun
 from rye_services.node.redaction import Redaction, presentable, without_places
-from rye_services.node.secrets import Vault
+from rye_services.node.secrets import Vault, open_for_hook
 from rye_services.node.storage import SyncServices
 from rye_services.node.webhooks import WebhookFieldError, valid_vault_keys
 from rye_services.node.worker import WorkerDiedError, WorkerLaunch, do_job
@@ -619,10 +619,11 @@ class Engine:
     def _secrets(self, order: Order) -> dict[str, str]:
         """The secrets that the tools get: those of the vault, and an envelope's above them."""
         values = self.vault.values(order.user_id, order.vault_keys)
-        if order.envelope is not None:
-            values |= open_envelope(
-                order.envelope, self.keys.box_private, user=order.user_id, purpose=FOR_EXECUTION
-            )
+        user, box_private = order.user_id, self.keys.box_private
+        if order.envelope is not None and order.hook_id:
+            values |= open_for_hook(order.envelope, box_private, user=user, hook_id=order.hook_id)
+        elif order.envelope is not None:
+            values |= open_envelope(order.envelope, box_private, user=user, purpose=FOR_EXECUTION)
         safe, skipped = injectable(values)
         if skipped:
             _log.warning("not injected for %s: %s", order.user_id, ", ".join(skipped))

@@ -3,6 +3,7 @@
 A value is opened for an execution that may have it, and for nothing else; no answer shows one.
 """
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from rye_services.database import Database, user_secrets
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
 from ryeos.remote.secrets import (
+    FOR_EXECUTION,
     FOR_VAULT,
     MAX_SECRETS,
     EnvelopeError,
@@ -207,6 +209,35 @@ class SealedRowError(RyeError):
             f"{named}: {problem}",
             hint="it was sealed to another box key of this node: set it again, or restore the key",
         )
+
+
+def seal_for_hook(
+    values: Mapping[str, str], box_public: bytes, *, user: str, hook_id: str
+) -> dict[str, str]:
+    """The secrets of a binding, sealed anew for its row."""
+    return seal_row(canonical_json(dict(values)).decode(), box_public, _hook_row(user, hook_id))
+
+
+def open_for_hook(
+    envelope: Mapping[str, Any], box_private: bytes, *, user: str, hook_id: str
+) -> dict[str, str]:
+    """The secrets of a binding; those of an earlier version are in the envelope as it was sent.
+
+    Raises EnvelopeError.
+    """
+    if "kind" in envelope:
+        return open_envelope(envelope, box_private, user=user, purpose=FOR_EXECUTION)
+    try:
+        text = open_row(envelope, box_private, _hook_row(user, hook_id))
+    except SealedRowError as error:
+        raise EnvelopeError("ciphertext", error.problem) from None
+    values: dict[str, str] = json.loads(text)
+    return values
+
+
+def _hook_row(user: str, hook_id: str) -> dict[str, str]:
+    place = {"table": "webhook_bindings", "column": "secret_envelope"}
+    return {**place, "user_id": user, "hook_id": hook_id}
 
 
 def seal_row(text: str, box_public: bytes, row: Mapping[str, str]) -> dict[str, str]:

@@ -19,7 +19,7 @@ from rye_services.credentials import EXECUTE, Principal
 from rye_services.database import Database, webhook_bindings, webhook_deliveries_replay
 from rye_services.http import RequestProblem, Unauthorized, refusals
 from rye_services.node.heads import valid_project_path
-from rye_services.node.secrets import SealedRowError, open_row, seal_row
+from rye_services.node.secrets import SealedRowError, open_row, seal_for_hook, seal_row
 from ryeos.items.context import Clock
 from ryeos.items.errors import InvalidRefError, RyeError
 from ryeos.items.refs import parse_reference
@@ -226,15 +226,10 @@ class Webhooks:
 
         Raises EnvelopeError for an envelope that no execution could open, BindingLimitError.
         """
-        if binding.secret_envelope is not None:
-            open_envelope(
-                binding.secret_envelope,
-                self._box_private,
-                user=binding.user_id,
-                purpose=FOR_EXECUTION,
-            )
         now = self._clock().isoformat(timespec="microseconds")
         made = replace(binding, hook_id=new_hook_id(), created_at=now)
+        if made.secret_envelope is not None:
+            made = replace(made, secret_envelope=self._sealed_anew(made, made.secret_envelope))
         secret = new_hook_secret()
         with self._database.writing() as connection:
             columns = webhook_bindings.c
@@ -245,6 +240,12 @@ class Webhooks:
                 webhook_bindings.insert().values(**self._row(made, secret, remote_name))
             )
         return made, secret
+
+    def _sealed_anew(self, binding: Binding, envelope: Mapping[str, Any]) -> dict[str, str]:
+        """What was sent for any execution of the user, for this binding alone."""
+        user = binding.user_id
+        values = open_envelope(envelope, self._box_private, user=user, purpose=FOR_EXECUTION)
+        return seal_for_hook(values, self._box_public, user=user, hook_id=binding.hook_id)
 
     def listed(self, user_id: str) -> tuple[Binding, ...]:
         """The bindings of a user, newest first, the revoked ones too."""

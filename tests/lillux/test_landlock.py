@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from lillux.sandbox import confine, landlock_version
+from lillux.process.children import started_words
+from lillux.process.model import Command
+from lillux.sandbox import Access, Withholding, confine, landlock_version
 
 needs_landlock = pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")
 
@@ -101,3 +103,40 @@ def test_a_file_outside_cannot_be_linked_in(tmp_path: Path) -> None:
 def test_other_systems_have_none() -> None:
     assert landlock_version(platform="darwin") == 0
     assert confine([], [], platform="win32") is False
+
+
+def test_the_profile_for_macos_names_each_folder_and_the_nearest_last() -> None:
+    home = Path('/Users/a "b"\\c')
+    held_back = Withholding(
+        (
+            (home / ".ai/config/keys/signing", Access.NONE),
+            (home / ".ai/config/keys/signing/public_key.pem", Access.READ),
+            (home / ".ai/config", Access.READ),
+            (home / ".ai/state/cache", Access.ALL),
+        )
+    )
+
+    ai = '(subpath "/Users/a \\"b\\"\\\\c/.ai'
+    assert held_back.macos_profile().splitlines() == [
+        "(version 1)",
+        "(allow default)",
+        f'(allow file-read-data {ai}/config"))',
+        f'(deny file-write* {ai}/config"))',
+        f'(allow file-read-data {ai}/state/cache"))',
+        f'(allow file-write* {ai}/state/cache"))',
+        f'(deny file-read-data {ai}/config/keys/signing"))',
+        f'(deny file-write* {ai}/config/keys/signing"))',
+        f'(allow file-read-data {ai}/config/keys/signing/public_key.pem"))',
+        f'(deny file-write* {ai}/config/keys/signing/public_key.pem"))',
+    ]
+
+
+def test_a_program_is_started_behind_its_profile_on_macos(tmp_path: Path) -> None:
+    held_back = Withholding(((tmp_path, Access.NONE),))
+    command = Command(argv=("/bin/echo", "a"), env={}, confinement=held_back)
+
+    words = started_words(command, platform="darwin")
+
+    assert words[:2] == ("/usr/bin/sandbox-exec", "-p")
+    assert words[2] == held_back.macos_profile()
+    assert words[3:] == ("/bin/echo", "a")

@@ -10,6 +10,7 @@ from sqlalchemy import func, select
 from lillux.sealing import generate_box_pair
 from lillux.values import replace
 from rye_services.database import Database, webhook_deliveries_replay
+from rye_services.node.secrets import open_for_hook
 from rye_services.node.webhooks import (
     KEPT_S,
     Binding,
@@ -26,7 +27,7 @@ from rye_services.node.webhooks import (
     valid_vault_keys,
 )
 from ryeos.remote.requests import sign_delivery
-from ryeos.remote.secrets import EnvelopeError, seal_secrets
+from ryeos.remote.secrets import FOR_EXECUTION, EnvelopeError, seal_secrets
 
 PRIVATE, PUBLIC = generate_box_pair()
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -242,6 +243,18 @@ def test_an_envelope_that_no_execution_could_open_makes_no_binding(webhooks: Web
         webhooks.create(binding, "node")
 
     assert webhooks.listed("ann") == ()
+
+
+def test_the_secrets_of_a_binding_open_for_its_row_alone(webhooks: Webhooks) -> None:
+    sent = seal_secrets({"A": "1"}, PUBLIC, user="ann", purpose=FOR_EXECUTION)
+    made, _ = webhooks.create(replace(BINDING, secret_envelope=sent), "node")
+    kept = made.secret_envelope
+    assert kept is not None
+
+    assert open_for_hook(kept, PRIVATE, user="ann", hook_id=made.hook_id) == {"A": "1"}
+    for user, hook_id in (("eve", made.hook_id), ("ann", "wh_other")):
+        with pytest.raises(EnvelopeError):
+            open_for_hook(kept, PRIVATE, user=user, hook_id=hook_id)
 
 
 def test_an_item_has_one_name_in_a_binding() -> None:

@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from lillux.digests import canonical_json, encode_base64url
 from lillux.sealing import box_public, generate_box_pair, seal
-from ryeos.remote.secrets import EnvelopeError, SecretValuesError, open_envelope, seal_secrets
+from ryeos.remote.secrets import (
+    FOR_EXECUTION,
+    FOR_VAULT,
+    EnvelopeError,
+    SecretValuesError,
+    open_envelope,
+    seal_secrets,
+)
 from tests.support.wire_vectors import BOX_PRIVATE, VECTORS
 
 VECTOR = VECTORS["sealed_envelope"]
@@ -135,3 +142,22 @@ def test_what_no_node_would_take_is_not_sealed() -> None:
         seal_secrets({"A": "x" * 65_537}, BOX_PUBLIC)
 
     assert str(error.value) == "secrets: 'A': expected at most 65536 bytes, found 65537"
+
+
+def test_an_envelope_opens_for_its_user_and_purpose_alone() -> None:
+    sealed = seal_secrets({"A": "b"}, BOX_PUBLIC, user="ada", purpose=FOR_EXECUTION)
+
+    assert open_envelope(sealed, BOX_PRIVATE, user="ada", purpose=FOR_EXECUTION) == {"A": "b"}
+    for user, purpose in (("eve", FOR_EXECUTION), ("ada", FOR_VAULT)):
+        with pytest.raises(EnvelopeError, match="sealed for another one"):
+            open_envelope(sealed, BOX_PRIVATE, user=user, purpose=purpose)
+
+
+@pytest.mark.parametrize("name", ["user", "purpose"])
+def test_what_an_envelope_is_bound_to_cannot_be_taken_off_or_changed(name: str) -> None:
+    sealed = seal_secrets({"A": "b"}, BOX_PUBLIC, user="ada", purpose=FOR_EXECUTION)
+    fields = sealed["aad_fields"]
+
+    for changed in ({**fields, name: "eve"}, {k: v for k, v in fields.items() if k != name}):
+        with pytest.raises(EnvelopeError):
+            open_envelope({**sealed, "aad_fields": changed}, BOX_PRIVATE, user="eve", purpose="eve")
