@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from lillux.sandbox import landlock_version
+from lillux.signing import save_keypair
 from tests.support.built import Machine
 from tests.support.mcp_client import INITIALIZE, McpClient, envelope_of
-from tests.support.workspace import ROOT
+from tests.support.mcp_conversation import ELICITATION, Conversation
+from tests.support.workspace import ROOT, Workspace
 
 RYE = (sys.executable, str(ROOT / "rye.py"))
-MODERN = "2026-07-28"
 TOOL = """\
 version: "1.0.0"
 tool_type: bash
@@ -181,6 +182,90 @@ def test_without_a_clear_yes_nothing_is_signed(
 
     assert envelope_of(agent.client.result(call))["status"] == "declined"
     assert machine.run("run", "mine/x").returncode == 4
+
+
+def test_a_client_that_cannot_ask_after_all_signs_nothing(machine: Machine, start: Start) -> None:
+    agent = start(elicitation=True)
+    call, question = agent.asked("sign", item_id="tool:mine/x")
+
+    error = {"code": -32603, "message": "the user did not answer in time"}
+    message = {"jsonrpc": "2.0", "id": question["id"], "error": error}
+    agent.client.write(json.dumps(message).encode())
+
+    agent.client.answer(call)
+    assert machine.run("run", "mine/x").returncode == 4
+
+
+def test_a_question_that_nobody_answers_signs_nothing(machine: Machine, start: Start) -> None:
+    agent = start(elicitation=True)
+    call, _ = agent.asked("sign", item_id="tool:mine/x")
+
+    agent.client.cancel(call)
+
+    assert agent.call("search", query="*", item_type="tool")["status"] != "error"
+    assert machine.run("run", "mine/x").returncode == 4
+
+
+# --- the modern era, in which the client brings the answer with the call again
+
+
+@pytest.fixture
+def modern(workspace: Workspace) -> Conversation:
+    save_keypair(workspace.context().key_directory, workspace.keypair)
+    for name in ("x", "y"):
+        workspace.project.write(f"tools/mine/{name}.yaml", TOOL)
+    return Conversation(workspace.rye(), capabilities=ELICITATION)
+
+
+def wish(item_id: str = "tool:mine/x") -> dict[str, Any]:
+    return {"name": "sign", "arguments": {"item_id": item_id}}
+
+
+YES = {"action": "accept", "content": {"approve": True}}
+
+
+def test_a_modern_client_asks_and_signs(modern: Conversation, workspace: Workspace) -> None:
+    asked = modern.result("tools/call", "InputRequiredResult", **wish())
+    ((key, question),) = asked["inputRequests"].items()
+    assert "tool:mine/x" in question["params"]["message"]
+
+    answer = {"inputResponses": {key: YES}, "requestState": asked["requestState"]}
+    signed = modern.result("tools/call", "CallToolResult", **wish(), **answer)
+
+    assert signed["structuredContent"]["status"] == "signed"
+    assert workspace.run("mine/x").success
+
+
+@pytest.mark.parametrize("said", [{"action": "decline"}, {"action": "cancel"}, {}])
+def test_a_modern_client_whose_user_does_not_agree_signs_nothing(
+    modern: Conversation, workspace: Workspace, said: dict[str, Any]
+) -> None:
+    asked = modern.result("tools/call", "InputRequiredResult", **wish())
+    (key,) = asked["inputRequests"]
+
+    modern.ask(
+        "tools/call", **wish(), inputResponses={key: said}, requestState=asked["requestState"]
+    )
+
+    assert not workspace.run("mine/x").success
+
+
+def test_a_client_that_makes_up_an_answer_signs_nothing(
+    modern: Conversation, workspace: Workspace
+) -> None:
+    """It was never asked, or about another item, or the file has changed since."""
+    asked = modern.result("tools/call", "InputRequiredResult", **wish())
+    (key,) = asked["inputRequests"]
+    answer = {"inputResponses": {key: YES}, "requestState": asked["requestState"]}
+
+    made_up = modern.error("tools/call", **wish(), inputResponses={key: YES}, requestState="a.b")
+    other = modern.error("tools/call", **wish("tool:mine/y"), **answer)
+    workspace.project.write("tools/mine/x.yaml", TOOL.replace("owned", "worse"))
+    changed = modern.error("tools/call", **wish(), **answer)
+
+    assert {one["code"] for one in (made_up, other, changed)} == {-32602}
+    assert not workspace.run("mine/x").success
+    assert not workspace.run("mine/y").success
 
 
 def test_what_a_person_saw_is_what_is_signed(machine: Machine, start: Start) -> None:
