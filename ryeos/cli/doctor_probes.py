@@ -259,12 +259,31 @@ def _code_page() -> int | None:
     return int(kernel.GetConsoleOutputCP()) or None if kernel else None
 
 
+def agents(_: Session) -> Iterator[Finding]:
+    """Whether this system keeps keys and rights out of reach of what an agent starts."""
+    from lillux.sandbox import landlock_version
+
+    yield agents_finding(sys.platform, landlock_version())
+
+
+def agents_finding(platform: str, landlock: int) -> Finding:
+    """The same, for any system. ``landlock`` is the version of its interface, 0 for none."""
+    if platform == "darwin":
+        return Finding("agents", OK, "sandbox-exec keeps keys out of reach of what they start")
+    if landlock:
+        message = f"Landlock {landlock} keeps keys out of reach of what they start"
+        return Finding("agents", OK, message)
+    message = "what an agent starts can read your key: this system has no Landlock"
+    return Finding("agents", WARN, message, "put the key under a passphrase: rye keys protect")
+
+
 MACHINE_PROBES = (
     ("python", python),
     ("program", program),
     ("cache", cache),
     ("cryptography", cryptography),
     ("settings", settings),
+    ("agents", agents),
 )
 
 

@@ -12,6 +12,7 @@ import pytest
 from ryeos.cli.client_settings import Interpreter
 from ryeos.cli.doctor_probes import (
     Windows,
+    agents_finding,
     cache_finding,
     clock_finding,
     kept_findings,
@@ -58,6 +59,7 @@ def test_every_part_is_looked_at(project: CommandLine) -> None:
         "python",
         "program",
         "cryptography",
+        "agents",
         "bundle",
         "user space",
         "signing key",
@@ -435,6 +437,17 @@ def test_a_file_from_the_future_is_worth_a_look(project: CommandLine) -> None:
 def test_a_few_seconds_are_no_skew(tmp_path: Path) -> None:
     assert clock_finding(1000.0, 1010.0, tmp_path).status == "ok"
     assert clock_finding(1000.0, 2000.0, tmp_path).status == "warn"
+
+
+def test_a_system_that_keeps_no_key_from_an_agent_is_worth_a_look() -> None:
+    assert agents_finding("linux", 7).status == agents_finding("darwin", 0).status == "ok"
+
+    found = agents_finding("linux", 0)
+
+    assert (found.status, found.fix) == (
+        "warn",
+        "put the key under a passphrase: rye keys protect",
+    )
 
 
 def test_a_cache_that_cannot_be_made_is_worth_a_look(tmp_path: Path) -> None:
