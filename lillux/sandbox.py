@@ -11,11 +11,13 @@ import os
 import socket
 import stat
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from enum import Enum
 from functools import cache
 from pathlib import Path
+from threading import Lock
 
 from lillux.values import dataclass
 
@@ -179,20 +181,34 @@ class Withholding:
         version = landlock_version(platform=platform)
         if not version or os.getpid() in _confined:
             return bool(version)
-        rights = _rights(version)
-        attributes = _Ruleset(rights, 0, 0)
-        size = ctypes.sizeof(ctypes.c_uint64)
-        ruleset = _checked(_call(_CREATE_RULESET, ctypes.byref(attributes), size, 0))
-        try:
-            folders = {Path(os.path.realpath(path)): access for path, access in self.folders}
-            ancestors = {above for path in folders for above in path.parents}
-            self._grant(ruleset, Path("/"), Access.ALL, (folders, ancestors), rights)
+        with _made_lock:  # a ruleset that is replaced is closed
+            ruleset = self._ruleset(_rights(version))
             _checked(_libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
             _drop_dangerous_capabilities()
             _checked(_call(_RESTRICT_SELF, ruleset, 0))
-        finally:
-            os.close(ruleset)
         return True
+
+    def _ruleset(self, rights: int) -> int:
+        """A descriptor of the rules; those made before as long as no folder got or lost an entry.
+
+        The time of a folder that is younger than the clock's steps may hide a change.
+        """
+        folders = {Path(os.path.realpath(path)): access for path, access in self.folders}
+        ancestors = {above for path in folders for above in path.parents}
+        state = (os.getpid(), tuple(folders.items()), tuple(map(_entries, sorted(ancestors))))
+        known = _made.get(self)
+        if known is not None and known[0] == state:
+            return known[1]
+        is_settled = all(time.time_ns() - at > _STEP_NS for at, _, _ in state[2])
+        attributes = _Ruleset(rights, 0, 0)
+        size = ctypes.sizeof(ctypes.c_uint64)
+        ruleset = _checked(_call(_CREATE_RULESET, ctypes.byref(attributes), size, 0))
+        self._grant(ruleset, Path("/"), Access.ALL, (folders, ancestors), rights)
+        for _, old in _made.values():
+            os.close(old)
+        _made.clear()
+        _made[self] = (state if is_settled else None, ruleset)
+        return ruleset
 
     def _grant(
         self,
@@ -224,6 +240,21 @@ class Withholding:
             writes = "allow" if access is Access.ALL else "deny"
             lines += [f"({reads} file-read-data {place})", f"({writes} file-write* {place})"]
         return "\n".join(lines) + "\n"
+
+
+_made: dict[Withholding, tuple[object, int]] = {}
+"""The rules that were made last, and what they were made of."""
+_made_lock = Lock()
+_STEP_NS = 50_000_000
+
+
+def _entries(folder: Path) -> tuple[int, int, int]:
+    """What changes with the entries of a folder: its time, and which folder it is."""
+    try:
+        status = folder.stat()
+    except OSError:
+        return 0, 0, 0
+    return max(status.st_mtime_ns, status.st_ctime_ns), status.st_ino, status.st_dev
 
 
 def _drop_dangerous_capabilities() -> None:

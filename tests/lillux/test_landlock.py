@@ -140,3 +140,47 @@ def test_a_program_is_started_behind_its_profile_on_macos(tmp_path: Path) -> Non
     assert words[:2] == ("/usr/bin/sandbox-exec", "-p")
     assert words[2] == held_back.macos_profile()
     assert words[3:] == ("/bin/echo", "a")
+
+
+HELD_BACK = """
+import subprocess, sys, time
+from pathlib import Path
+from lillux.process import ProcessManager
+from lillux.process.model import Command
+from lillux.sandbox import Access, Withholding
+
+home = Path(sys.argv[1])
+held_back = Withholding(((home / "keys", Access.NONE),))
+
+def read(name):
+    command = Command(argv=("/bin/cat", str(home / name)), env={}, confinement=held_back)
+    return ProcessManager().run(command).stdout.data.decode()
+
+(home / "keys").mkdir()
+(home / "keys/a").write_text("secret")
+(home / "first").write_text("1")
+print(read("first"), repr(read("keys/a")), end=" ")
+time.sleep(0.1)
+print(read("first"), read("first"), end=" ")
+(home / "second").write_text("2")
+(home / "keys").rename(home / "moved")
+(home / "keys").mkdir()
+(home / "keys/a").write_text("secret")
+print(read("second"), repr(read("keys/a")), end=" ")
+(home / "third").mkdir()
+(home / "third/b").write_text("3")
+print(read("third/b"))
+"""
+
+
+@needs_landlock
+def test_rules_are_made_anew_when_a_folder_got_an_entry(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", HELD_BACK, tmp_path],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+
+    assert (ended.stdout, ended.stderr) == ("1 '' 1 1 2 '' 3\n", "")
