@@ -32,6 +32,7 @@ from ryeos.items.refs import (
     AI_DIRECTORY,
     PROJECT,
     SYSTEM,
+    USER,
     ItemRef,
     Kind,
     Location,
@@ -393,9 +394,10 @@ class Rye:
 
     def accept_version(self, ref: ItemRef, fingerprint: str, version: str) -> None:
         """Let a version that was just signed count in this project, whatever ran before."""
-        versions = self.executor.versions
-        if not versions.accept(ref, fingerprint, version):
-            versions.note(ref, fingerprint, version)
+        key, versions = self.trust.get_key(fingerprint, USER), self.executor.versions
+        signer = key.digest if key else fingerprint
+        if not versions.accept(ref, signer, version):
+            versions.note(ref, signer, version)
 
     def space(self, label: str) -> Space:
         """The project or user space. Raises NoProjectError outside a project."""

@@ -138,6 +138,7 @@ class TrustedKey:
     """A public key that counts in some space.
 
     fingerprint   16 hex digits of SHA-256 over the canonical PEM
+    digest        all 64 of them; ``""`` for a bundle's key
     owner         free text: ``local``, a person, ``github-ci``
     source        the label of the space whose document made it count
     covers_all    every text this key signs is covered whole; less is a removed line
@@ -148,6 +149,7 @@ class TrustedKey:
     owner: str
     public_pem: bytes
     source: str
+    digest: str = ""
     covers_all: bool = False
     binds_identity: bool = False
 
@@ -298,6 +300,7 @@ class TrustStore:
             owner=document.owner,
             public_pem=document.public_pem,
             source=space.label,
+            digest=document.digest,
             # One document that says so is enough: a second one must not be able to take it back.
             covers_all=any(
                 found.covers_all or _lost_marks(space, found) for space, found in survivors

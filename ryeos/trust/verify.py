@@ -135,10 +135,10 @@ class VerifiedItem:
 
     @property
     def signer(self) -> str:
-        """The key's fingerprint; ``""`` for what a bundle lists, and for what dev mode let by."""
+        """The key's digest; ``""`` for what a bundle lists, and for what dev mode let by."""
         key = self.key
         is_bundled = key is None or key.source.startswith(SYSTEM)
-        return "" if key is None or is_bundled or not self.verified else key.fingerprint
+        return "" if key is None or is_bundled or not self.verified else key.digest
 
     @property
     def sha256(self) -> str:

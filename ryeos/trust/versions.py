@@ -7,7 +7,7 @@ the user accepts it for that project (``rye trust --older``) or signs it there.
 A file for each item, ``.ai/state/versions/<digest of the ref>.json``::
 
     {"version": 1, "ref": "tool:shop/total",
-     "highest": {"<fingerprint>": "1.2.0"},
+     "highest": {"<digest of the key>": "1.2.0"},
      "older": {"<real path of a project>": "1.1.0"}}
 
 ``older`` is the lowest version that was accepted in a project. The file is one of its own because a
@@ -26,6 +26,7 @@ from lillux.errors import LilluxError
 from lillux.files import is_directory, locked, make_directory, read_bytes, write_atomic
 from ryeos.items.errors import IntegrityError
 from ryeos.items.refs import ItemRef, Space
+from ryeos.trust.store import FINGERPRINT_DIGITS
 
 VERSIONS_FOLDER = "state/versions"
 MAX_RECORD_BYTES = 256 * 1024
@@ -54,32 +55,32 @@ class VersionRecord:
         self._has_place = user.ai
         self._place = os.path.realpath(project) if project else "user"
 
-    def require_newest(self, ref: ItemRef, fingerprint: str, version: str, path: Path) -> None:
+    def require_newest(self, ref: ItemRef, signer: str, version: str, path: Path) -> None:
         """Raise RollbackError for a version below the highest, unless it was accepted here."""
         found = _parsed(version)
         record = self._read(ref) if found else {}
-        highest = _parsed(record.get("highest", {}).get(fingerprint, ""))
+        highest = _highest(record, signer)
         if not found or not highest or found >= highest:
             return
         accepted = _parsed(record.get("older", {}).get(self._place, ""))
         if accepted is None or found < accepted:
             raise RollbackError(str(path), str(ref), version, ".".join(map(str, highest)))
 
-    def note(self, ref: ItemRef, fingerprint: str, version: str) -> None:
+    def note(self, ref: ItemRef, signer: str, version: str) -> None:
         """Keep a version that has run, if it is a new highest. A record that fails is no error."""
         found = _parsed(version)
-        highest = _parsed(self._read(ref).get("highest", {}).get(fingerprint, ""))
+        highest = _highest(self._read(ref), signer)
         if found and (highest is None or found > highest) and is_directory(self._has_place):
             with suppress(LilluxError, OSError):
-                self._write(ref, {"highest": {fingerprint: version}})
+                self._write(ref, {"highest": {signer: version}})
 
-    def accept(self, ref: ItemRef, fingerprint: str, version: str) -> bool:
+    def accept(self, ref: ItemRef, signer: str, version: str) -> bool:
         """Let a version count in this project, whatever the highest is; False if it did.
 
         Raises FileSystemError.
         """
         record = self._read(ref)
-        found, highest = _parsed(version), _parsed(record.get("highest", {}).get(fingerprint, ""))
+        found, highest = _parsed(version), _highest(record, signer)
         accepted = _parsed(record.get("older", {}).get(self._place, ""))
         if not found or not highest or found >= highest or (accepted and found >= accepted):
             return False
@@ -109,6 +110,12 @@ class VersionRecord:
 
     def _path(self, ref: ItemRef) -> Path:
         return self._folder / f"{sha256_hex(str(ref).encode())[:40]}.json"
+
+
+def _highest(record: Mapping[str, Mapping[str, Any]], signer: str) -> tuple[int, ...] | None:
+    """The highest version by a key; earlier records name it by the first 16 digits."""
+    by_signer = record.get("highest", {})
+    return _parsed(by_signer.get(signer, by_signer.get(signer[:FINGERPRINT_DIGITS], "")))
 
 
 def _parsed(version: object) -> tuple[int, ...] | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lillux.signing import compute_key_digest
 from ryeos.app.sign import follow
 from ryeos.run.model import ExecutionRequest
 from ryeos.trust.keys import SigningKey
@@ -118,7 +119,9 @@ def test_a_damaged_record_stops_nothing_and_is_written_again(
     record.write_bytes(damage)
 
     assert code(workspace) == "ran"
-    assert json.loads(record.read_bytes())["highest"] == {workspace.fingerprint: "1.0.0"}
+    assert json.loads(record.read_bytes())["highest"] == {
+        compute_key_digest(workspace.keypair.public_pem): "1.0.0"
+    }
 
 
 def test_a_directive_goes_no_way_back_either(workspace: Workspace) -> None:
