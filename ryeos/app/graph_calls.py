@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.cancellation import Cancellation
 from lillux.digests import canonical_json, sha256_hex
-from lillux.errors import LilluxError
+from lillux.errors import LilluxError, as_word
 from ryeos.graph.call import Lineage, Recordings
 from ryeos.graph.commands import Act
 from ryeos.graph.model import ALWAYS_ALLOWED, Hook, unlisted
@@ -296,8 +296,16 @@ class WorkspaceEnvironment:
         return self._ledger().given_to(run_id)
 
     def hooks(self) -> Sequence[Hook]:
-        """Those of ``agent/hook_conditions.yaml``."""
-        layers = self._workspace.config.layers(HOOKS_PATH)
+        """Those of ``agent/hook_conditions.yaml``.
+
+        They decide what is run, and with which parameters: those of a project need a signature.
+        """
+        found = self._workspace.config.layers(HOOKS_PATH)
+        layers = [layer for layer in found if layer.is_signed or layer.label != PROJECT]
+        for layer in found:
+            if layer not in layers:
+                command = f"rye sign {as_word(layer.path)}"
+                self._workspace.warn(f"hooks are not called, as nobody signed them: {command}")
         entries = merge_layers(layers).get("hooks") if layers else None
         return watching_hooks(entries) if isinstance(entries, list) else ()
 

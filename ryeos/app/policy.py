@@ -71,16 +71,24 @@ class PolicyRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPolicy:
-    """The rules for the client of one server."""
+    """The rules for the client of one server: those of the user, and of its command line."""
 
     sign: SignMode = SignMode.ASK
     rules: tuple[PolicyRule, ...] = ()
+    flags: tuple[PolicyRule, ...] = ()
     tools: tuple[str, ...] = ()
 
     def decision(self, client: str, ref: ItemRef) -> Decision:
-        """What a client may do with an item."""
-        fitting = (rule.decision for rule in self.rules if rule.fits(client, ref))
-        return next(fitting, Decision.ALLOW)
+        """What a client may do with an item: the stricter of what the user and the flags say.
+
+        A command line may stand in a file that came with a project: it takes nothing back.
+        """
+        said = (_first(rules, client, ref) for rules in (self.rules, self.flags))
+        return max(said, key=list(Decision).index)
+
+    def may_say(self, decision: Decision) -> bool:
+        """Whether any rule says so, of whatever items and clients."""
+        return any(rule.decision is decision for rule in (*self.rules, *self.flags))
 
     def require_visible(self, client: str, ref: ItemRef) -> None:
         """Raise a RyeError for an item that is denied."""
@@ -127,10 +135,19 @@ def policy_from(
     tools = said.get("tools") or []
     if not isinstance(tools, list) or not all(isinstance(one, str) for one in tools):
         raise _error("tools", "expected a list of items like tool:shop/total")
-    in_order = sorted(flags, key=lambda rule: list(Decision).index(rule.decision), reverse=True)
+    # So that `--deny '**' --allow 'tool:shop/**'` leaves these.
+    in_order = sorted(flags, key=lambda rule: list(Decision).index(rule.decision))
     return AgentPolicy(
-        sign=wanted, rules=(*in_order, *map(_rule, range(len(given)), given)), tools=tuple(tools)
+        sign=wanted,
+        rules=tuple(map(_rule, range(len(given)), given)),
+        flags=tuple(in_order),
+        tools=tuple(tools),
     )
+
+
+def _first(rules: Sequence[PolicyRule], client: str, ref: ItemRef) -> Decision:
+    fitting = (rule.decision for rule in rules if rule.fits(client, ref))
+    return next(fitting, Decision.ALLOW)
 
 
 def _rule(number: int, given: object) -> PolicyRule:

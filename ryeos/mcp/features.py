@@ -266,7 +266,7 @@ class RyeFeatures:
         rye = self.rye
         from ryeos.app.policy import Decision
 
-        asks = any(rule.decision is Decision.ASK for rule in self.policy.rules)
+        asks = self.policy.may_say(Decision.ASK)
         if name == "sign" or (name == "execute" and asks):
             from ryeos.mcp.approvals import Asking, may_execute, sign_for_agent
 

@@ -27,12 +27,16 @@ TIERS = (PROJECT, USER, SYSTEM)
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One space's version of a config file; ``values`` were read from ``data``."""
+    """One space's version of a config file; ``values`` were read from ``data``.
+
+    ``is_signed``: by a key that counts. A file of a bundle is, by the bundle's manifest.
+    """
 
     label: str
     path: Path
     values: Mapping[str, Any]
     data: bytes = field(default=b"", repr=False)
+    is_signed: bool = False
 
 
 class ConfigReader:
@@ -104,7 +108,7 @@ class ConfigReader:
             header = {}
         if header is None:
             header = parse_header(file.suffix.lower(), item.text, str(file))
-        return Layer(space.label, file, header, item.data)
+        return Layer(space.label, file, header, item.data, is_signed=item.verified)
 
 
 def _tiers(spaces: object, where: str) -> Sequence[str]:

@@ -416,6 +416,28 @@ def test_what_the_policy_denies_is_neither_run_nor_read_nor_found(
     )
 
 
+def test_the_command_line_takes_back_nothing_that_the_user_denies(
+    machine: Machine, start: Start
+) -> None:
+    """A clone's `.mcp.json` may hold it."""
+    policy(machine, "rules: [{items: 'tool:rye/bash/**', decision: deny}]\n")
+
+    told = start("--allow", "**").call("execute", item_id="rye/bash/bash", parameters={})
+
+    assert told["code"] == "PERMISSION_DENIED"
+
+
+def test_a_client_may_have_some_items_alone(machine: Machine, start: Start) -> None:
+    policy(machine, "sign: allow\n")
+    agent = start("--deny", "**", "--allow", "tool:mine/**")
+    assert agent.call("sign", item_id="tool:mine/x")["status"] == "signed"
+
+    denied = agent.call("execute", item_id="rye/bash/bash", parameters={"command": "true"})
+
+    assert denied["code"] == "PERMISSION_DENIED"
+    assert agent.call("execute", item_id="mine/x")["status"] == "success"
+
+
 def test_a_rule_for_another_client_says_nothing(machine: Machine, start: Start) -> None:
     assert machine.run("sign", "tool:mine/x").returncode == 0
     policy(machine, "rules: [{client: somebody-else, items: '**', decision: deny}]\n")

@@ -36,6 +36,23 @@ config:
 GATE = "config: {start: a, nodes: {a: {type: gate}}}"
 
 
+@pytest.mark.parametrize("event", ["graph_started", "after_step", "graph_completed"])
+def test_hooks_that_nobody_signed_are_not_called(ground: GraphGround, event: str) -> None:
+    """They would choose a signed tool, and what it is to do."""
+    call = '{item_id: "tool:rye/bash/bash", params: {command: "touch canary"}}'
+    ground.workspace.project.write(
+        "config/agent/hook_conditions.yaml",
+        f'version: "1.0.0"\ncategory: agent\nhooks: [{{event: {event}, action: {call}}}]\n',
+    )
+    ground.graph(
+        "demo/g", "config: {start: a, nodes: {a: {type: return}}}", permissions='["rye.*"]'
+    )
+
+    ground.run("demo/g", rye=ground.fresh())
+
+    assert not (ground.project / "canary").exists()
+
+
 @pytest.fixture
 def failed_run(ground: GraphGround) -> str:
     """The id of a run that could go on: its checkpoints are signed by the user."""
