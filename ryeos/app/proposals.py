@@ -29,7 +29,7 @@ PROPOSALS_FOLDER, SIGNED_FOLDER = "state/proposals", "state/signed"
 MAX_PROPOSAL_BYTES = 64 * 1024
 MAX_PROPOSALS = 200
 MAX_KEPT_TEXT = 256 * 1024
-DIFF_LINES = 60
+DIFF_LINES, MAX_LINE_CHARACTERS = 60, 500
 WAITING, SIGNED, DROPPED, FAILED = "waiting", "signed", "dropped", "failed"
 _DECIDED = ".decided"
 
@@ -195,9 +195,17 @@ def changes(user: Space, target: SignTarget, data: bytes, most: int = DIFF_LINES
     except (OSError, LilluxError):
         before = []
     lines = list(unified_diff(before, _lines(target, data), "signed", "now", lineterm="", n=2))
-    shown = [steers_nothing(line[:500]) for line in lines]
+    shown = [_shown(line) for line in lines]
     more = len(shown) - most
-    return shown if more <= 0 else [*shown[:most], f"... and {more} more lines"]
+    rest = f"... and {more} more lines: read all of {steers_nothing(str(target.path))}"
+    return shown if more <= 0 else [*shown[:most], rest]
+
+
+def _shown(line: str) -> str:
+    """A line of a diff, cut where it is long, and then it says so: nothing hides behind a cut."""
+    more = len(line) - MAX_LINE_CHARACTERS
+    cut = f" ... and {more} more characters" if more > 0 else ""
+    return f"{steers_nothing(line[:MAX_LINE_CHARACTERS])}{cut}"
 
 
 def _kept(user: Space, target: SignTarget) -> Path:

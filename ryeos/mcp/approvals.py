@@ -41,6 +41,7 @@ from ryeos.trust.sign import SignReport, SignTarget, read_item
 
 APPROVE = "approve"
 MAX_MESSAGE_CHARACTERS = 6000
+_CUT = "... this is not all of it: read the files before you say yes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,9 @@ class Asking:
     def question(self, key: str, message: str, wish: str) -> dict[str, Any]:
         """The result that puts the question."""
         rules = {"type": "boolean", "description": wish, "default": False}
-        asked = Question(message[:MAX_MESSAGE_CHARACTERS], {APPROVE: rules})
+        if len(message) > MAX_MESSAGE_CHARACTERS:
+            message = f"{message[:MAX_MESSAGE_CHARACTERS]}\n{_CUT}"
+        asked = Question(message, {APPROVE: rules})
         return input_required(self.states, self.call, key, asked)
 
 

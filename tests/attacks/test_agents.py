@@ -184,6 +184,22 @@ def test_without_a_clear_yes_nothing_is_signed(
     assert machine.run("run", "mine/x").returncode == 4
 
 
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (f"# {'x' * 600}; touch owned\n", "more characters"),
+        ("# x\n" * 100 + "# touch owned\n", "more lines: read all of"),
+        (f"# {'x' * 400}\n" * 50, "this is not all of it"),
+    ],
+)
+def test_nothing_hides_behind_a_cut(machine: Machine, start: Start, more: str, told: str) -> None:
+    write(machine, TOOL + more)
+
+    _, question = start(elicitation=True).asked("sign", item_id="tool:mine/x")
+
+    assert told in question["params"]["message"]
+
+
 def test_a_client_that_cannot_ask_after_all_signs_nothing(machine: Machine, start: Start) -> None:
     agent = start(elicitation=True)
     call, question = agent.asked("sign", item_id="tool:mine/x")
