@@ -49,6 +49,7 @@ from ryeos.items.refs import PROJECT, SYSTEM, USER, Space
 from ryeos.trust.keys import (
     AGENT_FILE,
     OWN_OWNER,
+    AgentSigningKey,
     KeyState,
     OfferedKey,
     SigningKey,
@@ -369,8 +370,11 @@ def _configure_rotate(parser: Arguments) -> None:
 
 
 def _rotate(session: Session) -> int:
-    """Make a new key, sign again what the old one signed here, and let that end on a day."""
-    old = session.rye.signing_key()
+    """Make a new key, sign again what the old one signed here, and let that end on a day.
+
+    The new one is under the passphrase that the old one was under.
+    """
+    old, passphrase = _with_passphrase(session)
     user, project = require_user_space(session.context), session.context.spaces.project
     until = _last_day(session)
     spaces = [space for space in (project, user) if space]
@@ -383,7 +387,14 @@ def _rotate(session: Session) -> int:
     approved = session.rye.approval.parts() if project else {}
     backups = set_aside(session.context.key_directory)
     keypair = generate_keypair()
-    install_keypair(session.context.key_directory, keypair, "rye keys rotate")
+    text = keypair.private_pem
+    text = text if passphrase is None else protected(text, passphrase)
+    written = KeyPair(text, keypair.public_pem)
+    install_keypair(session.context.key_directory, written, "rye keys rotate")
+    if isinstance(old, AgentSigningKey):
+        session.output.note(
+            "the new key is a file: rye keys protect, or rye keys use-agent --force"
+        )
     key = SigningKey(keypair)
     trust_own_key(key, user)
     retire_key(old.public_pem, user, key, until)
@@ -407,6 +418,19 @@ def _rotate(session: Session) -> int:
     words = f"{key.fingerprint} signs now; {old.fingerprint} counts until {until}"
     session.output.answer(envelope, words)
     return 1 if failed else 0
+
+
+def _with_passphrase(session: Session) -> tuple[SigningKey, bytes | None]:
+    """The own key, and the passphrase that it is under, typed once; None for no passphrase.
+
+    Raises NoSigningKeyError, KeyLockedError, and as `Rye.signing_key`.
+    """
+    directory = session.context.key_directory
+    path = directory / PRIVATE_KEY_FILE
+    if not path.is_file() or not is_protected(_read(path)):
+        return session.rye.signing_key(), None
+    passphrase = session.context.passphrase(path)
+    return SigningKey(load_keypair(directory, lambda _: passphrase)), passphrase
 
 
 def _last_day(session: Session) -> str:

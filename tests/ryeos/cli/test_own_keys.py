@@ -183,6 +183,18 @@ def test_a_new_key_signs_again_and_the_old_one_counts_until_its_day(machine: Mac
     assert machine.run("verify").returncode == 0
 
 
+def test_a_new_key_is_under_the_passphrase_of_the_old_one(machine: Machine) -> None:
+    protect(machine)
+    known = machine.environ(RYE_KEY_PASSPHRASE=SECRET)
+
+    ended = machine.run("keys", "rotate", "--yes", environ=known)
+
+    assert ended.returncode == 0, ended.stderr
+    assert b"PRIVATE KEY" not in private_key(machine).read_bytes()
+    assert machine.run("sign", "tool:mine/x").returncode == 4
+    assert machine.run("sign", "tool:mine/x", environ=known).returncode == 0
+
+
 def test_a_key_whose_day_is_over_counts_no_longer(machine: Machine) -> None:
     assert machine.run("sign", "tool:mine/x").returncode == 0
     elsewhere = machine.project.parent / "other"
