@@ -1,11 +1,11 @@
-"""What the settings files that Rye reads may say, and the config of a tool.
+"""What the settings files that Rye reads may say, headers of texts, and the config of a tool.
 
 A slip in one of them would be passed over in silence when it is read, so that a person believes in
 a rule that nobody applies: `ryeos.app.sign` refuses to sign it. Late, as few signatures need it.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +154,44 @@ def _unreadable(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
         yield str(error)
 
 
+_SLIP = 0.8  # how like a known key another must be
+_KNOWLEDGE_KEYS: tuple[str, ...] = (
+    *("name", "title", "entry_type", "category", "version", "author", "description", "tags"),
+    *("references", "extends", "created_at", "updated_at"),
+)
+_DIRECTIVE_PARTS = ("metadata", "inputs", "outputs", "process")
+_INPUT_ATTRIBUTES = ("name", "type", "required", "default", "description")
+
+
+def knowledge_problems(header: Mapping[str, Any]) -> Iterator[str]:
+    """Keys of an entry's block that are nearly others; it may have any of its own."""
+    yield from _slips("", header, _KNOWLEDGE_KEYS)
+
+
+def directive_problems(text: str) -> Iterator[str]:
+    """Parts and attributes of a directive's header that are nearly others.
+
+    Raises MetadataError.
+    """
+    from ryeos.items.markdown import FIELDS, metadata_children, read_directive_element
+
+    _, root = read_directive_element(text)
+    yield from _slips("directive: ", root.attributes, ("name", "version", "extends"))
+    yield from _slips("directive: ", [child.tag for child in root.children], _DIRECTIVE_PARTS)
+    yield from _slips("metadata: ", metadata_children(root), tuple(sorted(FIELDS)))
+    for part in root.children:
+        if part.tag in ("inputs", "outputs"):
+            for child in part.children:
+                yield from _slips(f"{part.tag}: ", child.attributes, _INPUT_ATTRIBUTES)
+
+
+def _slips(where: str, keys: Iterable[str], known: tuple[str, ...]) -> Iterator[str]:
+    for key in keys:
+        meant = "" if key in known else closest(key, known, _SLIP)
+        if meant:
+            yield f"{where}unknown key {key[:80]!r}: did you mean {meant}?"
+
+
 def config_problems(config: Mapping[str, Any], executor_id: str) -> Iterator[str]:
     """What is wrong with the ``config`` of a tool that this executor runs.
 
@@ -165,14 +203,9 @@ def config_problems(config: Mapping[str, Any], executor_id: str) -> Iterator[str
         return
     known = _HTTP_KEYS if is_http else _PROCESS_KEYS
     text = str(config)
-    for key in config:
-        meant = "" if key in known else closest(key, known, _SLIP)
-        if meant and not re.search(rf"\{{{re.escape(key)}\W", text):
-            yield f"config: unknown key {key[:80]!r}: did you mean {meant}?"
+    unnamed = [key for key in config if not re.search(rf"\{{{re.escape(key)}\W", text)]
+    yield from _slips("config: ", unnamed, known)
     for name, schema in _HTTP_BLOCKS.items() if is_http else ():
         if isinstance(config.get(name), Mapping):
             for one in violations(config[name], schema):
                 yield f"config.{name}: {one}"
-
-
-_SLIP = 0.8

@@ -199,6 +199,7 @@ class RunRules:
             if found:
                 raise ItemValidationError(where, found)
         if target.ref is None or target.kind is not Kind.TOOL:
+            self._require_text(target, valid)
             return
         if target.ref.is_test:
             from ryeos.app.item_tests import read_case_text
@@ -217,6 +218,18 @@ class RunRules:
             issues += map(str, read_graph(valid.header, target.ref.id).errors)
         if issues:
             raise ItemValidationError(where, issues)
+
+    def _require_text(self, target: SignTarget, valid: ValidItem) -> None:
+        """Raise ItemValidationError for a slip in the header of a directive or of knowledge."""
+        from ryeos.app.settings import directive_problems, knowledge_problems
+
+        found: tuple[str, ...] = ()
+        if target.kind is Kind.DIRECTIVE and valid.signed:
+            found = tuple(directive_problems(valid.signed.shebang + valid.signed.body))
+        elif target.kind is Kind.KNOWLEDGE and valid.header:
+            found = tuple(knowledge_problems(valid.header))
+        if found:
+            raise ItemValidationError(str(target.path), found)
 
     def _config_issues(self, spec: ToolSpec, label: str) -> Iterator[str]:
         if spec.tool_type == "graph" or not spec.config or not isinstance(spec.executor_id, str):

@@ -180,3 +180,54 @@ def test_a_schema_of_a_shell_script_that_cannot_be_read_is_an_error(
     error = checked(workspace.rye(), workspace.project.target(path)).error
 
     assert "config_schema: expected" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("slip", "problem"),
+    [
+        ("entry_typ: reference", "unknown key 'entry_typ': did you mean entry_type?"),
+        ("refrences: []", "unknown key 'refrences': did you mean references?"),
+    ],
+)
+def test_knowledge_with_a_slip_is_not_signed(workspace: Workspace, slip: str, problem: str) -> None:
+    about = "name: a\ntitle: A\nentry_type: reference\ncategory: mine\nversion: '1.0.0'"
+    text = f"---\n{about}\nsource_of_mine: x\n{slip}\n---\n\nText.\n"
+
+    assert issues(workspace, "knowledge/mine/a.md", text) == [problem]
+    assert issues(workspace, "knowledge/mine/a.md", text.replace(slip, "own: x")) == []
+
+
+DIRECTIVE = """\
+```xml
+<directive name="a" version="1.0.0">
+<metadata>
+<description>d</description><category>mine</category><author>me</author><risk>low</risk>
+</metadata>
+<inputs><input name="n" type="string" required="true">who</input></inputs>
+</directive>
+```
+
+Do it for {input:n}.
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "slip", "problem"),
+    [
+        ("<risk>low</risk>", "<permission></permission>", "did you mean permissions?"),
+        (
+            'required="true"',
+            'requird="true"',
+            "inputs: unknown key 'requird': did you mean required?",
+        ),
+        ("inputs>", "input>", "directive: unknown key 'input': did you mean inputs?"),
+        ('version="1.0.0"', 'version="1.0.0" extend="x"', "did you mean extends?"),
+    ],
+)
+def test_a_directive_with_a_slip_is_not_signed(
+    workspace: Workspace, right: str, slip: str, problem: str
+) -> None:
+    (found,) = issues(workspace, "directives/mine/a.md", DIRECTIVE.replace(right, slip))
+
+    assert found.endswith(problem)
+    assert issues(workspace, "directives/mine/a.md", DIRECTIVE) == []
