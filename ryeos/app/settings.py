@@ -11,6 +11,7 @@ from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.schema import violations
+from ryeos.app.graph_calls import HOOKS_PATH
 from ryeos.app.policy import POLICY_PATH, policy_from
 from ryeos.app.workspace import ALIASES_PATH, INTEGRITY_PATH
 from ryeos.items.refs import USER
@@ -40,6 +41,7 @@ _TEXT: _Schema = {"type": ["string", "null"]}
 _NUMBER: _Schema = {"type": ["number", "null"]}
 _FLAG: _Schema = {"type": ["boolean", "null"]}
 _TEXTS: _Schema = {"type": ["array", "null"], "items": {"type": "string"}}
+_HOOK = _only(event=_TEXT, condition={}, action={}, layer=_NUMBER, id=_TEXT, comment={})
 _LIMITS = _only(timeout=_NUMBER, max_steps=_NUMBER, max_concurrency=_NUMBER)
 
 # Path below ``.ai/config`` -> what the file may say beside what it says about itself.
@@ -79,6 +81,8 @@ SETTINGS: Mapping[str, Mapping[str, _Schema]] = {
     INTEGRITY_PATH: {"require_full_coverage": _FLAG},
     ALIASES_PATH: {"aliases": _named(_TEXT), "prefixes": _TEXTS},
     POLICY_PATH: {"sign": _TEXT, "rules": {"type": ["array", "null"]}, "tools": _TEXTS},
+    "file-system/access.yaml": {"allow": _TEXTS},
+    HOOKS_PATH: {"hooks": {"type": ["array", "null"], "items": _HOOK}},
     "web/access.yaml": {"allow_private": _TEXTS},
     "web/search.yaml": {"provider": _TEXT, "url": _TEXT, "key_env": _TEXT},
 }

@@ -102,6 +102,8 @@ def settings(path: str, text: str) -> str:
         ("integrity/integrity.yaml", "require_full_coverage: 'yes'", "boolean"),
         ("agents/policy.yaml", "sign: alow", "expected one of ask, never, allow"),
         ("agents/policy.yaml", "rules: [{item: 'tool:a', decision: deny}]", "did you mean items?"),
+        ("file-system/access.yaml", "alow: [/tmp]", 'did you mean "allow"'),
+        ("agent/hook_conditions.yaml", "hooks: [{evnt: error}]", 'did you mean "event"'),
         ("web/access.yaml", "allow_privat: []", 'did you mean "allow_private"'),
     ],
 )
