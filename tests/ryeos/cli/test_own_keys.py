@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.built import Machine
+from tests.support.programs import require_program
 from tests.support.workspace import ROOT
 
 RYE = (sys.executable, str(ROOT / "rye.py"))
@@ -107,8 +108,8 @@ def test_no_tool_gets_the_passphrase(machine: Machine) -> None:
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[dict[str, str]]:
     """A real ssh-agent with one key; the variables that lead to it."""
-    if not (shutil.which("ssh-agent") and shutil.which("ssh-add") and shutil.which("ssh-keygen")):
-        pytest.skip("no OpenSSH")
+    for name in ("ssh-agent", "ssh-add", "ssh-keygen"):
+        require_program(name)
     socket = tmp_path / "agent"
     process = subprocess.Popen(
         ["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
