@@ -279,7 +279,8 @@ def _drop_dangerous_capabilities() -> None:
 #     another architecture              the process is killed: its calls have other numbers
 #     the x32 numbers of x86-64         ENOSYS, as where there are none
 #     io_uring_setup                    ENOSYS: a ring opens sockets without a call of that name
-#     socket(AF_UNIX, ...)              EACCES
+#     socket(AF_UNIX, ...)              EACCES, where local sockets are refused
+#     socket of any other family        EACCES, where the network is refused
 #     socketpair(AF_UNIX, SOCK_DGRAM)   EACCES: such a pair can be sent elsewhere by an address
 #     all else                          as before, so also the pairs that event loops are woken by
 
@@ -325,21 +326,29 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction)))
 
 
-def can_refuse_unix_sockets(*, platform: str = sys.platform, machine: str = "") -> bool:
+@dataclass(frozen=True, slots=True)
+class Sockets:
+    """Which sockets a process may open: local ones, and all others."""
+
+    local: bool = False
+    network: bool = True
+
+
+def can_refuse_sockets(*, platform: str = sys.platform, machine: str = "") -> bool:
     """Whether the system has filters, and this module knows the numbers of its calls."""
     if platform != "linux" or sys.maxsize <= 2**32:
         return False
     return (machine or os.uname().machine) in _MACHINES and _prctl(_GET_SECCOMP) >= 0
 
 
-def refuse_unix_sockets(*, platform: str = sys.platform, machine: str = "") -> bool:
-    """Let this thread and all that it starts open no local socket; False where that cannot be.
+def refuse_sockets(allowed: Sockets, *, platform: str = sys.platform, machine: str = "") -> bool:
+    """Let this thread and all that it starts open these alone; False where that cannot be.
 
     Raises OSError when the system has filters and refuses this one.
     """
-    if not can_refuse_unix_sockets(platform=platform, machine=machine):
+    if not can_refuse_sockets(platform=platform, machine=machine):
         return False
-    lines = instructions(machine or os.uname().machine)
+    lines = instructions(machine or os.uname().machine, allowed)
     array = (_Instruction * len(lines))(*(_Instruction(*line) for line in lines))
     _require_success(_prctl(_SECCOMP_NO_NEW_PRIVILEGES, 1))
     program = _Program(len(lines), array)
@@ -347,9 +356,11 @@ def refuse_unix_sockets(*, platform: str = sys.platform, machine: str = "") -> b
     return True
 
 
-def instructions(machine: str) -> Sequence[Instruction]:
+def instructions(machine: str, allowed: Sockets) -> Sequence[Instruction]:
     """The filter for a machine, one of ``x86_64`` and ``aarch64``."""
     known = _MACHINES[machine]
+    may_open = (allowed.local, allowed.network)
+    verdicts = [(_RETURN, 0, 0, _ALLOW if one else _REFUSE | errno.EACCES) for one in may_open]
     x32 = (
         [(_IF_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _REFUSE | errno.ENOSYS)]
         if known.has_x32
@@ -366,8 +377,8 @@ def instructions(machine: str) -> Sequence[Instruction]:
         (_IF_EQUAL, 0, 4, known.socket),
         (_LOAD, 0, 0, _FIRST),
         (_IF_EQUAL, 0, 1, _AF_UNIX),
-        (_RETURN, 0, 0, _REFUSE | errno.EACCES),
-        (_RETURN, 0, 0, _ALLOW),
+        *verdicts,
+        *([(_RETURN, 0, 0, _ALLOW)] if allowed.local else []),
         (_IF_EQUAL, 0, 7, known.socketpair),
         (_LOAD, 0, 0, _FIRST),
         (_IF_EQUAL, 0, 5, _AF_UNIX),

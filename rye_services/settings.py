@@ -59,6 +59,7 @@ class Settings:
     worker_disk_bytes        of all files of its workspace; 0 sets no limit, None is four stores
     compatible_versions      ``MAJOR.MINOR`` of clients whose manifests are taken
     allow_unix_sockets       whether tools may open local sockets, which lead to other services
+    allow_network            whether tools may open sockets to other machines, and to this one
     open_webhooks            whether /execute takes deliveries of webhooks at all
     body_idle_timeout_s      how long the next part of a body may take
     shutdown_timeout_s       how long requests may take to end after TERM
@@ -86,6 +87,7 @@ class Settings:
     roles: tuple[str, ...] = ("node",)
     open_webhooks: bool = True
     allow_unix_sockets: bool = False
+    allow_network: bool = True
     body_idle_timeout_s: int = 30
     shutdown_timeout_s: int = 30
     gc_interval_s: int = 6 * 3600
@@ -285,6 +287,7 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "roles": _roles,
     "open_webhooks": _flag,
     "allow_unix_sockets": _flag,
+    "allow_network": _flag,
     "body_idle_timeout_s": _whole(1),
     "shutdown_timeout_s": _whole(0),
     "gc_interval_s": _whole(1),

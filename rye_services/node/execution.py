@@ -668,6 +668,7 @@ class Engine:
             file_bytes=self.settings.largest_file_bytes,
             disk_bytes=self.settings.largest_workspace_bytes,
             unix_sockets=self.settings.allow_unix_sockets,
+            network=self.settings.allow_network,
             hidden=self._hidden(),
             parent_pid=os.getpid(),
         )

@@ -43,6 +43,7 @@ class Job:
     file_bytes          of each file that is written; 0 for no limit
     disk_bytes          of all files in the job's folders; 0 for no limit
     unix_sockets        whether tools may open local sockets
+    network             whether they may open others
     hidden              what nothing of the job may read, wherever it lies
     parent_pid          the process that ends with this job: when it is gone, so is the job
     """
@@ -65,6 +66,7 @@ class Job:
     file_bytes: int = 0
     disk_bytes: int = 0
     unix_sockets: bool = False
+    network: bool = True
     hidden: tuple[Path, ...] = ()
     parent_pid: int
 

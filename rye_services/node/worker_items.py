@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
-from lillux.sandbox import confine, refuse_unix_sockets
+from lillux.sandbox import Sockets, confine, refuse_sockets
 from lillux.values import replace
 from rye_services.node.jobs import LEAKED, Finished, Job, JobAction, without_leaked_limits
 from ryeos.app.workspace import Rye
@@ -56,8 +56,9 @@ def do(job: Job, cancellation: Cancellation) -> Finished:
         _approve_by_id(job)
         if job.action is not JobAction.SIGN:
             _confine(job, job.environ.get("PATH", os.defpath))
-            if not job.unix_sockets:
-                refuse_unix_sockets()
+            allowed = Sockets(local=job.unix_sockets, network=job.network)
+            if allowed != Sockets(local=True):
+                refuse_sockets(allowed)
         answer = _answer(rye, job, cancellation)
     except LilluxError as error:
         answer = error_answer(error)

@@ -10,14 +10,14 @@ from shlex import quote
 
 import pytest
 
-from lillux.sandbox import can_refuse_unix_sockets
+from lillux.sandbox import can_refuse_sockets
 from tests.support.node import Node, running_node
 from tests.support.remote_projects import FUNCTION, RemoteProject
 from tests.support.workspace import Workspace
 
 pytest_plugins = ("tests.support.node",)
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX")
-filtered = pytest.mark.skipif(not can_refuse_unix_sockets(), reason="no seccomp on this system")
+filtered = pytest.mark.skipif(not can_refuse_sockets(), reason="no seccomp on this system")
 
 CONNECT = """
 import socket
@@ -104,6 +104,19 @@ def test_loops_of_events_and_processes_of_python_work_on_a_node(
     project = with_tools(workspace, shared_node)
 
     assert project.execute("tool:work")["result"]["data"] == "over TCP"
+
+
+@filtered
+@pytest.mark.heavy
+def test_a_node_may_keep_its_tools_from_the_network(tmp_path: Path, workspace: Workspace) -> None:
+    environ = {"RYE_NODE_ALLOW_NETWORK": "false"}
+    with running_node(tmp_path / "node", environ=environ) as node:
+        project = with_tools(workspace, node)
+
+        answer = project.ask("tool:work").json
+
+    assert answer["status"] == "error"
+    assert answer["result"]["data"]["error_type"] == "PermissionError"
 
 
 @pytest.mark.heavy

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from lillux.sandbox import can_refuse_unix_sockets, instructions, refuse_unix_sockets
+from lillux.sandbox import Sockets, can_refuse_sockets, instructions, refuse_sockets
 
 ROOT = Path(__file__).parents[2]
 needs_seccomp = pytest.mark.skipif(
-    not can_refuse_unix_sockets(), reason="no seccomp filters on this system"
+    not can_refuse_sockets(), reason="no seccomp filters on this system"
 )
 needs_x86 = pytest.mark.skipif(
-    not can_refuse_unix_sockets() or os.uname().machine != "x86_64", reason="for x86-64"
+    not can_refuse_sockets() or os.uname().machine != "x86_64", reason="for x86-64"
 )
 CODE = """
 import asyncio, ctypes, errno, multiprocessing, os, socket, subprocess, sys, threading
-from lillux.sandbox import refuse_unix_sockets
+from lillux.sandbox import Sockets, refuse_sockets
 
 def refused(action):
     try:
@@ -29,7 +29,7 @@ def refused(action):
         print("done")
 
 if __name__ == "__main__":
-    assert refuse_unix_sockets()
+    assert refuse_sockets(Sockets())
     exec(sys.stdin.read())
 """
 
@@ -185,16 +185,21 @@ print("went on")
 
 
 def test_where_there_are_no_filters_nothing_is_done() -> None:
-    assert not refuse_unix_sockets(platform="darwin")
-    assert not refuse_unix_sockets(platform="win32")
-    assert not refuse_unix_sockets(platform="linux", machine="riscv64")
+    assert not refuse_sockets(Sockets(), platform="darwin")
+    assert not refuse_sockets(Sockets(), platform="win32")
+    assert not refuse_sockets(Sockets(), platform="linux", machine="riscv64")
 
 
-def verdict(machine: str, audit_number: int, number: int, *arguments: int) -> int:
+NETWORK_ALONE = Sockets()
+
+
+def verdict(
+    machine: str, audit_number: int, number: int, *arguments: int, allowed: Sockets = NETWORK_ALONE
+) -> int:
     """What the filter of a machine says of a call, as the kernel reads it."""
     words = [*arguments, 0, 0, 0, 0, 0, 0][:6]
     call = struct.pack("<iIQ6Q", number, audit_number, 0, *words)
-    lines, at, accumulator = instructions(machine), 0, 0
+    lines, at, accumulator = instructions(machine, allowed), 0, 0
     while True:
         code, if_so, if_not, operand = lines[at]
         match code:
@@ -234,6 +239,43 @@ def test_the_filter_of_each_machine_decides_the_same(
     assert decide(425) == UNKNOWN
     assert {decide(number, 1, 2) for number in range(500)} == {ALLOWED, REFUSED, UNKNOWN}
     assert sum(decide(number, 1, 2) != ALLOWED for number in range(500)) == 3
+
+
+@pytest.mark.parametrize(
+    ("machine", "audit_number", "socket"), [("x86_64", X86, 41), ("aarch64", ARM, 198)]
+)
+@pytest.mark.parametrize("local", [True, False])
+def test_without_the_network_local_sockets_alone_are_left(
+    machine: str, audit_number: int, socket: int, *, local: bool
+) -> None:
+    allowed = Sockets(local=local, network=False)
+
+    said = [
+        verdict(machine, audit_number, socket, family, 1, allowed=allowed)
+        for family in (1, 2, 10, 16, 17)
+    ]
+
+    assert said == [ALLOWED if local else REFUSED, *[REFUSED] * 4]
+    assert verdict(machine, audit_number, 425, allowed=allowed) == UNKNOWN
+    assert verdict(machine, audit_number, 0, 2, 1, allowed=allowed) == ALLOWED
+
+
+@needs_seccomp
+def test_a_process_without_the_network_reaches_nothing() -> None:
+    code = CODE.replace("refuse_sockets(Sockets())", "refuse_sockets(Sockets(network=False))")
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        input="refused(lambda: socket.socket())\n"
+        "refused(lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM))\n"
+        "refused(lambda: socket.socketpair())\n",
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+    )
+
+    assert ended.stdout.split() == ["EACCES", "EACCES", "done"], ended.stderr
 
 
 @pytest.mark.parametrize(
