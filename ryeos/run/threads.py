@@ -178,8 +178,8 @@ def valid_thread_id(thread_id: str) -> str:
 def find_thread_id(text: str, known: Iterable[str], registry: str) -> str:
     """The id that was meant: whole, or its beginning, its end, or the beginning of its last part.
 
-    Raises ThreadIdError, ThreadNotFoundError with the closest, AmbiguousThreadError,
-    RemoteThreadError.
+    Raises ThreadIdError, ThreadNotFoundError with the closest, AmbiguousThreadError, and a RyeError
+    of the same code as the second for a run on a node.
     """
     ids = list(known)
     if text in ids:

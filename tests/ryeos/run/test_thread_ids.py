@@ -1,7 +1,8 @@
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ryeos.items.errors import RyeError
 from ryeos.run.threads import (
     AmbiguousThreadError,
     ThreadIdError,
@@ -71,11 +72,16 @@ def test_a_mistyped_id_gets_a_suggestion() -> None:
 
 
 @pytest.mark.property
+@example("rye-remote-")
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=40))
 def test_a_text_is_found_ambiguous_unknown_or_no_id_and_nothing_else(text: str) -> None:
     try:
         found = find_thread_id(text, KNOWN, "db")
     except (ThreadIdError, ThreadNotFoundError, AmbiguousThreadError):
+        return
+    except RyeError as error:
+        assert text.startswith("rye-remote-")
+        assert error.code == ThreadNotFoundError.code
         return
 
     assert text in found
