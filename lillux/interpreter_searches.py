@@ -8,7 +8,8 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from contextlib import suppress
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -599,3 +600,69 @@ def _plain(version: str) -> str:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in _plain(version).split("."))
+
+
+# --- shims ----------------------------------------------------------------------------------------
+# Scripts that version managers put on the PATH: each starts the manager, which starts the program.
+#
+# A program that is confined must be started itself: the manager would need rights of its own.
+
+_ASKED = {"python": ("-c", "import sys; print(sys.executable)"), "node": ("-p", "process.execPath")}
+_ASK_S = 10.0
+
+
+def behind_shim(path: str, env: Mapping[str, str], cwd: str) -> str:
+    """The program that a shim would start in a folder; ``path`` itself if it is no shim.
+
+    pyenv and rbenv are understood by their files; a shim of any other manager is asked.
+    """
+    shim = Path(path)
+    if shim.parent.name != "shims":
+        return path
+    root = shim.parent.parent
+    for version in _shim_versions(root, env, Path(cwd)):
+        found = root / "versions" / version / "bin" / shim.name
+        if os.access(found, os.X_OK):
+            return str(found)
+    return _asked(path, tuple(sorted(env.items())), cwd)
+
+
+def _shim_versions(root: Path, env: Mapping[str, str], cwd: Path) -> Iterator[str]:
+    """The versions that the manager would try: of a variable, of the folders above, of its own."""
+    kind, file_name = {".rbenv": ("RBENV", ".ruby-version")}.get(
+        root.name, ("PYENV", ".python-version")
+    )
+    named = env.get(f"{kind}_VERSION", "")
+    if named:
+        yield from named.split(":")
+        return
+    for file in (*(folder / file_name for folder in (cwd, *cwd.parents)), root / "version"):
+        with suppress(OSError, UnicodeDecodeError):
+            yield from (
+                word for word in file.read_text("utf-8").split() if _VERSION.fullmatch(word)
+            )
+            return
+
+
+@cache
+def _asked(path: str, variables: tuple[tuple[str, str], ...], cwd: str) -> str:
+    """What a shim says that it starts; the shim itself where it does not say."""
+    import subprocess
+
+    name = next((name for name in _ASKED if Path(path).name.startswith(name)), "")
+    if not name:
+        return path
+    with suppress(OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        said = subprocess.run(
+            [path, *_ASKED[name]],
+            env=dict(variables),
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+            timeout=_ASK_S,
+        )
+        found = said.stdout.decode().strip()
+        if os.access(found, os.X_OK):
+            return found
+    return path

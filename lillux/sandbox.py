@@ -1,24 +1,26 @@
-"""Gives up rights on files and sockets for this process and its children: Landlock and seccomp.
+"""Gives up rights on files, programs and sockets for this process and what it starts.
 
-No privilege is needed for it. What is not named may be neither read nor written, and no process
-outside may be looked into or signalled; capabilities, which could get around that, are given away
-too. See landlock(7).
+Linux holds them by Landlock (files and programs) and seccomp (`lillux.seccomp`); no privilege is
+needed for either. Capabilities, which could get around them, are given away too. See landlock(7).
+macOS gets the same as a profile of ``sandbox-exec``, and Linux without Landlock as the words of
+bubblewrap. What cannot be held is said by `obstacle`, and never passed over.
 """
 
 import ctypes
-import errno
 import os
-import socket
 import stat
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from threading import Lock
 
+from lillux import seccomp
+from lillux.seccomp import Filter, Sockets
+from lillux.supervisor import Addresses, Reach, can_supervise, supervised_calls
 from lillux.values import dataclass
 
 # --- landlock -------------------------------------------------------------------------------------
@@ -33,6 +35,7 @@ _EXECUTE, _WRITE, _READ, _LIST = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _REFER, _TRUNCATE, _DEVICE_CONTROL = 1 << 13, 1 << 14, 1 << 15
 _OF_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _DEVICE_CONTROL
 _READING = _EXECUTE | _READ | _LIST
+_LOOKING = _READ | _LIST
 _RIGHTS_OF_VERSION_1 = (1 << 13) - 1
 _SCOPE_SOCKETS, _SCOPE_SIGNALS = 1 << 0, 1 << 1
 _VERSION_WITH_REFER, _VERSION_WITH_TRUNCATE, _VERSION_WITH_DEVICES, _VERSION_WITH_SCOPES = (
@@ -200,15 +203,9 @@ class Withholding:
         if known is not None and known[0] == state:
             return known[1]
         is_settled = all(time.time_ns() - at > _STEP_NS for at, _, _ in state[2])
-        attributes = _Ruleset(rights, 0, 0)
-        size = ctypes.sizeof(ctypes.c_uint64)
-        ruleset = _checked(_call(_CREATE_RULESET, ctypes.byref(attributes), size, 0))
+        ruleset = _new_ruleset(rights)
         self._grant(ruleset, Path("/"), Access.ALL, (folders, ancestors), rights)
-        for _, old in _made.values():
-            os.close(old)
-        _made.clear()
-        _made[self] = (state if is_settled else None, ruleset)
-        return ruleset
+        return _keep(self, state if is_settled else None, ruleset)
 
     def _grant(
         self,
@@ -242,10 +239,26 @@ class Withholding:
         return "\n".join(lines) + "\n"
 
 
-_made: dict[Withholding, tuple[object, int]] = {}
+_made: "dict[Withholding | Confinement, tuple[object, int]]" = {}
 """The rules that were made last, and what they were made of."""
 _made_lock = Lock()
+_MAX_MADE = 16
 _STEP_NS = 50_000_000
+
+
+def _new_ruleset(rights: int, scopes: int = 0) -> int:
+    attributes = _Ruleset(rights, 0, scopes)
+    size = ctypes.sizeof(attributes) if scopes else ctypes.sizeof(ctypes.c_uint64)
+    return _checked(_call(_CREATE_RULESET, ctypes.byref(attributes), size, 0))
+
+
+def _keep(owner: "Withholding | Confinement", state: object, ruleset: int) -> int:
+    """Keep a ruleset for the next start, in the place of its owner's last one."""
+    while owner in _made or len(_made) >= _MAX_MADE:
+        _, old = _made.pop(owner if owner in _made else next(iter(_made)))
+        os.close(old)
+    _made[owner] = state, ruleset
+    return ruleset
 
 
 def _entries(folder: Path) -> tuple[int, int, int]:
@@ -268,136 +281,266 @@ def _drop_dangerous_capabilities() -> None:
     _checked(_libc().capset(header, held))
 
 
-# --- seccomp --------------------------------------------------------------------------------------
-# Taking local sockets away from this process and all that it starts, for ever: Linux's seccomp.
-#
-# A socket with a path (``AF_UNIX``) reaches services of the machine, like ``/run/docker.sock``, and
-# Landlock says nothing about it. No privilege is needed for the filter. See seccomp(2).
-#
-# The filter looks at the numbers of a call alone, never at memory, which could change under it:
-#
-#     another architecture              the process is killed: its calls have other numbers
-#     the x32 numbers of x86-64         ENOSYS, as where there are none
-#     io_uring_setup                    ENOSYS: a ring opens sockets without a call of that name
-#     socket(AF_UNIX, ...)              EACCES, where local sockets are refused
-#     socket of any other family        EACCES, where the network is refused
-#     socketpair(AF_UNIX, SOCK_DGRAM)   EACCES: such a pair can be sent elsewhere by an address
-#     all else                          as before, so also the pairs that event loops are woken by
+# --- confinement ----------------------------------------------------------------------------------
+# All that a child may do, as its start needs it: real paths, sockets, addresses.
 
-_SECCOMP_NO_NEW_PRIVILEGES, _GET_SECCOMP, _SET_SECCOMP, _FILTER = 38, 21, 22, 2
-_LOAD, _AND, _IF_EQUAL, _IF_AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
-_NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24  # offsets in what a filter sees of a call
-_ALLOW, _REFUSE, _KILL = 0x7FFF_0000, 0x0005_0000, 0x8000_0000
-_X32 = 0x4000_0000
-_AF_UNIX, _TYPE_MASK = 1, 0xF
-_RAW = 3  # the kernel takes it for SOCK_DGRAM
-_IO_URING_SETUP = 425  # the same on both
-
-Instruction = tuple[int, int, int, int]
-"""Code, how many to skip if so, how many if not, operand."""
+_WRITING_RIGHTS = (_WRITE | _REFER | _TRUNCATE | _DEVICE_CONTROL) | (
+    1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12
+)
 
 
-@dataclass(frozen=True, slots=True)
-class _Machine:
-    """The numbers of an architecture, as its processes of 64 bits use them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confinement:
+    """What a child may do. None, for files and programs: whatever its parent may.
 
-    audit_number: int
-    socket: int
-    socketpair: int
-    has_x32: bool = False
-
-
-_MACHINES = {
-    "x86_64": _Machine(0xC000_003E, 41, 53, has_x32=True),
-    "aarch64": _Machine(0xC000_00B7, 198, 199),
-}
-
-
-class _Instruction(ctypes.Structure):
-    _fields_ = (
-        ("code", ctypes.c_uint16),
-        ("if_so", ctypes.c_uint8),
-        ("if_not", ctypes.c_uint8),
-        ("operand", ctypes.c_uint32),
-    )
-
-
-class _Program(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction)))
-
-
-@dataclass(frozen=True, slots=True)
-class Sockets:
-    """Which sockets a process may open: local ones, and all others."""
-
-    local: bool = False
-    network: bool = True
-
-
-def can_refuse_sockets(*, platform: str = sys.platform, machine: str = "") -> bool:
-    """Whether the system has filters, and this module knows the numbers of its calls."""
-    if platform != "linux" or sys.maxsize <= 2**32:
-        return False
-    return (machine or os.uname().machine) in _MACHINES and _prctl(_GET_SECCOMP) >= 0
-
-
-def refuse_sockets(allowed: Sockets, *, platform: str = sys.platform, machine: str = "") -> bool:
-    """Let this thread and all that it starts open these alone; False where that cannot be.
-
-    Raises OSError when the system has filters and refuses this one.
+    readable     files and folders, with all below them
+    writable     the same to be written, which includes reading
+    executable   programs, and folders of programs
+    sockets      which it may open
+    addresses    where its streams may lead; None for anywhere
+    hosts        ``NAME:PORT`` that a forwarder leads to, for `Reach.PROXY`
+    withholding  what is out of reach besides
+    is_hardened  calls that reach other processes or the kernel are refused
+    watches      its accesses are told to whoever started it
     """
-    if not can_refuse_sockets(platform=platform, machine=machine):
-        return False
-    lines = instructions(machine or os.uname().machine, allowed)
-    array = (_Instruction * len(lines))(*(_Instruction(*line) for line in lines))
-    _require_success(_prctl(_SECCOMP_NO_NEW_PRIVILEGES, 1))
-    program = _Program(len(lines), array)
-    _require_success(_prctl(_SET_SECCOMP, _FILTER, ctypes.addressof(program)))
-    return True
+
+    readable: tuple[Path, ...] | None = None
+    writable: tuple[Path, ...] | None = None
+    executable: tuple[Path, ...] | None = None
+    sockets: Sockets = Sockets(local=True)
+    addresses: Addresses | None = None
+    hosts: tuple[str, ...] = ()
+    withholding: Withholding | None = None
+    is_hardened: bool = False
+    watches: bool = False
+
+    @property
+    def needs_landlock(self) -> bool:
+        """Whether it says anything about files or programs."""
+        return not self.readable is self.writable is self.executable is None
+
+    @property
+    def needs_filter(self) -> bool:
+        """Whether it says anything about calls."""
+        return self.is_hardened or self.sockets != Sockets(local=True) or self.is_supervised
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether some of its calls wait for this process."""
+        return self.addresses is not None or self.watches
+
+    def enter(self, *, platform: str = sys.platform) -> int | None:
+        """Confine this thread and what it starts; the descriptor of supervised calls.
+
+        Raises OSError when the system refuses. What it cannot hold at all is passed over here: that
+        is for `obstacle` to say beforehand.
+        """
+        if self.withholding:
+            self.withholding.enter(platform=platform)
+        version = landlock_version(platform=platform)
+        if version and self.needs_landlock:
+            with _made_lock:
+                ruleset = self._ruleset(version)
+                _checked(_libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+                _drop_dangerous_capabilities()
+                _checked(_call(_RESTRICT_SELF, ruleset, 0))
+        if not self.needs_filter or not seccomp.can_filter(platform=platform):
+            return None
+        calls = supervised_calls(self.addresses, watches=self.watches)
+        wanted = Filter(sockets=self.sockets, is_hardened=self.is_hardened, supervised=calls)
+        return seccomp.enter(wanted)
+
+    def _ruleset(self, version: int) -> int:
+        """A descriptor of the rules; those made before while the same files are there."""
+        writable, readable = self.writable or (), self.readable or ()
+        executable = self.executable or ()
+        paths = (*writable, *readable, *executable)
+        state = (os.getpid(), tuple(map(_identity, paths)))
+        known = _made.get(self)
+        if known is not None and known[0] == state:
+            return known[1]
+        every = _rights(version)
+        handled = 0 if self.readable is None else _LOOKING
+        handled |= 0 if self.writable is None else _WRITING_RIGHTS
+        handled |= 0 if self.executable is None else _EXECUTE
+        scopes = _SCOPE_SIGNALS if version >= _VERSION_WITH_SCOPES else 0
+        ruleset = _new_ruleset(handled & every, scopes)
+        for path in readable:
+            _allow(ruleset, path, handled & every & _LOOKING)
+        for path in writable:
+            _allow(ruleset, path, handled & every & ~_EXECUTE)
+        for path in executable:
+            _allow(ruleset, path, handled & every & (_EXECUTE | _LOOKING))
+        return _keep(self, state, ruleset)
+
+    def allows(self, what: str, path: str) -> bool:
+        """Whether the rules let ``read``, ``write`` or ``run`` a path; to tell, not to decide."""
+        real = Path(os.path.realpath(path))
+        if what == "run":
+            return _holds(self.executable, real)
+        if what == "write":
+            return _holds(self.writable, real)
+        return _holds(self.readable, real) or (
+            self.readable is not None and _holds((*(self.writable or ()),), real)
+        )
+
+    def macos_profile(self) -> str:
+        """The same for ``sandbox-exec`` of macOS, whose last matching rule counts."""
+        lines = ["(version 1)", "(allow default)"]
+        if self.readable is not None:
+            paths = (*self.readable, *(self.writable or ()), *(self.executable or ()))
+            lines += ["(deny file-read-data)", *_allowed("file-read-data", paths)]
+        if self.writable is not None:
+            lines += ["(deny file-write*)", *_allowed("file-write*", self.writable)]
+        if self.executable is not None:
+            lines += ["(deny process-exec*)", *_allowed("process-exec*", self.executable)]
+        if not self.sockets.network or self.addresses:
+            lines += ["(deny network*)"]
+        if self.addresses:
+            port = self.addresses.port if self.addresses.reach is Reach.PROXY else "*"
+            lines += [f'(allow network-outbound (remote ip "localhost:{port}"))']
+        if self.addresses and self.addresses.reach is Reach.LOOPBACK:
+            lines += ['(allow network-bind network-inbound (local ip "localhost:*"))']
+        if self.withholding:
+            lines += self.withholding.macos_profile().splitlines()[2:]
+        return "\n".join(lines) + "\n"
+
+    def filter_bytes(self) -> bytes:
+        """Its filter as a program in memory, for another program to set."""
+        wanted = Filter(sockets=self.sockets, is_hardened=self.is_hardened)
+        return seccomp.packed(seccomp.instructions(os.uname().machine, wanted))
+
+    def bubblewrap_words(self, program: str, rules: int | None = None) -> tuple[str, ...]:
+        """The same as options of ``bwrap``, for Linux without Landlock.
+
+        It holds files and the network, neither ``programs`` nor hosts: see `obstacle`. ``rules`` is
+        a descriptor of `filter_bytes`.
+        """
+        words = [program, "--die-with-parent"]
+        if self.readable is None:
+            words += ["--ro-bind" if self.writable is not None else "--bind", "/", "/"]
+        words += ["--dev", "/dev", "--proc", "/proc", "--unshare-pid"]
+        for path in self.readable or ():
+            words += ["--ro-bind-try", str(path), str(path)]
+        for path in self.writable or ():
+            words += ["--bind-try", str(path), str(path)]
+        folders = self.withholding.folders if self.withholding else ()
+        for path, access in folders:
+            if access is Access.NONE:
+                words += ["--tmpfs", str(path)]
+            elif access is Access.READ:
+                words += ["--ro-bind-try", str(path), str(path)]
+        if not self.sockets.network:
+            words += ["--unshare-net"]
+        if rules is not None:
+            words += ["--seccomp", str(rules)]
+        return (*words, "--")
 
 
-def instructions(machine: str, allowed: Sockets) -> Sequence[Instruction]:
-    """The filter for a machine, one of ``x86_64`` and ``aarch64``."""
-    known = _MACHINES[machine]
-    may_open = (allowed.local, allowed.network)
-    verdicts = [(_RETURN, 0, 0, _ALLOW if one else _REFUSE | errno.EACCES) for one in may_open]
-    x32 = (
-        [(_IF_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _REFUSE | errno.ENOSYS)]
-        if known.has_x32
-        else []
-    )
-    return [
-        (_LOAD, 0, 0, _ARCHITECTURE),
-        (_IF_EQUAL, 1, 0, known.audit_number),
-        (_RETURN, 0, 0, _KILL),
-        (_LOAD, 0, 0, _NUMBER),
-        *x32,
-        (_IF_EQUAL, 0, 1, _IO_URING_SETUP),
-        (_RETURN, 0, 0, _REFUSE | errno.ENOSYS),
-        (_IF_EQUAL, 0, 4, known.socket),
-        (_LOAD, 0, 0, _FIRST),
-        (_IF_EQUAL, 0, 1, _AF_UNIX),
-        *verdicts,
-        *([(_RETURN, 0, 0, _ALLOW)] if allowed.local else []),
-        (_IF_EQUAL, 0, 7, known.socketpair),
-        (_LOAD, 0, 0, _FIRST),
-        (_IF_EQUAL, 0, 5, _AF_UNIX),
-        (_LOAD, 0, 0, _SECOND),
-        (_AND, 0, 0, _TYPE_MASK),
-        (_IF_EQUAL, 1, 0, int(socket.SOCK_DGRAM)),
-        (_IF_EQUAL, 0, 1, _RAW),
-        (_RETURN, 0, 0, _REFUSE | errno.EACCES),
-        (_RETURN, 0, 0, _ALLOW),
-    ]
+def obstacle(
+    wanted: Confinement,
+    *,
+    platform: str = sys.platform,
+    landlock: int | None = None,
+    can_hear: bool | None = None,
+    bubblewrap: str = "",
+) -> str:
+    """Why a confinement cannot be held on this machine, ``""`` if it can.
+
+    What the machine can is found out unless it is given.
+    """
+    if platform == "darwin":
+        return ""
+    if platform != "linux":
+        return "this system has no means to confine a program"
+    version = landlock_version() if landlock is None else landlock
+    if wanted.needs_landlock and not version and (not bubblewrap or wanted.executable is not None):
+        return "this kernel has no Landlock, and bubblewrap is not installed"
+    if wanted.needs_filter and not seccomp.can_filter():
+        return "this machine has no seccomp filters that Rye knows"
+    if wanted.is_supervised and not (can_supervise() if can_hear is None else can_hear):
+        return "this machine (a container?) forbids pidfd_getfd, which holds connections to hosts"
+    return ""
 
 
-def _prctl(option: int, *arguments: int) -> int:
-    words = [*arguments, 0, 0, 0, 0][:4]
-    libc = ctypes.CDLL(None, use_errno=True)
-    return int(libc.prctl(option, *map(ctypes.c_ulong, words)))
+def _allowed(operation: str, paths: Iterable[Path]) -> Iterator[str]:
+    for path in paths:
+        quoted = str(path).replace("\\", "\\\\").replace('"', '\\"')
+        yield f'(allow {operation} (subpath "{quoted}"))'
 
 
-def _require_success(result: int) -> None:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+def _holds(paths: Sequence[Path] | None, real: Path) -> bool:
+    if paths is None:
+        return True
+    return any(real.is_relative_to(os.path.realpath(path)) for path in paths)
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """Which file a path leads to."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - cheaper, and there are dozens
+    except OSError:
+        return 0, 0
+    return status.st_ino, status.st_dev
+
+
+# --- places ---------------------------------------------------------------------------------------
+# What programs of a system need of it, and nobody keeps secrets in.
+
+SYSTEM_FOLDERS = (
+    *("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/opt", "/nix", "/gnu"),
+    *("/snap", "/proc", "/sys", "/run/systemd/resolve", "/run/resolvconf", "/run/nscd"),
+    *("/System", "/Library"),
+)
+# Of /etc what interpreters, TLS and the resolver read. The rest holds what services keep for
+# themselves: passwords, private keys, environments.
+_ETC = (
+    *("ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "ssl/ca-bundle.pem", "ca-certificates"),
+    *("ca-certificates.conf", "pki/tls/certs", "pki/tls/cert.pem", "pki/tls/openssl.cnf"),
+    *("pki/ca-trust", "crypto-policies", "openssl.cnf", "localtime", "timezone", "locale.conf"),
+    *("locale.alias", "resolv.conf", "hosts", "host.conf", "hostname", "nsswitch.conf"),
+    *("gai.conf", "networks", "protocols", "services", "rpc", "passwd", "group", "shells"),
+    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld.so.preload", "alternatives"),
+    *("mime.types", "magic", "magic.mime", "terminfo", "inputrc", "fonts", "os-release"),
+    *("lsb-release", "debian_version", "redhat-release", "alpine-release", "gitconfig"),
+    *("perl", "static"),
+)
+_ETC_PATTERNS = ("python3*", "java-*")
+BESIDE_PROGRAMS = ("lib", "lib64", "libexec")
+"""What lies beside a folder of programs and belongs to them."""
+
+
+def system_places(etc: Path = Path("/etc")) -> Iterator[Path]:
+    """Files and folders of the system that any program may read."""
+    yield from map(Path, SYSTEM_FOLDERS)
+    yield from (etc / name for name in _ETC)
+    yield from (found for pattern in _ETC_PATTERNS for found in etc.glob(pattern))
+
+
+def program_places(folder: Path) -> tuple[Path, ...]:
+    """A folder of programs, and what belongs to them beside it."""
+    return (folder, *(folder.parent / name for name in BESIDE_PROGRAMS))
+
+
+def loaders_of(program: Path) -> Iterator[list[str]]:
+    """What the system starts to start a program: its ELF loader, or what its ``#!`` line says."""
+    try:
+        with program.open("rb") as file:
+            head = file.read(4096)
+            if head.startswith(b"#!"):
+                words = head[2:].partition(b"\n")[0].split()
+                if words:
+                    yield [os.fsdecode(word) for word in words]
+                return
+            if head[:5] != b"\x7fELF\x02":
+                return
+            first = int.from_bytes(head[32:40], "little")
+            size, count = (int.from_bytes(head[at : at + 2], "little") for at in (54, 56))
+            for index in range(count):
+                entry = head[first + index * size :][:size]
+                if entry[:4] == b"\x03\0\0\0":  # PT_INTERP
+                    at, length = (int.from_bytes(entry[p : p + 8], "little") for p in (8, 32))
+                    file.seek(at)
+                    yield [os.fsdecode(file.read(length).rstrip(b"\0"))]
+    except OSError:
+        return

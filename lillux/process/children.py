@@ -19,7 +19,8 @@ from lillux.process.pumps import OpenPump, Pump, Sink, pump_for
 from lillux.values import replace
 
 if TYPE_CHECKING:
-    from lillux.sandbox import Withholding
+    from lillux.sandbox import Confinement
+    from lillux.supervisor import OnAttempt
 
 # --- spawn ----------------------------------------------------------------------------------------
 
@@ -32,12 +33,17 @@ _WORDS_OF_OURS = 3  # SHELL -c SCRIPT: what follows is the caller's
 
 
 def spawn(
-    command: Command, *, control: int | None = None, platform: str = sys.platform
+    command: Command,
+    *,
+    control: int | None = None,
+    platform: str = sys.platform,
+    landlock: int | None = None,
 ) -> "subprocess.Popen[bytes]":
     """The started child, leader of its own session, with pipes for its output.
 
     ``stdin`` is a pipe when there is something to write, else the null device. With ``control``, a
     descriptor, that is its standard input instead, and its output goes to the null device.
+    ``landlock`` is the version of it that the system has, asked for if it is not given.
     Raises ProgramNotFoundError, SpawnError, and ConfigurationError for a missing ``cwd``.
     """
     on_windows = platform == "win32"
@@ -53,15 +59,18 @@ def spawn(
     output = subprocess.PIPE if control is None else subprocess.DEVNULL
 
     sealed = None if command.sealed is None else sealed_file(command.sealed)
-    words = started_words(command, platform=platform)
+    rules = _rules_file(command, platform, landlock)
+    words = started_words(command, platform=platform, landlock=landlock, rules=rules)
     if sealed is not None:
-        first = (word.replace(SEALED_PATH, f"/dev/fd/{sealed}") for word in words[:_WORDS_OF_OURS])
-        words = (*first, *words[_WORDS_OF_OURS:])
+        at = len(words) - len(command.argv)
+        ours = slice(at, at + _WORDS_OF_OURS)
+        first = (word.replace(SEALED_PATH, f"/dev/fd/{sealed}") for word in words[ours])
+        words = (*words[:at], *first, *words[ours.stop :])
 
     def start() -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
             words,
-            executable=path if not _is_wrapped(command, platform) else None,
+            executable=path if len(words) == len(command.argv) else None,
             env=command.env,
             cwd=command.cwd,
             stdin=stdin if control is None else control,
@@ -70,16 +79,20 @@ def spawn(
             bufsize=0,
             start_new_session=not on_windows,
             creationflags=_WINDOWS_ISOLATION if on_windows else 0,
-            pass_fds=() if sealed is None else (sealed,),
+            pass_fds=[one for one in (sealed, rules) if one is not None],
         )
 
     try:
-        return start() if command.confinement is None else confined(command.confinement, start)
+        is_wrapped = len(words) != len(command.argv)
+        if command.confinement is None or is_wrapped or platform != "linux":
+            return start()
+        return confined(command.confinement, start, command.on_attempt)
     except OSError as error:
         raise spawn_error(command, path, error) from error
     finally:
-        if sealed is not None:
-            os.close(sealed)
+        for descriptor in (sealed, rules):
+            if descriptor is not None:
+                os.close(descriptor)
 
 
 def sealed_file(data: bytes) -> int:
@@ -101,46 +114,113 @@ def sealed_file(data: bytes) -> int:
 
 
 def confined(
-    confinement: "Withholding", start: "Callable[[], subprocess.Popen[bytes]]"
+    confinement: "Confinement",
+    start: "Callable[[], subprocess.Popen[bytes]]",
+    on_attempt: "OnAttempt | None" = None,
 ) -> "subprocess.Popen[bytes]":
     """What ``start`` gives, called by a thread of its own that has given up these rights.
 
-    Landlock holds for a thread and what it starts; this process goes on as it was.
+    Landlock and seccomp hold for a thread and what it starts; this process goes on as it was. A
+    supervisor is no child of that thread, so it is started from here.
     """
-    from threading import Thread
+    from threading import Event, Thread
 
     made: list[subprocess.Popen[bytes]] = []
     failed: list[BaseException] = []
+    listeners: list[int | None] = []
+    has_entered, may_start = Event(), Event()
 
     def work() -> None:
         try:
-            confinement.enter()
+            listeners.append(confinement.enter())
+            has_entered.set()
+            if listeners[0] is not None:
+                may_start.wait()
             made.append(start())
         except BaseException as error:  # noqa: BLE001 - raised again below, by who asked
             failed.append(error)
+        finally:
+            has_entered.set()
 
-    thread = Thread(target=work)
-    thread.start()
-    thread.join()
+    with _without_vfork(confinement.watches):
+        thread = Thread(target=work)
+        thread.start()
+        if confinement.is_supervised:
+            from lillux.supervisor import Supervisor
+
+            has_entered.wait()
+            if listeners and listeners[0] is not None:
+                Supervisor(listeners[0], confinement.addresses, on_attempt)
+            may_start.set()
+        thread.join()
     if failed:
         raise failed[0]
     return made[0]
 
 
-def _is_wrapped(command: Command, platform: str) -> bool:
-    return command.confinement is not None and platform == "darwin"
+@contextmanager
+def _without_vfork(applies: bool) -> Iterator[None]:  # noqa: FBT001 - a condition
+    """Start children by fork: one that is watched waits for this process before it is another.
 
-
-def started_words(command: Command, *, platform: str = sys.platform) -> Sequence[str]:
-    """The words of the command; on macOS behind the program that confines it.
-
-    Raises ProgramNotFoundError.
+    After vfork this process would stand still until then.
     """
-    if command.confinement is None or not _is_wrapped(command, platform):
+    before = getattr(subprocess, "_USE_VFORK", True)
+    if applies:
+        setattr(subprocess, "_USE_VFORK", False)  # noqa: B010 - its documented switch
+    try:
+        yield
+    finally:
+        setattr(subprocess, "_USE_VFORK", before)  # noqa: B010 - see above
+
+
+def bubblewrap() -> str:
+    """The path of ``bwrap``, ``""`` if it is not installed."""
+    from shutil import which
+
+    return which("bwrap", path="/usr/bin:/bin:/usr/local/bin") or ""
+
+
+def _wrapper(command: Command, platform: str, landlock: int | None) -> str:
+    """The program that confines the command where the system's own calls do not."""
+    wanted = command.confinement
+    if wanted is None or platform not in {"linux", "darwin"}:
+        return ""
+    if platform == "darwin":
+        return _SANDBOX_EXEC
+    if not (wanted.needs_landlock or wanted.withholding):
+        return ""
+    from lillux.sandbox import landlock_version
+
+    return "" if (landlock_version() if landlock is None else landlock) else bubblewrap()
+
+
+def _rules_file(command: Command, platform: str, landlock: int | None) -> int | None:
+    """A descriptor of the filter, for bubblewrap to set: it needs what the filter refuses."""
+    wanted = command.confinement
+    if wanted is None or not wanted.needs_filter or platform != "linux":
+        return None
+    return sealed_file(wanted.filter_bytes()) if _wrapper(command, platform, landlock) else None
+
+
+def started_words(
+    command: Command,
+    *,
+    platform: str = sys.platform,
+    landlock: int | None = None,
+    rules: int | None = None,
+) -> Sequence[str]:
+    """The words of the command, behind those of a program that confines it where one has to.
+
+    ``rules`` is the descriptor of a filter for it. Raises ProgramNotFoundError.
+    """
+    wrapper = _wrapper(command, platform, landlock)
+    if command.confinement is None or not wrapper:
         return command.argv
     path = find_program(command, platform=platform)
-    profile = command.confinement.macos_profile()
-    return (_SANDBOX_EXEC, "-p", profile, path, *command.argv[1:])
+    if platform == "darwin":
+        return (wrapper, "-p", command.confinement.macos_profile(), path, *command.argv[1:])
+    before = command.confinement.bubblewrap_words(wrapper, rules)
+    return (*before, path, *command.argv[1:])
 
 
 def find_program(command: Command, *, platform: str = sys.platform) -> str:

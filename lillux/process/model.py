@@ -11,7 +11,8 @@ from lillux.errors import ConfigurationError, LilluxError
 from lillux.values import dataclass, field
 
 if TYPE_CHECKING:
-    from lillux.sandbox import Withholding
+    from lillux.sandbox import Confinement
+    from lillux.supervisor import OnAttempt
 
 MIB = 1024 * 1024
 
@@ -52,6 +53,7 @@ class Command:
     leaves_nothing    whatever it leaves behind ends with it, also what moved to a session of its
                       own (Linux): such processes are known by a mark in their environment
     confinement       what the child may not do; None for all that this process may.
+    on_attempt        hears what a supervised child tries, see `lillux.supervisor`; from a thread.
     sealed            bytes that the child can read and nobody can change: `SEALED_PATH` in the
                       first words of ``argv`` stands for the path that they are read from.
 
@@ -65,7 +67,8 @@ class Command:
     timeout_s: float | None = None
     max_output_bytes: int = 10 * MIB
     leaves_nothing: bool = False
-    confinement: "Withholding | None" = None
+    confinement: "Confinement | None" = None
+    on_attempt: "OnAttempt | None" = field(default=None, repr=False)
     sealed: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

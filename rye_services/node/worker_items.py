@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
-from lillux.sandbox import Sockets, confine, refuse_sockets
+from lillux.sandbox import confine, program_places, system_places
+from lillux.seccomp import Sockets, refuse_sockets
 from lillux.values import replace
 from rye_services.node.jobs import LEAKED, Finished, Job, JobAction, without_leaked_limits
 from ryeos.app.workspace import Rye
@@ -23,29 +24,8 @@ from ryeos.trust.store import Approvals
 if TYPE_CHECKING:
     from ryeos.trust.sign import Signer, SignReport, SignTarget
 
-# What programs of a system need of it. Nobody keeps data of a node there.
-_SYSTEM = (
-    *("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/opt", "/nix"),
-    *("/proc", "/sys", "/run/systemd/resolve", "/run/resolvconf", "/run/nscd"),
-    *("/System", "/Library"),
-)
-# Of /etc what interpreters, TLS and the resolver read. The rest holds what services keep for
-# themselves: passwords, private keys, environments.
-_ETC = (
-    *("ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "ssl/ca-bundle.pem", "ca-certificates"),
-    *("ca-certificates.conf", "pki/tls/certs", "pki/tls/cert.pem", "pki/tls/openssl.cnf"),
-    *("pki/ca-trust", "crypto-policies", "openssl.cnf", "localtime", "timezone", "locale.conf"),
-    *("locale.alias", "resolv.conf", "hosts", "host.conf", "hostname", "nsswitch.conf"),
-    *("gai.conf", "networks", "protocols", "services", "rpc", "passwd", "group", "shells"),
-    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld.so.preload", "alternatives"),
-    *("mime.types", "magic", "magic.mime", "terminfo", "inputrc", "fonts", "os-release"),
-    *("lsb-release", "debian_version", "redhat-release", "alpine-release", "gitconfig"),
-    *("perl", "static"),
-)
-_ETC_PATTERNS = ("python3*", "java-*")
 # Not /dev/shm: what is left there, tools of other users would find.
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "fd")
-_BESIDE_PROGRAMS = ("lib", "lib64", "libexec")
 
 
 def do(job: Job, cancellation: Cancellation) -> Finished:
@@ -80,6 +60,7 @@ def _context(job: Job) -> Context:
         context,
         process_env={**context.process_env, **job.secrets},
         dev_mode=False,
+        on_node=True,
         pages_are_signed_later=True,  # by the server, when all of this has ended
     )
 
@@ -172,14 +153,11 @@ def _signed(rye: Rye, signer: "Signer", target: "SignTarget") -> "SignReport":
 def _confine(job: Job, path: str) -> None:
     """Give away every right on files but those that the job needs, where the system can."""
     programs = [Path(folder) for folder in path.split(os.pathsep) if Path(folder).is_absolute()]
-    beside = [folder.parent / name for folder in programs for name in _BESIDE_PROGRAMS]
     own = [Path(entry) for entry in sys.path if Path(entry).is_absolute()]
-    etc = Path("/etc")
     readable = [
-        *map(Path, (*_SYSTEM, sys.prefix, sys.base_prefix)),
-        *(etc / name for name in _ETC),
-        *(found for pattern in _ETC_PATTERNS for found in etc.glob(pattern)),
-        *(programs + beside),
+        *system_places(),
+        *map(Path, (sys.prefix, sys.base_prefix)),
+        *(place for folder in programs for place in program_places(folder)),
         *(program := [*own, job.bundle]),
     ]
     writable = [

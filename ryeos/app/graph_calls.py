@@ -24,6 +24,7 @@ from ryeos.items.errors import (
     error_envelope,
 )
 from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, USER, Kind, Reference
+from ryeos.items.rights import Rights
 from ryeos.run.calls import Materials
 from ryeos.run.model import ExecutionRequest
 from ryeos.run.threads import PARENT_VARIABLE
@@ -60,8 +61,10 @@ class WorkspaceCalls:
         search: "Search",
         extra_env: Mapping[str, str],
         use_lockfile: bool,
+        callers: tuple[Rights, ...],
     ) -> None:
         self._workspace, self._lineage, self._search_items = workspace, lineage, search
+        self._callers = callers
         self._env = {**extra_env, PARENT_VARIABLE: run_id}
         self._use_lockfile = use_lockfile
 
@@ -136,6 +139,7 @@ class WorkspaceCalls:
             depth=self._lineage.depth,
             is_one_of_many=True,
             confined=True,
+            callers=self._callers,
         )
         if act.is_async:
             return self._workspace.start_here(reference, request).envelope
@@ -327,6 +331,7 @@ class WorkspaceEnvironment:
             search=self._search,
             extra_env=materials.request.extra_env,
             use_lockfile=materials.request.use_lockfile,
+            callers=tuple(filter(None, [materials.rights.rights])),
         )
 
     def _parent_of(self, materials: Materials) -> str:

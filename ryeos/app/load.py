@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
+from lillux.fields import ABSENT
 from lillux.files import is_inside
 from lillux.values import dataclass, replace
 from ryeos.app.verbs import (
@@ -24,6 +25,7 @@ from ryeos.items.errors import Answer, RyeError, VerbArgumentError
 from ryeos.items.header_values import MetadataError
 from ryeos.items.refs import Kind, Location, Reference, Resolution, id_gives_rights
 from ryeos.items.rendering import input_schema
+from ryeos.items.specs import header_field, tool_spec
 from ryeos.trust.file_types import extract
 from ryeos.trust.resolver import folders_below
 from ryeos.trust.verify import VerifiedItem
@@ -146,6 +148,9 @@ def load_item(rye: Rye, request: LoadRequest) -> Answer:
     schema = _input_schema(item, location, header)
     if schema is not None:
         envelope["input_schema"] = schema
+    if location.ref.kind is Kind.TOOL and header_field(header, "sandbox") is not ABSENT:
+        declared = tool_spec(header, location.suffix).sandbox
+        envelope["sandbox"] = declared.describe() if declared else None
     warnings = list(resolution.warnings)
     if not item.verified:
         warnings.append("RYE_DEV_MODE: this text is not what a trusted key signed")

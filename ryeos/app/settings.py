@@ -17,6 +17,7 @@ from ryeos.app.workspace import ALIASES_PATH, INTEGRITY_PATH
 from ryeos.items.refs import USER
 from ryeos.items.specs import FOREIGN, closest
 from ryeos.remote import registry_settings, settings
+from ryeos.run import confinement
 from ryeos.sync.rules import NameRules, rules_of
 from ryeos.trust.config import Layer
 
@@ -80,6 +81,11 @@ SETTINGS: Mapping[str, Mapping[str, _Schema]] = {
     "execution/execution.yaml": {"defaults": _LIMITS, "tools": _named(_LIMITS)},
     INTEGRITY_PATH: {"require_full_coverage": _FLAG},
     ALIASES_PATH: {"aliases": _named(_TEXT), "prefixes": _TEXTS},
+    confinement.POLICY_PATH: {
+        "level": {"type": ["string", "boolean", "null"]},
+        "limits": {"type": ["object", "null"]},
+        "rules": {"type": ["array", "null"]},
+    },
     POLICY_PATH: {"sign": _TEXT, "rules": {"type": ["array", "null"]}, "tools": _TEXTS},
     "file-system/access.yaml": {"allow": _TEXTS},
     HOOKS_PATH: {"hooks": {"type": ["array", "null"], "items": _HOOK}},
@@ -154,6 +160,8 @@ def _unreadable(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
                 NameRules(rules_of([(relative, values)]))
             case "agents/policy.yaml":
                 policy_from(values)
+            case confinement.POLICY_PATH:
+                confinement.policy_from(values)
     except LilluxError as error:
         yield str(error)
 

@@ -212,6 +212,7 @@ class RunRules:
         issues = [*misspelt_keys(spec, target.verify_target.suffix)]
         issues += self._executor_issues(spec, target.space.label)
         issues += self._config_issues(spec, target.space.label)
+        issues += self._rights_issues(spec, target.space.label)
         if spec.tool_type == "graph":
             from ryeos.graph.reading import read_graph
 
@@ -238,6 +239,20 @@ class RunRules:
 
         found = self._rye.resolver.find_executor(spec.executor_id, label)
         yield from config_problems(spec.config, found.location.ref.id if found else "")
+
+    def _rights_issues(self, spec: ToolSpec, label: str) -> Iterator[str]:
+        """The rights that a header asks for, and its runtime does not give."""
+        if spec.sandbox is None or not isinstance(spec.executor_id, str):
+            return
+        found = self._rye.resolver.find_executor(spec.executor_id, label)
+        try:
+            chain = self._rye.executor.build_chain(found.location.ref.id) if found else None
+        except LilluxError:  # what is wrong with it is for its own signature
+            return
+        for element in chain.elements if chain else ():
+            if element.spec.sandbox is not None:
+                for key in spec.sandbox.excess_over(element.spec.sandbox):
+                    yield f"sandbox.{key}: asks for more than {element.item_id} gives"
 
     def _executor_issues(self, spec: ToolSpec, label: str) -> Iterator[str]:
         wanted = spec.executor_id

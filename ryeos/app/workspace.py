@@ -512,4 +512,8 @@ def tool_answer(result: ExecutionResult, request: ExecutionRequest) -> Answer:
     code = str(metadata.get("error_code", "EXECUTION_FAILED"))
     envelope = {"status": "error", "type": "tool", "error": result.error, "code": code}
     envelope |= {"item_id": item_id, "data": result.data}
+    if metadata.get("refused"):
+        from ryeos.run.refusals import hint_of
+
+        envelope["hint"] = hint_of(item_id, metadata["refused"])
     return Answer(envelope | common, EXIT_BY_CODE.get(code, TOOL_FAILED))

@@ -1,6 +1,7 @@
 """``rye chain`` and ``rye lock``: the chain of a tool, and its lockfile."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from lillux.lockfile import dump_lockfile
@@ -35,6 +36,7 @@ def _run_chain(session: Session) -> int:
         "chain": [_describe(element) for element in chain.elements],
         "issues": list(result.issues),
         "interpreters": _interpreters(session, chain),
+        "sandbox": session.rye.executor.rights(reference.id).describe(),
     }
     if not result.valid:
         envelope |= {"error": "; ".join(result.issues), "code": "CHAIN_INVALID"}
@@ -46,10 +48,23 @@ def _run_chain(session: Session) -> int:
         session.output.answer(envelope, picture)
     else:
         lines = _chain_text(session, chain, envelope["issues"])
+        lines += rights_text(envelope["sandbox"])
         lines += [f"{one['variable']}  {one['path']}" for one in envelope["interpreters"]]
         text = "\n".join(lines)
         session.output.answer(envelope, text)
     return 0 if result.valid else 5
+
+
+def rights_text(rights: Mapping[str, Any]) -> list[str]:
+    """What an item may do, a line for each right."""
+    if "read" not in rights:
+        held = "keys are out of reach" if rights.get("confined") else "all that you may"
+        return [f"may      {held} (it declares nothing; level {rights['level']})"]
+    shown = {key: rights[key] for key in ("read", "write", "network", "programs", "env")}
+    return [
+        f"{key:<8} {value if isinstance(value, str) else ', '.join(value)}"
+        for key, value in shown.items()
+    ]
 
 
 def _interpreters(session: Session, chain: Chain) -> list[dict[str, str]]:
@@ -78,6 +93,7 @@ def _describe(element: ChainElement) -> dict[str, Any]:
     key = element.item.key if element.item else None
     return element.describe() | {
         "path": str(element.path) if element.path else None,
+        **({"sandbox": element.spec.sandbox.describe()} if element.spec.sandbox else {}),
         "fingerprint": key.fingerprint if key else None,
         "signer": key.owner if key else None,
         "shadows": [

@@ -270,6 +270,7 @@ class GraphCall:
             "start": graph.start,
             "node_count": len(graph.nodes),
             **self._limits(graph, options),
+            "sandbox": self._materials.rights.describe(),
             "warnings": [str(warning) for warning in self._reading.warnings],
         }
 

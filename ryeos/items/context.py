@@ -29,7 +29,7 @@ _NOT_FOR_TOOLS = frozenset(
     {PRIVATE_KEY_VARIABLE, PASSPHRASE_VARIABLE, "RYE_NEW_KEY_PASSPHRASE", "LILLUX_RUN"}
 )
 PROGRAM_VARIABLE, ORIGINAL_VARIABLE = "RYE_PROGRAM", "RYE_ORIGINAL_ENV"
-CONFINE_VARIABLE = "RYE_CONFINE"
+CONFINE_VARIABLE, SANDBOX_VARIABLE = "RYE_CONFINE", "RYE_SANDBOX"
 
 
 ToolPrograms = Callable[[], str | None]
@@ -81,6 +81,8 @@ class Context:
     dev_mode      integrity errors become loud warnings (``RYE_DEV_MODE=1``)
     key_directory where the private signing key is
     confines      tools get neither keys nor what gives rights: they are an agent's, or a node's
+    sandbox       the level of RYE_SANDBOX, see `ryeos.run.confinement`
+    on_node       tools run on a node, for somebody else
     passphrase    gives that of the user's key, whose file is named; None where nobody can be asked
     approves      whether the user approved a path of the project (``rye trust``)
     program_words gives what starts this program once more, () where that is not known
@@ -98,6 +100,8 @@ class Context:
     pages_are_signed_later: bool = False
     approves: Approves = nothing_approved
     confines: bool = False
+    sandbox: str = ""
+    on_node: bool = False
     passphrase: Passphrase = no_passphrase
 
     def program_variables(self) -> Mapping[str, str]:
@@ -193,6 +197,7 @@ def context_from(
         tool_programs=tool_programs,
         program_words=program_words,
         confines=env.get(CONFINE_VARIABLE) == "1",
+        sandbox=env.get(SANDBOX_VARIABLE, ""),
     )
 
 

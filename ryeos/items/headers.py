@@ -141,6 +141,7 @@ _DUNDER = re.compile(r"[ \t]*(__\w+__)[ \t]*=[ \t]*(.+)")
 _SCHEMA = re.compile(
     r"[ \t]*(?:@config_schema[ \t]|(?:config_schema|input_schema|CONFIG_SCHEMA)[ \t]*[:=])(.*)"
 )
+_SANDBOX = re.compile(r"[ \t]*(?:@sandbox[ \t]|(?:sandbox|SANDBOX)[ \t]*[:=])(.*)")
 _FENCE = "---"
 
 
@@ -149,31 +150,33 @@ def parse_tags(text: str, mark: str) -> dict[str, Any]:
 
     ``version: 1.0.0`` and ``@version 1.0.0`` for the known words
     (`ryeos.items.header_values.TAGS`), ``__version__ = "1.0.0"`` for any name. Later in this list
-    wins over earlier, and the last of a kind over those before it. ``config_schema: {...}`` is
-    JSON, which may go on in the comments below it.
+    wins over earlier, and the last of a kind over those before it. ``config_schema: {...}`` and
+    ``sandbox: {...}`` are JSON, which may go on in the comments below it.
 
-    Raises MetadataError, also for a schema that cannot be read: without one nothing is checked.
+    Raises MetadataError, also for one of these that cannot be read: without it nothing is checked.
     """
     require_parsable_text("comments", text)
     fields: dict[str, Any] = {}
     tags: dict[str, Any] = {}
     dunders: dict[str, Any] = {}
-    schema: dict[str, Any] = {}
+    blocks: dict[str, Any] = {}
     comments = list(_comments(text, mark))
     for index, (number, line) in enumerate(comments):
+        below = [more for _, more in comments[index + 1 :]]
         if found := _SCHEMA.fullmatch(line):
-            below = [more for _, more in comments[index + 1 :]]
-            schema = {"config_schema": _schema_in([found[1], *below], number)}
+            blocks["config_schema"] = _object_in([found[1], *below], number, "config_schema")
+        elif found := _SANDBOX.fullmatch(line):
+            blocks["sandbox"] = _object_in([found[1], *below], number, "sandbox")
         elif (field := _FIELD.fullmatch(line)) and field[1] in TAGS:
             fields[TAGS[field[1]]] = unquoted(field[2])
         elif (tag := _TAG.fullmatch(line)) and tag[1] in TAGS:
             tags[TAGS[tag[1]]] = unquoted(tag[2])
         elif dunder := _DUNDER.fullmatch(line):
             dunders[dunder[1]] = unquoted(dunder[2])
-    return fields | tags | dunders | schema
+    return fields | tags | dunders | blocks
 
 
-def _schema_in(lines: Sequence[str], number: int) -> dict[str, Any]:
+def _object_in(lines: Sequence[str], number: int, name: str) -> dict[str, Any]:
     """The JSON object that these lines begin with. Raises MetadataError, at line ``number``."""
     import json
 
@@ -194,7 +197,7 @@ def _schema_in(lines: Sequence[str], number: int) -> dict[str, Any]:
         problem = error.problem
     except (ValueError, RecursionError) as error:
         problem = f"expected JSON: {error}"
-    raise MetadataError("comments", f"config_schema: {problem}", number)
+    raise MetadataError("comments", f"{name}: {problem}", number)
 
 
 def parse_block(text: str, mark: str) -> dict[str, Any]:
@@ -417,10 +420,11 @@ def parse_shell(text: str) -> dict[str, Any]:
     Raises MetadataError.
     """
     require_parsable_text("shell", text)
-    assigned = re.search(r"^CONFIG_SCHEMA=", text, re.MULTILINE)
+    assigned = re.search(r"^(CONFIG_SCHEMA|SANDBOX|__sandbox__)=", text, re.MULTILINE)
     if assigned:
         line = text.count("\n", 0, assigned.start()) + 1
-        problem = "expected a schema in the comments at the top, as # config_schema: {...}"
+        name = "config_schema" if assigned[1] == "CONFIG_SCHEMA" else "sandbox"
+        problem = f"expected it in the comments at the top, as # {name}: {{...}}"
         raise MetadataError("shell", problem, line)
     return parse_tags(text, "#") | _assignments(text)
 

@@ -16,6 +16,8 @@ from ryeos.items.errors import SpecError
 if TYPE_CHECKING:
     from packaging.version import Version
 
+    from ryeos.items.rights import Rights
+
 
 PRIMITIVE_TYPE = "primitive"
 RUNTIME_TYPE = "runtime"
@@ -44,6 +46,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "child_constraints": ("CHILD_CONSTRAINTS", "child_constraints"),
     "params_mode": ("__params_mode__", "params_mode"),
     "variants": ("VARIANTS", "variants"),
+    "sandbox": ("SANDBOX", "__sandbox__", "sandbox"),
     "execution_owner": ("__execution_owner__", "execution_owner"),
     "native_async": ("__native_async__", "native_async"),
 }
@@ -66,6 +69,7 @@ class ToolSpec:
     executor_id    the next element; None ends the chain; ABSENT when the file does not say
     config         the element's part of the execution config
     variants       alternative configs of a runtime, chosen by the tool file's suffix
+    sandbox        what the item may do, None where it does not say; of a runtime, a limit
     execution_owner, native_async  who sees to background runs, see ``docs/threads.md``
     unrecognized   every other key of the header, kept as it is
     """
@@ -87,6 +91,7 @@ class ToolSpec:
     child_constraints: Mapping[str, Any] = field(default_factory=dict)
     params_mode: ParamsMode = ParamsMode.AUTO
     variants: tuple[Mapping[str, Any], ...] = ()
+    sandbox: "Rights | None" = None
     execution_owner: str | None = None
     native_async: bool | None = None
     unrecognized: Mapping[str, Any] = field(default_factory=dict)
@@ -126,6 +131,7 @@ def tool_spec(header: Mapping[str, Any], suffix: str) -> ToolSpec:
         child_constraints=read.mapping("child_constraints") or {},
         params_mode=_params_mode(read),
         variants=_variants(read),
+        sandbox=_sandbox(read),
         execution_owner=read.text("execution_owner"),
         native_async=read.flag("native_async"),
         unrecognized={key: value for key, value in header.items() if key not in _KNOWN_KEYS},
@@ -210,6 +216,17 @@ def _config_mode(read: _HeaderFields) -> str | None:
     config = read.mapping("config") or {}
     mode = config.get("params_mode")
     return mode if isinstance(mode, str) else None
+
+
+def _sandbox(read: _HeaderFields) -> "Rights | None":
+    """What it may do. What a tool's block leaves out is nothing, what a runtime's does is left."""
+    value = header_field(read.data, "sandbox")
+    if value is ABSENT:
+        return None
+    from ryeos.items.rights import ANYTHING, NOTHING, read_rights
+
+    is_limit = read.text("tool_type") in {RUNTIME_TYPE, PRIMITIVE_TYPE}
+    return read_rights(value, absent=ANYTHING if is_limit else NOTHING)
 
 
 def _variants(read: _HeaderFields) -> tuple[Mapping[str, Any], ...]:

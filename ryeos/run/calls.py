@@ -22,7 +22,7 @@ from ryeos.run.parameters import CallerValues
 from ryeos.trust.verify import DependencyRules, VerifiedItem
 
 if TYPE_CHECKING:
-    from lillux.sandbox import Withholding
+    from ryeos.run.confinement import CallRights
     from ryeos.run.functions import FunctionHost
 
 
@@ -216,7 +216,8 @@ class Materials:
     request           what the caller wants, as it was given
     limits            ``max_steps`` and ``max_concurrency`` of a graph that sets none
     timeout_s         None for no limit
-    confinement       what the program may not do, None for all that its user may
+    rights            what the call may do
+    withheld          names of variables that these rights keep from a process
     caller_timeout_s  the same where the caller set it, None where nobody but the files did
     """
 
@@ -229,9 +230,10 @@ class Materials:
     child_env: Mapping[str, str] = field(repr=False)
     timeout_s: float | None
     request: ExecutionRequest
+    rights: "CallRights"
+    withheld: tuple[str, ...] = ()
     caller_timeout_s: float | None = None
     limits: Mapping[str, int] = field(default_factory=dict)
-    confinement: "Withholding | None" = None
 
     @property
     def caller_cwd(self) -> object:

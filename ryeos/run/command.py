@@ -41,6 +41,7 @@ from ryeos.trust.approvals import DOTENV_FILES, path_in_project
 from ryeos.trust.verify import VerifiedItem, unchanged
 
 if TYPE_CHECKING:
+    from ryeos.run.confinement import CallRights
     from ryeos.run.functions import Function, FunctionHost
 
 
@@ -70,6 +71,7 @@ def build_invocation(materials: Materials) -> Invocation:
         fixed[_SCRIPT] = _script(chain, config, values, names)
     command = as_text(fill(config.get("command", ""), names))
     _require_command(command, config, materials)
+    command = materials.rights.program(command, materials.child_env, str(cwd))
     arguments = filled_arguments(
         command, config.get("args") or [], names, all_scripts=config.get("shell") is True
     )
@@ -97,7 +99,9 @@ def build_invocation(materials: Materials) -> Invocation:
         timeout_s=_timeout_s(config, materials.timeout_s),
         max_output_bytes=max_output_bytes(config),
         contributed=env.contributed,
-        confinement=materials.confinement,
+        confinement=materials.rights.confinement(command, materials.child_env),
+        attempts=materials.request.attempts,
+        withheld=materials.withheld,
         sealed=_sealed(chain, (command, *arguments)),
     )
 
@@ -628,9 +632,17 @@ class ProjectGate:
 
 
 def process_environment(
-    chain: Chain, anchor: Anchor, env: ResolvedEnv, extra: Mapping[str, str], platform: str
+    chain: Chain,
+    anchor: Anchor,
+    env: ResolvedEnv,
+    extra: Mapping[str, str],
+    platform: str,
+    *,
+    allows: Callable[[str], bool] | None = None,
 ) -> dict[str, str]:
     """What the process gets: the resolved environment as far as the chain lets it, then ``extra``.
+
+    ``allows`` says which names the rights of the call let through, None for all.
 
     Raises SpecError for an ``unset`` or ``env_policy`` that is none.
     """
@@ -641,6 +653,8 @@ def process_environment(
         minimal="minimal" in [_policy(block) for block in declared],
         platform=platform,
     )
+    if allows is not None:
+        kept = {name: value for name, value in kept.items() if allows(name)}
     return {
         **_without_empty_entries(kept),
         "RYE_PROJECT_PATH": anchor.names["project_path"],
@@ -684,33 +698,52 @@ SHORTEST_SECRET = 4
 
 @dataclass(frozen=True, slots=True)
 class ProcessCall:
-    """An invocation and what runs it. See `ryeos.run.calls.Call`."""
+    """An invocation, what runs it, and its rights. See `ryeos.run.calls.Call`."""
 
     invocation: Invocation
     runner: ProcessRunner
+    rights: "CallRights"
 
     def describe(self) -> dict[str, Any]:
         """The command, its folder, its limit, and the names of the variables that were set."""
-        return describe_invocation(self.invocation)
+        return describe_invocation(self.invocation, self.rights)
 
     def run(
         self, *, cancellation: Cancellation | None = None, on_stderr: OnStderr | None = None
     ) -> MappedResult:
         """Run the program. Raises ProgramNotFoundError, SpawnError, ConfigurationError."""
         outcome = self.outcome(cancellation=cancellation, on_stderr=on_stderr)
-        return map_outcome(outcome, self.invocation.timeout_s)
+        return self.told(map_outcome(outcome, self.invocation.timeout_s))
+
+    def told(self, mapped: MappedResult) -> MappedResult:
+        """The result, with what its rights refused."""
+        invocation, rights = self.invocation, self.rights
+        if invocation.confinement is None or (mapped.success and not rights.watches):
+            return mapped
+        from ryeos.run.refusals import told
+
+        forwarder = rights.forwarder()
+        return told(
+            mapped,
+            invocation.confinement,
+            rights,
+            (*invocation.attempts, *(forwarder.attempts if forwarder else ())),
+            cwd=str(invocation.cwd),
+            search_path=invocation.env.get("PATH", os.defpath),
+            withheld=invocation.withheld,
+        )
 
     def outcome(
         self, *, cancellation: Cancellation | None = None, on_stderr: OnStderr | None = None
     ) -> Outcome:
         """What came of running the program. Raises as `run`."""
-        command = command_of(self.invocation)
+        command = command_of(opened(self.invocation, self.rights))
         return self.runner.run(command, cancellation=cancellation, on_stderr=on_stderr)
 
 
 def process_call(materials: Materials, services: Services) -> ProcessCall:
     """The call for these materials. Raises SpecError, ProgramNotFoundError."""
-    return ProcessCall(build_invocation(materials), services.runner)
+    return ProcessCall(build_invocation(materials), services.runner, materials.rights)
 
 
 def command_of(invocation: Invocation) -> Command:
@@ -724,17 +757,41 @@ def command_of(invocation: Invocation) -> Command:
         max_output_bytes=invocation.max_output_bytes,
         leaves_nothing=True,
         confinement=invocation.confinement,
+        on_attempt=invocation.attempts.append,
         sealed=invocation.sealed,
     )
 
 
-def describe_invocation(invocation: Invocation) -> dict[str, Any]:
+def opened(invocation: Invocation, rights: "CallRights") -> Invocation:
+    """The invocation with the folders made that it may write, and its way to hosts open.
+
+    Raises FileSystemError.
+    """
+    confinement = invocation.confinement
+    if confinement is None:
+        return invocation
+    rights.prepare_folders()
+    forwarder = rights.forwarder()
+    if forwarder is None:
+        return invocation
+    from lillux.supervisor import Addresses, Reach
+
+    addresses = Addresses(Reach.PROXY, forwarder.port)
+    return replace(
+        invocation,
+        env=rights.proxied(invocation.env, forwarder),
+        confinement=replace(confinement, addresses=addresses),
+    )
+
+
+def describe_invocation(invocation: Invocation, rights: "CallRights") -> dict[str, Any]:
     """An invocation to be shown: without the secrets that the environment put into it."""
     return {
         "command": [masked(word, invocation.env) for word in invocation.argv],
         "cwd": str(invocation.cwd),
         "env_keys": list(invocation.contributed),
         "timeout_s": invocation.timeout_s,
+        "sandbox": rights.describe(),
     }
 
 
@@ -770,7 +827,7 @@ class FunctionCall:
 
     def describe(self) -> dict[str, Any]:
         """The command of a process of its own, and what goes with it."""
-        return describe_invocation(self.single.invocation)
+        return describe_invocation(self.single.invocation, self.single.rights)
 
     def run(
         self, *, cancellation: Cancellation | None = None, on_stderr: OnStderr | None = None
@@ -780,13 +837,14 @@ class FunctionCall:
             unchanged(self.host)
         outcome = self._outcome(cancellation, on_stderr)
         timeout_s = self.single.invocation.timeout_s
-        return _with_result(map_outcome(outcome, timeout_s), outcome)
+        return _with_result(self.single.told(map_outcome(outcome, timeout_s)), outcome)
 
     def _outcome(self, cancellation: Cancellation | None, on_stderr: OnStderr | None) -> Outcome:
-        if self.functions:
+        if self.functions and not self.single.rights.watches:
+            invocation = opened(self.single.invocation, self.single.rights)
             outcome = self.functions.call(
-                self._function(),
-                self.single.invocation,
+                self._function(invocation),
+                invocation,
                 cancellation=cancellation,
                 on_stderr=on_stderr,
             )
@@ -794,10 +852,9 @@ class FunctionCall:
                 return outcome
         return self.single.outcome(cancellation=cancellation, on_stderr=on_stderr)
 
-    def _function(self) -> "Function":
+    def _function(self, invocation: Invocation) -> "Function":
         from ryeos.run.functions import Function
 
-        invocation = self.single.invocation
         return Function(
             interpreter=invocation.argv[0],
             host=self.host.target.path,
@@ -819,7 +876,9 @@ def function_call(materials: Materials, services: Services) -> FunctionCall:
     pins = json.dumps(materials.files.pins, sort_keys=True)
     return FunctionCall(
         single=ProcessCall(
-            _single_invocation(invocation, materials, host, tool, project_path), services.runner
+            _single_invocation(invocation, materials, host, tool, project_path),
+            services.runner,
+            materials.rights,
         ),
         host=host,
         tool=tool,

@@ -45,6 +45,7 @@ from ryeos.run.calls import (
 )
 from ryeos.run.chain import MAX_CHAIN_DEPTH, ChainBuilder, ChainValidator, merged_config
 from ryeos.run.command import original_variables, process_environment, resolved_environment
+from ryeos.run.confinement import CallRights, Level, SandboxPolicy, policy_of, rights_of
 from ryeos.run.lockfiles import LockfileResolver
 from ryeos.run.model import Chain, ChainElement, ExecutionRequest, ExecutionResult
 from ryeos.run.parameters import (
@@ -183,6 +184,21 @@ class PrimitiveExecutor:
         pins = json.dumps(files.pins, sort_keys=True, ensure_ascii=True)
         return sha256_hex(f"{chain.digest}\n{pins}".encode())
 
+    def rights(self, item_id: str) -> CallRights:
+        """What a tool may do where a person runs it. Raises as `build_chain`, RyeError."""
+        chain = self.build_chain(item_id)
+        anchor, files = self._verify_files(chain, log_warning)
+        return rights_of(
+            chain,
+            policy_of(self._config, self._context),
+            self._context,
+            callers=(),
+            anchor=anchor,
+            files=files,
+            resolved=self._resolved_config(chain).get(RESOLVED_CONFIG) or {},
+            is_baseline=self._context.confines,
+        )
+
     def invalidate_tool(self, item_id: str) -> None:
         """Forget every chain that an item is part of."""
         self._chains.forget(item_id)
@@ -235,6 +251,7 @@ class PrimitiveExecutor:
             env=env,
             resolved_config=resolved_config,
             limit_layers=self._limit_layers(checked.chain),
+            policy=policy_of(self._config, self._context),
             log=ExecutionLog(),
         )
         prepared.log.add(log)
@@ -336,6 +353,19 @@ class PrimitiveExecutor:
         sources = _limit_sources(prepared, caller)
         timeout_s = limit("timeout", sources)
         lowered = at_most(timeout_s, request.at_most_s)
+        rights = self._rights(prepared, request)
+        child_env = process_environment(
+            chain,
+            anchor,
+            env,
+            {
+                **self._context.program_variables(),
+                **original_variables(chain, env, self._context.process_env),
+                **request.extra_env,
+            },
+            self._context.platform,
+            allows=rights.allows_variable(env),
+        )
         return Materials(
             chain=chain,
             config=config,
@@ -343,26 +373,35 @@ class PrimitiveExecutor:
             anchor=anchor,
             files=prepared.files,
             env=env,
-            child_env=process_environment(
-                chain,
-                anchor,
-                env,
-                {
-                    **self._context.program_variables(),
-                    **original_variables(chain, env, self._context.process_env),
-                    **request.extra_env,
-                },
-                self._context.platform,
-            ),
+            child_env=child_env,
             timeout_s=at_most(tool_timeout(timeout_s, values), request.at_most_s),
             request=request,
+            withheld=tuple(env.variables.keys() - child_env.keys()),
             caller_timeout_s=lowered if "timeout" in caller or lowered != timeout_s else None,
             # A graph checks its own limits, with everything else that is wrong with it.
             limits=graph_limits(replace(sources, tool_config={})) if is_graph(chain) else {},
-            confinement=(
-                self._context.baseline if request.confined or self._context.confines else None
-            ),
+            rights=rights,
         )
+
+    def _rights(self, prepared: "PreparedCall", request: ExecutionRequest) -> CallRights:
+        """What the call may do. One that is watched may do what its caller may."""
+        policy = prepared.policy
+        if request.is_watched:
+            policy = replace(policy, level=Level.OFF)
+        from lillux.supervisor import can_supervise
+
+        rights = rights_of(
+            prepared.chain,
+            policy,
+            self._context,
+            callers=request.callers,
+            anchor=prepared.anchor,
+            files=prepared.files,
+            resolved=prepared.resolved_config.get(RESOLVED_CONFIG) or {},
+            is_baseline=request.confined or self._context.confines,
+        )
+        watches = request.is_watched or (request.trace and rights.rights is not None)
+        return replace(rights, watches=True) if watches and can_supervise() else rights
 
     def _result(
         self,
@@ -372,6 +411,7 @@ class PrimitiveExecutor:
         log: "ExecutionLog",
     ) -> ExecutionResult:
         metadata = dict(mapped.metadata)
+        log.further += [{"step": "refused", **one} for one in metadata.get("refused", ())]
         metadata["resolved_env_keys"] = list(prepared.env.contributed)
         if mapped.code:
             metadata["error_code"] = mapped.code
@@ -466,6 +506,7 @@ class PreparedCall:
     locked           whether a lockfile pins the chain
     resolved_config  what the tool's ``config_resolve`` asks for
     limit_layers     the configuration that may set limits
+    policy           what the user lets items do at most
     log              what was found out on the way
     """
 
@@ -476,6 +517,7 @@ class PreparedCall:
     env: ResolvedEnv = field(repr=False)
     resolved_config: Mapping[str, Any]
     limit_layers: Sequence[Layer]
+    policy: SandboxPolicy
     log: ExecutionLog = field(repr=False)
 
     def require_unchanged(self) -> None:

@@ -29,7 +29,7 @@ from lillux.values import dataclass, field, replace
 from ryeos.run.model import Invocation
 
 if TYPE_CHECKING:
-    from lillux.sandbox import Withholding
+    from lillux.sandbox import Confinement
 
 # --- function worker ------------------------------------------------------------------------------
 # One end of the wire to a warm worker; the other is the runtime's ``function_host.py``.
@@ -292,7 +292,7 @@ class Function:
     dependencies: str
     project_path: str
     env: Mapping[str, str] = field(repr=False)
-    confinement: "Withholding | None" = None
+    confinement: "Confinement | None" = None
 
     @property
     def worker_key(self) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from lillux.cancellation import Cancellation
@@ -27,6 +27,7 @@ from lillux.http.model import (
     HttpStream,
     Retry,
     is_loopback,
+    parse_address,
     validate_request,
 )
 from lillux.sse import EventParser
@@ -47,6 +48,9 @@ from ryeos.run.http_sinks import (
     validate_destinations,
 )
 from ryeos.run.parameters import valid_limit
+
+if TYPE_CHECKING:
+    from ryeos.run.confinement import CallRights
 
 # --- http config ----------------------------------------------------------------------------------
 # From the config of a signed chain to a request with nothing left to resolve. Pure.
@@ -474,6 +478,8 @@ class HttpClientPrimitive:
             total_timeout_s=materials.caller_timeout_s,
         )
         validate_request(plan.request)
+        place = parse_address(plan.request.url)
+        materials.rights.require_host(place.host, place.port)
         project_path = Path(materials.anchor.names["project_path"])
         stream = None
         if mode == "stream":
@@ -484,6 +490,7 @@ class HttpClientPrimitive:
             stream=stream,
             project_path=project_path,
             network_env=network_env(materials, services),
+            rights=materials.rights,
         )
 
     def execute(
@@ -532,13 +539,14 @@ class HttpCall:
     stream: StreamConfig | None
     project_path: Path
     network_env: Mapping[str, str] = field(repr=False)
+    rights: "CallRights"
 
     def describe(self) -> dict[str, Any]:
         """The request, its limit, and where events would go; secrets are masked."""
         shown: dict[str, Any] = {"request": dict(self.plan.description)}
         if self.stream:
             shown["stream"] = [sink.type for sink in self.stream.destinations] or ["return"]
-        return shown | self._warnings()
+        return shown | {"sandbox": self.rights.describe()} | self._warnings()
 
     def run(
         self,
@@ -548,7 +556,7 @@ class HttpCall:
     ) -> MappedResult:
         """Send it. A request that came to nothing is a result, as a program's failure is."""
         request = self.plan.request
-        with HttpClient(self.network_env, user_agent=USER_AGENT) as client:
+        with HttpClient(self.rights.own_network(self.network_env), user_agent=USER_AGENT) as client:
             sinks = open_sinks(self.stream, self.project_path) if self.stream else ()
             with _closing(sinks):
                 try:

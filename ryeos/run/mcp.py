@@ -15,7 +15,6 @@ from lillux.cancellation import Cancellation
 from lillux.errors import ConfigurationError, LilluxError
 from lillux.mcp_client.session import ClientInfo, McpClientError, ToolAnswer, ToolCall, ToolListing
 from lillux.mcp_client.versions import AllowedVersions, wanted
-from lillux.process.model import Command
 from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass, field, replace
 from lillux.variables import read_dotenv
@@ -33,15 +32,15 @@ from ryeos.run.calls import (
     network_env,
 )
 from ryeos.run.chain import CompanionError
-from ryeos.run.command import filled_arguments, masked, max_output_bytes
-from ryeos.run.model import ChainElement
+from ryeos.run.command import command_of, filled_arguments, masked, max_output_bytes, opened
+from ryeos.run.model import ChainElement, Invocation
 from ryeos.run.parameters import valid_limit
 from ryeos.trust.approvals import path_in_project
 from ryeos.trust.verify import DependencyRules, VerifiedItem, dependency_rules, unchanged
 
 if TYPE_CHECKING:
     from lillux.http.model import Address
-    from lillux.sandbox import Withholding
+    from ryeos.run.confinement import CallRights
 
 
 # --- mcp results ----------------------------------------------------------------------------------
@@ -547,13 +546,26 @@ CLIENT = ClientInfo("rye", __version__)
 def mcp_stdio_call(materials: Materials, services: Services) -> Call:
     """The call for a server that is started. Raises SpecError, CompanionError and kin."""
     found, server = program(materials, services)
+    rights = materials.rights.narrowed(found.server.spec.sandbox if found.server else None)
+    files = tuple(item.target.path for item in server.files)
+    program_path = rights.program(server.argv[0], server.env, str(server.cwd))
+    rights = replace(rights, own_files=(*rights.own_files, *files))
     return McpStdioCall(
         found=found,
         program=server,
         arguments=_arguments(materials),
         contributed=materials.env.contributed,
-        max_bytes=max_output_bytes(found.config),
-        confinement=materials.confinement,
+        invocation=Invocation(
+            argv=(program_path, *server.argv[1:]),
+            env=server.env,
+            cwd=server.cwd,
+            stdin=b"",
+            timeout_s=found.timeout_s,
+            max_output_bytes=max_output_bytes(found.config),
+            confinement=rights.confinement(program_path, server.env),
+            attempts=materials.request.attempts,
+        ),
+        rights=rights,
     )
 
 
@@ -563,6 +575,8 @@ def mcp_http_call(materials: Materials, services: Services) -> Call:
 
     found, url, headers = address(materials, services)
     place = parse_address(url)
+    rights = materials.rights.narrowed(found.server.spec.sandbox if found.server else None)
+    rights.require_host(place.host, place.port)
     return McpHttpCall(
         found=found,
         url=url,
@@ -571,6 +585,7 @@ def mcp_http_call(materials: Materials, services: Services) -> Call:
         arguments=_arguments(materials),
         schema=materials.chain.tool.spec.config_schema,
         network_env=network_env(materials, services),
+        rights=rights,
         max_bytes=max_output_bytes(found.config),
         warnings=_plain_text_warnings(place, headers),
     )
@@ -596,8 +611,8 @@ class McpStdioCall:
     program: ServerProgram
     arguments: Mapping[str, Any] = field(repr=False)
     contributed: tuple[str, ...]
-    max_bytes: int
-    confinement: "Withholding | None" = None
+    invocation: Invocation
+    rights: "CallRights"
 
     def describe(self) -> dict[str, Any]:
         """The server's command, and which of its tools."""
@@ -607,6 +622,7 @@ class McpStdioCall:
             "command": self._shown_command(),
             "cwd": str(self.program.cwd),
             "env_keys": sorted({*self.contributed, *self.found.mapping("env")}),
+            "sandbox": self.rights.describe(),
         }
 
     def run(
@@ -617,14 +633,7 @@ class McpStdioCall:
 
         _look_again(self.found, self.program.files)
         words = self._shown_command()
-        command = Command(
-            argv=self.program.argv,
-            env=self.program.env,
-            cwd=self.program.cwd,
-            timeout_s=self.found.timeout_s,
-            max_output_bytes=self.max_bytes,
-            confinement=self.confinement,
-        )
+        command = replace(command_of(opened(self.invocation, self.rights)), leaves_nothing=False)
         name = self.found.tool_name
         try:
             answered = call_over_stdio(
@@ -656,6 +665,7 @@ class McpHttpCall:
     arguments: Mapping[str, Any] = field(repr=False)
     schema: Mapping[str, Any] | None
     network_env: Mapping[str, str] = field(repr=False)
+    rights: "CallRights"
     max_bytes: int
     warnings: tuple[str, ...] = ()
 
@@ -667,6 +677,7 @@ class McpHttpCall:
             "transport": "http",
             "url": self._shown(),
             "headers": sorted(self.headers),
+            "sandbox": self.rights.describe(),
         }
 
     def run(
@@ -688,7 +699,8 @@ class McpHttpCall:
             max_message_bytes=self.max_bytes,
         )
         metadata = {**_metadata(self.found), **_told(self.found, self.warnings)}
-        with HttpClient(self.network_env, user_agent=f"rye/{__version__}") as client:
+        env = self.rights.own_network(self.network_env)
+        with HttpClient(env, user_agent=f"rye/{__version__}") as client:
             try:
                 answer = call_over_http(
                     client,

@@ -12,7 +12,9 @@ from ryeos.items.specs import ToolSpec
 from ryeos.trust.verify import VerifiedItem
 
 if TYPE_CHECKING:
-    from lillux.sandbox import Withholding
+    from lillux.sandbox import Confinement
+    from lillux.supervisor import Attempt
+    from ryeos.items.rights import Rights
 
 BUILT_IN_SPACE = "system:builtin"
 
@@ -117,6 +119,8 @@ class ExecutionRequest:
     resolution   where the tool is, if the caller has resolved ``item_id`` already
     may_pin      whether a first success writes the lockfile
     confined     a graph asks for it: see `ryeos.items.context.Context.baseline`
+    callers      the rights of whatever calls it: it gets no more than each of them
+    is_watched   what the program tries goes to ``attempts``; it is not held to what it declares
     is_one_of_many  others like it come right before and after: see `ryeos.run.engine`
     """
 
@@ -136,6 +140,9 @@ class ExecutionRequest:
     depth: int | None = None
     run_id: str = ""
     resolution: Resolution | None = None
+    callers: "tuple[Rights, ...]" = ()
+    is_watched: bool = False
+    attempts: "list[Attempt]" = field(default_factory=list, repr=False, compare=False)
     is_one_of_many: bool = False
 
 
@@ -144,6 +151,9 @@ class Invocation:
     """A process to start, nothing left to resolve.
 
     contributed   names of environment variables that the chain set
+    confinement   what the program may not do, None for all that its user may
+    attempts      gets what a supervised program tries
+    withheld      names of variables that it does not get
     """
 
     argv: tuple[str, ...]
@@ -152,7 +162,9 @@ class Invocation:
     stdin: bytes = field(repr=False)
     timeout_s: float | None
     max_output_bytes: int
-    confinement: "Withholding | None" = None
+    confinement: "Confinement | None" = None
+    attempts: "list[Attempt]" = field(default_factory=list, repr=False, compare=False)
+    withheld: tuple[str, ...] = ()
     sealed: bytes | None = field(default=None, repr=False)
     contributed: tuple[str, ...] = ()
 

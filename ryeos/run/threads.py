@@ -24,6 +24,7 @@ from lillux.watch import TERMINAL_STATUSES
 from ryeos.items.context import log_warning
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.items.refs import Spaces
+from ryeos.items.rights import KEYS, Rights
 from ryeos.run.model import ExecutionRequest
 
 if TYPE_CHECKING:
@@ -581,6 +582,7 @@ class Payload:
             "trace": request.trace,
             "use_lockfile": request.use_lockfile,
             "cwd": request.cwd,
+            "callers": [{key: getattr(one, key) for key in KEYS} for one in request.callers],
         }
         return json.dumps(document).encode()
 
@@ -598,6 +600,7 @@ def parse_payload(data: bytes) -> Payload:
             trace=document["trace"],
             use_lockfile=document["use_lockfile"],
             cwd=document.get("cwd"),
+            callers=tuple(map(_rights, document.get("callers") or ())),
             run_id=thread_id,
             extra_env={**document.get("env", {}), PARENT_VARIABLE: thread_id},
         )
@@ -605,3 +608,8 @@ def parse_payload(data: bytes) -> Payload:
     except (ValueError, KeyError, TypeError) as error:
         hint = "this command is for rye itself; start a background run with: rye run REF --async"
         raise UsageError("standard input: expected the payload of a thread", hint=hint) from error
+
+
+def _rights(said: Mapping[str, Any]) -> Rights:
+    """The rights of a caller. Raises KeyError, TypeError."""
+    return Rights(**{key: None if said[key] is None else tuple(said[key]) for key in KEYS})

@@ -10,14 +10,14 @@ from shlex import quote
 
 import pytest
 
-from lillux.sandbox import can_refuse_sockets
+from lillux.seccomp import can_filter
 from tests.support.node import Node, running_node
 from tests.support.remote_projects import FUNCTION, RemoteProject
 from tests.support.workspace import Workspace
 
 pytest_plugins = ("tests.support.node",)
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the tools of these tests are for POSIX")
-filtered = pytest.mark.skipif(not can_refuse_sockets(), reason="no seccomp on this system")
+filtered = pytest.mark.skipif(not can_filter(), reason="no seccomp on this system")
 
 CONNECT = """
 import socket

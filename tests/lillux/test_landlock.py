@@ -7,7 +7,7 @@ import pytest
 
 from lillux.process.children import started_words
 from lillux.process.model import Command
-from lillux.sandbox import Access, Withholding, confine, landlock_version
+from lillux.sandbox import Access, Confinement, Withholding, confine, landlock_version
 
 needs_landlock = pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")
 
@@ -133,12 +133,14 @@ def test_the_profile_for_macos_names_each_folder_and_the_nearest_last() -> None:
 
 def test_a_program_is_started_behind_its_profile_on_macos(tmp_path: Path) -> None:
     held_back = Withholding(((tmp_path, Access.NONE),))
-    command = Command(argv=("/bin/echo", "a"), env={}, confinement=held_back)
+    command = Command(
+        argv=("/bin/echo", "a"), env={}, confinement=Confinement(withholding=held_back)
+    )
 
     words = started_words(command, platform="darwin")
 
     assert words[:2] == ("/usr/bin/sandbox-exec", "-p")
-    assert words[2] == held_back.macos_profile()
+    assert words[2] == Confinement(withholding=held_back).macos_profile()
     assert words[3:] == ("/bin/echo", "a")
 
 
@@ -147,13 +149,13 @@ import subprocess, sys, time
 from pathlib import Path
 from lillux.process import ProcessManager
 from lillux.process.model import Command
-from lillux.sandbox import Access, Withholding
+from lillux.sandbox import Access, Confinement, Withholding
 
 home = Path(sys.argv[1])
 held_back = Withholding(((home / "keys", Access.NONE),))
 
 def read(name):
-    command = Command(argv=("/bin/cat", str(home / name)), env={}, confinement=held_back)
+    command = Command(argv=("/bin/cat", str(home / name)), env={}, confinement=Confinement(withholding=held_back))
     return ProcessManager().run(command).stdout.data.decode()
 
 (home / "keys").mkdir()

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from lillux.sandbox import Sockets, can_refuse_sockets, instructions, refuse_sockets
+from lillux.seccomp import Sockets, can_filter, instructions, refuse_sockets
 
 ROOT = Path(__file__).parents[2]
 needs_seccomp = pytest.mark.skipif(
-    not can_refuse_sockets(), reason="no seccomp filters on this system"
+    not can_filter(), reason="no seccomp filters on this system"
 )
 needs_x86 = pytest.mark.skipif(
-    not can_refuse_sockets() or os.uname().machine != "x86_64", reason="for x86-64"
+    not can_filter() or os.uname().machine != "x86_64", reason="for x86-64"
 )
 CODE = """
 import asyncio, ctypes, errno, multiprocessing, os, socket, subprocess, sys, threading
-from lillux.sandbox import Sockets, refuse_sockets
+from lillux.seccomp import Sockets, refuse_sockets
 
 def refused(action):
     try:

@@ -1,0 +1,378 @@
+"""Takes calls of the system away from a thread and all that it starts, for ever: Linux's seccomp.
+
+No privilege is needed for a filter. It looks at the numbers of a call alone, never at memory, which
+could change under it. What is decided by memory, an address above all, it hands to a supervisor
+(`lillux.supervisor`). See seccomp(2):
+
+    another architecture              the process is killed: its calls have other numbers
+    the x32 numbers of x86-64         ENOSYS, as where there are none
+    io_uring_setup                    ENOSYS: a ring opens sockets without a call of that name
+    socket(AF_UNIX, ...)              EACCES, where local sockets are refused: one with a path
+                                      reaches services like /run/docker.sock
+    socket of any other family        EACCES, where the network is refused; with streams alone,
+                                      all but TCP over IPv4 and IPv6
+    socketpair(AF_UNIX, SOCK_DGRAM)   EACCES, with local sockets: such a pair can be sent elsewhere
+    calls of `HARDENED`               EPERM, where asked for; clone3 ENOSYS, as its flags lie in
+                                      memory: what starts processes then uses clone
+    supervised calls                  wait for the supervisor
+    all else                          as before, so also the pairs that event loops are woken by
+"""
+
+import ctypes
+import errno
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+
+from lillux.values import dataclass
+
+_NO_NEW_PRIVILEGES, _GET_SECCOMP = 38, 21
+_SET_FILTER, _NEW_LISTENER = 1, 1 << 3
+_LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
+_IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT = 0x15, 0x35, 0x45
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in what a filter sees of a call
+_ALLOW, _REFUSE, _ASK, _KILL = 0x7FFF_0000, 0x0005_0000, 0x7FC0_0000, 0x8000_0000
+_X32 = 0x4000_0000
+_AF_UNIX, _AF_INET, _AF_INET6, _TYPE_MASK = 1, 2, 10, 0xF
+_RAW = 3  # the kernel takes it for SOCK_DGRAM
+_IPPROTO_TCP = 6
+_FAST_OPEN = 0x2000_0000  # of sendto and its kin: it connects without the call of that name
+_NEW_NAMESPACES = 0x7E02_0000  # flags of clone
+_TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX type into a terminal
+
+Instruction = tuple[int, int, int, int]
+"""Code, how many to skip if so, how many if not, operand."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """What an architecture calls its calls, as its processes of 64 bits use them."""
+
+    audit_number: int
+    calls: Mapping[str, int]
+    has_x32: bool = False
+
+
+# Calls with the same number everywhere.
+_COMMON = {
+    "pidfd_open": 434,
+    "clone3": 435,
+    "pidfd_getfd": 438,
+    "io_uring_setup": 425,
+    "open_tree": 428,
+    "move_mount": 429,
+    "fsopen": 430,
+    "fsmount": 432,
+    "mount_setattr": 442,
+}
+_X86_64 = {
+    "seccomp": 317,
+    "socket": 41,
+    "socketpair": 53,
+    "connect": 42,
+    "bind": 49,
+    "listen": 50,
+    "sendto": 44,
+    "sendmsg": 46,
+    "sendmmsg": 307,
+    "ptrace": 101,
+    "process_vm_readv": 310,
+    "process_vm_writev": 311,
+    "kcmp": 312,
+    "bpf": 321,
+    "mount": 165,
+    "umount2": 166,
+    "pivot_root": 155,
+    "chroot": 161,
+    "unshare": 272,
+    "setns": 308,
+    "perf_event_open": 298,
+    "userfaultfd": 323,
+    "keyctl": 250,
+    "add_key": 248,
+    "request_key": 249,
+    "shmget": 29,
+    "shmat": 30,
+    "shmctl": 31,
+    "msgget": 68,
+    "semget": 64,
+    "open_by_handle_at": 304,
+    "kexec_load": 246,
+    "init_module": 175,
+    "finit_module": 313,
+    "clone": 56,
+    "ioctl": 16,
+    "open": 2,
+    "openat": 257,
+    "openat2": 437,
+    "creat": 85,
+    "mkdir": 83,
+    "mkdirat": 258,
+    "rmdir": 84,
+    "unlink": 87,
+    "unlinkat": 263,
+    "rename": 82,
+    "renameat": 264,
+    "renameat2": 316,
+    "truncate": 76,
+    "execve": 59,
+    "execveat": 322,
+}
+_AARCH64 = {
+    "seccomp": 277,
+    "socket": 198,
+    "socketpair": 199,
+    "connect": 203,
+    "bind": 200,
+    "listen": 201,
+    "sendto": 206,
+    "sendmsg": 211,
+    "sendmmsg": 269,
+    "ptrace": 117,
+    "process_vm_readv": 270,
+    "process_vm_writev": 271,
+    "kcmp": 272,
+    "bpf": 280,
+    "mount": 40,
+    "umount2": 39,
+    "pivot_root": 41,
+    "chroot": 51,
+    "unshare": 97,
+    "setns": 268,
+    "perf_event_open": 241,
+    "userfaultfd": 282,
+    "keyctl": 219,
+    "add_key": 217,
+    "request_key": 218,
+    "shmget": 194,
+    "shmat": 196,
+    "shmctl": 195,
+    "msgget": 186,
+    "semget": 190,
+    "open_by_handle_at": 265,
+    "kexec_load": 104,
+    "init_module": 105,
+    "finit_module": 273,
+    "clone": 220,
+    "ioctl": 29,
+    "openat": 56,
+    "openat2": 437,
+    "mkdirat": 34,
+    "unlinkat": 35,
+    "renameat": 38,
+    "renameat2": 276,
+    "truncate": 45,
+    "execve": 221,
+    "execveat": 281,
+}
+_MACHINES = {
+    "x86_64": _Machine(0xC000_003E, _COMMON | _X86_64, has_x32=True),
+    "aarch64": _Machine(0xC000_00B7, _COMMON | _AARCH64),
+}
+
+HARDENED = (
+    *("ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "bpf", "mount"),
+    *("umount2", "pivot_root", "chroot", "unshare", "setns", "perf_event_open", "userfaultfd"),
+    *("keyctl", "add_key", "request_key", "shmget", "shmat", "shmctl", "msgget", "semget"),
+    *("open_by_handle_at", "kexec_load", "init_module", "finit_module", "open_tree", "move_mount"),
+    *("fsopen", "fsmount", "mount_setattr"),
+)
+"""What no tool needs, and what reaches other processes, the kernel, or memory that is shared."""
+
+ADDRESSED = ("connect", "bind", "listen")
+"""The calls of a stream that say where to."""
+
+FILES = (
+    *("open", "openat", "openat2", "creat", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat"),
+    *("rename", "renameat", "renameat2", "truncate", "execve", "execveat"),
+)
+"""The calls that name a file to open, change or start; not every machine has each."""
+
+
+class _Instruction(ctypes.Structure):
+    _fields_ = (
+        ("code", ctypes.c_uint16),
+        ("if_so", ctypes.c_uint8),
+        ("if_not", ctypes.c_uint8),
+        ("operand", ctypes.c_uint32),
+    )
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction)))
+
+
+@dataclass(frozen=True, slots=True)
+class Sockets:
+    """Which sockets a process may open: local ones, and all others; of these streams alone."""
+
+    local: bool = False
+    network: bool = True
+    streams_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """What is refused, and which calls wait for a supervisor."""
+
+    sockets: Sockets
+    is_hardened: bool = False
+    supervised: tuple[str, ...] = ()
+
+
+def number_of(call: str, machine: str = "") -> int:
+    """The number of a call on a machine, this one by default; -1 where it has none."""
+    return _MACHINES[machine or os.uname().machine].calls.get(call, -1)
+
+
+def can_filter(*, platform: str = sys.platform, machine: str = "") -> bool:
+    """Whether the system has filters, and this module knows the numbers of its calls."""
+    if platform != "linux" or sys.maxsize <= 2**32:
+        return False
+    return (machine or os.uname().machine) in _MACHINES and _prctl(_GET_SECCOMP) >= 0
+
+
+def refuse_sockets(allowed: Sockets, *, platform: str = sys.platform, machine: str = "") -> bool:
+    """Let this thread and all that it starts open these alone; False where that cannot be.
+
+    Raises OSError when the system has filters and refuses this one.
+    """
+    if not can_filter(platform=platform, machine=machine):
+        return False
+    enter(Filter(sockets=allowed), machine)
+    return True
+
+
+def enter(wanted: Filter, machine: str = "") -> int | None:
+    """Put this thread and all that it starts under a filter.
+
+    With supervised calls, the descriptor that they are heard from; this process owns it. Raises
+    OSError when the system refuses.
+    """
+    lines = instructions(machine or os.uname().machine, wanted)
+    array = (_Instruction * len(lines))(*(_Instruction(*line) for line in lines))
+    program = _Program(len(lines), array)
+    _require_success(_prctl(_NO_NEW_PRIVILEGES, 1))
+    flags = _NEW_LISTENER if wanted.supervised else 0
+    listener = _seccomp(_SET_FILTER, flags, ctypes.addressof(program))
+    _require_success(listener)
+    return listener if wanted.supervised else None
+
+
+def instructions(machine: str, wanted: Filter | Sockets) -> Sequence[Instruction]:
+    """The filter for a machine, one of ``x86_64`` and ``aarch64``."""
+    rules = wanted if isinstance(wanted, Filter) else Filter(sockets=wanted)
+    known = _MACHINES[machine]
+    sockets, calls = rules.sockets, known.calls
+    lines: list[Instruction] = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_IF_EQUAL, 1, 0, known.audit_number),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _NUMBER),
+    ]
+    if known.has_x32:
+        lines += [(_IF_AT_LEAST, 0, 1, _X32), _refuse(errno.ENOSYS)]
+    lines += _for_call(calls["io_uring_setup"], [_refuse(errno.ENOSYS)])
+    if rules.is_hardened:
+        for name in HARDENED:
+            lines += _for_call(calls[name], [_refuse(errno.EPERM)])
+        lines += _for_call(calls["clone3"], [_refuse(errno.ENOSYS)])
+        lines += _for_call(
+            calls["clone"], [_load(0), (_IF_ANY_BIT, 0, 1, _NEW_NAMESPACES), _refuse(errno.EPERM)]
+        )
+        lines += _for_call(
+            calls["ioctl"],
+            [
+                _load(1),
+                (_IF_EQUAL, 1, 0, _TERMINAL_INPUT[0]),
+                (_IF_EQUAL, 0, 1, _TERMINAL_INPUT[1]),
+                _refuse(errno.EPERM),
+            ],
+        )
+    if any(name in rules.supervised for name in ADDRESSED):
+        for name, flags in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)):
+            block = [_load(flags), (_IF_ANY_BIT, 0, 1, _FAST_OPEN), _refuse(errno.EOPNOTSUPP)]
+            lines += _for_call(calls[name], block)
+    for name in rules.supervised:
+        if name in calls:
+            lines += _for_call(calls[name], [(_RETURN, 0, 0, _ASK)])
+    lines += _for_call(calls["socket"], _opened(sockets))
+    if not sockets.local:
+        lines += _for_call(calls["socketpair"], _PAIRS)
+    return [*lines, (_RETURN, 0, 0, _ALLOW)]
+
+
+def packed(lines: Sequence[Instruction]) -> bytes:
+    """A filter as it lies in memory."""
+    return b"".join(bytes(_Instruction(*line)) for line in lines)
+
+
+def _for_call(number: int, block: Sequence[Instruction]) -> list[Instruction]:
+    """The block for a call of this number; whoever leaves it at its end has the call allowed."""
+    closed = list(block)
+    if closed[-1][0] != _RETURN or len(closed) > 1:
+        closed.append((_RETURN, 0, 0, _ALLOW))
+    return [(_IF_EQUAL, 0, len(closed), number), *closed]
+
+
+def _opened(allowed: Sockets) -> list[Instruction]:
+    """What becomes of ``socket(family, type, protocol)``."""
+    local = _ALLOW_LINE if allowed.local else _refuse(errno.EACCES)
+    lines = [_load(0), (_IF_EQUAL, 0, 1, _AF_UNIX), local]
+    if not allowed.network:
+        return [*lines, _refuse(errno.EACCES)]
+    if allowed.streams_only:
+        lines += [
+            (_IF_EQUAL, 2, 0, _AF_INET),
+            (_IF_EQUAL, 1, 0, _AF_INET6),
+            _refuse(errno.EACCES),
+            _load(1),
+            (_AND, 0, 0, _TYPE_MASK),
+            (_IF_EQUAL, 1, 0, int(socket.SOCK_STREAM)),
+            _refuse(errno.EACCES),
+            _load(2),
+            (_IF_EQUAL, 2, 0, 0),
+            (_IF_EQUAL, 1, 0, _IPPROTO_TCP),
+            _refuse(errno.EACCES),
+        ]
+    return [*lines, _ALLOW_LINE]
+
+
+def _load(argument: int) -> Instruction:
+    """The lower half of an argument of the call."""
+    return _LOAD, 0, 0, _ARGUMENTS + 8 * argument
+
+
+def _refuse(number: int) -> Instruction:
+    return _RETURN, 0, 0, _REFUSE | number
+
+
+_ALLOW_LINE: Instruction = (_RETURN, 0, 0, _ALLOW)
+_PAIRS: Sequence[Instruction] = (
+    _load(0),
+    (_IF_EQUAL, 0, 5, _AF_UNIX),
+    _load(1),
+    (_AND, 0, 0, _TYPE_MASK),
+    (_IF_EQUAL, 1, 0, int(socket.SOCK_DGRAM)),
+    (_IF_EQUAL, 0, 1, _RAW),
+    _refuse(errno.EACCES),
+)
+
+
+def _prctl(option: int, *arguments: int) -> int:
+    words = [*arguments, 0, 0, 0, 0][:4]
+    libc = ctypes.CDLL(None, use_errno=True)
+    return int(libc.prctl(option, *map(ctypes.c_ulong, words)))
+
+
+def _seccomp(operation: int, flags: int, address: int) -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    words = (number_of("seccomp"), operation, flags, address)
+    return int(libc.syscall(*map(ctypes.c_ulong, words)))
+
+
+def _require_success(result: int) -> None:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

@@ -1,0 +1,552 @@
+"""The rights that a call gets, and how the system is made to hold them.
+
+(1) the level: of the user's policy, or the word of a person in RYE_SANDBOX
+(2) what the tool declares; without a declaration, what the level gives
+(3) narrowed by its runtimes, by the user's policy, and by whatever calls it
+(4) names of folders filled in; a path that leads out of what it begins with is refused
+(5) as real paths, sockets and programs for `lillux.sandbox`; what cannot be held is refused
+
+Page: ``docs/rights.md``.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lillux.interpreter_searches import find_on_path
+from lillux.interpreters import MINIMAL_NAMES, ResolvedEnv
+from lillux.values import dataclass, field, replace
+from ryeos.items.context import SANDBOX_VARIABLE, Context
+from ryeos.items.errors import RyeError, SpecError, UsageError
+from ryeos.items.refs import PROJECT, USER, Kind
+from ryeos.items.rights import (
+    ANYTHING,
+    LOOPBACK,
+    Rights,
+    fits_variable,
+    read_rights,
+)
+from ryeos.run.anchor import Anchor, AnchoredFiles
+from ryeos.run.model import Chain, ChainElement
+from ryeos.trust.config import ConfigReader
+
+if TYPE_CHECKING:
+    from lillux.http.forwarder import Forwarder
+    from lillux.sandbox import Confinement, Withholding
+
+POLICY_PATH, ACCESS_PATH = "sandbox/policy.yaml", "web/access.yaml"
+_POLICY_KEYS = ("version", "category", "description", "level", "limits", "rules")
+_RULE_KEYS = ("items", "limits")
+
+
+class Level(StrEnum):
+    """What becomes of an item that declares no rights; each is stricter than the one before."""
+
+    OFF = "off"
+    DECLARED = "declared"
+    PROJECT = "project"
+    STRICT = "strict"
+
+
+_OF_PROJECT = Rights(read=("{project}",), write=("{project}", "{tmp}"), network=())
+_OF_NODE = Rights(network=())
+
+# Beside what is declared: what programs take their language and their place from.
+_BASIC = (*sorted(MINIMAL_NAMES), "LANGUAGE", "LC_*", "LOGNAME", "SHELL", "TZ", "USER")
+_FOR_NETWORK = (
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+    *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    *("NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO"),
+)
+_AUTHORITIES = _FOR_NETWORK[8:]
+_ANYWHERE = "*:*"
+_THIS_MACHINE = ("localhost:*", "127.0.0.1:*", "[::1]:*")
+_SHOWN_FOLDERS = ("project", "tmp", "home")
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+
+
+# --- policy ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxPolicy:
+    """What the user lets items do at most: ``config/sandbox/policy.yaml`` of user space.
+
+    rules    patterns of items, and limits for what fits
+    private  names and networks of the own surroundings that hosts may lead to
+    """
+
+    level: Level = Level.DECLARED
+    limits: Rights = ANYTHING
+    rules: tuple[tuple[str, Rights], ...] = ()
+    private: tuple[str, ...] = ()
+
+    def limits_for(self, item_id: str) -> Rights:
+        """The limits of an item."""
+        limits = self.limits
+        for pattern, more in self.rules:
+            if _matcher(pattern)(item_id):
+                limits = limits.narrowed(more)
+        return limits
+
+
+def policy_from(said: Mapping[str, Any]) -> SandboxPolicy:
+    """The policy that a file says. Raises SpecError."""
+    _require_keys(said, _POLICY_KEYS, POLICY_PATH)
+    level = _level(said.get("level", Level.DECLARED.value), f"{POLICY_PATH}: level")
+    limits = _limits(said.get("limits"), f"{POLICY_PATH}: limits")
+    rules = said.get("rules") or []
+    if not isinstance(rules, list):
+        raise SpecError(f"{POLICY_PATH}: rules", "expected a list")
+    read = []
+    for index, rule in enumerate(rules):
+        where = f"{POLICY_PATH}: rules[{index}]"
+        if not isinstance(rule, Mapping) or not isinstance(rule.get("items"), str):
+            raise SpecError(where, "expected items, a pattern like rye/web/**, and limits")
+        _require_keys(rule, _RULE_KEYS, where)
+        pattern = rule["items"].removeprefix(f"{Kind.TOOL}:")
+        read.append((pattern, _limits(rule.get("limits"), f"{where}.limits")))
+    return SandboxPolicy(level=level, limits=limits, rules=tuple(read))
+
+
+def policy_of(config: ConfigReader, context: Context) -> SandboxPolicy:
+    """The policy of user space under the word of a person. Raises SpecError, UsageError.
+
+    A word in the environment of an agent's server may stand in a file that came with a project: it
+    makes the level stricter, never less strict.
+    """
+    layers = config.layers(POLICY_PATH, tiers=(USER,))
+    policy = policy_from(layers[0].values) if layers else SandboxPolicy()
+    access = [one.values for one in config.layers(ACCESS_PATH) if one.label != PROJECT]
+    private = [one for layer in access for one in layer.get("allow_private") or ()]
+    policy = replace(policy, private=tuple(one for one in private if isinstance(one, str)))
+    if not context.sandbox:
+        return policy
+    word = _level(context.sandbox, SANDBOX_VARIABLE)
+    if context.confines and _strictness(word) < _strictness(policy.level):
+        return policy
+    return replace(policy, level=word)
+
+
+def _strictness(level: Level) -> int:
+    return list(Level).index(level)
+
+
+def _level(word: object, where: str) -> Level:
+    # YAML reads a bare off as false.
+    word = Level.OFF.value if word is False else word
+    try:
+        return Level(str(word))
+    except ValueError:
+        known = ", ".join(Level)
+        raise UsageError(
+            f"{where}: expected one of {known}, found {word!r:.40}",
+            hint="the page is docs/rights.md",
+        ) from None
+
+
+def _limits(value: object, where: str) -> Rights:
+    return ANYTHING if value is None else read_rights(value, where, absent=ANYTHING)
+
+
+def _require_keys(given: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    for key in given:
+        if key not in known:
+            from ryeos.items.specs import closest
+
+            close = closest(str(key), tuple(known), 0.5)
+            meant = f"; did you mean {close}?" if close else ""
+            raise SpecError(where, f"{key!s:.60} is no key of it{meant}")
+
+
+_MATCHERS: dict[str, Callable[[str], bool]] = {}
+
+
+def _matcher(pattern: str) -> Callable[[str], bool]:
+    if pattern not in _MATCHERS:
+        from ryeos.trust.sign import glob_matcher
+
+        _MATCHERS[pattern] = glob_matcher(pattern)
+    return _MATCHERS[pattern]
+
+
+# --- paths ----------------------------------------------------------------------------------------
+
+
+class Filling:
+    """Fills the names of folders in paths: step (4)."""
+
+    def __init__(
+        self, anchor: Anchor, context: Context, tool: ChainElement, resolved: Mapping[str, Any]
+    ) -> None:
+        env = context.process_env  # never a .env: it must not say where the home is
+        home = env.get("USERPROFILE" if context.platform == "win32" else "HOME", "")
+        cache = env.get("XDG_CACHE_HOME", "") or (f"{home}/.cache" if home else "")
+        temporary = env.get("TMPDIR", "") or env.get("TEMP", "")
+        self._item_id, self._resolved, self._spec = tool.item_id, resolved, tool.spec
+        self._folders = {
+            "project": str(context.project_path or ""),
+            "tmp": temporary or ("/tmp" if context.platform != "win32" else ""),  # noqa: S108
+            "home": home,
+            "cache": cache,
+            "user_space": str(context.spaces.user.base),
+            "tool_dir": anchor.names["tool_dir"],
+            "anchor": anchor.names["anchor_path"],
+        }
+
+    def paths(self, where: str, entry: str) -> Sequence[str]:
+        """The real path that an entry means; none where its folder is not known."""
+        if entry.startswith("{config."):
+            return self._configured(where, entry)
+        if not entry.startswith(("{", "~")):
+            return [os.path.realpath(entry)]
+        name, _, rest = entry.partition("/")
+        base = self._folders["home" if name == "~" else name.strip("{}")]
+        if not os.path.isabs(base):  # noqa: PTH117 - "" is none
+            return []
+        real_base = os.path.realpath(base)
+        real = os.path.realpath(os.path.join(base, rest))  # noqa: PTH118 - text in, text out
+        if name != "~" and not _is_within(real, real_base):
+            raise SpecError(
+                f"{self._item_id}: {where}",
+                f"{entry} is a link that leads out of {real_base}, to {real}",
+                hint=f"remove the link, or name the folder itself: {real}",
+            )
+        return [real]
+
+    def template_of(self, path: str) -> str:
+        """How a header would name a path."""
+        real = os.path.realpath(path)
+        bases = {name: os.path.realpath(self._folders[name]) for name in _SHOWN_FOLDERS}
+        for name, base in sorted(bases.items(), key=lambda one: -len(one[1])):
+            if self._folders[name] and base != os.sep and _is_within(real, base):
+                return ("~" if name == "home" else f"{{{name}}}") + real[len(base) :]
+        return real
+
+    def _configured(self, where: str, entry: str) -> Sequence[str]:
+        """Folders of the user's configuration, never of a project's."""
+        declared = self._spec.config_resolve
+        spaces = declared.get("spaces") if isinstance(declared, Mapping) else None
+        if not isinstance(spaces, list) or PROJECT in spaces:
+            problem = "expected a config_resolve whose spaces leave out project"
+            raise SpecError(f"{self._item_id}: {where}", problem)
+        found = self._resolved.get(entry[len("{config.") : -1]) or ()
+        texts = [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+        home = self._folders["home"]
+        whole = (home + one[1:] if one == "~" or one.startswith("~/") else one for one in texts)
+        return [os.path.realpath(one) for one in whole if os.path.isabs(one)]  # noqa: PTH117
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+# --- rights of a call -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRights:
+    """What one call may do. ``rights`` is None where nothing but ``withholding`` counts.
+
+    declared_by  the item whose header says so, ``""`` where the level does
+    own_files    what belongs to the call and may be read whatever is declared
+    """
+
+    level: Level
+    rights: Rights | None = None
+    declared_by: str = ""
+    withholding: "Withholding | None" = field(default=None, repr=False)
+    own_files: tuple[Path, ...] = field(default=(), repr=False)
+    private: tuple[str, ...] = ()
+    network_env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    on_node: bool = False
+    watches: bool = False
+    filling: Filling | None = field(default=None, repr=False)
+
+    def narrowed(self, other: Rights | None) -> "CallRights":
+        """The same under further rights, whose paths are filled here. Raises SpecError."""
+        if other is None or self.level is Level.OFF or self.filling is None:
+            return self
+        filled = other.filled(self.filling.paths)
+        rights = filled if self.rights is None else self.rights.narrowed(filled)
+        return replace(self, rights=rights)
+
+    def describe(self) -> dict[str, Any]:
+        """The effective rights, for a person."""
+        if self.rights is None:
+            return {"level": self.level.value, "confined": self.withholding is not None}
+        return {"level": self.level.value, **self.rights.describe()}
+
+    def allows_variable(self, resolved: ResolvedEnv) -> Callable[[str], bool] | None:
+        """Which variables of the environment a program gets; None for all: ``sandbox.env``."""
+        rights = self.rights
+        if rights is None or rights.env is None:
+            return None
+        kept = (*_BASIC, *(_FOR_NETWORK if rights.network != () else ()))
+        signed = frozenset(resolved.contributed)
+
+        def allows(name: str) -> bool:
+            if name in signed or rights.allows_variable(name):
+                return True
+            return name not in resolved.dotenv and any(fits_variable(one, name) for one in kept)
+
+        return allows
+
+    def prepare_folders(self) -> None:
+        """Make the folders that may be written and are not there yet.
+
+        Raises FileSystemError.
+        """
+        from lillux.files import make_directory
+
+        for path in (self.rights.write if self.rights else None) or ():
+            if not os.path.lexists(path) and not Path(path).suffix:  # a file is for the tool
+                make_directory(Path(path))
+
+    def program(self, program: str, env: Mapping[str, str], cwd: str) -> str:
+        """The program that is started where ``program`` is asked for: no shim, where confined."""
+        if self.rights is None:
+            return program
+        from lillux.interpreter_searches import behind_shim
+
+        found = program
+        if os.sep not in program:
+            found = find_on_path(program, env.get("PATH", os.defpath), platform=sys.platform) or ""
+        real = behind_shim(found, env, cwd)
+        return program if real == found else real
+
+    def confinement(self, program: str, env: Mapping[str, str]) -> "Confinement | None":
+        """What holds these rights for a program. Raises RyeError where nothing can."""
+        from lillux.sandbox import Confinement, obstacle
+        from lillux.seccomp import Sockets
+        from lillux.supervisor import Addresses, Reach
+
+        rights = self.rights
+        if rights is None and not self.withholding and not self.watches:
+            return None
+        if rights is None:
+            return Confinement(withholding=self.withholding, watches=self.watches)
+        places = _Places(program, env)
+        readable = writable = executable = None
+        devices = tuple(Path("/dev", name) for name in _DEVICES)
+        own = self.own_files
+        if rights.read is not None:
+            authorities = (env.get(name, "") for name in _AUTHORITIES)
+            given = (*rights.read, *(authorities if rights.network != () else ()))
+            programs = places.readable(rights.programs)
+            readable = (*own, *programs, *devices, *(Path(one) for one in given if one))
+        if rights.write is not None:
+            writable = (*devices, *map(Path, rights.write))
+        if rights.programs is not None:
+            executable = tuple(places.executable(rights.programs))
+        hosts: tuple[str, ...] = ()
+        addresses = None
+        if rights.network is None:
+            sockets = Sockets(local=True)
+            addresses = Addresses(Reach.PUBLIC) if self.on_node else None
+        elif not rights.network:
+            sockets = Sockets(local=False, network=False)
+        else:
+            sockets = Sockets(local=False, streams_only=True)
+            is_loopback = rights.network == (LOOPBACK,)
+            addresses = Addresses(Reach.LOOPBACK if is_loopback else Reach.PROXY)
+            hosts = () if is_loopback else rights.network
+        wanted = Confinement(
+            readable=readable,
+            writable=writable,
+            executable=executable,
+            sockets=sockets,
+            addresses=addresses,
+            hosts=hosts,
+            withholding=self.withholding,
+            is_hardened=rights != ANYTHING,
+            watches=self.watches,
+        )
+        problem = obstacle(wanted, bubblewrap=_bubblewrap())
+        if problem:
+            raise RyeError(
+                f"the rights of {self.declared_by or 'this item'} cannot be held here: {problem}",
+                code="SANDBOX_UNAVAILABLE",
+                hint=f"see what this machine can do: rye doctor; to run without: "
+                f"{SANDBOX_VARIABLE}={Level.OFF.value}",
+            )
+        return wanted
+
+    def forwarder(self, named: Sequence[str] | None = None) -> "Forwarder | None":
+        """What leads to the hosts that may be reached; None where there are none to lead to.
+
+        ``named`` are other hosts than those that are declared.
+        """
+        network = named or (self.rights.network if self.rights else None)
+        if not network or network == (LOOPBACK,):
+            return None
+        from lillux.http.forwarder import Hosts, forwarder_for
+
+        names = {*_FOR_NETWORK} - {*_AUTHORITIES}
+        kept = tuple((k, v) for k, v in sorted(self.network_env.items()) if k in names)
+        return forwarder_for(Hosts(tuple(network), self.private, kept))
+
+    def own_network(self, env: Mapping[str, str]) -> dict[str, str]:
+        """What this program's own requests for the call get: they keep to the same hosts.
+
+        Redirects are followed there too; on a node none leads to the machine itself.
+        """
+        network = self.rights.network if self.rights else None
+        if network == (LOOPBACK,):
+            return self.proxied(env, self.forwarder(_THIS_MACHINE))
+        if network is None and self.on_node:
+            return self.proxied(env, self.forwarder((_ANYWHERE,)))
+        return self.proxied(env, self.forwarder())
+
+    def proxied(self, env: Mapping[str, str], forwarder: "Forwarder | None") -> dict[str, str]:
+        """An environment whose proxy is the forwarder, where there is one."""
+        if forwarder is None:
+            return dict(env)
+        plain = {k: v for k, v in env.items() if k.upper() not in _FOR_NETWORK[:4]}
+        return {**plain, **forwarder.variables()}
+
+    def require_host(self, host: str, port: int) -> None:
+        """Refuse a request that this program would make itself. Raises RyeError."""
+        from lillux.http.forwarder import fits
+        from lillux.http.model import is_loopback
+
+        network = self.rights.network if self.rights else None
+        if network is None:
+            return
+        if network == (LOOPBACK,):
+            is_allowed = is_loopback(host)
+        else:
+            is_allowed = any(fits(one, host, port) for one in network)
+        if not is_allowed:
+            raise RyeError(
+                f"{host}:{port}: refused, sandbox.network of {self.declared_by or 'this item'}"
+                " does not name it",
+                code="PERMISSION_DENIED",
+                hint=f'to allow it, write into its header: network: ["{host}:{port}"]',
+            )
+
+
+def _bubblewrap() -> str:
+    if sys.platform != "linux":
+        return ""
+    from lillux.process.children import bubblewrap
+    from lillux.sandbox import landlock_version
+
+    return "" if landlock_version() else bubblewrap()
+
+
+def rights_of(
+    chain: Chain,
+    policy: SandboxPolicy,
+    context: Context,
+    *,
+    callers: Sequence[Rights],
+    anchor: Anchor,
+    files: AnchoredFiles,
+    resolved: Mapping[str, Any],
+    is_baseline: bool,
+) -> CallRights:
+    """Steps (2) to (4): the rights of a chain; with ``is_baseline`` keys are out of reach too.
+
+    ``resolved`` is what the tool's ``config_resolve`` gave. Raises RyeError for an item without a
+    declaration where one is needed, SpecError for a path that leads elsewhere.
+    """
+    tool = chain.tool
+    call = CallRights(
+        level=policy.level,
+        withholding=context.baseline if is_baseline else None,
+        own_files=_own_files(chain, anchor, files),
+        private=policy.private,
+        network_env=context.process_env,
+        on_node=context.on_node,
+        filling=Filling(anchor, context, tool, resolved),
+    )
+    if policy.level is Level.OFF:
+        return call
+    declared = tool.spec.sandbox
+    if declared is None:
+        if policy.level is Level.STRICT:
+            raise RyeError(
+                f"{tool.item_id}: expected a sandbox block in its header, found none",
+                code="PERMISSION_DENIED",
+                hint=f"your policy asks for one; to see what it needs: "
+                f"rye sandbox suggest {tool.item_id}",
+            )
+        given = _undeclared(policy.level, on_node=context.on_node)
+    else:
+        given = declared
+        call = replace(call, declared_by=tool.item_id)
+    limits = [e.spec.sandbox for e in chain.elements[1:] if e.spec.sandbox is not None]
+    limits += [policy.limits_for(tool.item_id), *callers]
+    for one in (given, *limits):
+        if one is not None and (one != ANYTHING or one is declared):
+            call = call.narrowed(one)
+    return call
+
+
+def _undeclared(level: Level, *, on_node: bool) -> Rights | None:
+    if level is Level.PROJECT:
+        return _OF_PROJECT
+    return _OF_NODE if on_node else None
+
+
+def _own_files(chain: Chain, anchor: Anchor, files: AnchoredFiles) -> tuple[Path, ...]:
+    """What belongs to a tool: its file, its anchor, the library of its runtime."""
+    names = anchor.names
+    found = [Path(names["tool_path"])]
+    if anchor.active:
+        found += [anchor.path, Path(names["tool_dir"])]
+    if names["runtime_lib"]:
+        found.append(Path(names["runtime_lib"]))
+    found += [element.path.parent for element in chain.elements[1:] if element.path]
+    return tuple(dict.fromkeys((*found, *(item.target.path for item in files.items))))
+
+
+class _Places:
+    """Where a program lies, and what it needs to start."""
+
+    def __init__(self, program: str, env: Mapping[str, str]) -> None:
+        self._path_variable = env.get("PATH", os.defpath)
+        self._program = self._found(program)
+
+    def readable(self, programs: Sequence[str] | None) -> Iterator[Path]:
+        """The system's files and those of programs."""
+        from lillux.sandbox import program_places, system_places
+
+        yield from system_places()
+        folders = [] if programs is not None else self._path_variable.split(os.pathsep)
+        named = [self._program, *map(self._found, programs or ())]
+        real = [Path(os.path.realpath(path)) for path in named if path]
+        for path in (*(Path(path) for path in named if path), *real):
+            yield path
+            yield path.parent.parent / "pyvenv.cfg"
+            folders.append(str(path.parent))
+        for folder in dict.fromkeys(filter(os.path.isabs, folders)):
+            yield from program_places(Path(folder))
+
+    def executable(self, programs: Sequence[str]) -> Iterator[Path]:
+        """The program itself, those that are named, and what starts each of them."""
+        from lillux.sandbox import loaders_of
+
+        todo = [self._program, *map(self._found, programs)]
+        seen: set[str] = set()
+        while todo:
+            path = todo.pop()
+            if not path or path in seen:
+                continue
+            seen.add(path)
+            real = Path(os.path.realpath(path))
+            yield real
+            for loader, *words in loaders_of(real):
+                todo.append(loader)
+                if Path(loader).name == "env":
+                    todo += [self._found(word) for word in words if not word.startswith("-")][:1]
+
+    def _found(self, program: str) -> str:
+        if os.sep in program:
+            return program
+        return find_on_path(program, self._path_variable, platform=sys.platform) or ""

@@ -1,0 +1,182 @@
+"""What a confined program was refused, and which line of its header would allow it. Pure.
+
+Known from what a supervisor or a forwarder has seen; else read out of what the program says: the
+system tells a program no more than that permission was denied.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lillux.interpreter_searches import find_on_path
+from lillux.values import dataclass, replace
+from ryeos.run.calls import MappedResult
+
+if TYPE_CHECKING:
+    from lillux.sandbox import Confinement
+    from lillux.supervisor import Attempt
+    from ryeos.run.confinement import CallRights
+
+MAX_TOLD = 10
+_MAX_TEXT = 20_000
+_SHORTEST_NAME = 3
+_DENIED = (
+    re.compile(r"\[Errno (?:1|13|18|30)\] [^:'\"\n]*: '([^'\n]+)'(?: -> '([^'\n]+)')?"),
+    re.compile(r"E(?:ACCES|PERM|ROFS|XDEV): [^,\n]*, \w+ '([^'\n]+)'(?: -> '([^'\n]+)')?"),
+    re.compile(r"['\u2018]([^'\u2019\n]+)['\u2019]: (?:Permission denied|Operation not permitted)"),
+    re.compile(
+        r"(?:^|: )([~/.][^:'\"\n]*|[^:\s'\"]+): (?:Permission denied|Operation not permitted)",
+        re.MULTILINE,
+    ),
+)
+_NETWORK = re.compile(
+    r"getaddrinfo|[Cc]ould not resolve|Name or service not known|Temporary failure in name|"
+    r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|connect EACCES|[Ss]ocket\b|Network is unreachable|"
+    r"Failed to connect|Couldn't connect|Tunnel connection failed: 403|CONNECT tunnel failed"
+)
+_KEYS = {"read": "read", "write": "write", "run": "programs", "connect": "network"}
+_KEYS |= {"bind": "network", "variable": "env"}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One access: ``what`` is read, write, run, connect, bind or variable."""
+
+    what: str
+    target: str
+
+    def describe(self, shown: str) -> dict[str, Any]:
+        """As a result tells it; ``shown`` is how a header would name the target."""
+        key = _KEYS[self.what]
+        value = f'["{shown}"]' if shown else "any"
+        return {"what": self.what, "target": self.target, "allow": f"{key}: {value}"}
+
+
+def told(
+    mapped: MappedResult,
+    confinement: "Confinement | None",
+    rights: "CallRights",
+    attempts: Sequence["Attempt"],
+    *,
+    cwd: str,
+    search_path: str,
+    withheld: Sequence[str] = (),
+) -> MappedResult:
+    """The result, with what was refused: of a program that failed, or that was watched.
+
+    ``search_path`` is the PATH of its environment, ``withheld`` are the variables that it lacks.
+    """
+    if confinement is None or (mapped.success and not confinement.watches):
+        return mapped
+    found = [*_seen(attempts, confinement)]
+    if not mapped.success:
+        words = _Words(mapped, confinement)
+        found += words.files(cwd, search_path)
+        if not found and rights.rights and rights.rights.network is not None:
+            found += words.network()
+        found += words.variables(withheld)
+    refused = list(dict.fromkeys(found))[:MAX_TOLD]
+    if not refused:
+        return mapped
+    shown = [one.describe(shown_target(one, rights)) for one in refused]
+    return replace(mapped, metadata={**mapped.metadata, "refused": shown})
+
+
+def hint_of(item_id: str, refused: Sequence[dict[str, Any]]) -> str:
+    """A line for a person: what to write into the header, where that is what is wanted."""
+    first = refused[0]
+    what = f"{first['what']} {first['target']}"
+    more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+    return (
+        f"its sandbox refused: {what}{more}; if {item_id} needs that, write into its header: "
+        f"sandbox: {{{first['allow']}}}"
+    )
+
+
+def _seen(attempts: Iterable["Attempt"], confinement: "Confinement") -> Iterator[Refusal]:
+    for attempt in attempts:
+        if attempt.what in {"connect", "bind"}:
+            if attempt.was_refused:
+                yield Refusal(attempt.what, attempt.target)
+        elif _is_there(attempt) and not confinement.allows(attempt.what, attempt.target):
+            yield Refusal(attempt.what, attempt.target)
+
+
+def _is_there(attempt: "Attempt") -> bool:
+    """Whether it would have come to something: programs look for many files that are not there."""
+    target = Path(attempt.target)
+    if attempt.target == "/dev/tty":  # shells and git look whether there is a terminal
+        return False
+    if attempt.what == "write":
+        return target.parent.is_dir()
+    return target.exists() and not target.is_dir()
+
+
+class _Words:
+    """What a failed program says."""
+
+    def __init__(self, mapped: MappedResult, confinement: "Confinement") -> None:
+        self._confinement = confinement
+        data = mapped.data
+        text = f"{mapped.error or ''}\n{mapped.metadata.get('stderr', '')}"[-_MAX_TEXT:]
+        if isinstance(data, dict) and isinstance(data.get("stdout"), str):
+            text += data["stdout"][-_MAX_TEXT:]
+        self._text = text
+
+    def files(self, cwd: str, search_path: str) -> Iterator[Refusal]:
+        """The files and programs that it was denied."""
+        for pattern in _DENIED:
+            for match in pattern.finditer(self._text):
+                for name in filter(None, match.groups()):
+                    yield from self._file(name.strip(), cwd, search_path)
+
+    def _file(self, name: str, cwd: str, search_path: str) -> Iterator[Refusal]:
+        program = None if "/" in name else find_on_path(name, search_path, platform=sys.platform)
+        if program and not self._confinement.allows("run", program):
+            yield Refusal("run", program)
+            return
+        path = os.path.normpath(Path(cwd, name))
+        for what in ("read", "run", "write"):
+            if not self._confinement.allows(what, path) and _could(what, path):
+                yield Refusal(what, path)
+                return
+
+    def network(self) -> Iterator[Refusal]:
+        """Whether it complains about the network."""
+        if _NETWORK.search(self._text):
+            yield Refusal("connect", "the network")
+
+    def variables(self, withheld: Sequence[str]) -> Iterator[Refusal]:
+        """Variables that it names and has not."""
+        for name in withheld:
+            whole = rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])"
+            if len(name) >= _SHORTEST_NAME and re.search(whole, self._text):
+                yield Refusal("variable", name)
+
+
+def _could(what: str, path: str) -> bool:
+    """Whether a path is what such an access is about."""
+    try:
+        if what == "run":
+            return Path(path).is_file() and os.access(path, os.X_OK)
+        return what == "write" or Path(path).exists()
+    except (OSError, ValueError):  # a name that no system takes
+        return False
+
+
+def shown_target(refusal: Refusal, rights: "CallRights") -> str:
+    """How a header names what was refused; ``""`` for what it can only give as a whole."""
+    if refusal.what in {"read", "write"}:
+        path = Path(refusal.target)
+        if refusal.what == "write" and not path.is_dir():
+            path = path.parent
+        return rights.filling.template_of(str(path)) if rights.filling else str(path)
+    if refusal.what == "run":
+        return Path(refusal.target).name
+    if refusal.what == "variable":
+        return refusal.target
+    host = refusal.target.partition(" ")[0]
+    return host if refusal.what == "connect" and ":" in host else ""
