@@ -146,11 +146,11 @@ class Supervisor:
         request, pid, _, number, _, _, *words = _REQUEST.unpack(buffer)
         call = _Call(request, pid, self._names.get(number, ""), words)
         if call.name not in ADDRESSED:
-            with suppress(OSError):
+            with suppress(OSError, ValueError):
                 self._watch(call)
             self._answer(call, _GO_ON)
         elif self._addresses is None:
-            with suppress(OSError):
+            with suppress(OSError, ValueError):
                 self._look_at_address(call)
             self._answer(call, _GO_ON)
         else:

@@ -33,6 +33,8 @@ TABLE: tuple[CommandEntry, ...] = (
     CommandEntry("new", "new", "write a template for a new item", _ITEMS),
     CommandEntry("test", "test", "run the test cases of tools", _ITEMS),
     CommandEntry("chain", "chain", "show the files that run a tool, in order", _ITEMS),
+    CommandEntry("sandbox show", "sandbox", "show what a tool may do", _ITEMS),
+    CommandEntry("sandbox suggest", "sandbox", "run a tool once, and suggest its rights", _ITEMS),
     CommandEntry("sign", "sign", "validate and sign items", _TRUST),
     CommandEntry("approve", "approve", "sign what agents propose", _TRUST),
     CommandEntry("verify", "sign", "verify the signatures of items, globs or folders", _TRUST),

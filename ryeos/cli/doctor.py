@@ -17,6 +17,7 @@ from ryeos.cli.doctor_probes import (
     clock,
     handshake,
     relative_user_space,
+    rights,
     windows,
 )
 from ryeos.cli.findings import (
@@ -247,6 +248,7 @@ _QUICK: tuple[tuple[str, Probe], ...] = (
     ("project", _project),
 )
 _ITEMS: tuple[tuple[str, Probe], ...] = (
+    ("rights", rights),
     *INTERPRETER_PROBES,
     ("items", _signatures),
     ("shadowing", _shadowing),

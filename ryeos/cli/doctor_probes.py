@@ -277,6 +277,44 @@ def agents_finding(platform: str, landlock: int) -> Finding:
     return Finding("agents", WARN, message, "put the key under a passphrase: rye keys protect")
 
 
+def rights(session: Session) -> Iterator[Finding]:
+    """Whether this system holds what items declare, and whether the user lets it."""
+    from lillux.process.children import bubblewrap
+    from lillux.sandbox import landlock_version
+    from lillux.seccomp import can_filter
+    from lillux.supervisor import can_supervise
+    from ryeos.run.confinement import policy_of
+
+    level = policy_of(session.rye.config, session.context).level.value
+    held = (landlock_version(), can_filter(), can_supervise())
+    yield rights_finding(sys.platform, level, *held, bubblewrap=bool(bubblewrap()))
+
+
+def rights_finding(
+    platform: str,
+    level: str,
+    landlock: int,
+    can_filter: bool,  # noqa: FBT001 - facts about a machine
+    can_supervise: bool,  # noqa: FBT001
+    *,
+    bubblewrap: bool,
+) -> Finding:
+    """The same, for any system."""
+    if level == "off":
+        message = "items are not held to the rights that they declare: the level is off"
+        return Finding("rights", WARN, message, "unset RYE_SANDBOX, and see sandbox/policy.yaml")
+    if platform == "darwin":
+        return Finding("rights", OK, f"sandbox-exec holds what items declare (level {level})")
+    files = f"Landlock {landlock}" if landlock else "bubblewrap" if bubblewrap else ""
+    if not files or not can_filter:
+        message = "items that declare rights are refused: this system cannot hold them"
+        return Finding("rights", WARN, message, "to run them without: RYE_SANDBOX=off")
+    if not can_supervise:
+        message = f"{files} and seccomp hold files and programs, but no hosts: no pidfd_getfd here"
+        return Finding("rights", WARN, message, "in a container: --cap-add SYS_PTRACE")
+    return Finding("rights", OK, f"{files} and seccomp hold what items declare (level {level})")
+
+
 MACHINE_PROBES = (
     ("python", python),
     ("program", program),

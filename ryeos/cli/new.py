@@ -65,6 +65,9 @@ CONFIG_SCHEMA = {
     "additionalProperties": False,
 }
 
+# What it may do; what is left out is not given. To see what it needs: rye sandbox suggest
+SANDBOX = {"read": ["{project}"]}
+
 
 def execute(params: dict, project_path: str) -> dict:
     """The work: parameters in, a result out that JSON can hold."""
@@ -86,6 +89,10 @@ _BASH = """\
 # executor_id: @EXECUTOR@
 # category: @CATEGORY@
 # description: Says what it was given
+# sandbox: {"read": ["{project}"], "programs": "any"}
+
+# The sandbox is what it may do; what is left out is not given. To see what it needs:
+# rye sandbox suggest.
 
 # $1 is the parameters as one JSON object, $2 the project folder.
 set -euo pipefail
@@ -108,6 +115,11 @@ config_schema:
     name: {type: string, default: world, description: Who is greeted}
   additionalProperties: false
 
+# What it may do; what is left out is not given. To see what it needs: rye sandbox suggest
+sandbox:
+  read: ["{project}"]
+  programs: any
+
 config:
   # A parameter becomes one word here, whatever is in it: do not put quotes around it.
   script: echo hello {name}
@@ -127,6 +139,9 @@ const CONFIG_SCHEMA = {
   },
   additionalProperties: false,
 };
+
+// What it may do; what is left out is not given. To see what it needs: rye sandbox suggest
+const SANDBOX = { read: ["{project}"] };
 
 let text = "";
 process.stdin.setEncoding("utf8");

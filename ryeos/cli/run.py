@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ryeos.cli.progress import StepList
     from ryeos.graph.runner import StepEvent
     from ryeos.items.refs import Reference
+    from ryeos.items.rights import Rights
 
 LOCAL, REMOTE = "local", "remote"
 MAX_INPUT_BYTES = 64 * 1024 * 1024
@@ -37,6 +38,7 @@ def configure(parser: Arguments) -> None:
     add("--cwd", metavar="DIR", help="where the tool runs (default: the project)")
     add("--async", dest="detached", action="store_true", help="in the background")
     add("--target", default="local", help="local, or remote[:NAME]")
+    add("--sandbox", metavar="WORD", help="a level, or less rights: network=none")
     add("--no-lock", action="store_true", help="neither check nor write a lockfile")
 
 
@@ -44,6 +46,7 @@ def run(session: Session) -> int:
     """Run what the arguments name, here or in the background."""
     arguments = session.arguments
     _check_supported(arguments)
+    callers = sandbox(session)
     rye = session.rye
     reference = rye.reference(arguments.ref)
     request = ExecutionRequest(
@@ -54,6 +57,7 @@ def run(session: Session) -> int:
         trace=arguments.trace,
         use_lockfile=not arguments.no_lock,
         dry_run=arguments.dry_run,
+        callers=callers,
     )
     undo_ignored_child_signals()
     if arguments.target != LOCAL:
@@ -211,6 +215,33 @@ def _event_line(event: Mapping[str, Any]) -> str:
     return f"{event['step']:<16} {details}"
 
 
+def sandbox(session: Session) -> "tuple[Rights, ...]":
+    """The rights that ``--sandbox`` leaves; a level there is that of the whole command.
+
+    Raises UsageError, SpecError.
+    """
+    word = session.arguments.sandbox
+    if not word:
+        return ()
+    from ryeos.items.rights import ANYTHING, KEYS, read_rights
+    from ryeos.run.confinement import Level
+
+    if word in set(Level):
+        session.use_sandbox(word)
+        return ()
+    if word.lstrip().startswith("{"):
+        return (read_rights(json_object(word, "--sandbox"), "--sandbox", absent=ANYTHING),)
+    pairs = [part.partition("=") for part in word.split(",")]
+    if any(key not in KEYS or not equals for key, equals, _ in pairs):
+        levels = ", ".join(Level)
+        raise UsageError(
+            f"--sandbox: expected {levels}, KEY=none, or a JSON object, found {word!r:.80}",
+            hint="""like --sandbox network=none, or --sandbox '{"write": ["{project}/out"]}'""",
+        )
+    said = {key: value for key, _, value in pairs}
+    return (read_rights(said, "--sandbox", absent=ANYTHING),)
+
+
 def parameters(arguments: SimpleNamespace) -> dict[str, Any]:
     """The parameters of a run, from wherever the arguments say. Raises UsageError."""
     given: dict[str, Any] = {}
@@ -333,6 +364,7 @@ COMMANDS = {
             "rye run mine/resize width:=640 image@photo.txt",
             "echo '{\"width\": 640}' | rye run mine/resize --params -",
             "rye run directive:mine/review --dry-run",
+            "rye run mine/report --sandbox network=none",
             "rye run mine/build --async",
         ],
     )

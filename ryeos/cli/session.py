@@ -51,6 +51,12 @@ class Session:
             self._context = self._make_context()
         return self._context
 
+    def use_sandbox(self, level: str) -> None:
+        """Let a person's word be the level of rights, before anything is run."""
+        from lillux.values import replace
+
+        self._context = replace(self.context, sandbox=level)
+
     @property
     def rye(self) -> Rye:
         """The public API on this context."""
@@ -181,14 +187,15 @@ def _with_installed_bundles(context: Context) -> Context:
 
 def own_program(context: Context) -> Program:
     """How to start this program once more, as a thread is, in the same spaces."""
-    from ryeos.items.context import CONFINE_VARIABLE
+    from ryeos.items.context import CONFINE_VARIABLE, SANDBOX_VARIABLE
     from ryeos.run.thread_control import Program
 
     flags = ["--user-space", str(context.spaces.user.base)]
     if context.project_path:
         flags += ["--project", str(context.project_path)]
     confined = {CONFINE_VARIABLE: "1"} if context.confines else {}
-    env = {**context.process_env, **confined}
+    level = {SANDBOX_VARIABLE: context.sandbox} if context.sandbox else {}
+    env = {**context.process_env, **confined, **level}
     return Program(argv=own_words(), flags=tuple(flags), env=env, cwd=context.cwd)
 
 

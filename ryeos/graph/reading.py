@@ -52,7 +52,7 @@ RESULTS = ("output", "state", "both")
 
 TOP_KEYS = (
     *("version", "tool_type", "executor_id", "category", "description", "tool_id", "name"),
-    *("permissions", "limits", "env_requires", "config_schema", "config"),
+    *("permissions", "limits", "env_requires", "config_schema", "config", "sandbox"),
 )
 # Said for people and registries, or by the chain of every tool.
 TOP_IGNORED = (

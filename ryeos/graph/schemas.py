@@ -25,6 +25,7 @@ from ryeos.graph.nodes import (
 )
 from ryeos.graph.problems import MAX_COUNT, MAX_NAME_CHARACTERS, MAX_SECONDS
 from ryeos.graph.reading import CONFIG_KEYS, MAX_NODES, ON_ERROR, RESULTS, TOP_IGNORED
+from ryeos.items.rights import ANY, LOOPBACK, MAX_ENTRIES, NONE, PATH_NAMES
 from ryeos.items.specs import BLOCKS, FOREIGN, RUNTIME_TYPE, ParamsMode
 
 # --- parts ----------------------------------------------------------------------------------------
@@ -106,6 +107,48 @@ def closed(properties: Mapping[str, Schema], required: Sequence[str] = ()) -> Sc
         "additionalProperties": False,
     }
     return {**schema, "required": list(required)} if required else schema
+
+
+def _entries(description: str, words: Sequence[str], pattern: str, **more: object) -> Schema:
+    """One of some words, or a list of texts of a shape."""
+    items = {"type": "string", "pattern": pattern, **more}
+    return {
+        "description": description,
+        "anyOf": [
+            {"enum": list(words)},
+            {"type": "array", "maxItems": MAX_ENTRIES, "items": items},
+        ],
+    }
+
+
+_PATH_NAMES = "|".join((*PATH_NAMES, r"config\.[a-z_]+"))
+_PATH = rf"^(\{{({_PATH_NAMES})\}}(/.*)?|~(/.*)?|/.*|[A-Za-z]:[/\\].*)$"
+_NO_PATH = {"not": {"pattern": r"[*?\[\]]|(^|[/\\])\.\.([/\\]|$)"}}
+SANDBOX: Schema = {
+    "type": "object",
+    "description": "What it may do; what is left out is not given. Page: docs/rights.md.",
+    "additionalProperties": False,
+    "properties": {
+        "read": _entries("Folders and files, like {project}.", (ANY, NONE), _PATH, **_NO_PATH),
+        "write": _entries("Folders, like {project}/out, {tmp}.", (ANY, NONE), _PATH, **_NO_PATH),
+        "network": _entries(
+            "Hosts like api.github.com:443 and *.example.org:443.",
+            (ANY, NONE, LOOPBACK),
+            r"^((\*\.)?[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$",
+        ),
+        "programs": _entries(
+            "Names or paths of programs.",
+            (ANY, NONE),
+            rf"{_PATH[:-2]}|[A-Za-z0-9_][A-Za-z0-9_.+-]*)$",
+            **_NO_PATH,
+        ),
+        "env": _entries(
+            "Names of variables; NAME* for all that begin so.",
+            (ANY, NONE),
+            r"^([A-Za-z_][A-Za-z0-9_]*\*?|\{config\.[a-z_]+\})$",
+        ),
+    },
+}
 
 
 def there(schema: Mapping[str, Any]) -> Schema:
@@ -406,6 +449,7 @@ GRAPH_SCHEMA: dict[str, Any] = {
             ),
             "env_requires": _ENV_REQUIRES,
             "config_schema": mapping("The JSON Schema of the inputs."),
+            "sandbox": SANDBOX,
             "config": {
                 "type": "object",
                 "description": "The graph.",
@@ -536,6 +580,7 @@ _NAMES: Schema = {
 }
 _INPUT_SCHEMA = mapping("The JSON Schema of the parameters.")
 
+
 FIELDS: dict[str, Schema] = {
     "version": prose("X.Y.Z, in quotes."),
     "tool_type": prose("python, bash, javascript, http, graph, runtime ..."),
@@ -577,6 +622,7 @@ FIELDS: dict[str, Schema] = {
             "required": ["config"],
         },
     },
+    "sandbox": SANDBOX,
     "execution_owner": prose("Who sees to background runs."),
     "native_async": truth("Whether the tool itself can run in the background."),
 }

@@ -86,6 +86,7 @@ class Rights:
         """The same with every path filled; ``fill(where, entry)`` may give several, or none."""
         return replace(
             self,
+            env=_filled("sandbox.env", self.env, fill),
             read=_filled("sandbox.read", self.read, fill),
             write=_filled("sandbox.write", self.write, fill),
             programs=None
@@ -169,6 +170,11 @@ def _is_path(entry: str) -> bool:
     return "/" in entry or "\\" in entry or entry.startswith("{")
 
 
+def _is_configured(text: str) -> bool:
+    template = _TEMPLATE.fullmatch(text)
+    return bool(template and template["name"].startswith("config.") and not template["rest"])
+
+
 def _program(where: str, text: str) -> str:
     if _is_path(text):
         return _path(where, text)
@@ -179,7 +185,7 @@ def _program(where: str, text: str) -> str:
 
 
 def _variable(where: str, text: str) -> str:
-    if not _VARIABLE.fullmatch(text):
+    if not _VARIABLE.fullmatch(text) and not _is_configured(text):
         problem = f"expected the name of a variable, got {text!r:.60}"
         raise SpecError(where, problem, hint=_EXAMPLES["env"])
     return text

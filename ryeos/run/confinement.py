@@ -55,7 +55,7 @@ _OF_PROJECT = Rights(read=("{project}",), write=("{project}", "{tmp}"), network=
 _OF_NODE = Rights(network=())
 
 # Beside what is declared: what programs take their language and their place from.
-_BASIC = (*sorted(MINIMAL_NAMES), "LANGUAGE", "LC_*", "LOGNAME", "SHELL", "TZ", "USER")
+BASIC_VARIABLES = (*sorted(MINIMAL_NAMES), "LANGUAGE", "LC_*", "LOGNAME", "SHELL", "TZ", "USER")
 _FOR_NETWORK = (
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
     *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
@@ -201,7 +201,10 @@ class Filling:
     def paths(self, where: str, entry: str) -> Sequence[str]:
         """The real path that an entry means; none where its folder is not known."""
         if entry.startswith("{config."):
-            return self._configured(where, entry)
+            found = self._configured(where, entry)
+            return found if where == "sandbox.env" else self._real(found)
+        if where == "sandbox.env":
+            return [entry]
         if not entry.startswith(("{", "~")):
             return [os.path.realpath(entry)]
         name, _, rest = entry.partition("/")
@@ -228,14 +231,17 @@ class Filling:
         return real
 
     def _configured(self, where: str, entry: str) -> Sequence[str]:
-        """Folders of the user's configuration, never of a project's."""
+        """What the user's configuration says, never a project's: a text, or a list of them."""
         declared = self._spec.config_resolve
         spaces = declared.get("spaces") if isinstance(declared, Mapping) else None
         if not isinstance(spaces, list) or PROJECT in spaces:
             problem = "expected a config_resolve whose spaces leave out project"
             raise SpecError(f"{self._item_id}: {where}", problem)
-        found = self._resolved.get(entry[len("{config.") : -1]) or ()
-        texts = [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+        found = self._resolved.get(entry[len("{config.") : -1]) or []
+        several = found if isinstance(found, list) else [found]
+        return [one for one in several if isinstance(one, str)]
+
+    def _real(self, texts: Sequence[str]) -> Sequence[str]:
         home = self._folders["home"]
         whole = (home + one[1:] if one == "~" or one.startswith("~/") else one for one in texts)
         return [os.path.realpath(one) for one in whole if os.path.isabs(one)]  # noqa: PTH117
@@ -275,6 +281,10 @@ class CallRights:
         rights = filled if self.rights is None else self.rights.narrowed(filled)
         return replace(self, rights=rights)
 
+    def template_of(self, path: Path) -> str:
+        """How a header would name a path."""
+        return self.filling.template_of(str(path)) if self.filling else str(path)
+
     def describe(self) -> dict[str, Any]:
         """The effective rights, for a person."""
         if self.rights is None:
@@ -286,7 +296,7 @@ class CallRights:
         rights = self.rights
         if rights is None or rights.env is None:
             return None
-        kept = (*_BASIC, *(_FOR_NETWORK if rights.network != () else ()))
+        kept = (*BASIC_VARIABLES, *(_FOR_NETWORK if rights.network != () else ()))
         signed = frozenset(resolved.contributed)
 
         def allows(name: str) -> bool:
@@ -309,7 +319,7 @@ class CallRights:
 
     def program(self, program: str, env: Mapping[str, str], cwd: str) -> str:
         """The program that is started where ``program`` is asked for: no shim, where confined."""
-        if self.rights is None:
+        if self.rights is None and not self.watches:
             return program
         from lillux.interpreter_searches import behind_shim
 

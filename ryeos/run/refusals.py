@@ -173,7 +173,7 @@ def shown_target(refusal: Refusal, rights: "CallRights") -> str:
         path = Path(refusal.target)
         if refusal.what == "write" and not path.is_dir():
             path = path.parent
-        return rights.filling.template_of(str(path)) if rights.filling else str(path)
+        return rights.template_of(path)
     if refusal.what == "run":
         return Path(refusal.target).name
     if refusal.what == "variable":

@@ -65,6 +65,7 @@ def test_every_part_is_looked_at(project: CommandLine) -> None:
         "signing key",
         "trust",
         "project",
+        "rights",
         "interpreter",
         "items",
         "clock",

@@ -19,6 +19,20 @@ __category__ = "rye/code"
 __tool_description__ = "git: status, diff, log, show, blame, branches, add, commit and more"
 
 CONFIG = {"timeout": 120}
+# A work tree may lie elsewhere than its repository, so git reads and writes where its user does.
+SANDBOX = {
+    "read": "any",
+    "write": "any",
+    "network": "none",
+    "programs": [
+        "git",
+        "/usr/lib/git-core",
+        "/usr/libexec/git-core",
+        "/Library/Developer",
+        "/Applications/Xcode.app",
+    ],
+    "env": ["GIT_*", "EMAIL", "XDG_CONFIG_HOME"],
+}
 CONFIG_SCHEMA = {
     "type": "object",
     "required": ["action"],

@@ -6,6 +6,7 @@ __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/examples"
 __tool_description__ = "Whether a question has been answered"
 
+SANDBOX = {"network": "none"}
 CONFIG_SCHEMA = {
     "type": "object",
     "additionalProperties": False,

@@ -8,6 +8,7 @@ __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/examples"
 __tool_description__ = "Count the bytes, lines and words of a file"
 
+SANDBOX = {"read": ["{project}"]}
 CONFIG_SCHEMA = {
     "type": "object",
     "required": ["file"],

@@ -6,6 +6,7 @@ __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/examples"
 __tool_description__ = "Add up what rye/examples/measure has found"
 
+SANDBOX = {"network": "none"}
 CONFIG_SCHEMA = {
     "type": "object",
     "required": ["measures"],

@@ -19,6 +19,11 @@ ANCHOR = {
     "env": {"PYTHONPYCACHEPREFIX": "{user_space}/.ai/state/cache/python"},
 }
 CONFIG_RESOLVE = {"path": "file-system/access.yaml", "spaces": ["user", "system"]}
+SANDBOX = {
+    "read": ["{project}", "{config.allow}"],
+    "write": ["{project}", "{config.allow}"],
+    "env": ["USER_SPACE"],
+}
 CONFIG_SCHEMA = {
     "type": "object",
     "required": ["path", "edits"],

@@ -20,6 +20,7 @@ ANCHOR = {
     "env": {"PYTHONPYCACHEPREFIX": "{user_space}/.ai/state/cache/python"},
 }
 CONFIG_RESOLVE = {"path": "file-system/access.yaml", "spaces": ["user", "system"]}
+SANDBOX = {"read": ["{project}", "{config.allow}"], "env": ["USER_SPACE"]}
 CONFIG_SCHEMA = {
     "type": "object",
     "required": ["pattern"],

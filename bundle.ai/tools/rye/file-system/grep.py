@@ -26,6 +26,7 @@ ANCHOR = {
 }
 CONFIG = {"timeout": 60}
 CONFIG_RESOLVE = {"path": "file-system/access.yaml", "spaces": ["user", "system"]}
+SANDBOX = {"read": ["{project}", "{config.allow}"], "env": ["USER_SPACE"]}
 CONFIG_SCHEMA = {
     "type": "object",
     "required": ["pattern"],

@@ -19,6 +19,7 @@ ANCHOR = {
 }
 CONFIG = {"timeout": 120}
 CONFIG_RESOLVE = {"path": "web/access.yaml", "spaces": ["user", "system"]}
+SANDBOX = {"network": "any"}
 CONFIG_SCHEMA = {
     "type": "object",
     "required": ["url"],

@@ -23,6 +23,7 @@ ANCHOR = {
 }
 CONFIG = {"timeout": 90}
 CONFIG_RESOLVE = {"path": "web/search.yaml", "spaces": ["user", "system"]}
+SANDBOX = {"network": "any", "env": ["{config.key_env}"]}
 CONFIG_SCHEMA = {
     "type": "object",
     "required": ["query"],

