@@ -208,6 +208,7 @@ class ResolvedEnv:
     warnings     one line each, for the person who runs the item; they show no value of ``.env``.
     missing      interpreters that were looked for in vain, and where.
     dotenv       the names that the project's ``.env`` has set.
+    approved     what of the project counted because its user approved it.
     """
 
     variables: Mapping[str, str]
@@ -215,6 +216,7 @@ class ResolvedEnv:
     warnings: tuple[str, ...] = ()
     missing: tuple[MissingInterpreter, ...] = ()
     dotenv: tuple[str, ...] = ()
+    approved: tuple[str, ...] = ()
 
 
 class EnvResolver:

@@ -135,6 +135,23 @@ def verify_signature(content_hash: str, signature: str, public_pem: bytes) -> bo
     return _verifier.verify(public_key, content_hash.encode("ascii"), raw)
 
 
+def sign_bytes(message: bytes, private_pem: bytes) -> bytes:
+    """The signature of a message itself: 64 bytes.
+
+    For formats that say in the message what it is for (`lillux.dsse`). Raises PemError,
+    KeyMismatchError, NativeCryptoMissingError.
+    """
+    _, secret = _derive(private_pem)
+    from nacl.bindings import crypto_sign
+
+    return bytes(crypto_sign(message, secret)[: ed25519.SIGNATURE_BYTES])
+
+
+def verify_bytes(message: bytes, signature: bytes, public_pem: bytes) -> bool:
+    """Whether a signature is one of the key over the message. Raises PemError for a broken key."""
+    return _verifier.verify(decode_public(public_pem), message, signature)
+
+
 class SignatureVerifier:
     """Verifies Ed25519 signatures by the route that is cheaper for this process; thread-safe.
 

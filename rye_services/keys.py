@@ -40,7 +40,7 @@ from ryeos.items.context import Clock, utc_now
 from ryeos.trust.keys import SigningKey
 
 BOX_PUBLIC_FILE = "box_pub.pem"
-ITEMS_FOLDER, REGISTRY_FOLDER = "items", "registry"
+ITEMS_FOLDER, REGISTRY_FOLDER, RECEIPTS_FOLDER = "items", "registry", "receipts"
 
 
 class NodeKeysError(LilluxError):
@@ -62,12 +62,14 @@ class NodeKeys:
 
     signing     who the node is: signs documents of the node's own making, and nothing of a user's
     items       signs pages that runs leave and what ``/sign`` is asked for, and nothing else
+    receipts    signs receipts of runs, and nothing else; ``signing`` says that it is the node's
     created_at  when they were made, UTC, whole seconds: ``2026-02-26T05:52:24Z``
     """
 
     signing: SigningKey
     items: SigningKey
     items_keypair: KeyPair = field(repr=False)
+    receipts: KeyPair = field(repr=False)
     box_private: bytes = field(repr=False)
     box_public: bytes
     created_at: str
@@ -99,6 +101,7 @@ def open_keys(directory: Path, clock: Clock = utc_now) -> NodeKeys:
         signing=SigningKey(load_keypair(directory), clock),
         items=SigningKey(items_keypair, clock),
         items_keypair=items_keypair,
+        receipts=open_pair(directory / RECEIPTS_FOLDER, clock),
         box_private=private,
         box_public=box_public(private),
         created_at=datetime.fromtimestamp(int(made_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),

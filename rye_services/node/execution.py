@@ -1,5 +1,6 @@
 """One execution from the head of a project, decided step by step. No HTTP here."""
 
+import json
 import logging
 import os
 import time
@@ -10,9 +11,11 @@ from random import SystemRandom
 from typing import Any, Literal, Protocol
 
 import ryeos
+from lillux import dsse
 from lillux.cancellation import Cancellation
 from lillux.digests import CanonicalJsonError
 from lillux.errors import LilluxError
+from lillux.signing import compute_key_digest
 from lillux.store import Durability, Store
 from lillux.values import dataclass, field, replace
 from rye_services.callers import WebhookDelivery
@@ -33,7 +36,9 @@ from rye_services.settings import Settings
 from ryeos.items.context import Clock
 from ryeos.items.errors import InvalidRefError, RyeError, SpecError
 from ryeos.items.refs import EXECUTABLE_KINDS, Kind, parse_reference
+from ryeos.remote.requests import RECEIPT_KEY_KIND, encode_public_key, sign_document
 from ryeos.remote.secrets import FOR_EXECUTION, injectable, open_envelope
+from ryeos.run.receipts import PAYLOAD_TYPE, digest_of, statement, subject_of
 from ryeos.sync.checkout import read_manifest
 from ryeos.sync.merge import Merged, conflict_record, three_way_merge
 from ryeos.sync.objects import EXECUTION, MERGE, ProjectSnapshot, SourceManifest
@@ -555,7 +560,8 @@ class Engine:
         with self.workspaces.checkout(wanted) as workspace:  # (2) and (8)
             rules = self._rules(workspace)  # (3)
             redaction = Redaction(basis.secrets)
-            envelope = self._run(order, basis, workspace, redaction, thread_id)  # (4)
+            told = self._run(order, basis, workspace, redaction, thread_id)  # (4)
+            envelope = self._with_receipt(told, order, basis, thread_id)
             ran = WorkerRun(
                 thread_id=thread_id,
                 item_ref=order.item_ref,
@@ -573,6 +579,41 @@ class Engine:
         return FinishedExecution(
             thread_id=thread_id, envelope=ran.envelope, harvest=harvest, folded=folded
         )
+
+    def _with_receipt(
+        self, envelope: Mapping[str, Any], order: Order, basis: Basis, thread_id: str
+    ) -> dict[str, Any]:
+        """The envelope with the receipt of the run, signed; as it is where there is none.
+
+        What ran, and with which rights, is what the worker says; by whom, on what and what came of
+        it is what this process knows.
+        """
+        told = envelope.get("receipt")
+        rest = {name: value for name, value in envelope.items() if name != "receipt"}
+        if not isinstance(told, Mapping) or not isinstance(told.get("predicate"), Mapping):
+            return rest
+        result = digest_of(rest.get("data"))
+        caller = {"kind": "node", "node": self.keys.node_id, "user": order.user_id}
+        predicate = {
+            **told["predicate"],
+            "item": order.item_ref,
+            "caller": {**caller, "thread": thread_id},
+            "snapshot": basis.head.snapshot_hash,
+            "result": {"sha256": result},
+        }
+        pair = self.keys.receipts
+        said = json.dumps(statement(predicate, [subject_of("result", result)]), default=str)
+        key_id = compute_key_digest(pair.public_pem)
+        document = {
+            "kind": RECEIPT_KEY_KIND,
+            "public_key": encode_public_key(pair.public_pem),
+        }
+        signed_at = self.clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+        receipt = {
+            "envelope": dsse.signed(PAYLOAD_TYPE, said.encode(), pair.private_pem, key_id),
+            "key": sign_document(document, self.keys.signing, signed_at),
+        }
+        return {**rest, "receipt": receipt}
 
     def _rules(self, workspace: Checkout) -> ManifestRules:
         try:

@@ -61,6 +61,7 @@ def _context(job: Job) -> Context:
         process_env={**context.process_env, **job.secrets},
         dev_mode=False,
         on_node=True,
+        receipts="on",
         pages_are_signed_later=True,  # by the server, when all of this has ended
     )
 

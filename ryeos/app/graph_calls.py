@@ -65,6 +65,7 @@ class WorkspaceCalls:
     ) -> None:
         self._workspace, self._lineage, self._search_items = workspace, lineage, search
         self._callers = callers
+        self._run_id = run_id
         self._env = {**extra_env, PARENT_VARIABLE: run_id}
         self._use_lockfile = use_lockfile
 
@@ -140,6 +141,8 @@ class WorkspaceCalls:
             is_one_of_many=True,
             confined=True,
             callers=self._callers,
+            caller={"kind": "graph", "run": self._run_id, "step": act.node},
+            wants_receipt=True,
         )
         if act.is_async:
             return self._workspace.start_here(reference, request).envelope

@@ -16,7 +16,13 @@ from lillux.cancellation import Cancellation
 from lillux.files import create_file, make_directory, read_bytes, safe_join, write_atomic
 from lillux.process.model import ProcessRunner
 from lillux.values import replace
-from ryeos.items.context import CONFINE_VARIABLE, Context, log_warning, named_project
+from ryeos.items.context import (
+    CONFINE_VARIABLE,
+    Context,
+    log_warning,
+    named_project,
+    utc_now,
+)
 from ryeos.items.errors import (
     EXIT_BY_CODE,
     TOOL_FAILED,
@@ -53,6 +59,7 @@ from ryeos.trust.verify import Coverage, Target, VerifiedItem, Verifier, require
 
 if TYPE_CHECKING:  # a run of a tool needs neither
     from ryeos.run.functions import FunctionHost
+    from ryeos.run.receipts import Receipts
     from ryeos.run.thread_control import Program
     from ryeos.run.thread_registry import ThreadRegistry
     from ryeos.run.threads import RunnerSeals
@@ -101,6 +108,7 @@ class Rye:
         self.verifier = Verifier(
             context.spaces, self.trust, dev_mode=context.dev_mode, warn=warn, restore=restore
         )
+        self.caller: Callable[[], Mapping[str, Any]] = lambda: {"kind": "cli"}
         self.require_visible: Callable[[ItemRef], None] = lambda _ref: None
         self.resolver = Resolver(
             context.spaces,
@@ -133,6 +141,13 @@ class Rye:
 
         self._keep_functions_warm()
         return GraphCall(materials, WorkspaceEnvironment(self, self._search), on_step)
+
+    @cached_property
+    def receipts(self) -> "Receipts":
+        """The receipts of this context's runs."""
+        from ryeos.run.receipts import Receipts
+
+        return Receipts(self.context)
 
     def _search(self, request: "SearchRequest") -> "SearchResult":
         from ryeos.search.search import search
@@ -176,6 +191,7 @@ class Rye:
                 program=self._program,
             )
         self._elsewhere[path].require_visible = self.require_visible
+        self._elsewhere[path].caller = self.caller
         return self._elsewhere[path]
 
     def execute(
@@ -195,13 +211,17 @@ class Rye:
         if kind is Kind.CONFIG:
             raise UsageError(f"{reference}: configuration is read by tools, never run")
         if kind is Kind.TOOL:
+            wants = bool(self.context.receipts) or request.wants_receipt
+            request = replace(request, resolution=resolution, wants_receipt=wants)
+            started = utc_now()
             result = self.executor.execute(
-                replace(request, resolution=resolution),
-                cancellation=cancellation,
-                on_stderr=on_stderr,
-                on_step=on_step,
+                request, cancellation=cancellation, on_stderr=on_stderr, on_step=on_step
             )
-            return tool_answer(result, request)
+            answer = tool_answer(result, request)
+            if result.evidence:
+                caller = request.caller or self.caller()
+                return self.receipts.leave(result.evidence, answer, started, caller)
+            return answer
         started_at = perf_counter()
         resolution = resolution or self.resolver.resolve(reference)
         item = self.verifier.verify_location(resolution.location)

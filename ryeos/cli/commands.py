@@ -58,6 +58,12 @@ TABLE: tuple[CommandEntry, ...] = (
     CommandEntry("graph show", "graph", "draw a graph, or a run of it", _GRAPHS),
     CommandEntry("graph step", "graph", "run one node of a graph", _GRAPHS),
     CommandEntry("graph resume", "graph", "resume a run", _GRAPHS),
+    CommandEntry("receipts list", "receipts", "list what ran, the latest first", _RUNS),
+    CommandEntry(
+        "receipts show", "receipts", "show what one run did, and with which rights", _RUNS
+    ),
+    CommandEntry("receipts verify", "receipts", "verify the log of receipts", _RUNS),
+    CommandEntry("receipts export", "receipts", "print a receipt for other programs", _RUNS),
     CommandEntry("threads list", "threads", "list background runs", _RUNS),
     CommandEntry("threads show", "threads", "show a background run and its result", _RUNS),
     CommandEntry("threads logs", "threads", "print the log of a background run", _RUNS),

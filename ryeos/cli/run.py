@@ -39,6 +39,7 @@ def configure(parser: Arguments) -> None:
     add("--async", dest="detached", action="store_true", help="in the background")
     add("--target", default="local", help="local, or remote[:NAME]")
     add("--sandbox", metavar="WORD", help="a level, or less rights: network=none")
+    add("--receipt", metavar="on|full", help="leave a receipt; full: with the parameters")
     add("--no-lock", action="store_true", help="neither check nor write a lockfile")
 
 
@@ -47,6 +48,8 @@ def run(session: Session) -> int:
     arguments = session.arguments
     _check_supported(arguments)
     callers = sandbox(session)
+    if arguments.receipt:
+        session.use_receipts(arguments.receipt)
     rye = session.rye
     reference = rye.reference(arguments.ref)
     request = ExecutionRequest(
@@ -365,6 +368,7 @@ COMMANDS = {
             "echo '{\"width\": 640}' | rye run mine/resize --params -",
             "rye run directive:mine/review --dry-run",
             "rye run mine/report --sandbox network=none",
+            "rye run mine/report --receipt on",
             "rye run mine/build --async",
         ],
     )

@@ -57,6 +57,13 @@ class Session:
 
         self._context = replace(self.context, sandbox=level)
 
+    def use_receipts(self, word: str) -> None:
+        """Let each run leave a receipt. Raises UsageError."""
+        from lillux.values import replace
+        from ryeos.items.context import receipts_word
+
+        self._context = replace(self.context, receipts=receipts_word(word, "--receipt"))
+
     @property
     def rye(self) -> Rye:
         """The public API on this context."""
@@ -82,7 +89,7 @@ class Session:
 
         manager = ProcessManager(grace_s=grace_s)
         return Rye(
-            replace(self.context, confines=True),
+            replace(self.context, confines=True, receipts=self.context.receipts or "on"),
             runner=manager,
             functions=FunctionHost(manager) if hasattr(os, "fork") else None,
             warn=warn,
@@ -187,7 +194,7 @@ def _with_installed_bundles(context: Context) -> Context:
 
 def own_program(context: Context) -> Program:
     """How to start this program once more, as a thread is, in the same spaces."""
-    from ryeos.items.context import CONFINE_VARIABLE, SANDBOX_VARIABLE
+    from ryeos.items.context import CONFINE_VARIABLE, RECEIPTS_VARIABLE, SANDBOX_VARIABLE
     from ryeos.run.thread_control import Program
 
     flags = ["--user-space", str(context.spaces.user.base)]
@@ -195,7 +202,8 @@ def own_program(context: Context) -> Program:
         flags += ["--project", str(context.project_path)]
     confined = {CONFINE_VARIABLE: "1"} if context.confines else {}
     level = {SANDBOX_VARIABLE: context.sandbox} if context.sandbox else {}
-    env = {**context.process_env, **confined, **level}
+    receipts = {RECEIPTS_VARIABLE: context.receipts} if context.receipts else {}
+    env = {**context.process_env, **confined, **level, **receipts}
     return Program(argv=own_words(), flags=tuple(flags), env=env, cwd=context.cwd)
 
 

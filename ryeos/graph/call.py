@@ -256,6 +256,11 @@ class GraphCall:
         read = _read(tool.item.text, target.suffix, str(target.path), tool.item_id)
         self._reading, self._graph_hash = read.reading, read.graph_hash
 
+    @property
+    def program(self) -> str:
+        """None is started."""
+        return ""
+
     def describe(self) -> dict[str, Any]:
         """What the graph is, and what is odd about it.
 

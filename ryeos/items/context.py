@@ -30,6 +30,7 @@ _NOT_FOR_TOOLS = frozenset(
 )
 PROGRAM_VARIABLE, ORIGINAL_VARIABLE = "RYE_PROGRAM", "RYE_ORIGINAL_ENV"
 CONFINE_VARIABLE, SANDBOX_VARIABLE = "RYE_CONFINE", "RYE_SANDBOX"
+RECEIPTS_VARIABLE = "RYE_RECEIPTS"
 
 
 ToolPrograms = Callable[[], str | None]
@@ -82,6 +83,7 @@ class Context:
     key_directory where the private signing key is
     confines      tools get neither keys nor what gives rights: they are an agent's, or a node's
     sandbox       the level of RYE_SANDBOX, see `ryeos.run.confinement`
+    receipts      ``on`` or ``full`` where each run leaves a receipt, ``""`` where graphs do
     on_node       tools run on a node, for somebody else
     passphrase    gives that of the user's key, whose file is named; None where nobody can be asked
     approves      whether the user approved a path of the project (``rye trust``)
@@ -102,6 +104,7 @@ class Context:
     confines: bool = False
     sandbox: str = ""
     on_node: bool = False
+    receipts: str = ""
     passphrase: Passphrase = no_passphrase
 
     def program_variables(self) -> Mapping[str, str]:
@@ -144,6 +147,7 @@ class Context:
                 (ai / "state", Access.READ),
                 (ai / "state" / "cache", Access.ALL),
                 (ai / "config" / "keys" / "signing", Access.NONE),
+                (ai / "config" / "keys" / "receipts", Access.NONE),
                 (self.key_directory, Access.NONE),
                 (self.key_directory / "public_key.pem", Access.READ),
             )
@@ -198,6 +202,7 @@ def context_from(
         program_words=program_words,
         confines=env.get(CONFINE_VARIABLE) == "1",
         sandbox=env.get(SANDBOX_VARIABLE, ""),
+        receipts=receipts_word(env.get(RECEIPTS_VARIABLE, "")),
     )
 
 
@@ -241,6 +246,13 @@ def named_project(named: str, cwd: Path, env: Mapping[str, str]) -> Path:
     if not is_directory(path):
         raise NoProjectError(f"{named} is not a folder")
     return path.resolve()
+
+
+def receipts_word(word: str, where: str = RECEIPTS_VARIABLE) -> str:
+    """``on`` or ``full``, ``""`` for neither. Raises UsageError for another word."""
+    if word in {"", "on", "full"}:
+        return word
+    raise UsageError(f"{where}: expected on or full, found {word!r:.60}", hint="leave it out")
 
 
 def _lock_mode(word: str) -> LockMode:

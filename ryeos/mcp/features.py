@@ -108,7 +108,12 @@ class RyeFeatures:
             if self._rye is None:
                 self._rye = self._make_rye()
                 self._rye.require_visible = self._require_visible
+                self._rye.caller = self._caller
             return self._rye
+
+    def _caller(self) -> Mapping[str, Any]:
+        """Who makes the calls, for receipts: the name is what the client says of itself."""
+        return {"kind": "mcp", "client": self._client}
 
     def _require_visible(self, ref: ItemRef) -> None:
         self.policy.require_visible(self._client, ref)

@@ -256,6 +256,7 @@ def _matching(pattern: re.Pattern[str], part: str, text: str) -> str:
 # keys; for kinds that other programs know, of the JSON alone. Format: docs/remote-wire.md.
 
 SIGNATURE_KEY = "_signature"
+RECEIPT_KEY_KIND = "receipt-key/v1"
 _KINDS_OF_OTHER_PROGRAMS = frozenset({"identity/v1", "namespace-claim/v1"})
 
 

@@ -531,7 +531,55 @@ def execute_on(
     )
     ran = execute(link, run, sign_page=_page_signer(around) if options.resigns else None)
     found = _texts(metadata.get("warnings"))
-    return answer_of(ran, link.node.name, item_ref, found)
+    answer = answer_of(ran, link.node.name, item_ref, found)
+    receipt = ran.executed.result.get("receipt")
+    return _with_receipt(around.workspace, link, ran, answer) if receipt else answer
+
+
+def _with_receipt(workspace: Workspace, link: Link, ran: FinishedRun, answer: Answer) -> Answer:
+    """The answer with the id of the node's receipt in our log, or a warning that it is not true."""
+    envelope = dict(answer.envelope)
+    metadata = envelope["metadata"] = dict(envelope.get("metadata") or {})
+    try:
+        statement = node_statement(ran.executed, link.node.verify().public_key_pem)
+        said = {name: value for name, value in statement["predicate"].items() if name not in _PLACE}
+        said["remote"] = {"name": link.node.name, "receipt": ran.executed.result["receipt"]}
+        metadata["receipt"] = workspace.receipts.keep(said, statement["subject"])
+    except (LilluxError, KeyError, TypeError, AttributeError) as error:
+        told = f"remote {link.node.name}: its receipt is not kept: {error}"
+        metadata["warnings"] = [*_texts(metadata.get("warnings")), told]
+    return Answer(envelope, answer.exit_status)
+
+
+_PLACE = ("number", "previous")
+
+
+def node_statement(executed: RemoteExecution, identity_pem: bytes) -> dict[str, Any]:
+    """What a node says of a run, verified: by its receipt key, which its pinned key vouches for.
+
+    Raises SignedDocumentError, EnvelopeError, RyeError for one that is about another run.
+    """
+    from lillux import dsse
+    from lillux.signing import compute_key_fingerprint
+    from ryeos.remote.requests import RECEIPT_KEY_KIND, decode_public_key, verify_document
+    from ryeos.run.receipts import PAYLOAD_TYPE, digest_of
+
+    receipt = executed.result["receipt"]
+    document = receipt["key"]
+    verify_document(document, identity_pem)
+    if document.get("kind") != RECEIPT_KEY_KIND:
+        raise RyeError("expected the key of receipts, found another document", code="INTEGRITY")
+    key_pem = decode_public_key(document.get("public_key"))
+    statement: dict[str, Any] = dsse.opened(receipt["envelope"], PAYLOAD_TYPE, key_pem)
+    predicate = statement["predicate"]
+    node_id = f"fp:{compute_key_fingerprint(identity_pem)}"
+    expected = {"node": node_id, "thread": executed.thread_id}
+    for name, value in expected.items():
+        if predicate["caller"].get(name) != value:
+            raise RyeError(f"its receipt is of another {name}", code="INTEGRITY")
+    if predicate["result"]["sha256"] != digest_of(executed.result.get("data")):
+        raise RyeError("its receipt is of another result", code="INTEGRITY")
+    return statement
 
 
 def verified_item(workspace: Workspace, reference: Reference) -> tuple[str, Chain | None]:
@@ -604,7 +652,7 @@ def answer_of(ran: FinishedRun, remote: str, item_ref: str, found: Sequence[str]
     if executed.is_accepted_only:
         envelope = {"status": "success", "async": True, "state": "running", **common}
         return Answer({**envelope, "remote": {**facts, "objects_pushed": ran.pushed.objects_sent}})
-    result = dict(executed.result)
+    result = {name: value for name, value in executed.result.items() if name != "receipt"}
     metadata = result.pop("metadata", None)
     metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
     warnings = [*found, *_texts(metadata.get("warnings")), *ran.warnings]

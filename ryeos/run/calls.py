@@ -284,6 +284,11 @@ class Call(Protocol):
         """What would happen, for a person, as JSON values; secrets are masked."""
         ...
 
+    @property
+    def program(self) -> str:
+        """The program that it starts, ``""`` for none."""
+        ...
+
     def run(
         self, *, cancellation: Cancellation | None = None, on_stderr: OnStderr | None = None
     ) -> MappedResult:

@@ -591,6 +591,7 @@ def resolved_environment(
         warnings=(*env.warnings, *gate.notes),
         missing=env.missing,
         dotenv=env.dotenv,
+        approved=tuple(gate.used),
     )
 
 
@@ -604,7 +605,9 @@ def original_variables(
 
 
 class ProjectGate:
-    """What an item may use of the project besides signed items. ``notes`` says what it may not.
+    """What an item may use of the project besides signed items.
+
+    ``notes`` says what it may not, ``used`` what it may because the user approved it.
 
     1. What lies outside of the project counts.
     2. An item of a bundle or of user space uses no program of a project.
@@ -615,6 +618,7 @@ class ProjectGate:
         self._context = context
         self._is_own = space == PROJECT
         self.notes: list[str] = []
+        self.used: list[str] = []
 
     def allows(self, path: str) -> bool:
         """Whether a program, a folder of them, a ``.env`` or a file that names a version counts."""
@@ -624,6 +628,8 @@ class ProjectGate:
         if not self._is_own and relative not in DOTENV_FILES:  # (2)
             return False
         if self._context.approves(relative):  # (3)
+            if relative not in self.used:
+                self.used.append(relative)
             return True
         note = f"{path}: not used, as you have not approved it; to look at it: rye trust"
         if note not in self.notes:
@@ -703,6 +709,11 @@ class ProcessCall:
     invocation: Invocation
     runner: ProcessRunner
     rights: "CallRights"
+
+    @property
+    def program(self) -> str:
+        """The program that it starts."""
+        return self.invocation.argv[0]
 
     def describe(self) -> dict[str, Any]:
         """The command, its folder, its limit, and the names of the variables that were set."""
@@ -824,6 +835,11 @@ class FunctionCall:
     dependencies: str
     project_path: str
     functions: "FunctionHost | None"
+
+    @property
+    def program(self) -> str:
+        """The program that it starts."""
+        return self.single.program
 
     def describe(self) -> dict[str, Any]:
         """The command of a process of its own, and what goes with it."""

@@ -28,6 +28,7 @@ from lillux.errors import LilluxError
 from lillux.interpreters import ResolvedEnv
 from lillux.process import ProcessManager
 from lillux.process.model import ProcessRunner
+from lillux.signing import compute_key_digest
 from lillux.values import dataclass, field, replace
 from ryeos.items.context import Clock, Context, LockMode, log_warning, utc_now
 from ryeos.items.errors import ChainValidationError, IntegrityError, LockfileMismatchError
@@ -67,6 +68,7 @@ from ryeos.trust.versions import VersionRecord
 
 if TYPE_CHECKING:
     from ryeos.run.functions import FunctionHost
+    from ryeos.run.receipts import Evidence
 
 KEPT_S = 1.0
 """How long a prepared call is reused, in seconds."""
@@ -126,6 +128,7 @@ class PrimitiveExecutor:
 
         Raises no LilluxError: it is in the result's ``failure``.
         """
+        evidence: list[Evidence] = []
 
         def run(log: ExecutionLog) -> ExecutionResult:
             cached = self._prepared.find(request)
@@ -142,10 +145,14 @@ class PrimitiveExecutor:
                 log.clear()
                 call, prepared = self._make_call(request, log, None, on_step)
                 prepared.require_unchanged()
+            if request.wants_receipt or is_graph(prepared.chain):
+                evidence.append(self._evidence(call, prepared, request))
             mapped = call.run(cancellation=cancellation, on_stderr=on_stderr)
             return self._result(mapped, prepared, request, log)  # (10)
 
-        return _logged(request, run)
+        result = _logged(request, run)
+        result.evidence = evidence[0] if evidence else None
+        return result
 
     def check(self, request: ExecutionRequest) -> ExecutionResult:
         """Whether a tool may run, on this machine or on another one: steps (1) to (5).
@@ -407,6 +414,28 @@ class PrimitiveExecutor:
         watches = request.is_watched or (request.trace and rights.rights is not None)
         return replace(rights, watches=True) if watches and can_supervise() else rights
 
+    def _evidence(
+        self, call: Call, prepared: "PreparedCall", request: ExecutionRequest
+    ) -> "Evidence":
+        """What a receipt says of the call, as it is about to be made."""
+        from ryeos.run.receipts import Evidence
+
+        env = prepared.env
+        rights = self._rights(prepared, request)
+        allows = rights.allows_variable(env)
+        names = env.variables.keys() if allows is None else filter(allows, env.variables)
+        return Evidence(
+            item_id=prepared.chain.tool.item_id,
+            chain=tuple(map(_as_evidence, prepared.chain.elements)),
+            is_locked=prepared.locked,
+            parameters=request.parameters,
+            environment=tuple(sorted(names)),
+            rights=rights.describe(),
+            interpreter=call.program,
+            approvals=env.approved,
+            writable=(rights.rights.write if rights.rights else None) or (),
+        )
+
     def _result(
         self,
         mapped: MappedResult,
@@ -460,6 +489,19 @@ def _versioned(chain: Chain) -> Iterator[tuple[ItemRef, VerifiedItem, str]]:
     for element in chain.elements:
         if element.item and element.item.signer and element.spec.version:
             yield ItemRef(Kind.TOOL, element.item_id), element.item, element.spec.version
+
+
+def _as_evidence(element: ChainElement) -> dict[str, Any]:
+    """An element of a chain as a receipt names it."""
+    item = element.item
+    return {
+        "id": element.item_id,
+        "kind": Kind.TOOL.value,
+        "version": element.spec.version or element.provider_version,
+        "space": element.space,
+        "sha256": item.sha256 if item else "",
+        "signer": compute_key_digest(item.key.public_pem) if item and item.key else "",
+    }
 
 
 # --- values of the steps --------------------------------------------------------------------------

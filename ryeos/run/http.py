@@ -541,6 +541,11 @@ class HttpCall:
     network_env: Mapping[str, str] = field(repr=False)
     rights: "CallRights"
 
+    @property
+    def program(self) -> str:
+        """None is started."""
+        return ""
+
     def describe(self) -> dict[str, Any]:
         """The request, its limit, and where events would go; secrets are masked."""
         shown: dict[str, Any] = {"request": dict(self.plan.description)}

@@ -552,7 +552,7 @@ def mcp_stdio_call(materials: Materials, services: Services) -> Call:
     rights = replace(rights, own_files=(*rights.own_files, *files))
     return McpStdioCall(
         found=found,
-        program=server,
+        server=server,
         arguments=_arguments(materials),
         contributed=materials.env.contributed,
         invocation=Invocation(
@@ -608,11 +608,16 @@ class McpStdioCall:
     """A call of a server that lives as long as the call. See `ryeos.run.calls.Call`."""
 
     found: ServerConfig
-    program: ServerProgram
+    server: ServerProgram
     arguments: Mapping[str, Any] = field(repr=False)
     contributed: tuple[str, ...]
     invocation: Invocation
     rights: "CallRights"
+
+    @property
+    def program(self) -> str:
+        """The program that it starts."""
+        return self.server.argv[0]
 
     def describe(self) -> dict[str, Any]:
         """The server's command, and which of its tools."""
@@ -620,7 +625,7 @@ class McpStdioCall:
             **_described(self.found),
             "transport": "stdio",
             "command": self._shown_command(),
-            "cwd": str(self.program.cwd),
+            "cwd": str(self.server.cwd),
             "env_keys": sorted({*self.contributed, *self.found.mapping("env")}),
             "sandbox": self.rights.describe(),
         }
@@ -631,7 +636,7 @@ class McpStdioCall:
         """Start the server, call the tool, end the server. Raises SpawnError, IntegrityError."""
         from lillux.mcp_client.stdio import ServerProcess, call_over_stdio
 
-        _look_again(self.found, self.program.files)
+        _look_again(self.found, self.server.files)
         words = self._shown_command()
         command = replace(command_of(opened(self.invocation, self.rights)), leaves_nothing=False)
         name = self.found.tool_name
@@ -650,8 +655,8 @@ class McpStdioCall:
         return _mapped(self.found, answered.answer, metadata)
 
     def _shown_command(self) -> list[str]:
-        known = {**self.found.variables.values, **self.program.env}
-        return [masked(word, known) for word in self.program.argv]
+        known = {**self.found.variables.values, **self.server.env}
+        return [masked(word, known) for word in self.server.argv]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -668,6 +673,11 @@ class McpHttpCall:
     rights: "CallRights"
     max_bytes: int
     warnings: tuple[str, ...] = ()
+
+    @property
+    def program(self) -> str:
+        """None is started."""
+        return ""
 
     def describe(self) -> dict[str, Any]:
         """The server's address, and which of its tools."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lillux.sandbox import Confinement
     from lillux.supervisor import Attempt
     from ryeos.items.rights import Rights
+    from ryeos.run.receipts import Evidence
 
 BUILT_IN_SPACE = "system:builtin"
 
@@ -120,6 +121,8 @@ class ExecutionRequest:
     may_pin      whether a first success writes the lockfile
     confined     a graph asks for it: see `ryeos.items.context.Context.baseline`
     callers      the rights of whatever calls it: it gets no more than each of them
+    wants_receipt  whether the result has its ``evidence``
+    caller       who calls it, for a receipt: ``{"kind": "cli"}``
     is_watched   what the program tries goes to ``attempts``; it is not held to what it declares
     is_one_of_many  others like it come right before and after: see `ryeos.run.engine`
     """
@@ -141,6 +144,8 @@ class ExecutionRequest:
     run_id: str = ""
     resolution: Resolution | None = None
     callers: "tuple[Rights, ...]" = ()
+    wants_receipt: bool = False
+    caller: Mapping[str, Any] = field(default_factory=dict)
     is_watched: bool = False
     attempts: "list[Attempt]" = field(default_factory=list, repr=False, compare=False)
     is_one_of_many: bool = False
@@ -176,6 +181,7 @@ class ExecutionResult:
     success      the tool ran and did not say that it failed
     data         the tool's JSON, else ``{"stdout", "stderr", "return_code"}``
     error        one text when not successful
+    evidence     what a receipt is made of, where the request asks for it
     failure      the exception when Rye itself could not run it; None when the tool failed
     chain        element dicts, as far as the chain was built
     """
@@ -188,3 +194,4 @@ class ExecutionResult:
     metadata: dict[str, Any] = field(default_factory=dict)
     trace: list[dict[str, Any]] = field(default_factory=list)
     failure: LilluxError | None = None
+    evidence: "Evidence | None" = None

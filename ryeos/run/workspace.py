@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ryeos.items.refs import Reference, Resolution, Space
     from ryeos.run.engine import PrimitiveExecutor
     from ryeos.run.model import ExecutionRequest
+    from ryeos.run.receipts import Receipts
     from ryeos.run.thread_registry import ThreadRegistry
     from ryeos.run.threads import RunnerSeals
     from ryeos.trust.config import ConfigReader, Layer
@@ -36,6 +37,10 @@ class Workspace(Protocol):
     @property
     def executor(self) -> "PrimitiveExecutor":
         """Runs tools."""
+
+    @property
+    def receipts(self) -> "Receipts":
+        """The receipts of the user's runs."""
 
     @property
     def threads(self) -> "ThreadRegistry":

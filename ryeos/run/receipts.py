@@ -1,0 +1,614 @@
+"""Receipts: what ran, with which rights, for whom, and what came of it, signed.
+
+A receipt is an in-toto Statement v1 in a DSSE envelope; its predicate is ``https://rye.dev/run/v1``.
+Receipts are lines of one log in user space. Each names the one before by digest and has the next
+number, and a signed head says which is the last: a line that is edited, moved, taken out or cut off
+shows. The key signs receipts and heads, and nothing else; no tool reads it. Page:
+``docs/receipts.md``.
+"""
+
+import errno
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from lillux import dsse
+from lillux.digests import rolling_sha256, sha256_hex
+from lillux.errors import LilluxError
+from lillux.files import file_system_error, locked, make_directory, read_bytes, write_atomic
+from lillux.signing import (
+    KeyNotFoundError,
+    KeyPair,
+    compute_key_digest,
+    generate_keypair,
+    load_keypair,
+    load_public,
+    save_keypair,
+)
+from lillux.values import dataclass, field
+from ryeos.items.context import Context, utc_now
+from ryeos.items.errors import Answer, ItemNotFoundError, RyeError
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "https://rye.dev/run/v1"
+PAYLOAD_TYPE, HEAD_TYPE = "application/vnd.in-toto+json", "application/vnd.rye.receipts-head+json"
+SLSA_TYPE = "https://slsa.dev/provenance/v1"
+BUILD_TYPE = "https://rye.dev/run/v1"
+LOG, HEAD, BROKEN, INTERPRETERS = "log.jsonl", "head.json", "broken.jsonl", "interpreters.json"
+ID_CHARACTERS = 16
+MAX_LINE_BYTES = 4 * 1024 * 1024
+_MAX_HEAD_BYTES = 16 * 1024
+_MAX_CHANGED = 200
+_MAX_INTERPRETERS = 100
+
+
+# --- evidence -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What an execution knows of itself. All values are JSON.
+
+    chain        id, kind, version, space, sha256 and signer of each element
+    parameters   as they were checked
+    environment  the names of the variables that the program got
+    interpreter  the path of the program that was started, ``""`` for none
+    writable     the folders that it could write, where they were named
+    """
+
+    item_id: str
+    chain: tuple[Mapping[str, Any], ...]
+    is_locked: bool
+    parameters: Mapping[str, Any] = field(repr=False)
+    environment: tuple[str, ...]
+    rights: Mapping[str, Any]
+    interpreter: str = ""
+    approvals: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
+
+
+def digest_of(value: object) -> str:
+    """The SHA-256 of a JSON value, its keys sorted."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=str)
+    return sha256_hex(text.encode())
+
+
+def predicate_of(
+    evidence: Evidence,
+    *,
+    caller: Mapping[str, Any],
+    started_at: datetime,
+    finished_at: datetime,
+    outcome: Mapping[str, Any],
+    is_full: bool,
+    steps: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The predicate of one execution, but for its place in a log.
+
+    ``outcome`` has ``status`` and what else is known of the end; with ``is_full`` the values of the
+    parameters are in it too.
+    """
+    parameters: dict[str, Any] = {"sha256": digest_of(evidence.parameters)}
+    if is_full:
+        parameters["values"] = dict(evidence.parameters)
+    said: dict[str, Any] = {
+        "item": f"tool:{evidence.item_id}",
+        "chain": [dict(one) for one in evidence.chain],
+        "locked": evidence.is_locked,
+        "parameters": parameters,
+        "environment": list(evidence.environment),
+        "rights": dict(evidence.rights),
+        "caller": dict(caller),
+        "approvals": list(evidence.approvals),
+        "startedOn": _stamp(started_at),
+        "finishedOn": _stamp(finished_at),
+        **outcome,
+    }
+    return said | ({"steps": list(steps)} if steps else {})
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def statement(predicate: Mapping[str, Any], subject: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """An in-toto statement of a run; ``subject`` is what came of it."""
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": list(subject),
+        "predicateType": PREDICATE_TYPE,
+        "predicate": dict(predicate),
+    }
+
+
+def subject_of(name: str, digest: str) -> dict[str, Any]:
+    """One thing that came of a run."""
+    return {"name": name, "digest": {"sha256": digest}}
+
+
+def changed_files(folders: Sequence[str], since: float) -> Iterator[tuple[str, str]]:
+    """Files below folders that were written since then, with digests; few folders, few files.
+
+    What has more files than `_MAX_CHANGED` is passed over: a receipt may not cost more than a run.
+    """
+    seen = 0
+    for folder in folders:
+        for path in _files_below(Path(folder)):
+            seen += 1
+            if seen > _MAX_CHANGED:
+                return
+            with suppress(OSError, LilluxError):
+                if path.stat().st_mtime >= since and not path.is_symlink():
+                    yield str(path), _file_digest(path)
+
+
+def _file_digest(path: Path) -> str:
+    digest = rolling_sha256()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return str(digest.hexdigest())
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    if folder.is_file():
+        yield folder
+        return
+    for place, _, names in os.walk(folder):
+        yield from (Path(place, name) for name in names)
+
+
+# --- key ------------------------------------------------------------------------------------------
+
+
+class ReceiptKey:
+    """The key pair of receipts: made when the first one is written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._pair: KeyPair | None = None
+
+    def pair(self) -> KeyPair:
+        """Both halves. Raises PemError, FileSystemError, NativeCryptoMissingError and kin."""
+        if self._pair is None:
+            try:
+                self._pair = load_keypair(self.folder)
+            except KeyNotFoundError:
+                with suppress(LilluxError):  # another process may be faster
+                    save_keypair(self.folder, generate_keypair())
+                self._pair = load_keypair(self.folder)
+        return self._pair
+
+    def public_pem(self) -> bytes:
+        """The public half. Raises KeyNotFoundError, PemError."""
+        return load_public(self.folder)
+
+
+# --- log ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A line of the log. ``digest`` is that of the line; ``id`` its beginning."""
+
+    number: int
+    digest: str
+    envelope: Mapping[str, Any]
+    statement: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        """What people call it by."""
+        return self.digest[:ID_CHARACTERS]
+
+    @property
+    def predicate(self) -> Mapping[str, Any]:
+        """What it says of the run."""
+        found = self.statement.get("predicate")
+        return found if isinstance(found, Mapping) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with the log, at a line; 0 for the whole of it."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The last line as it was written: how many there are, its digest, the size of the log."""
+
+    count: int = 0
+    digest: str = ""
+    size: int = 0
+
+
+class ReceiptLog:
+    """The log in a folder. Processes append to it one after the other."""
+
+    def __init__(self, folder: Path, key: ReceiptKey) -> None:
+        self.folder, self.key = folder, key
+
+    def append(self, predicate: Mapping[str, Any], subject: Sequence[Mapping[str, Any]]) -> str:
+        """Write a receipt; its id. Nothing half-written stays. Raises LilluxError."""
+        pair = self.key.pair()
+        key_id = compute_key_digest(pair.public_pem)
+        make_directory(self.folder, mode=0o700)
+        with locked(self.folder / ".lock"):
+            head = self._settled_head(pair.public_pem)
+            placed = {"number": head.count + 1, "previous": head.digest or None, **predicate}
+            payload = json.dumps(statement(placed, subject), ensure_ascii=True, default=str)
+            envelope = dsse.signed(PAYLOAD_TYPE, payload.encode(), pair.private_pem, key_id)
+            line = json.dumps(envelope, separators=(",", ":")).encode() + b"\n"
+            if len(line) > MAX_LINE_BYTES:
+                raise RyeError(
+                    f"receipt: expected at most {MAX_LINE_BYTES} bytes, got {len(line)}",
+                    code="RESOURCE_EXCEEDED",
+                    hint="keep digests of the parameters alone: without --receipt full",
+                )
+            self._write(line, head, pair, key_id)
+        return sha256_hex(line)[:ID_CHARACTERS]
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """The lines as they are, with their numbers from 1. Raises FileSystemError."""
+        try:
+            with (self.folder / LOG).open("rb") as file:
+                yield from enumerate(file, start=1)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise file_system_error(self.folder / LOG, error) from error
+
+    def receipts(self) -> Iterator[Receipt]:
+        """All that can be read, the oldest first; `verify` says what is wrong with the rest."""
+        for number, line in self.lines():
+            with suppress(ValueError, TypeError, KeyError):
+                yield _receipt(number, line)
+
+    def find(self, receipt_id: str) -> Receipt:
+        """The receipt of an id, or of its beginning. Raises ItemNotFoundError, RyeError."""
+        found = [one for one in self.receipts() if one.digest.startswith(receipt_id.lower())]
+        if not found or not receipt_id:
+            raise ItemNotFoundError(f"receipt {receipt_id}", (str(self.folder / LOG),))
+        if len(found) > 1:
+            raise RyeError(
+                f"receipt {receipt_id}: {len(found)} begin so",
+                code="AMBIGUOUS_ITEM",
+                hint="give more of its id: rye receipts list",
+            )
+        return found[0]
+
+    def verify(self) -> tuple[int, list[Problem]]:
+        """How many lines there are, and all that is wrong with them. Raises KeyNotFoundError."""
+        public_pem = self.key.public_pem()
+        problems: list[Problem] = []
+        before, count = "", 0
+        for number, line in self.lines():
+            count = number
+            problem = _problem_of(line, number, before, public_pem)
+            if problem:
+                problems.append(Problem(number, problem))
+            before = sha256_hex(line)
+        problems += self._head_problems(count, before, public_pem)
+        return count, problems
+
+    def _head_problems(self, count: int, last: str, public_pem: bytes) -> Iterator[Problem]:
+        try:
+            head = self._head(public_pem)
+        except LilluxError as error:
+            yield Problem(0, f"{HEAD}: {error}")
+            return
+        if head is None and count:
+            yield Problem(0, f"{HEAD}: expected it beside the log, found none")
+        elif head is not None and head.count > count:
+            yield Problem(0, f"cut off: expected {head.count} receipts, found {count}")
+        elif head is not None and (head.count, head.digest) != (count, last):
+            yield Problem(0, f"{HEAD}: it names another line than the last one")
+
+    # ------------------------------------------------------------------ writing
+
+    def _head(self, public_pem: bytes) -> _Head | None:
+        """The head as it was signed; None where there is none. Raises LilluxError."""
+        try:
+            data = read_bytes(self.folder / HEAD, _MAX_HEAD_BYTES)
+        except FileNotFoundError:
+            return None
+        try:
+            envelope = json.loads(data)
+        except ValueError:
+            raise RyeError("expected JSON", code="INTEGRITY") from None
+        said = dsse.opened(envelope, HEAD_TYPE, public_pem)
+        return _Head(int(said["count"]), str(said["sha256"]), int(said["size"]))
+
+    def _settled_head(self, public_pem: bytes) -> _Head:
+        """The head, once what a process left that was ended in between is dealt with."""
+        head: _Head | None = None
+        with suppress(LilluxError):  # `verify` says what is wrong with it
+            head = self._head(public_pem)
+        path = self.folder / LOG
+        size = path.stat().st_size if path.exists() else 0
+        if head is None:
+            return self._counted()
+        if size <= head.size:
+            return head
+        with path.open("rb+") as file:
+            file.seek(head.size)
+            rest = file.read()
+            is_line = rest.endswith(b"\n") and rest.count(b"\n") == 1
+            if is_line and not _problem_of(rest, head.count + 1, head.digest, public_pem):
+                return _Head(head.count + 1, sha256_hex(rest), size)
+            with (self.folder / BROKEN).open("ab") as broken:
+                broken.write(rest)
+            file.truncate(head.size)
+        return head
+
+    def _counted(self) -> _Head:
+        """The head as the log itself says it."""
+        head = _Head()
+        for number, line in self.lines():
+            head = _Head(number, sha256_hex(line), head.size + len(line))
+        return head
+
+    def _write(self, line: bytes, head: _Head, pair: KeyPair, key_id: str) -> None:
+        path = self.folder / LOG
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+        try:
+            descriptor = os.open(path, flags, 0o600)
+        except OSError as error:
+            raise file_system_error(path, error) from error
+        try:
+            size = os.fstat(descriptor).st_size
+            try:
+                _write_whole(descriptor, line)
+            except OSError as error:
+                os.ftruncate(descriptor, size)
+                raise file_system_error(path, error) from error
+        finally:
+            os.close(descriptor)
+        digest = sha256_hex(line)
+        said = {"count": head.count + 1, "sha256": digest, "size": size + len(line)}
+        payload = json.dumps(said).encode()
+        text = json.dumps(dsse.signed(HEAD_TYPE, payload, pair.private_pem, key_id)).encode()
+        _replace(self.folder / HEAD, text)
+
+
+def _write_whole(descriptor: int, data: bytes) -> None:
+    """Write all of it. Raises OSError, also where a full disk took only a part."""
+    if os.write(descriptor, data) != len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _replace(path: Path, text: bytes) -> None:
+    """Put a new file in the place of one, at once; not flushed to the disk, for that takes 5 ms."""
+    aside = path.with_suffix(".tmp")
+    try:
+        aside.write_bytes(text)
+        aside.replace(path)
+    except OSError as error:
+        raise file_system_error(path, error) from error
+
+
+def _receipt(number: int, line: bytes) -> Receipt:
+    """A line, not verified. Raises ValueError, TypeError, KeyError."""
+    from base64 import b64decode
+
+    envelope = json.loads(line)
+    said = json.loads(b64decode(envelope["payload"], validate=True))
+    if not isinstance(said, dict):
+        raise TypeError(said)
+    return Receipt(number, sha256_hex(line), envelope, said)
+
+
+def _problem_of(line: bytes, number: int, before: str, public_pem: bytes) -> str:
+    """What is wrong with a line, ``""`` if nothing is."""
+    try:
+        said = dsse.opened(json.loads(line), PAYLOAD_TYPE, public_pem)
+    except ValueError:
+        return "expected JSON"
+    except LilluxError as error:
+        return str(error)
+    predicate = said.get("predicate") if isinstance(said, dict) else None
+    if not isinstance(predicate, dict):
+        return "expected a statement of a run"
+    if predicate.get("number") != number:
+        return f"expected number {number}, found {predicate.get('number')}: one is missing or moved"
+    if (predicate.get("previous") or "") != before:
+        return "it names another receipt as the one before"
+    return ""
+
+
+# --- interpreters ---------------------------------------------------------------------------------
+
+
+class InterpreterDigests:
+    """The digests of programs, by what the system tells of their files; a program is read once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / INTERPRETERS
+        self._known: dict[str, list[Any]] | None = None
+
+    def digest(self, program: str) -> str:
+        """The SHA-256 of a program, ``""`` where it cannot be read."""
+        real = os.path.realpath(program)
+        try:
+            status = os.stat(real)  # noqa: PTH116 - the text is the key
+            state = [status.st_ino, status.st_dev, status.st_size, status.st_mtime_ns]
+            known = self._table().get(real)
+            if known and known[:-1] == state:
+                return str(known[-1])
+            found = _file_digest(Path(real))
+        except (OSError, LilluxError):
+            return ""
+        self._keep(real, [*state, found])
+        return found
+
+    def _table(self) -> dict[str, list[Any]]:
+        if self._known is None:
+            self._known = {}
+            with suppress(OSError, LilluxError, ValueError):
+                said = json.loads(read_bytes(self._path, 1 << 20))
+                self._known = {k: v for k, v in said.items() if isinstance(v, list)}
+        return self._known
+
+    def _keep(self, real: str, entry: list[Any]) -> None:
+        table = self._table()
+        while len(table) >= _MAX_INTERPRETERS:
+            del table[next(iter(table))]
+        table[real] = entry
+        with suppress(OSError, LilluxError):  # read again next time
+            make_directory(self._path.parent, mode=0o700)
+            write_atomic(self._path, json.dumps(table).encode())
+
+
+# --- slsa -----------------------------------------------------------------------------------------
+
+
+def slsa_statement(receipt: Receipt, builder: str) -> dict[str, Any]:
+    """A receipt as SLSA provenance v1. Raises RyeError for a run that made nothing."""
+    said = receipt.predicate
+    if said.get("status") != "success":
+        raise RyeError(
+            f"receipt {receipt.id}: provenance is of what was made, and this run failed",
+            code="UNSUPPORTED",
+            hint="export it as it is: --format in-toto",
+        )
+    chain = said.get("chain") or []
+    interpreter = said.get("interpreter") or {}
+    materials = [
+        {"name": one["id"], "digest": {"sha256": one["sha256"]}} for one in chain if one["sha256"]
+    ]
+    if interpreter.get("sha256"):
+        program = {"sha256": interpreter["sha256"]}
+        materials.append({"name": interpreter["path"], "digest": program})
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": receipt.statement.get("subject") or [],
+        "predicateType": SLSA_TYPE,
+        "predicate": {
+            "buildDefinition": {
+                "buildType": BUILD_TYPE,
+                "externalParameters": {"item": said["item"], "parameters": said["parameters"]},
+                "internalParameters": {"rights": said["rights"], "locked": said["locked"]},
+                "resolvedDependencies": materials,
+            },
+            "runDetails": {
+                "builder": {"id": builder},
+                "metadata": {
+                    "invocationId": receipt.digest,
+                    "startedOn": said["startedOn"],
+                    "finishedOn": said["finishedOn"],
+                },
+            },
+        },
+    }
+
+
+# --- the receipts of a user -----------------------------------------------------------------------
+# Which run leaves one, and what it says of its end.
+
+_MAX_STEPS = 1000
+_MAX_RUNS = 16
+FULL = "full"
+
+
+class Receipts:
+    """Writes receipts to the log of user space; on a node, into the answer for the node to sign."""
+
+    def __init__(self, context: Context) -> None:
+        ai = context.spaces.user.ai
+        folder = ai / "state" / "receipts"
+        self._context = context
+        self.log = ReceiptLog(folder, ReceiptKey(ai / "config" / "keys" / "receipts"))
+        self._interpreters = InterpreterDigests(folder)
+        self._steps: dict[str, list[Any]] = {}
+
+    def leave(
+        self,
+        evidence: Evidence,
+        answer: Answer,
+        started_at: datetime,
+        caller: Mapping[str, Any],
+    ) -> Answer:
+        """The answer with the id of the run's receipt, or a warning that there is none."""
+        envelope = dict(answer.envelope)
+        metadata = envelope["metadata"] = dict(envelope.get("metadata") or {})
+        data = envelope.get("data")
+        run_id = data.get("_run_id") if isinstance(data, dict) else None
+        steps = self._steps.pop(run_id, []) if isinstance(run_id, str) else []
+        predicate = predicate_of(
+            evidence,
+            caller=caller,
+            started_at=started_at,
+            finished_at=utc_now(),
+            outcome=self._outcome(evidence, envelope),
+            is_full=self._context.receipts == FULL,
+            steps=steps,
+        )
+        if isinstance(run_id, str):
+            predicate["run"] = run_id
+        subject = [subject_of("result", predicate["result"]["sha256"])]
+        changed = changed_files(evidence.writable, started_at.timestamp())
+        subject += [subject_of(path, digest) for path, digest in changed]
+        try:
+            receipt = self._placed(predicate, subject, envelope, caller)
+        except LilluxError as error:
+            told = [*metadata.get("warnings", ()), f"no receipt was written: {error}"]
+            metadata["warnings"] = told
+        else:
+            metadata |= {"receipt": receipt} if receipt else {}
+        return Answer(envelope, answer.exit_status)
+
+    def _placed(
+        self,
+        predicate: Mapping[str, Any],
+        subject: list[dict[str, Any]],
+        envelope: dict[str, Any],
+        caller: Mapping[str, Any],
+    ) -> str:
+        """The id of the receipt in the log; on a node there is none yet. Raises LilluxError."""
+        parent = caller.get("run") if caller.get("kind") == "graph" else None
+        if not self._context.on_node:
+            receipt = self.log.append(predicate, subject)
+            self._note_step(parent, receipt)
+            return receipt
+        if parent is not None:
+            self._note_step(parent, {**predicate, "subject": subject})
+        else:
+            envelope["receipt"] = {"predicate": dict(predicate), "subject": subject}
+        return ""
+
+    def _note_step(self, run_id: object, step: object) -> None:
+        if not isinstance(run_id, str):
+            return
+        while len(self._steps) >= _MAX_RUNS and run_id not in self._steps:
+            del self._steps[next(iter(self._steps))]
+        steps = self._steps.setdefault(run_id, [])
+        if len(steps) < _MAX_STEPS:
+            steps.append(step)
+
+    def keep(self, predicate: Mapping[str, Any], subject: Sequence[Mapping[str, Any]]) -> str:
+        """Write what a node has said of a run; the receipt's id. Raises LilluxError."""
+        return self.log.append(predicate, subject)
+
+    def _outcome(self, evidence: Evidence, envelope: Mapping[str, Any]) -> dict[str, Any]:
+        metadata = envelope.get("metadata") or {}
+        outcome: dict[str, Any] = {
+            "status": envelope["status"],
+            "result": {"sha256": digest_of(envelope.get("data"))},
+        }
+        if "return_code" in metadata:
+            outcome["exitCode"] = metadata["return_code"]
+        if envelope["status"] == "error":
+            outcome["error"] = envelope.get("code", "EXECUTION_FAILED")
+        if metadata.get("refused"):
+            outcome["refused"] = metadata["refused"]
+        if evidence.interpreter:
+            digest = self._interpreters.digest(evidence.interpreter)
+            outcome["interpreter"] = {"path": evidence.interpreter, "sha256": digest}
+        return outcome
