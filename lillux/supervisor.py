@@ -180,7 +180,16 @@ class Supervisor:
         self._require_there(call)  # else the number is another process's by now
         with socket.socket(fileno=descriptor) as ours:
             is_stream = ours.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE) == socket.SOCK_STREAM
-            if ours.family not in {socket.AF_INET, socket.AF_INET6}:
+            if ours.family == socket.AF_UNIX and isinstance(given, str | bytes):
+                # Whoever may open local sockets at all may use them: see `lillux.seccomp.Sockets`.
+                (ours.connect if call.name == "connect" else ours.bind)(given)
+                return
+            if ours.family == socket.AF_UNIX and call.name == "listen":
+                ours.listen(min(call.words[1] & 0xFFFF, socket.SOMAXCONN))
+                return
+            if ours.family not in {socket.AF_INET, socket.AF_INET6} or isinstance(
+                given, str | bytes
+            ):
                 raise ValueError(ours.family)
             if call.name == "listen":
                 given = _parsed(ours.getsockname())
@@ -206,7 +215,7 @@ class Supervisor:
 
     def _look_at_address(self, call: "_Call") -> None:
         given = None if call.name == "listen" else call.address()
-        if given:
+        if isinstance(given, _Address):
             self._on_attempt(Attempt(_VERBS[call.name], str(given)))
 
     # ------------------------------------------------------------------ files
@@ -265,8 +274,8 @@ class _Call:
     name: str
     words: list[int]
 
-    def address(self) -> _Address | None:
-        """The address that it names; None for one that takes a connection back.
+    def address(self) -> "_Address | str | bytes | None":
+        """The address that it names, of a local socket its path or name; None for none at all.
 
         Raises OSError, ValueError for another family.
         """
@@ -275,6 +284,8 @@ class _Call:
         (family,) = struct.unpack_from("=H", data) if size > 1 else (-1,)
         if family == _AF_UNSPEC:
             return None
+        if family == socket.AF_UNIX:
+            return self._local_name(data[2:])
         if family == socket.AF_INET and len(data) >= _INET_BYTES:
             return _Address(IPv4Address(data[4:8]), int.from_bytes(data[2:4], "big"))
         if family == socket.AF_INET6 and len(data) >= _INET6_BYTES:
@@ -283,6 +294,13 @@ class _Call:
             port = int.from_bytes(data[2:4], "big")
             return _Address(IPv6Address(data[8:24]), port, flow, scope)
         raise ValueError(family)
+
+    def _local_name(self, name: bytes) -> str | bytes:
+        """The path of a local socket as this process finds it, or its name without a path."""
+        if name.startswith(b"\0"):
+            return name
+        path = os.fsdecode(name.partition(b"\0")[0])
+        return path if path.startswith("/") else f"/proc/{self.pid}/cwd/{path}"
 
     def paths(self) -> list[tuple[str, int, str]]:
         """What it does to which paths, each relative to a folder's descriptor."""

@@ -9,11 +9,11 @@ address is refused however often it changes. What is sent is not looked into.
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from threading import Lock, Thread
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from lillux.http.model import HttpClientError, InvalidUrlError, is_loopback, parse_address
@@ -33,17 +33,23 @@ ANYWHERE = "*:*"
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 
+Resolve = Callable[..., list[Any]]
+"""As `socket.getaddrinfo`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hosts:
     """Where a forwarder leads: ``NAME:PORT``, ``*.NAME:PORT``, ``ADDRESS:PORT``; lower case.
 
     ``private`` are names, addresses and networks of the own surroundings that may be reached by a
-    name too. `ANYWHERE` alone leads to all but this machine and its own link.
+    name too. `ANYWHERE` alone leads to all but this machine and its own link. So does anything
+    where ``is_shared``: the machine is not that of who asks.
     """
 
     named: tuple[str, ...]
     private: tuple[str, ...] = ()
     network_env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    is_shared: bool = False
 
     def names(self, host: str, port: int) -> bool:
         """Whether a host and a port are named."""
@@ -51,6 +57,8 @@ class Hosts:
 
     def may_reach(self, host: str, ip: Ip) -> bool:
         """Whether a named host may be this address."""
+        if self.is_shared and is_near(ip):
+            return False
         if self.named == (ANYWHERE,):
             return not is_near(ip)
         if is_public(ip):
@@ -109,8 +117,8 @@ class _RefusedError(Exception):
 class Forwarder:
     """One such proxy, for as long as this process lives. ``port`` is where it listens."""
 
-    def __init__(self, hosts: Hosts) -> None:
-        self._hosts = hosts
+    def __init__(self, hosts: Hosts, resolve: Resolve = socket.getaddrinfo) -> None:
+        self._hosts, self._resolve = hosts, resolve
         self.attempts: list[Attempt] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -184,7 +192,7 @@ class Forwarder:
     def connect(self, host: str, port: int) -> socket.socket:
         """A connection to an address of the host that may be reached."""
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found = self._resolve(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
             raise _RefusedError("502 Bad Gateway", f"{host}: not found: {error}") from None
         problem = f"{host}: no address"

@@ -108,6 +108,7 @@ def sealed_file(data: bytes) -> int:
             file.write(data)
         every = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, every)
+        os.lseek(descriptor, 0, os.SEEK_SET)  # for who reads the descriptor, and not its path
     except OSError as error:
         raise file_system_error(Path("memfd"), error) from error
     return descriptor

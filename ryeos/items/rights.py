@@ -197,7 +197,10 @@ def _host(where: str, text: str) -> str:
         problem = f"expected HOST:PORT with a port from 1 to {_MAX_PORT}, got {text!r:.80}"
         raise SpecError(where, problem, hint=_EXAMPLES["network"])
     name = host.lower()
-    if name.startswith("[") or ":" in name:
+    if ":" in name and not name.startswith("["):
+        problem = f"expected brackets around an IPv6 address, like [::1]:8080, got {text!r:.80}"
+        raise SpecError(where, problem)
+    if name.startswith("["):
         return f"[{_ip(where, name, text)}]:{int(port)}"
     plain = name.removeprefix("*.")
     last = plain.rpartition(".")[2]

@@ -398,7 +398,7 @@ class CallRights:
 
         names = {*_FOR_NETWORK} - {*_AUTHORITIES}
         kept = tuple((k, v) for k, v in sorted(self.network_env.items()) if k in names)
-        return forwarder_for(Hosts(tuple(network), self.private, kept))
+        return forwarder_for(Hosts(tuple(network), self.private, kept, is_shared=self.on_node))
 
     def own_network(self, env: Mapping[str, str]) -> dict[str, str]:
         """What this program's own requests for the call get: they keep to the same hosts.
@@ -495,6 +495,9 @@ def rights_of(
     for one in (given, *limits):
         if one is not None and (one != ANYTHING or one is declared):
             call = call.narrowed(one)
+    if context.on_node and call.rights and call.rights.network == (LOOPBACK,):
+        # The machine is shared: what listens there is somebody else's.
+        call = replace(call, rights=replace(call.rights, network=()))
     return call
 
 

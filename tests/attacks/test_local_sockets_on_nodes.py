@@ -27,23 +27,29 @@ def execute(params, project_path):
         client.connect(params["path"])
         return "connected"
 """
+RESOLVE = """
+import socket
+
+def execute(params, project_path):
+    socket.socket(socket.AF_INET).close()
+    return "opened"
+"""
 WORK = """
 import asyncio, multiprocessing, socket
 
-async def ask(port):
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+async def ask(one):
+    reader, writer = await asyncio.open_connection(sock=one)
     return (await reader.read()).decode()
 
 def execute(params, project_path):
-    listening = socket.create_server(("127.0.0.1", 0))
+    ours, theirs = socket.socketpair()
     here, there = multiprocessing.Pipe()
-    port = listening.getsockname()[1]
     context = multiprocessing.get_context("fork")
-    process = context.Process(target=lambda: there.send(asyncio.run(ask(port))))
+    process = context.Process(target=lambda: there.send(asyncio.run(ask(theirs))))
     process.start()
-    accepted, _ = listening.accept()
-    accepted.sendall(b"over TCP")
-    accepted.close()
+    theirs.close()
+    ours.sendall(b"over a pair")
+    ours.shutdown(socket.SHUT_WR)
     said = here.recv()
     process.join()
     return said
@@ -67,7 +73,9 @@ def service() -> Iterator[Path]:
 
 def with_tools(workspace: Workspace, node: Node) -> RemoteProject:
     """A project whose tools want a socket."""
-    workspace.project.signed_tool("connect", CONNECT, executor=FUNCTION)
+    wants = 'SANDBOX = {"network": "any"}\n'
+    workspace.project.signed_tool("connect", CONNECT, executor=FUNCTION, extra=wants)
+    workspace.project.signed_tool("resolve", RESOLVE, executor=FUNCTION, extra=wants)
     workspace.project.signed_tool("work", WORK, executor=FUNCTION)
     return RemoteProject.with_tools(workspace, node.user())
 
@@ -103,7 +111,7 @@ def test_loops_of_events_and_processes_of_python_work_on_a_node(
 ) -> None:
     project = with_tools(workspace, shared_node)
 
-    assert project.execute("tool:work")["result"]["data"] == "over TCP"
+    assert project.execute("tool:work")["result"]["data"] == "over a pair"
 
 
 @filtered
@@ -113,7 +121,7 @@ def test_a_node_may_keep_its_tools_from_the_network(tmp_path: Path, workspace: W
     with running_node(tmp_path / "node", environ=environ) as node:
         project = with_tools(workspace, node)
 
-        answer = project.ask("tool:work").json
+        answer = project.ask("tool:resolve").json
 
     assert answer["status"] == "error"
     assert answer["result"]["data"]["error_type"] == "PermissionError"

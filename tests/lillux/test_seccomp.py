@@ -10,9 +10,7 @@ import pytest
 from lillux.seccomp import Sockets, can_filter, instructions, refuse_sockets
 
 ROOT = Path(__file__).parents[2]
-needs_seccomp = pytest.mark.skipif(
-    not can_filter(), reason="no seccomp filters on this system"
-)
+needs_seccomp = pytest.mark.skipif(not can_filter(), reason="no seccomp filters on this system")
 needs_x86 = pytest.mark.skipif(
     not can_filter() or os.uname().machine != "x86_64", reason="for x86-64"
 )

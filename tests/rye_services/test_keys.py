@@ -11,7 +11,7 @@ from lillux.signing import compute_key_fingerprint, load_keypair
 from rye_services.keys import NodeKeysError, open_keys
 from ryeos.remote.requests import identity_document, read_identity
 
-FILES = ["box_key.pem", "box_pub.pem", "items", "private_key.pem", "public_key.pem"]
+FILES = ["box_key.pem", "box_pub.pem", "items", "private_key.pem", "public_key.pem", "receipts"]
 
 
 def test_a_node_makes_its_keys_with_its_first_start(tmp_path: Path) -> None:
@@ -59,6 +59,9 @@ def test_only_the_node_reads_its_private_keys(tmp_path: Path) -> None:
         "signing/items": 0o700,
         "signing/items/private_key.pem": 0o600,
         "signing/items/public_key.pem": 0o644,
+        "signing/receipts": 0o700,
+        "signing/receipts/private_key.pem": 0o600,
+        "signing/receipts/public_key.pem": 0o644,
     }
 
 
