@@ -17,6 +17,7 @@ from benchmarks import (
     programs,
     registry,
     remote,
+    sandbox,
     search,
     startup,
     trees,
@@ -42,6 +43,7 @@ def parts(pyz: Path, scratch: Path) -> dict[str, Callable[[], Iterator[Figure]]]
         "remote": lambda: remote.figures(pyz, scratch),
         "bundle_pull": lambda: bundle_pull.figures(pyz, scratch),
         "registry": lambda: registry.figures(scratch),
+        "sandbox": lambda: sandbox.figures(pyz, scratch),
     }
 
 

@@ -19,8 +19,7 @@ from pathlib import Path
 from threading import Lock
 
 from lillux import seccomp
-from lillux.seccomp import Filter, Sockets
-from lillux.supervisor import Addresses, Reach, can_supervise, supervised_calls
+from lillux.seccomp import Addresses, Filter, Reach, Sockets, supervised_calls
 from lillux.values import dataclass
 
 # --- landlock -------------------------------------------------------------------------------------
@@ -458,7 +457,11 @@ def obstacle(
         return "this kernel has no Landlock, and bubblewrap is not installed"
     if wanted.needs_filter and not seccomp.can_filter():
         return "this machine has no seccomp filters that Rye knows"
-    if wanted.is_supervised and not (can_supervise() if can_hear is None else can_hear):
+    if wanted.is_supervised and can_hear is None:
+        from lillux.supervisor import can_supervise
+
+        can_hear = can_supervise()
+    if wanted.is_supervised and not can_hear:
         return "this machine (a container?) forbids pidfd_getfd, which holds connections to hosts"
     return ""
 

@@ -21,9 +21,10 @@ could change under it. What is decided by memory, an address above all, it hands
 import ctypes
 import errno
 import os
-import socket
 import sys
 from collections.abc import Mapping, Sequence
+from enum import Enum
+from functools import cache, lru_cache
 
 from lillux.values import dataclass
 
@@ -35,6 +36,7 @@ _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in what a filter sees o
 _ALLOW, _REFUSE, _ASK, _KILL = 0x7FFF_0000, 0x0005_0000, 0x7FC0_0000, 0x8000_0000
 _X32 = 0x4000_0000
 _AF_UNIX, _AF_INET, _AF_INET6, _TYPE_MASK = 1, 2, 10, 0xF
+_STREAM, _DATAGRAM = 1, 2  # of both machines; importing socket costs 3 ms
 _RAW = 3  # the kernel takes it for SOCK_DGRAM
 _IPPROTO_TCP = 6
 _FAST_OPEN = 0x2000_0000  # of sendto and its kin: it connects without the call of that name
@@ -190,6 +192,30 @@ FILES = (
 """The calls that name a file to open, change or start; not every machine has each."""
 
 
+class Reach(Enum):
+    """Which addresses the streams of a process may lead to."""
+
+    PROXY = "proxy"
+    """one port of this machine, `Addresses.port`"""
+    LOOPBACK = "loopback"
+    """this machine"""
+    PUBLIC = "public"
+    """all but this machine, and those of its own link, where clouds keep their metadata"""
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """What connections, and servers, of confined processes are held to: by a supervisor."""
+
+    reach: Reach
+    port: int = 0
+
+
+def supervised_calls(addresses: Addresses | None, *, watches: bool) -> tuple[str, ...]:
+    """The calls that must wait for a supervisor with these rules."""
+    return (*(ADDRESSED if addresses or watches else ()), *(FILES if watches else ()))
+
+
 class _Instruction(ctypes.Structure):
     _fields_ = (
         ("code", ctypes.c_uint16),
@@ -250,14 +276,19 @@ def enter(wanted: Filter, machine: str = "") -> int | None:
     With supervised calls, the descriptor that they are heard from; this process owns it. Raises
     OSError when the system refuses.
     """
-    lines = instructions(machine or os.uname().machine, wanted)
-    array = (_Instruction * len(lines))(*(_Instruction(*line) for line in lines))
-    program = _Program(len(lines), array)
+    program = _compiled(machine or os.uname().machine, wanted)
     _require_success(_prctl(_NO_NEW_PRIVILEGES, 1))
     flags = _NEW_LISTENER if wanted.supervised else 0
     listener = _seccomp(_SET_FILTER, flags, ctypes.addressof(program))
     _require_success(listener)
     return listener if wanted.supervised else None
+
+
+@lru_cache(maxsize=16)
+def _compiled(machine: str, wanted: Filter) -> _Program:
+    lines = instructions(machine, wanted)
+    array = (_Instruction * len(lines))(*(_Instruction(*line) for line in lines))
+    return _Program(len(lines), array)
 
 
 def instructions(machine: str, wanted: Filter | Sockets) -> Sequence[Instruction]:
@@ -329,7 +360,7 @@ def _opened(allowed: Sockets) -> list[Instruction]:
             _refuse(errno.EACCES),
             _load(1),
             (_AND, 0, 0, _TYPE_MASK),
-            (_IF_EQUAL, 1, 0, int(socket.SOCK_STREAM)),
+            (_IF_EQUAL, 1, 0, _STREAM),
             _refuse(errno.EACCES),
             _load(2),
             (_IF_EQUAL, 2, 0, 0),
@@ -354,7 +385,7 @@ _PAIRS: Sequence[Instruction] = (
     (_IF_EQUAL, 0, 5, _AF_UNIX),
     _load(1),
     (_AND, 0, 0, _TYPE_MASK),
-    (_IF_EQUAL, 1, 0, int(socket.SOCK_DGRAM)),
+    (_IF_EQUAL, 1, 0, _DATAGRAM),
     (_IF_EQUAL, 0, 1, _RAW),
     _refuse(errno.EACCES),
 )
@@ -362,17 +393,20 @@ _PAIRS: Sequence[Instruction] = (
 
 def _prctl(option: int, *arguments: int) -> int:
     words = [*arguments, 0, 0, 0, 0][:4]
-    libc = ctypes.CDLL(None, use_errno=True)
-    return int(libc.prctl(option, *map(ctypes.c_ulong, words)))
+    return int(_libc().prctl(option, *map(ctypes.c_ulong, words)))
 
 
 def _seccomp(operation: int, flags: int, address: int) -> int:
-    libc = ctypes.CDLL(None, use_errno=True)
     words = (number_of("seccomp"), operation, flags, address)
-    return int(libc.syscall(*map(ctypes.c_ulong, words)))
+    return int(_libc().syscall(*map(ctypes.c_ulong, words)))
 
 
 def _require_success(result: int) -> None:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)

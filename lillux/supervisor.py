@@ -14,13 +14,12 @@ import socket
 import struct
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from enum import Enum
 from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from threading import Thread
 
-from lillux.seccomp import ADDRESSED, FILES, number_of
+from lillux.seccomp import ADDRESSED, FILES, Addresses, Reach, number_of
 from lillux.values import dataclass
 
 _RECEIVE, _SEND, _STILL_THERE = 0xC050_2100, 0xC018_2101, 0x4008_2102
@@ -36,34 +35,16 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 Ip = IPv4Address | IPv6Address
 
 
-class Reach(Enum):
-    """Which addresses the streams of a process may lead to."""
-
-    PROXY = "proxy"
-    """one port of this machine, `Addresses.port`"""
-    LOOPBACK = "loopback"
-    """this machine"""
-    PUBLIC = "public"
-    """all but this machine, and those of its own link, where clouds keep their metadata"""
-
-
-@dataclass(frozen=True, slots=True)
-class Addresses:
-    """What connections, and servers, of confined processes are held to."""
-
-    reach: Reach
-    port: int = 0
-
-    def allows(self, call: str, ip: Ip, port: int) -> bool:
-        """Whether a stream may be connected or bound to an address."""
-        plain = (ip.ipv4_mapped or ip) if isinstance(ip, IPv6Address) else ip
-        match self.reach:
-            case Reach.PROXY:
-                return call == "connect" and plain.is_loopback and port == self.port
-            case Reach.LOOPBACK:
-                return plain.is_loopback
-            case _:
-                return call != "connect" or not is_near(plain)
+def allows(addresses: Addresses, call: str, ip: Ip, port: int) -> bool:
+    """Whether a stream may be connected or bound to an address."""
+    plain = (ip.ipv4_mapped or ip) if isinstance(ip, IPv6Address) else ip
+    match addresses.reach:
+        case Reach.PROXY:
+            return call == "connect" and plain.is_loopback and port == addresses.port
+        case Reach.LOOPBACK:
+            return plain.is_loopback
+        case _:
+            return call != "connect" or not is_near(plain)
 
 
 def is_near(ip: Ip) -> bool:
@@ -87,11 +68,6 @@ class Attempt:
 
 
 OnAttempt = Callable[[Attempt], None]
-
-
-def supervised_calls(addresses: Addresses | None, *, watches: bool) -> tuple[str, ...]:
-    """The calls that must wait for a supervisor with these rules."""
-    return (*(ADDRESSED if addresses or watches else ()), *(FILES if watches else ()))
 
 
 @cache
@@ -206,8 +182,8 @@ class Supervisor:
             (ours.connect if call.name == "connect" else ours.bind)(place)
 
     def _require_allowed(self, call: "_Call", given: "_Address") -> None:
-        is_allowed = self._addresses is None or self._addresses.allows(
-            call.name, given.ip, given.port
+        is_allowed = self._addresses is None or allows(
+            self._addresses, call.name, given.ip, given.port
         )
         self._on_attempt(Attempt(_VERBS[call.name], str(given), was_refused=not is_allowed))
         if not is_allowed:

@@ -785,7 +785,7 @@ def opened(invocation: Invocation, rights: "CallRights") -> Invocation:
     forwarder = rights.forwarder()
     if forwarder is None:
         return invocation
-    from lillux.supervisor import Addresses, Reach
+    from lillux.seccomp import Addresses, Reach
 
     addresses = Addresses(Reach.PROXY, forwarder.port)
     return replace(

@@ -332,8 +332,7 @@ class CallRights:
     def confinement(self, program: str, env: Mapping[str, str]) -> "Confinement | None":
         """What holds these rights for a program. Raises RyeError where nothing can."""
         from lillux.sandbox import Confinement, obstacle
-        from lillux.seccomp import Sockets
-        from lillux.supervisor import Addresses, Reach
+        from lillux.seccomp import Addresses, Reach, Sockets
 
         rights = self.rights
         if rights is None and not self.withholding and not self.watches:

@@ -399,8 +399,6 @@ class PrimitiveExecutor:
         policy = prepared.policy
         if request.is_watched:
             policy = replace(policy, level=Level.OFF)
-        from lillux.supervisor import can_supervise
-
         rights = rights_of(
             prepared.chain,
             policy,
@@ -412,7 +410,11 @@ class PrimitiveExecutor:
             is_baseline=request.confined or self._context.confines,
         )
         watches = request.is_watched or (request.trace and rights.rights is not None)
-        return replace(rights, watches=True) if watches and can_supervise() else rights
+        if not watches:
+            return rights
+        from lillux.supervisor import can_supervise
+
+        return replace(rights, watches=can_supervise())
 
     def _evidence(
         self, call: Call, prepared: "PreparedCall", request: ExecutionRequest

@@ -234,6 +234,7 @@ class ReceiptLog:
 
     def __init__(self, folder: Path, key: ReceiptKey) -> None:
         self.folder, self.key = folder, key
+        self._written: tuple[bytes, _Head] | None = None  # the head as this process wrote it last
 
     def append(self, predicate: Mapping[str, Any], subject: Sequence[Mapping[str, Any]]) -> str:
         """Write a receipt; its id. Nothing half-written stays. Raises LilluxError."""
@@ -319,6 +320,8 @@ class ReceiptLog:
             data = read_bytes(self.folder / HEAD, _MAX_HEAD_BYTES)
         except FileNotFoundError:
             return None
+        if self._written and self._written[0] == data:
+            return self._written[1]
         try:
             envelope = json.loads(data)
         except ValueError:
@@ -367,15 +370,17 @@ class ReceiptLog:
             try:
                 _write_whole(descriptor, line)
             except OSError as error:
-                os.ftruncate(descriptor, size)
+                with suppress(OSError):  # what cannot be cut off is put aside by the next one
+                    os.ftruncate(descriptor, size)
                 raise file_system_error(path, error) from error
         finally:
             os.close(descriptor)
-        digest = sha256_hex(line)
-        said = {"count": head.count + 1, "sha256": digest, "size": size + len(line)}
+        now = _Head(head.count + 1, sha256_hex(line), size + len(line))
+        said = {"count": now.count, "sha256": now.digest, "size": now.size}
         payload = json.dumps(said).encode()
         text = json.dumps(dsse.signed(HEAD_TYPE, payload, pair.private_pem, key_id)).encode()
         _replace(self.folder / HEAD, text)
+        self._written = text, now
 
 
 def _write_whole(descriptor: int, data: bytes) -> None:
@@ -539,7 +544,7 @@ class Receipts:
         envelope = dict(answer.envelope)
         metadata = envelope["metadata"] = dict(envelope.get("metadata") or {})
         data = envelope.get("data")
-        run_id = data.get("_run_id") if isinstance(data, dict) else None
+        run_id = data.get("graph_run_id") if isinstance(data, dict) else None
         steps = self._steps.pop(run_id, []) if isinstance(run_id, str) else []
         predicate = predicate_of(
             evidence,

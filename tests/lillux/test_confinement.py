@@ -22,8 +22,18 @@ from lillux.sandbox import (
     program_places,
     system_places,
 )
-from lillux.seccomp import HARDENED, Filter, Sockets, can_filter, instructions, number_of
-from lillux.supervisor import Addresses, Attempt, Reach, can_supervise, supervised_calls
+from lillux.seccomp import (
+    HARDENED,
+    Addresses,
+    Filter,
+    Reach,
+    Sockets,
+    can_filter,
+    instructions,
+    number_of,
+    supervised_calls,
+)
+from lillux.supervisor import Attempt, can_supervise
 from tests.support.programs import unavailable
 
 PYTHON = Path(sys.executable).resolve()
@@ -364,7 +374,8 @@ def test_what_a_machine_cannot_hold_is_said(
 
     found = obstacle(wanted, **facts)  # type: ignore[arg-type]
 
-    assert (problem in found) and bool(problem) is bool(found)
+    assert problem in found
+    assert bool(problem) is bool(found)
 
 
 @linux

@@ -152,10 +152,10 @@ from lillux.process.model import Command
 from lillux.sandbox import Access, Confinement, Withholding
 
 home = Path(sys.argv[1])
-held_back = Withholding(((home / "keys", Access.NONE),))
+held_back = Confinement(withholding=Withholding(((home / "keys", Access.NONE),)))
 
 def read(name):
-    command = Command(argv=("/bin/cat", str(home / name)), env={}, confinement=Confinement(withholding=held_back))
+    command = Command(argv=("/bin/cat", str(home / name)), env={}, confinement=held_back)
     return ProcessManager().run(command).stdout.data.decode()
 
 (home / "keys").mkdir()

@@ -41,7 +41,7 @@ def test_every_spelling_of_every_field_is_known() -> None:
     for names in SPELLINGS.values():
         for name in names:
             suffix = ".yaml" if name[0].islower() else ".py"
-            value = {} if name.strip("_").lower() == "sandbox" else None
+            value: object = {} if name.strip("_").lower() == "sandbox" else None
             said = {"tool_type": "runtime", name: value, "executor_id": None}
             assert warnings(said, suffix) == []
 

@@ -1,0 +1,373 @@
+"""Receipts: what they say, that other programs verify them, and that tampering shows."""
+
+import json
+import os
+import threading
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from google.protobuf.json_format import ParseDict
+from in_toto_attestation.v1.statement import Statement
+from in_toto_attestation.v1.statement_pb2 import Statement as StatementMessage
+from securesystemslib.dsse import Envelope
+from securesystemslib.exceptions import VerificationError
+from securesystemslib.signer._key import SSlibKey
+
+from lillux import dsse
+from lillux.errors import LilluxError
+from lillux.signing import compute_key_digest, generate_keypair
+from ryeos.items.errors import RyeError
+from ryeos.items.refs import parse_reference
+from ryeos.run.model import ExecutionRequest
+from ryeos.run.receipts import (
+    HEAD,
+    HEAD_TYPE,
+    LOG,
+    PAYLOAD_TYPE,
+    InterpreterDigests,
+    Receipt,
+    ReceiptKey,
+    ReceiptLog,
+    slsa_statement,
+)
+from tests.support.workspace import Workspace
+
+BODY = """
+def execute(params, project_path):
+    open(project_path + "/out/made.txt", "w").write("made")
+    return {"n": params.get("n", 0)}
+"""
+FUNCTION = "rye/core/runtimes/python/function"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> ReceiptLog:
+    return ReceiptLog(tmp_path / "receipts", ReceiptKey(tmp_path / "key"))
+
+
+def write(log: ReceiptLog, count: int = 3) -> list[str]:
+    return [log.append({"item": f"tool:a/{n}"}, [{"name": "result"}]) for n in range(count)]
+
+
+def run(workspace: Workspace, receipts: str = "on", **parameters: object) -> Receipt:
+    """The receipt of one run."""
+    workspace.project.signed_tool(
+        "mine/make",
+        BODY,
+        executor=FUNCTION,
+        extra='SANDBOX = {"write": ["{project}/out"], "env": ["TOKEN"]}\n',
+    )
+    rye = workspace.rye(receipts=receipts)
+    request = ExecutionRequest(item_id="mine/make", parameters=parameters)
+    answer = rye.execute(parse_reference("tool:mine/make"), request)
+    assert answer.envelope["status"] == "success", answer.envelope
+    return rye.receipts.log.find(answer.envelope["metadata"]["receipt"])
+
+
+def validate(statement: dict[str, object]) -> None:
+    """Let in-toto read a statement. Fails the test for what is none."""
+    Statement.copy_from_pb(ParseDict(statement, StatementMessage())).validate()
+
+
+def test_a_receipt_says_what_ran_with_which_rights_and_what_came_of_it(
+    workspace: Workspace,
+) -> None:
+    workspace.env["TOKEN"] = "secret"
+
+    receipt = run(workspace, n=3)
+
+    said = receipt.predicate
+    assert said["item"] == "tool:mine/make"
+    chain = [
+        (one["id"], one["version"], len(one["sha256"]), len(one["signer"])) for one in said["chain"]
+    ]
+    assert chain[0] == ("mine/make", "1.0.0", 64, 64)
+    assert [one[0] for one in chain[1:]] == [FUNCTION, "rye/core/primitives/execute"]
+    assert said["rights"]["write"] == [str(workspace.project_path / "out")]
+    assert said["rights"]["network"] == "none"
+    assert "TOKEN" in said["environment"]
+    assert len(said["interpreter"]["sha256"]) == 64
+    assert said["caller"] == {"kind": "cli"}
+    assert (said["status"], said["exitCode"], said["number"], said["previous"]) == (
+        *("success", 0, 1),
+        None,
+    )
+    made = [one["name"] for one in receipt.statement["subject"]]
+    assert made == ["result", str(workspace.project_path / "out/made.txt")]
+    text = json.dumps(receipt.statement)
+    assert '"n"' not in text
+    assert "secret" not in text
+
+
+def test_a_full_receipt_has_the_values_of_the_parameters(workspace: Workspace) -> None:
+    assert run(workspace, "full", n=3).predicate["parameters"]["values"] == {"n": 3}
+
+
+def test_other_programs_verify_the_envelope_and_read_the_statement(workspace: Workspace) -> None:
+    receipt = run(workspace)
+    pem = workspace.rye().receipts.log.key.public_pem()
+    key_id = compute_key_digest(pem)
+    key = SSlibKey.from_crypto(load_pem_public_key(pem), keyid=key_id)
+    other_pem = generate_keypair().public_pem
+    other = SSlibKey.from_crypto(load_pem_public_key(other_pem), keyid=key_id)
+
+    envelope = Envelope.from_dict(json.loads(json.dumps(receipt.envelope)))
+
+    assert list(envelope.verify([key], 1)) == [key_id]
+    with pytest.raises(VerificationError):
+        envelope.verify([other], 1)
+    said = json.loads(envelope.payload)
+    validate(said)
+    assert said["_type"] == "https://in-toto.io/Statement/v1"
+
+
+def test_a_run_that_made_something_is_slsa_provenance_too(workspace: Workspace) -> None:
+    said = slsa_statement(run(workspace), "https://rye.dev/key/x")
+
+    validate(said)
+    definition = said["predicate"]["buildDefinition"]
+    assert definition["externalParameters"]["item"] == "tool:mine/make"
+    assert definition["resolvedDependencies"][0]["name"] == "mine/make"
+
+
+def test_a_run_that_failed_is_no_provenance() -> None:
+    failed = Receipt(1, "0" * 64, {}, {"predicate": {"status": "error"}})
+
+    with pytest.raises(RyeError, match="provenance is of what was made"):
+        slsa_statement(failed, "x")
+
+
+def test_a_graph_leaves_a_receipt_of_its_own_and_of_each_step(workspace: Workspace) -> None:
+    workspace.project.signed_tool(
+        "mine/step", "def execute(params):\n    return {}\n", executor=FUNCTION
+    )
+    workspace.project.sign(
+        workspace.project.write(
+            "tools/mine/flow.yaml",
+            'version: "1.0.0"\ntool_type: graph\ncategory: mine\ndescription: t\n'
+            "executor_id: rye/core/runtimes/state-graph/runtime\n"
+            'permissions: ["rye.execute.tool.mine.*"]\n'
+            "config:\n  start: one\n  nodes:\n"
+            "    one: {action: {item_id: 'tool:mine/step'}, next: two}\n"
+            "    two: {action: {item_id: 'tool:mine/step'}, next: end}\n"
+            "    end: {type: return}\n",
+        )
+    )
+    rye = workspace.rye()
+
+    answer = rye.execute(parse_reference("tool:mine/flow"), ExecutionRequest(item_id="mine/flow"))
+    rye.close()
+
+    receipts = list(rye.receipts.log.receipts())
+    assert [one.predicate["item"] for one in receipts] == [
+        *["tool:mine/step"] * 2,
+        "tool:mine/flow",
+    ]
+    graph = receipts[-1].predicate
+    assert graph["steps"] == [one.id for one in receipts[:2]]
+    callers = [one.predicate["caller"] for one in receipts[:2]]
+    assert callers == [{"kind": "graph", "run": graph["run"], "step": s} for s in ("one", "two")]
+    assert answer.envelope["metadata"]["receipt"] == receipts[-1].id
+
+
+def test_a_person_leaves_none_unless_asked(workspace: Workspace) -> None:
+    workspace.project.signed_yaml("mine/x", "config: {script: echo x}\n")
+    rye = workspace.rye()
+
+    answer = rye.execute(parse_reference("tool:mine/x"), ExecutionRequest(item_id="mine/x"))
+
+    assert "receipt" not in answer.envelope["metadata"]
+    assert list(rye.receipts.log.receipts()) == []
+
+
+# --- tampering ------------------------------------------------------------------------------------
+
+
+def lines_of(log: ReceiptLog) -> list[bytes]:
+    return (log.folder / LOG).read_bytes().splitlines(keepends=True)
+
+
+def put(log: ReceiptLog, lines: list[bytes]) -> None:
+    (log.folder / LOG).write_bytes(b"".join(lines))
+
+
+def problems(log: ReceiptLog) -> list[str]:
+    return [f"{one.line}: {one.text}" for one in log.verify()[1]]
+
+
+def test_an_untouched_log_has_no_problems(log: ReceiptLog) -> None:
+    write(log)
+
+    assert log.verify() == (3, [])
+
+
+def with_other_payload(line: bytes) -> bytes:
+    envelope = json.loads(line)
+    said = json.loads(b64decode(envelope["payload"]))
+    said["predicate"]["item"] = "tool:evil"
+    return (
+        json.dumps(envelope | {"payload": b64encode(json.dumps(said).encode()).decode()}).encode()
+        + b"\n"
+    )
+
+
+def by_another_key(line: bytes) -> bytes:
+    pair = generate_keypair()
+    payload = b64decode(json.loads(line)["payload"])
+    key_id = compute_key_digest(pair.public_pem)
+    return json.dumps(dsse.signed(PAYLOAD_TYPE, payload, pair.private_pem, key_id)).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("tamper", "problem"),
+    [
+        (lambda n: [n[0], with_other_payload(n[1]), n[2]], "2: the signature of the key"),
+        (lambda n: [n[0], by_another_key(n[1]), n[2]], "2: expected a signature of the key"),
+        (lambda n: [n[0], b"{}\n", n[2]], "2: expected a payload of type"),
+        (lambda n: [n[0], b"\xff\n", n[2]], "2: expected JSON"),
+        (lambda n: [n[0], n[2]], "2: expected number 2, found 3: one is missing or moved"),
+        (lambda n: [n[1], n[0], n[2]], "1: expected number 1, found 2: one is missing or moved"),
+        (lambda n: n[:2], "0: cut off: expected 3 receipts, found 2"),
+        (lambda _: [], "0: cut off: expected 3 receipts, found 0"),
+        (lambda n: [*n, n[2]], "4: expected number 4, found 3: one is missing or moved"),
+        (lambda n: [n[0], n[1], n[2][:40]], "3: expected JSON"),
+    ],
+)
+def test_what_is_edited_moved_cut_off_or_added_shows(
+    log: ReceiptLog, tamper: Callable[[list[bytes]], list[bytes]], problem: str
+) -> None:
+    write(log)
+
+    put(log, tamper(lines_of(log)))
+
+    assert any(one.startswith(problem) for one in problems(log)), problems(log)
+
+
+def test_a_log_of_another_time_or_without_its_head_shows(log: ReceiptLog) -> None:
+    write(log, 2)
+    before = lines_of(log)
+    write(log, 1)
+    after = lines_of(log)
+
+    (log.folder / HEAD).unlink()
+    without = problems(log)
+    head = dsse.signed(
+        HEAD_TYPE, b'{"count": 2, "sha256": "", "size": 0}', generate_keypair().private_pem, "x"
+    )
+    (log.folder / HEAD).write_text(json.dumps(head))
+    forged = problems(log)
+    put(log, before)
+
+    assert without == [f"0: {HEAD}: expected it beside the log, found none"]
+    assert forged[0].startswith(f"0: {HEAD}: expected a signature of the key")
+    assert len(after) == 3
+
+
+def test_a_gap_stays_when_more_is_written(log: ReceiptLog) -> None:
+    write(log)
+    put(log, lines_of(log)[:2])
+
+    write(log, 1)
+
+    assert problems(log)
+
+
+def test_processes_that_write_at_once_leave_one_chain(log: ReceiptLog) -> None:
+    threads = [threading.Thread(target=lambda: write(log, 5)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert log.verify() == (30, [])
+
+
+@pytest.mark.parametrize("rest", [b'{"half', b"whole but none of ours\n", b"a\nb\n"])
+def test_what_a_killed_process_left_is_put_aside_and_not_lost(log: ReceiptLog, rest: bytes) -> None:
+    write(log, 2)
+    with (log.folder / LOG).open("ab") as file:
+        file.write(rest)
+
+    write(log, 1)
+
+    assert log.verify() == (3, [])
+    assert (log.folder / "broken.jsonl").read_bytes() == rest
+
+
+def test_a_receipt_whose_head_was_not_written_any_more_counts(log: ReceiptLog) -> None:
+    write(log, 2)
+    head = (log.folder / HEAD).read_bytes()
+    write(log, 1)
+    (log.folder / HEAD).write_bytes(head)  # as if its process had been ended in between
+
+    write(log, 1)
+
+    assert log.verify() == (4, [])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a disk that is always full")
+def test_a_full_disk_leaves_no_half_line_and_no_lost_run(workspace: Workspace) -> None:
+    workspace.project.signed_yaml("mine/x", "config: {script: echo x}\n")
+    rye = workspace.rye(receipts="on")
+    rye.receipts.log.append({"item": "tool:a"}, [])
+    path = rye.receipts.log.folder / LOG
+    kept = path.read_bytes()
+    path.unlink()
+    path.symlink_to("/dev/full")
+
+    answer = rye.execute(parse_reference("tool:mine/x"), ExecutionRequest(item_id="mine/x"))
+
+    assert answer.envelope["status"] == "success"
+    warnings = answer.envelope["metadata"]["warnings"]
+    assert any("no receipt was written" in one and "space" in one.lower() for one in warnings)
+    assert kept
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root writes everywhere")
+def test_a_folder_that_cannot_be_written_costs_the_receipt_alone(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    folder = workspace.home / ".ai/state"
+    folder.mkdir(parents=True)
+    folder.chmod(0o500)
+    workspace.project.signed_yaml("mine/x", "config: {script: echo x}\n")
+
+    rye = workspace.rye(receipts="on")
+    answer = rye.execute(parse_reference("tool:mine/x"), ExecutionRequest(item_id="mine/x"))
+    folder.chmod(0o700)
+
+    assert answer.envelope["status"] == "success"
+
+
+def test_ids_are_found_by_their_beginning(log: ReceiptLog) -> None:
+    ids = write(log)
+
+    assert log.find(ids[1][:10]).number == 2
+    with pytest.raises(LilluxError):
+        log.find("zz")
+    with pytest.raises(LilluxError):
+        log.find("")
+
+
+def test_the_digest_of_an_interpreter_follows_its_file(tmp_path: Path) -> None:
+    program = tmp_path / "python"
+    program.write_bytes(b"one")
+    digests = InterpreterDigests(tmp_path / "state")
+
+    first = digests.digest(str(program))
+    program.write_bytes(b"another")
+
+    assert first != digests.digest(str(program)) != ""
+    assert InterpreterDigests(tmp_path / "state").digest(str(program)) == digests.digest(
+        str(program)
+    )
+    assert digests.digest(str(tmp_path / "none")) == ""
+
+
+def test_the_encoding_that_is_signed_is_that_of_the_specification() -> None:
+    said = dsse.encoded("http://example.com/HelloWorld", b"hello world")
+
+    assert said == b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
