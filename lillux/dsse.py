@@ -2,7 +2,7 @@
 
 What is signed begins with ``DSSEv1`` and the type of what it holds, so a signature counts for no
 other format and no other type. Source: github.com/secure-systems-lab/dsse, ``envelope.md`` and
-``protocol.md``.
+``protocol.md``. A file of its own because a format is a seam: receipts here, and those of nodes.
 """
 
 import json

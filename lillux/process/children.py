@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from typing import TYPE_CHECKING, Protocol
@@ -57,42 +57,52 @@ def spawn(
     path = find_program(command, platform=platform)
     stdin = subprocess.PIPE if command.stdin else subprocess.DEVNULL
     output = subprocess.PIPE if control is None else subprocess.DEVNULL
-
-    sealed = None if command.sealed is None else sealed_file(command.sealed)
-    rules = _rules_file(command, platform, landlock)
-    words = started_words(command, platform=platform, landlock=landlock, rules=rules)
-    if sealed is not None:
-        at = len(words) - len(command.argv)
-        ours = slice(at, at + _WORDS_OF_OURS)
-        first = (word.replace(SEALED_PATH, f"/dev/fd/{sealed}") for word in words[ours])
-        words = (*words[:at], *first, *words[ours.stop :])
-
-    def start() -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(
-            words,
-            executable=path if len(words) == len(command.argv) else None,
-            env=command.env,
-            cwd=command.cwd,
-            stdin=stdin if control is None else control,
-            stdout=output,
-            stderr=output,
-            bufsize=0,
-            start_new_session=not on_windows,
-            creationflags=_WINDOWS_ISOLATION if on_windows else 0,
-            pass_fds=[one for one in (sealed, rules) if one is not None],
-        )
-
-    try:
+    with ExitStack() as given:
+        words, descriptors = _given_words(command, platform, landlock, given)
         is_wrapped = len(words) != len(command.argv)
-        if command.confinement is None or is_wrapped or platform != "linux":
-            return start()
-        return confined(command.confinement, start, command.on_attempt)
-    except OSError as error:
-        raise spawn_error(command, path, error) from error
-    finally:
-        for descriptor in (sealed, rules):
-            if descriptor is not None:
-                os.close(descriptor)
+
+        def start() -> "subprocess.Popen[bytes]":
+            return subprocess.Popen(
+                words,
+                executable=None if is_wrapped else path,
+                env=command.env,
+                cwd=command.cwd,
+                stdin=stdin if control is None else control,
+                stdout=output,
+                stderr=output,
+                bufsize=0,
+                start_new_session=not on_windows,
+                creationflags=_WINDOWS_ISOLATION if on_windows else 0,
+                pass_fds=descriptors,
+            )
+
+        try:
+            if command.confinement is None or is_wrapped or platform != "linux":
+                return start()
+            return confined(command.confinement, start, command.on_attempt)
+        except OSError as error:
+            raise spawn_error(command, path, error) from error
+
+
+def _given_words(
+    command: Command, platform: str, landlock: int | None, given: ExitStack
+) -> tuple[Sequence[str], list[int]]:
+    """The words to start, and the descriptors that they name; ``given`` closes these."""
+    descriptors = []
+    rules = _rules_file(command, platform, landlock)
+    if rules is not None:
+        given.callback(os.close, rules)
+        descriptors.append(rules)
+    words = started_words(command, platform=platform, landlock=landlock, rules=rules)
+    if command.sealed is None:
+        return words, descriptors
+    sealed = sealed_file(command.sealed)
+    given.callback(os.close, sealed)
+    descriptors.append(sealed)
+    at = len(words) - len(command.argv)
+    ours = slice(at, at + _WORDS_OF_OURS)
+    first = (word.replace(SEALED_PATH, f"/dev/fd/{sealed}") for word in words[ours])
+    return (*words[:at], *first, *words[ours.stop :]), descriptors
 
 
 def sealed_file(data: bytes) -> int:

@@ -8,7 +8,7 @@ the token of its session. Nothing can be changed here but being logged in.
 import hmac
 import json
 import secrets
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import sha256
@@ -170,12 +170,30 @@ class PageData:
             for name in _ROW
             if values[name]
         }
+        fields |= self._receipt(values["result_hash"])
         conflicts, left = list[ShownConflict](), MOST_SHOWN_CHARACTERS
         for path, sides in _conflicts(row.merge_conflicts).items():
             conflict = self._conflict(path, sides, left)
             conflicts.append(conflict)
             left -= _characters(conflict)
         return ShownThread(execution=_execution(row), fields=fields, conflicts=tuple(conflicts))
+
+    def _receipt(self, result_hash: str | None) -> dict[str, str]:
+        """What the receipt of an execution says of its rights; nothing where it left none."""
+        try:
+            stored = self._store.get_object(result_hash) if result_hash else {}
+            payload = stored["result"]["receipt"]["envelope"]["payload"]
+            rights = json.loads(b64decode(payload))["predicate"]["rights"]
+        except (LilluxError, ValueError, KeyError, TypeError):
+            return {}
+        shown = {f"may {key}": value for key, value in rights.items() if key != "level"}
+        return {
+            name: cut(
+                value if isinstance(value, str) else ", ".join(map(str, value)), _LONGEST_FIELD
+            )
+            for name, value in shown.items()
+            if isinstance(value, str | list)
+        }
 
     def _heads(self) -> Any:  # noqa: ANN401 - a select of SQLAlchemy
         columns = project_refs.c

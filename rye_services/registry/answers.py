@@ -4,7 +4,12 @@ from typing import Any
 
 from rye_services.keys import NodeKeys
 from rye_services.registry.bundles import PulledBundle, ShownBundle
-from rye_services.registry.items import PublishedVersion, ShownItem, ShownVersion
+from rye_services.registry.items import (
+    PublishedVersion,
+    ShownItem,
+    ShownVersion,
+    shown_rights,
+)
 from rye_services.registry.names import ItemName
 from rye_services.registry.services import RegistryServices
 from ryeos.remote.requests import sign_document
@@ -124,4 +129,5 @@ def _version_facts(found: PublishedVersion) -> dict[str, Any]:
         "publisher": found.publisher,
         "sha256": found.sha256,
         "signature": signature_info(found.name.kind, path, found.content),
+        "sandbox": shown_rights(found),
     }

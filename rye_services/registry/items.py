@@ -38,9 +38,10 @@ from rye_services.registry.names import ItemName, Version, folded_namespace, ver
 from rye_services.registry.search_index import PUBLIC, IndexedItem, IndexQuery, SearchIndex
 from rye_services.registry.tables import items, namespaces, versions
 from ryeos.items.context import Clock, utc_now
-from ryeos.items.errors import ItemValidationError, RyeError
+from ryeos.items.errors import ItemValidationError, RyeError, SpecError
 from ryeos.items.headers import parse_header
 from ryeos.items.refs import PROJECT, Kind, Space
+from ryeos.items.specs import tool_spec
 from ryeos.trust.file_types import extract
 from ryeos.trust.keys import SigningKey
 from ryeos.trust.sign import SignTarget, ValidItem, is_module, validate_item
@@ -326,6 +327,29 @@ def _validate_header(target: SignTarget, header: Mapping[str, object], version: 
     if own is not None and own != version.text:
         issue = f"Field 'version' must be the version it is published as ({version}), got {own!a}"
         raise PublicationError("Validation failed", (issue,))
+    try:
+        declared_rights(target.kind, target.path.suffix, header)
+    except SpecError as error:
+        raise PublicationError("Validation failed", (str(error),)) from error
+
+
+def shown_rights(found: PublishedVersion) -> Mapping[str, object] | None:
+    """What a published tool declares that it may do; None for one that says nothing readable."""
+    try:
+        header = parse_header(found.suffix, found.content, str(found.name))
+        return declared_rights(found.name.kind, found.suffix, header)
+    except LilluxError:
+        return None
+
+
+def declared_rights(
+    kind: Kind, suffix: str, header: Mapping[str, object]
+) -> Mapping[str, object] | None:
+    """What a tool declares that it may do; None where it declares nothing. Raises SpecError."""
+    if kind is not Kind.TOOL:
+        return None
+    rights = tool_spec(header, suffix).sandbox
+    return rights.describe() if rights else None
 
 
 def verify_sender(signed: SignedText, hashed: str, keys: Mapping[str, bytes]) -> str | None:

@@ -14,7 +14,13 @@ from rye_services.http import RequestProblem
 from rye_services.page import HEADERS as NODE_HEADERS
 from rye_services.page import Html, HtmlPart, joined, table, tag
 from rye_services.registry.bundles import ShownBundle
-from rye_services.registry.items import ItemGoneError, PublishedVersion, ShownItem, ShownVersion
+from rye_services.registry.items import (
+    ItemGoneError,
+    PublishedVersion,
+    ShownItem,
+    ShownVersion,
+    shown_rights,
+)
 from rye_services.registry.names import (
     ITEM_TYPES,
     RegistryNameError,
@@ -30,6 +36,7 @@ from rye_services.registry.search_index import (
     words_of,
 )
 from rye_services.registry.services import RegistryServices
+from ryeos.items.refs import Kind
 from ryeos.sync.paths import signature_info
 
 # --- links ----------------------------------------------------------------------------------------
@@ -94,13 +101,14 @@ class ShownSearch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """An item that somebody reads. ``signature``: the fields of its line."""
+    """An item that somebody reads. ``signature``: the fields of its line; ``rights``: declared."""
 
     item: ShownItem
     versions: tuple[ShownVersion, ...]
     version: PublishedVersion
     signature: dict[str, str]
     registry: str
+    rights: Mapping[str, object] | None = None
 
 
 def search_page(found: ShownSearch) -> str:
@@ -137,6 +145,7 @@ def item_page(shown: Shown) -> str:
         tag("h2", "Install"),
         tag("pre", tag("code", install)),
         tag("p", "What is pulled runs only once you trust who signed it. Read it first."),
+        *_rights(shown),
         tag("h2", "Facts"),
         tag("dl", *_facts(shown), class_="facts"),
         tag("h2", "Text"),
@@ -277,6 +286,22 @@ def _pager(found: ShownSearch) -> Html | None:
     return tag("nav", *parts, aria_label="Results") if parts else None
 
 
+def _rights(shown: Shown) -> list[Html]:
+    """What a tool declares that it may do."""
+    version = shown.version
+    if version.name.kind is not Kind.TOOL:
+        return []
+    heading = tag("h2", "What it may do")
+    if shown.rights is None:
+        return [heading, tag("p", "It declares nothing: it may do what whoever runs it may.")]
+    said = (
+        fact
+        for key, value in shown.rights.items()
+        for fact in _fact(key, ", ".join(value) if isinstance(value, list) else str(value))
+    )
+    return [heading, tag("dl", *said, class_="facts")]
+
+
 def _facts(shown: Shown) -> list[Html]:
     version, signature = shown.version, shown.signature
     publisher = f"signed with fp:{version.publisher}" if version.publisher else "sent unsigned"
@@ -411,6 +436,7 @@ def _item(services: RegistryServices, item_type: str, item_id: str, version: str
             version=found,
             signature=signature_info(name.kind, path, found.content) or {},
             registry=services.keys.node_id,
+            rights=shown_rights(found),
         )
     )
 
