@@ -258,12 +258,14 @@ def _is_within(path: str, folder: str) -> bool:
 class CallRights:
     """What one call may do. ``rights`` is None where nothing but ``withholding`` counts.
 
-    declared_by  the item whose header says so, ``""`` where the level does
+    declared     what the tool's own header asks for, ``declared_by`` its id; None, ``""`` where it
+                 asks for nothing
     own_files    what belongs to the call and may be read whatever is declared
     """
 
     level: Level
     rights: Rights | None = None
+    declared: Rights | None = None
     declared_by: str = ""
     withholding: "Withholding | None" = field(default=None, repr=False)
     own_files: tuple[Path, ...] = field(default=(), repr=False)
@@ -284,6 +286,15 @@ class CallRights:
     def template_of(self, path: Path) -> str:
         """How a header would name a path."""
         return self.filling.template_of(str(path)) if self.filling else str(path)
+
+    def declares(self, what: str, target: str) -> bool:
+        """Whether the tool asked for ``read`` or ``write`` of a path, and others took it away."""
+        asked = self.declared and {"read": self.declared.read, "write": self.declared.write}
+        if not asked or what not in asked:
+            return False
+        real = os.path.realpath(target)
+        entries = asked[what]
+        return entries is None or any(_is_within(real, one) for one in entries)
 
     def describe(self) -> dict[str, Any]:
         """The effective rights, for a person."""
@@ -494,6 +505,7 @@ def rights_of(
     for one in (given, *limits):
         if one is not None and (one != ANYTHING or one is declared):
             call = call.narrowed(one)
+            call = replace(call, declared=call.rights) if one is declared else call
     if context.on_node and call.rights and call.rights.network == (LOOPBACK,):
         # The machine is shared: what listens there is somebody else's.
         call = replace(call, rights=replace(call.rights, network=()))

@@ -48,8 +48,13 @@ class Refusal:
     what: str
     target: str
 
-    def describe(self, shown: str) -> dict[str, Any]:
-        """As a result tells it; ``shown`` is how a header would name the target."""
+    def describe(self, shown: str, *, is_declared: bool = False) -> dict[str, Any]:
+        """As a result tells it; ``shown`` is how a header would name the target.
+
+        ``is_declared``: its header does, and the user's policy or the caller took it away.
+        """
+        if is_declared:
+            return {"what": self.what, "target": self.target, "allow": ""}
         key = _KEYS[self.what]
         value = f'["{shown}"]' if shown else "any"
         return {"what": self.what, "target": self.target, "allow": f"{key}: {value}"}
@@ -81,7 +86,12 @@ def told(
     refused = list(dict.fromkeys(found))[:MAX_TOLD]
     if not refused:
         return mapped
-    shown = [one.describe(shown_target(one, rights)) for one in refused]
+    shown = []
+    for one in refused:
+        wide = one.what == "read" and rights.declares("write", one.target)
+        asked = wide or rights.declares(one.what, one.target)
+        told_of = Refusal("write", one.target) if wide else one
+        shown.append(told_of.describe(shown_target(told_of, rights), is_declared=asked))
     return replace(mapped, metadata={**mapped.metadata, "refused": shown})
 
 
@@ -90,6 +100,8 @@ def hint_of(item_id: str, refused: Sequence[dict[str, Any]]) -> str:
     first = refused[0]
     what = f"{first['what']} {first['target']}"
     more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+    if not first["allow"]:
+        return f"your policy or the caller refused: {what}{more}; see: rye sandbox show {item_id}"
     return (
         f"its sandbox refused: {what}{more}; if {item_id} needs that, write into its header: "
         f"sandbox: {{{first['allow']}}}"
