@@ -6,6 +6,7 @@ once, and the connection goes to the very address that was looked at: a name tha
 address is refused however often it changes. What is sent is not looked into.
 """
 
+import errno
 import os
 import re
 import socket
@@ -25,6 +26,7 @@ _MAX_HEAD = 32 * 1024
 _HEAD_S, _CONNECT_S = 30.0, 30.0
 _PIECE = 1 << 20
 _MAX_NOTED = 50
+_MAX_RUNNING = 256
 _REQUEST = re.compile(r"([A-Z]{1,20}) (\S{1,8000}) HTTP/1\.[01]")
 _NAT64, _SIX_TO_FOUR = ip_network("64:ff9b::/96"), ip_network("2002::/16")
 _DROPPED = ("proxy-", "connection:", "host:", "keep-alive:")
@@ -347,5 +349,7 @@ def forwarder_for(hosts: Hosts) -> Forwarder:
     """The forwarder to these hosts, started now if there is none. Raises OSError."""
     with _running_lock:
         if hosts not in _running:
+            if len(_running) >= _MAX_RUNNING:
+                raise OSError(errno.EMFILE, f"more than {_MAX_RUNNING} lists of hosts in use")
             _running[hosts] = Forwarder(hosts)
         return _running[hosts]

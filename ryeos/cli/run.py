@@ -63,6 +63,11 @@ def run(session: Session) -> int:
         callers=callers,
     )
     undo_ignored_child_signals()
+    if arguments.target != LOCAL and (arguments.sandbox or arguments.receipt):
+        raise UsageError(
+            "--sandbox and --receipt: expected with a run on this machine",
+            hint="a node holds what the item declares, and its receipt comes back by itself",
+        )
     if arguments.target != LOCAL:
         return _run_elsewhere(session, reference, request)
     if arguments.detached:

@@ -885,9 +885,10 @@ class FunctionCall:
 
 def function_call(materials: Materials, services: Services) -> FunctionCall:
     """The call for these materials. Raises SpecError, ProgramNotFoundError and kin."""
-    invocation = build_invocation(materials)
-    tool = _tool(materials.chain)
     host = _host(materials, services)
+    rights = replace(materials.rights, own_files=(*materials.rights.own_files, host.target.path))
+    invocation = build_invocation(replace(materials, rights=rights))
+    tool = _tool(materials.chain)
     project_path = materials.anchor.names["project_path"]
     pins = json.dumps(materials.files.pins, sort_keys=True)
     return FunctionCall(

@@ -21,7 +21,7 @@ from lillux.interpreters import MINIMAL_NAMES, ResolvedEnv
 from lillux.values import dataclass, field, replace
 from ryeos.items.context import SANDBOX_VARIABLE, Context
 from ryeos.items.errors import RyeError, SpecError, UsageError
-from ryeos.items.refs import PROJECT, USER, Kind
+from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, tier_of
 from ryeos.items.rights import (
     ANYTHING,
     LOOPBACK,
@@ -334,9 +334,10 @@ class CallRights:
             return program
         from lillux.interpreter_searches import behind_shim
 
-        found = program
-        if os.sep not in program:
-            found = find_on_path(program, env.get("PATH", os.defpath), platform=sys.platform) or ""
+        if os.sep in program:  # from the folder that it starts in, not from ours
+            return behind_shim(os.path.join(cwd, program), env, cwd)  # noqa: PTH118 - text
+        path = env.get("PATH", os.defpath)
+        found = find_on_path(program, path, platform=sys.platform) or ""
         real = behind_shim(found, env, cwd)
         return program if real == found else real
 
@@ -386,6 +387,8 @@ class CallRights:
             is_hardened=rights != ANYTHING,
             watches=self.watches,
         )
+        if not (wanted.needs_landlock or wanted.needs_filter or wanted.withholding):
+            return None
         problem = obstacle(wanted, bubblewrap=_bubblewrap())
         if problem:
             raise RyeError(
@@ -408,7 +411,13 @@ class CallRights:
 
         names = {*_FOR_NETWORK} - {*_AUTHORITIES}
         kept = tuple((k, v) for k, v in sorted(self.network_env.items()) if k in names)
-        return forwarder_for(Hosts(tuple(network), self.private, kept, is_shared=self.on_node))
+        try:
+            return forwarder_for(Hosts(tuple(network), self.private, kept, is_shared=self.on_node))
+        except OSError as error:
+            raise RyeError(
+                f"no proxy for the hosts of {self.declared_by or 'this item'}: {error.strerror}",
+                code="SANDBOX_UNAVAILABLE",
+            ) from error
 
     def own_network(self, env: Mapping[str, str]) -> dict[str, str]:
         """What this program's own requests for the call get: they keep to the same hosts.
@@ -428,6 +437,19 @@ class CallRights:
             return dict(env)
         plain = {k: v for k, v in env.items() if k.upper() not in _FOR_NETWORK[:4]}
         return {**plain, **forwarder.variables()}
+
+    def require_writable(self, path: Path) -> None:
+        """Refuse a file that this program would write itself. Raises RyeError."""
+        folders = self.rights.write if self.rights else None
+        real = os.path.realpath(path)
+        if folders is not None and not any(_is_within(real, one) for one in folders):
+            folder = self.template_of(path.parent)
+            raise RyeError(
+                f"{path}: refused, sandbox.write of {self.declared_by or 'this item'}"
+                " does not name it",
+                code="PERMISSION_DENIED",
+                hint=f'to allow it, write into its header: write: ["{folder}"]',
+            )
 
     def require_host(self, host: str, port: int) -> None:
         """Refuse a request that this program would make itself. Raises RyeError."""
@@ -526,7 +548,10 @@ def _own_files(chain: Chain, anchor: Anchor, files: AnchoredFiles) -> tuple[Path
         found += [anchor.path, Path(names["tool_dir"])]
     if names["runtime_lib"]:
         found.append(Path(names["runtime_lib"]))
-    found += [element.path.parent for element in chain.elements[1:] if element.path]
+    for element in chain.elements[1:]:
+        if element.path:  # what lies beside a runtime of a bundle was verified with it
+            is_shipped = tier_of(element.space) == SYSTEM
+            found.append(element.path.parent if is_shipped else element.path)
     return tuple(dict.fromkeys((*found, *(item.target.path for item in files.items))))
 
 

@@ -46,6 +46,7 @@ from ryeos.run.http_sinks import (
     open_sinks,
     stream_config,
     validate_destinations,
+    written_files,
 )
 from ryeos.run.parameters import valid_limit
 
@@ -485,6 +486,8 @@ class HttpClientPrimitive:
         if mode == "stream":
             stream = stream_config(filled(materials.config.get("stream"), "config.stream", own))
             validate_destinations(stream, project_path)
+            for path in written_files(stream, project_path):
+                materials.rights.require_writable(path)
         return HttpCall(
             plan=plan,
             stream=stream,

@@ -178,6 +178,12 @@ def close_all(sinks: "list[EventSink] | tuple[EventSink, ...]") -> None:
             closing.callback(sink.close)
 
 
+def written_files(config: StreamConfig, project_path: Path) -> list[Path]:
+    """The files that the destinations write. Raises SpecError."""
+    files = [one for one in config.destinations if one.type == "file"]
+    return [_file(one, project_path, "config.stream.destinations") for one in files]
+
+
 def validate_destinations(config: StreamConfig, project_path: Path) -> None:
     """Raises SpecError for a file that `open_sinks` would refuse. Opens nothing."""
     for index, destination in enumerate(config.destinations):

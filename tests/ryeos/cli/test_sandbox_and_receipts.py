@@ -30,7 +30,11 @@ def project(cli: CommandLine) -> CommandLine:
 @pytest.fixture
 def tool(project: CommandLine) -> CommandLine:
     """A project with a tool that may write one folder, and start anything."""
-    make(project, 'sandbox: {write: ["{project}/out"], programs: any}\n', "echo x > out/made && ls out")
+    make(
+        project,
+        'sandbox: {write: ["{project}/out"], programs: any}\n',
+        "echo x > out/made && ls out",
+    )
     return project
 
 
