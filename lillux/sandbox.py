@@ -175,6 +175,15 @@ class Withholding:
 
     folders: tuple[tuple[Path, Access], ...]
 
+    def takes(self, what: str, path: str) -> bool:
+        """Whether it keeps a child from ``read`` or ``write`` of a path; to tell, not to decide."""
+        real = Path(os.path.realpath(path))
+        above = (one for one in self.folders if real.is_relative_to(os.path.realpath(one[0])))
+        nearest = max(above, key=lambda one: len(one[0].parts), default=None)
+        if nearest is None or nearest[1] is Access.ALL:
+            return False
+        return nearest[1] is Access.NONE or what == "write"
+
     def enter(self, *, platform: str = sys.platform) -> bool:
         """Confine this thread, and what it starts; False where the system has no Landlock.
 

@@ -296,7 +296,7 @@ class Rye:
         thread = start_thread(
             self.threads,
             f"{Kind.TOOL}:{chain.tool.item_id}",
-            request,
+            replace(request, caller=request.caller or self.caller()),
             program=program,
             seals=self.runner_seals,
             warn=self.warn,

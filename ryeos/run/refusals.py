@@ -83,6 +83,9 @@ def told(
         if not found and rights.rights and rights.rights.network is not None:
             found += words.network()
         found += words.variables(withheld)
+    kept = confinement.withholding
+    if kept:  # no header gives a key to what an agent starts
+        found = [one for one in found if not kept.takes(one.what, one.target)]
     refused = list(dict.fromkeys(found))[:MAX_TOLD]
     if not refused:
         return mapped

@@ -582,6 +582,7 @@ class Payload:
             "trace": request.trace,
             "use_lockfile": request.use_lockfile,
             "cwd": request.cwd,
+            "caller": dict(request.caller),
             "callers": [{key: getattr(one, key) for key in KEYS} for one in request.callers],
         }
         return json.dumps(document).encode()
@@ -600,6 +601,7 @@ def parse_payload(data: bytes) -> Payload:
             trace=document["trace"],
             use_lockfile=document["use_lockfile"],
             cwd=document.get("cwd"),
+            caller=dict(document.get("caller") or {}),
             callers=tuple(map(_rights, document.get("callers") or ())),
             run_id=thread_id,
             extra_env={**document.get("env", {}), PARENT_VARIABLE: thread_id},

@@ -4,6 +4,7 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -96,6 +97,27 @@ def test_a_receipt_of_a_node_says_what_ran_for_whom(
     assert predicate["chain"][0]["id"] == "mine/none"
     assert predicate["rights"]["network"] == "none"
     assert predicate["status"] == "success"
+
+
+def test_the_page_of_an_execution_shows_what_it_was_allowed(
+    workspace: Workspace, shared_node: Node
+) -> None:
+    user = shared_node.user()
+    workspace.project.signed_tool(
+        "mine/held",
+        "def execute(params):\n    return {}\n",
+        executor=FUNCTION,
+        extra='SANDBOX = {"network": ["api.example.org:443"]}\n',
+    )
+    answer = RemoteProject.with_tools(workspace, user).execute("tool:mine/held")
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"}
+    body = urlencode({"key": user.token}).encode()
+    session = shared_node.ask("POST", "/page/login", body, headers=form)
+    cookie = {"Cookie": session.headers["set-cookie"].partition(";")[0]}
+
+    page = shared_node.ask("GET", f"/page/thread?id={answer['thread_id']}", headers=cookie)
+
+    assert b"<dt>may network</dt><dd>api.example.org:443</dd>" in page.body
 
 
 def edited(ran: RemoteExecution, edit: Callable[[dict[str, Any]], None]) -> RemoteExecution:

@@ -259,6 +259,7 @@ def test_no_key_is_read_by_an_agents_tool_that_may_read_anything(workspace: Work
     result = workspace.rye(confines=True).executor.execute(request)
 
     assert "Permission denied" in refused(result)
+    assert "refused" not in result.metadata  # no header would give it
 
 
 # --- callers and callees --------------------------------------------------------------------------

@@ -47,3 +47,35 @@ def test_the_command_on_the_page_of_a_bundle_installs_it(
     done = signer.json(*command_on(shared_registry, f"/browse/bundle/{bundle_id}"))
 
     assert (done["bundle"], done["state"]) == (bundle_id, "installed")
+
+
+def test_the_page_of_an_item_shows_what_it_may_do(
+    signer: CommandLine, shared_registry: Registry
+) -> None:
+    account = user_of(signer, shared_registry)
+    free, held = (f"{account.name}/animals/{name}" for name in ("free", "held"))
+    said = item_text("tool", held)
+    block = 'SANDBOX = {"network": ["api.example.org:443"], "read": ["{project}"]}\n'
+    account.push(free, content=item_text("tool", free))
+    account.push(held, content=f"{said}\n{block}")
+
+    pages = [
+        shared_registry.ask("GET", f"/browse/item/tool/{one}").body.decode() for one in (free, held)
+    ]
+
+    assert "It declares nothing: it may do what whoever runs it may." in pages[0]
+    assert "<dt>network</dt><dd>api.example.org:443</dd>" in pages[1]
+    assert "<dt>write</dt><dd>none</dd>" in pages[1]
+
+
+def test_an_item_whose_rights_cannot_be_read_is_not_published(
+    signer: CommandLine, shared_registry: Registry
+) -> None:
+    account = user_of(signer, shared_registry)
+    item_id = f"{account.name}/animals/odd"
+    content = f'{item_text("tool", item_id)}\nSANDBOX = {{"network": "all"}}\n'
+
+    reply = account.push(item_id, content=content)
+
+    assert reply.status == 400
+    assert "sandbox.network" in str(reply.json)

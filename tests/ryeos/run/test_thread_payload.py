@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from ryeos.items.errors import UsageError
+from ryeos.items.rights import Rights
 from ryeos.run.model import ExecutionRequest
 from ryeos.run.threads import Payload, ThreadsPlace, parse_payload
 
@@ -10,7 +11,12 @@ from ryeos.run.threads import Payload, ThreadsPlace, parse_payload
 def test_a_runner_reads_what_its_starter_wrote() -> None:
     parameters = {"text": "ä\udcff", "n": [1, None]}
     request = ExecutionRequest(
-        item_id="mine/x", parameters=parameters, timeout_s=3.0, use_lockfile=False
+        item_id="mine/x",
+        parameters=parameters,
+        timeout_s=3.0,
+        use_lockfile=False,
+        caller={"kind": "mcp", "client": "x"},
+        callers=(Rights(network=(), write=("/p/a*b",)), Rights()),
     )
 
     read = parse_payload(Payload("x-1", "tool:mine/x", ThreadsPlace(Path("/p")), request).dump())
@@ -18,6 +24,7 @@ def test_a_runner_reads_what_its_starter_wrote() -> None:
     assert (read.thread_id, read.item_id, read.place.ai) == ("x-1", "tool:mine/x", Path("/p"))
     assert (read.request.item_id, read.request.parameters) == ("mine/x", parameters)
     assert (read.request.timeout_s, read.request.use_lockfile) == (3.0, False)
+    assert (read.request.caller, read.request.callers) == (request.caller, request.callers)
     assert read.request.extra_env == {"RYE_PARENT_THREAD_ID": "x-1"}
 
 
