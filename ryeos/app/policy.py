@@ -15,8 +15,7 @@ before those of the file; without one an item may be executed. What is denied is
 read.
 """
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
@@ -66,7 +65,7 @@ class PolicyRule:
             kind, pattern = "*", self.items
         is_kind = kind in ("*", ref.kind.value)
         is_client = fnmatchcase(client.casefold(), self.client.casefold())
-        return is_kind and is_client and _matcher(pattern)(ref.id)
+        return is_kind and is_client and glob_matcher(pattern.lstrip("/"))(ref.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,12 +184,3 @@ def _error(where: str, problem: str) -> RyeError:
         code="CONFIG_ERROR",
         hint="the page is docs/agents.md",
     )
-
-
-_MATCHERS: dict[str, Callable[[str], bool]] = {}
-
-
-def _matcher(pattern: str) -> Callable[[str], bool]:
-    if pattern not in _MATCHERS:
-        _MATCHERS[pattern] = glob_matcher(re.sub(r"^/+", "", pattern))
-    return _MATCHERS[pattern]

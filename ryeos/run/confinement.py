@@ -87,9 +87,13 @@ class SandboxPolicy:
 
     def limits_for(self, item_id: str) -> Rights:
         """The limits of an item."""
+        if not self.rules:
+            return self.limits
+        from ryeos.trust.sign import glob_matcher
+
         limits = self.limits
         for pattern, more in self.rules:
-            if _matcher(pattern)(item_id):
+            if glob_matcher(pattern)(item_id):
                 limits = limits.narrowed(more)
         return limits
 
@@ -161,17 +165,6 @@ def _require_keys(given: Mapping[str, Any], known: Sequence[str], where: str) ->
             close = closest(str(key), tuple(known), 0.5)
             meant = f"; did you mean {close}?" if close else ""
             raise SpecError(where, f"{key!s:.60} is no key of it{meant}")
-
-
-_MATCHERS: dict[str, Callable[[str], bool]] = {}
-
-
-def _matcher(pattern: str) -> Callable[[str], bool]:
-    if pattern not in _MATCHERS:
-        from ryeos.trust.sign import glob_matcher
-
-        _MATCHERS[pattern] = glob_matcher(pattern)
-    return _MATCHERS[pattern]
 
 
 # --- paths ----------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from fnmatch import translate
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +233,7 @@ def _check_not_a_folder(reference: Reference, space: Space) -> None:
             )
 
 
+@lru_cache(maxsize=256)
 def glob_matcher(pattern: str) -> Callable[[str], bool]:
     """Whether an id is one that a pattern is for, see `targets_of_glob`."""
     segments = pattern.split("/") if "/" in pattern else ["**", pattern]

@@ -13,13 +13,7 @@ __tool_description__ = "Make bundles out of items; verify, inspect and list bund
 
 ENV_CONFIG = {"env": {"PYTHONPATH": "{runtime_lib}"}}
 # Rye is started, and keeps to its own rules: what an agent starts reaches no key.
-SANDBOX = {
-    "read": "any",
-    "write": "any",
-    "network": "any",
-    "programs": "any",
-    "env": "any",
-}
+SANDBOX = {"read": "any", "write": "any", "network": "any", "programs": "any", "env": "any"}
 CONFIG_SCHEMA = {
     "type": "object",
     "required": ["action"],

@@ -10,13 +10,7 @@ __tool_description__ = "Show, renew and remove the lockfile that pins a tool's c
 
 ENV_CONFIG = {"env": {"PYTHONPATH": "{runtime_lib}"}}
 # Rye is started, and keeps to its own rules: what an agent starts reaches no key.
-SANDBOX = {
-    "read": "any",
-    "write": "any",
-    "network": "none",
-    "programs": "any",
-    "env": "any",
-}
+SANDBOX = {"read": "any", "write": "any", "network": "none", "programs": "any", "env": "any"}
 CONFIG_SCHEMA = {
     "type": "object",
     "required": ["action", "item_id"],

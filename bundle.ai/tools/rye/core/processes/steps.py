@@ -13,13 +13,7 @@ __tool_description__ = "How far a run of a graph is: each node and its state"
 
 ENV_CONFIG = {"env": {"PYTHONPATH": "{runtime_lib}"}}
 # Rye is started, and keeps to its own rules: what an agent starts reaches no key.
-SANDBOX = {
-    "read": "any",
-    "write": "any",
-    "network": "none",
-    "programs": "any",
-    "env": "any",
-}
+SANDBOX = {"read": "any", "write": "any", "network": "none", "programs": "any", "env": "any"}
 CONFIG_SCHEMA = {
     "type": "object",
     "required": ["thread_id"],

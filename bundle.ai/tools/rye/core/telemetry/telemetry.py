@@ -16,13 +16,7 @@ __tool_description__ = "Count background runs and runs of graphs: ends, duration
 
 ENV_CONFIG = {"env": {"PYTHONPATH": "{runtime_lib}"}}
 # Rye is started, and keeps to its own rules: what an agent starts reaches no key.
-SANDBOX = {
-    "read": "any",
-    "write": "any",
-    "network": "none",
-    "programs": "any",
-    "env": "any",
-}
+SANDBOX = {"read": "any", "write": "any", "network": "none", "programs": "any", "env": "any"}
 CONFIG_SCHEMA = {
     "type": "object",
     "additionalProperties": False,

@@ -10,13 +10,7 @@ __tool_description__ = "Run the test cases that are declared beside tools, or li
 
 ENV_CONFIG = {"env": {"PYTHONPATH": "{runtime_lib}"}}
 # Rye is started, and keeps to its own rules: what an agent starts reaches no key.
-SANDBOX = {
-    "read": "any",
-    "write": "any",
-    "network": "any",
-    "programs": "any",
-    "env": "any",
-}
+SANDBOX = {"read": "any", "write": "any", "network": "any", "programs": "any", "env": "any"}
 CONFIG_SCHEMA = {
     "type": "object",
     "additionalProperties": False,
