@@ -12,6 +12,8 @@ import marshal
 import sys
 from importlib.util import MAGIC_NUMBER
 
+OURS = frozenset({"lillux", "ryeos", "zipboot"})
+
 
 def main() -> None:
     """Compile what standard input names."""
@@ -20,6 +22,8 @@ def main() -> None:
         with open(path, "rb") as file:  # noqa: PTH123 - as little as possible is loaded here
             tree = ast.parse(file.read(), shown)
         remove_docstrings(tree)
+        if not OURS.isdisjoint(shown.split("/")[1:3]):
+            remove_annotations(tree)
         code = compile(tree, shown, "exec", dont_inherit=True, optimize=0)
         # Once more through marshal: what is shared no longer depends on who else holds it.
         compiled.append(marshal.dumps(marshal.loads(marshal.dumps(code))))  # noqa: S302 - our own
@@ -41,6 +45,22 @@ def remove_docstrings(tree: ast.Module) -> None:
                 | ast.AsyncFunctionDef(body=[ast.Expr(value=ast.Constant(value=str())), *_])
             ):
                 node.body[0] = ast.copy_location(ast.Pass(), node.body[0])
+
+
+def remove_annotations(tree: ast.Module) -> None:
+    """Take those of functions and modules out of code of our own: a start evaluates each of them.
+
+    Nothing reads them at run time. Those of classes stay: they are the fields of values.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.returns = None
+        elif isinstance(node, ast.arg):
+            node.annotation = None
+    for position, node in enumerate(tree.body):
+        if isinstance(node, ast.AnnAssign) and node.value is not None:
+            plain = ast.Assign([node.target], node.value)
+            tree.body[position] = ast.copy_location(plain, node)
 
 
 main()

@@ -9,20 +9,14 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from lillux.cancellation import Cancellation
 from lillux.files import create_file, make_directory, read_bytes, safe_join, write_atomic
 from lillux.process.model import ProcessRunner
 from lillux.values import replace
-from ryeos.items.context import (
-    CONFINE_VARIABLE,
-    Context,
-    log_warning,
-    named_project,
-    utc_now,
-)
+from ryeos.items.context import CONFINE_VARIABLE, Context, log_warning, named_project
 from ryeos.items.errors import (
     EXIT_BY_CODE,
     TOOL_FAILED,
@@ -213,14 +207,14 @@ class Rye:
         if kind is Kind.TOOL:
             wants = bool(self.context.receipts) or request.wants_receipt
             request = replace(request, resolution=resolution, wants_receipt=wants)
-            started = utc_now()
+            started_s = time()
             result = self.executor.execute(
                 request, cancellation=cancellation, on_stderr=on_stderr, on_step=on_step
             )
             answer = tool_answer(result, request)
             if result.evidence:
                 caller = request.caller or self.caller()
-                return self.receipts.leave(result.evidence, answer, started, caller)
+                return self.receipts.leave(result.evidence, answer, started_s, caller)
             return answer
         started_at = perf_counter()
         resolution = resolution or self.resolver.resolve(reference)

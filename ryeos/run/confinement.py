@@ -336,12 +336,13 @@ class CallRights:
 
     def confinement(self, program: str, env: Mapping[str, str]) -> "Confinement | None":
         """What holds these rights for a program. Raises RyeError where nothing can."""
+        rights = self.rights
+        is_free = rights is None or (rights == ANYTHING and not self.on_node)
+        if is_free and not self.withholding and not self.watches:
+            return None
         from lillux.sandbox import Confinement, obstacle
         from lillux.seccomp import Addresses, Reach, Sockets
 
-        rights = self.rights
-        if rights is None and not self.withholding and not self.watches:
-            return None
         if rights is None:
             return Confinement(withholding=self.withholding, watches=self.watches)
         places = _Places(program, env)

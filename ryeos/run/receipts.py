@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from lillux.signing import (
 from lillux.values import dataclass, field
 from ryeos.items.context import Context, utc_now
 from ryeos.items.errors import Answer, ItemNotFoundError, RyeError
+from ryeos.trust.keys import require_user_space
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://rye.dev/run/v1"
@@ -531,13 +532,14 @@ class Receipts:
         self._context = context
         self.log = ReceiptLog(folder, ReceiptKey(ai / "config" / "keys" / "receipts"))
         self._interpreters = InterpreterDigests(folder)
+        self._has_place = context.spaces.user.base != context.spaces.user.base.parent
         self._steps: dict[str, list[Any]] = {}
 
     def leave(
         self,
         evidence: Evidence,
         answer: Answer,
-        started_at: datetime,
+        started_s: float,
         caller: Mapping[str, Any],
     ) -> Answer:
         """The answer with the id of the run's receipt, or a warning that there is none."""
@@ -549,7 +551,7 @@ class Receipts:
         predicate = predicate_of(
             evidence,
             caller=caller,
-            started_at=started_at,
+            started_at=datetime.fromtimestamp(started_s, UTC),
             finished_at=utc_now(),
             outcome=self._outcome(evidence, envelope),
             is_full=self._context.receipts == FULL,
@@ -558,7 +560,7 @@ class Receipts:
         if isinstance(run_id, str):
             predicate["run"] = run_id
         subject = [subject_of("result", predicate["result"]["sha256"])]
-        changed = changed_files(evidence.writable, started_at.timestamp())
+        changed = changed_files(evidence.writable, started_s)
         subject += [subject_of(path, digest) for path, digest in changed]
         try:
             receipt = self._placed(predicate, subject, envelope, caller)
@@ -579,6 +581,7 @@ class Receipts:
         """The id of the receipt in the log; on a node there is none yet. Raises LilluxError."""
         parent = caller.get("run") if caller.get("kind") == "graph" else None
         if not self._context.on_node:
+            require_user_space(self._context)
             receipt = self.log.append(predicate, subject)
             self._note_step(parent, receipt)
             return receipt
@@ -599,6 +602,7 @@ class Receipts:
 
     def keep(self, predicate: Mapping[str, Any], subject: Sequence[Mapping[str, Any]]) -> str:
         """Write what a node has said of a run; the receipt's id. Raises LilluxError."""
+        require_user_space(self._context)
         return self.log.append(predicate, subject)
 
     def _outcome(self, evidence: Evidence, envelope: Mapping[str, Any]) -> dict[str, Any]:
@@ -613,7 +617,7 @@ class Receipts:
             outcome["error"] = envelope.get("code", "EXECUTION_FAILED")
         if metadata.get("refused"):
             outcome["refused"] = metadata["refused"]
-        if evidence.interpreter:
+        if evidence.interpreter and self._has_place:
             digest = self._interpreters.digest(evidence.interpreter)
             outcome["interpreter"] = {"path": evidence.interpreter, "sha256": digest}
         return outcome

@@ -19,7 +19,7 @@ from securesystemslib.signer._key import SSlibKey
 from lillux import dsse
 from lillux.errors import LilluxError
 from lillux.signing import compute_key_digest, generate_keypair
-from ryeos.items.errors import RyeError
+from ryeos.items.errors import Answer, RyeError
 from ryeos.items.refs import parse_reference
 from ryeos.run.model import ExecutionRequest
 from ryeos.run.receipts import (
@@ -27,6 +27,7 @@ from ryeos.run.receipts import (
     HEAD_TYPE,
     LOG,
     PAYLOAD_TYPE,
+    Evidence,
     InterpreterDigests,
     Receipt,
     ReceiptKey,
@@ -340,6 +341,34 @@ def test_a_folder_that_cannot_be_written_costs_the_receipt_alone(
     folder.chmod(0o700)
 
     assert answer.envelope["status"] == "success"
+
+
+def test_without_a_home_nothing_is_written_at_the_root_of_the_file_system(
+    workspace: Workspace,
+) -> None:
+    workspace.project.signed_yaml("mine/x", "config: {script: echo x}\n")
+    workspace.env["HOME"] = ""
+    before = Path("/.ai").exists()
+
+    rye = workspace.rye(receipts="on")
+    rye.receipts.leave(
+        Evidence(
+            item_id="mine/x",
+            chain=(),
+            is_locked=False,
+            parameters={},
+            environment=(),
+            rights={},
+            interpreter="/bin/sh",
+        ),
+        answer := Answer({"status": "success", "data": {}}),
+        0.0,
+        {"kind": "cli"},
+    )
+
+    assert rye.context.spaces.user.base == Path("/")
+    assert Path("/.ai").exists() is before
+    assert answer.envelope == {"status": "success", "data": {}}
 
 
 def test_ids_are_found_by_their_beginning(log: ReceiptLog) -> None:
