@@ -119,7 +119,7 @@ def _downloads(scratch: Path) -> Iterator[Figure]:
             url = f"http://127.0.0.1:{port}/big"
             forwarder = Forwarder(Hosts((f"127.0.0.1:{port}",)))
             _wait_for(url)
-            proxied = {"http_proxy": f"http://127.0.0.1:{forwarder.port}"}
+            proxied = {"http_proxy": forwarder.variables()["HTTP_PROXY"]}
             found = medians(
                 {"proxy": lambda: _download(url, proxied), "direct": lambda: _download(url, {})},
                 DOWNLOADS,

@@ -9,7 +9,9 @@ address is refused however often it changes. What is sent is not looked into.
 import errno
 import os
 import re
+import secrets
 import socket
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -27,6 +29,7 @@ _HEAD_S, _CONNECT_S = 30.0, 30.0
 _PIECE = 1 << 20
 _MAX_NOTED = 50
 _MAX_RUNNING = 256
+_USER = "rye"
 _REQUEST = re.compile(r"([A-Z]{1,20}) (\S{1,8000}) HTTP/1\.[01]")
 _NAT64, _SIX_TO_FOUR = ip_network("64:ff9b::/96"), ip_network("2002::/16")
 _DROPPED = ("proxy-", "connection:", "host:", "keep-alive:")
@@ -122,13 +125,17 @@ class Forwarder:
     def __init__(self, hosts: Hosts, resolve: Resolve = socket.getaddrinfo) -> None:
         self._hosts, self._resolve = hosts, resolve
         self.attempts: list[Attempt] = []
+        # Other programs may reach this port too, with a list of hosts of their own, or without one.
+        self._password = secrets.token_urlsafe(24)
+        pair = b64encode(f"{_USER}:{self._password}".encode()).decode("ascii")
+        self._authorization = f"basic {pair}"
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         Thread(target=self._serve, name="lillux-forwarder", daemon=True).start()
 
     def variables(self) -> dict[str, str]:
         """What tells programs to use it."""
-        url = f"http://127.0.0.1:{self.port}"
+        url = f"http://{_USER}:{self._password}@127.0.0.1:{self.port}"
         names = (name for name in PROXY_VARIABLES if name != "NO_PROXY")
         said = {spelt: url for name in names for spelt in (name, name.lower())}
         return {**said, "NODE_USE_ENV_PROXY": "1"}
@@ -151,6 +158,7 @@ class Forwarder:
                 body = f"{refused.text}\n".encode()
                 client.sendall(
                     f"HTTP/1.1 {refused.status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                    'Proxy-Authenticate: Basic realm="rye"\r\n'
                     f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
                     + body
                 )
@@ -160,6 +168,10 @@ class Forwarder:
         asked = _REQUEST.fullmatch(line)
         if not asked:
             raise _RefusedError("400 Bad Request", "expected a request to a proxy")
+        if not self._is_ours(fields):
+            raise _RefusedError(
+                "407 Proxy Authentication Required", "expected the name and password"
+            )
         method, target = asked.groups()
         host, port, path = _target(method, target)
         is_named = self._hosts.names(host, port)
@@ -190,6 +202,16 @@ class Forwarder:
             if rest:
                 server.sendall(rest)
             _move_both(client, server)
+
+    def _is_ours(self, fields: str) -> bool:
+        """Whether a request shows the secret of this forwarder."""
+        for line in fields.split("\r\n"):
+            name, _, value = line.partition(":")
+            if name.strip().lower() == "proxy-authorization":
+                kind, _, pair = value.strip().partition(" ")
+                shown = f"{kind.lower()} {pair.strip()}"
+                return secrets.compare_digest(shown.encode(), self._authorization.encode())
+        return False
 
     def connect(self, host: str, port: int) -> socket.socket:
         """A connection to an address of the host that may be reached."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lillux.http.forwarder import Forwarder, Hosts
 from lillux.sandbox import landlock_version
 from lillux.seccomp import HARDENED, can_filter, number_of
 from lillux.supervisor import can_supervise
@@ -399,3 +400,18 @@ def test_a_request_to_a_host_that_is_not_named_is_not_sent(workspace: Workspace)
         "PERMISSION_DENIED",
         True,
     )
+
+
+def test_a_loopback_tool_gets_nowhere_by_the_proxy_of_another(
+    workspace: Workspace, port: int
+) -> None:
+    forwarder = Forwarder(Hosts((f"localhost:{port}",)))
+    code = (
+        "import urllib.request\n"
+        f"proxy = urllib.request.ProxyHandler({{'http': 'http://127.0.0.1:{forwarder.port}'}})\n"
+        f"urllib.request.build_opener(proxy).open('http://localhost:{port}/', timeout=5)"
+    )
+
+    result = attempt(workspace, code, {"network": "loopback"})
+
+    assert "407" in refused(result)

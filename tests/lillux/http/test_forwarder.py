@@ -2,9 +2,11 @@
 
 import socket
 import threading
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -34,8 +36,13 @@ def port() -> Iterator[int]:
     server.server_close()
 
 
-def ask(forwarder: Forwarder, head: str, rest: bytes = b"") -> str:
-    """All that the forwarder answers to a request."""
+def ask(forwarder: Forwarder, head: str, rest: bytes = b"", *, shows: bool = True) -> str:
+    """All that the forwarder answers to a request, which shows its secret."""
+    url = urlsplit(forwarder.variables()["HTTP_PROXY"])
+    pair = b64encode(f"{url.username}:{url.password}".encode()).decode()
+    line, _, fields = head.partition("\r\n")
+    if shows:
+        head = f"{line}\r\nProxy-Authorization: Basic {pair}\r\n{fields}"
     with socket.create_connection(("127.0.0.1", forwarder.port), timeout=10) as client:
         client.sendall(head.encode() + rest)
         client.shutdown(socket.SHUT_WR)
@@ -46,7 +53,7 @@ def ask(forwarder: Forwarder, head: str, rest: bytes = b"") -> str:
 
 
 def get(target: str) -> str:
-    return f"GET {target} HTTP/1.1\r\nHost: elsewhere.example\r\nProxy-Authorization: x\r\n\r\n"
+    return f"GET {target} HTTP/1.1\r\nHost: elsewhere.example\r\n\r\n"
 
 
 def connect(target: str) -> str:
@@ -71,6 +78,20 @@ def test_a_plain_request_goes_to_the_host_that_its_address_names(port: int) -> N
     answer = ask(forwarder, get(f"http://127.0.0.1:{port}/a?b=c#d"))
 
     assert answer.endswith(f"/a?b=c 127.0.0.1:{port} None")
+
+
+def test_who_does_not_know_its_secret_gets_nowhere(port: int) -> None:
+    forwarder = Forwarder(Hosts((f"127.0.0.1:{port}",)))
+    wrong = get(f"http://127.0.0.1:{port}/").replace(
+        "\r\n\r\n", "\r\nProxy-Authorization: Basic cnllOng=\r\n\r\n"
+    )
+
+    answers = [
+        ask(forwarder, one, shows=False) for one in (get(f"http://127.0.0.1:{port}/"), wrong)
+    ]
+
+    assert [answer.split()[1] for answer in answers] == ["407", "407"]
+    assert forwarder.attempts == []
 
 
 def test_a_tunnel_leads_to_a_named_host_and_carries_both_ways(port: int) -> None:
