@@ -352,11 +352,25 @@ class Confinement:
                 _checked(_libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
                 _drop_dangerous_capabilities()
                 _checked(_call(_RESTRICT_SELF, ruleset, 0))
-        if not self.needs_filter or not seccomp.can_filter(platform=platform):
+        wanted = self.filter_for(version)
+        if wanted is None or not seccomp.can_filter(platform=platform):
             return None
-        calls = supervised_calls(self.addresses, watches=self.watches)
-        wanted = Filter(sockets=self.sockets, is_hardened=self.is_hardened, supervised=calls)
         return seccomp.enter(wanted)
+
+    def filter_for(self, landlock: int) -> Filter | None:
+        """Its filter on a system with this version of Landlock; None for none.
+
+        Before version 3 Landlock lets a file be cut off by its path, whatever the rules are.
+        """
+        cuts_files = self.writable is not None and 0 < landlock < _VERSION_WITH_TRUNCATE
+        if not (self.needs_filter or cuts_files):
+            return None
+        return Filter(
+            sockets=self.sockets,
+            is_hardened=self.is_hardened,
+            refused=("truncate",) if cuts_files else (),
+            supervised=supervised_calls(self.addresses, watches=self.watches),
+        )
 
     def _ruleset(self, version: int) -> int:
         """A descriptor of the rules; those made before while the same files are there."""

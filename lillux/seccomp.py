@@ -240,10 +240,11 @@ class Sockets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """What is refused, and which calls wait for a supervisor."""
+    """What is refused, and which calls wait for a supervisor; ``refused`` are further calls."""
 
     sockets: Sockets
     is_hardened: bool = False
+    refused: tuple[str, ...] = ()
     supervised: tuple[str, ...] = ()
 
 
@@ -321,6 +322,8 @@ def instructions(machine: str, wanted: Filter | Sockets) -> Sequence[Instruction
                 _refuse(errno.EPERM),
             ],
         )
+    for name in rules.refused:
+        lines += _for_call(calls[name], [_refuse(errno.EACCES)])
     if any(name in rules.supervised for name in ADDRESSED):
         for name, flags in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)):
             block = [_load(flags), (_IF_ANY_BIT, 0, 1, _FAST_OPEN), _refuse(errno.EOPNOTSUPP)]

@@ -35,6 +35,7 @@ from lillux.seccomp import (
 )
 from lillux.supervisor import Attempt, can_supervise
 from tests.support.programs import unavailable
+from tests.support.workspace import ROOT
 
 PYTHON = Path(sys.executable).resolve()
 PLACES = (*system_places(), *program_places(PYTHON.parent))
@@ -300,6 +301,44 @@ def test_every_call_of_a_filter_has_a_number_on_each_machine(machine: str) -> No
     asked = [line for line in lines if line == (0x06, 0, 0, 0x7FC00000)]
     assert len(asked) == (len(every) if machine == "x86_64" else len(every) - 6)
     assert all(line[1] < 256 and line[2] < 256 for line in lines)
+
+
+def test_before_landlock_3_cutting_off_by_path_is_refused_by_the_filter() -> None:
+    held = Confinement(writable=(NULL,))
+
+    older, newer = held.filter_for(2), held.filter_for(3)
+
+    assert older is not None
+    assert older.refused == ("truncate",)
+    assert newer is None
+    assert Confinement(readable=()).filter_for(2) is None
+    for machine, number in (("x86_64", 76), ("aarch64", 45)):
+        assert (0x15, 0, 1, number) in instructions(machine, older)
+
+
+@linux
+def test_the_filter_of_an_older_system_is_held_by_this_one(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("text")
+    code = (
+        "import os, sys\n"
+        "from lillux import seccomp\n"
+        "from lillux.sandbox import Confinement\n"
+        "seccomp.enter(Confinement(writable=()).filter_for(2))\n"
+        "try:\n    os.truncate(sys.argv[1], 0)\nexcept PermissionError:\n    print('refused')\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, path],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout == "refused\n", done.stderr
+    assert path.read_text() == "text"
 
 
 # --- other systems --------------------------------------------------------------------------------
