@@ -239,10 +239,10 @@ class ReceiptLog:
 
     def append(self, predicate: Mapping[str, Any], subject: Sequence[Mapping[str, Any]]) -> str:
         """Write a receipt; its id. Nothing half-written stays. Raises LilluxError."""
-        pair = self.key.pair()
-        key_id = compute_key_digest(pair.public_pem)
         make_directory(self.folder, mode=0o700)
         with locked(self.folder / ".lock"):
+            pair = self.key.pair()  # the first one makes it
+            key_id = compute_key_digest(pair.public_pem)
             head = self._settled_head(pair.public_pem)
             placed = {"number": head.count + 1, "previous": head.digest or None, **predicate}
             payload = json.dumps(statement(placed, subject), ensure_ascii=True, default=str)

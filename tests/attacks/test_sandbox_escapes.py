@@ -37,7 +37,7 @@ NARROW = {"read": ["{project}"], "write": ["{project}/out"], "network": "none"}
 def secret(workspace: Workspace) -> Path:
     path = workspace.home / ".ssh" / "id"
     path.parent.mkdir()
-    path.write_text("secret")
+    path.write_text("secret", "utf-8")
     return path
 
 
@@ -95,7 +95,7 @@ FILE_ESCAPES = {
 
 @pytest.mark.parametrize("way", FILE_ESCAPES)
 def test_no_file_outside_is_reached_by(workspace: Workspace, secret: Path, way: str) -> None:
-    (workspace.project_path / "a.txt").write_text("text")
+    (workspace.project_path / "a.txt").write_text("text", "utf-8")
     code = FILE_ESCAPES[way].format(secret=str(secret), folder=str(secret.parent))
 
     result = attempt(workspace, code)
@@ -105,7 +105,7 @@ def test_no_file_outside_is_reached_by(workspace: Workspace, secret: Path, way: 
     assert any(
         word in error for word in ("ermission", "not permitted", "cross-device", "exit status")
     )
-    assert secret.read_text() == "secret"
+    assert secret.read_text("utf-8") == "secret"
     assert not (workspace.project_path / "x").exists()
 
 
@@ -209,7 +209,8 @@ def test_a_dotenv_says_neither_where_folders_are_nor_what_a_proxy_is(
     home = secret.parent.parent
     (workspace.project_path / ".env").write_text(
         f"TMPDIR={home}\nXDG_CACHE_HOME={home}\nSSL_CERT_FILE={secret}\nHTTPS_PROXY=http://evil:1\n"
-        "RYE_SANDBOX=off\nTOKEN=a\n"
+        "RYE_SANDBOX=off\nTOKEN=a\n",
+        "utf-8",
     )
     workspace.approve()
     block = {"write": ["{tmp}", "{cache}"], "network": ["a.example:443"], "env": ["TOKEN"]}
@@ -251,7 +252,7 @@ def test_an_agents_server_is_not_talked_out_of_rights_by_its_environment(
 def test_no_key_is_read_by_an_agents_tool_that_may_read_anything(workspace: Workspace) -> None:
     key = workspace.home / ".ai/config/keys/receipts/private_key.pem"
     key.parent.mkdir(parents=True)
-    key.write_text("key")
+    key.write_text("key", "utf-8")
     make(workspace, {"read": "any", "write": "any"})
     request = ExecutionRequest(
         item_id="mine/out", parameters={"code": f"found = open({str(key)!r}).read()"}

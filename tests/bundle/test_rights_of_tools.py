@@ -105,10 +105,10 @@ def test_only_what_starts_shells_or_rye_may_do_anything() -> None:
 def test_a_tool_may_not(workspace: Workspace, item_id: str) -> None:
     secret = workspace.home / ".ssh" / "id"
     secret.parent.mkdir()
-    secret.write_text("secret")
+    secret.write_text("secret", "utf-8")
     key = workspace.home / ".ai/config/keys/signing/private_key.pem"
     key.parent.mkdir(parents=True, exist_ok=True)
-    key.write_text("key")
+    key.write_text("key", "utf-8")
     workspace.env["GITHUB_TOKEN"] = "token"
     code = REFUSED[item_id].format(secret=str(secret), key=str(key))
     block = declared(item_id).describe()

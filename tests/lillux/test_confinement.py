@@ -87,7 +87,7 @@ def servers() -> Iterator[tuple[int, int]]:
 def test_files_outside_are_neither_read_nor_written(tmp_path: Path) -> None:
     for name in ("in", "out", "hidden"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "a").write_text(name)
+        (tmp_path / name / "a").write_text(name, "utf-8")
     wanted = Confinement(readable=(*PLACES, tmp_path / "in"), writable=(NULL, tmp_path / "out"))
 
     lines = run(
@@ -104,7 +104,7 @@ tried(lambda: os.rename({str(tmp_path / "out/a")!r}, {str(tmp_path / "b")!r}))
 
     assert [*lines[:3], *lines[3:]] == ["in", "2", *[DENIED] * 3, lines[5]]
     assert lines[5] in {DENIED, "18"}
-    assert (tmp_path / "in/a").read_text() == "in"
+    assert (tmp_path / "in/a").read_text("utf-8") == "in"
 
 
 @linux
@@ -249,7 +249,7 @@ tried(lambda: socket.socket(type=socket.SOCK_DGRAM).connect(("127.0.0.1", 53)))
 @pytest.mark.skipif(not can_supervise(), reason="only such a machine can watch")
 def test_a_watched_program_is_told_of_and_not_held_to_anything(tmp_path: Path) -> None:
     attempts: list[Attempt] = []
-    (tmp_path / "a").write_text("x")
+    (tmp_path / "a").write_text("x", "utf-8")
 
     lines = run(
         f"""
@@ -319,7 +319,7 @@ def test_before_landlock_3_cutting_off_by_path_is_refused_by_the_filter() -> Non
 @linux
 def test_the_filter_of_an_older_system_is_held_by_this_one(tmp_path: Path) -> None:
     path = tmp_path / "a"
-    path.write_text("text")
+    path.write_text("text", "utf-8")
     code = (
         "import os, sys\n"
         "from lillux import seccomp\n"
@@ -335,10 +335,11 @@ def test_the_filter_of_an_older_system_is_held_by_this_one(tmp_path: Path) -> No
         capture_output=True,
         text=True,
         check=False,
+        encoding="utf-8",
     )
 
     assert done.stdout == "refused\n", done.stderr
-    assert path.read_text() == "text"
+    assert path.read_text("utf-8") == "text"
 
 
 # --- other systems --------------------------------------------------------------------------------
@@ -423,7 +424,7 @@ def test_bubblewrap_holds_files_and_network_where_landlock_is_missing(tmp_path: 
         unavailable("bwrap is not installed")
     for name in ("in", "out", "hidden"):
         (tmp_path / name).mkdir()
-    (tmp_path / "hidden/a").write_text("x")
+    (tmp_path / "hidden/a").write_text("x", "utf-8")
     wanted = Confinement(
         readable=(*PLACES, tmp_path / "in"),
         writable=(tmp_path / "out",),
@@ -449,13 +450,13 @@ tried(lambda: socket.socket())
     if b"bwrap:" in stderr:
         pytest.skip(f"this machine makes no namespaces: {stderr.decode()}")
     assert stdout.decode().split() == ["2", "2", "30", DENIED], stderr
-    assert (tmp_path / "out/a").read_text() == "xy"
+    assert (tmp_path / "out/a").read_text("utf-8") == "xy"
 
 
 def test_loaders_are_read_out_of_a_program(tmp_path: Path) -> None:
     script = tmp_path / "a"
-    script.write_text("#!/usr/bin/env -S node --x\n")
-    (tmp_path / "b").write_text("#!\n")
+    script.write_text("#!/usr/bin/env -S node --x\n", "utf-8")
+    (tmp_path / "b").write_text("#!\n", "utf-8")
 
     assert list(loaders_of(script)) == [["/usr/bin/env", "-S", "node", "--x"]]
     assert list(loaders_of(tmp_path / "b")) == list(loaders_of(tmp_path / "none")) == []
@@ -468,6 +469,6 @@ def test_loaders_are_read_out_of_a_program(tmp_path: Path) -> None:
 def test_this_process_keeps_its_rights(tmp_path: Path) -> None:
     run("print(1)", Confinement(readable=PLACES, writable=(NULL,), sockets=Sockets(network=False)))
 
-    (tmp_path / "a").write_text("x")
+    (tmp_path / "a").write_text("x", "utf-8")
     socket.socket().close()
     assert subprocess.run(["/bin/true"], check=False).returncode == 0

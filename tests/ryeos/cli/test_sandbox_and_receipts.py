@@ -41,7 +41,7 @@ def tool(project: CommandLine) -> CommandLine:
 def make(cli: CommandLine, block: str, script: str, name: str = "mine/make") -> None:
     path = cli.project / f".ai/tools/{name}.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{HEADER}{block}config: {{script: {json.dumps(script)}}}\n")
+    path.write_text(f"{HEADER}{block}config: {{script: {json.dumps(script)}}}\n", "utf-8")
     done = cli("sign", f"tool:{name}", "--yes")
     assert done.status == 0, done.stderr
 
@@ -73,7 +73,7 @@ def test_folders_to_write_are_made_and_a_caller_can_only_narrow(tool: CommandLin
     off = tool("run", "mine/make", "--sandbox", "off")
 
     assert (made.status, off.status) == (0, 0)
-    assert (tool.project / "out/made").read_text() == "x\n"
+    assert (tool.project / "out/made").read_text("utf-8") == "x\n"
     for refused in (narrowed, by_object):
         assert refused.status == 1
         assert "your policy or the caller refused: write " in refused.stderr
@@ -112,7 +112,7 @@ def test_levels_say_what_becomes_of_items_without_a_block(project: CommandLine) 
 def policy(cli: CommandLine, text: str) -> None:
     path = cli.home / ".ai/config/sandbox/policy.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f'version: "1.0.0"\ncategory: sandbox\n{text}')
+    path.write_text(f'version: "1.0.0"\ncategory: sandbox\n{text}', "utf-8")
 
 
 def test_the_policy_of_user_space_limits_all_items_and_some_more(tool: CommandLine) -> None:
@@ -168,14 +168,15 @@ def test_more_than_a_runtime_gives_is_not_signed(project: CommandLine) -> None:
     runtime.write_text(
         'version: "1.0.0"\ntool_type: runtime\nexecutor_id: rye/core/primitives/execute\n'
         "category: mine\ndescription: t\nsandbox: {network: none}\n"
-        "config: {command: sh, args: [-c, 'true']}\n"
+        "config: {command: sh, args: [-c, 'true']}\n",
+        "utf-8",
     )
     assert project("sign", "tool:mine/quiet", "--yes").status == 0
     tool = project.project / ".ai/tools/mine/loud.yaml"
     text = (
         'version: "1.0.0"\ntool_type: x\nexecutor_id: mine/quiet\ncategory: mine\ndescription: t\n'
     )
-    tool.write_text(f"{text}sandbox: {{network: any}}\n")
+    tool.write_text(f"{text}sandbox: {{network: any}}\n", "utf-8")
 
     done = project("sign", "tool:mine/loud", "--yes")
 
@@ -185,7 +186,7 @@ def test_more_than_a_runtime_gives_is_not_signed(project: CommandLine) -> None:
 
 @linux
 def test_a_suggestion_holds_what_the_run_did(project: CommandLine) -> None:
-    (project.project / "in.txt").write_text("text")
+    (project.project / "in.txt").write_text("text", "utf-8")
     (project.project / "out").mkdir()
     make(project, "", "cat in.txt > out/copy; echo $DEPLOY_TOKEN", "mine/copy")
 
@@ -202,13 +203,13 @@ def test_a_suggestion_holds_what_the_run_did(project: CommandLine) -> None:
         "env": ["DEPLOY_TOKEN"],
     }
     assert (again.status, again.stdout) == (0, "x\n")
-    assert (project.project / "out/copy").read_text() == "text"
+    assert (project.project / "out/copy").read_text("utf-8") == "text"
 
 
 @linux
 def test_a_trace_lists_all_that_was_refused(project: CommandLine) -> None:
     secret = project.home / "secret"
-    secret.write_text("x")
+    secret.write_text("x", "utf-8")
     make(project, "sandbox: {programs: any}\n", f"cat {secret}; echo > {project.home}/new; true")
 
     events = project.json("run", "mine/make", "--trace")["trace"]
@@ -245,8 +246,10 @@ def test_a_receipt_is_shown_and_exported(tool: CommandLine, tmp_path: Path) -> N
     assert "item     tool:mine/make\n" in shown.stdout
     assert f"write    {tool.project.resolve() / 'out'}" in shown.stdout
     assert exported.status == 0
-    assert json.loads((tmp_path / "run.json").read_text())["signatures"]
-    assert (tmp_path / "run.json.pub.pem").read_text().startswith("-----BEGIN PUBLIC KEY-----")
+    assert json.loads((tmp_path / "run.json").read_text("utf-8"))["signatures"]
+    assert (
+        (tmp_path / "run.json.pub.pem").read_text("utf-8").startswith("-----BEGIN PUBLIC KEY-----")
+    )
     assert again.status == 1
     assert slsa["envelope"]["payloadType"] == "application/vnd.in-toto+json"
 

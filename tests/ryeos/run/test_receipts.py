@@ -258,7 +258,7 @@ def test_a_log_of_another_time_or_without_its_head_shows(log: ReceiptLog) -> Non
     head = dsse.signed(
         HEAD_TYPE, b'{"count": 2, "sha256": "", "size": 0}', generate_keypair().private_pem, "x"
     )
-    (log.folder / HEAD).write_text(json.dumps(head))
+    (log.folder / HEAD).write_text(json.dumps(head), "utf-8")
     forged = problems(log)
     put(log, before)
 
