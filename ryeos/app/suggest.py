@@ -75,12 +75,15 @@ def _files(attempts: Iterable[Attempt], what: str, call: CallRights) -> list[Pat
     """The files that an access was about, without those that any program may read."""
     started = [one.target for one in attempts if one.what == "run"][:1]
     beside = (place for path in started for place in program_places(Path(path).resolve().parent))
-    free = [*system_places(), Path("/dev"), *call.own_files, *beside]
+    free = [*system_places(), *call.own_files, *beside]
     found = dict.fromkeys(Path(one.target) for one in attempts if one.what == what)
     kept = []
     for path in found:
         real = Path(path).resolve()
-        if any(real.is_relative_to(place) for place in free) or _belongs_to_interpreter(real):
+        is_device = real.parent == Path("/dev")
+        if is_device or any(real.is_relative_to(place) for place in free):
+            continue
+        if _belongs_to_interpreter(real):
             continue
         if what == "write" or real.exists():
             kept.append(real)
