@@ -352,7 +352,7 @@ def refreshed(registry: ThreadRegistry, thread: Thread, *, clock: Clock = utc_no
     if registry.finish(thread.thread_id, Status.ERROR, error=reason):
         with suppress(LilluxError):  # the folder may be gone, or be none of ours
             write_document(registry, thread.thread_id)
-    return replace(registry.get(thread.thread_id), result=thread.result)
+    return registry.get(thread.thread_id)
 
 
 def _reason_of_death(thread: Thread, clock: Clock) -> str:

@@ -62,7 +62,8 @@ def test_a_result_that_was_written_meanwhile_counts(registry: ThreadRegistry) ->
     seen = registry.get(ID)
     registry.finish(ID, Status.COMPLETED, result='{"status": "success"}')
 
-    assert refreshed(registry, seen).status == "completed"
+    found = refreshed(registry, seen)
+    assert (found.status, found.result) == ("completed", '{"status": "success"}')
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(59, "created"), (61, "error")])
