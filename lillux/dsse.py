@@ -1,8 +1,8 @@
-"""Signed envelopes: DSSE 1.0 with Ed25519, as in-toto and its kin read them.
+"""Signed envelopes: DSSE 1.0 with Ed25519, as in-toto tools read them.
 
-What is signed begins with ``DSSEv1`` and the type of what it holds, so a signature counts for no
-other format and no other type. Source: github.com/secure-systems-lab/dsse, ``envelope.md`` and
-``protocol.md``. A file of its own because a format is a seam: receipts here, and those of nodes.
+The signed bytes begin with ``DSSEv1`` and the payload type, so a signature is not valid for another
+format or type. Source: github.com/secure-systems-lab/dsse, ``envelope.md`` and ``protocol.md``.
+A separate module because an outside specification fixes the format; clients and nodes use it.
 """
 
 import json
@@ -15,13 +15,13 @@ from lillux.signing import compute_key_digest, sign_bytes, verify_bytes
 
 
 class EnvelopeError(LilluxError):
-    """An envelope that is none, or that the key did not sign."""
+    """Not a DSSE envelope, or without a valid signature of the expected key."""
 
     code, exit_status = "INTEGRITY", 4
 
 
 def encoded(payload_type: str, payload: bytes) -> bytes:
-    """What is signed: the pre-authentication encoding of a payload."""
+    """The bytes to sign: the pre-authentication encoding (PAE) of a payload."""
     kind = payload_type.encode()
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 

@@ -605,7 +605,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 # --- shims ----------------------------------------------------------------------------------------
 # Scripts that version managers put on the PATH: each starts the manager, which starts the program.
 #
-# A program that is confined must be started itself: the manager would need rights of its own.
+# A confined program is started directly: the manager would need additional rights.
 
 _ASKED = {"python": ("-c", "import sys; print(sys.executable)"), "node": ("-p", "process.execPath")}
 _ASK_S = 10.0
@@ -628,7 +628,7 @@ def behind_shim(path: str, env: Mapping[str, str], cwd: str) -> str:
 
 
 def _shim_versions(root: Path, env: Mapping[str, str], cwd: Path) -> Iterator[str]:
-    """The versions that the manager would try: of a variable, of the folders above, of its own."""
+    """Versions to try, in the order of the manager: variable, files in folders above, global."""
     kind, file_name = {".rbenv": ("RBENV", ".ruby-version")}.get(
         root.name, ("PYENV", ".python-version")
     )
@@ -646,7 +646,7 @@ def _shim_versions(root: Path, env: Mapping[str, str], cwd: Path) -> Iterator[st
 
 @cache
 def _asked(path: str, variables: tuple[tuple[str, str], ...], cwd: str) -> str:
-    """What a shim says that it starts; the shim itself where it does not say."""
+    """The program that a shim names; the shim itself if it names none."""
     import subprocess
 
     name = next((name for name in _ASKED if Path(path).name.startswith(name)), "")

@@ -1,9 +1,9 @@
-"""Gives up rights on files, programs and sockets for this process and what it starts.
+"""Drops rights on files, programs and sockets for this process and its children.
 
 Linux holds them by Landlock (files and programs) and seccomp (`lillux.seccomp`); no privilege is
 needed for either. Capabilities, which could get around them, are given away too. See landlock(7).
 macOS gets the same as a profile of ``sandbox-exec``, and Linux without Landlock as the words of
-bubblewrap. What cannot be held is said by `obstacle`, and never passed over.
+bubblewrap. `obstacle` names what this machine cannot enforce; such a start is refused.
 """
 
 import ctypes
@@ -176,7 +176,7 @@ class Withholding:
     folders: tuple[tuple[Path, Access], ...]
 
     def takes(self, what: str, path: str) -> bool:
-        """Whether it keeps a child from ``read`` or ``write`` of a path; to tell, not to decide."""
+        """Whether it refuses ``read`` or ``write`` of a path. For messages, not for decisions."""
         real = Path(os.path.realpath(path))
         above = (one for one in self.folders if real.is_relative_to(os.path.realpath(one[0])))
         nearest = max(above, key=lambda one: len(one[0].parts), default=None)
@@ -261,7 +261,7 @@ def _new_ruleset(rights: int, scopes: int = 0) -> int:
 
 
 def _keep(owner: "Withholding | Confinement", state: object, ruleset: int) -> int:
-    """Keep a ruleset for the next start, in the place of its owner's last one."""
+    """Cache a ruleset for the next start, instead of the last one of the same owner."""
     while owner in _made or len(_made) >= _MAX_MADE:
         _, old = _made.pop(owner if owner in _made else next(iter(_made)))
         os.close(old)
@@ -290,7 +290,7 @@ def _drop_dangerous_capabilities() -> None:
 
 
 # --- confinement ----------------------------------------------------------------------------------
-# All that a child may do, as its start needs it: real paths, sockets, addresses.
+# The rights of a child in the form of its start: real paths, sockets, addresses.
 
 _WRITING_RIGHTS = (_WRITE | _REFER | _TRUNCATE | _DEVICE_CONTROL) | (
     1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12
@@ -299,7 +299,7 @@ _WRITING_RIGHTS = (_WRITE | _REFER | _TRUNCATE | _DEVICE_CONTROL) | (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
-    """What a child may do. None, for files and programs: whatever its parent may.
+    """What a child may do. None, for files and programs: the same as its parent.
 
     readable     files and folders, with all below them
     writable     the same to be written, which includes reading
@@ -309,7 +309,7 @@ class Confinement:
     hosts        ``NAME:PORT`` that a forwarder leads to, for `Reach.PROXY`
     withholding  what is out of reach besides
     is_hardened  calls that reach other processes or the kernel are refused
-    watches      its accesses are told to whoever started it
+    watches      its accesses are reported to the starting process
     """
 
     readable: tuple[Path, ...] | None = None
@@ -324,21 +324,21 @@ class Confinement:
 
     @property
     def needs_landlock(self) -> bool:
-        """Whether it says anything about files or programs."""
+        """Whether it limits files or programs."""
         return not self.readable is self.writable is self.executable is None
 
     @property
     def needs_filter(self) -> bool:
-        """Whether it says anything about calls."""
+        """Whether it limits system calls."""
         return self.is_hardened or self.sockets != Sockets(local=True) or self.is_supervised
 
     @property
     def is_supervised(self) -> bool:
-        """Whether some of its calls wait for this process."""
+        """Whether some of its system calls wait for a supervisor."""
         return self.addresses is not None or self.watches
 
     def enter(self, *, platform: str = sys.platform) -> int | None:
-        """Confine this thread and what it starts; the descriptor of supervised calls.
+        """Confine this thread and its children; return the descriptor of supervised calls.
 
         Raises OSError when the system refuses. What it cannot hold at all is passed over here: that
         is for `obstacle` to say beforehand.
@@ -358,9 +358,9 @@ class Confinement:
         return seccomp.enter(wanted)
 
     def filter_for(self, landlock: int) -> Filter | None:
-        """Its filter on a system with this version of Landlock; None for none.
+        """Its seccomp filter for a version of Landlock; None if it needs none.
 
-        Before version 3 Landlock lets a file be cut off by its path, whatever the rules are.
+        Before version 3 Landlock allows truncate() by path whatever the rules say.
         """
         cuts_files = self.writable is not None and 0 < landlock < _VERSION_WITH_TRUNCATE
         if not (self.needs_filter or cuts_files):
@@ -373,7 +373,7 @@ class Confinement:
         )
 
     def _ruleset(self, version: int) -> int:
-        """A descriptor of the rules; those made before while the same files are there."""
+        """A descriptor of the Landlock ruleset; cached while the files are the same."""
         writable, readable = self.writable or (), self.readable or ()
         executable = self.executable or ()
         paths = (*writable, *readable, *executable)
@@ -396,7 +396,7 @@ class Confinement:
         return _keep(self, state, ruleset)
 
     def allows(self, what: str, path: str) -> bool:
-        """Whether the rules let ``read``, ``write`` or ``run`` a path; to tell, not to decide."""
+        """Whether the rules allow ``read``, ``write`` or ``run`` of a path. For messages only."""
         real = Path(os.path.realpath(path))
         if what == "run":
             return _holds(self.executable, real)
@@ -428,7 +428,7 @@ class Confinement:
         return "\n".join(lines) + "\n"
 
     def filter_bytes(self) -> bytes:
-        """Its filter as a program in memory, for another program to set."""
+        """Its filter as a BPF program, for another program to install."""
         wanted = Filter(sockets=self.sockets, is_hardened=self.is_hardened)
         return seccomp.packed(seccomp.instructions(os.uname().machine, wanted))
 
@@ -467,7 +467,7 @@ def obstacle(
     can_hear: bool | None = None,
     bubblewrap: str = "",
 ) -> str:
-    """Why a confinement cannot be held on this machine, ``""`` if it can.
+    """Why this machine cannot enforce a confinement, ``""`` if it can.
 
     What the machine can is found out unless it is given.
     """
@@ -502,7 +502,7 @@ def _holds(paths: Sequence[Path] | None, real: Path) -> bool:
 
 
 def _identity(path: Path) -> tuple[int, int]:
-    """Which file a path leads to."""
+    """The identity of the file at a path."""
     try:
         status = os.stat(path)  # noqa: PTH116 - cheaper, and there are dozens
     except OSError:
@@ -511,15 +511,15 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 # --- places ---------------------------------------------------------------------------------------
-# What programs of a system need of it, and nobody keeps secrets in.
+# System folders that programs need and that contain no secrets.
 
 SYSTEM_FOLDERS = (
     *("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/opt", "/nix", "/gnu"),
     *("/snap", "/proc", "/sys", "/run/systemd/resolve", "/run/resolvconf", "/run/nscd"),
     *("/System", "/Library"),
 )
-# Of /etc what interpreters, TLS and the resolver read. The rest holds what services keep for
-# themselves: passwords, private keys, environments.
+# In /etc the files that interpreters, TLS and the resolver read. Other files there may contain
+# passwords, private keys and environments of services.
 _ETC = (
     *("ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "ssl/ca-bundle.pem", "ca-certificates"),
     *("ca-certificates.conf", "pki/tls/certs", "pki/tls/cert.pem", "pki/tls/openssl.cnf"),
@@ -533,7 +533,7 @@ _ETC = (
 )
 _ETC_PATTERNS = ("python3*", "java-*")
 BESIDE_PROGRAMS = ("lib", "lib64", "libexec")
-"""What lies beside a folder of programs and belongs to them."""
+"""Folders beside a folder of programs that belong to the programs."""
 
 
 def system_places(etc: Path = Path("/etc")) -> Iterator[Path]:
@@ -544,12 +544,12 @@ def system_places(etc: Path = Path("/etc")) -> Iterator[Path]:
 
 
 def program_places(folder: Path) -> tuple[Path, ...]:
-    """A folder of programs, and what belongs to them beside it."""
+    """A folder of programs, and the folders beside it that belong to them."""
     return (folder, *(folder.parent / name for name in BESIDE_PROGRAMS))
 
 
 def loaders_of(program: Path) -> Iterator[list[str]]:
-    """What the system starts to start a program: its ELF loader, or what its ``#!`` line says."""
+    """The loader of a program: its ELF interpreter, or the program in its ``#!`` line."""
     try:
         with program.open("rb") as file:
             head = file.read(4096)

@@ -1,4 +1,4 @@
-"""Takes calls of the system away from a thread and all that it starts, for ever: Linux's seccomp.
+"""Refuses system calls for a thread and its children, permanently: Linux seccomp.
 
 No privilege is needed for a filter. It looks at the numbers of a call alone, never at memory, which
 could change under it. What is decided by memory, an address above all, it hands to a supervisor
@@ -32,24 +32,24 @@ _NO_NEW_PRIVILEGES, _GET_SECCOMP = 38, 21
 _SET_FILTER, _NEW_LISTENER = 1, 1 << 3
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
 _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT = 0x15, 0x35, 0x45
-_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in what a filter sees of a call
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
 _ALLOW, _REFUSE, _ASK, _KILL = 0x7FFF_0000, 0x0005_0000, 0x7FC0_0000, 0x8000_0000
 _X32 = 0x4000_0000
 _AF_UNIX, _AF_INET, _AF_INET6, _TYPE_MASK = 1, 2, 10, 0xF
 _STREAM, _DATAGRAM = 1, 2  # of both machines; importing socket costs 3 ms
 _RAW = 3  # the kernel takes it for SOCK_DGRAM
 _IPPROTO_TCP = 6
-_FAST_OPEN = 0x2000_0000  # of sendto and its kin: it connects without the call of that name
+_FAST_OPEN = 0x2000_0000  # MSG_FASTOPEN: sendto() and sendmsg() connect with it
 _NEW_NAMESPACES = 0x7E02_0000  # flags of clone
 _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX type into a terminal
 
 Instruction = tuple[int, int, int, int]
-"""Code, how many to skip if so, how many if not, operand."""
+"""Opcode, jump if true, jump if false, operand."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """What an architecture calls its calls, as its processes of 64 bits use them."""
+    """The system call numbers of an architecture, for 64-bit processes."""
 
     audit_number: int
     calls: Mapping[str, int]
@@ -180,32 +180,32 @@ HARDENED = (
     *("open_by_handle_at", "kexec_load", "init_module", "finit_module", "open_tree", "move_mount"),
     *("fsopen", "fsmount", "mount_setattr"),
 )
-"""What no tool needs, and what reaches other processes, the kernel, or memory that is shared."""
+"""Calls that no tool needs, or that reach other processes, the kernel, or shared memory."""
 
 ADDRESSED = ("connect", "bind", "listen")
-"""The calls of a stream that say where to."""
+"""The calls that name an address of a stream socket."""
 
 FILES = (
     *("open", "openat", "openat2", "creat", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat"),
     *("rename", "renameat", "renameat2", "truncate", "execve", "execveat"),
 )
-"""The calls that name a file to open, change or start; not every machine has each."""
+"""The calls that name a file to open, change or start; some exist on one machine only."""
 
 
 class Reach(Enum):
-    """Which addresses the streams of a process may lead to."""
+    """The addresses that streams of a process may connect to."""
 
     PROXY = "proxy"
     """one port of this machine, `Addresses.port`"""
     LOOPBACK = "loopback"
     """this machine"""
     PUBLIC = "public"
-    """all but this machine, and those of its own link, where clouds keep their metadata"""
+    """all except loopback and link-local addresses (cloud metadata services)"""
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """What connections, and servers, of confined processes are held to: by a supervisor."""
+    """Limits on connections and servers of confined processes; a supervisor enforces them."""
 
     reach: Reach
     port: int = 0
@@ -231,7 +231,7 @@ class _Program(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Sockets:
-    """Which sockets a process may open: local ones, and all others; of these streams alone."""
+    """The sockets that a process may open: local ones, all others, or streams only."""
 
     local: bool = False
     network: bool = True
@@ -240,7 +240,7 @@ class Sockets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """What is refused, and which calls wait for a supervisor; ``refused`` are further calls."""
+    """Which calls are refused, and which wait for a supervisor; ``refused`` adds calls."""
 
     sockets: Sockets
     is_hardened: bool = False
@@ -254,14 +254,14 @@ def number_of(call: str, machine: str = "") -> int:
 
 
 def can_filter(*, platform: str = sys.platform, machine: str = "") -> bool:
-    """Whether the system has filters, and this module knows the numbers of its calls."""
+    """Whether the system has filters, and this module knows its system call numbers."""
     if platform != "linux" or sys.maxsize <= 2**32:
         return False
     return (machine or os.uname().machine) in _MACHINES and _prctl(_GET_SECCOMP) >= 0
 
 
 def refuse_sockets(allowed: Sockets, *, platform: str = sys.platform, machine: str = "") -> bool:
-    """Let this thread and all that it starts open these alone; False where that cannot be.
+    """Allow only these sockets to this thread and its children; False if not supported.
 
     Raises OSError when the system has filters and refuses this one.
     """
@@ -272,7 +272,7 @@ def refuse_sockets(allowed: Sockets, *, platform: str = sys.platform, machine: s
 
 
 def enter(wanted: Filter, machine: str = "") -> int | None:
-    """Put this thread and all that it starts under a filter.
+    """Install a filter on this thread; its children inherit it.
 
     With supervised calls, the descriptor that they are heard from; this process owns it. Raises
     OSError when the system refuses.
@@ -338,12 +338,12 @@ def instructions(machine: str, wanted: Filter | Sockets) -> Sequence[Instruction
 
 
 def packed(lines: Sequence[Instruction]) -> bytes:
-    """A filter as it lies in memory."""
+    """A filter as ``struct sock_fprog`` needs it."""
     return b"".join(bytes(_Instruction(*line)) for line in lines)
 
 
 def _for_call(number: int, block: Sequence[Instruction]) -> list[Instruction]:
-    """The block for a call of this number; whoever leaves it at its end has the call allowed."""
+    """The block for a call of this number; a program that reaches its end has the call allowed."""
     closed = list(block)
     if closed[-1][0] != _RETURN or len(closed) > 1:
         closed.append((_RETURN, 0, 0, _ALLOW))
@@ -351,7 +351,7 @@ def _for_call(number: int, block: Sequence[Instruction]) -> list[Instruction]:
 
 
 def _opened(allowed: Sockets) -> list[Instruction]:
-    """What becomes of ``socket(family, type, protocol)``."""
+    """The decision on ``socket(family, type, protocol)``."""
     local = _ALLOW_LINE if allowed.local else _refuse(errno.EACCES)
     lines = [_load(0), (_IF_EQUAL, 0, 1, _AF_UNIX), local]
     if not allowed.network:

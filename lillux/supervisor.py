@@ -1,4 +1,4 @@
-"""Decides calls of confined processes by what lies in their memory: addresses, names of files.
+"""Decides supervised system calls by their arguments in memory: addresses, file names.
 
 A filter (`lillux.seccomp`) lets such a call wait; a thread of this process hears of it. What it
 reads could be changed by another thread of the caller before the kernel reads it again. So a
@@ -48,7 +48,7 @@ def allows(addresses: Addresses, call: str, ip: Ip, port: int) -> bool:
 
 
 def is_near(ip: Ip) -> bool:
-    """Whether an address is this machine, or one that only its own link knows."""
+    """Whether an address is loopback or link-local."""
     return ip.is_loopback or ip.is_link_local or ip.is_unspecified or ip in _METADATA
 
 
@@ -57,7 +57,7 @@ _METADATA = frozenset({ip_address("fd00:ec2::254"), ip_address("100.100.100.200"
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What a confined process tried: ``read``, ``write``, ``run`` a path, ``connect``, ``bind``.
+    """An access of a confined process: ``read``, ``write``, ``run``, ``connect`` or ``bind``.
 
     ``was_refused`` is known of addresses alone; whether a path is open is for the rules to say.
     """
@@ -72,7 +72,7 @@ OnAttempt = Callable[[Attempt], None]
 
 @cache
 def can_supervise() -> bool:
-    """Whether this process may take hold of another's socket: containers may forbid it."""
+    """Whether pidfd_getfd() works for this process: containers may forbid it."""
     try:
         pidfd = os.pidfd_open(os.getpid())
     except (AttributeError, OSError):
@@ -87,7 +87,7 @@ def can_supervise() -> bool:
 
 
 class Supervisor:
-    """Answers the calls that a listener brings, until no process is left that makes any."""
+    """Answers supervised calls until the last confined process has ended."""
 
     def __init__(
         self, listener: int, addresses: Addresses | None, on_attempt: OnAttempt | None = None
@@ -117,7 +117,7 @@ class Supervisor:
         buffer = bytearray(_REQUEST.size)
         try:
             fcntl.ioctl(self._listener, _RECEIVE, buffer)
-        except OSError:  # the caller was ended in between
+        except OSError:  # the caller ended meanwhile
             return
         request, pid, _, number, _, _, *words = _REQUEST.unpack(buffer)
         call = _Call(request, pid, self._names.get(number, ""), words)
@@ -146,18 +146,18 @@ class Supervisor:
             self._answer(call, 0)
 
     def _make(self, call: "_Call") -> None:
-        """Do what was asked, on the caller's own socket. Raises OSError, ValueError."""
+        """Make the call on the caller's socket. Raises OSError, ValueError."""
         given = None if call.name == "listen" else call.address()
         pidfd = os.pidfd_open(_leader(call.pid))
         try:
             descriptor = _socket_of(pidfd, call.words[0])
         finally:
             os.close(pidfd)
-        self._require_there(call)  # else the number is another process's by now
+        self._require_there(call)  # otherwise the process id may belong to another process
         with socket.socket(fileno=descriptor) as ours:
             is_stream = ours.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE) == socket.SOCK_STREAM
             if ours.family == socket.AF_UNIX and isinstance(given, str | bytes):
-                # Whoever may open local sockets at all may use them: see `lillux.seccomp.Sockets`.
+                # A program that may create local sockets may use them: `seccomp.Sockets`.
                 (ours.connect if call.name == "connect" else ours.bind)(given)
                 return
             if ours.family == socket.AF_UNIX and call.name == "listen":
@@ -228,7 +228,7 @@ class _Address:
     scope: int = 0
 
     def place(self, family: int) -> tuple[str, int] | tuple[str, int, int, int]:
-        """In the shape that sockets of a family take."""
+        """The address in the form of a socket family."""
         if family == socket.AF_INET:
             return str(self.ip), self.port
         return str(self.ip).partition("%")[0], self.port, self.flow, self.scope
@@ -243,7 +243,7 @@ def _parsed(name: tuple[str, int]) -> _Address:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One call that waits: who makes it, and its arguments."""
+    """A waiting call: its thread and its arguments."""
 
     request: int
     pid: int
@@ -311,7 +311,7 @@ class _Call:
         return str(Path(f"/proc/{self.pid}/{link}").readlink())
 
     def _text(self, address: int) -> str:
-        """The text that ends with a NUL; a page that is not there ends it too."""
+        """The text up to a NUL or an unmapped page."""
         text = b""
         while b"\0" not in text and len(text) < _MAX_PATH:
             step = 256 - (address + len(text)) % 256

@@ -44,11 +44,11 @@ Resolve = Callable[..., list[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """Where a forwarder leads: ``NAME:PORT``, ``*.NAME:PORT``, ``ADDRESS:PORT``; lower case.
+    """Allowed destinations, in lower case: ``NAME:PORT``, ``*.NAME:PORT``, ``ADDRESS:PORT``.
 
-    ``private`` are names, addresses and networks of the own surroundings that may be reached by a
-    name too. `ANYWHERE` alone leads to all but this machine and its own link. So does anything
-    where ``is_shared``: the machine is not that of who asks.
+    ``private`` are private names, addresses and networks that a host may resolve to. `ANYWHERE`
+    alone allows everything except this machine and its link. ``is_shared``: the machine does not
+    belong to the caller, so loopback and link-local addresses are always refused.
     """
 
     named: tuple[str, ...]
@@ -61,7 +61,7 @@ class Hosts:
         return self.named == (ANYWHERE,) or any(fits(one, host, port) for one in self.named)
 
     def may_reach(self, host: str, ip: Ip) -> bool:
-        """Whether a named host may be this address."""
+        """Whether a host may have this address."""
         if self.is_shared and is_near(ip):
             return False
         if self.named == (ANYWHERE,):
@@ -85,7 +85,7 @@ def fits(pattern: str, host: str, port: int) -> bool:
 
 
 def is_public(ip: Ip) -> bool:
-    """Whether an address is one of the internet, whatever it is wrapped in."""
+    """Whether an address is public, also when it is embedded in another form of address."""
     if isinstance(ip, IPv6Address):
         inner = ip.ipv4_mapped
         if ip in _NAT64:
@@ -112,7 +112,7 @@ def _is_among(entry: str, host: str, ip: Ip) -> bool:
 
 
 class _RefusedError(Exception):
-    """The answer is this status and this text."""
+    """A refusal, as an HTTP status and a text."""
 
     def __init__(self, status: str, text: str) -> None:
         self.status, self.text = status, text
@@ -120,7 +120,7 @@ class _RefusedError(Exception):
 
 
 class Forwarder:
-    """One such proxy, for as long as this process lives. ``port`` is where it listens."""
+    """A running proxy; it ends with this process. ``port`` is where it listens."""
 
     def __init__(self, hosts: Hosts, resolve: Resolve = socket.getaddrinfo) -> None:
         self._hosts, self._resolve = hosts, resolve
@@ -134,7 +134,7 @@ class Forwarder:
         Thread(target=self._serve, name="lillux-forwarder", daemon=True).start()
 
     def variables(self) -> dict[str, str]:
-        """What tells programs to use it."""
+        """The proxy variables for the environment of a program."""
         url = f"http://{_USER}:{self._password}@127.0.0.1:{self.port}"
         names = (name for name in PROXY_VARIABLES if name != "NO_PROXY")
         said = {spelt: url for name in names for spelt in (name, name.lower())}
@@ -204,7 +204,7 @@ class Forwarder:
             _move_both(client, server)
 
     def _is_ours(self, fields: str) -> bool:
-        """Whether a request shows the secret of this forwarder."""
+        """Whether a request contains the secret of this forwarder."""
         for line in fields.split("\r\n"):
             name, _, value = line.partition(":")
             if name.strip().lower() == "proxy-authorization":
@@ -277,7 +277,7 @@ def _authorization(proxy: Proxy) -> list[str]:
 
 
 def _ask_upstream(server: socket.socket, proxy: Proxy, shown: str) -> bytes:
-    """Let the user's own proxy connect; its answer, which is the client's."""
+    """Connect through the user's own proxy and return its answer for the client."""
     lines = [f"CONNECT {shown} HTTP/1.1", f"Host: {shown}", *_authorization(proxy), "", ""]
     server.sendall("\r\n".join(lines).encode("latin-1"))
     head, rest = _head(server)
@@ -285,7 +285,7 @@ def _ask_upstream(server: socket.socket, proxy: Proxy, shown: str) -> bytes:
 
 
 def _head(source: socket.socket) -> tuple[str, bytes]:
-    """A head without the empty line at its end, and what came behind it."""
+    """The head of a request without its last empty line, and the bytes after the head."""
     data = b""
     while b"\r\n\r\n" not in data:
         piece = source.recv(4096)
@@ -297,7 +297,7 @@ def _head(source: socket.socket) -> tuple[str, bytes]:
 
 
 def _target(method: str, target: str) -> tuple[str, int, str]:
-    """Host, port and path of what is asked for."""
+    """Host, port and path of a request."""
     try:
         if method == "CONNECT":
             parts = urlsplit(f"//{target}")

@@ -87,7 +87,7 @@ def spawn(
 def _given_words(
     command: Command, platform: str, landlock: int | None, given: ExitStack
 ) -> tuple[Sequence[str], list[int]]:
-    """The words to start, and the descriptors that they name; ``given`` closes these."""
+    """The command line, and the descriptors in it; ``given`` closes these."""
     descriptors = []
     rules = _rules_file(command, platform, landlock)
     if rules is not None:
@@ -118,7 +118,7 @@ def sealed_file(data: bytes) -> int:
             file.write(data)
         every = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, every)
-        os.lseek(descriptor, 0, os.SEEK_SET)  # for who reads the descriptor, and not its path
+        os.lseek(descriptor, 0, os.SEEK_SET)  # for readers of the descriptor
     except OSError as error:
         raise file_system_error(Path("memfd"), error) from error
     return descriptor
@@ -171,7 +171,7 @@ def confined(
 
 @contextmanager
 def _without_vfork(applies: bool) -> Iterator[None]:  # noqa: FBT001 - a condition
-    """Start children by fork: one that is watched waits for this process before it is another.
+    """Start children by fork(): with vfork() a supervised child would wait for us, and we for it.
 
     After vfork this process would stand still until then.
     """
@@ -192,7 +192,7 @@ def bubblewrap() -> str:
 
 
 def _wrapper(command: Command, platform: str, landlock: int | None) -> str:
-    """The program that confines the command where the system's own calls do not."""
+    """The wrapper program that confines the command, ``""`` if system calls do it."""
     wanted = command.confinement
     if wanted is None or platform not in {"linux", "darwin"}:
         return ""
@@ -206,7 +206,7 @@ def _wrapper(command: Command, platform: str, landlock: int | None) -> str:
 
 
 def _rules_file(command: Command, platform: str, landlock: int | None) -> int | None:
-    """A descriptor of the filter, for bubblewrap to set: it needs what the filter refuses."""
+    """A descriptor of the filter for bubblewrap, which needs calls that the filter refuses."""
     wanted = command.confinement
     if wanted is None or not wanted.needs_filter or platform != "linux":
         return None
@@ -220,7 +220,7 @@ def started_words(
     landlock: int | None = None,
     rules: int | None = None,
 ) -> Sequence[str]:
-    """The words of the command, behind those of a program that confines it where one has to.
+    """The command line, with the wrapper program in front of it if one is needed.
 
     ``rules`` is the descriptor of a filter for it. Raises ProgramNotFoundError.
     """

@@ -179,7 +179,7 @@ class PageData:
         return ShownThread(execution=_execution(row), fields=fields, conflicts=tuple(conflicts))
 
     def _receipt(self, result_hash: str | None) -> dict[str, str]:
-        """What the receipt of an execution says of its rights; nothing where it left none."""
+        """The rights in the receipt of an execution; nothing without a receipt."""
         try:
             stored = self._store.get_object(result_hash) if result_hash else {}
             payload = stored["result"]["receipt"]["envelope"]["payload"]

@@ -334,7 +334,7 @@ def _validate_header(target: SignTarget, header: Mapping[str, object], version: 
 
 
 def shown_rights(found: PublishedVersion) -> Mapping[str, object] | None:
-    """What a published tool declares that it may do; None for one that says nothing readable."""
+    """The declared rights of a published tool; None if it has none, or they are not readable."""
     try:
         header = parse_header(found.suffix, found.content, str(found.name))
         return declared_rights(found.name.kind, found.suffix, header)
@@ -345,7 +345,7 @@ def shown_rights(found: PublishedVersion) -> Mapping[str, object] | None:
 def declared_rights(
     kind: Kind, suffix: str, header: Mapping[str, object]
 ) -> Mapping[str, object] | None:
-    """What a tool declares that it may do; None where it declares nothing. Raises SpecError."""
+    """The declared rights of a tool; None without a block. Raises SpecError."""
     if kind is not Kind.TOOL:
         return None
     rights = tool_spec(header, suffix).sandbox

@@ -101,7 +101,7 @@ class ShownSearch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """An item that somebody reads. ``signature``: the fields of its line; ``rights``: declared."""
+    """One item as a page. ``signature``: the fields of its line; ``rights``: declared."""
 
     item: ShownItem
     versions: tuple[ShownVersion, ...]
@@ -293,7 +293,7 @@ def _rights(shown: Shown) -> list[Html]:
         return []
     heading = tag("h2", "What it may do")
     if shown.rights is None:
-        return [heading, tag("p", "It declares nothing: it may do what whoever runs it may.")]
+        return [heading, tag("p", "It declares no rights: it runs with all rights of its caller.")]
     said = (
         fact
         for key, value in shown.rights.items()

@@ -1,4 +1,4 @@
-"""A ``sandbox:`` block for a tool, from what one run of it did.
+"""Proposes a ``sandbox:`` block for a tool from the accesses of one run.
 
 The run is watched and not held to anything: it may do what its caller may. What it read, wrote,
 started and connected to is generalised a little; what belongs to any program is left out.
@@ -27,7 +27,7 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
-    """The proposed rights, what to know about them, and how the run ended."""
+    """The proposed rights, notes on them, and the result of the run."""
 
     rights: Rights
     notes: tuple[str, ...]
@@ -35,7 +35,7 @@ class Suggestion:
 
 
 def suggest(rye: Rye, reference: Reference, request: ExecutionRequest) -> Suggestion:
-    """Run a tool once, watched, and say what it needed. Raises RyeError where nothing can watch."""
+    """Run a tool once, watched, and propose rights. Raises RyeError if nothing can watch."""
     if not can_supervise():
         raise RyeError(
             f"{reference}: this machine cannot watch a program: it needs Linux with seccomp",
@@ -72,7 +72,7 @@ def suggest(rye: Rye, reference: Reference, request: ExecutionRequest) -> Sugges
 
 
 def _files(attempts: Iterable[Attempt], what: str, call: CallRights) -> list[Path]:
-    """The files that an access was about, without those that any program may read."""
+    """The files of the accesses, without those that any program may read."""
     started = [one.target for one in attempts if one.what == "run"][:1]
     beside = (place for path in started for place in program_places(Path(path).resolve().parent))
     free = [*system_places(), *call.own_files, *beside]
@@ -100,7 +100,7 @@ def _belongs_to_interpreter(path: Path) -> bool:
 
 
 def _paths(found: Sequence[Path], call: CallRights, *, is_write: bool) -> Entries:
-    """Folders for what is written, files for what is read; folders too where there are many."""
+    """Folders for writing, files for reading; folders for reading too if the files are many."""
     folders = [path if path.is_dir() else path.parent for path in found]
     paths = folders if is_write else [path for path in found if not path.is_dir()]
     if len(set(paths)) > MAX_PATHS:
@@ -153,7 +153,7 @@ def _variables(tool: ChainElement, rye: Rye) -> Entries:
 
 
 def block(rights: Rights, suffix: str) -> str:
-    """The block as it stands in the header of a file."""
+    """The block in the syntax of a file's header."""
     import json
 
     said: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""``rye receipts``: what ran, and proof of it."""
+"""``rye receipts``: list, show, verify and export receipts."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""``rye sandbox``: what a tool may do, and what it would need."""
+"""``rye sandbox``: show the rights of a tool, or propose them."""
 
 from pathlib import Path
 

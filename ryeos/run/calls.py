@@ -286,7 +286,7 @@ class Call(Protocol):
 
     @property
     def program(self) -> str:
-        """The program that it starts, ``""`` for none."""
+        """The program that it starts, ``""`` if it starts none."""
         ...
 
     def run(

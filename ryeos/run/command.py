@@ -727,7 +727,7 @@ class ProcessCall:
         return self.told(map_outcome(outcome, self.invocation.timeout_s))
 
     def told(self, mapped: MappedResult) -> MappedResult:
-        """The result, with what its rights refused."""
+        """The result, with the refused accesses."""
         invocation, rights = self.invocation, self.rights
         if invocation.confinement is None or (mapped.success and not rights.watches):
             return mapped

@@ -2,7 +2,7 @@
 
 (1) the level: of the user's policy, or the word of a person in RYE_SANDBOX
 (2) what the tool declares; without a declaration, what the level gives
-(3) narrowed by its runtimes, by the user's policy, and by whatever calls it
+(3) narrowed by its runtimes, by the user's policy, and by its callers
 (4) names of folders filled in; a path that leads out of what it begins with is refused
 (5) as real paths, sockets and programs for `lillux.sandbox`; what cannot be held is refused
 
@@ -253,7 +253,7 @@ class CallRights:
 
     declared     what the tool's own header asks for, ``declared_by`` its id; None, ``""`` where it
                  asks for nothing
-    own_files    what belongs to the call and may be read whatever is declared
+    own_files    files of the call itself, always readable
     """
 
     level: Level
@@ -414,7 +414,7 @@ class CallRights:
             ) from error
 
     def own_network(self, env: Mapping[str, str]) -> dict[str, str]:
-        """What this program's own requests for the call get: they keep to the same hosts.
+        """The environment of requests that Rye itself makes for the call: the same hosts apply.
 
         Redirects are followed there too; on a node none leads to the machine itself.
         """
@@ -426,7 +426,7 @@ class CallRights:
         return self.proxied(env, self.forwarder())
 
     def proxied(self, env: Mapping[str, str], forwarder: "Forwarder | None") -> dict[str, str]:
-        """An environment whose proxy is the forwarder, where there is one."""
+        """The environment with the forwarder as its proxy, if there is one."""
         if forwarder is None:
             return dict(env)
         plain = {k: v for k, v in env.items() if k.upper() not in _FOR_NETWORK[:4]}
@@ -523,7 +523,7 @@ def rights_of(
             call = call.narrowed(one)
             call = replace(call, declared=call.rights) if one is declared else call
     if context.on_node and call.rights and call.rights.network == (LOOPBACK,):
-        # The machine is shared: what listens there is somebody else's.
+        # Users share the machine: a local server may belong to another user.
         call = replace(call, rights=replace(call.rights, network=()))
     return call
 
@@ -535,7 +535,7 @@ def _undeclared(level: Level, *, on_node: bool) -> Rights | None:
 
 
 def _own_files(chain: Chain, anchor: Anchor, files: AnchoredFiles) -> tuple[Path, ...]:
-    """What belongs to a tool: its file, its anchor, the library of its runtime."""
+    """The files of a tool: its own, its anchor, the library of its runtime."""
     names = anchor.names
     found = [Path(names["tool_path"])]
     if anchor.active:
@@ -550,7 +550,7 @@ def _own_files(chain: Chain, anchor: Anchor, files: AnchoredFiles) -> tuple[Path
 
 
 class _Places:
-    """Where a program lies, and what it needs to start."""
+    """The path of a program, and the files that it needs to start."""
 
     def __init__(self, program: str, env: Mapping[str, str]) -> None:
         self._path_variable = env.get("PATH", os.defpath)
@@ -572,7 +572,7 @@ class _Places:
             yield from program_places(Path(folder))
 
     def executable(self, programs: Sequence[str]) -> Iterator[Path]:
-        """The program itself, those that are named, and what starts each of them."""
+        """The program itself, the named programs, and the loader of each."""
         from lillux.sandbox import loaders_of
 
         todo = [self._program, *map(self._found, programs)]

@@ -192,7 +192,7 @@ class PrimitiveExecutor:
         return sha256_hex(f"{chain.digest}\n{pins}".encode())
 
     def rights(self, item_id: str, *, is_watched: bool = False) -> CallRights:
-        """What a tool may do; with ``is_watched`` where nothing holds it to what it declares.
+        """The rights of a tool; with ``is_watched`` its declared rights are not enforced.
 
         Raises as `build_chain`, RyeError.
         """
@@ -395,7 +395,7 @@ class PrimitiveExecutor:
         )
 
     def _rights(self, prepared: "PreparedCall", request: ExecutionRequest) -> CallRights:
-        """What the call may do. One that is watched may do what its caller may."""
+        """The rights of the call. A watched call has the rights of its caller."""
         policy = prepared.policy
         if request.is_watched:
             policy = replace(policy, level=Level.OFF)
@@ -419,7 +419,7 @@ class PrimitiveExecutor:
     def _evidence(
         self, call: Call, prepared: "PreparedCall", request: ExecutionRequest
     ) -> "Evidence":
-        """What a receipt says of the call, as it is about to be made."""
+        """The evidence for a receipt, collected just before the call."""
         from ryeos.run.receipts import Evidence
 
         env = prepared.env

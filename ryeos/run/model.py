@@ -120,7 +120,7 @@ class ExecutionRequest:
     resolution   where the tool is, if the caller has resolved ``item_id`` already
     may_pin      whether a first success writes the lockfile
     confined     a graph asks for it: see `ryeos.items.context.Context.baseline`
-    callers      the rights of whatever calls it: it gets no more than each of them
+    callers      the rights of its callers: it gets no more than each of them
     wants_receipt  whether the result has its ``evidence``
     caller       who calls it, for a receipt: ``{"kind": "cli"}``
     is_watched   what the program tries goes to ``attempts``; it is not held to what it declares

@@ -1,4 +1,4 @@
-"""Receipts: what ran, with which rights, for whom, and what came of it, signed.
+"""Receipts: signed records of what ran, with which rights, for whom, and with what result.
 
 A receipt is an in-toto Statement v1 in a DSSE envelope; its predicate is ``https://rye.dev/run/v1``.
 Receipts are lines of one log in user space. Each names the one before by digest and has the next
@@ -52,7 +52,7 @@ _MAX_INTERPRETERS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What an execution knows of itself. All values are JSON.
+    """Facts about one execution. All values are JSON.
 
     chain        id, kind, version, space, sha256 and signer of each element
     parameters   as they were checked
@@ -88,7 +88,7 @@ def predicate_of(
     is_full: bool,
     steps: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The predicate of one execution, but for its place in a log.
+    """The predicate of one execution, without its place in the log.
 
     ``outcome`` has ``status`` and what else is known of the end; with ``is_full`` the values of the
     parameters are in it too.
@@ -117,7 +117,7 @@ def _stamp(moment: datetime) -> str:
 
 
 def statement(predicate: Mapping[str, Any], subject: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """An in-toto statement of a run; ``subject`` is what came of it."""
+    """An in-toto statement of a run; ``subject`` are its outputs."""
     return {
         "_type": STATEMENT_TYPE,
         "subject": list(subject),
@@ -127,12 +127,12 @@ def statement(predicate: Mapping[str, Any], subject: Sequence[Mapping[str, Any]]
 
 
 def subject_of(name: str, digest: str) -> dict[str, Any]:
-    """One thing that came of a run."""
+    """One output of a run."""
     return {"name": name, "digest": {"sha256": digest}}
 
 
 def changed_files(folders: Sequence[str], since: float) -> Iterator[tuple[str, str]]:
-    """Files below folders that were written since then, with digests; few folders, few files.
+    """Files in folders that changed since a moment, with digests; both bounded.
 
     What has more files than `_MAX_CHANGED` is passed over: a receipt may not cost more than a run.
     """
@@ -167,7 +167,7 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 class ReceiptKey:
-    """The key pair of receipts: made when the first one is written."""
+    """The key pair for receipts, created with the first receipt."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -203,19 +203,19 @@ class Receipt:
 
     @property
     def id(self) -> str:
-        """What people call it by."""
+        """The short id that people type."""
         return self.digest[:ID_CHARACTERS]
 
     @property
     def predicate(self) -> Mapping[str, Any]:
-        """What it says of the run."""
+        """The predicate."""
         found = self.statement.get("predicate")
         return found if isinstance(found, Mapping) else {}
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with the log, at a line; 0 for the whole of it."""
+    """A problem in the log, at a line; 0 for the whole log."""
 
     line: int
     text: str
@@ -223,7 +223,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """The last line as it was written: how many there are, its digest, the size of the log."""
+    """The state after the last line: number of lines, digest of the last, size of the log."""
 
     count: int = 0
     digest: str = ""
@@ -268,7 +268,7 @@ class ReceiptLog:
             raise file_system_error(self.folder / LOG, error) from error
 
     def receipts(self) -> Iterator[Receipt]:
-        """All that can be read, the oldest first; `verify` says what is wrong with the rest."""
+        """All readable receipts, the oldest first; `verify` reports the others."""
         for number, line in self.lines():
             with suppress(ValueError, TypeError, KeyError):
                 yield _receipt(number, line)
@@ -287,7 +287,7 @@ class ReceiptLog:
         return found[0]
 
     def verify(self) -> tuple[int, list[Problem]]:
-        """How many lines there are, and all that is wrong with them. Raises KeyNotFoundError."""
+        """The number of lines, and all problems. Raises KeyNotFoundError."""
         public_pem = self.key.public_pem()
         problems: list[Problem] = []
         before, count = "", 0
@@ -316,7 +316,7 @@ class ReceiptLog:
     # ------------------------------------------------------------------ writing
 
     def _head(self, public_pem: bytes) -> _Head | None:
-        """The head as it was signed; None where there is none. Raises LilluxError."""
+        """The verified head; None without one. Raises LilluxError."""
         try:
             data = read_bytes(self.folder / HEAD, _MAX_HEAD_BYTES)
         except FileNotFoundError:
@@ -331,9 +331,9 @@ class ReceiptLog:
         return _Head(int(said["count"]), str(said["sha256"]), int(said["size"]))
 
     def _settled_head(self, public_pem: bytes) -> _Head:
-        """The head, once what a process left that was ended in between is dealt with."""
+        """The head, after repair of what a killed process left incomplete."""
         head: _Head | None = None
-        with suppress(LilluxError):  # `verify` says what is wrong with it
+        with suppress(LilluxError):  # `verify` reports the problem
             head = self._head(public_pem)
         path = self.folder / LOG
         size = path.stat().st_size if path.exists() else 0
@@ -353,7 +353,7 @@ class ReceiptLog:
         return head
 
     def _counted(self) -> _Head:
-        """The head as the log itself says it."""
+        """The head, computed from the log."""
         head = _Head()
         for number, line in self.lines():
             head = _Head(number, sha256_hex(line), head.size + len(line))
@@ -371,7 +371,7 @@ class ReceiptLog:
             try:
                 _write_whole(descriptor, line)
             except OSError as error:
-                with suppress(OSError):  # what cannot be cut off is put aside by the next one
+                with suppress(OSError):  # the next append moves it aside
                     os.ftruncate(descriptor, size)
                 raise file_system_error(path, error) from error
         finally:
@@ -385,13 +385,13 @@ class ReceiptLog:
 
 
 def _write_whole(descriptor: int, data: bytes) -> None:
-    """Write all of it. Raises OSError, also where a full disk took only a part."""
+    """Write all bytes. Raises OSError, also if a full disk took only a part."""
     if os.write(descriptor, data) != len(data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _replace(path: Path, text: bytes) -> None:
-    """Put a new file in the place of one, at once; not flushed to the disk, for that takes 5 ms."""
+    """Replace a file atomically, without fsync(), which takes 5 ms."""
     aside = path.with_suffix(".tmp")
     try:
         aside.write_bytes(text)
@@ -412,7 +412,7 @@ def _receipt(number: int, line: bytes) -> Receipt:
 
 
 def _problem_of(line: bytes, number: int, before: str, public_pem: bytes) -> str:
-    """What is wrong with a line, ``""`` if nothing is."""
+    """The problem of a line, ``""`` if it is valid."""
     try:
         said = dsse.opened(json.loads(line), PAYLOAD_TYPE, public_pem)
     except ValueError:
@@ -433,7 +433,7 @@ def _problem_of(line: bytes, number: int, before: str, public_pem: bytes) -> str
 
 
 class InterpreterDigests:
-    """The digests of programs, by what the system tells of their files; a program is read once."""
+    """A cache of program digests, keyed by stat()."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / INTERPRETERS
@@ -476,7 +476,7 @@ class InterpreterDigests:
 
 
 def slsa_statement(receipt: Receipt, builder: str) -> dict[str, Any]:
-    """A receipt as SLSA provenance v1. Raises RyeError for a run that made nothing."""
+    """A receipt as SLSA provenance v1. Raises RyeError for a run without output."""
     said = receipt.predicate
     if said.get("status") != "success":
         raise RyeError(
@@ -516,7 +516,7 @@ def slsa_statement(receipt: Receipt, builder: str) -> dict[str, Any]:
 
 
 # --- the receipts of a user -----------------------------------------------------------------------
-# Which run leaves one, and what it says of its end.
+# Which runs get a receipt, and what it records.
 
 _MAX_STEPS = 1000
 _MAX_RUNS = 16
@@ -542,7 +542,7 @@ class Receipts:
         started_s: float,
         caller: Mapping[str, Any],
     ) -> Answer:
-        """The answer with the id of the run's receipt, or a warning that there is none."""
+        """The answer with the id of the run's receipt, or a warning that writing it failed."""
         envelope = dict(answer.envelope)
         metadata = envelope["metadata"] = dict(envelope.get("metadata") or {})
         data = envelope.get("data")
@@ -601,7 +601,7 @@ class Receipts:
             steps.append(step)
 
     def keep(self, predicate: Mapping[str, Any], subject: Sequence[Mapping[str, Any]]) -> str:
-        """Write what a node has said of a run; the receipt's id. Raises LilluxError."""
+        """Add a node's receipt to the log; return its id. Raises LilluxError."""
         require_user_space(self._context)
         return self.log.append(predicate, subject)
 

@@ -1,4 +1,4 @@
-"""What a confined program was refused, and which line of its header would allow it. Pure.
+"""Refused accesses of a confined program, and the header lines that would allow them. Pure.
 
 Known from what a supervisor or a forwarder has seen; else read out of what the program says: the
 system tells a program no more than that permission was denied.
@@ -49,7 +49,7 @@ class Refusal:
     target: str
 
     def describe(self, shown: str, *, is_declared: bool = False) -> dict[str, Any]:
-        """As a result tells it; ``shown`` is how a header would name the target.
+        """The access as a result shows it; ``shown`` is the target as a header would name it.
 
         ``is_declared``: its header does, and the user's policy or the caller took it away.
         """
@@ -70,7 +70,7 @@ def told(
     search_path: str,
     withheld: Sequence[str] = (),
 ) -> MappedResult:
-    """The result, with what was refused: of a program that failed, or that was watched.
+    """The result with the refused accesses, for a program that failed or was watched.
 
     ``search_path`` is the PATH of its environment, ``withheld`` are the variables that it lacks.
     """
@@ -84,7 +84,7 @@ def told(
             found += words.network()
         found += words.variables(withheld)
     kept = confinement.withholding
-    if kept:  # no header gives a key to what an agent starts
+    if kept:  # no header allows an agent to read a key
         found = [one for one in found if not kept.takes(one.what, one.target)]
     refused = list(dict.fromkeys(found))[:MAX_TOLD]
     if not refused:
@@ -99,7 +99,7 @@ def told(
 
 
 def hint_of(item_id: str, refused: Sequence[dict[str, Any]]) -> str:
-    """A line for a person: what to write into the header, where that is what is wanted."""
+    """The line to add to the header."""
     first = refused[0]
     what = f"{first['what']} {first['target']}"
     more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
@@ -121,7 +121,7 @@ def _seen(attempts: Iterable["Attempt"], confinement: "Confinement") -> Iterator
 
 
 def _is_there(attempt: "Attempt") -> bool:
-    """Whether it would have come to something: programs look for many files that are not there."""
+    """Whether the target exists: programs look for many files that do not."""
     target = Path(attempt.target)
     if attempt.target == "/dev/tty":  # shells and git look whether there is a terminal
         return False
@@ -131,7 +131,7 @@ def _is_there(attempt: "Attempt") -> bool:
 
 
 class _Words:
-    """What a failed program says."""
+    """The complaints in the output of a failed program."""
 
     def __init__(self, mapped: MappedResult, confinement: "Confinement") -> None:
         self._confinement = confinement
@@ -142,7 +142,7 @@ class _Words:
         self._text = text
 
     def files(self, cwd: str, search_path: str) -> Iterator[Refusal]:
-        """The files and programs that it was denied."""
+        """The files and programs in its error messages."""
         for pattern in _DENIED:
             for match in pattern.finditer(self._text):
                 for name in filter(None, match.groups()):
@@ -165,7 +165,7 @@ class _Words:
             yield Refusal("connect", "the network")
 
     def variables(self, withheld: Sequence[str]) -> Iterator[Refusal]:
-        """Variables that it names and has not."""
+        """Variables that it names and that are not set."""
         for name in withheld:
             whole = rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])"
             if len(name) >= _SHORTEST_NAME and re.search(whole, self._text):
@@ -173,17 +173,17 @@ class _Words:
 
 
 def _could(what: str, path: str) -> bool:
-    """Whether a path is what such an access is about."""
+    """Whether a path can be the target of such an access."""
     try:
         if what == "run":
             return Path(path).is_file() and os.access(path, os.X_OK)
         return what == "write" or Path(path).exists()
-    except (OSError, ValueError):  # a name that no system takes
+    except (OSError, ValueError):  # not a valid path
         return False
 
 
 def shown_target(refusal: Refusal, rights: "CallRights") -> str:
-    """How a header names what was refused; ``""`` for what it can only give as a whole."""
+    """The header entry for a refused access; ``""`` if only the whole right can be given."""
     if refusal.what in {"read", "write"}:
         path = Path(refusal.target)
         if refusal.what == "write" and not path.is_dir():

@@ -63,7 +63,7 @@ def test_the_page_of_an_item_shows_what_it_may_do(
         shared_registry.ask("GET", f"/browse/item/tool/{one}").body.decode() for one in (free, held)
     ]
 
-    assert "It declares nothing: it may do what whoever runs it may." in pages[0]
+    assert "It declares no rights: it runs with all rights of its caller." in pages[0]
     assert "<dt>network</dt><dd>api.example.org:443</dd>" in pages[1]
     assert "<dt>write</dt><dd>none</dd>" in pages[1]
 

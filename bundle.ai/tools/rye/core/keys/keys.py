@@ -13,7 +13,7 @@ __category__ = "rye/core/keys"
 __tool_description__ = "List, make, trust and export signing keys"
 
 ENV_CONFIG = {"env": {"PYTHONPATH": "{runtime_lib}"}}
-# Rye is started, and keeps to its own rules: what an agent starts reaches no key.
+# It starts Rye, which enforces its own rules: under an agent no key is readable.
 SANDBOX = {"read": "any", "write": "any", "network": "none", "programs": "any", "env": "any"}
 CONFIG_SCHEMA = {
     "type": "object",

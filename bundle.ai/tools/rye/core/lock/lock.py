@@ -9,7 +9,7 @@ __category__ = "rye/core/lock"
 __tool_description__ = "Show, renew and remove the lockfile that pins a tool's chain"
 
 ENV_CONFIG = {"env": {"PYTHONPATH": "{runtime_lib}"}}
-# Rye is started, and keeps to its own rules: what an agent starts reaches no key.
+# It starts Rye, which enforces its own rules: under an agent no key is readable.
 SANDBOX = {"read": "any", "write": "any", "network": "none", "programs": "any", "env": "any"}
 CONFIG_SCHEMA = {
     "type": "object",

@@ -50,7 +50,7 @@ ACTIONS = {
 NO_REGISTRY = {"verify", "outdated", "update", "pins", "bundle_uninstall", "bundle_list"}
 VALUES = ("item_id", "bundle", "name", "query")
 
-# Rye is started, and keeps to its own rules: what an agent starts reaches no key.
+# It starts Rye, which enforces its own rules: under an agent no key is readable.
 SANDBOX = {"read": "any", "write": "any", "network": "any", "programs": "any", "env": "any"}
 CONFIG_SCHEMA = {
     "type": "object",

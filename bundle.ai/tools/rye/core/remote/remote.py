@@ -40,7 +40,7 @@ ACTIONS = (
     "webhook_trigger",
 )
 
-# Rye is started, and keeps to its own rules: what an agent starts reaches no key.
+# It starts Rye, which enforces its own rules: under an agent no key is readable.
 SANDBOX = {"read": "any", "write": "any", "network": "any", "programs": "any", "env": "any"}
 CONFIG_SCHEMA = {
     "type": "object",

@@ -9,7 +9,7 @@ __category__ = "rye/core/testing"
 __tool_description__ = "Run the test cases that are declared beside tools, or list them"
 
 ENV_CONFIG = {"env": {"PYTHONPATH": "{runtime_lib}"}}
-# Rye is started, and keeps to its own rules: what an agent starts reaches no key.
+# It starts Rye, which enforces its own rules: under an agent no key is readable.
 SANDBOX = {"read": "any", "write": "any", "network": "any", "programs": "any", "env": "any"}
 CONFIG_SCHEMA = {
     "type": "object",
