@@ -7,7 +7,7 @@ import shutil
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from enum import StrEnum
@@ -26,7 +26,15 @@ from lillux.values import dataclass, field
 from ryeos.app.workspace import Rye
 from ryeos.graph.schemas import TEST_SCHEMA
 from ryeos.items.errors import ItemNotFoundError, RyeError, error_envelope
-from ryeos.items.refs import TEST_SUFFIX, ItemRef, Kind, Location, Reference, Space
+from ryeos.items.refs import (
+    PRIVATE_FOLDERS,
+    TEST_SUFFIX,
+    ItemRef,
+    Kind,
+    Location,
+    Reference,
+    Space,
+)
 from ryeos.items.yaml import parse_yaml
 from ryeos.run.model import ExecutionRequest
 from ryeos.trust.resolver import locations
@@ -512,7 +520,6 @@ MAX_FILE_BYTES = 8 * 1024 * 1024
 MAX_COPIED_BYTES = 64 * 1024 * 1024
 # What interpreters are found in: too large to copy.
 _LINKED = (".venv", "node_modules")
-_PRIVATE = "config/keys/signing"
 
 
 @contextmanager
@@ -558,7 +565,7 @@ def _fill(base: Path, project: Space | None, files: Mapping[str, str]) -> None:
 
 
 def _copy_items(project: Space, base: Path) -> None:
-    private = project.ai / _PRIVATE
+    private = {(project.ai / folder).resolve() for folder in PRIVATE_FOLDERS}
     for kind in Kind:
         source = project.directory(kind)
         # A project may be a stranger's: what a link leads to is not its own.
@@ -568,7 +575,7 @@ def _copy_items(project: Space, base: Path) -> None:
                 base / ".ai" / kind.directory,
                 symlinks=True,
                 ignore=lambda folder, names: [
-                    name for name in names if _is_left_out(Path(folder, name), private.resolve())
+                    name for name in names if _is_left_out(Path(folder, name), private)
                 ],
             )
     for name in _LINKED:
@@ -577,15 +584,15 @@ def _copy_items(project: Space, base: Path) -> None:
                 (base / name).symlink_to(project.base / name, target_is_directory=True)
 
 
-def _is_left_out(path: Path, private: Path) -> bool:
-    """The private key, what is too large, and what is neither file, folder nor link.
+def _is_left_out(path: Path, private: Container[Path]) -> bool:
+    """Private keys, what is too large, and what is neither file, folder nor link.
 
     A pipe would be waited for, and a file full of holes fills the disk.
     """
     status = path.lstat()
     if stat.S_ISREG(status.st_mode):
         return status.st_size > MAX_COPIED_BYTES
-    return path.resolve() == private or not (path.is_symlink() or path.is_dir())
+    return path.resolve() in private or not (path.is_symlink() or path.is_dir())
 
 
 # --- selection ------------------------------------------------------------------------------------

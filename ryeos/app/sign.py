@@ -241,13 +241,13 @@ class RunRules:
         yield from config_problems(spec.config, found.location.ref.id if found else "")
 
     def _rights_issues(self, spec: ToolSpec, label: str) -> Iterator[str]:
-        """The rights that a header asks for, and its runtime does not give."""
+        """The rights that a header declares and its runtime does not allow."""
         if spec.sandbox is None or not isinstance(spec.executor_id, str):
             return
         found = self._rye.resolver.find_executor(spec.executor_id, label)
         try:
             chain = self._rye.executor.build_chain(found.location.ref.id) if found else None
-        except LilluxError:  # what is wrong with it is for its own signature
+        except LilluxError:  # signing the runtime reports its own problems
             return
         for element in chain.elements if chain else ():
             if element.spec.sandbox is not None:

@@ -56,7 +56,7 @@ def _run_chain(session: Session) -> int:
 
 
 def rights_text(rights: Mapping[str, Any]) -> list[str]:
-    """What an item may do, a line for each right."""
+    """The rights of an item, one line each."""
     if "read" not in rights:
         held = "keys are out of reach" if rights.get("confined") else "all that you may"
         return [f"may      {held} (it declares nothing; level {rights['level']})"]

@@ -278,7 +278,7 @@ def agents_finding(platform: str, landlock: int) -> Finding:
 
 
 def rights(session: Session) -> Iterator[Finding]:
-    """Whether this system holds what items declare, and whether the user lets it."""
+    """Whether this system enforces declared rights, and whether the user turned that off."""
     from lillux.process.children import bubblewrap
     from lillux.sandbox import landlock_version
     from lillux.seccomp import can_filter

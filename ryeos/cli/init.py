@@ -24,6 +24,7 @@ outputs/
 threads/
 *.bak
 config/keys/signing/
+config/keys/receipts/
 """
 
 

@@ -52,13 +52,13 @@ class Session:
         return self._context
 
     def use_sandbox(self, level: str) -> None:
-        """Let a person's word be the level of rights, before anything is run."""
+        """Set the level of rights from the command line, before anything runs."""
         from lillux.values import replace
 
         self._context = replace(self.context, sandbox=level)
 
     def use_receipts(self, word: str) -> None:
-        """Let each run leave a receipt. Raises UsageError."""
+        """Turn receipts on for this process. Raises UsageError."""
         from lillux.values import replace
         from ryeos.items.context import receipts_word
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from lillux.files import is_directory
 from lillux.values import dataclass
 from ryeos.items.errors import NoProjectError, UsageError
-from ryeos.items.refs import AI_DIRECTORY, PROJECT, USER, Space, Spaces
+from ryeos.items.refs import AI_DIRECTORY, PRIVATE_FOLDERS, PROJECT, USER, Space, Spaces
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -146,8 +146,7 @@ class Context:
                 (ai / "bundles", Access.READ),
                 (ai / "state", Access.READ),
                 (ai / "state" / "cache", Access.ALL),
-                (ai / "config" / "keys" / "signing", Access.NONE),
-                (ai / "config" / "keys" / "receipts", Access.NONE),
+                *((ai / folder, Access.NONE) for folder in PRIVATE_FOLDERS),
                 (self.key_directory, Access.NONE),
                 (self.key_directory / "public_key.pem", Access.READ),
             )

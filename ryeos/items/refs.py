@@ -16,6 +16,8 @@ from ryeos.items.errors import InvalidRefError
 # --- items ----------------------------------------------------------------------------------------
 
 AI_DIRECTORY = ".ai"
+PRIVATE_FOLDERS = ("config/keys/signing", "config/keys/receipts")
+"""Folders below ``.ai/`` that contain private keys. They stay on this machine."""
 EXTRACTORS_FOLDER = "rye/core/extractors"
 MAX_REF_BYTES = 512
 TEST_SUFFIX = ".test"

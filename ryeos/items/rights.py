@@ -1,4 +1,4 @@
-"""What an item may do: the ``sandbox:`` block of its header, and how blocks narrow each other.
+"""Rights of an item: the ``sandbox:`` block of its header, and how blocks narrow each other.
 
 Pure. A block is part of what is signed::
 
@@ -24,7 +24,7 @@ from ryeos.items.errors import SpecError
 ANY, NONE, LOOPBACK = "any", "none", "loopback"
 KEYS = ("read", "write", "network", "programs", "env")
 PATH_NAMES = ("project", "tmp", "home", "cache", "user_space", "tool_dir", "anchor")
-"""What a path may begin with, in braces. ``{config.KEY}`` is a list of what the item resolves."""
+"""Variables that a path may begin with. ``{config.KEY}`` is a list from the item's config."""
 
 MAX_ENTRIES = 64
 _MAX_PORT = 65535
@@ -40,7 +40,7 @@ Entries = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
-    """What something may do; None is anything, an empty list nothing.
+    """Rights to run with; None means anything, an empty list nothing.
 
     read, write  paths, as written or filled; folders with all below them
     network      ``HOST:PORT`` and ``*.HOST:PORT``, or the one word ``loopback``
@@ -55,17 +55,17 @@ class Rights:
     env: Entries | None = None
 
     def describe(self) -> dict[str, Any]:
-        """As a header would say it."""
+        """The rights as a header block."""
         return {key: _described(key, getattr(self, key)) for key in KEYS}
 
     def allows_variable(self, name: str) -> bool:
-        """Whether a variable of the environment is among those that are named."""
+        """Whether the rights name a variable of the environment."""
         if self.env is None:
             return True
         return any(fits_variable(pattern, name) for pattern in self.env)
 
     def narrowed(self, other: "Rights") -> "Rights":
-        """What both allow. Of paths, both must be filled."""
+        """The rights that both allow. The paths of both must be filled."""
         return Rights(
             read=_both(self.read, other.read, is_below),
             write=_both(self.write, other.write, is_below),
@@ -75,7 +75,7 @@ class Rights:
         )
 
     def excess_over(self, other: "Rights") -> Iterator[str]:
-        """The keys by which this asks for more than another block allows."""
+        """The keys in which these rights exceed others."""
         narrowed = self.narrowed(other)
         for key in KEYS:
             mine, left = getattr(self, key), getattr(narrowed, key)
@@ -104,7 +104,7 @@ ANYTHING = Rights()
 
 
 def read_rights(value: object, where: str = "sandbox", *, absent: Rights = NOTHING) -> Rights:
-    """The rights that a block says; what it does not name is as in ``absent``. Raises SpecError."""
+    """Parse a block; rights that it does not name come from ``absent``. Raises SpecError."""
     if not isinstance(value, Mapping):
         raise SpecError(where, f"expected a mapping with {', '.join(KEYS)}, got {value!r:.60}")
     for key in value:
@@ -254,7 +254,7 @@ def _filled(
 def _both(
     mine: Entries | None, other: Entries | None, is_within: Callable[[str, str], bool]
 ) -> Entries | None:
-    """The entries of each that lie within one of the other's."""
+    """The entries of each list that an entry of the other list contains."""
     if mine is None or other is None:
         return other if mine is None else mine
     kept = [one for one in mine if any(is_within(one, wide) for wide in other)]

@@ -219,7 +219,7 @@ def _config_mode(read: _HeaderFields) -> str | None:
 
 
 def _sandbox(read: _HeaderFields) -> "Rights | None":
-    """What it may do. What a tool's block leaves out is nothing, what a runtime's does is left."""
+    """Its declared rights. Unnamed rights: none for a tool, unlimited for a runtime."""
     value = header_field(read.data, "sandbox")
     if value is ABSENT:
         return None

@@ -112,7 +112,7 @@ class RyeFeatures:
             return self._rye
 
     def _caller(self) -> Mapping[str, Any]:
-        """Who makes the calls, for receipts: the name is what the client says of itself."""
+        """The caller for receipts; the client reports its own name."""
         return {"kind": "mcp", "client": self._client}
 
     def _require_visible(self, ref: ItemRef) -> None:

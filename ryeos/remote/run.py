@@ -537,7 +537,7 @@ def execute_on(
 
 
 def _with_receipt(workspace: Workspace, link: Link, ran: FinishedRun, answer: Answer) -> Answer:
-    """The answer with the id of the node's receipt in our log, or a warning that it is not true."""
+    """The answer with the id of the node's receipt in our log, or a warning if it is not valid."""
     envelope = dict(answer.envelope)
     metadata = envelope["metadata"] = dict(envelope.get("metadata") or {})
     try:
@@ -555,7 +555,7 @@ _PLACE = ("number", "previous")
 
 
 def node_statement(executed: RemoteExecution, identity_pem: bytes) -> dict[str, Any]:
-    """What a node says of a run, verified: by its receipt key, which its pinned key vouches for.
+    """Verify a node's receipt: its receipt key signs it, and its pinned key signs that key.
 
     Raises SignedDocumentError, EnvelopeError, RyeError for one that is about another run.
     """

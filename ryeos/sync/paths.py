@@ -20,7 +20,7 @@ from lillux.errors import UnsafePathError
 from lillux.files import file_system_error, require_plain_path
 from lillux.values import dataclass
 from ryeos.items.errors import RyeError
-from ryeos.items.refs import AI_DIRECTORY, Kind, kind_of_directory
+from ryeos.items.refs import AI_DIRECTORY, PRIVATE_FOLDERS, Kind, kind_of_directory
 from ryeos.sync.objects import ItemSource, SourceManifest
 from ryeos.sync.rules import ManifestRules, NameRules, PathPatterns, rules_of
 from ryeos.trust.signature import CORE_PATTERN
@@ -298,11 +298,11 @@ def _reserved(path: str) -> str:
 # --- private files --------------------------------------------------------------------------------
 # Which files stay here though they are items: an allow-list for keys, and no pinned nodes. Pure.
 #
-# Runs on a node need the user's configuration, trusted keys and items. They do not need what makes
-# somebody this user, nor which nodes this machine knows: ``docs/cas.md``, User spaces.
+# Runs on a node need the user's configuration, trusted keys and items. They do not need private
+# keys, nor the pinned keys of nodes: ``docs/cas.md``, User spaces.
 
-_KEYS = ".ai/config/keys/signing/"
-_PUBLIC = frozenset({f"{_KEYS}public_key.pem", f"{_KEYS}box_pub.pem"})
+_PRIVATE = tuple(f"{AI_DIRECTORY}/{folder}/" for folder in PRIVATE_FOLDERS)
+_PUBLIC = frozenset(f"{_PRIVATE[0]}{name}" for name in ("public_key.pem", "box_pub.pem"))
 _TRUSTED = ".ai/config/keys/trusted/"
 _PINS = ".ai/config/remotes/pins"
 _CONFIG = ".ai/config/"
@@ -311,14 +311,14 @@ _OF_A_REMOTE = re.compile(rb"""^[ \t]*owner[ \t]*=[ \t]*["']remote:""", re.MULTI
 
 
 def stays_by_path(path: str) -> bool:
-    """Whether a file stays here whatever it holds: signing keys, pins of nodes.
+    """Whether a file never travels because of its path: private keys, pins of nodes.
 
     In a project too, which may be the folder of a user space at the same time.
     """
     folded = path.casefold()  # a file system that does not tell case apart has one file for both
     if not folded.startswith(_CONFIG):
         return False
-    if folded.startswith(_KEYS):
+    if folded.startswith(_PRIVATE):
         return path not in _PUBLIC
     return folded.startswith((f"{_PINS}/", f"{_PINS}."))
 

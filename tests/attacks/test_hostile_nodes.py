@@ -51,6 +51,7 @@ FILES = [
 ITEMS = [
     ".ai/config/keys/signing/private_key.pem",
     ".ai/config/keys/signing/spare",
+    ".ai/config/keys/receipts/private_key.pem",
     ".ai/config/Keys/Signing/public_key.pem",
     ".ai/config/remotes/pins/default.json",
     ".ai/secrets/store.enc",

@@ -167,11 +167,12 @@ def test_what_decides_about_runs_is_not_written(path: str, project: Path) -> Non
     assert {entry.name for entry in project.iterdir()} == {"src"}
 
 
-def test_private_keys_are_not_read(project: Path) -> None:
-    key = project / ".ai/config/keys/signing/private.pem"
+@pytest.mark.parametrize("folder", ["signing", "receipts"])
+def test_private_keys_are_not_read(folder: str, project: Path) -> None:
+    path = f".ai/config/keys/{folder}/private.pem"
+    key = project / path
     key.parent.mkdir(parents=True)
     key.write_text(SECRET, encoding="utf-8")
-    path = ".ai/config/keys/signing/private.pem"
 
     found = call("rye/file-system/grep", project, pattern="business", hidden=True)
 

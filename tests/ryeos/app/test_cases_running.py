@@ -96,8 +96,9 @@ def test_no_case_sees_what_another_has_left(workspace: Workspace) -> None:
     assert {result.state for result in results.values()} == {CaseState.PASSED}
 
 
-def test_the_private_key_and_runs_of_the_project_are_not_copied(workspace: Workspace) -> None:
-    workspace.project.write("config/keys/signing/private_key.pem", "secret")
+def test_private_keys_and_runs_of_the_project_are_not_copied(workspace: Workspace) -> None:
+    for name in ("signing", "receipts"):
+        workspace.project.write(f"config/keys/{name}/private_key.pem", "secret")
     workspace.project.write("state/runs/a", "x")
     workspace.project.write("config/mine/a.yaml", "a: 1\n")
     workspace.project.signed_yaml("mine/ls", "config: {script: 'find .ai/config .ai -type f'}\n")

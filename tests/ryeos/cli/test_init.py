@@ -83,6 +83,7 @@ def test_project_without_a_folder_means_this_one(cli: CommandLine) -> None:
         "threads/",
         "*.bak",
         "config/keys/signing/",
+        "config/keys/receipts/",
     ]
 
 

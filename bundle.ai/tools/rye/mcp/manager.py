@@ -12,7 +12,7 @@ __category__ = "rye/mcp"
 __tool_description__ = "Add MCP servers and write signed tools from what they offer"
 
 ENV_CONFIG = {"env": {"PYTHONPATH": "{runtime_lib}"}}
-# Rye is started, and keeps to its own rules: what an agent starts reaches no key.
+# It starts Rye, which enforces its own rules: under an agent no key is readable.
 SANDBOX = {"read": "any", "write": "any", "network": "any", "programs": "any", "env": "any"}
 CONFIG_SCHEMA = {
     "type": "object",

@@ -39,7 +39,7 @@ UNWRITABLE = (
     ),
     (".ai", "state"),
 )
-UNREADABLE = ((".ai", "config", "keys", "signing"),)
+UNREADABLE = tuple((".ai", "config", "keys", name) for name in ("signing", "receipts"))
 DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
