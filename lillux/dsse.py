@@ -2,7 +2,7 @@
 
 The signed bytes begin with ``DSSEv1`` and the payload type, so a signature is not valid for another
 format or type. Source: github.com/secure-systems-lab/dsse, ``envelope.md`` and ``protocol.md``.
-A separate module because an outside specification fixes the format; clients and nodes use it.
+It is a file of its own because an outside specification fixes the format.
 """
 
 import json
