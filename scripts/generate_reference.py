@@ -73,7 +73,12 @@ def tools_page() -> str:
 
 def _tool(tool: Tool) -> str:
     rows = "".join(f"{_argument(row)}\n" for row in tool.parameters)
-    hints = tool.describe()["annotations"]
+    hints = {
+        "readOnlyHint": tool.read_only,
+        "destructiveHint": tool.destructive,
+        "idempotentHint": tool.idempotent,
+        "openWorldHint": tool.open_world,
+    }
     held = ", ".join(f"`{name}`" for name, holds in hints.items() if holds) or "none"
     return (
         f"\n## {tool.name}\n\n{tool.description}\n\nHints that hold: {held}.\n\n"
@@ -84,7 +89,8 @@ def _tool(tool: Tool) -> str:
 def _argument(row: Parameter) -> str:
     kind = ", ".join(f"`{word}`" for word in row.enum) or row.type
     default = "required" if row.required else "" if row.default is ABSENT else f"`{row.default!r}`"
-    return f"| `{row.name}` | {kind} | {default} | {row.description} |"
+    name = f"options.{row.name}" if row.is_rare else row.name
+    return f"| `{name}` | {kind} | {default} | {row.description} |"
 
 
 def _errors() -> set[type[LilluxError]]:

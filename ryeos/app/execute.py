@@ -117,6 +117,7 @@ def _wish(rye: Rye, values: Mapping[str, Any], *, is_here: bool) -> ExecuteOptio
     target, thread = _place(values["target"], values["thread"], is_here=is_here)
     parameters = dict(values.get("parameters", {}))
     if "resume_thread_id" in values:
+        values = {**values, "resume_thread_id": rye.threads.find(values["resume_thread_id"])}
         reference = _resumed(rye, values)
         parameters["resume_run_id"] = values["resume_thread_id"]
     elif "item_id" in values:
@@ -221,7 +222,7 @@ def _check_combination(wish: ExecuteOptions, kind: Kind) -> None:
 
 # What both take by the same name, and how sign was told of its space before it had `source`.
 _SHARED = {
-    "load": frozenset({"item_id", "item_type", "project_path"}),
+    "load": frozenset({"item_id", "item_type", "project_path", "verbose"}),
     "sign": frozenset({"item_id", "item_type", "project_path", "dry_run"}),
 }
 _OLDER_FORM = {"load": frozenset[str](), "sign": frozenset({"location", "category"})}

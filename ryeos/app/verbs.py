@@ -71,6 +71,7 @@ class Parameter:
 
     type              ``string``, ``integer``, ``boolean`` or ``object``
     minimum, maximum  of an integer; checked here, and in the text only
+    is_rare           it is listed by name alone, as a key of ``options``: a model pays for schemas
     """
 
     name: str
@@ -81,6 +82,7 @@ class Parameter:
     required: bool = False
     minimum: int | None = None
     maximum: int | None = None
+    is_rare: bool = False
 
     def schema(self) -> dict[str, Any]:
         """The property as it is sent."""
@@ -94,16 +96,16 @@ def _text(name: str, description: str, **rules: Any) -> Parameter:  # noqa: ANN4
     return Parameter(name=name, type="string", description=description, **rules)
 
 
-def _flag(name: str, description: str) -> Parameter:
-    return Parameter(name=name, type="boolean", description=description, default=False)
+def _flag(name: str, description: str, **rules: Any) -> Parameter:  # noqa: ANN401 - of Parameter
+    return Parameter(name=name, type="boolean", description=description, default=False, **rules)
 
 
 def _number(name: str, description: str, **rules: Any) -> Parameter:  # noqa: ANN401 - of Parameter
     return Parameter(name=name, type="integer", description=description, **rules)
 
 
-def _object_parameter(name: str, description: str) -> Parameter:
-    return Parameter(name=name, type="object", description=description)
+def _object_parameter(name: str, description: str, **rules: Any) -> Parameter:  # noqa: ANN401 - of Parameter
+    return Parameter(name=name, type="object", description=description, **rules)
 
 
 REGISTRY, LOCAL, ALL = "registry", "local", "all"
@@ -111,54 +113,76 @@ RUNNABLE = (Kind.DIRECTIVE.value, Kind.TOOL.value, Kind.KNOWLEDGE.value)
 DEFAULT_WINDOW = 60_000
 
 ITEM_ID = _text("item_id", "tool:a/b, or a/b", required=True)
-PROJECT_PATH = _text("project_path", "Project folder")
+PROJECT_PATH = _text("project_path", "Project folder", is_rare=True)
+VERBOSE = _flag("verbose", "Also chain, hashes, timings, paths", is_rare=True)
 _OVERWRITE = _flag("overwrite", "Replace another file there")
 _OFFSET_OF_TEXT = _number("offset", "First character", default=0, minimum=0)
 
 SEARCH = (
     _text("query", "Words; empty for everything", default=""),
     _text("item_type", "Kind of item", enum=(*RUNNABLE, ALL), default=ALL),
-    _text("scope", "Like tool.rye.core.*"),
+    _text("scope", "Only below, like tool.rye.core.*"),
     PROJECT_PATH,
     _text(
         "source",
         "Spaces to look in",
         enum=(PROJECT, USER, SYSTEM, LOCAL, REGISTRY, ALL),
         default=ALL,
+        is_rare=True,
     ),
     _number("limit", "Hits, 1 to 100", default=10, minimum=1, maximum=100),
     _number("offset", "Hits to skip", default=0, minimum=0),
-    _text("sort_by", "Order", enum=("score", "date", "name"), default="score"),
-    _object_parameter("fields", "Field to query"),
+    _text("sort_by", "Order", enum=("score", "date", "name"), default="score", is_rare=True),
+    _object_parameter("fields", "Field to query", is_rare=True),
     _object_parameter(
-        "filters",
-        "Metadata, like version: >=1.2, author: !bob, signed: true",
+        "filters", "Metadata, like version: >=1.2, author: !bob, signed: true", is_rare=True
     ),
-    _object_parameter("fuzzy", "Allow slips: enabled, max_distance 0 to 2"),
-    _object_parameter("proximity", "Words close by: enabled, max_distance"),
+    _object_parameter("fuzzy", "Allow slips: enabled, max_distance 0 to 2", is_rare=True),
+    _object_parameter("proximity", "Words close by: enabled, max_distance", is_rare=True),
+    VERBOSE,
 )
 LOAD = (
     ITEM_ID,
     _text("item_type", "Kind of item", enum=RUNNABLE),
     PROJECT_PATH,
-    _text("source", "First space to look in", enum=(PROJECT, USER, SYSTEM, REGISTRY)),
+    _text(
+        "source",
+        "First space to look in",
+        enum=(PROJECT, USER, SYSTEM, REGISTRY),
+        is_rare=True,
+    ),
     _text("destination", "Copy it to this space", enum=(PROJECT, USER)),
-    _text("version", "Of a registry's item"),
+    _text("version", "Of a registry's item", is_rare=True),
+    _flag("text", "Also the text of a tool"),
     _OVERWRITE,
-    _flag("include_siblings", "Also copy files the tool imports"),
+    _flag("include_siblings", "Also copy files the tool imports", is_rare=True),
     _OFFSET_OF_TEXT,
-    _number("max_chars", "Characters", default=DEFAULT_WINDOW, minimum=1, maximum=1_000_000),
+    _number(
+        "max_chars",
+        "Characters",
+        default=DEFAULT_WINDOW,
+        minimum=1,
+        maximum=1_000_000,
+        is_rare=True,
+    ),
+    VERBOSE,
 )
 SIGN = (
     _text("item_id", "Item or pattern", required=True),
     _text("item_type", "Kind of item", enum=(*RUNNABLE, Kind.CONFIG.value)),
     PROJECT_PATH,
-    _text("source", "Space of the item", enum=(PROJECT, USER, SYSTEM), default=PROJECT),
-    _object_parameter("parameters", "Older form: location for source"),
+    _text(
+        "source", "Space of the item", enum=(PROJECT, USER, SYSTEM), default=PROJECT, is_rare=True
+    ),
+    _object_parameter("parameters", "Older form: location for source", is_rare=True),
     _flag("dry_run", "Validate only"),
-    _flag("force", "Sign what is signed already"),
+    _flag("force", "Sign what is signed already", is_rare=True),
+    VERBOSE,
 )
-HELP = (_text("topic", "overview, a topic, item:REF or error:CODE", default="overview"),)
+HELP = (
+    _text("topic", "overview, a topic, item:REF or error:CODE", default="overview"),
+    VERBOSE,
+)
 
 
 def _fetched(parameters: Iterable[Parameter]) -> Iterable[Parameter]:
@@ -171,6 +195,7 @@ def _fetched(parameters: Iterable[Parameter]) -> Iterable[Parameter]:
             enum=one.enum,
             minimum=one.minimum,
             maximum=one.maximum,
+            is_rare=one.is_rare,
         )
 
 
@@ -187,6 +212,7 @@ def _union() -> tuple[Parameter, ...]:
                 type=one.type,
                 description=one.description,
                 enum=tuple(dict.fromkeys((*known.enum, *one.enum))),
+                is_rare=known.is_rare,
             )
     rows["offset"] = _number("offset", "First character, or hits to skip", minimum=0)
     return tuple(rows.values())
@@ -203,22 +229,20 @@ SEARCH_ONLY = frozenset(one.name for one in SEARCH) - {one.name for one in LOAD}
 EXECUTE = (
     Parameter(name="item_id", type="string", description="tool:a/b, or a/b"),
     Parameter(name="item_type", type="string", description="Kind of item", enum=RUNNABLE),
-    Parameter(name="action", type="string", description="Or load", default="run"),
+    _text("action", "Or load", default="run", is_rare=True),
     PROJECT_PATH,
-    Parameter(name="parameters", type="object", description="The item's inputs"),
-    Parameter(name="dry_run", type="boolean", description="Check only", default=False),
-    Parameter(name="target", type="string", description="local, or remote:NAME", default="local"),
-    Parameter(name="thread", type="string", description="inline or fork", default="inline"),
-    Parameter(name="async", type="boolean", description="In the background", default=False),
-    Parameter(name="resume_thread_id", type="string", description="Resume a graph's run"),
-    Parameter(name="model", type="string", description="For a fork"),
-    Parameter(name="limit_overrides", type="object", description="For a fork"),
-    Parameter(name="timeout", type="integer", description="Seconds at most", minimum=1),
-    _text(
-        "cwd",
-        "Working folder",
-    ),
-    Parameter(name="trace", type="boolean", description="Add what happened", default=False),
+    _object_parameter("parameters", "The item's inputs"),
+    _flag("dry_run", "Check only"),
+    _text("target", "local, or remote:NAME", default="local", is_rare=True),
+    _text("thread", "inline or fork", default="inline", is_rare=True),
+    _flag("async", "In the background"),
+    _text("resume_thread_id", "Resume a graph's run"),
+    _text("model", "For a fork", is_rare=True),
+    _object_parameter("limit_overrides", "For a fork", is_rare=True),
+    _number("timeout", "Seconds at most", minimum=1),
+    _text("cwd", "Working folder", is_rare=True),
+    _flag("trace", "Add what happened", is_rare=True),
+    VERBOSE,
 )
 
 
@@ -230,19 +254,11 @@ EXECUTE = (
 # from this table.
 
 MAX_DESCRIPTION_CHARACTERS = 1200
-MAX_LIST_BYTES = 9000
+MAX_LIST_BYTES = 5000
+OPTIONS = "options"
 # What a client may do with the names that other documents use for our tools.
 ALIAS_PREFIXES = ("mcp__rye__", "rye_")
 
-OUTPUT_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "status": {"type": "string"},
-        "error": {"type": "string"},
-        "code": {"type": "string"},
-    },
-    "required": ["status"],
-}
 PROFILES: Mapping[str, tuple[str, ...]] = {
     "five": ("search", "load", "execute", "sign", "help"),
     "node": ("fetch", "execute", "sign"),
@@ -271,37 +287,50 @@ class Tool:
             "title": self.title,
             "description": self.description,
             "inputSchema": self.input_schema(),
-            "outputSchema": OUTPUT_SCHEMA,
-            "annotations": {
-                "readOnlyHint": self.read_only,
-                "destructiveHint": self.destructive,
-                "idempotentHint": self.idempotent,
-                "openWorldHint": self.open_world,
-            },
+            "annotations": self._annotations(),
         }
         return entry | ({"_meta": dict(self.meta)} if self.meta else {})
 
+    def _annotations(self) -> dict[str, bool]:
+        """The hints that differ from the protocol's defaults."""
+        if self.read_only:
+            return {"readOnlyHint": True, "openWorldHint": False}
+        hints = {
+            "destructiveHint": (self.destructive, True),
+            "idempotentHint": (self.idempotent, False),
+            "openWorldHint": (self.open_world, True),
+        }
+        return {name: value for name, (value, usual) in hints.items() if value is not usual}
+
     def input_schema(self) -> dict[str, Any]:
-        """What the tool takes, flat."""
+        """The JSON Schema of the arguments. Rare ones are named in ``options``."""
+        listed = [one for one in self.parameters if not one.is_rare]
+        rare = ", ".join(one.name for one in self.parameters if one.is_rare)
+        properties = {one.name: one.schema() for one in listed}
+        if rare:
+            about = f"Rare: {rare}; see help {self.name}"
+            properties[OPTIONS] = {"type": "object", "description": about}
+        required = [one.name for one in self.parameters if one.required]
         return {
             "type": "object",
-            "properties": {one.name: one.schema() for one in self.parameters},
-            "required": [one.name for one in self.parameters if one.required],
+            "properties": properties,
+            **({"required": required} if required else {}),
             "additionalProperties": False,
         }
 
 
+EVERYDAY_TOOLS = (
+    "rye/bash/bash(command, cwd?), rye/file-system/read(path, offset?, limit?), write(path,"
+    " content), edit_lines(path, edits), grep(pattern, path?), glob(pattern), ls(path?)"
+)
 _TOOLS = (
     Tool(
         name="search",
         title="Search items",
         description=(
             "Find tools, directives and knowledge by words; start here when you do not know an id."
-            " Gives id, type, description, score and a preview for each hit, best first."
-            ' Words side by side must all occur; OR, NOT, -word, "phrases", (groups), wild*cards'
-            " and field:word (title, name, id, description, category, tags, content, or any"
-            " metadata key) work. An empty query lists everything in scope."
-            " Then call load to read a hit, or execute to run it."
+            ' All words must occur; OR, NOT, -word, "phrases", wild*cards and field:word work.'
+            " An empty query lists all items of the scope, by folder."
         ),
         parameters=SEARCH,
         read_only=True,
@@ -310,9 +339,8 @@ _TOOLS = (
         name="load",
         title="Load or copy an item",
         description=(
-            "Read one item: its verified text, metadata and input schema. With destination it is"
-            " also copied, byte for byte, to the project or user space, to be changed there"
-            " (sign it after a change). Long texts: follow next_offset."
+            "Read one item: a tool's description and input schema (text: its text too),"
+            " else the text. With destination it is also copied there, to be changed."
         ),
         parameters=LOAD,
     ),
@@ -330,23 +358,20 @@ _TOOLS = (
         title="Execute an item",
         description=(
             "Run a tool, render a directive into directions for you to carry out, or read"
-            " knowledge. Every file involved is verified first; parameters are checked against the"
-            " item's schema and all problems told at once (load shows the schema)."
-            " With dry_run everything is checked and nothing runs."
+            " knowledge. Every file involved is verified first. Everyday tools:"
+            f" {EVERYDAY_TOOLS}."
         ),
         parameters=EXECUTE,
         destructive=True,
         idempotent=False,
         open_world=True,
-        meta={"anthropic/maxResultSizeChars": 200000},
     ),
     Tool(
         name="sign",
         title="Validate and sign",
         description=(
             "Validate an item of the project or user space and sign it with the user's key, so that"
-            " it may run. Needed after each change. item_id may be a pattern: tool:mine/* for the"
-            " items of a folder, tool:mine/** for all below it. With dry_run nothing is written."
+            " it may run; needed after each change. tool:mine/** means all items below a folder."
         ),
         parameters=SIGN,
     ),
@@ -354,8 +379,9 @@ _TOOLS = (
         name="help",
         title="Help",
         description=(
-            "How Rye works: topics, one item's inputs (topic item:tool:a/b), one error code"
-            " (topic error:UNSIGNED). Without a topic: what is set up here, and what to do next."
+            "How Rye works. Without a topic: what is set up here, and what to do next. To write an"
+            " item: help template:python (bash, http, mcp, directive, knowledge, graph), write the"
+            " file, sign it, execute it."
         ),
         parameters=HELP,
         read_only=True,
@@ -409,6 +435,27 @@ def valid_arguments(tool: Tool, arguments: Mapping[str, object]) -> dict[str, An
         elif row.default is not ABSENT:
             checked[row.name] = row.default
     return checked
+
+
+def with_options(arguments: Mapping[str, object]) -> dict[str, object]:
+    """The arguments with those of ``options`` among them. Raises VerbArgumentError.
+
+    It comes before anything that looks at an argument: no rule may miss one that is inside.
+    """
+    given = dict(arguments)
+    options = given.pop(OPTIONS, None)
+    if options is None:
+        return given
+    inner = _object_argument(Parameter(name=OPTIONS, type="object", description=""), options)
+    for name in inner:
+        if name in given or name == OPTIONS:
+            raise VerbArgumentError(f"{OPTIONS}.{name}"[:_MAX_SHOWN], "given twice", hint="once")
+    return {**given, **inner}
+
+
+def wants_all(arguments: Mapping[str, object]) -> bool:
+    """Whether a call asks for all that is known, by ``verbose`` or ``trace``."""
+    return any(str(arguments.get(name)).lower() == "true" for name in ("verbose", "trace"))
 
 
 def _unknown(name: str, tool: Tool) -> VerbArgumentError:

@@ -87,11 +87,25 @@ def _run(session: Session) -> int:
         _ = features.policy  # refused here, where a person sees it
     offer = server(
         __version__,
-        session.arguments.project,
+        _where(session),
         prompts=session.arguments.prompts,
         skills=session.arguments.skills,
     )
     serve(Conversation(offer), features, wire, log)
+
+
+def _where(session: Session) -> str:
+    """The project of this server for its greeting, or how to give one."""
+    from ryeos.items.context import project_found
+
+    given = session.arguments
+    try:
+        project = project_found(session.environ, given.project, given.user_space)
+    except LilluxError as error:  # "no project: ..."
+        return f"There is {error}."
+    if project is None:
+        return "There is no project here: start rye mcp with --project DIR, or in a folder."
+    return f"The project is {project}."
 
 
 def _rules(session: Session) -> tuple[tuple[str, str], ...]:

@@ -218,6 +218,14 @@ def _expanded(path: str, home: str) -> str:
     return home + path[1:] if path == "~" or path.startswith("~/") else path
 
 
+def project_found(
+    env: Mapping[str, str], project: str | None, user_space: str | None
+) -> Path | None:
+    """The project of this process, as `context_from` finds it. Raises NoProjectError."""
+    cwd = Path.cwd()
+    return _project_path(env, cwd, project, _user_base(env, user_space, sys.platform, cwd))
+
+
 def _project_path(
     env: Mapping[str, str], cwd: Path, project: str | None, user_base: Path
 ) -> Path | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from _thread import allocate_lock  # as in `ryeos.mcp.wire`
 from collections.abc import Callable, Hashable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 
 from lillux.errors import LilluxError
@@ -225,7 +225,7 @@ class RyeFeatures:
         self, call: McpCall, cancellation: Cancellation, progress: Progress
     ) -> dict[str, Any]:
         from ryeos.app.progress import Calling
-        from ryeos.app.verbs import tool_named
+        from ryeos.app.verbs import tool_named, with_options
 
         self._make_ready()
         name, arguments = call.params.get("name"), call.params.get("arguments", {})
@@ -252,9 +252,10 @@ class RyeFeatures:
         from ryeos.mcp.results import tool_result
 
         try:
+            arguments = with_options(arguments)
             return self._carried_out(call, tool.name, arguments, calling)
         except LilluxError as error:
-            return tool_result(error_envelope(error))
+            return tool_result(error_envelope(error), verb=tool.name)
         except RpcError:
             raise
         except Exception as error:  # noqa: BLE001 - a door: a model is told in the envelope
@@ -266,9 +267,13 @@ class RyeFeatures:
     def _carried_out(
         self, call: McpCall, name: str, arguments: Mapping[str, object], calling: Calling
     ) -> dict[str, Any]:
-        from ryeos.mcp.results import tool_result
+        from ryeos.mcp.results import read_on, tool_result
 
         rye = self.rye
+        output = read_on(rye.context, arguments) if name == "load" else None
+        if output:
+            return tool_result(output)
+        result = partial(tool_result, context=rye.context, verb=name, arguments=arguments)
         from ryeos.app.policy import Decision
 
         asks = self.policy.may_say(Decision.ASK)
@@ -279,12 +284,12 @@ class RyeFeatures:
             if name == "sign":
                 found = sign_for_agent(rye, arguments, asking)
                 is_question = found.get("resultType") == "input_required"
-                return dict(found) if is_question else tool_result(found, rye.context)
+                return dict(found) if is_question else result(found)
             ref = _executed(rye, arguments)
             refused = may_execute(ref, arguments, asking) if ref else None
             if refused:
                 is_question = refused.get("resultType") == "input_required"
-                return refused if is_question else tool_result(refused, rye.context)
+                return refused if is_question else result(refused)
         envelope = self._tool_answer(rye, name, arguments, calling)
         if envelope.get("code") == "CONFLICT" and name in {"load", "fetch"}:
             from ryeos.mcp.questions import confirmed
@@ -301,7 +306,7 @@ class RyeFeatures:
             task = created(rye, call.caller, envelope)
             if task:
                 return task
-        return tool_result(envelope, rye.context)
+        return result(envelope)
 
     def _named_tools(self) -> list[dict[str, Any]]:
         """The items that user space wants listed as tools of their own."""
@@ -339,13 +344,12 @@ class RyeFeatures:
 
 def server(
     version: str,
-    project: str | None,
+    where: str,
     *,
     prompts: str = PROMPT_CHOICES[0],
     skills: bool = False,
 ) -> Server:
-    """What this server says of itself. ``prompts`` and ``skills`` are as in `RyeFeatures`."""
-    where = f"The project is {project}." if project else "There is no project here."
+    """What this server says of itself. ``where`` names the project; others as in `RyeFeatures`."""
     capabilities: dict[str, Any] = {
         "tools": {},
         "resources": {"subscribe": True, "listChanged": True},
@@ -367,11 +371,9 @@ def server(
     return Server(
         info={"name": "rye", "title": "Rye OS", "version": version},
         instructions=(
-            "Rye runs signed items: tools, directives (instructions for you) and knowledge, found"
-            " by id in three spaces: project, user, system. search finds items; load reads one, or"
-            " copies it to a space to change it; execute runs a tool, or gives you a directive to"
-            " carry out; sign signs an item after a change, since nothing unsigned runs; help"
-            f" explains. {where}"
+            "Rye runs signed items by id: tools, directives (instructions for you), knowledge."
+            " search finds them, load describes one, execute runs it. To make one: write its file"
+            f" below .ai/, sign it, execute it. {where}"
         ),
         capabilities=capabilities,
         methods=methods,

@@ -1,7 +1,7 @@
-"""The result of a tool as MCP has it: the envelope as text and as a structure, and media.
+"""The result of a tool as MCP has it: text, the same as a structure, and media.
 
-``content[0]`` is the JSON of ``structuredContent``, always. What the tool itself gave as blocks of
-content follows, and a link to what was too long to be shown.
+``content[0]`` is text, for clients that show their model text; ``structuredContent`` is for others.
+Blocks of content that the tool itself gave follow, and a link to what was too long to be shown.
 """
 
 import json
@@ -20,9 +20,12 @@ from typing import Any
 from lillux.errors import LilluxError
 from lillux.files import make_directory, read_part, write_atomic
 from lillux.values import dataclass
+from ryeos.app.verbs import wants_all
 from ryeos.items.context import Context
+from ryeos.items.errors import VerbArgumentError
 from ryeos.items.specs import type_name
-from ryeos.mcp.listing import MAX_PART_BYTES, StoredOutput, part_uri
+from ryeos.mcp.brief import brief, text_of
+from ryeos.mcp.listing import MAX_PART_BYTES, StoredOutput, parse_uri, part_uri
 from ryeos.mcp.wire import compact
 
 # --- content blocks -------------------------------------------------------------------------------
@@ -219,14 +222,19 @@ def _reworded(hint: str, wordings: _Wordings) -> str:
 # the resource ``rye://output/ID``. How long is for `ryeos.mcp.results`.
 
 VARIABLE = "RYE_MAX_OUTPUT_CHARS"
-MAX_CHARACTERS = 100_000
+MAX_CHARACTERS = 8000
+# Of JSON that a tool made: it is of no use with a hole in the middle.
+MAX_JSON_CHARACTERS = 60_000
 # Two streams of that many characters, each as long as JSON can make it, fit into a message.
 MIN_CHARACTERS, MOST_CHARACTERS = 1000, 250_000
 _STREAMS = ("stdout", "stderr")
+# Texts that bound themselves, and name the call that goes on.
+_SELF_BOUNDED = frozenset({"content", "your_directions"})
 # Of both streams, with what JSON puts before their characters.
 _MOST_OF_STREAMS = 14
 PRIVATE = 0o600
 SUFFIX = ".log"
+OUTPUT_URI = "rye://output/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +247,7 @@ class Kept:
 
     def describe(self) -> dict[str, Any]:
         """As results show it."""
-        return {"bytes": self.size_bytes, "path": str(self.path), "resource": self.uri}
+        return {"bytes": self.size_bytes, "resource": self.uri}
 
 
 def outputs_folder(context: Context) -> Path:
@@ -281,13 +289,18 @@ def windowed(
         return cut, None
     whole = "".join(_readable(key, value) for key, value in long.items())
     kept = _keep(whole, context, name or uuid.uuid4().hex)
-    return {**cut, "truncated": kept.describe()}, kept
+    call = {"name": "load", "arguments": {"item_id": kept.uri, "offset": limit // 2}}
+    return {**cut, "truncated": kept.describe(), "next": [call]}, kept
 
 
 def _is_long(name: str, value: Any, limit: int) -> bool:  # noqa: ANN401 - JSON
+    if name in _SELF_BOUNDED:
+        limit = max(limit, MAX_JSON_CHARACTERS if limit == MAX_CHARACTERS else 0)
     if name == "data" and _is_streams(value):
         return any(len(value[stream]) > limit for stream in _STREAMS)
-    return len(value if isinstance(value, str) else _json(value)) > limit
+    if isinstance(value, str):
+        return len(value) > limit
+    return len(_json(value)) > max(limit, MAX_JSON_CHARACTERS if limit == MAX_CHARACTERS else 0)
 
 
 def _cut(value: Any, limit: int) -> Any:  # noqa: ANN401 - JSON
@@ -335,7 +348,7 @@ def _keep(text: str, context: Context, name: str) -> Kept:
     data = text.encode("utf-8", "replace")
     write_atomic(path, data, mode=PRIVATE)
     remove_old_outputs(folder, path.name)
-    return Kept(size_bytes=len(data), path=path, uri=f"rye://output/{name}")
+    return Kept(size_bytes=len(data), path=path, uri=f"{OUTPUT_URI}{name}")
 
 
 # --- results --------------------------------------------------------------------------------------
@@ -345,13 +358,20 @@ MAX_RESULT_BYTES = 7_500_000
 
 
 def tool_result(
-    envelope: Mapping[str, Any], context: Context | None = None, *, kept_as: str = ""
+    envelope: Mapping[str, Any],
+    context: Context | None = None,
+    *,
+    verb: str = "execute",
+    arguments: Mapping[str, Any] | None = None,
+    kept_as: str = "",
 ) -> dict[str, Any]:
     """What ``tools/call`` answers. With a context, what is too long is cut and kept there.
 
-    It is kept under a new name unless there is one for it.
+    It is kept under a new name unless there is one for it. ``arguments`` are those of the call.
     """
-    structure, media, problems = _without_media(json.loads(compact(for_callers(envelope))))
+    verbose = wants_all(arguments or {})
+    shown = envelope if verbose else brief(verb, envelope, arguments)
+    structure, media, problems = _without_media(json.loads(compact(for_callers(shown))))
     structure = _warned(structure, problems)
     kept = None
     if context:
@@ -362,15 +382,21 @@ def tool_result(
             structure, _ = windowed(structure, None, limit)
             warnings = [*warnings, str(error)]
         structure = _warned(structure, warnings)
-    left_bytes = MAX_RESULT_BYTES - _sent_bytes(structure)
+    text = compact(structure) if verbose else text_of(structure)
+    left_bytes = MAX_RESULT_BYTES - _sent_bytes(structure, text)
     if left_bytes < 0:
         structure, media, kept = _too_large(MAX_RESULT_BYTES - left_bytes), [], None
+        text = text_of(structure)
     fitting = _fitting(media, left_bytes)
     if len(fitting) < len(media):
         said = f"{len(media) - len(fitting)} blocks of content are too large for a message"
         structure = _warned(structure, [said])
     return {
-        "content": [{"type": "text", "text": compact(structure)}, *fitting, *_links(kept)],
+        "content": [
+            {"type": "text", "text": text},
+            *fitting,
+            *_links(kept),
+        ],
         "structuredContent": structure,
         "isError": structure.get("status") == "error",
     }
@@ -402,10 +428,9 @@ def _described(block: Mapping[str, Any]) -> dict[str, Any]:
     return {**described, "characters": len(data)} if isinstance(data, str) else described
 
 
-def _sent_bytes(structure: Mapping[str, Any]) -> int:
-    """What the structure takes in a message, where it stands twice."""
-    text = compact(structure)
-    return len(text.encode()) + len(compact(text).encode())
+def _sent_bytes(structure: Mapping[str, Any], text: str) -> int:
+    """What the structure and its text take in a message."""
+    return len(compact(structure).encode()) + len(compact(text).encode())
 
 
 def _fitting(blocks: list[dict[str, Any]], left_bytes: int) -> list[dict[str, Any]]:
@@ -531,6 +556,34 @@ def _outputs(folder: Path) -> Iterable[_Output]:
 MAX_WHOLE_BYTES = 7_500_000
 NEXT_KEY, TOTAL_KEY = "rye/next", "rye/totalBytes"
 _LONGEST_CHARACTER = 4
+
+
+def read_on(context: Context, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The envelope of a ``load`` that reads on in a kept output; None for one of an item.
+
+    For clients that have tools and no resources. Raises VerbArgumentError, FileSystemError.
+    """
+    uri = arguments.get("item_id")
+    if not isinstance(uri, str) or not uri.startswith(OUTPUT_URI):
+        return None
+    named, offset = parse_uri(uri), arguments.get("offset", 0)
+    if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
+        raise VerbArgumentError("offset", f"expected a number from 0, found {offset!r:.60}")
+    if isinstance(named, StoredOutput):
+        path = output_path(context, named.name)
+        with suppress(FileNotFoundError):
+            part = StoredOutput(named.name, offset, MAX_CHARACTERS)
+            found = {} if path.is_symlink() else read_output(path, part)
+            if found:
+                after = parse_uri(found["_meta"].get(NEXT_KEY, ""))
+                answer = {"status": "success", "content": found["text"]}
+                if not isinstance(after, StoredOutput):
+                    return answer
+                call = {"item_id": uri, "offset": after.offset}
+                return {**answer, "next": [{"name": "load", "arguments": call}]}
+    raise VerbArgumentError(
+        "item_id", f"{uri[:80]}: not kept any more", hint="run the tool again, with less output"
+    )
 
 
 def read_output(path: Path, asked: StoredOutput) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -155,11 +156,21 @@ _OF_NODES = "rye-remote-"
 _MOST_SHOWN, _MOST_CLOSE = 5, 3
 
 
+_MADE_HERE = re.compile(r".*-\d{10,}-\d+(-[0-9a-f]{4})", re.DOTALL)
+_SHORT = re.compile("run-[0-9a-f]{4}")
+
+
 def thread_id_for(item_id: str, *, epoch_ms: int, pid: int, chance: bytes) -> str:
     """``<item id>/<its last segment>-<milliseconds>-<pid of the starter>-<4 hex digits>``."""
     last = item_id.rpartition("/")[2].encode()[:_LONGEST_LAST].decode("utf-8", "ignore")
     folder = f"item-{item_id}" if item_id.lower().startswith(_TAKEN) else item_id
     return f"{folder}/{last}-{epoch_ms}-{pid}-{chance[:2].hex()}"
+
+
+def short_thread_id(thread_id: str) -> str:
+    """The short form of an id from `thread_id_for`, like ``run-d150``; any other as it is."""
+    found = _MADE_HERE.fullmatch(thread_id)
+    return f"run{found[1]}" if found else thread_id
 
 
 def valid_thread_id(thread_id: str) -> str:
@@ -177,7 +188,9 @@ def valid_thread_id(thread_id: str) -> str:
 
 
 def find_thread_id(text: str, known: Iterable[str], registry: str) -> str:
-    """The id that was meant: whole, or its beginning, its end, or the beginning of its last part.
+    """The id that was meant: whole, its beginning, its end, or the beginning of its last part.
+
+    ``run-d150`` is the short form of one that ends with ``-d150``: see `short_thread_id`.
 
     Raises ThreadIdError, ThreadNotFoundError with the closest, AmbiguousThreadError, and a RyeError
     of the same code as the second for a run on a node.
@@ -192,6 +205,8 @@ def find_thread_id(text: str, known: Iterable[str], registry: str) -> str:
             hint=f"see: rye remote thread {text[:300]}; or wait for it, with --wait",
         )
     valid_thread_id(text.strip("/") or text)
+    if _SHORT.fullmatch(text):
+        text = text.removeprefix("run")
     found = [
         one
         for one in ids

@@ -432,6 +432,25 @@ def test_what_the_policy_denies_is_neither_run_nor_read_nor_found(
     )
 
 
+@pytest.mark.parametrize("decision", ["deny", "ask"])
+def test_an_argument_among_the_options_evades_no_rule(
+    decision: str, machine: Machine, start: Start
+) -> None:
+    assert machine.run("sign", "tool:mine/x").returncode == 0
+    policy(machine, f"rules: [{{client: '*', items: 'tool:mine/**', decision: {decision}}}]\n")
+    agent = start()
+
+    inside = {"item_id": "mine/x", "project_path": str(machine.project)}
+    hidden = agent.call("execute", options=inside)
+    as_text = agent.call("execute", options=json.dumps(inside))
+    twice = agent.call("execute", item_id="rye/bash/bash", options={"item_id": "mine/x"})
+    nested = agent.call("execute", options={"options": inside})
+
+    refusal = "PERMISSION_DENIED" if decision == "deny" else "APPROVAL_REQUIRED"
+    assert (hidden["code"], as_text["code"]) == (refusal, refusal)
+    assert (twice["code"], nested["code"]) == ("INVALID_PARAMS", "INVALID_PARAMS")
+
+
 def test_the_command_line_takes_back_nothing_that_the_user_denies(
     machine: Machine, start: Start
 ) -> None:

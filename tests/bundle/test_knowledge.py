@@ -156,4 +156,4 @@ def test_a_question_finds_its_answer_among_the_first_three(
 ) -> None:
     answer = agent.envelope("search", query=question, limit=3)
 
-    assert ref in [result["ref"] for result in answer["results"]]
+    assert ref in [f"{hit['kind']}:{hit['id']}" for hit in answer["results"]]

@@ -77,6 +77,30 @@ def surroundings(machine: Machine, *names: str, **more: str) -> dict[str, str]:
     return {name: known[name] for name in names if name in known} | more
 
 
+@pytest.mark.parametrize("way", ["flag", "variable", "folder", "below"])
+def test_the_greeting_names_the_project_however_it_was_found(way: str, items: Machine) -> None:
+    words = ["--project", str(items.project)] if way == "flag" else []
+    more = {"RYE_PROJECT": str(items.project)} if way == "variable" else {}
+    below = items.project / "deep" / "er"
+    below.mkdir(parents=True, exist_ok=True)
+    cwd = {"folder": items.project, "below": below}.get(way, items.home)
+
+    with server(items, *words, env=items.environ(**more), cwd=cwd) as client:
+        greeting = client.initialize()["instructions"]
+
+    assert greeting.endswith(f"The project is {items.project}.")
+
+
+def test_the_greeting_says_how_to_give_a_project_where_there_is_none(items: Machine) -> None:
+    with server(items, cwd=items.home) as client:
+        here = client.initialize()["instructions"]
+    with server(items, "--project", "/no/such/place", cwd=items.home) as client:
+        gone = client.initialize()["instructions"]
+
+    assert "start rye mcp with --project DIR" in here
+    assert gone.endswith("There is no project: /no/such/place is not a folder.")
+
+
 def test_six_variables_are_enough(items: Machine) -> None:
     with server(items, env=surroundings(items, *HANDED_ON)) as client:
         client.initialize()

@@ -30,6 +30,7 @@ def test_defaults_are_filled_in() -> None:
         "limit": 10,
         "offset": 0,
         "sort_by": "score",
+        "verbose": False,
     }
 
 

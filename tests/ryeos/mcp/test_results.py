@@ -12,6 +12,7 @@ from ryeos.mcp.results import (
     MAX_CHARACTERS,
     MAX_RESULT_BYTES,
     max_characters,
+    output_path,
     tool_result,
     window,
     windowed,
@@ -30,10 +31,15 @@ def context(tmp_path: Path) -> Context:
 
 
 def structure(result: dict[str, Any]) -> dict[str, Any]:
-    """The envelope of a result, the same in both of its forms."""
+    """The structure of a result."""
     found: dict[str, Any] = result["structuredContent"]
-    assert json.loads(result["content"][0]["text"]) == found
     return found
+
+
+def kept(context: Context, told: dict[str, Any]) -> str:
+    """The whole of an output that was cut."""
+    name = told["truncated"]["resource"].removeprefix("rye://output/")
+    return output_path(context, name).read_text("utf-8")
 
 
 def test_each_stream_is_cut_and_both_are_kept(context: Context) -> None:
@@ -43,16 +49,15 @@ def test_each_stream_is_cut_and_both_are_kept(context: Context) -> None:
 
     told = structure(result)
     assert "[2000 characters left out]" in told["data"]["stdout"]
-    assert (told["data"]["stderr"], told["data"]["return_code"]) == ("short", 0)
-    kept = Path(told["truncated"]["path"]).read_text("utf-8")
-    assert kept == f"--- stdout ---\n{LONG}\n--- stderr ---\nshort\n"
+    assert (told["data"]["stderr"], told["data"]["exit"]) == ("short", 0)
+    assert kept(context, told) == f"--- stdout ---\n{LONG}\n--- stderr ---\nshort\n"
 
 
 def test_a_long_value_is_a_window_on_its_json(context: Context) -> None:
     told = structure(tool_result({"status": "success", "data": list(range(9000))}, context))
 
     assert told["data"].startswith("[0,1,2,")
-    assert json.loads(Path(told["truncated"]["path"]).read_text("utf-8")) == list(range(9000))
+    assert json.loads(kept(context, told)) == list(range(9000))
 
 
 def test_a_long_text_beside_the_data_is_cut_too(context: Context) -> None:

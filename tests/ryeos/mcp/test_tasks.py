@@ -58,7 +58,7 @@ def test_a_tool_that_fails_is_a_task_that_completed_with_an_error(workspace: Wor
 
     assert (done["status"], done["statusMessage"]) == ("completed", "no")
     assert done["result"]["isError"] is True
-    assert done["result"]["structuredContent"]["data"]["return_code"] == 3
+    assert done["result"]["structuredContent"]["data"]["exit"] == 3
 
 
 def test_a_large_result_is_kept_once_however_often_it_is_asked_for(workspace: Workspace) -> None:
@@ -107,8 +107,9 @@ def test_who_does_not_have_the_extension_gets_a_thread(
     result = execute(conversation(workspace, **changes), "true")
 
     assert result.get("resultType") in {None, "complete"}
-    assert result["structuredContent"]["async"] is True
-    ended(workspace, result["structuredContent"]["thread_id"])
+    assert result["structuredContent"]["state"] == "running"
+    threads = workspace.rye().threads
+    ended(workspace, threads.find(result["structuredContent"]["thread_id"]))
 
 
 def test_what_is_answered_at_once_is_no_task(workspace: Workspace) -> None:

@@ -243,7 +243,7 @@ def test_an_agent_runs_an_item_there(here: Machine, where: Mapping[str, str]) ->
     )
 
     envelope = result["structuredContent"]
-    assert (envelope["status"], envelope["execution_mode"]) == ("success", "remote"), envelope
+    assert (envelope["status"], "remote" in envelope) == ("success", True), envelope
 
 
 def test_an_agent_cannot_ask_for_both_here_and_there(here: Machine) -> None:

@@ -1,0 +1,212 @@
+"""What a model reads of an answer: what was asked for, once. Pure.
+
+An envelope of Rye also names the chain of a run, its hashes, times and paths. A model pays for each
+of these bytes and seldom needs them, so they are sent only on request: ``verbose`` (or ``trace``).
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ryeos.mcp.wire import compact
+from ryeos.run.threads import short_thread_id
+
+MAX_PREVIEW_CHARACTERS = 120
+_FACTS = frozenset({"chain", "metadata", "type", "execution_mode", "project_path", "mode"})
+"""Facts about a run and its surroundings, which no question was about."""
+_LEFT_OUT: Mapping[str, frozenset[str]] = {
+    "execute": _FACTS | {"async", "pid", "details"},
+    "search": _FACTS
+    | {"query", "item_type", "scope", "source", "limit", "offset", "returned"}
+    | {"search_type", "skipped"},
+    "load": _FACTS | {"item_id", "path", "source"},
+    "sign": _FACTS | {"item_id", "signature", "location", "path", "message"},
+    "help": frozenset({"see_also"}),
+}
+_MAIN = ("data", "content", "your_directions", "results")
+_ALWAYS = frozenset({"data", "results"})
+_STREAMS = {"stdout", "stderr", "return_code"}
+_WORD = re.compile(r"\w+")
+_PARTS = re.compile(r"(^|/)(lib|extractors)/")
+"""Items that are parts of others: no list of everything needs them."""
+_SIGNATURE = re.compile(
+    r"\A(#![^\n]*\n)?(?:<!--|#|//) rye:signed:[^\n]*\n(?:(?:<!--|#|//) rye:item:[^\n]*\n)?"
+)
+
+
+def brief(
+    verb: str, envelope: Mapping[str, Any], arguments: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The envelope of a verb without what only ``verbose`` asks for."""
+    is_error = envelope.get("status") == "error"
+    left_out = _LEFT_OUT.get(verb, _FACTS)
+    kept: dict[str, Any] = {
+        name: value
+        for name, value in envelope.items()
+        if name not in left_out and (value not in ("", None, [], {}) or name in _ALWAYS)
+    }
+    data = kept.get("data")
+    if isinstance(data, Mapping) and data.keys() == _STREAMS:
+        streams = {"stdout": data["stdout"], "stderr": data["stderr"]}
+        kept["data"] = {**streams, "exit": data["return_code"]}
+    if is_error and "details" in envelope and "hint" not in envelope:
+        kept["details"] = envelope["details"]
+    metadata = envelope.get("metadata")
+    warnings = metadata.get("warnings") if isinstance(metadata, Mapping) else None
+    if warnings and "warnings" not in kept:
+        kept["warnings"] = warnings
+    if is_error or verb not in _OF_VERBS:
+        return kept
+    changed = _OF_VERBS[verb](envelope, kept, arguments or {})
+    return {**kept, **changed}
+
+
+# --- verbs ----------------------------------------------------------------------------------------
+# What some verbs say in another form.
+
+
+_Arguments = Mapping[str, Any]
+
+
+def _executed(_: Mapping[str, Any], kept: dict[str, Any], __: _Arguments) -> dict[str, Any]:
+    if "content" in kept or "your_directions" in kept:  # the same text once more
+        kept.pop("data", None)
+    thread_id = kept.get("thread_id")
+    if not isinstance(thread_id, str):
+        return {}
+    short = short_thread_id(thread_id)
+    if kept.get("state") != "running":
+        return {"thread_id": short}
+    wanted = {"item_id": "rye/core/processes/status", "parameters": {"thread_id": short}}
+    return {"thread_id": short, "next": [{"name": "execute", "arguments": wanted}]}
+
+
+def _loaded(
+    envelope: Mapping[str, Any], kept: dict[str, Any], arguments: _Arguments, verb: str = "load"
+) -> dict[str, Any]:
+    """A tool is described; its text is sent on request. The order is that of the answer."""
+    metadata = envelope.get("metadata")
+    described = metadata if isinstance(metadata, Mapping) else {}
+    is_tool = str(envelope.get("ref")).startswith("tool:")
+    asks_for_text = arguments.get("text") or arguments.get("offset") or not is_tool
+    content = kept.pop("content", None) if "content" in kept else None
+    next_offset = kept.pop("next_offset", None)
+    first: dict[str, Any] = {name: kept.pop(name) for name in ("status", "ref") if name in kept}
+    shown = {**first, "description": described.get("description") or described.get("title") or ""}
+    schema: dict[str, Any] = {
+        name: kept.pop(name) for name in ("input_schema", "sandbox") if name in kept
+    }
+    if not (asks_for_text and is_tool):  # else the text has it
+        shown |= schema
+    rest = dict(kept)
+    kept.clear()
+    if not asks_for_text:
+        return {**shown, **rest}
+    if next_offset is not None:
+        call = {"item_id": envelope.get("ref"), "text": True, "offset": next_offset}
+        rest["next"] = [{"name": verb, "arguments": call}]
+    return {**shown, **rest, "content": _SIGNATURE.sub(r"\1", str(content), count=1)}
+
+
+def _helped(envelope: Mapping[str, Any], kept: dict[str, Any], _: _Arguments) -> dict[str, Any]:
+    if envelope.get("topic") not in {"overview", "available_topics"}:
+        kept.pop("topics", None)
+    return {}
+
+
+def _found(
+    envelope: Mapping[str, Any], kept: dict[str, Any], arguments: _Arguments, verb: str = "search"
+) -> dict[str, Any]:
+    hits = kept.get("results")
+    if not isinstance(hits, Sequence):
+        return {}
+    if not envelope.get("query") and not arguments.get("scope"):
+        hits = [one for one in hits if not _PARTS.search(str(one.get("id")))]
+    words = {word.casefold() for word in _WORD.findall(str(envelope.get("query", "")))}
+    is_unsure = "relaxed" in envelope
+    shown = {"results": [_hit(one, words, is_unsure=is_unsure) for one in hits]}
+    if "next_offset" in envelope:
+        going_on = {**arguments, "offset": kept.pop("next_offset")}
+        return {**shown, "next": [{"name": verb, "arguments": going_on}]}
+    return shown
+
+
+def _hit(hit: Mapping[str, Any], words: set[str], *, is_unsure: bool) -> dict[str, Any]:
+    """A hit. The preview is for a word that its name and description do not contain."""
+    shown = {"id": hit.get("id"), "kind": hit.get("type"), "description": hit.get("description")}
+    if is_unsure:
+        shown["score"] = hit.get("score")
+    if hit.get("signed") is False:
+        shown |= {"signed": False}
+    for name in ("integrity", "verified", "shadows", "shadowed_by", "bundle_id", "version"):
+        if name in hit:
+            shown[name] = hit[name]
+    told = f"{shown['id']} {shown['description']}".casefold()
+    preview = str(hit.get("preview", ""))
+    if any(word not in told and word in preview.casefold() for word in words):
+        shown["preview"] = preview[:MAX_PREVIEW_CHARACTERS]
+    return {name: value for name, value in shown.items() if value not in (None, "")}
+
+
+_OF_VERBS: Mapping[str, Callable[..., dict[str, Any]]] = {
+    "execute": _executed,
+    "search": _found,
+    "load": _loaded,
+    "fetch": lambda envelope, kept, arguments: (_found if "results" in kept else _loaded)(
+        envelope, kept, arguments, "fetch"
+    ),
+    "help": _helped,
+}
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def text_of(structure: Mapping[str, Any]) -> str:
+    """The same for clients that show their model text: the cause of an error first, then data."""
+    rest = dict(structure)
+    status = rest.pop("status", "")
+    lines: list[str] = []
+    if "truncated" in rest:
+        size = rest["truncated"].get("bytes") if isinstance(rest["truncated"], dict) else "?"
+        call = compact(rest.pop("next", [])[:1])
+        rest.pop("truncated")
+        lines.append(f"[cut: {size} bytes in all; read on with {call[1:-1]}]")
+    if "error" in rest:
+        lines.append(f"{rest.pop('code', status)}: {rest.pop('error')}")
+        if "hint" in rest:
+            lines.append(f"hint: {rest.pop('hint')}")
+    elif status != "success":
+        lines.append(f"status: {status}")
+    main = next((name for name in _MAIN if name in rest), "")
+    if main:
+        value = rest.pop(main)
+        lines.append(_listed(value) if main == "results" else _said(value))
+    for name, value in rest.items():
+        if name != "item_id" or not main:
+            lines.append(f"{name}: {value if isinstance(value, str) else compact(value)}")
+    return "\n".join(line for line in lines if line) or status
+
+
+def _said(value: object) -> str:
+    """A value as a tool said it: text as it is, the streams of a program, else compact JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict) and value.keys() == {"stdout", "stderr", "exit"}:
+        parts = [] if value["exit"] == 0 else [f"exit {value['exit']}"]
+        parts += [str(value["stdout"])] if value["stdout"] else []
+        parts += [f"stderr:\n{value['stderr']}"] if value["stderr"] else []
+        return "\n".join(parts)
+    return compact(value)
+
+
+def _listed(hits: Sequence[Mapping[str, Any]]) -> str:
+    """Hits, a line each."""
+    return "\n".join(_line(hit) for hit in hits)
+
+
+def _line(hit: Mapping[str, Any]) -> str:
+    rest = {n: v for n, v in hit.items() if n not in {"id", "kind", "description", "preview"}}
+    about = " ".join(str(hit[name]) for name in ("description", "preview") if name in hit)
+    marks = f" {compact(rest)}" if rest else ""
+    return f"{hit['kind']}:{hit['id']} - {about}{marks}"

@@ -1,0 +1,194 @@
+import json
+from typing import Any
+
+import pytest
+
+from ryeos.mcp.brief import brief, text_of
+from ryeos.mcp.results import tool_result
+
+FACTS = {
+    "type": "tool",
+    "chain": [{"item_id": "mine/x", "integrity": "0" * 64}],
+    "metadata": {"duration_ms": 3.5, "resolved_env_keys": ["PATH"]},
+    "project_path": "/project",
+}
+
+
+def executed(**fields: object) -> dict[str, Any]:
+    """The envelope of a run."""
+    return {"status": "success", "item_id": "mine/x", **FACTS, **fields}
+
+
+def test_a_run_is_its_status_its_item_and_its_data() -> None:
+    assert brief("execute", executed(data={"sum": 4.75})) == {
+        "status": "success",
+        "item_id": "mine/x",
+        "data": {"sum": 4.75},
+    }
+
+
+@pytest.mark.parametrize("name", ["verbose", "trace"])
+def test_who_asks_for_all_gets_all(name: str) -> None:
+    envelope = executed(data=1)
+
+    assert tool_result(envelope, arguments={name: True})["structuredContent"] == envelope
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("as it is\n", "as it is\n"),
+        ({"sum": 4.75}, '{"sum":4.75}'),
+        ([1, "ü"], '[1,"ü"]'),
+        (0, "0"),
+        (None, "null"),
+        ({"stdout": "hi\n", "stderr": "", "return_code": 0}, "hi\n"),
+        ({"stdout": "hi", "stderr": "no", "return_code": 3}, "exit 3\nhi\nstderr:\nno"),
+        ({"stdout": "", "stderr": "", "return_code": 0}, "success"),
+    ],
+)
+def test_the_text_is_what_the_tool_said(data: object, text: str) -> None:
+    assert text_of(brief("execute", executed(data=data))) == text
+
+
+def test_an_error_says_its_cause_first_then_the_hint_and_the_output() -> None:
+    data = {"stdout": "out\n", "stderr": "bad\n", "return_code": 3}
+    failed = executed(status="error", error="bad", code="EXECUTION_FAILED", hint="look", data=data)
+
+    text = text_of(brief("execute", failed))
+
+    assert text == "EXECUTION_FAILED: bad\nhint: look\nexit 3\nout\n\nstderr:\nbad\n"
+
+
+def test_warnings_of_a_run_are_kept() -> None:
+    envelope = executed(data=1, metadata={"warnings": ["w"], "duration_ms": 1})
+
+    assert brief("execute", envelope)["warnings"] == ["w"]
+
+
+def test_a_background_run_has_a_short_id_and_the_call_that_asks_for_it() -> None:
+    thread_id = "mine/x/x-1795457199777-5027-bb60"
+    kept = brief(
+        "execute", executed(thread_id=thread_id, state="running", pid=7, **{"async": True})
+    )
+
+    assert kept["thread_id"] == "run-bb60"
+    assert kept["next"] == [
+        {
+            "name": "execute",
+            "arguments": {
+                "item_id": "rye/core/processes/status",
+                "parameters": {"thread_id": "run-bb60"},
+            },
+        }
+    ]
+
+
+def hit(**fields: object) -> dict[str, Any]:
+    """A hit as the search answers it."""
+    usual = {"id": "mine/x", "ref": "tool:mine/x", "type": "tool", "name": "x", "title": "x"}
+    rest = {
+        "description": "Adds numbers",
+        "score": 0.9,
+        "path": "/p",
+        "preview": "def total(): ...",
+    }
+    return {**usual, **rest, "signed": True, "metadata": {"version": "1"}, **fields}
+
+
+def found(query: str, *hits: dict[str, Any], **fields: object) -> dict[str, Any]:
+    """The envelope of a search, as a model gets it."""
+    envelope = {"status": "success", "mode": "query", "results": list(hits), "query": query}
+    return brief("search", {**envelope, "total": len(hits), **fields}, {"query": query})
+
+
+def test_a_hit_is_its_id_kind_and_description() -> None:
+    assert found("numbers", hit())["results"] == [
+        {"id": "mine/x", "kind": "tool", "description": "Adds numbers"}
+    ]
+
+
+def test_a_preview_is_for_a_word_of_the_text_and_short() -> None:
+    (one,) = found("total", hit(preview=f"def total(): {'x' * 500}"))["results"]
+
+    assert (len(one["preview"]), one["preview"][:9]) == (120, "def total")
+
+
+def test_a_score_is_for_hits_that_do_not_have_all_words() -> None:
+    (one,) = found("numbers", hit(), relaxed="any of the words")["results"]
+
+    assert one["score"] == 0.9
+
+
+def test_an_item_that_does_not_verify_is_marked() -> None:
+    (one,) = found("x", hit(description="", preview="", signed=False, integrity="UNSIGNED"))[
+        "results"
+    ]
+
+    assert one == {"id": "mine/x", "kind": "tool", "signed": False, "integrity": "UNSIGNED"}
+
+
+def test_a_list_names_the_call_that_goes_on() -> None:
+    told = found("numbers", hit(), next_offset=10)
+
+    assert told["next"] == [{"name": "search", "arguments": {"query": "numbers", "offset": 10}}]
+
+
+def test_hits_are_lines_of_text() -> None:
+    assert text_of(found("numbers", hit())) == "tool:mine/x - Adds numbers\ntotal: 1"
+
+
+def test_parts_of_other_items_are_in_no_list_of_everything() -> None:
+    hits = (hit(), hit(id="mine/lib/part"), hit(id="rye/core/extractors/a"))
+
+    assert [one["id"] for one in found("", *hits)["results"]] == ["mine/x"]
+    assert len(found("part", *hits)["results"]) == 3
+
+
+LOADED = {
+    "status": "success",
+    "mode": "id",
+    "ref": "tool:mine/x",
+    "item_id": "mine/x",
+    "path": "/p",
+    "content": "# rye:signed:a:b:c:d\n# rye:item:tool:mine/x:py:1.0.0\nprint(1)\n",
+    "metadata": {"description": "Adds numbers", "version": "1.0.0"},
+    "input_schema": {"type": "object"},
+    "total_chars": 63,
+}
+
+
+def test_a_tool_is_described_before_its_text() -> None:
+    assert brief("load", LOADED, {"item_id": "mine/x"}) == {
+        "status": "success",
+        "ref": "tool:mine/x",
+        "description": "Adds numbers",
+        "input_schema": {"type": "object"},
+        "total_chars": 63,
+    }
+
+
+def test_a_text_comes_on_request_without_its_signature_and_without_a_second_schema() -> None:
+    told = brief("load", LOADED, {"item_id": "mine/x", "text": True})
+
+    assert (told["content"], "input_schema" in told) == ("print(1)\n", False)
+
+
+def test_a_text_that_goes_on_names_the_call() -> None:
+    told = brief("fetch", LOADED | {"next_offset": 20}, {"item_id": "mine/x", "text": True})
+
+    call = {"item_id": "tool:mine/x", "text": True, "offset": 20}
+    assert told["next"] == [{"name": "fetch", "arguments": call}]
+
+
+def test_a_cut_is_said_first_with_the_call_that_reads_on() -> None:
+    call = {"name": "load", "arguments": {"item_id": "rye://output/a", "offset": 4000}}
+    told = {"status": "success", "data": "a...z", "truncated": {"bytes": 118_000}, "next": [call]}
+
+    first, rest = text_of(told).split("\n", 1)
+
+    assert (
+        first
+        == f"[cut: 118000 bytes in all; read on with {json.dumps(call, separators=(',', ':'))}]"
+    )
+    assert rest == "a...z"
