@@ -73,7 +73,8 @@ def execute(
     if wish.target != LOCAL:
         return _elsewhere(rye, wish, reference, request, calling)
     if wish.in_background:
-        return rye.start(reference, request, program(rye.context))
+        started = rye.start(reference, request, program(rye.context))
+        return _awaited(rye, started, values["wait_s"]) if "wait_s" in values else started
     if not calling.wants_progress:
         return rye.execute(reference, request, cancellation=calling.cancellation)
     with ToolProgress(calling.progress) as progress:
@@ -84,6 +85,20 @@ def execute(
             on_stderr=progress.feed,
             on_step=progress.step,
         )
+
+
+def _awaited(rye: Rye, started: Answer, wait_s: float) -> Answer:
+    """The answer of a background run that ends in time, else that it runs."""
+    from ryeos.run.thread_control import wait_for
+
+    thread_id = started.envelope.get("thread_id")
+    if not isinstance(thread_id, str):
+        return started
+    thread = wait_for(rye.threads, thread_id, wait_s)
+    answer = thread.answer() if thread.has_ended else None
+    if not isinstance(answer, dict):
+        return started
+    return Answer({**answer, "thread_id": thread_id}, started.exit_status)
 
 
 def _elsewhere(

@@ -236,6 +236,7 @@ EXECUTE = (
     _text("target", "local, or remote:NAME", default="local", is_rare=True),
     _text("thread", "inline or fork", default="inline", is_rare=True),
     _flag("async", "In the background"),
+    _number("wait_s", "With async: wait so long for its end", minimum=0, maximum=600, is_rare=True),
     _text("resume_thread_id", "Resume a graph's run"),
     _text("model", "For a fork", is_rare=True),
     _object_parameter("limit_overrides", "For a fork", is_rare=True),

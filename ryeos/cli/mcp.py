@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 
 from lillux.errors import LilluxError
@@ -96,13 +97,17 @@ def _run(session: Session) -> int:
 
 def _where(session: Session) -> str:
     """The project of this server for its greeting, or how to give one."""
-    from ryeos.items.context import project_found
+    from ryeos.items.places import project_folder, user_folder
 
-    given = session.arguments
+    given, environ = session.arguments, session.environ
     try:
-        project = project_found(session.environ, given.project, given.user_space)
-    except LilluxError as error:  # "no project: ..."
-        return f"There is {error}."
+        cwd = os.getcwd()  # noqa: PTH109 - pathlib is not imported by now
+    except OSError as error:
+        return f"There is no project: the working directory: {error.strerror}."
+    home = user_folder(environ, given.user_space or "", sys.platform, cwd)
+    project, missing = project_folder(environ, given.project or "", cwd, home)
+    if missing:
+        return f"There is no project: {missing} is not a folder."
     if project is None:
         return "There is no project here: start rye mcp with --project DIR, or in a folder."
     return f"The project is {project}."

@@ -12,10 +12,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lillux.files import is_directory
 from lillux.values import dataclass
 from ryeos.items.errors import NoProjectError, UsageError
-from ryeos.items.refs import AI_DIRECTORY, PRIVATE_FOLDERS, PROJECT, USER, Space, Spaces
+from ryeos.items.places import named_folder, project_folder, user_folder
+from ryeos.items.refs import PRIVATE_FOLDERS, PROJECT, USER, Space, Spaces
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -206,53 +206,24 @@ def context_from(
 
 
 def _user_base(env: Mapping[str, str], user_space: str | None, platform: str, cwd: Path) -> Path:
-    named = user_space or env.get("USER_SPACE", "")
-    home = env.get("USERPROFILE" if platform == "win32" else "HOME", "")
-    base = (cwd / _expanded(named or home or cwd.anchor, home)).absolute()
-    # An older convention let the variable name the .ai folder itself.
-    return base.parent if base.name == AI_DIRECTORY else base
-
-
-def _expanded(path: str, home: str) -> str:
-    """A path with ``~`` replaced; ``~somebody`` is left alone, as a name like any other."""
-    return home + path[1:] if path == "~" or path.startswith("~/") else path
-
-
-def project_found(
-    env: Mapping[str, str], project: str | None, user_space: str | None
-) -> Path | None:
-    """The project of this process, as `context_from` finds it. Raises NoProjectError."""
-    cwd = Path.cwd()
-    return _project_path(env, cwd, project, _user_base(env, user_space, sys.platform, cwd))
+    return Path(user_folder(env, user_space or "", platform, str(cwd.absolute())))
 
 
 def _project_path(
     env: Mapping[str, str], cwd: Path, project: str | None, user_base: Path
 ) -> Path | None:
-    named = project or env.get("RYE_PROJECT") or env.get("CLAUDE_PROJECT_DIR")
-    if named:
-        return named_project(named, cwd, env)
-    # The real paths: a home that is reached through a link is still no project.
-    here, home_folder = cwd.resolve(), user_base.resolve()
-    for folder in (here, *here.parents):
-        if folder == home_folder:
-            break
-        if is_directory(folder / AI_DIRECTORY):
-            return folder
-    return None if here in (home_folder, here.parent) else here
+    found, missing = project_folder(env, project or "", str(cwd), str(user_base))
+    if missing:
+        raise NoProjectError(f"{missing} is not a folder")
+    return Path(found) if found else None
 
 
 def named_project(named: str, cwd: Path, env: Mapping[str, str]) -> Path:
-    """The folder that somebody named as the project: ``~`` is the home, ``/.ai`` its parent.
-
-    Raises NoProjectError when it is no folder.
-    """
-    path = cwd / _expanded(named, env.get("HOME", ""))
-    if path.name == AI_DIRECTORY:
-        path = path.parent
-    if not is_directory(path):
+    """The folder that somebody named as the project. Raises NoProjectError if it is no folder."""
+    found = named_folder(named, str(cwd), env)
+    if found is None:
         raise NoProjectError(f"{named} is not a folder")
-    return path.resolve()
+    return Path(found)
 
 
 def receipts_word(word: str, where: str = RECEIPTS_VARIABLE) -> str:

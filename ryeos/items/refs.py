@@ -12,10 +12,11 @@ from lillux.errors import UnsafePathError
 from lillux.files import require_plain_path
 from lillux.values import dataclass, field
 from ryeos.items.errors import InvalidRefError
+from ryeos.items.places import AI_FOLDER
 
 # --- items ----------------------------------------------------------------------------------------
 
-AI_DIRECTORY = ".ai"
+AI_DIRECTORY = AI_FOLDER
 PRIVATE_FOLDERS = ("config/keys/signing", "config/keys/receipts")
 """Folders below ``.ai/`` that contain private keys. They stay on this machine."""
 EXTRACTORS_FOLDER = "rye/core/extractors"

@@ -51,8 +51,10 @@ class MappedResult:
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
-def map_outcome(outcome: Outcome, timeout_s: float | None) -> MappedResult:
-    """The result of a finished process."""
+def map_outcome(
+    outcome: Outcome, timeout_s: float | None, *, is_text: bool = False
+) -> MappedResult:
+    """The result of a finished process; ``is_text`` says that its output is never read as JSON."""
     stdout, stderr = _text(outcome.stdout), _text(outcome.stderr)
     metadata = _metadata(outcome, stderr)
     interruption = _interruption(outcome, timeout_s)
@@ -62,7 +64,7 @@ def map_outcome(outcome: Outcome, timeout_s: float | None) -> MappedResult:
         return MappedResult(success=False, data=text, error=words, code=code, metadata=metadata)
     if outcome.stdout.truncated:
         return _too_large(outcome, stdout, stderr, metadata)
-    data, preamble = parse_output(stdout)
+    data, preamble = (_NotJson(), "") if is_text else parse_output(stdout)
     if preamble:
         metadata["stdout_preamble"] = preamble
     if isinstance(data, _NotJson):

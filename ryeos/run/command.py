@@ -103,6 +103,7 @@ def build_invocation(materials: Materials) -> Invocation:
         attempts=materials.request.attempts,
         withheld=materials.withheld,
         sealed=_sealed(chain, (command, *arguments)),
+        is_text=bool(script_keys(config)) and not _own_template(chain, config),
     )
 
 
@@ -112,12 +113,21 @@ def _sealed(chain: Chain, words: Sequence[str]) -> bytes | None:
     return item.data if item and any(SEALED_PATH in word for word in words[:3]) else None
 
 
-def _script(chain: Chain, config: Mapping[str, Any], values: CallerValues, names: Names) -> str:
-    """The text after ``-c``: the tool's own with quoted values, else the caller's as it is."""
+def _own_template(chain: Chain, config: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The key and the text of a script that the tool's own file has."""
     for key in script_keys(config):
         template = chain.tool.spec.config.get(key)
         if isinstance(template, str) and template.strip() and not _is_program(key, template):
-            return filled_script(template, names, f"config.{key}")
+            return key, template
+    return None
+
+
+def _script(chain: Chain, config: Mapping[str, Any], values: CallerValues, names: Names) -> str:
+    """The text after ``-c``: the tool's own with quoted values, else the caller's as it is."""
+    own = _own_template(chain, config)
+    if own:
+        key, template = own
+        return filled_script(template, names, f"config.{key}")
     command = values.tool.get("command")
     if isinstance(command, str) and command.strip():
         return command
@@ -724,7 +734,9 @@ class ProcessCall:
     ) -> MappedResult:
         """Run the program. Raises ProgramNotFoundError, SpawnError, ConfigurationError."""
         outcome = self.outcome(cancellation=cancellation, on_stderr=on_stderr)
-        return self.told(map_outcome(outcome, self.invocation.timeout_s))
+        invocation = self.invocation
+        mapped = map_outcome(outcome, invocation.timeout_s, is_text=invocation.is_text)
+        return self.told(mapped)
 
     def told(self, mapped: MappedResult) -> MappedResult:
         """The result, with the refused accesses."""

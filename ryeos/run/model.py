@@ -159,6 +159,7 @@ class Invocation:
     confinement   what the program may not do, None for all that its user may
     attempts      gets what a supervised program tries
     withheld      names of variables that it does not get
+    is_text       the caller wrote the command, so what it prints is no answer of a tool
     """
 
     argv: tuple[str, ...]
@@ -171,6 +172,7 @@ class Invocation:
     attempts: "list[Attempt]" = field(default_factory=list, repr=False, compare=False)
     withheld: tuple[str, ...] = ()
     sealed: bytes | None = field(default=None, repr=False)
+    is_text: bool = False
     contributed: tuple[str, ...] = ()
 
 

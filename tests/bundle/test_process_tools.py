@@ -44,9 +44,36 @@ def test_a_background_run_is_listed_looked_at_and_ended(project: Machine) -> Non
     # The tool that looks is no background run itself.
     assert [row["thread_id"] for row in listed] == [thread_id]
     assert (ended["killed"], ended["thread"]["status"]) == (True, "killed")
-    assert shown["thread"]["status"] == "killed"
+    assert (shown["thread_id"], shown["state"]) == (thread_id, "killed")
     assert len(shown["log"]) <= 5
     assert left == []
+
+
+def test_a_finished_run_is_its_output_and_no_more(project: Machine) -> None:
+    thread_id = start(project, "echo hi; echo no >&2; exit 3")
+
+    shown = call(project, f"{PROCESSES}/status", thread_id=thread_id[-4:], wait_s=60)["data"]
+
+    assert shown.pop("seconds") > 0
+    assert shown == {
+        "success": True,
+        "thread_id": thread_id,
+        "item_id": f"tool:{BASH}",
+        "state": "error",
+        "exit": 3,
+        "stdout": "hi\n",
+        "stderr": "no\n",
+        "error": "no",
+    }
+
+
+def test_a_run_that_goes_on_is_what_it_has_written(project: Machine) -> None:
+    thread_id = start(project, "echo begun >&2; sleep 600")
+
+    shown = call(project, f"{PROCESSES}/status", thread_id=thread_id, wait_s=0.5)["data"]
+    call(project, f"{PROCESSES}/cancel", thread_id=thread_id)
+
+    assert (shown["state"], shown["log"]) == ("running", "begun\n")
 
 
 @pytest.mark.heavy

@@ -193,7 +193,7 @@ def test_a_runtime_answers_to_its_short_and_older_names(
 
 @pytest.mark.parametrize("item_id", ["rye/bash", "rye/bash/bash"])
 def test_a_folder_stands_for_the_item_of_its_name(shop: Shop, item_id: str) -> None:
-    assert shop.runs(item_id, "command=echo 7")["data"] == 7
+    assert shop.runs(item_id, "command=echo 7")["data"]["stdout"] == "7\n"
 
 
 @pytest.mark.parametrize("executor", ["subprocess", "execute", "rye/core/primitives/subprocess"])
@@ -247,7 +247,7 @@ def test_a_command_tool_without_any_command_says_so(shop: Shop) -> None:
     shop.write("mine/tool.yaml", header("yaml", "rye/core/runtimes/bash/bash") + "\n" + body)
 
     assert shop.runs("mine/tool")["error"] == "command: No command specified"
-    assert shop.runs("mine/tool", "command=echo 7")["data"] == 7
+    assert shop.runs("mine/tool", "command=echo 7")["data"]["stdout"] == "7\n"
 
 
 def test_the_bash_that_the_environment_names_is_used(shop: Shop, tmp_path: Path) -> None:

@@ -61,11 +61,11 @@ def test_a_long_value_is_a_window_on_its_json(context: Context) -> None:
 
 
 def test_a_long_text_beside_the_data_is_cut_too(context: Context) -> None:
-    envelope = {"status": "success", "content": LONG, "data": {"id": "a", "content": LONG}}
+    envelope = {"status": "success", "notes": LONG, "data": {"id": "a", "content": LONG}}
 
     told = structure(tool_result(envelope, context))
 
-    assert "[2000 characters left out]" in told["content"]
+    assert "[2000 characters left out]" in told["notes"]
     assert "[2000 characters left out]" in told["data"]["content"]
     assert told["data"]["id"] == "a"
 

@@ -1,15 +1,17 @@
-"""One background run, with its result and what it has written.
+"""One background run: its state, its result or what it has written so far.
 
 Page: ``docs/threads.md``.
 """
 
+from datetime import datetime
+
 from rye_command import run_rye
 
-__version__ = "1.0.0"
+__version__ = "1.1.0"
 __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/function"
 __category__ = "rye/core/processes"
-__tool_description__ = "What became of a background run: status, result, the end of its log"
+__tool_description__ = "What became of a background run: state, result, the end of its log"
 
 ENV_CONFIG = {"env": {"PYTHONPATH": "{runtime_lib}"}}
 # It starts Rye, which enforces its own rules: under an agent no key is readable.
@@ -22,32 +24,69 @@ CONFIG_SCHEMA = {
         "thread_id": {
             "type": "string",
             "minLength": 1,
-            "description": "Its id, or as much of the beginning or end as is needed",
+            "description": "Its id, like run-d150, or as much of the beginning or end as is needed",
+        },
+        "wait_s": {
+            "type": "number",
+            "minimum": 0,
+            "maximum": 600,
+            "default": 0,
+            "description": "Wait so many seconds for its end",
         },
         "log_chars": {
             "type": "integer",
             "minimum": 0,
             "maximum": 100000,
-            "default": 0,
-            "description": "So much of the end of what it has written",
+            "default": 2000,
+            "description": "So much of the end of its log, while it runs or where it failed",
         },
     },
-    "examples": [{"thread_id": "bash-", "log_chars": 2000}],
+    "examples": [{"thread_id": "run-d150", "wait_s": 30}],
 }
+STREAMS = {"stdout", "stderr", "return_code"}
 
 
 def execute(params: dict, project_path: str) -> dict:
-    """``thread`` and, as far as it was asked for, ``log``."""
+    """``state``, ``seconds``, and ``exit`` with ``stdout`` or ``data``, ``error``, or ``log``."""
     wanted = [params["thread_id"]]
-    answer = run_rye(["threads", "show"], wanted, project=project_path)
-    if not answer["success"] or not params["log_chars"]:
-        return answer
-    written = run_rye(["threads", "logs"], wanted, project=project_path)
-    if not written["success"]:
-        return written
-    cut = len(written["log"]) > params["log_chars"]
-    return {
-        **answer,
-        "log": written["log"][-params["log_chars"] :],
-        "truncated": cut or written["truncated"],
+    if params["wait_s"]:  # how that ends is what `show` says
+        run_rye(["threads", "wait", f"--timeout={params['wait_s']}"], wanted, project=project_path)
+    shown = run_rye(["threads", "show"], wanted, project=project_path)
+    if not shown["success"]:
+        return shown
+    thread, result = shown["thread"], shown.get("result") or {}
+    told = {
+        "thread_id": thread["thread_id"],
+        "item_id": thread.get("item_id"),
+        "state": thread["status"],
+        "seconds": seconds(thread),
+        **outcome(result.get("data")),
     }
+    if thread.get("error"):
+        told["error"] = thread["error"]
+    if params["log_chars"] and not result.get("data"):
+        written = run_rye(["threads", "logs"], wanted, project=project_path)
+        text = written.get("log", "")
+        told["log"] = text[-params["log_chars"] :]
+        if len(text) > params["log_chars"] or written.get("truncated"):
+            told["truncated"] = True
+    # A failed run is no failure of this tool.
+    return {"success": True, **{name: value for name, value in told.items() if value is not None}}
+
+
+def outcome(data: object) -> dict:
+    """The data of a run: the streams of a program side by side."""
+    if isinstance(data, dict) and data.keys() == STREAMS:
+        streams = {name: data[name] for name in ("stdout", "stderr") if data[name]}
+        return {"exit": data["return_code"], **streams}
+    return {} if data is None else {"data": data}
+
+
+def seconds(thread: dict) -> float | None:
+    """How long it has run."""
+    try:
+        began = datetime.fromisoformat(thread["created_at"])
+        ended = datetime.fromisoformat(thread.get("completed_at") or thread["updated_at"])
+    except (KeyError, ValueError):
+        return None
+    return round((ended - began).total_seconds(), 3)

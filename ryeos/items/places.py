@@ -1,0 +1,60 @@
+"""Which folder is the project, and which the user space, as texts.
+
+It is a file of its own because the MCP server greets with the project before anything else is
+imported: neither `pathlib` nor `typing` is worth its time there.
+"""
+# ruff: noqa: PTH100, PTH112, PTH118, PTH120
+
+import os
+from collections.abc import Mapping
+
+AI_FOLDER = ".ai"
+
+
+def user_folder(env: Mapping[str, str], named: str, platform: str, cwd: str) -> str:
+    """The folder of user space: ``--user-space`` or ``USER_SPACE``, else the home."""
+    home = env.get("USERPROFILE" if platform == "win32" else "HOME", "")
+    root = os.path.join(os.path.splitdrive(cwd)[0], os.sep)
+    base = os.path.abspath(_joined(cwd, named or env.get("USER_SPACE", "") or home or root, home))
+    # An older convention let the variable name the .ai folder itself.
+    return _without_ai(base)
+
+
+def project_folder(
+    env: Mapping[str, str], named: str, cwd: str, user_base: str
+) -> tuple[str | None, str]:
+    """The project, None for none; and a name that is no folder, else ``""``.
+
+    A named one counts, else the nearest folder that has ``.ai``, else this one; never the home.
+    """
+    named = named or env.get("RYE_PROJECT", "") or env.get("CLAUDE_PROJECT_DIR", "")
+    if named:
+        path = named_folder(named, cwd, env)
+        return path, "" if path else named
+    # The real paths: a home that is reached through a link is still no project.
+    here, home_folder = os.path.realpath(cwd), os.path.realpath(user_base)
+    folder = here
+    while folder != home_folder:
+        if os.path.isdir(os.path.join(folder, AI_FOLDER)):
+            return folder, ""
+        above = os.path.dirname(folder)
+        if above == folder:
+            break
+        folder = above
+    return (None if here in (home_folder, os.path.dirname(here)) else here), ""
+
+
+def named_folder(named: str, cwd: str, env: Mapping[str, str]) -> str | None:
+    """The folder that a name means: ``~`` is the home, ``/.ai`` its parent. None if it is none."""
+    path = _without_ai(_joined(cwd, named, env.get("HOME", "")))
+    return os.path.realpath(path) if os.path.isdir(path) else None
+
+
+def _joined(cwd: str, path: str, home: str) -> str:
+    """A path with ``~`` replaced; ``~somebody`` is left alone, as a name like any other."""
+    return os.path.join(cwd, home + path[1:] if path == "~" or path.startswith("~/") else path)
+
+
+def _without_ai(path: str) -> str:
+    above, name = os.path.split(path.rstrip(os.sep) or path)
+    return above if name == AI_FOLDER else path
