@@ -7,11 +7,13 @@ from typing import Any
 from lillux.errors import LilluxError
 from ryeos import __version__
 from ryeos.app.load import LoadRequest, load_item
+from ryeos.app.templates import TEMPLATES
 from ryeos.app.topics import (
     CODES,
     MAIN_TOOLS,
     MAX_CHARACTERS,
     OVERVIEW,
+    REMEDIES,
     SEE_ALSO,
     TOPICS,
     UNUSED_CODES,
@@ -23,7 +25,7 @@ from ryeos.items.refs import EXECUTABLE_KINDS, ItemRef, Kind
 from ryeos.search.search import LOCAL_TIERS
 
 AVAILABLE = "available_topics"
-_ITEM, _ERROR = "item:", "error:"
+_ITEM, _ERROR, _TEMPLATE = "item:", "error:", "template:"
 _EXAMPLES: Mapping[str, Any] = {
     "string": "text", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {},
 }  # fmt: skip
@@ -40,6 +42,9 @@ def help_on(rye: Callable[[], Rye], topic: str) -> Answer:
         return _answer(OVERVIEW, "\n".join(_overview_of(rye)))
     if topic.lower().startswith(_ITEM):
         return _item_answer(rye, topic)
+    if topic.lower().startswith(_TEMPLATE):
+        text = template_text(topic.partition(":")[2].strip().lower())
+        return _answer(topic, text) if text else _unknown(topic, [f"{_TEMPLATE}{k}" for k in KINDS])
     name = topic.lower()
     if name in TOPICS:
         return _answer(name, TOPICS[name])
@@ -173,7 +178,9 @@ def _about_item(rye: Rye, text: str) -> str:
         lines += ["Inputs", "", *_inputs(properties, schema.get("required", ()))]
     else:
         lines.append("Takes no inputs." if not ref.startswith(Kind.TOOL) else "Declares no inputs.")
-    call = {"item_id": ref, "parameters": _example(schema)}
+    examples = schema.get("examples")
+    given = examples[0] if isinstance(examples, list) and examples else _example(schema)
+    call = {"item_id": ref, "parameters": given}
     lines += ["", f"Call: execute {json.dumps(call, ensure_ascii=False, default=str)}"]
     return "\n".join(lines)
 
@@ -188,7 +195,33 @@ def _inputs(properties: Mapping[str, Any], required: object) -> Iterator[str]:
         if "enum" in rules:
             facts.append(f"one of {json.dumps(rules['enum'], default=str)}")
         about = " ".join(str(rules.get("description", "")).split())
+        shape = _shape(rules)
+        facts += [f"each {shape}"] if shape else []
         yield f"- {name} ({', '.join(facts)}){f': {about}' if about else ''}"
+
+
+def _shape(rules: Mapping[str, Any]) -> str:
+    """What is inside of an array or an object, in one line: ``{path, text?}``."""
+    inner = rules.get("items") if rules.get("type") == "array" else rules
+    if not isinstance(inner, Mapping):
+        return ""
+    properties = inner.get("properties")
+    if not isinstance(properties, Mapping):
+        return str(inner.get("type", "")) if inner is not rules else ""
+    needed = inner.get("required") or ()
+    names = (
+        f"{name}{'' if name in needed else '?'}: {_words(one)}" for name, one in properties.items()
+    )
+    return f"{{{', '.join(names)}}}"
+
+
+def _words(rules: object) -> str:
+    if not isinstance(rules, Mapping):
+        return "any"
+    if rules.get("enum"):
+        return "|".join(map(str, rules["enum"]))
+    kind = rules.get("type", "any")
+    return "|".join(kind) if isinstance(kind, list) else str(kind)
 
 
 def _example(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -214,7 +247,32 @@ def _about_code(code: str) -> Iterator[str]:
     if code not in CODES:
         return
     yield from (code, "", f"{CODES[code]} (exit status {EXIT_STATUS[code]})", "")
-    yield "The hint of the error itself is the next step."
+    for remedy in REMEDIES.get(code, ()):
+        yield f"- {remedy}"
+
+
+# --- templates ------------------------------------------------------------------------------------
+
+KINDS = ("python", "bash", "yaml", "javascript", "http", "mcp", "graph", "directive", "knowledge")
+
+
+_TRIED: Mapping[str, Any] = {"graph": {"folders": ["."]}, "knowledge": {}}
+
+
+def template_text(kind: str) -> str:
+    """A complete item of a kind or language, where its file goes, and the calls; else ``""``."""
+    if kind not in KINDS:
+        return ""
+    item_kind = Kind(kind) if kind in {Kind.DIRECTIVE, Kind.KNOWLEDGE} else Kind.TOOL
+    template = TEMPLATES[item_kind, "" if item_kind is not Kind.TOOL else kind]
+    text = template.fill(name="example", category="mine", author="unknown")
+    ref = f"{item_kind}:mine/example"
+    sign = json.dumps({"item_id": ref, "content": "the text"})
+    return (
+        f"File .ai/{item_kind.directory}/mine/example{template.suffix}:\n\n{text}\n"
+        f"Write it and sign it in one call: sign {sign}. Then: execute "
+        f"{json.dumps({'item_id': ref, 'parameters': _TRIED.get(kind, {'name': 'Ada'})})}"
+    )
 
 
 def error_codes() -> tuple[str, ...]:

@@ -1,11 +1,13 @@
 """``sign``: validate and sign one item, or all that a pattern matches."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
+from lillux.files import make_directory, read_bytes, safe_join, write_atomic
 from ryeos.app.verbs import TOOLS, item_reference, project_of, rye_of, valid_arguments
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import (
@@ -17,9 +19,20 @@ from ryeos.items.errors import (
     error_answer,
     error_envelope,
 )
-from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, Reference, parse_kind
+from ryeos.items.refs import (
+    PROJECT,
+    SYSTEM,
+    USER,
+    ItemRef,
+    Kind,
+    Reference,
+    Space,
+    parse_kind,
+    parse_reference,
+)
 from ryeos.items.specs import ToolSpec, misspelt_keys, tool_spec
 from ryeos.run.primitives import PRIMITIVES
+from ryeos.trust.resolver import candidates, is_regular_file
 from ryeos.trust.sign import (
     GLOB_CHARACTERS,
     Signer,
@@ -34,7 +47,7 @@ from ryeos.trust.sign import (
     targets_of_reference,
     validate_item,
 )
-from ryeos.trust.signature import Signature, decode
+from ryeos.trust.signature import MAX_ITEM_BYTES, Signature, decode, form_for, split
 
 MAX_DETAILS = 2
 # Gets how many are done, of how many, and which was the last.
@@ -58,6 +71,9 @@ def sign_targets(
     label = _source(values)
     if label == SYSTEM:
         raise SystemImmutableError(text)
+    if "content" in values:
+        text = write_text(values, rye.space(label))
+        values = {**values, "item_id": text}
     return rye, targets_of(rye, text.replace("\\", "/"), item_type, label), values
 
 
@@ -90,6 +106,68 @@ def sign(
         return Answer({**batch.envelope, **project}, batch.exit_status)
     one = single_answer(reports[0])
     return Answer({**one.envelope, **project}, one.exit_status)
+
+
+_LANGUAGE_MARKS = (
+    (re.compile(r"#!|# (version|tool_type|executor_id):"), ".sh"),
+    (re.compile(r"(export )?(const|let|var) __\w+__|/\*\*|// "), ".js"),
+    (re.compile(r"__\w+__ *=|\"\"\"|(from|import) "), ".py"),
+)
+
+
+def write_text(values: Mapping[str, Any], space: Space) -> str:
+    """Write the text of an item with its folders; the reference of the item.
+
+    A text that was there is kept beside it as ``.bak``. The suffix is that of the id, of the file
+    that has the id, or that of the language. Raises VerbArgumentError, UnsafePathError.
+    """
+    if values["dry_run"] or is_glob(values["item_id"]):
+        found = "dry_run" if values["dry_run"] else "a pattern"
+        raise VerbArgumentError("content", f"expected the id of one item, found {found}")
+    text, data = values["item_id"].replace("\\", "/"), values["content"].encode()
+    reference = parse_reference(text, values.get("item_type"))
+    kind = reference.kind or Kind.TOOL
+    if kind is Kind.CONFIG:
+        raise VerbArgumentError("content", "expected a tool, a directive or knowledge")
+    stem, dot, end = reference.id.rpartition(".")
+    suffix = f".{end}" if dot and space.has_suffix(kind, f".{end}") else ""
+    ref = ItemRef(kind, stem if suffix else reference.id)
+    there = next((path for path in candidates(space, ref) if is_regular_file(path)), None)
+    suffix = suffix or (there.suffix if there else _suffix(kind, values["content"]))
+    path = safe_join(space.directory(kind), f"{ref.id}{suffix}")
+    if there and there != path:
+        hint = f"leave out the suffix, or remove {there.name} first"
+        raise VerbArgumentError("item_id", f"{there.name} has this id already", hint=hint)
+    make_directory(path.parent)
+    if there:
+        prior = read_bytes(path, MAX_ITEM_BYTES)
+        if data == prior or values["content"] == _unsigned(prior, kind, path):
+            return str(ref)
+        write_atomic(path.with_name(f"{path.name}.bak"), prior)
+    write_atomic(path, data, mode=0o644)
+    return str(ref)
+
+
+def _unsigned(data: bytes, kind: Kind, path: Path) -> str | None:
+    """A text without its signature; None for one that cannot be read, or of an added type."""
+    try:
+        signed = split(decode(data, str(path)), form_for(kind, path.suffix), str(path))
+    except LilluxError:
+        return None
+    return f"{signed.shebang}{signed.body}"
+
+
+def _suffix(kind: Kind, text: str) -> str:
+    """The suffix that a text needs, by how its header begins."""
+    if kind is not Kind.TOOL:
+        return ".md"
+    for line in text.splitlines():
+        for mark, suffix in _LANGUAGE_MARKS:
+            if mark.match(line):
+                return suffix
+        if line.strip():
+            break
+    return ".yaml"
 
 
 def _source(values: Mapping[str, Any]) -> str:

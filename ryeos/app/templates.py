@@ -160,7 +160,7 @@ config_schema:
 
 # Only these hosts are reached, also after redirects.
 sandbox:
-  network: {hosts: ["api.example.com:443"]}
+  network: ["api.example.com:443"]
 
 config:
   method: GET
@@ -203,7 +203,6 @@ config_schema:
   type: object
   properties:
     folders: {type: array, items: {type: string}, default: ["."], description: Folders}
-    at_least: {type: integer, default: 1, description: Fewer folders are too few}
   additionalProperties: false
 
 config:
@@ -233,7 +232,7 @@ config:
 
     done:
       type: return
-      output: {count: "${state.listed | length}", first: "${state.listed[0].stdout}"}
+      output: {count: "${state.listed | length}", first: "${state.listed.0.stdout}"}
 """
 
 _DIRECTIVE = """\

@@ -551,6 +551,38 @@ CODES: Mapping[str, str] = {
     "VERSION_MISMATCH": "The node takes no pushes of this version of rye.",
     "WEBHOOK_REFUSED": "A delivery that no webhook of the node signed, or too old.",
 }
+_READ_IT = "read the whole file first: load with text true"
+REMEDIES: Mapping[str, tuple[str, ...]] = {
+    "AMBIGUOUS_ITEM": ('give the kind: execute {"item_id": "tool:a/b"}',),
+    "APPROVAL_REQUIRED": ("tell your user to run: rye approve; then make the same call again",),
+    "CHAIN_INVALID": ("see each element: execute with dry_run and options verbose",),
+    "CONFLICT": ("make the same call with overwrite true, or choose another name",),
+    "EXECUTION_FAILED": ("read stderr in data; the item's inputs: help item:REF",),
+    "EXECUTOR_NOT_FOUND": ('list runtimes: search {"scope": "tool.rye.core.runtimes.*"}',),
+    "EXPRESSION_ERROR": ("check the graph: execute with dry_run true; help graphs",),
+    "INTEGRITY": (_READ_IT, 'then sign it again: sign {"item_id": "tool:a/b"}'),
+    "INTERPRETER_NOT_FOUND": ("install the program, or ask your user to; see: rye doctor",),
+    "INVALID_PARAMS": ("see what a tool takes: help execute, help search, help load, help sign",),
+    "INVALID_QUERY": ("put words with marks into double quotes; help search",),
+    "INVALID_REF": ("help refs",),
+    "ITEM_NOT_FOUND": ('find its id: search {"query": "words about it"}',),
+    "LOCKFILE_MISMATCH": (
+        "an element of the chain was changed; if your user wants that, sign the tool again",
+    ),
+    "NO_PROJECT": ("name one: options project_path",),
+    "NO_SIGNING_KEY": ("tell your user to run: rye keys generate",),
+    "PERMISSION_DENIED": ("add the item to permissions of the graph, then sign the graph",),
+    "SYSTEM_IMMUTABLE": ('copy it first: load {"item_id": "tool:a/b", "destination": "project"}',),
+    "THREAD_NOT_FOUND": ('list runs: execute {"item_id": "rye/core/processes/list"}',),
+    "TIMEOUT": ("run it in the background: execute with async true",),
+    "UNBOUND_SIGNATURE": (_READ_IT, 'then sign it: sign {"item_id": "tool:a/b"}'),
+    "UNSIGNED": (_READ_IT, 'then sign it: sign {"item_id": "tool:a/b"}'),
+    "UNTRUSTED_KEY": (
+        "if your user trusts its author: rye keys trust FINGERPRINT; else copy, read and sign it",
+    ),
+    "VALIDATION_FAILED": ("the error names every problem; the item's inputs: help item:REF",),
+}
+"""What to do after an error, as calls where an agent can make them."""
 # Codes that other programs of this kind have, and what is used here instead.
 UNUSED_CODES: Mapping[str, str] = {
     "AUTH_REQUIRED": "AUTH_FAILED",

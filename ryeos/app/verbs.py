@@ -169,6 +169,8 @@ LOAD = (
 )
 SIGN = (
     _text("item_id", "Item or pattern", required=True),
+    _text("content", "Its text: written first, with folders; a prior text is kept"),
+    _object_parameter("try_parameters", "Then run it with these"),
     _text("item_type", "Kind of item", enum=(*RUNNABLE, Kind.CONFIG.value)),
     PROJECT_PATH,
     _text(
@@ -180,7 +182,7 @@ SIGN = (
     VERBOSE,
 )
 HELP = (
-    _text("topic", "overview, a topic, item:REF or error:CODE", default="overview"),
+    _text("topic", "overview, a topic, item:REF, error:CODE, template:KIND", default="overview"),
     VERBOSE,
 )
 

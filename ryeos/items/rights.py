@@ -5,7 +5,7 @@ Pure. A block is part of what is signed::
     sandbox:
       read: ["{project}"]           # or any; beside the system, the interpreter, the tool's files
       write: ["{project}/out", "{tmp}"]
-      network: none                 # none, loopback, any, or hosts: ["api.github.com:443"]
+      network: none                 # none, loopback, any, or a list: ["api.github.com:443"]
       programs: none                # none, any, or programs: [git, /usr/lib/git-core]
       env: [GITHUB_TOKEN]           # or any; beside the basic set
 

@@ -21,7 +21,7 @@ _LEFT_OUT: Mapping[str, frozenset[str]] = {
     | {"search_type", "skipped"},
     "load": _FACTS | {"item_id", "path", "source"},
     "sign": _FACTS | {"item_id", "signature", "location", "path", "message"},
-    "help": frozenset({"see_also"}),
+    "help": frozenset({"see_also", "topic"}),
 }
 _MAIN = ("data", "content", "your_directions", "results")
 _ALWAYS = frozenset({"data", "results"})

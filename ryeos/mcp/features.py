@@ -274,22 +274,10 @@ class RyeFeatures:
         if output:
             return tool_result(output)
         result = partial(tool_result, context=rye.context, verb=name, arguments=arguments)
-        from ryeos.app.policy import Decision
-
-        asks = self.policy.may_say(Decision.ASK)
-        if name == "sign" or (name == "execute" and asks):
-            from ryeos.mcp.approvals import Asking, may_execute, sign_for_agent
-
-            asking = Asking(call, self._kept()[0], self.policy)
-            if name == "sign":
-                found = sign_for_agent(rye, arguments, asking)
-                is_question = found.get("resultType") == "input_required"
-                return dict(found) if is_question else result(found)
-            ref = _executed(rye, arguments)
-            refused = may_execute(ref, arguments, asking) if ref else None
-            if refused:
-                is_question = refused.get("resultType") == "input_required"
-                return refused if is_question else result(refused)
+        decided = self._decided(call, name, arguments, calling)
+        if decided is not None:
+            is_question = decided.get("resultType") == "input_required"
+            return dict(decided) if is_question else result(decided)
         envelope = self._tool_answer(rye, name, arguments, calling)
         if envelope.get("code") == "CONFLICT" and name in {"load", "fetch"}:
             from ryeos.mcp.questions import confirmed
@@ -307,6 +295,41 @@ class RyeFeatures:
             if task:
                 return task
         return result(envelope)
+
+    def _decided(
+        self, call: McpCall, name: str, arguments: Mapping[str, object], calling: Calling
+    ) -> Mapping[str, Any] | None:
+        """What ``sign`` came to, or a run that the user's policy stops; None for all others."""
+        from ryeos.app.policy import Decision
+
+        if name != "sign" and not (name == "execute" and self.policy.may_say(Decision.ASK)):
+            return None
+        from ryeos.mcp.approvals import Asking, may_execute, sign_for_agent
+
+        asking = Asking(call, self._kept()[0], self.policy)
+        if name == "sign":
+            signed = sign_for_agent(self.rye, arguments, asking)
+            return self._tried(call, signed, arguments, calling)
+        ref = _executed(self.rye, arguments)
+        return may_execute(ref, arguments, asking) if ref else None
+
+    def _tried(
+        self,
+        call: McpCall,
+        signed: Mapping[str, Any],
+        arguments: Mapping[str, object],
+        calling: Calling,
+    ) -> Mapping[str, Any]:
+        """The answer of ``sign`` with that of a first run, where one is asked for."""
+        parameters = arguments.get("try_parameters")
+        if parameters is None or signed.get("status") != "signed":
+            return signed
+        same = {name: arguments[name] for name in ("project_path",) if name in arguments}
+        wanted = {"item_id": signed.get("ref"), "parameters": parameters, **same}
+        tried = self._carried_out(call, "execute", wanted, calling)
+        # A question to the user is for a call of its own.
+        answer = tried.get("structuredContent") or {"status": "not_run", "hint": "execute it"}
+        return {**signed, "tried": answer}
 
     def _named_tools(self) -> list[dict[str, Any]]:
         """The items that user space wants listed as tools of their own."""

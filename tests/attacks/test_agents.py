@@ -525,3 +525,55 @@ def test_a_broken_policy_lets_nothing_through(
 
     assert told["code"] == "CONFIG_ERROR"
     assert problem in told["error"]
+
+
+def test_a_text_that_an_agent_sends_to_sign_waits_for_its_user(
+    machine: Machine, start: Start
+) -> None:
+    agent = start()
+    text = TOOL.replace("category: mine", "category: mine/deep")
+
+    told = agent.call("sign", item_id="tool:mine/deep/y", content=text, try_parameters={})
+
+    assert (told["status"], "tried" in told) == ("approval_required", False)
+    assert (machine.project / ".ai/tools/mine/deep/y.yaml").read_text("utf-8") == text
+    assert machine.run("run", "mine/deep/y").returncode == 4
+
+
+@pytest.mark.parametrize(
+    ("item_id", "item_type", "code"),
+    [
+        ("config:agents/policy", None, "INVALID_PARAMS"),
+        ("agents/policy", "config", "INVALID_PARAMS"),
+        ("tool:../../out", None, "INVALID_REF"),
+        ("tool:mine/*", None, "INVALID_PARAMS"),
+        ("tool:linked/out", None, "INVALID_REF"),
+    ],
+)
+def test_a_text_goes_nowhere_but_among_the_items_of_a_space(
+    item_id: str, item_type: str | None, code: str, machine: Machine, start: Start
+) -> None:
+    outside = machine.temporary / "outside"
+    outside.mkdir()
+    (machine.project / ".ai/tools/linked").symlink_to(outside)
+    kind = {"item_type": item_type} if item_type else {}
+
+    told = start().call("sign", item_id=item_id, content="version: '1.0.0'\n", **kind)
+
+    assert told["code"] == code, told
+    assert list(outside.iterdir()) == []
+
+
+def test_a_prior_text_is_kept_when_a_new_one_is_signed(machine: Machine, start: Start) -> None:
+    policy(machine, "sign: allow\n")
+    agent = start()
+    path = machine.project / ".ai/tools/mine/x.yaml"
+    prior = path.read_text("utf-8")
+
+    first = agent.call("sign", item_id="tool:mine/x", content=f"{prior}\n# more\n")
+    again = agent.call("sign", item_id="tool:mine/x", content=f"{prior}\n# more\n")
+    other = agent.call("sign", item_id="tool:mine/x.sh", content=prior)
+
+    assert (first["status"], first["unchanged"], again["unchanged"]) == ("signed", False, True)
+    assert path.with_name("x.yaml.bak").read_text("utf-8") == prior
+    assert other["code"] == "INVALID_PARAMS"

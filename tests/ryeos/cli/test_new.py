@@ -63,6 +63,30 @@ def test_a_new_tool_takes_any_text_for_data(project: CommandLine, language: str)
             assert done["data"]["stdout"] == f"hello {TRICKY}\n"
 
 
+def test_a_new_graph_runs_once_it_is_signed(project: CommandLine) -> None:
+    project("new", "tool", "mine/flow", "--language", "graph")
+
+    answer = project("run", signed(project, "tool:mine/flow"), 'folders:=[".", ".ai"]', "--json")
+
+    output = answer.json["data"]["output"]
+    assert (output["count"], output["first"].startswith(".\n")) == (2, True)
+    assert project.json("run", "tool:mine/flow", "folders:=[]")["data"]["output"] == {"count": 0}
+
+
+def test_a_new_request_is_checked_without_being_sent(project: CommandLine) -> None:
+    project("new", "tool", "mine/word", "--language", "http")
+
+    done = project("run", signed(project, "tool:mine/word"), "name=tea & co", "--dry-run", "--json")
+
+    assert done.json["status"] == "validation_passed"
+
+
+def test_a_new_tool_of_a_server_is_valid(project: CommandLine) -> None:
+    project("new", "tool", "mine/hour", "--language", "mcp")
+
+    assert project("sign", "tool:mine/hour", "--dry-run").status == 0
+
+
 def test_a_new_tool_at_the_root_has_no_category(project: CommandLine) -> None:
     project("new", "tool", "hello")
 

@@ -1,3 +1,4 @@
+import json
 import re
 from collections.abc import Iterator
 from importlib import import_module
@@ -13,9 +14,16 @@ from lillux.errors import LilluxError
 from lillux.signing import save_keypair
 from lillux.values import replace
 from ryeos import __version__
-from ryeos.app.help import error_codes
+from ryeos.app.help import KINDS, error_codes
 from ryeos.app.help import help as help_tool
-from ryeos.app.topics import CODES, MAIN_TOOLS, MAX_CHARACTERS, SEE_ALSO, TOPICS
+from ryeos.app.topics import (
+    CODES,
+    MAIN_TOOLS,
+    MAX_CHARACTERS,
+    REMEDIES,
+    SEE_ALSO,
+    TOPICS,
+)
 from tests.support.workspace import ROOT, Workspace
 
 BUNDLE = ROOT / "bundle.ai"
@@ -115,10 +123,8 @@ def test_an_item_shows_its_inputs_and_a_call(workspace: Workspace) -> None:
     answered = helped(workspace, "item:tool:rye/bash/bash")
 
     assert "- command (string, required)" in answered["content"]
-    assert (
-        'Call: execute {"item_id": "tool:rye/bash/bash", "parameters": {"command": "text"}}'
-        in answered["content"]
-    )
+    call = {"item_id": "tool:rye/bash/bash", "parameters": {"command": "git status --short"}}
+    assert f"Call: execute {json.dumps(call)}" in answered["content"]
 
 
 @pytest.mark.parametrize("topic", ["item:tool:nowhere", "item:", "item:../x", "item:tool:mine/a"])
@@ -183,3 +189,36 @@ def test_an_unknown_topic_is_no_failure(workspace: Workspace, topic: str, meant:
     assert (answered["status"], answered["topic"]) == ("success", "available_topics")
     assert answered["did_you_mean"][0] == meant
     assert "  spaces " in answered["content"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_template_is_a_whole_item_with_its_calls(workspace: Workspace, kind: str) -> None:
+    text = helped(workspace, f"template:{kind}")["content"]
+
+    place, _, rest = text.partition(":\n\n")
+    body, _, calls = rest.rpartition("\nWrite it and sign it in one call: ")
+    path = place.removeprefix("File .ai/")
+    workspace.project.write(path, body)
+    assert "@" not in body
+    assert '"item_id"' in calls
+    target = workspace.project.target(workspace.project_path / ".ai" / path)
+    workspace.signer().sign(target)
+
+
+def test_a_template_of_no_kind_names_those_that_there_are(workspace: Workspace) -> None:
+    answered = helped(workspace, "template:perl")
+
+    assert answered["did_you_mean"] == [f"template:{kind}" for kind in KINDS]
+
+
+def test_an_error_is_explained_with_what_to_do(workspace: Workspace) -> None:
+    text = helped(workspace, "error:UNSIGNED")["content"]
+
+    assert '- then sign it: sign {"item_id": "tool:a/b"}' in text
+    assert set(REMEDIES) <= set(CODES)
+
+
+def test_the_shape_of_a_list_is_one_line(workspace: Workspace) -> None:
+    text = helped(workspace, "item:rye/file-system/edit_lines")["content"]
+
+    assert "{action: replace|delete|insert_after|insert_before, line: string, text?: string" in text
