@@ -113,6 +113,7 @@ class ForeachNode:
     collect          the state key that gets the list of results, None to drop them
     max_concurrency  of a parallel one, None for the graph's
     fail_fast        the first failed call ends it; otherwise all are made
+    collect_errors   a failed call is an error among the results, and the run goes on
     The rest is as in `ActionNode`; ``retry`` and ``timeout_s`` are those of each call.
     """
 
@@ -124,6 +125,7 @@ class ForeachNode:
     parallel: bool = False
     max_concurrency: int | None = None
     fail_fast: bool = False
+    collect_errors: bool = False
     next: tuple[Edge, ...] = ()
     on_error: str | None = None
     cache_result: bool = False

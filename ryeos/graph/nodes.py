@@ -48,6 +48,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "gate": ("type", "assign", "next", "env_requires"),
     "foreach": (
         *("type", "action", "over", "as", "collect", "collect_as", "parallel", "fail_fast"),
+        "collect_errors",
         *("max_concurrency", "next", "on_error", "cache_result", "cache", "cache_ttl", "remote"),
         *("env_requires", "retry", "timeout"),
     ),
@@ -127,6 +128,7 @@ def _foreach_node(name: str, fields: GraphFields, names: Collection[str]) -> Gra
         "parallel": fields.truth("parallel"),
         "max_concurrency": fields.count("max_concurrency"),
         "fail_fast": fields.truth("fail_fast"),
+        "collect_errors": fields.truth("collect_errors"),
         "next": _next(fields, names),
     } | _calling(fields, names)
     if action is None or over is None:

@@ -339,6 +339,7 @@ _NODES: dict[str, Schema] = {
             "parallel": truth("Make the calls at the same time."),
             "max_concurrency": whole("How many at the same time.", 1, MAX_COUNT),
             "fail_fast": truth("End with the first call that fails."),
+            "collect_errors": truth("Go on after failed calls: each is an error in its place."),
         },
         ["type", "action", "over"],
     ),

@@ -104,7 +104,7 @@ def first_failure(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | N
 #
 # (1) what a hook says: retry, while there are retries left; fail, abort, continue, skip
 # (2) the node's ``on_error``
-# (3) the graph's ``on_error: continue``, and a foreach that is not ``fail_fast``
+# (3) the graph's ``on_error: continue``, and a foreach with ``collect_errors``
 # (4) the run fails
 
 DEFAULT_RETRIES = 3
@@ -178,7 +178,7 @@ def after_failure(
         return Steering.FAIL
     if error_target(node):
         return Steering.ON_ERROR
-    puts_up = is_of_elements and isinstance(node, ForeachNode) and not node.fail_fast
+    puts_up = is_of_elements and isinstance(node, ForeachNode) and node.collect_errors
     return Steering.CONTINUE if puts_up or graph.on_error == "continue" else Steering.FAIL
 
 
@@ -592,7 +592,17 @@ class Visits:
             case Steering.ABORT:
                 visit.outcome = self._failure(node, visit.error, "aborted")
             case _:
-                visit.outcome = self._failure(node, visit.error, "node_error")
+                error = self._cause(node, visit.error, results)
+                visit.outcome = self._failure(node, error, "node_error")
+
+    @staticmethod
+    def _cause(node: GraphNode, error: str, results: Sequence[Mapping[str, Any]]) -> str:
+        """The error; of a foreach with the element that failed first, and how many did."""
+        failed_at = [at for at, one in enumerate(results) if one.get("status") == "error"]
+        if not failed_at:
+            return error
+        others = f" ({len(failed_at)} of {len(results)} calls failed)" if len(results) > 1 else ""
+        return f"{node.name}[{failed_at[0]}]: {error}{others}"
 
     def _failure(self, node: GraphNode, error: str, code: str) -> WalkOutcome:
         return self._walk.outcome("error", error=error, node=node.name, code=code)

@@ -520,9 +520,9 @@ def test_a_foreach_collects_threads_where_some_were_started() -> None:
 
 @pytest.mark.parametrize("parallel", [True, False])
 def test_elements_that_fail_are_noted_and_the_run_goes_on(parallel: bool) -> None:  # noqa: FBT001
-    graph = nodes(a=over([1, 2, 3], parallel=parallel, collect="got", next="done"), done=DONE)
+    loop = over([1, 2, 3], parallel=parallel, collect="got", collect_errors=True, next="done")
 
-    done = walked(graph, in_turn(ok(), bad("second"), bad("third")))
+    done = walked(nodes(a=loop, done=DONE), in_turn(ok(), bad("second"), bad("third")))
 
     assert (done.outcome.status, done.path) == ("completed_with_errors", ["a", "done"])
     assert done.outcome.errors == (
@@ -530,6 +530,17 @@ def test_elements_that_fail_are_noted_and_the_run_goes_on(parallel: bool) -> Non
         {"step": 1, "node": "a", "index": 2, "error": "third"},
     )
     assert [result.get("error") for result in done.state["got"]] == [None, "second", "third"]
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_an_element_that_fails_fails_the_run_after_all_calls_were_made(parallel: bool) -> None:  # noqa: FBT001
+    loop = over([1, 2, 3], parallel=parallel, collect="got", next="done")
+
+    done = walked(nodes(a=loop, done=DONE), in_turn(ok(), bad("second"), bad("third")))
+
+    assert (done.outcome.status, done.path, len(done.acts)) == ("error", ["a"], 3)
+    assert done.outcome.error == "a[1]: second (2 of 3 calls failed)"
+    assert len(done.state["got"]) == 3
 
 
 def test_a_foreach_with_on_error_goes_there_once_everything_is_collected() -> None:
@@ -549,14 +560,16 @@ def test_a_sequential_foreach_that_fails_fast_makes_no_further_call() -> None:
         in_turn(ok(), bad("second")),
     )
 
-    assert (len(done.acts), done.outcome.status, done.outcome.error) == (2, "error", "second")
+    error = "a[1]: second (1 of 2 calls failed)"
+    assert (len(done.acts), done.outcome.status, done.outcome.error) == (2, "error", error)
 
 
 def test_a_parallel_foreach_that_fails_fast_says_so_to_its_fan() -> None:
     done = walked(nodes(a=over([1, 2], parallel=True, fail_fast=True)), always(bad("both")))
 
     (fan,) = done.every(Fan)
-    assert (fan.fail_fast, done.outcome.status, done.outcome.error) == (True, "error", "both")
+    error = "a[0]: both (2 of 2 calls failed)"
+    assert (fan.fail_fast, done.outcome.status, done.outcome.error) == (True, "error", error)
 
 
 def test_a_parallel_foreach_fails_fast_with_its_last_attempt() -> None:
@@ -617,7 +630,7 @@ def test_a_parallel_foreach_tries_again_only_what_failed() -> None:
 
 
 def test_a_sequential_foreach_tries_each_call_again() -> None:
-    graph = nodes(a=over([1, 2], collect="got", retry={"max": 1}))
+    graph = nodes(a=over([1, 2], collect="got", collect_errors=True, retry={"max": 1}))
 
     done = walked(graph, in_turn(bad(), ok(n=1), bad(), bad()))
 
