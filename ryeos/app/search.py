@@ -1,6 +1,7 @@
 """``search``: find items."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ from ryeos.app.verbs import (
     valid_arguments,
 )
 from ryeos.app.workspace import Rye
-from ryeos.items.errors import Answer, VerbArgumentError
+from ryeos.items.errors import Answer, InvalidQueryError, VerbArgumentError
 from ryeos.items.refs import EXECUTABLE_KINDS, ItemRef, Kind, Reference
 from ryeos.search.index import preview
 from ryeos.search.search import (
@@ -37,14 +38,27 @@ from ryeos.search.search import search as find
 DESCRIPTION_CHARACTERS = 160
 # What an answer of ten hits may take: a model pays for each of them.
 BYTES_PER_HIT = 600
+_WORD = re.compile(r"\w+")
 _DEFAULT_SLIPS, _DEFAULT_DISTANCE = 1, 5
 _MAX_SLIPS, _MAX_DISTANCE = 2, 1000
 
 
 def search(rye: Rye, arguments: Mapping[str, object]) -> Answer:
-    """The items that match. Raises ArgumentError, InvalidQueryError, NoProjectError."""
+    """The items that match; of a query that breaks the grammar its words are searched.
+
+    Raises ArgumentError, InvalidQueryError, NoProjectError.
+    """
     values = valid_arguments(TOOLS["search"], arguments)
-    return search_checked(rye_of(rye, values), values)
+    here = rye_of(rye, values)
+    try:
+        return search_checked(here, values)
+    except InvalidQueryError as error:
+        words = " ".join(_WORD.findall(values["query"]))
+        if not words:
+            raise
+        found = search_checked(here, {**values, "query": words})
+        note = f"{error}; searched for the words instead: {words}"
+        return Answer({**found.envelope, "warnings": [note]}, found.exit_status)
 
 
 def search_checked(rye: Rye, values: Mapping[str, Any]) -> Answer:

@@ -1,8 +1,8 @@
 r"""The grammar of queries: a text becomes a tree, or an error with a position. Pure.
 
     query  := or
-    or     := and ( ("OR" | "or" | "|") and )*
-    and    := unary ( ("AND" | "and" | "&")? unary )*
+    or     := and ( ("OR" | "|") and )*
+    and    := unary ( ("AND" | "&")? unary )*
     unary  := ("NOT" | "-" | "!")* atom
     atom   := "(" or ")" | field ":" value | phrase | term
     value  := phrase | term | "(" or ")"
@@ -34,8 +34,8 @@ FIELDS = (
 _NAMED_FIELDS = frozenset({*FIELDS, "version", "author"})
 
 _OPERATORS = {
-    **dict.fromkeys(("OR", "or", "|"), "or"),
-    **dict.fromkeys(("AND", "and", "&"), "and"),
+    **dict.fromkeys(("OR", "|"), "or"),
+    **dict.fromkeys(("AND", "&"), "and"),
     "NOT": "not",
 }
 _TOKEN = re.compile(

@@ -361,15 +361,58 @@ def test_edits_are_what_slices_of_a_list_are_and_patch_agrees(
         assert (folder / "a.txt").read_text("utf-8") == wanted
 
 
+def test_whole_lines_are_replaced_by_their_text(tmp_path: Path) -> None:
+    path = put(tmp_path, b"one\ntwo\nthree\ntwo\n")
+
+    def edit(**one: str) -> dict[str, Any]:
+        return call(EDIT, tmp_path, path="a.txt", edits=[one])
+
+    changed = edit(old_text="two\nthree", new_text="2\n3")
+    gone = edit(old_text="one", new_text="")
+    several = edit(old_text="nowhere", new_text="x")
+    mixed = edit(old_text="2", new_text="x", line="end", action="delete")
+
+    assert path.read_bytes() == b"2\n3\ntwo\n"
+    assert (changed["changed"], gone["changed"]) == (True, True)
+    assert several["error"] == "edits[0].old_text: expected it once, found none"
+    assert "expected old_text and new_text alone" in mixed["error"]
+
+
+def test_a_text_that_is_there_twice_is_not_chosen_between(tmp_path: Path) -> None:
+    put(tmp_path, b"same\nsame\n")
+
+    told = call(EDIT, tmp_path, path="a.txt", edits=[{"old_text": "same", "new_text": "x"}])
+
+    assert told["error"] == "edits[0].old_text: expected it once, found it 2 times"
+
+
+def test_a_line_is_named_by_its_number_where_that_is_certain(tmp_path: Path) -> None:
+    path = put(tmp_path, b"one\ntwo\n")
+    seen = call(READ, tmp_path, path="a.txt")
+    shown = seen["content"].splitlines()[1].partition("|")[0]
+    delete = {"action": "delete", "line": "2"}
+
+    bare = call(EDIT, tmp_path, path="a.txt", edits=[delete])
+    wrong = call(EDIT, tmp_path, path="a.txt", edits=[{**delete, "line": "1:nosuch"}])
+    beyond = call(EDIT, tmp_path, path="a.txt", edits=[{**delete, "line": "9"}])
+    right = call(EDIT, tmp_path, path="a.txt", edits=[{**delete, "line": shown}])
+    hashed = call(EDIT, tmp_path, path="a.txt", hash=right["hash"], edits=[{**delete, "line": "1"}])
+
+    assert bare["error"] == "edits[0].line: a number counts with the hash of the file"
+    assert "line 1 is now" in wrong["error"]
+    assert beyond["error"] == "edits[0].line: expected a line from 1 to 2, found 9"
+    assert (hashed["changed"], path.read_bytes()) == (True, b"")
+
+
 # --- write
 
 
 def test_a_new_file_is_written_with_its_folders(tmp_path: Path) -> None:
-    refusal = call(WRITE, tmp_path, path="a/b/c.txt", content="x")
+    refusal = call(WRITE, tmp_path, path="a/b/c.txt", content="x", create_folders=False)
     assert refusal["error"] == "a/b/c.txt: there is no folder a"
     assert refusal["hint"] == "rye/file-system/write makes them with create_folders: true"
 
-    answer = call(WRITE, tmp_path, path="a/b/c.txt", content="ä\r\n", create_folders=True)
+    answer = call(WRITE, tmp_path, path="a/b/c.txt", content="ä\r\n")
 
     assert (tmp_path / "a/b/c.txt").read_bytes() == "ä\r\n".encode()
     assert (answer["path"], answer["size"], answer["created"]) == ("a/b/c.txt", 4, True)

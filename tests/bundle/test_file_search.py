@@ -422,3 +422,23 @@ def test_rg_finds_the_same(arguments: list[str], tmp_path: Path) -> None:
     assert sorted(f"./{path}:{line}" for path, lines in ours.items() for line in lines) == sorted(
         line if line.startswith("./") else f"./{line}" for line in theirs
     )
+
+
+def test_a_folder_is_listed_with_all_below_it(tmp_path: Path) -> None:
+    for name in ("a/b/c.txt", "a/d.txt", "e.txt", "node_modules/x.js", ".hidden/y"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x", encoding="utf-8")
+    (tmp_path / ".gitignore").write_text("node_modules/\n", encoding="utf-8")
+
+    whole = call("rye/file-system/ls", tmp_path, recursive=True, ignored=False)
+    part = call("rye/file-system/ls", tmp_path, path="a", recursive=True, limit=2)
+
+    assert [one["name"] for one in whole["entries"]] == [
+        "a/",
+        "a/b/",
+        "a/b/c.txt",
+        "a/d.txt",
+        "e.txt",
+    ]
+    assert [one["name"] for one in part["entries"]] == ["b/", "b/c.txt"]
+    assert (part["total"], part["next_offset"]) == (3, 2)

@@ -130,14 +130,23 @@ def test_a_registry_is_not_there(workspace: Workspace) -> None:
         found(workspace, source="registry")
 
 
-def test_a_query_that_breaks_the_grammar_says_where(workspace: Workspace) -> None:
-    refused = answer(workspace.rye(), "search", {"query": "(a"})
+def test_of_a_query_that_breaks_the_grammar_the_words_are_searched(workspace: Workspace) -> None:
+    workspace.project.signed_tool("good", "# banana")
+
+    told = answer(workspace.rye(), "search", {"query": "what (is banana"}).envelope
+
+    assert [one["id"] for one in told["results"]] == ["good"]
+    assert told["warnings"][0].endswith("searched for the words instead: what is banana")
+
+
+def test_a_query_without_a_word_that_breaks_the_grammar_says_where(workspace: Workspace) -> None:
+    refused = answer(workspace.rye(), "search", {"query": "(("})
 
     assert refused.exit_status == 2
     assert refused.envelope["code"] == "INVALID_QUERY"
-    assert refused.envelope["position"] == 0
+    assert refused.envelope["position"] == 1
     assert refused.envelope["details"] == [
-        "at character 0: expected a closing parenthesis, found none"
+        "at character 1: expected a closing parenthesis, found none"
     ]
 
 

@@ -27,7 +27,7 @@ A, B, C = Term("a1"), Term("b1"), Term("c1")
         ("a1 and b1", And((A, B))),
         ("a1 & b1", And((A, B))),
         ("a1 OR b1", Or((A, B))),
-        ("a1 or b1 | c1", Or((A, B, C))),
+        ("a1 OR b1 | c1", Or((A, B, C))),
         ("a1 b1 OR c1", Or((And((A, B)), C))),
         ("a1 (b1 OR c1)", And((A, Or((B, C))))),
         ("NOT a1", NotQuery(A)),

@@ -43,9 +43,17 @@ CONFIG_SCHEMA = {
             "description": "Applied together; their lines must not overlap",
             "items": {
                 "type": "object",
-                "required": ["action", "line"],
                 "additionalProperties": False,
                 "properties": {
+                    "old_text": {
+                        "type": "string",
+                        "minLength": 1,
+                        "description": "Whole lines that are there once; instead of action, line",
+                    },
+                    "new_text": {
+                        "type": "string",
+                        "description": "What takes the place of old_text; empty deletes it",
+                    },
                     "action": {
                         "type": "string",
                         "enum": ["replace", "delete", "insert_after", "insert_before"],
@@ -53,7 +61,8 @@ CONFIG_SCHEMA = {
                     },
                     "line": {
                         "type": "string",
-                        "description": "An id; for inserts also start or end, of the file",
+                        "description": "An id, NUMBER:ID, or with hash a number; for inserts"
+                        " also start or end, of the file",
                     },
                     "to": {
                         "type": "string",
@@ -71,7 +80,7 @@ CONFIG_SCHEMA = {
         {
             "path": "README.md",
             "edits": [{"action": "insert_after", "line": "end", "text": "A last line."}],
-        }
+        },
     ],
 }
 
@@ -115,22 +124,9 @@ def edit(params: dict, folders: object) -> dict:
 
 def placed(params: dict, lines: list, *, is_same: bool) -> list:
     """Edits as ``(first, after, new lines)`` in the order of the file. Raises RefusedError."""
-    ids = line_ids(lines)
-    where = {name: at for at, name in enumerate(ids)}
-    twice = set() if is_same else {name.partition(".")[0] for name in ids if "." in name}
-
-    def find(name: str, label: str) -> int:
-        hint = "read the file again, and give its hash"
-        if name not in where:
-            problem = f"{label}: expected the id of a line, found {name!r}: it is gone"
-            raise RefusedError(problem, hint)
-        if name.partition(".")[0] in twice:
-            problem = "there are several such lines, and hash is not that of the file"
-            raise RefusedError(f"{label}: {name!r} is ambiguous: {problem}", hint)
-        return where[name]
-
+    names = LineNames(lines, is_same=is_same)
     found = [
-        region(one, f"edits[{number}]", find, len(lines))
+        region(one, f"edits[{number}]", names.find, lines)
         for number, one in enumerate(params["edits"])
     ]
     found.sort(key=lambda entry: entry[:2])
@@ -140,9 +136,65 @@ def placed(params: dict, lines: list, *, is_same: bool) -> list:
     return found
 
 
-def region(one: dict, label: str, find: object, count: int) -> tuple:
+class LineNames:
+    """What lines may be called: an id, ``NUMBER:ID``, or a number while the file is the same."""
+
+    def __init__(self, lines: list, *, is_same: bool) -> None:
+        self.lines, self.is_same = lines, is_same
+        self.ids = line_ids(lines)
+        self.where = {name: at for at, name in enumerate(self.ids)}
+        doubles = {name.partition(".")[0] for name in self.ids if "." in name}
+        self.twice = set() if is_same else doubles
+
+    def find(self, name: str, label: str) -> int:
+        """The index of the line. Raises RefusedError."""
+        number, colon, line_id = name.partition(":")
+        if number.isascii() and number.isdecimal() and (colon or name not in self.where):
+            return self._numbered(int(number), line_id, label)
+        hint = "read the file again, and give its hash"
+        if name not in self.where:
+            problem = f"{label}: expected the id of a line, found {name!r}: it is gone"
+            raise RefusedError(problem, hint)
+        if name.partition(".")[0] in self.twice:
+            problem = "there are several such lines, and hash is not that of the file"
+            raise RefusedError(f"{label}: {name!r} is ambiguous: {problem}", hint)
+        return self.where[name]
+
+    def _numbered(self, number: int, line_id: str, label: str) -> int:
+        count = len(self.lines)
+        if not 1 <= number <= count:
+            raise RefusedError(f"{label}: expected a line from 1 to {count}, found {number}")
+        found = self.ids[number - 1]
+        if line_id and found != line_id:
+            problem = f"line {number} is now {found}|{self.lines[number - 1][:80]}"
+            raise RefusedError(f"{label}: expected {line_id}: {problem}", "read the file again")
+        if not line_id and not self.is_same:
+            problem = "a number counts with the hash of the file"
+            raise RefusedError(f"{label}: {problem}", "give hash, or NUMBER:ID, as read shows them")
+        return number - 1
+
+
+def replaced(one: dict, label: str, lines: list) -> tuple:
+    """The region of whole lines that ``old_text`` is, which must be there once."""
+    if one.keys() != {"old_text", "new_text"}:
+        raise RefusedError(f"{label}: expected old_text and new_text alone, or action and line")
+    old = new_text(one["old_text"])
+    places = [at for at in range(len(lines) - len(old) + 1) if lines[at : at + len(old)] == old]
+    if len(places) != 1:
+        found = f"found it {len(places)} times" if places else "found none"
+        hint = "give more lines of it" if places else "whole lines, as read shows them with ids"
+        raise RefusedError(f"{label}.old_text: expected it once, {found}", hint)
+    new = new_text(one["new_text"]) if one["new_text"] else []
+    return places[0], places[0] + len(old), new
+
+
+def region(one: dict, label: str, find: object, lines: list) -> tuple:
     """The lines that one edit takes, and those that it puts there."""
-    action, name = one["action"], one["line"]
+    if "old_text" in one or "new_text" in one:
+        return replaced(one, label, lines)
+    if "action" not in one or "line" not in one:
+        raise RefusedError(f"{label}: expected action and line, or old_text and new_text")
+    action, name, count = one["action"], one["line"], len(lines)
     if (action == "delete") is ("text" in one):
         wanted = "no text" if action == "delete" else "text"
         raise RefusedError(f"{label}: expected {wanted} with {action}")

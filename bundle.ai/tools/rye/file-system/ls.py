@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from confined import RefusedError, answered, kind_of
 from ignored import rules_in
-from walk import is_ignored, printable, rules_above
+from walk import Walk, is_ignored, printable, rules_above
 
 __version__ = "1.0.0"
 __tool_type__ = "python"
@@ -39,6 +39,11 @@ CONFIG_SCHEMA = {
             "type": "boolean",
             "default": True,
             "description": "false: leave out what .gitignore does",
+        },
+        "recursive": {
+            "type": "boolean",
+            "default": False,
+            "description": "Files and folders below it too, in order of their paths",
         },
         "sort": {
             "type": "string",
@@ -79,17 +84,34 @@ def listed(params: dict, folders: object) -> dict:
             raise RefusedError(
                 f"{place.shown}: expected a folder, found a {kind_of(status.st_mode)}"
             )
-        folder = place.open_folder()
-        try:
-            entries = sorted_entries(folder, place, params)
-        finally:
-            if isinstance(folder, int):
-                os.close(folder)
+        entries = below(place, params) if params["recursive"] else inside(place, params)
     first, total = params["offset"], len(entries)
     shown = entries[first : first + params["limit"]]
     after = first + len(shown)
     more = {"truncated": True, "next_offset": after} if after < total else {}
     return {"path": place.shown, "total": total, "entries": shown, **more}
+
+
+def below(place: object, params: dict) -> list:
+    """All files and folders below a folder, a folder's path with a slash at its end."""
+    found = []
+    walk = Walk(hidden=params["hidden"], ignored=params["ignored"])
+    for path, folder, folders, files in walk.folders(place):
+        for entry in (*folders, *files):
+            one = described(entry, folder)
+            ending = "/" if one["kind"] == "folder" else ""
+            found.append({**one, "name": f"{path}{one['name']}{ending}"})
+    return in_order(found, params)
+
+
+def inside(place: object, params: dict) -> list:
+    """What lies in a folder itself."""
+    folder = place.open_folder()
+    try:
+        return sorted_entries(folder, place, params)
+    finally:
+        if isinstance(folder, int):
+            os.close(folder)
 
 
 def sorted_entries(folder: object, place: object, params: dict) -> list:
@@ -109,6 +131,11 @@ def sorted_entries(folder: object, place: object, params: dict) -> list:
             if rules and is_ignored(path, entry.name, rules, is_folder=is_folder):
                 continue
             found.append(described(entry, folder))
+    return in_order(found, params)
+
+
+def in_order(found: list, params: dict) -> list:
+    """The entries as wanted, without what only their order needs."""
     orders = {"modified": lambda one: (-one["time"], one["name"])}
     orders |= {"size": lambda one: (-one.get("size", 0), one["name"])}
     found.sort(key=orders.get(params["sort"], lambda one: one["name"]))

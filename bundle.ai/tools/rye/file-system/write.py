@@ -39,7 +39,7 @@ CONFIG_SCHEMA = {
         },
         "create_folders": {
             "type": "boolean",
-            "default": False,
+            "default": True,
             "description": "Make the folders that are missing",
         },
         "overwrite": {
@@ -52,7 +52,7 @@ CONFIG_SCHEMA = {
             "description": "Replace a file only while it has this hash, which read shows",
         },
     },
-    "examples": [{"path": "notes/today.md", "content": "Tea.\n", "create_folders": True}],
+    "examples": [{"path": "notes/today.md", "content": "Tea.\n"}],
 }
 
 
