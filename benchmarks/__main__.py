@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks import (
     bundle_pull,
+    context,
     engine,
     functions,
     graphs,
@@ -44,6 +45,7 @@ def parts(pyz: Path, scratch: Path) -> dict[str, Callable[[], Iterator[Figure]]]
         "bundle_pull": lambda: bundle_pull.figures(pyz, scratch),
         "registry": lambda: registry.figures(scratch),
         "sandbox": lambda: sandbox.figures(pyz, scratch),
+        "context": lambda: context.figures(pyz, scratch),
     }
 
 

@@ -69,7 +69,7 @@ ABSENT: Any = object()
 class Parameter:
     """One argument of a tool.
 
-    type              ``string``, ``integer``, ``boolean`` or ``object``
+    type              ``string``, ``integer``, ``boolean``, ``object`` or ``array``
     minimum, maximum  of an integer; checked here, and in the text only
     is_rare           it is listed by name alone, as a key of ``options``: a model pays for schemas
     """
@@ -245,8 +245,15 @@ EXECUTE = (
     _number("timeout", "Seconds at most", minimum=1),
     _text("cwd", "Working folder", is_rare=True),
     _flag("trace", "Add what happened", is_rare=True),
+    Parameter(
+        name="batch",
+        type="array",
+        description="Instead of item_id: calls {item_id, parameters} in turn, up to a failure",
+        is_rare=True,
+    ),
     VERBOSE,
 )
+MAX_BATCH = 20
 
 
 # --- tool table -----------------------------------------------------------------------------------
@@ -484,6 +491,8 @@ def _checked(row: Parameter, value: object) -> object:
             return _integer(row, value)
         case "boolean":
             return boolean(row.name, value)
+        case "array":
+            return _list_of_objects(row, value)
     return _object_argument(row, value)
 
 
@@ -522,6 +531,18 @@ def boolean(name: str, value: object) -> bool:
     if not isinstance(found, bool):
         raise _wrong(Parameter(name=name, type="boolean", description=""), "true or false", value)
     return found
+
+
+def _list_of_objects(row: Parameter, value: object) -> list[dict[str, Any]]:
+    found = value
+    if isinstance(value, str):
+        try:
+            found = json.loads(value)
+        except (ValueError, RecursionError):
+            raise _wrong(row, "a list, or its JSON", value) from None
+    if not isinstance(found, list) or not 0 < len(found) <= MAX_BATCH:
+        raise _wrong(row, f"a list of 1 to {MAX_BATCH} calls", value)
+    return [_object_argument(row, one) for one in found]
 
 
 def _object_argument(row: Parameter, value: object) -> dict[str, Any]:

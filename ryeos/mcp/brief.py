@@ -55,7 +55,11 @@ def brief(
     warnings = metadata.get("warnings") if isinstance(metadata, Mapping) else None
     if warnings and "warnings" not in kept:
         kept["warnings"] = warnings
-    if is_error or verb not in _OF_VERBS:
+    if isinstance(data, Mapping) and "graph_run_id" in data:
+        return _graph_run(data, kept)
+    if is_error:
+        return _failed(kept)
+    if verb not in _OF_VERBS:
         return kept
     changed = _OF_VERBS[verb](envelope, kept, arguments or {})
     return {**kept, **changed}
@@ -63,6 +67,43 @@ def brief(
 
 # --- verbs ----------------------------------------------------------------------------------------
 # What some verbs say in another form.
+
+
+_SAID_ABOVE = frozenset({"success", "status", "error", "errors", "code", "hint", "node"})
+"""Of the data of a failure what the envelope says too."""
+
+
+def _failed(kept: dict[str, Any]) -> dict[str, Any]:
+    """A failure: its hint is at the top, and its data say nothing a second time."""
+    data = kept.get("data")
+    if not isinstance(data, Mapping):
+        return {name: value for name, value in kept.items() if name != "data" or value is not None}
+    if isinstance(data.get("hint"), str):
+        kept.setdefault("hint", data["hint"])
+    rest = {name: value for name, value in data.items() if name not in _SAID_ABOVE}
+    kept.pop("data")
+    return {**kept, "data": rest} if rest else kept
+
+
+def _graph_run(data: Mapping[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
+    """The run of a graph: its output, or where it failed and the call that resumes it."""
+    run_id = short_thread_id(str(data["graph_run_id"]))
+    state = data.get("state")
+    seen = {
+        name: value
+        for name, value in (state if isinstance(state, Mapping) else {}).items()
+        if name != "inputs" and not name.startswith("_")
+    }
+    kept.pop("thread_id", None)
+    if data.get("warnings"):
+        kept["warnings"] = [*kept.get("warnings", ()), *data["warnings"]]
+    if kept.get("status") != "error":
+        is_whole = data.get("status") == "completed"
+        noted = {} if is_whole else {"state": data.get("status"), "errors": data.get("errors")}
+        return {**kept, "data": data.get("output", seen), **noted}
+    kept.pop("data")
+    call = {"name": "execute", "arguments": {"resume_thread_id": run_id}}
+    return {**kept, **({"state": seen} if seen else {}), "next": [call]}
 
 
 _Arguments = Mapping[str, Any]
@@ -181,7 +222,8 @@ def text_of(structure: Mapping[str, Any]) -> str:
     main = next((name for name in _MAIN if name in rest), "")
     if main:
         value = rest.pop(main)
-        lines.append(_listed(value) if main == "results" else _said(value))
+        is_list = main == "results" and all("kind" in one for one in value)
+        lines.append(_listed(value) if is_list else _said(value))
     for name, value in rest.items():
         if name != "item_id" or not main:
             lines.append(f"{name}: {value if isinstance(value, str) else compact(value)}")

@@ -274,6 +274,8 @@ class RyeFeatures:
         if output:
             return tool_result(output)
         result = partial(tool_result, context=rye.context, verb=name, arguments=arguments)
+        if name == "execute" and arguments.get("batch") is not None:
+            return result(self._batch(call, arguments, calling), verb="batch")
         decided = self._decided(call, name, arguments, calling)
         if decided is not None:
             is_question = decided.get("resultType") == "input_required"
@@ -295,6 +297,36 @@ class RyeFeatures:
             if task:
                 return task
         return result(envelope)
+
+    def _batch(
+        self, call: McpCall, arguments: Mapping[str, object], calling: Calling
+    ) -> dict[str, Any]:
+        """The answers of several runs, each as it would be alone; none after a failure."""
+        from ryeos.app.verbs import TOOLS, valid_arguments, with_options
+        from ryeos.items.errors import VerbArgumentError, error_envelope
+
+        shared = {n: value for n, value in arguments.items() if n in {"project_path", "verbose"}}
+        wrong = sorted(arguments.keys() - {"batch", *shared})
+        if wrong:
+            raise VerbArgumentError(wrong[0], "expected within each call of batch", hint="move it")
+        answers: list[dict[str, Any]] = []
+        wanted = valid_arguments(TOOLS["execute"], arguments)["batch"]
+        for one in wanted:
+            given = {**shared, **with_options(one)}
+            if "batch" in given:
+                raise VerbArgumentError("batch", "expected no batch within a batch")
+            try:
+                told = self._carried_out(call, "execute", given, calling)
+            except LilluxError as error:
+                told = {"structuredContent": error_envelope(error), "isError": True}
+            answers.append(told.get("structuredContent") or {"status": "not_run"})
+            if told.get("isError") is not False:
+                break
+        left = len(wanted) - len(answers)
+        is_error = answers[-1].get("status") == "error"
+        status = {"status": "error" if is_error else "success"}
+        cause = {"error": f"call {len(answers)}: {answers[-1].get('error')}"} if is_error else {}
+        return {**status, **cause, "results": answers, **({"not_made": left} if left else {})}
 
     def _decided(
         self, call: McpCall, name: str, arguments: Mapping[str, object], calling: Calling

@@ -156,7 +156,7 @@ _OF_NODES = "rye-remote-"
 _MOST_SHOWN, _MOST_CLOSE = 5, 3
 
 
-_MADE_HERE = re.compile(r".*-\d{10,}-\d+(-[0-9a-f]{4})", re.DOTALL)
+_MADE_HERE = re.compile(r".*-\d{10,}(?:-\d+)?(-[0-9a-f]{4})", re.DOTALL)
 _SHORT = re.compile("run-[0-9a-f]{4}")
 
 

@@ -443,11 +443,12 @@ def test_an_argument_among_the_options_evades_no_rule(
     inside = {"item_id": "mine/x", "project_path": str(machine.project)}
     hidden = agent.call("execute", options=inside)
     as_text = agent.call("execute", options=json.dumps(inside))
+    several = agent.call("execute", batch=[{"options": inside}])["results"][0]
     twice = agent.call("execute", item_id="rye/bash/bash", options={"item_id": "mine/x"})
     nested = agent.call("execute", options={"options": inside})
 
     refusal = "PERMISSION_DENIED" if decision == "deny" else "APPROVAL_REQUIRED"
-    assert (hidden["code"], as_text["code"]) == (refusal, refusal)
+    assert [one["code"] for one in (hidden, as_text, several)] == [refusal] * 3
     assert (twice["code"], nested["code"]) == ("INVALID_PARAMS", "INVALID_PARAMS")
 
 

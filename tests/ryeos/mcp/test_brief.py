@@ -60,6 +60,45 @@ def test_an_error_says_its_cause_first_then_the_hint_and_the_output() -> None:
     assert text == "EXECUTION_FAILED: bad\nhint: look\nexit 3\nout\n\nstderr:\nbad\n"
 
 
+def test_a_failure_says_nothing_twice_and_has_its_hint_at_the_top() -> None:
+    data = {"success": False, "error": "gone", "hint": "look", "path": "a.txt"}
+    failed = executed(status="error", error="gone", code="EXECUTION_FAILED", data=data)
+
+    told = brief("execute", failed)
+
+    assert (told["hint"], told["data"]) == ("look", {"path": "a.txt"})
+    only = {"success": False, "error": "gone"}
+    assert "data" not in brief("execute", {**failed, "data": only})
+
+
+GRAPH = {"success": True, "status": "completed", "graph_run_id": "a-b-1795460342220-0334"}
+
+
+def test_the_run_of_a_graph_is_its_output() -> None:
+    assert brief("execute", executed(data={**GRAPH, "output": {"n": 1}}))["data"] == {"n": 1}
+    state = {"inputs": {}, "_last_error": {}, "n": 1}
+    assert brief("execute", executed(data={**GRAPH, "state": state}))["data"] == {"n": 1}
+
+
+def test_a_graph_that_failed_names_the_call_that_resumes_it() -> None:
+    data = {**GRAPH, "success": False, "status": "error", "state": {"inputs": {}}, "error": "x"}
+    failed = executed(status="error", error="a[1]: x", code="EXECUTION_FAILED", data=data)
+
+    told = brief("execute", failed)
+
+    assert told["next"] == [{"name": "execute", "arguments": {"resume_thread_id": "run-0334"}}]
+    assert "data" not in told
+
+
+def test_a_graph_that_went_on_after_failures_says_so() -> None:
+    errors = [{"node": "a", "error": "x"}]
+    data = {**GRAPH, "status": "completed_with_errors", "output": 1, "errors": errors}
+
+    told = brief("execute", executed(data=data))
+
+    assert (told["data"], told["state"], told["errors"]) == (1, "completed_with_errors", errors)
+
+
 def test_warnings_of_a_run_are_kept() -> None:
     envelope = executed(data=1, metadata={"warnings": ["w"], "duration_ms": 1})
 

@@ -149,3 +149,50 @@ def test_a_directive_knows_the_project(workspace: Workspace, rye: Rye) -> None:
 
     told = f"{workspace.project_path} {{env:SECRET_TOKEN:text}}"
     assert answered["your_directions"].strip() == told
+
+
+def batch(rye: Rye, *calls: object, **arguments: object) -> dict[str, Any]:
+    """The answer of several calls at once."""
+    client = Conversation(rye, version=NEWEST_LEGACY)
+    given = {"batch": list(calls), **arguments}
+    result = client.result("tools/call", "CallToolResult", name="execute", arguments=given)
+    envelope: dict[str, Any] = result["structuredContent"]
+    return envelope
+
+
+def shell(command: str) -> dict[str, Any]:
+    """A call of a shell command."""
+    return {"item_id": "rye/bash/bash", "parameters": {"command": command}}
+
+
+@posix_only
+def test_several_calls_are_one_answer(rye: Rye) -> None:
+    told = batch(rye, shell("echo 1"), shell("echo 2"))
+
+    assert told["status"] == "success"
+    assert [one["data"]["stdout"] for one in told["results"]] == ["1\n", "2\n"]
+
+
+@posix_only
+def test_no_call_is_made_after_one_that_failed(rye: Rye, tmp_path: Path) -> None:
+    told = batch(rye, shell("echo no >&2; exit 3"), shell(f"touch {tmp_path}/made"))
+
+    assert (told["status"], told["error"], told["not_made"]) == ("error", "call 1: no", 1)
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("calls", "more"),
+    [
+        ([], {}),
+        (["x"], {}),
+        ([{"item_id": "a", "batch": []}], {}),
+        ([{"item_id": "a", "options": {"batch": [{}]}}], {}),
+        ([{"item_id": "a"}], {"item_id": "b"}),
+        ([{"item_id": "a"}] * 21, {}),
+    ],
+)
+def test_a_batch_that_is_none_is_refused(
+    calls: list[object], more: dict[str, Any], rye: Rye
+) -> None:
+    assert batch(rye, *calls, **more)["code"] == "INVALID_PARAMS"

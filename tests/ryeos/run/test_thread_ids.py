@@ -8,6 +8,7 @@ from ryeos.run.threads import (
     ThreadIdError,
     ThreadNotFoundError,
     find_thread_id,
+    short_thread_id,
     thread_id_for,
     valid_thread_id,
 )
@@ -85,3 +86,13 @@ def test_a_text_is_found_ambiguous_unknown_or_no_id_and_nothing_else(text: str) 
         return
 
     assert text in found
+
+
+@given(st.binary(min_size=2, max_size=2), st.integers(1, 10**6))
+def test_an_id_is_found_by_its_short_form(chance: bytes, pid: int) -> None:
+    made = thread_id_for("mine/x", epoch_ms=1795457199777, pid=pid, chance=chance)
+    graph = f"mine-flow-1795457199777-{chance.hex()}"
+
+    assert short_thread_id(made) == short_thread_id(graph) == f"run-{chance.hex()}"
+    assert find_thread_id(short_thread_id(made), [made, "mine/y"], "db") == made
+    assert short_thread_id("mine/y") == "mine/y"
