@@ -197,7 +197,7 @@ def test_the_bash_tool_runs_no_parameter_but_its_command(shared: Workspace) -> N
     )
 
     assert not canary.exists()
-    assert result.data["input_data"] == evil
+    assert json.loads(result.data["stdout"])["input_data"] == evil
 
 
 def test_a_value_cannot_become_an_option_of_the_interpreter(shared: Workspace) -> None:
