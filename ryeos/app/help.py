@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from shlex import quote
 from typing import Any
 
 from lillux.errors import LilluxError
@@ -183,6 +184,32 @@ def _about_item(rye: Rye, text: str) -> str:
     call = {"item_id": ref, "parameters": given}
     lines += ["", f"Call: execute {json.dumps(call, ensure_ascii=False, default=str)}"]
     return "\n".join(lines)
+
+
+def inputs_text(rye: Rye, text: str) -> tuple[dict[str, Any], str]:
+    """What an item takes, for a person: the envelope of `load` without its text, and the help."""
+    reference = item_reference(rye, text.strip(), None)
+    envelope = dict(load_item(rye, LoadRequest(reference=reference, max_chars=1)).envelope)
+    envelope.pop("content", None)
+    schema, metadata = envelope.get("input_schema") or {}, envelope["metadata"]
+    properties = schema.get("properties") or {}
+    needed = schema.get("required") or ()
+    words = [
+        f"{name}={_word(rules)}" if name in needed else f"[{name}={_word(rules)}]"
+        for name, rules in properties.items()
+    ]
+    lines = [f"usage: rye run {reference} {' '.join(words)}".rstrip(), ""]
+    lines += [str(metadata.get("description") or metadata.get("title") or ""), ""]
+    lines += list(_inputs(properties, needed)) or ["It declares no inputs."]
+    examples = schema.get("examples")
+    if isinstance(examples, list) and examples:
+        shown = json.dumps(examples[0], ensure_ascii=False)
+        lines += ["", f"example: rye run {reference} --params {quote(shown)}"]
+    return envelope, "\n".join(lines)
+
+
+def _word(rules: object) -> str:
+    return _words(rules).upper() if isinstance(rules, Mapping) else "VALUE"
 
 
 def _inputs(properties: Mapping[str, Any], required: object) -> Iterator[str]:

@@ -67,6 +67,13 @@ class PlainArguments:
         """Whether a flag is declared already."""
         return flag in self._flags
 
+    def takes_value(self) -> dict[str, bool]:
+        """The flags, and whether a value follows each."""
+        stores = {"store", "append"}
+        return {
+            name: rules.get("action", "store") in stores for name, (_, rules) in self._flags.items()
+        }
+
     def parse(self, arguments: Sequence[str]) -> SimpleNamespace | None:
         """The values of a plain command line, None for any other."""
         values = dict(self._defaults)

@@ -2,11 +2,13 @@
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from lillux.errors import LilluxError
 from lillux.files import read_bytes
 from ryeos.app.output import escaped
 from ryeos.cli.arguments import Arguments
@@ -15,6 +17,7 @@ from ryeos.items.errors import Answer, UsageError
 from ryeos.run.model import ExecutionRequest
 
 if TYPE_CHECKING:
+    from ryeos.app.workspace import Rye
     from ryeos.cli.progress import StepList
     from ryeos.graph.runner import StepEvent
     from ryeos.items.refs import Reference
@@ -29,7 +32,13 @@ def configure(parser: Arguments) -> None:
     """Declare the arguments of a run."""
     add = parser.add_argument
     add("ref", metavar="REF", help="kind:id, an id, or the path of an item file")
-    add("pairs", metavar="k=v", nargs="*", help="text k=v, JSON k:=JSON, a file's text k@FILE")
+    add(
+        "pairs",
+        metavar="k=v",
+        nargs="*",
+        help="k=v or --k v as the item's schema says, JSON k:=JSON, a file's text k@FILE",
+    )
+    add("--inputs", action="store_true", help="show what the item takes; also: rye run REF --help")
     add("--params", metavar="JSON|@FILE|-", help="all parameters as one JSON object")
     add("--stdin", action="store_true", help="parameters as JSON on standard input")
     add("--dry-run", action="store_true", help="every check, but start nothing")
@@ -52,9 +61,11 @@ def run(session: Session) -> int:
         session.use_receipts(arguments.receipt)
     rye = session.rye
     reference = rye.reference(arguments.ref)
+    if arguments.inputs:
+        return _show_inputs(session)
     request = ExecutionRequest(
         item_id=reference.id,
-        parameters=parameters(arguments),
+        parameters=parameters(arguments, lambda: _schema(rye, reference)),
         timeout_s=timeout(arguments.timeout),
         cwd=arguments.cwd,
         trace=arguments.trace,
@@ -250,15 +261,131 @@ def sandbox(session: Session) -> "tuple[Rights, ...]":
     return (read_rights(said, "--sandbox", absent=ANYTHING),)
 
 
-def parameters(arguments: SimpleNamespace) -> dict[str, Any]:
-    """The parameters of a run, from wherever the arguments say. Raises UsageError."""
+def parameters(
+    arguments: SimpleNamespace, schema: Callable[[], Mapping[str, Any]] = dict
+) -> dict[str, Any]:
+    """The parameters of a run, from wherever the arguments say. Raises UsageError.
+
+    ``schema`` gives that of the item; it is asked for only where a parameter depends on it.
+    """
     given: dict[str, Any] = {}
     if arguments.stdin and arguments.params:
         raise UsageError("--stdin and --params: expected one of them")
     source = "-" if arguments.stdin else arguments.params
     if source:
         given = json_object(source, "--params")
-    return given | pairs(arguments.pairs)
+    texts = arguments.pairs
+    if any(text.startswith(FLAG) or "=" in text for text in texts):
+        return given | pairs_by_schema(texts, schema())
+    return given | pairs(texts)
+
+
+# --- parameters by schema -------------------------------------------------------------------------
+# ``k=v`` and ``--k v`` mean what the item's schema says of k: text stays text where it may be text.
+
+FLAG = "\x01"
+"""Stands before a word that was typed as a flag and is none of ``rye run``."""
+_JSON_TYPES = frozenset({"number", "integer", "boolean", "array", "object", "null"})
+
+
+def prepare(arguments: list[str], flags: Mapping[str, bool]) -> list[str]:
+    """The arguments with ``REF --help`` as ``--inputs``, and flags of the item marked as such.
+
+    ``flags`` are those of the command, with whether a value follows: they are never the item's.
+    """
+    prepared: list[str] = []
+    has_ref, skips = False, False
+    for at, argument in enumerate(arguments):
+        if argument == "--":
+            return [*prepared, *arguments[at:]]
+        if skips or not argument.startswith("-") or argument == "-":
+            has_ref = has_ref or not skips
+            skips = False
+            prepared.append(argument)
+            continue
+        name = argument.partition("=")[0]
+        if has_ref and argument in {"-h", "--help"}:
+            prepared.append("--inputs")
+        elif name in flags or not has_ref or not name.startswith("--"):
+            skips = flags.get(argument, False)
+            prepared.append(argument)
+        else:
+            prepared.append(f"{FLAG}{argument.removeprefix('--')}")
+    return prepared
+
+
+def pairs_by_schema(texts: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """`pairs`, with values and flags as the schema of the item has them. Raises UsageError."""
+    found = schema.get("properties")
+    rules: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+    values: dict[str, Any] = {}
+    words = iter(texts)
+    for text in words:
+        if text.startswith(FLAG):
+            name, equals, value = text.removeprefix(FLAG).partition("=")
+            name = _property(name, rules)
+            if not equals and _types(rules[name]) == {"boolean"}:
+                values[name] = True
+                continue
+            value = value if equals else next(words, FLAG)
+            if value.startswith(FLAG):
+                raise UsageError(f"--{name}: expected a value", hint=f"--{name}=VALUE")
+            values[name] = _typed(value, rules[name])
+            continue
+        name, value = _pair(text)
+        is_plain = text.startswith(f"{name}=") and isinstance(value, str)
+        values[name] = _typed(value, rules.get(name)) if is_plain else value
+    return values
+
+
+def _property(name: str, rules: Mapping[str, Any]) -> str:
+    """The parameter that a flag names. Raises UsageError with the closest."""
+    for spelled in (name, name.replace("-", "_")):
+        if spelled in rules:
+            return spelled
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, [*rules, "dry-run", "trace", "timeout", "async", "json"], 1)
+    known = ", ".join(f"--{one}" for one in rules)
+    meant = f"did you mean --{close[0]}?" if close else f"the item takes {known or 'no flags'}"
+    raise UsageError(f"rye run: unrecognized arguments: --{name}", hint=meant)
+
+
+def _types(rules: object) -> set[str]:
+    """The types that a value may have; none where the schema leaves it open."""
+    said = rules.get("type") if isinstance(rules, Mapping) else None
+    return set(said) if isinstance(said, list) else {said} if isinstance(said, str) else set()
+
+
+def _typed(text: str, rules: object) -> Any:  # noqa: ANN401 - JSON
+    """The value of a text: JSON where the schema allows no text, else the text itself."""
+    types = _types(rules)
+    if types and types <= _JSON_TYPES:
+        with suppress(ValueError, RecursionError):
+            return json.loads(text)
+        return text  # the schema's own error says what was expected
+    if isinstance(rules, Mapping) and rules.get("format") == "path" and text:
+        return str(Path.cwd() / Path(text).expanduser())
+    return text
+
+
+def _schema(rye: "Rye", reference: "Reference") -> Mapping[str, Any]:
+    """The schema of an item's inputs; empty where it has none, or cannot be read here."""
+    from ryeos.app.execute import declared_schema
+
+    try:
+        return declared_schema(rye, reference)
+    except LilluxError:
+        return {}
+
+
+def _show_inputs(session: Session) -> int:
+    """Show what an item takes, as its own help."""
+    from ryeos.app.help import inputs_text
+
+    envelope, text = inputs_text(session.rye, session.arguments.ref)
+    session.output.answer(envelope, text)
+    return 0
 
 
 def pairs(texts: Iterable[str]) -> dict[str, Any]:
@@ -369,12 +496,15 @@ COMMANDS = {
         run,
         [
             "rye run rye/bash/bash command='ls -la'",
-            "rye run mine/resize width:=640 image@photo.txt",
+            "rye run mine/resize width=640 image@photo.txt",
+            "rye run mine/resize --help",
+            "rye run mine/resize --width 640",
             "echo '{\"width\": 640}' | rye run mine/resize --params -",
             "rye run directive:mine/review --dry-run",
             "rye run mine/report --sandbox network=none",
             "rye run mine/report --receipt on",
             "rye run mine/build --async",
         ],
+        prepare,
     )
 }

@@ -216,11 +216,13 @@ class CommandSpec:
     """A command: what it takes, what it does, and examples for its help.
 
     ``refused`` is told of what keeps it from its work, where standard error is not enough.
+    ``prepare`` gets arguments that are not plain, and its flags: whether a value follows each.
     """
 
     configure: Configure
     run: Run
     examples: Sequence[str] = ()
+    prepare: Callable[[list[str], Mapping[str, bool]], list[str]] | None = None
     refused: Callable[[LilluxError], None] | None = None
 
 
@@ -255,6 +257,8 @@ def _parsed(command: CommandSpec, entry: CommandEntry, arguments: list[str]) -> 
     if values is None:
         from ryeos.cli.parser import parse
 
+        if command.prepare:
+            arguments = command.prepare(arguments, plain.takes_value())
         values = parse(entry, command.configure, command.examples, arguments)
     return values
 

@@ -1,0 +1,180 @@
+"""``rye run``: parameters as the schema of the item has them, flags of the item, and its help."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ryeos.cli.run import FLAG, pairs_by_schema, prepare
+from ryeos.items.errors import UsageError
+from tests.support.command_line import CommandLine
+
+RULES: dict[str, Any] = {
+    "round": {"type": "integer"},
+    "price": {"type": "number"},
+    "dry": {"type": "boolean"},
+    "names": {"type": "array"},
+    "text": {"type": "string"},
+    "either": {"type": ["string", "integer"]},
+    "open": {},
+    "one_of": {"oneOf": [{"type": "integer"}, {"type": "string"}]},
+    "two_words": {"type": "integer"},
+    "json": {"type": "string"},
+}
+SCHEMA = {"properties": RULES}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("round=3", 3),
+        ("price=1e3", 1000.0),
+        ("dry=true", True),
+        ('names=["a"]', ["a"]),
+        ("text=3", "3"),
+        ("text=true", "true"),
+        ("either=3", "3"),
+        ("open=3", "3"),
+        ("one_of=3", "3"),
+        ("round=three", "three"),
+        ("unknown=3", "3"),
+        ("text:=3", 3),
+        ("round:=4", 4),
+        ("text=a=b", "a=b"),
+        ("text=", ""),
+    ],
+)
+def test_a_value_has_the_type_of_the_schema_and_text_stays_text(text: str, value: object) -> None:
+    assert list(pairs_by_schema([text], SCHEMA).values()) == [value]
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        ([f"{FLAG}round=3"], {"round": 3}),
+        ([f"{FLAG}round", "3"], {"round": 3}),
+        ([f"{FLAG}dry", "text=x"], {"dry": True, "text": "x"}),
+        ([f"{FLAG}dry=false"], {"dry": False}),
+        ([f"{FLAG}two-words", "2"], {"two_words": 2}),
+        ([f"{FLAG}text", "a=b"], {"text": "a=b"}),
+    ],
+)
+def test_a_flag_is_a_parameter(words: list[str], values: dict[str, Any]) -> None:
+    assert pairs_by_schema(words, SCHEMA) == values
+
+
+def test_a_flag_without_its_value_is_refused() -> None:
+    for words in ([f"{FLAG}round"], [f"{FLAG}round", f"{FLAG}dry"]):
+        with pytest.raises(UsageError, match="--round: expected a value"):
+            pairs_by_schema(words, SCHEMA)
+
+
+def test_a_flag_that_the_item_does_not_have_is_refused_with_the_closest() -> None:
+    with pytest.raises(UsageError) as error:
+        pairs_by_schema([f"{FLAG}rounds=3"], SCHEMA)
+    with pytest.raises(UsageError) as slip:
+        pairs_by_schema([f"{FLAG}dry-rum"], {})
+
+    assert (str(error.value), error.value.hint) == (
+        "rye run: unrecognized arguments: --rounds",
+        "did you mean --round?",
+    )
+    assert slip.value.hint == "did you mean --dry-run?"
+
+
+def test_the_flags_of_the_command_are_never_the_items() -> None:
+    flags = {"--json": False, "--timeout": True, "-q": False}
+
+    assert prepare(["x", "--json", "--timeout", "3", "-q"], flags) == [
+        "x", "--json", "--timeout", "3", "-q",
+    ]  # fmt: skip
+    assert prepare(["--timeout", "x", "y", "--deep"], flags) == [
+        "--timeout", "x", "y", f"{FLAG}deep",
+    ]  # fmt: skip
+    assert prepare(["x", "--", "--a=1"], flags) == ["x", "--", "--a=1"]
+    assert prepare(["--dry"], flags) == ["--dry"]
+
+
+def test_help_behind_an_item_is_the_items() -> None:
+    assert prepare(["mine/x", "--help"], {}) == ["mine/x", "--inputs"]
+    assert prepare(["--help"], {}) == ["--help"]
+
+
+@given(st.text(), st.sampled_from(list(RULES)))
+def test_a_text_is_kept_wherever_the_schema_allows_text(text: str, name: str) -> None:
+    value = pairs_by_schema([f"{name}={text}"], SCHEMA)[name]
+
+    assert value == text or (RULES[name].get("type") in {"integer", "number", "boolean", "array"})
+
+
+# ---------------------------------------------------------------------------- by the command
+
+
+TOOL = """\
+version: "1.0.0"
+tool_type: bash
+executor_id: rye/core/runtimes/bash/bash
+category: mine
+description: Repeats a word
+config_schema:
+  type: object
+  required: [word]
+  additionalProperties: false
+  properties:
+    word: {type: string, description: What is said}
+    times: {type: integer, default: 1, description: How often}
+    file: {type: string, format: path}
+  examples: [{word: "it's"}]
+config: {script: "printf '%s' {word} {times} {file}"}
+"""
+
+
+@pytest.fixture
+def said(signer: CommandLine) -> CommandLine:
+    """A project with a signed tool."""
+    signer("init", "--project")
+    path = signer.project / ".ai/tools/mine/say.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(TOOL, encoding="utf-8")
+    assert signer("sign", "tool:mine/say").status == 0
+    return signer
+
+
+def test_numbers_need_no_colon(said: CommandLine) -> None:
+    assert said("run", "mine/say", "word=3", "times=2", "file=x").stdout.startswith("32/")
+    assert said("run", "mine/say", "--word", "3", "--times=2", "file=x").stdout.startswith("32/")
+
+
+def test_a_path_is_where_the_shell_is(said: CommandLine, tmp_path: Path) -> None:
+    done = said("run", "mine/say", "word=a", "file=b/c.txt", "--json")
+
+    assert done.json["data"]["stdout"].endswith("/b/c.txt")
+    assert Path(done.json["data"]["stdout"].removeprefix("a1")).is_absolute()
+
+
+def test_an_item_has_help_of_its_own(said: CommandLine) -> None:
+    done = said("run", "mine/say", "--help")
+
+    assert done.status == 0
+    assert done.stdout.splitlines()[:3] == [
+        "usage: rye run mine/say word=STRING [times=INTEGER] [file=STRING]",
+        "",
+        "Repeats a word",
+    ]
+    assert "- word (string, required): What is said" in done.stdout
+    assert """example: rye run mine/say --params '{"word": "it'"'"'s"}'""" in done.stdout
+
+
+def test_the_help_of_an_item_that_is_not_there_is_its_error(said: CommandLine) -> None:
+    assert said("run", "mine/sya", "--help").status == 3
+
+
+def test_a_slip_in_a_flag_runs_nothing(said: CommandLine) -> None:
+    refused = said("run", "mine/say", "word=a", "--dry-rum")
+
+    assert refused.status == 2
+    assert "did you mean --dry-run?" in refused.stderr
+    assert json.loads(said("run", "mine/say", "word=a", "--tims=2", "--json").stdout)["code"]
