@@ -1,9 +1,10 @@
 """``rye chain`` and ``rye lock``: the chain of a tool, and its lockfile."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from lillux.errors import LilluxError
 from lillux.lockfile import dump_lockfile
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session
@@ -147,7 +148,67 @@ def _show_lock(session: Session) -> int:
     return 0
 
 
+def _configure_update(parser: Arguments) -> None:
+    parser.add_argument("ref", metavar="REF", nargs="?", help="a tool")
+    parser.add_argument("--all", action="store_true", help="every tool that has a lockfile")
+
+
+def _configure_locks(_: Arguments) -> None:
+    """No arguments."""
+
+
+def _list_locks(session: Session) -> int:
+    """The tools that are pinned, and whether each still holds."""
+    rows = [
+        {"item_id": item_id, "holds": not problem, "problem": problem}
+        for item_id, problem in _pinned(session)
+    ]
+    lines = [f"{one['item_id']}{': ' if one['problem'] else ''}{one['problem']}" for one in rows]
+    session.output.answer({"status": "success", "lockfiles": rows}, "\n".join(lines))
+    return 0
+
+
+def _pinned(session: Session) -> Iterator[tuple[str, str]]:
+    """The id of each tool with a lockfile, and what is wrong with that."""
+    executor, space = session.rye.executor, session.rye.context.spaces.project
+    for path in executor.lockfiles.list_lockfiles(space) if space else ():
+        root = (space or session.rye.context.spaces.user).ai / "lockfiles" / "tools"
+        item_id = path.relative_to(root).as_posix().removesuffix(".lock.json")
+        try:
+            executor.require_pinned(item_id)
+        except LilluxError as error:
+            yield item_id, str(error)
+        else:
+            yield item_id, ""
+
+
+def _update_all(session: Session) -> int:
+    """Pin every tool that has a lockfile anew; those that cannot be are warnings."""
+    updated, failed = [], []
+    for item_id, problem in list(_pinned(session)):
+        if not problem:
+            continue
+        try:
+            session.rye.executor.invalidate_tool(item_id)
+            session.rye.executor.lock(item_id)
+            updated.append(item_id)
+        except LilluxError as error:
+            session.output.warn(f"{item_id}: {error}")
+            failed.append(item_id)
+    envelope = {"status": "error" if failed else "success", "updated": updated, "failed": failed}
+    if failed:
+        envelope |= {"error": f"not pinned: {', '.join(failed)}", "code": "LOCKFILE_MISMATCH"}
+    session.output.answer(envelope, "\n".join(f"wrote the lockfile of {one}" for one in updated))
+    if not updated and not failed:
+        session.output.note("every lockfile holds")
+    return 5 if failed else 0
+
+
 def _update(session: Session) -> int:
+    if session.arguments.all is (session.arguments.ref is not None):
+        raise UsageError("lock update: expected a tool or --all, one of them")
+    if session.arguments.all:
+        return _update_all(session)
     reference = session.rye.reference(session.arguments.ref)
     path = session.rye.executor.lock(reference.id)
     if path is None:
@@ -183,6 +244,9 @@ COMMANDS = {
         _configure_chain, _run_chain, ["rye chain rye/bash/bash", "rye chain mine/x --mermaid"]
     ),
     "lock show": CommandSpec(_configure_lock, _show_lock, ["rye lock show mine/hello"]),
-    "lock update": CommandSpec(_configure_lock, _update, ["rye lock update mine/hello"]),
+    "lock list": CommandSpec(_configure_locks, _list_locks, ["rye lock list"]),
+    "lock update": CommandSpec(
+        _configure_update, _update, ["rye lock update mine/hello", "rye lock update --all"]
+    ),
     "lock delete": CommandSpec(_configure_lock, _delete, ["rye lock delete mine/hello"]),
 }

@@ -30,7 +30,13 @@ TABLE: tuple[CommandEntry, ...] = (
     CommandEntry("run", "run", "execute a tool, render a directive, print knowledge", _ITEMS),
     CommandEntry("search", "items", "find items", _ITEMS),
     CommandEntry("load", "items", "print an item, or copy it to a space", _ITEMS),
+    CommandEntry("list", "manage", "list your items", _ITEMS),
+    CommandEntry("info", "manage", "show one item: file, signer, rights, inputs", _ITEMS),
     CommandEntry("new", "new", "write a template for a new item", _ITEMS),
+    CommandEntry("edit", "manage", "open an item in your editor", _ITEMS),
+    CommandEntry("mv", "manage", "rename an item, and what refers to it", _ITEMS),
+    CommandEntry("rm", "manage", "remove an item; its text is kept", _ITEMS),
+    CommandEntry("status", "manage", "show what waits: unsigned items, proposals, runs", _ITEMS),
     CommandEntry("test", "test", "run the test cases of tools", _ITEMS),
     CommandEntry("chain", "chain", "show the files that run a tool, in order", _ITEMS),
     CommandEntry("sandbox show", "sandbox", "show what a tool may do", _ITEMS),
@@ -51,6 +57,7 @@ TABLE: tuple[CommandEntry, ...] = (
     CommandEntry("keys export", "keys", "write your public key to a file", _TRUST),
     CommandEntry("keys import", "keys", "import a private key", _TRUST),
     CommandEntry("lock show", "chain", "show what a tool's lockfile pins", _TRUST),
+    CommandEntry("lock list", "chain", "list pinned tools, and whether each still holds", _TRUST),
     CommandEntry("lock update", "chain", "pin a tool's chain as it is now", _TRUST),
     CommandEntry("lock delete", "chain", "remove a tool's lockfile", _TRUST),
     CommandEntry("graph run", "graph", "run a graph, step by step", _GRAPHS),
@@ -175,6 +182,31 @@ DAILY = (
 # For rye itself, see `ryeos.run.thread_control`: no user types it, no help lists it.
 HIDDEN: tuple[CommandEntry, ...] = (CommandEntry("_thread", "thread_runner", "run a thread", ""),)
 ALIASES = {"execute": "run"}
+# What people type from the habit of other programs, and the command that is meant.
+HABITS = {
+    "add": "rye new tool mine/hello, or: rye registry pull ITEM",
+    "create": "rye new tool mine/hello",
+    "cat": "rye load REF",
+    "show": "rye info REF",
+    "open": "rye edit REF",
+    "ls": "rye list",
+    "delete": "rye rm REF",
+    "remove": "rye rm REF",
+    "move": "rye mv REF NEW_ID",
+    "rename": "rye mv REF NEW_ID",
+    "upgrade": "rye registry update",
+    "update": "rye registry update",
+    "install": "rye bundle install NAME, or: rye registry pull ITEM",
+    "watch": "rye threads logs ID --follow",
+    "logs": "rye threads logs ID",
+    "ps": "rye threads list",
+    "kill": "rye threads kill ID",
+    "login": "rye registry login",
+    "pull": "rye remote pull, or: rye registry pull ITEM",
+    "push": "rye remote push, or: rye registry push REF",
+    "diff": "rye remote diff",
+    "config": "rye doctor",
+}
 # Programs of layer 1 that this one stands in for: all behind their name is theirs to read.
 PROGRAMS = ("lillux-proc", "lillux-watch")
 # What completion scripts call, see `ryeos.cli.completion_candidates`. After it comes the line that

@@ -143,11 +143,14 @@ def _unknown_command(words: list[str]) -> LilluxError:
     actions = commands.actions(words[0])
     typed = words[1] if actions and len(words) > 1 else words[0]
     known = actions or commands.first_words()
-    close = get_close_matches(typed, known, 1, 0.5)
+    close = get_close_matches(typed, known, 1, 0.6)
     group = f"{words[0]} " if actions else ""
     if actions and len(words) == 1:
         return UsageError(
             f"{words[0]}: expected one of {', '.join(actions)}", hint=f"rye help {words[0]}"
         )
-    hint = f"did you mean: rye {group}{close[0]}" if close else "list the commands with: rye help"
+    meant = f"rye {group}{close[0]}" if close else ""
+    if not actions:
+        meant = commands.HABITS.get(typed, meant)
+    hint = f"did you mean: {meant}" if meant else "list the commands with: rye help"
     return UsageError(f"unknown command {group}{typed!r}", hint=hint)

@@ -38,7 +38,6 @@ def configure(parser: Arguments) -> None:
         nargs="*",
         help="k=v or --k v as the item's schema says, JSON k:=JSON, a file's text k@FILE",
     )
-    add("--inputs", action="store_true", help="show what the item takes; also: rye run REF --help")
     add("--params", metavar="JSON|@FILE|-", help="all parameters as one JSON object")
     add("--stdin", action="store_true", help="parameters as JSON on standard input")
     add("--dry-run", action="store_true", help="every check, but start nothing")
@@ -52,6 +51,13 @@ def configure(parser: Arguments) -> None:
     add("--no-lock", action="store_true", help="neither check nor write a lockfile")
 
 
+def _configure_run(parser: Arguments) -> None:
+    configure(parser)
+    parser.add_argument(
+        "--inputs", action="store_true", help="show what the item takes; also: rye run REF --help"
+    )
+
+
 def run(session: Session) -> int:
     """Run what the arguments name, here or in the background."""
     arguments = session.arguments
@@ -61,7 +67,7 @@ def run(session: Session) -> int:
         session.use_receipts(arguments.receipt)
     rye = session.rye
     reference = rye.reference(arguments.ref)
-    if arguments.inputs:
+    if getattr(arguments, "inputs", False):  # `graph run` has no such flag
         return _show_inputs(session)
     request = ExecutionRequest(
         item_id=reference.id,
@@ -492,7 +498,7 @@ def live_stderr(chunk: bytes) -> None:
 
 COMMANDS = {
     "run": CommandSpec(
-        configure,
+        _configure_run,
         run,
         [
             "rye run rye/bash/bash command='ls -la'",

@@ -1,0 +1,414 @@
+"""``rye list``, ``info``, ``edit``, ``mv``, ``rm``, ``status``: a person's items, as files.
+
+What is moved or removed keeps its prior text beside it, as ``.bak``. Nothing is signed here.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lillux.errors import LilluxError, as_word
+from lillux.files import create_file, file_system_error, make_directory, read_bytes, write_atomic
+from ryeos.app.output import one_line
+from ryeos.app.workspace import Rye
+from ryeos.cli.arguments import Arguments
+from ryeos.cli.session import CommandSpec, Session
+from ryeos.items.errors import (
+    RyeError,
+    SystemImmutableError,
+    TargetExistsError,
+    UsageError,
+)
+from ryeos.items.refs import PROJECT, SYSTEM, USER, ItemRef, Kind, Location, Space, parse_reference
+from ryeos.trust.file_types import extract
+from ryeos.trust.resolver import candidates, locations
+from ryeos.trust.sign import SignTarget
+from ryeos.trust.signature import MAX_ITEM_BYTES
+
+_SHOWN_KINDS = (Kind.TOOL, Kind.DIRECTIVE, Kind.KNOWLEDGE)
+_MOST_CHANGES = 20
+
+
+# --- list -----------------------------------------------------------------------------------------
+
+
+def _configure_list(parser: Arguments) -> None:
+    add = parser.add_argument
+    add("folder", metavar="FOLDER", nargs="?", help="only below, like mine or rye/core")
+    add("--type", choices=[kind.value for kind in Kind], help="only of this kind")
+    add("--space", choices=(PROJECT, USER, SYSTEM), help="default: project and user")
+    add("--all", action="store_true", help="the items of bundles too")
+
+
+def _list(session: Session) -> int:
+    arguments, rye = session.arguments, session.rye
+    kinds = (Kind(arguments.type),) if arguments.type else _SHOWN_KINDS
+    tiers = {arguments.space} if arguments.space else {PROJECT, USER}
+    tiers |= {SYSTEM} if arguments.all else set()
+    folder = (arguments.folder or "").strip("/")
+    rows = [
+        _row(rye, location)
+        for space in rye.context.spaces
+        if space.tier in tiers
+        for kind in kinds
+        for location in sorted(locations(space, kind, folder), key=lambda one: one.ref.id)
+        if not location.ref.is_test
+    ]
+    width = max((len(row["ref"]) for row in rows), default=0)
+    lines = [
+        f"{row['state']:<9} {row['space']:<8} {one_line(row['ref']):<{width}}"
+        f"  {one_line(row['description'], 80)}".rstrip()
+        for row in rows
+    ]
+    session.output.answer({"status": "success", "items": rows}, "\n".join(lines))
+    if not rows:
+        where = rye.context.project_path
+        session.output.note(
+            f"no items in {where}; write one with: rye new tool mine/hello"
+            if where
+            else "no project here: name one with --project DIR"
+        )
+    return 0
+
+
+def _row(rye: Rye, location: Location) -> dict[str, Any]:
+    """An item as a list has it; one that does not verify says nothing of itself."""
+    row = {"ref": str(location.ref), "space": location.space.tier, "path": str(location.path)}
+    try:
+        item = rye.verifier.verify_location(location)
+    except LilluxError as error:
+        return {**row, "state": error.code.lower().replace("_", " "), "description": ""}
+    kind, where = location.ref.kind, str(location.path)
+    header = item.header or extract(kind, location.suffix, item.text, where, location.file_type)
+    about = header.get("description") or header.get("title") or ""
+    return {**row, "state": "signed", "description": str(about)}
+
+
+# --- info -----------------------------------------------------------------------------------------
+
+
+def _configure_ref(parser: Arguments) -> None:
+    parser.add_argument("ref", metavar="REF", help="kind:id, an id, or the path of an item file")
+
+
+def _info(session: Session) -> int:
+    from ryeos.app.help import inputs_text
+
+    envelope, text = inputs_text(session.rye, session.arguments.ref)
+    ref = envelope["ref"]
+    location = _location(session.rye, session.arguments.ref)
+    item = session.rye.verifier.verify_location(location)
+    facts = {
+        "ref": ref,
+        "path": str(location.path),
+        "space": location.space.label,
+        "version": session.rye.version_of(location, item),
+        "signer": item.key.fingerprint if item.key else None,
+        "sha256": item.content_hash,
+    }
+    lines = [f"{name + ':':<9} {value}" for name, value in facts.items() if value]
+    if location.ref.kind is Kind.TOOL:
+        try:
+            rights = session.rye.executor.rights(location.ref.id).describe()
+        except LilluxError:  # a library, or a chain that is not whole
+            rights = {}
+        if rights:
+            from ryeos.cli.chain import rights_text
+
+            facts["sandbox"] = rights
+            lines += rights_text(rights)
+    schema = {"input_schema": envelope["input_schema"]} if envelope.get("input_schema") else {}
+    session.output.answer({"status": "success", **facts, **schema}, "\n".join([*lines, "", text]))
+    return 0
+
+
+def _location(rye: Rye, text: str) -> Location:
+    return rye.resolver.resolve(rye.reference(text)).location
+
+
+def _own_location(rye: Rye, text: str) -> Location:
+    """The place of an item of project or user space. Raises SystemImmutableError."""
+    location = _location(rye, text)
+    if location.space.tier == SYSTEM:
+        raise SystemImmutableError(str(location.ref))
+    return location
+
+
+# --- edit -----------------------------------------------------------------------------------------
+
+
+def _configure_edit(parser: Arguments) -> None:
+    _configure_ref(parser)
+    parser.add_argument("--sign", action="store_true", help="sign it when the editor has ended")
+
+
+def _edit(session: Session) -> int:
+    location = _own_location(session.rye, session.arguments.ref)
+    environ = session.environ
+    editor = environ.get("VISUAL") or environ.get("EDITOR") or ""
+    if not editor:
+        raise UsageError(
+            "no editor: neither VISUAL nor EDITOR is set",
+            hint=f"EDITOR=nano rye edit {location.ref}, or open {as_word(location.path)}",
+        )
+    before = read_bytes(location.path, MAX_ITEM_BYTES)
+    try:
+        ended = subprocess.run([*shlex.split(editor), str(location.path)], check=False)
+    except OSError as error:
+        raise file_system_error(Path(shlex.split(editor)[0]), error) from error
+    if ended.returncode:
+        raise RyeError(f"{editor} ended with status {ended.returncode}", code="EXECUTION_FAILED")
+    changed = read_bytes(location.path, MAX_ITEM_BYTES) != before
+    envelope = {"status": "success", "ref": str(location.ref), "changed": changed}
+    if changed and session.arguments.sign:
+        target = SignTarget(
+            path=location.path, kind=location.ref.kind, space=location.space, ref=location.ref
+        )
+        from ryeos.app.sign import follow, signing
+
+        reports = list(signing(session.rye, (target,), dry_run=False, force=False))
+        follow(session.rye, reports)
+        if reports[0].error:
+            raise reports[0].error
+        session.output.answer({**envelope, "signed": True}, f"signed {location.ref}")
+        return 0
+    session.output.answer(envelope, str(location.path))
+    if changed:
+        session.output.note(f"next: rye sign {location.ref}")
+    return 0
+
+
+# --- mv and rm ------------------------------------------------------------------------------------
+
+
+def _configure_mv(parser: Arguments) -> None:
+    _configure_ref(parser)
+    parser.add_argument("to", metavar="NEW_ID", help="folders and a name, in the same space")
+    parser.add_argument("--dry-run", action="store_true", help="say what would change")
+
+
+def _mv(session: Session) -> int:
+    """Move an item: its file, its category and name, its lockfile, and what refers to it."""
+    rye, arguments = session.rye, session.arguments
+    old = _own_location(rye, session.arguments.ref)
+    wanted = parse_reference(arguments.to)
+    if wanted.kind not in (None, old.ref.kind):
+        raise UsageError(f"{arguments.to}: expected a {old.ref.kind.value}, as {old.ref} is one")
+    suffix = old.path.suffix
+    new = ItemRef(old.ref.kind, wanted.id.removesuffix(suffix))
+    if new == old.ref:
+        raise UsageError(f"{new}: that is its name")
+    path = _free_path(old.space, new, suffix)
+    text = moved_text(_unsigned_text(old), old.ref, new)
+    changes = list(_references(old))
+    envelope = {
+        "status": "success",
+        "ref": str(new),
+        "path": str(path),
+        "was": str(old.ref),
+        "references": [str(one) for one, _, _ in changes],
+    }
+    if arguments.dry_run:
+        session.output.answer({**envelope, "status": "validation_passed"}, str(path))
+        return 0
+    make_directory(path.parent)
+    create_file(path, text.encode())
+    kept = _set_aside(old.path)
+    _drop_lockfile(rye, old)
+    for file, _, found in changes:
+        write_atomic(file.with_name(f"{file.name}.bak"), found.encode())
+        write_atomic(file, _renamed(found, old.ref, new).encode(), mode=file.stat().st_mode & 0o777)
+    session.output.answer({**envelope, "kept": str(kept)}, str(path))
+    again = [str(new), *(str(ref) for _, ref, _ in changes)]
+    session.output.note(f"the prior text is {kept}\nnext: rye sign {' '.join(again)}")
+    return 0
+
+
+def _free_path(space: Space, ref: ItemRef, suffix: str) -> Path:
+    """Where the file goes. Raises TargetExistsError for an id that is taken, UnsafePathError."""
+    from lillux.files import safe_join
+
+    for path in candidates(space, ref):
+        if os.path.lexists(path):
+            raise TargetExistsError(str(path), "an item of this id", "choose another id")
+    return safe_join(space.directory(ref.kind), f"{ref.id}{suffix}")
+
+
+def moved_text(text: str, old: ItemRef, new: ItemRef) -> str:
+    """The text of an item under a new id: its category, and its name where the header has one."""
+    category = re.compile(
+        rf"((?:__category__\s*=\s*|\bcategory\"?:\s*)[\"']?|<category>){re.escape(old.category)}"
+        r"(?=[\"']?\s*(?:;|,|$)|</category>)",
+        re.MULTILINE,
+    )
+    text = category.sub(lambda found: f"{found[1]}{new.category}", text, count=1)
+    if new.name == old.name or old.kind is Kind.TOOL:
+        return text
+    name = re.compile(
+        rf"(<directive\s+name=[\"']|^name:\s*[\"']?){re.escape(old.name)}(?=[\"']|\s*$)",
+        re.MULTILINE,
+    )
+    return name.sub(lambda found: f"{found[1]}{new.name}", text, count=1)
+
+
+def _renamed(text: str, old: ItemRef, new: ItemRef) -> str:
+    """A text that refers to an item, with its new name."""
+    text = _mention(old).sub(new.id, text)
+    dotted = f"rye.execute.{old.kind.value}.{old.id.replace('/', '.')}"
+    return re.sub(
+        rf"{re.escape(dotted)}(?![\w.*-])",
+        f"rye.execute.{new.kind.value}.{new.id.replace('/', '.')}",
+        text,
+    )
+
+
+def _mention(ref: ItemRef) -> re.Pattern[str]:
+    """The id as a word of its own; one without a folder only behind its kind."""
+    before = r"(?<![\w/.-])" if "/" in ref.id else rf"(?<=\b{ref.kind.value}:)"
+    return re.compile(rf"{before}{re.escape(ref.id)}(?![\w/-]|\.\w)")
+
+
+def _references(old: Location) -> Iterator[tuple[Path, ItemRef, str]]:
+    """The other items of the same space that name an item: path, reference, unsigned text."""
+    dotted = f"rye.execute.{old.ref.kind.value}.{old.ref.id.replace('/', '.')}"
+    for kind in _SHOWN_KINDS:
+        for location in locations(old.space, kind):
+            if location.path == old.path or location.path.is_symlink():
+                continue
+            try:
+                text = _unsigned_text(location)
+            except LilluxError:
+                continue
+            if _mention(old.ref).search(text) or dotted in text:
+                yield location.path, location.ref, text
+
+
+def _unsigned_text(location: Location) -> str:
+    """The text of an item without its signature lines. Raises LilluxError."""
+    from ryeos.trust.signature import form_for, form_of, split, text_of
+
+    where, file_type = str(location.path), location.file_type
+    form = form_of(file_type) if file_type else form_for(location.ref.kind, location.suffix, where)
+    signed = split(text_of(read_bytes(location.path, MAX_ITEM_BYTES), form, where), form, where)
+    return signed.shebang + signed.body
+
+
+def _set_aside(path: Path) -> Path:
+    """Rename a file to the first free name with ``.bak``; that name."""
+    kept = path.with_name(f"{path.name}.bak")
+    number = 1
+    while os.path.lexists(kept):
+        number += 1
+        kept = path.with_name(f"{path.name}.bak{number}")
+    try:
+        path.rename(kept)
+    except OSError as error:
+        raise file_system_error(path, error) from error
+    return kept
+
+
+def _drop_lockfile(rye: Rye, location: Location) -> None:
+    """Remove what pins a tool under an id that it no longer has."""
+    if location.ref.kind is not Kind.TOOL:
+        return
+    for space in rye.context.spaces:
+        if space.tier == SYSTEM:
+            continue
+        lockfile = space.ai / "lockfiles" / "tools" / f"{location.ref.id}.lock.json"
+        if lockfile.is_file() and not lockfile.is_symlink():
+            lockfile.unlink()
+
+
+def _configure_rm(parser: Arguments) -> None:
+    _configure_ref(parser)
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+
+def _rm(session: Session) -> int:
+    rye = session.rye
+    location = _own_location(rye, session.arguments.ref)
+    named_by = [str(ref) for _, ref, _ in _references(location)]
+    if named_by:
+        session.output.warn(f"{location.ref} is named by {', '.join(named_by[:_MOST_CHANGES])}")
+    if not session.confirm(f"remove {location.ref} ({location.path})?"):
+        session.output.note("nothing was removed")
+        return 1
+    kept = _set_aside(location.path)
+    _drop_lockfile(rye, location)
+    envelope = {
+        "status": "success",
+        "ref": str(location.ref),
+        "kept": str(kept),
+        "named_by": named_by,
+    }
+    session.output.answer(envelope, f"removed {location.ref}")
+    session.output.note(f"its text is {kept}")
+    return 0
+
+
+# --- status ---------------------------------------------------------------------------------------
+
+
+def _configure_status(_: Arguments) -> None:
+    """No arguments."""
+
+
+def _status(session: Session) -> int:
+    """What there is to do here: unsigned items, proposals, runs."""
+    rye = session.rye
+    project = rye.context.project_path
+    rows = [
+        row
+        for space in rye.context.spaces
+        if space.tier != SYSTEM
+        for kind in _SHOWN_KINDS
+        for location in locations(space, kind)
+        if not location.ref.is_test
+        for row in (_row(rye, location),)
+    ]
+    changed = [row for row in rows if row["state"] != "signed"]
+    waiting = _proposals(rye)
+    running = [one.thread_id for one in rye.threads.active()] if project else []
+    envelope = {
+        "status": "success",
+        "project": str(project) if project else None,
+        "items": len(rows),
+        "not_signed": [{"ref": row["ref"], "state": row["state"]} for row in changed],
+        "proposals": waiting,
+        "running": running,
+    }
+    lines = [f"project: {project or 'no project here'}", f"items: {len(rows)}"]
+    lines += [f"  {row['state']}: {one_line(row['ref'])}" for row in changed[:_MOST_CHANGES]]
+    if len(changed) > _MOST_CHANGES:
+        lines.append(f"  and {len(changed) - _MOST_CHANGES} more: rye list")
+    lines += [f"proposals: {len(waiting)}"] if waiting else []
+    lines += [f"running: {', '.join(running)}"] if running else []
+    session.output.answer(envelope, "\n".join(lines))
+    if changed:
+        session.output.note(f"next, after you have read it: rye sign {changed[0]['ref']}")
+    if waiting:
+        session.output.note("next: rye approve")
+    return 0
+
+
+def _proposals(rye: Rye) -> list[str]:
+    from ryeos.app.proposals import Proposals
+
+    try:
+        return [one.label for one in Proposals(rye.context.spaces.user).all()]
+    except LilluxError:
+        return []
+
+
+COMMANDS = {
+    "list": CommandSpec(_configure_list, _list, ["rye list", "rye list mine --all"]),
+    "info": CommandSpec(_configure_ref, _info, ["rye info mine/hello"]),
+    "edit": CommandSpec(_configure_edit, _edit, ["rye edit mine/hello --sign"]),
+    "mv": CommandSpec(_configure_mv, _mv, ["rye mv mine/hello shop/greet"]),
+    "rm": CommandSpec(_configure_rm, _rm, ["rye rm mine/hello"]),
+    "status": CommandSpec(_configure_status, _status, ["rye status", "rye status --json"]),
+}

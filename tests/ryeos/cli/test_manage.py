@@ -1,0 +1,214 @@
+"""``rye list``, ``info``, ``edit``, ``mv``, ``rm``, ``status``."""
+
+from pathlib import Path
+
+import pytest
+
+from ryeos.cli.manage import moved_text
+from ryeos.items.refs import ItemRef, Kind
+from tests.support.command_line import CommandLine
+
+GRAPH = """\
+version: "1.0.0"
+tool_type: graph
+executor_id: rye/core/runtimes/state-graph/runtime
+category: mine
+description: Uses a tool
+permissions: [rye.execute.tool.mine.hello]
+config:
+  start: a
+  nodes:
+    a: {action: {item_id: "tool:mine/hello", params: {name: Ada}}, next: b}
+    b: {type: return}
+"""
+
+
+@pytest.fixture
+def shop(signer: CommandLine) -> CommandLine:
+    """A project with a signed tool, a graph that uses it, and a directive."""
+    signer("init", "--project")
+    for arguments in (["tool", "mine/hello", "--language", "yaml"], ["directive", "mine/review"]):
+        assert signer("new", *arguments).status == 0
+    flow = signer.project / ".ai/tools/mine/flow.yaml"
+    flow.write_text(GRAPH, encoding="utf-8")
+    assert signer("sign", "tool:mine/**", "directive:mine/review").status == 0
+    return signer
+
+
+def tools(shop: CommandLine) -> Path:
+    return shop.project / ".ai/tools"
+
+
+def test_items_are_listed_with_their_state(shop: CommandLine) -> None:
+    (tools(shop) / "mine/hello.yaml").write_text("changed", encoding="utf-8")
+
+    rows = shop.json("list")["items"]
+
+    assert [(row["ref"], row["state"]) for row in rows] == [
+        ("tool:mine/flow", "signed"),
+        ("tool:mine/hello", "unsigned"),
+        ("directive:mine/review", "signed"),
+    ]
+    assert shop.json("list", "nowhere")["items"] == []
+    assert len(shop.json("list", "--all", "--type", "tool")["items"]) > 20
+
+
+def test_a_folder_without_a_project_says_so_first(cli: CommandLine) -> None:
+    assert cli("status", cwd=cli.home).stdout.startswith("project: no project here\n")
+    assert "no project here" in cli("list", cwd=cli.home).stderr
+
+
+def test_one_item_is_shown_with_its_signer_rights_and_inputs(shop: CommandLine) -> None:
+    text = shop("info", "mine/hello").stdout
+
+    assert text.startswith("ref:      tool:mine/hello\n")
+    assert "network  none" in text
+    assert '- name (string, optional, default "world"): Who is greeted' in text
+
+
+def test_an_item_moves_with_its_category_and_what_refers_to_it(shop: CommandLine) -> None:
+    assert shop("run", "mine/hello", "-q").status == 0  # it has a lockfile now
+    locked = shop.project / ".ai/lockfiles/tools/mine/hello.lock.json"
+    assert locked.is_file()
+
+    moved = shop.json("mv", "mine/hello", "shop/greet")
+
+    text = (tools(shop) / "shop/greet.yaml").read_text("utf-8")
+    assert 'category: "shop"' in text
+    assert "rye:signed" not in text
+    assert Path(moved["kept"]).read_text("utf-8").startswith("# rye:signed:")
+    assert not locked.exists()
+    flow = (tools(shop) / "mine/flow.yaml").read_text("utf-8")
+    assert '"tool:shop/greet"' in flow
+    assert "rye.execute.tool.shop.greet" in flow
+    assert "mine/hello" not in flow
+    assert (tools(shop) / "mine/flow.yaml.bak").is_file()
+    assert shop("sign", "tool:shop/greet", "tool:mine/flow").status == 0
+    assert shop("run", "mine/flow", "-q").status == 0
+
+
+def test_a_dry_run_moves_nothing(shop: CommandLine) -> None:
+    told = shop.json("mv", "mine/hello", "shop/greet", "--dry-run")
+
+    assert len(told["references"]) == 1
+    assert (tools(shop) / "mine/hello.yaml").is_file()
+    assert not (tools(shop) / "shop").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["mine/hello", "mine/flow"], 1, "an item of this id"),
+        (["mine/hello", "mine/hello"], 2, "that is its name"),
+        (["mine/hello", "directive:mine/x"], 2, "expected a tool"),
+        (["mine/hello", "../out"], 2, ""),
+        (["rye/bash/bash", "mine/bash"], 2, ""),
+        (["mine/nowhere", "mine/x"], 3, "not found"),
+    ],
+)
+def test_a_move_that_cannot_be_is_refused_and_changes_nothing(
+    arguments: list[str], status: int, said: str, shop: CommandLine
+) -> None:
+    before = {path: path.read_bytes() for path in (shop.project / ".ai").rglob("*.yaml")}
+
+    refused = shop("mv", *arguments)
+
+    assert refused.status == status, refused.stderr
+    assert said in refused.stderr
+    assert {p: p.read_bytes() for p in (shop.project / ".ai").rglob("*.yaml")} == before
+
+
+def test_an_item_that_is_removed_keeps_its_text(shop: CommandLine) -> None:
+    refused = shop("rm", "mine/hello", "--no-input")
+    removed = shop.json("rm", "mine/hello", "--yes")
+
+    assert refused.status == 4
+    assert removed["named_by"] == ["tool:mine/flow"]
+    assert Path(removed["kept"]).is_file()
+    assert not (tools(shop) / "mine/hello.yaml").exists()
+    assert shop("rm", "rye/bash/bash", "--yes").status == 2
+
+
+def test_an_editor_opens_the_file(shop: CommandLine, tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\necho '# more' >> \"$1\"\n", encoding="utf-8")
+    editor.chmod(0o755)
+
+    told = shop.json("edit", "mine/hello", EDITOR=str(editor))
+    signed = shop.json("edit", "mine/hello", "--sign", EDITOR=str(editor))
+    without = shop("edit", "mine/hello", EDITOR="", VISUAL="")
+
+    assert (told["changed"], signed["signed"]) == (True, True)
+    assert shop("run", "mine/hello", "-q").status == 0
+    assert without.status == 2
+    assert "EDITOR=nano rye edit tool:mine/hello" in without.stderr
+
+
+def test_what_waits_is_said(shop: CommandLine) -> None:
+    (tools(shop) / "mine/hello.yaml").write_text("changed", encoding="utf-8")
+
+    told = shop.json("status")
+
+    assert told["not_signed"] == [{"ref": "tool:mine/hello", "state": "unsigned"}]
+    assert (told["items"], told["proposals"], told["running"]) == (3, [], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('__category__ = "mine"\n', '__category__ = "shop/deep"\n'),
+        ("# category: mine\n", "# category: shop/deep\n"),
+        ('const __category__ = "mine";\n', 'const __category__ = "shop/deep";\n'),
+        ("category: mine\nx: mine\n", "category: shop/deep\nx: mine\n"),
+        ("category: mine/other\n", "category: mine/other\n"),
+        ('"category": "mine",\n', '"category": "shop/deep",\n'),
+    ],
+)
+def test_the_category_of_a_header_follows(text: str, wanted: str) -> None:
+    old, new = ItemRef(Kind.TOOL, "mine/x"), ItemRef(Kind.TOOL, "shop/deep/y")
+
+    assert moved_text(text, old, new) == wanted
+
+
+def test_the_name_of_a_directive_follows() -> None:
+    old, new = ItemRef(Kind.DIRECTIVE, "mine/old"), ItemRef(Kind.DIRECTIVE, "mine/new")
+
+    text = '# old\n<directive name="old" version="1">\n<category>mine</category>\n'
+
+    assert '<directive name="new" version="1">' in moved_text(text, old, new)
+
+
+def test_pinned_tools_are_listed_and_pinned_anew(shop: CommandLine) -> None:
+    assert shop("run", "mine/flow", "-q").status == 0
+    before = shop.json("lock", "list")["lockfiles"]
+    path = tools(shop) / "mine/hello.yaml"
+    path.write_text(path.read_text("utf-8") + "# more\n", encoding="utf-8")
+
+    changed = shop.json("lock", "list")["lockfiles"]
+    failed = shop("lock", "update", "--all", "--json")
+    shop("sign", "tool:mine/hello")
+    healed = shop.json("lock", "update", "--all")
+
+    assert [(one["item_id"], one["holds"]) for one in before] == [
+        ("mine/flow", True),
+        ("mine/hello", True),
+    ]
+    assert [one["item_id"] for one in changed if not one["holds"]] == ["mine/hello"]
+    assert (failed.status, failed.json["failed"]) == (5, ["mine/hello"])
+    assert healed == {"status": "success", "updated": [], "failed": []}  # signing had done it
+    assert shop("lock", "update").status == 2
+    assert shop("lock", "update", "mine/hello", "--all").status == 2
+
+
+@pytest.mark.parametrize("word", ["add", "show", "delete", "upgrade", "watch"])
+def test_the_habits_of_other_programs_are_answered(word: str, cli: CommandLine) -> None:
+    refused = cli(word)
+
+    assert refused.status == 2
+    assert f"unknown command '{word}'" in refused.stderr
+    assert "did you mean: rye " in refused.stderr
+
+
+@pytest.mark.parametrize("word", ["frobnicate", "xyz", "teleport"])
+def test_what_is_close_to_nothing_suggests_nothing(word: str, cli: CommandLine) -> None:
+    assert "did you mean" not in cli(word).stderr
