@@ -55,6 +55,8 @@ def brief(
     warnings = metadata.get("warnings") if isinstance(metadata, Mapping) else None
     if warnings and "warnings" not in kept:
         kept["warnings"] = warnings
+    if isinstance(data, Mapping) and data.keys() >= {"tool", "content", "isError"}:
+        kept["data"] = _of_server(data)
     if isinstance(data, Mapping) and "graph_run_id" in data:
         return _graph_run(data, kept)
     if is_error:
@@ -67,6 +69,18 @@ def brief(
 
 # --- verbs ----------------------------------------------------------------------------------------
 # What some verbs say in another form.
+
+
+def _of_server(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+    """The answer of another MCP server, once: its structure, its JSON, or its text and media."""
+    for name in ("structuredContent", "parsed"):
+        if name in data:
+            return data[name]
+    blocks = data["content"] if isinstance(data["content"], list) else []
+    texts = [str(one.get("text", "")) for one in blocks if one.get("type") == "text"]
+    if len(texts) == len(blocks):
+        return "\n".join(texts)
+    return {"content": blocks}
 
 
 _SAID_ABOVE = frozenset({"success", "status", "error", "errors", "code", "hint", "node"})

@@ -71,6 +71,24 @@ def test_a_failure_says_nothing_twice_and_has_its_hint_at_the_top() -> None:
     assert "data" not in brief("execute", {**failed, "data": only})
 
 
+@pytest.mark.parametrize(
+    ("answer", "data"),
+    [
+        (
+            {"content": [{"type": "text", "text": '{"n":1}'}], "structuredContent": {"n": 1}},
+            {"n": 1},
+        ),
+        ({"content": [{"type": "text", "text": "[1]"}], "parsed": [1]}, [1]),
+        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "a\nb"),
+        ({"content": []}, ""),
+    ],
+)
+def test_the_answer_of_another_server_is_said_once(answer: dict[str, Any], data: object) -> None:
+    whole = {"success": True, "tool": "t", "isError": False, **answer}
+
+    assert brief("execute", executed(data=whole))["data"] == data
+
+
 GRAPH = {"success": True, "status": "completed", "graph_run_id": "a-b-1795460342220-0334"}
 
 
