@@ -7,6 +7,7 @@ import marshal
 import os
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -94,16 +95,18 @@ def _marked(name: str, entry: str, data: bytes, index: Index) -> Part:
     return Part(entry, mark + data, stored=True)
 
 
-def _bundle_part(bundle: Path) -> tuple[bytes, dict[str, tuple[int, int, str]]]:
+def _bundle_part(bundle: Path) -> tuple[bytes, dict[str, tuple[int, int, int, str]]]:
+    """The files of the bundle, deflated: they are laid out once, and never read from here again."""
     pieces: list[bytes] = []
     files = {}
     offset = 0
     names = (path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file())
     for name in sorted(names):
         data = (bundle / name).read_bytes()
-        files[name] = offset, len(data), digest_of(data)
-        pieces.append(data)
-        offset += len(data)
+        packed = min(zlib.compress(data, 9), data, key=len)
+        files[name] = offset, len(packed), len(data), digest_of(data)
+        pieces.append(packed)
+        offset += len(packed)
     return b"".join(pieces), files
 
 

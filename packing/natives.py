@@ -123,7 +123,7 @@ class _Pieces:
         files = [native for digest, native in new.items() if digest not in self.places]
         if files:
             whole = b"".join(native.data for native in files)
-            self._append(lzma.compress(whole, preset=9 | lzma.PRESET_EXTREME), files)
+            self._append(min(_compressed(whole), key=len), files)
 
     def _append(
         self, piece: bytes, files: Sequence[NativeFile], base: tuple[int, int] | None = None
@@ -135,6 +135,13 @@ class _Pieces:
             start += length
         self.packed.append(piece)
         self.files.extend(files)
+
+
+def _compressed(data: bytes) -> Iterator[bytes]:
+    """The data by xz, as they are and with the addresses of x86 code made alike."""
+    last = {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME}
+    for before in ([], [{"id": lzma.FILTER_X86}]):
+        yield lzma.compress(data, format=lzma.FORMAT_XZ, filters=[*before, last])
 
 
 def _natives_for(checkout: Path, platform: Platform, minor: int, strip: Strip) -> list[NativeFile]:

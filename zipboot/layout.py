@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from zipboot.parts import Part
 
-    # offset and size in the part, digest of the content
-    File = tuple[int, int, str]
+    # offset and size in the part, size and digest of the content; deflated where the sizes differ
+    File = tuple[int, int, int, str]
 
 SETTLED_S = 2.0
 """A folder that changed less long ago may change again without another time: file systems keep
@@ -61,15 +61,17 @@ class Layout:
 
     def content(self, path: str) -> bytes:
         """One file as the archive has it. Raises SystemExit when it is damaged there."""
-        offset, size, digest = self.files[path]
-        data = self._part.read(offset, size)
+        offset, packed, size, digest = self.files[path]
+        data = self._part.read(offset, packed)
+        if packed != size:
+            data = _inflated(data)
         if digest_of(data) != digest:
             raise self._part.differs(path)
         return data
 
     def hold(self) -> None:
         """Keep all content in memory, see `zipboot.parts.Part`."""
-        self._part.hold((offset, size) for offset, size, _ in self.files.values())
+        self._part.hold((offset, size) for offset, size, _, _ in self.files.values())
 
     def _make(self) -> str:
         problem: OSError | None = None
@@ -138,7 +140,7 @@ class Layout:
         """Write what is missing or has another size, and what the rest is checked against."""
         made: set[str] = set()
         for path in paths:
-            size = self.files[path][1]
+            size = self.files[path][2]
             target = os.path.join(root, path)
             if _size(target) != size or (
                 path in self._anchors and not self._is_whole(target, path)
@@ -147,7 +149,7 @@ class Layout:
 
     def _is_whole(self, target: str, path: str) -> bool:
         with open(target, "rb") as file:
-            return digest_of(file.read()) == self.files[path][2]
+            return digest_of(file.read()) == self.files[path][3]
 
     def _write(self, root: str, path: str, made: set[str]) -> None:
         """Write a file; ``made`` are the folders that were looked at just now."""
@@ -182,3 +184,13 @@ def _size(path: str) -> int:
         return os.lstat(path).st_size
     except OSError:
         return -1
+
+
+def _inflated(packed: bytes) -> bytes:
+    """The content of a deflated file; nothing when it is damaged. Only laying out needs it."""
+    import zlib
+
+    try:
+        return zlib.decompress(packed)
+    except zlib.error:
+        return b""

@@ -183,20 +183,8 @@ def _steered(rye: Rye, wish: ExecuteOptions, kind: Kind) -> ExecuteOptions:
 
 
 def _declared_inputs(rye: Rye, item_id: str, kind: Kind) -> Mapping[str, Any]:
-    properties = declared_schema(rye, Reference(kind, item_id)).get("properties")
+    properties = rye.schema_of(Reference(kind, item_id)).get("properties")
     return properties if isinstance(properties, Mapping) else {}
-
-
-def declared_schema(rye: Rye, reference: Reference) -> Mapping[str, Any]:
-    """The schema of an item's inputs, empty without one. Raises what looking at it raises."""
-    kind = reference.kind or rye.resolver.resolve(reference).location.ref.kind
-    if kind is Kind.TOOL:
-        return rye.executor.build_chain(reference.id).tool.spec.config_schema or {}
-    if kind is Kind.DIRECTIVE:
-        from ryeos.items.rendering import input_schema
-
-        return input_schema(rye.load(Reference(kind, reference.id))[1].text) or {}
-    return {}
 
 
 def _place(target: str, thread: str, *, is_here: bool) -> tuple[str, str]:

@@ -254,6 +254,17 @@ class Rye:
             versions.require_newest(ref, item.signer, version, item.target.path)
             versions.note(ref, item.signer, version)
 
+    def schema_of(self, reference: Reference) -> Mapping[str, Any]:
+        """The schema of an item's inputs, empty without one. Raises what looking at it raises."""
+        kind = reference.kind or self.resolver.resolve(reference).location.ref.kind
+        if kind is Kind.TOOL:
+            return self.executor.build_chain(reference.id).tool.spec.config_schema or {}
+        if kind is Kind.DIRECTIVE:
+            from ryeos.items.rendering import input_schema
+
+            return input_schema(self.load(Reference(kind, reference.id))[1].text) or {}
+        return {}
+
     def check(self, reference: Reference, request: ExecutionRequest) -> Answer:
         """Whether `execute` would begin, here or on a machine with other programs. Raises as it."""
         dry = replace(request, dry_run=True)

@@ -377,10 +377,8 @@ def _typed(text: str, rules: object) -> Any:  # noqa: ANN401 - JSON
 
 def _schema(rye: "Rye", reference: "Reference") -> Mapping[str, Any]:
     """The schema of an item's inputs; empty where it has none, or cannot be read here."""
-    from ryeos.app.execute import declared_schema
-
     try:
-        return declared_schema(rye, reference)
+        return rye.schema_of(reference)
     except LilluxError:
         return {}
 

@@ -218,7 +218,7 @@ def test_a_damaged_file_of_the_bundle_is_named_and_not_laid_out(
     copy: Copy, regions: Regions, index: dict[str, Any]
 ) -> None:
     (name,) = (name for name in index["bundle"]["files"] if name.endswith("rye/bash/bash.yaml"))
-    offset, size, _ = index["bundle"]["files"][name]
+    offset, size, *_ = index["bundle"]["files"][name]
 
     copy.flip(regions["data of _rye/bundle.bin"][0] + 16 + offset + size // 2, 0)
     ended = copy.run(*ECHO)

@@ -221,7 +221,4 @@ def test_an_error_is_explained_with_what_to_do(workspace: Workspace) -> None:
 def test_the_shape_of_a_list_is_one_line(workspace: Workspace) -> None:
     text = helped(workspace, "item:rye/file-system/edit_lines")["content"]
 
-    assert (
-        "action?: replace|delete|insert_after|insert_before, line?: string, to?: string, text?"
-        in text
-    )
+    assert "action?: replace|delete|insert_after|insert_before, line?: string, new_text?: s" in text
